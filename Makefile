@@ -1,0 +1,52 @@
+# `make` alone lists the targets. Everything is installed into .venv, nothing outside it.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALLED := .venv/installed
+
+.PHONY: help
+help:  ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 12
+
+.PHONY: install
+install: $(INSTALLED)  ## make the environment in .venv
+
+$(INSTALLED): requirements/dev.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "cronhare needs Python 3.11 or newer; this is $$($(PYTHON) --version). Try: make PYTHON=python3.12" >&2; exit 2; }
+	@scripts/make-venv "$(PYTHON)" .venv
+	@$(BIN)/python -m pip install --quiet --require-hashes --only-binary :all: --requirement requirements/dev.lock
+	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $(INSTALLED)
+
+.PHONY: run
+run: $(INSTALLED)  ## start scheduler and worker on this machine, with the examples
+	@exec $(BIN)/cronhare up --jobs examples/jobs.toml
+
+.PHONY: test
+test: $(INSTALLED)  ## format check, lint, strict types, import contracts, unit and integration tests
+	$(BIN)/ruff format --check --quiet .
+	$(BIN)/ruff check --quiet .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/pytest --quiet --doctest-modules --pyargs cronhare tests
+
+.PHONY: unit
+unit: $(INSTALLED)  ## the unit tests alone: no server, no process, under ten seconds
+	$(BIN)/pytest --quiet -m "not integration"
+
+.PHONY: format
+format: $(INSTALLED)  ## put the code into its form
+	$(BIN)/ruff format --quiet .
+	$(BIN)/ruff check --quiet --fix .
+
+.PHONY: lock
+lock: $(INSTALLED)  ## resolve the dependencies anew into requirements/dev.lock (needs uv)
+	uv pip compile --universal --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate --no-header \
+	  --python-version 3.11 --group dev pyproject.toml --output-file requirements/dev.lock --upgrade
+
+.PHONY: clean
+clean:  ## remove the environment and what tools left behind
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis dist

@@ -1,0 +1,1 @@
+"""A distributed cron that loses nothing."""
