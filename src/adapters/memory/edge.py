@@ -1,0 +1,59 @@
+"""The edge of the broker: what comes in or goes out is copied, and must fit a wire."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from decimal import Decimal
+
+from cronhare.domain.topology import route
+from cronhare.ports.broker import Envelope, Message
+
+#: What RabbitMQ 3.x takes; 4.x takes 16 MiB unless told otherwise.
+LARGEST_BODY = 128 * 2**20
+
+_AS_THEY_ARE = frozenset({str, int, float, bool, bytes, Decimal, type(None)})
+
+
+def packed(envelope: Envelope) -> tuple[str, str, Message]:
+    """Give a message's exchange, its key, and a copy of it.
+
+    Raises:
+        ValueError: its body is larger than the broker takes, or its delay than the lanes carry.
+        TypeError: a header is of a kind that would not pass a wire.
+    """
+    if len(envelope.message.body) > LARGEST_BODY:
+        raise ValueError(
+            f"a body of {len(envelope.message.body)} bytes; the broker takes {LARGEST_BODY}"
+        )
+    return *route(envelope.to), copy_of(envelope.message)
+
+
+def copy_of(message: Message) -> Message:
+    """Copy a message so that nobody shares a mutable part of it.
+
+    Raises:
+        TypeError: a header is of a kind that would not pass a wire.
+    """
+    return Message(body=bytes(message.body), headers=_table(message.headers), id=message.id)
+
+
+def _table(headers: Mapping[str, object]) -> dict[str, object]:
+    return {
+        name: value if type(value) in _AS_THEY_ARE else _value(name, value)
+        for name, value in headers.items()
+    }
+
+
+def _value(name: str, value: object) -> object:
+    match value:
+        case dict():
+            return _table(value)
+        case list():
+            return [_value(name, item) for item in value]
+        case datetime():
+            return value.replace(microsecond=0)  # an AMQP timestamp counts seconds
+        case str():
+            return str.__str__(value)  # the text of an enum's member, not the member
+        case _ if type(value) in _AS_THEY_ARE:
+            return value
+        case _:
+            raise TypeError(f"header {name}: AMQP cannot carry a {type(value).__name__}")

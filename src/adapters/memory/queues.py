@@ -1,0 +1,69 @@
+"""Queues: the order in which messages wait, and how long.
+
+Times in here are whole microseconds of the clock's stopwatch: sums of lanes must be exact, and a
+wall clock that is set back must not hold a message up.
+"""
+
+from collections import deque
+from datetime import timedelta
+from itertools import count
+
+import attrs
+
+from cronhare.domain.topology import Queue
+from cronhare.ports.broker import Message
+
+MICROSECOND = timedelta(microseconds=1)
+
+
+@attrs.define(eq=False)
+class Stored:
+    """A message in a queue: by which road it came, where it stands, and until when."""
+
+    message: Message
+    exchange: str
+    key: str
+    place: int = 0
+    expires: int | None = None
+    redelivered: bool = False
+
+
+class MemoryQueue:
+    """A queue: its messages in their order.
+
+    >>> queue = MemoryQueue(Queue(name="ants"))
+    >>> first, second = (Stored(Message(body=body), "", "ants") for body in (b"1", b"2"))
+    >>> queue.append(first, now=0)
+    >>> queue.append(second, now=0)
+    >>> queue.put_back(queue.ready.popleft(), now=0)
+    >>> [stored.message.body for stored in queue.ready]
+    [b'1', b'2']
+    """
+
+    def __init__(self, spec: Queue) -> None:
+        self.spec = spec
+        self.ready: deque[Stored] = deque()
+        self._ttl = None if spec.ttl is None else spec.ttl // MICROSECOND
+        self._places = count()
+
+    def append(self, stored: Stored, now: int) -> None:
+        """Take a new message at the tail."""
+        stored.place = next(self._places)
+        if self._ttl is not None:
+            stored.expires = now + self._ttl
+        self.ready.append(stored)
+
+    def put_back(self, stored: Stored, now: int) -> None:
+        """Take a message back at the place that it had, marked as redelivered."""
+        stored.redelivered = True
+        if stored.expires is not None:
+            stored.expires = max(stored.expires, now)  # it could not expire while it was held
+        ahead: list[Stored] = []
+        while self.ready and self.ready[0].place < stored.place:
+            ahead.append(self.ready.popleft())
+        self.ready.appendleft(stored)
+        self.ready.extendleft(reversed(ahead))
+
+    def expires(self) -> int | None:
+        """When the head expires. A message further back never expires before it."""
+        return self.ready[0].expires if self.ready else None

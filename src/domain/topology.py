@@ -1,0 +1,220 @@
+"""Where messages live: the queues, exchanges and lanes of design.md section 5, as plain values.
+
+Both brokers, the real one and the in-memory one, declare what `topology()` returns.
+"""
+
+from collections.abc import Iterable, Iterator
+from datetime import timedelta
+
+import attrs
+
+MAIN_QUEUE = "cron_scheduler"
+RETRY_QUEUE = "cron_scheduler_retry"
+FAILED_QUEUE = "cron_scheduler_failed"
+QUARANTINE_QUEUE = "cron_scheduler_quarantine"
+
+DEAD_LETTER_EXCHANGE = "cron_dlx"
+DELIVERY_EXCHANGE = "cron_delivery"
+STRAYS_EXCHANGE = "cron_strays"
+
+LANES = 16
+LANE_UNIT = timedelta(milliseconds=100)
+LONGEST_LANE_DELAY = LANE_UNIT * (2**LANES - 1)
+
+#: A routing key has at most 255 bytes; the bits and their dots take the first of them.
+LONGEST_QUEUE_NAME = 255 - 2 * LANES
+
+
+@attrs.frozen(kw_only=True)
+class Exchange:
+    """An exchange; *alternate* takes what its bindings do not route."""
+
+    name: str
+    kind: str  # direct | topic | fanout
+    alternate: str | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Queue:
+    """A durable queue. *ttl* and the dead-letter pair are None where it has none.
+
+    A dead-letter key of None keeps the message's own routing key.
+    """
+
+    name: str
+    ttl: timedelta | None = None
+    dead_letter_exchange: str | None = None
+    dead_letter_key: str | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Binding:
+    """A road from an exchange to a queue, or to another exchange."""
+
+    source: str
+    target: str
+    key: str
+    to_exchange: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class Topology:
+    """Everything to declare, in an order that can be declared."""
+
+    exchanges: tuple[Exchange, ...]
+    queues: tuple[Queue, ...]
+    bindings: tuple[Binding, ...]
+
+
+@attrs.frozen
+class ToQueue:
+    """Deliver to a task queue, after *delay*, rounded up to the lanes' 100 ms."""
+
+    queue: str = MAIN_QUEUE
+    delay: timedelta = timedelta(0)
+
+
+@attrs.frozen
+class ToFailed:
+    """Deliver to the queue of what failed for good."""
+
+
+@attrs.frozen
+class ToQuarantine:
+    """Deliver to the queue of what nobody may run."""
+
+
+Destination = ToQueue | ToFailed | ToQuarantine
+
+
+def lane_exchange(lane: int) -> str:
+    """Name the exchange in front of a lane.
+
+    >>> lane_exchange(3)
+    'cron_delay.03'
+    """
+    return f"cron_delay.{lane:02}"
+
+
+def lane_queue(lane: int) -> str:
+    """Name a lane's queue.
+
+    >>> lane_queue(15)
+    'cron_scheduler_retry.15'
+    """
+    return f"{RETRY_QUEUE}.{lane:02}"
+
+
+def route(destination: Destination) -> tuple[str, str]:
+    """Say to which exchange, with which key, a message goes.
+
+    A delay is written in binary, highest bit first, in units of 100 ms; each bit is a word of
+    the key. The message enters at its highest set bit.
+
+    >>> route(ToQueue("cron_scheduler"))
+    ('', 'cron_scheduler')
+    >>> route(ToQueue("cron_scheduler", timedelta(milliseconds=500)))
+    ('cron_delay.02', '0.0.0.0.0.0.0.0.0.0.0.0.0.1.0.1.cron_scheduler')
+    >>> route(ToFailed())
+    ('cron_dlx', 'failed')
+
+    Raises:
+        ValueError: the delay is longer than the lanes can carry (6,553.5 s).
+    """
+    match destination:
+        case ToFailed():
+            return DEAD_LETTER_EXCHANGE, "failed"
+        case ToQuarantine():
+            return DEAD_LETTER_EXCHANGE, "quarantine"
+        case ToQueue(queue, delay):
+            if delay <= timedelta(0):
+                return "", queue
+            if delay > LONGEST_LANE_DELAY:
+                raise ValueError(
+                    f"a delay of {delay} does not fit the lanes ({LONGEST_LANE_DELAY})"
+                )
+            units = -(-delay // LANE_UNIT)
+            bits = ".".join(f"{units:0{LANES}b}")
+            return lane_exchange(units.bit_length() - 1), f"{bits}.{queue}"
+
+
+def topology(*, retry_delay: timedelta, queues: Iterable[str] = (MAIN_QUEUE,)) -> Topology:
+    """Describe all that the system needs for the given task queues.
+
+    *retry_delay* is the TTL of `cron_scheduler_retry`, the way back for whatever is nacked.
+
+    Raises:
+        ValueError: a task queue cannot have that name.
+    """
+    names = tuple(dict.fromkeys((MAIN_QUEUE, *map(_checked, queues))))
+    return Topology(
+        exchanges=(
+            Exchange(name=DEAD_LETTER_EXCHANGE, kind="direct"),
+            Exchange(name=STRAYS_EXCHANGE, kind="fanout"),
+            Exchange(name=DELIVERY_EXCHANGE, kind="topic", alternate=STRAYS_EXCHANGE),
+            *(Exchange(name=lane_exchange(lane), kind="topic") for lane in range(LANES)),
+        ),
+        queues=(
+            *(
+                Queue(
+                    name=name,
+                    dead_letter_exchange=DEAD_LETTER_EXCHANGE,
+                    dead_letter_key="retry",
+                )
+                for name in names
+            ),
+            Queue(
+                name=RETRY_QUEUE,
+                ttl=retry_delay,
+                dead_letter_exchange="",
+                dead_letter_key=MAIN_QUEUE,
+            ),
+            Queue(name=FAILED_QUEUE),
+            Queue(name=QUARANTINE_QUEUE),
+            *(
+                Queue(
+                    name=lane_queue(lane),
+                    ttl=LANE_UNIT * 2**lane,
+                    dead_letter_exchange=_after(lane),
+                )
+                for lane in range(LANES)
+            ),
+        ),
+        bindings=(
+            Binding(source=DEAD_LETTER_EXCHANGE, target=RETRY_QUEUE, key="retry"),
+            Binding(source=DEAD_LETTER_EXCHANGE, target=FAILED_QUEUE, key="failed"),
+            Binding(source=DEAD_LETTER_EXCHANGE, target=QUARANTINE_QUEUE, key="quarantine"),
+            Binding(source=STRAYS_EXCHANGE, target=QUARANTINE_QUEUE, key=""),
+            *_lane_bindings(),
+            *(
+                Binding(source=DELIVERY_EXCHANGE, target=name, key=f"{'*.' * LANES}{name}")
+                for name in names
+            ),
+        ),
+    )
+
+
+def _checked(queue: str) -> str:
+    """Refuse a name that would make a task queue of one of ours, or a pattern of its binding."""
+    if queue in (RETRY_QUEUE, FAILED_QUEUE, QUARANTINE_QUEUE) or queue.startswith(
+        f"{RETRY_QUEUE}."
+    ):
+        raise ValueError(f"{queue} is one of the system's own queues; name a task queue otherwise")
+    if not queue or any(sign in queue for sign in "*#"):
+        raise ValueError(f"{queue!r} cannot name a queue: it is empty or has a wildcard (* or #)")
+    if len(queue.encode()) > LONGEST_QUEUE_NAME:
+        raise ValueError(f"{queue!r} cannot name a queue: over {LONGEST_QUEUE_NAME} bytes")
+    return queue
+
+
+def _lane_bindings() -> Iterator[Binding]:
+    for lane in range(LANES):
+        before = "*." * (LANES - 1 - lane)
+        yield Binding(source=lane_exchange(lane), target=lane_queue(lane), key=f"{before}1.#")
+        yield Binding(
+            source=lane_exchange(lane), target=_after(lane), key=f"{before}0.#", to_exchange=True
+        )
+
+
+def _after(lane: int) -> str:
+    return lane_exchange(lane - 1) if lane else DELIVERY_EXCHANGE

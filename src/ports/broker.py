@@ -1,0 +1,134 @@
+"""The doorbell: carries messages, may lose or repeat any of them."""
+
+import enum
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Protocol
+
+import attrs
+
+from cronhare.domain.topology import Destination
+
+
+class BrokerUnavailable(Exception):
+    """The broker could not be asked. Nothing is known of what was under way."""
+
+
+@attrs.frozen(kw_only=True)
+class Message:
+    """A body with its headers; always persistent. *id* names it in logs and for deduplication."""
+
+    body: bytes
+    headers: Mapping[str, object] = attrs.field(factory=dict[str, object])
+    id: str | None = None
+
+
+@attrs.frozen
+class Envelope:
+    """A message and where it is to go."""
+
+    message: Message
+    to: Destination
+
+
+@attrs.frozen(kw_only=True)
+class Delivery:
+    """A message in our hands. It is ours until it is acked, nacked, or the consumer closes.
+
+    *tag* belongs to the adapter.
+    """
+
+    message: Message
+    queue: str
+    redelivered: bool
+    tag: object = attrs.field(repr=False)
+
+
+class Published(enum.Enum):
+    """What is known after a publish."""
+
+    CONFIRMED = "confirmed"  # a queue has it
+    RETURNED = "returned"  # no queue wanted it: a fault in the topology
+    UNKNOWN = "unknown"  # it may or may not arrive, now or later
+
+
+class BrokerPort(Protocol):
+    """The blocking side: dispatch publishes through it, operator commands read through it.
+
+    Safe to share between threads. What tests/integration/test_broker_contract.py does not
+    assert is not promised.
+    """
+
+    def declare(self, queues: Iterable[str]) -> None:
+        """Make sure that the topology for these task queues exists. Safe to repeat.
+
+        Raises:
+            BrokerUnavailable: nothing is known; repeat the call.
+        """
+        ...
+
+    def publish(self, batch: Sequence[Envelope]) -> Sequence[Published]:
+        """Publish all, in order, and say of each what is known.
+
+        Bounded in time. Never raises for a broker that is away: that is `UNKNOWN`.
+        """
+        ...
+
+    def receive(self, queue: str) -> Delivery | None:
+        """Take the next message of a queue, if there is one.
+
+        Raises:
+            BrokerUnavailable: nothing was taken for good: what is not acked comes again.
+        """
+        ...
+
+    def ack(self, delivery: Delivery) -> None:
+        """Settle a received message. Its failure is harmless: the message comes again."""
+        ...
+
+    def nack(self, delivery: Delivery, *, requeue: bool = False) -> None:
+        """Give a message back (*requeue*), or hand it to its queue's dead-letter exchange."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the connection. What was received and not settled comes again."""
+        ...
+
+
+class AsyncBrokerPort(Protocol):
+    """The asynchronous side: the worker consumes and publishes through it, from one event loop.
+
+    What tests/integration/test_async_broker_contract.py does not assert is not promised.
+    """
+
+    async def consume(
+        self, queues: Sequence[str], *, prefetch: int, on_delivery: Callable[[Delivery], None]
+    ) -> None:
+        """Begin to hand deliveries to *on_delivery*, at most *prefetch* unsettled at a time.
+
+        Returns once consuming has begun. Messages of one queue come in order, those that came
+        back after a consumer vanished first and marked *redelivered*.
+
+        Raises:
+            BrokerUnavailable: not consuming; repeat the call.
+        """
+        ...
+
+    async def pause(self) -> None:
+        """Take no more deliveries. Those in hand can still be settled."""
+        ...
+
+    async def publish(self, envelope: Envelope) -> Published:
+        """Publish one message, bounded in time. Never raises for a broker that is away."""
+        ...
+
+    async def ack(self, delivery: Delivery) -> None:
+        """Settle a delivery. Its failure is harmless: the message comes again."""
+        ...
+
+    async def nack(self, delivery: Delivery, *, requeue: bool = False) -> None:
+        """Give a delivery back (*requeue*), or hand it to its queue's dead-letter exchange."""
+        ...
+
+    async def close(self) -> None:
+        """Stop consuming. What was not settled goes back to its queue."""
+        ...

@@ -1,0 +1,327 @@
+"""What every `AsyncBrokerPort` promises. An adapter joins by one more parameter of `bench`."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+
+import attrs
+import pytest
+
+from cronhare.adapters.memory.broker import MemoryBroker
+from cronhare.adapters.memory.clock import FrozenClock
+from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE, Destination, ToFailed, ToQueue
+from cronhare.ports.broker import AsyncBrokerPort, Delivery, Envelope, Message, Published
+
+REPORTS = "cron_scheduler.reports"
+RETRY_DELAY = timedelta(seconds=1)
+
+
+class Hands:
+    """Somebody who takes deliveries and settles nothing by himself."""
+
+    def __init__(self) -> None:
+        self._seen: asyncio.Queue[Delivery] = asyncio.Queue()
+        self.take = self._seen.put_nowait
+
+    async def next(self) -> Delivery:
+        """Wait for the next delivery, which must come."""
+        return await asyncio.wait_for(self._seen.get(), timeout=5)
+
+    async def bodies(self, count: int) -> list[bytes]:
+        """Wait for so many deliveries."""
+        return [(await self.next()).message.body for _ in range(count)]
+
+    def seen(self) -> list[bytes]:
+        """Tell what came and was not asked for yet, without waiting."""
+        return [self._seen.get_nowait().message.body for _ in range(self._seen.qsize())]
+
+
+@attrs.frozen
+class Bench:
+    """A broker with no messages and the topology for two task queues, and its time.
+
+    *connect* makes a connection; the bench closes them all. *elapse* lets at least that much of
+    the broker's time pass, and whatever falls due in it, or is on its way, arrive.
+    """
+
+    connect: Callable[[], Awaitable[AsyncBrokerPort]]
+    elapse: Callable[[timedelta], Awaitable[None]]
+
+    async def quiet(self) -> None:
+        """Let everything arrive that is on its way."""
+        await self.elapse(timedelta(0))
+
+    async def publish(self, *bodies: bytes, to: Destination | None = None) -> list[Published]:
+        """Publish through a connection that does nothing else."""
+        connection = await self.connect()
+        messages = [Message(body=body) for body in bodies]
+        return [await connection.publish(Envelope(one, to or ToQueue())) for one in messages]
+
+    async def consumer(self, *queues: str, prefetch: int = 10) -> tuple[AsyncBrokerPort, Hands]:
+        """Consume through a connection of its own."""
+        connection, hands = await self.connect(), Hands()
+        await connection.consume(queues or (MAIN_QUEUE,), prefetch=prefetch, on_delivery=hands.take)
+        return connection, hands
+
+
+@pytest.fixture
+async def memory_bench() -> AsyncIterator[Bench]:
+    clock = FrozenClock(datetime(2026, 3, 28, 12, 0, 0, 700_000, tzinfo=UTC))
+    broker = MemoryBroker(clock, retry_delay=RETRY_DELAY, queues=[MAIN_QUEUE, REPORTS])
+    connections: list[AsyncBrokerPort] = []
+
+    async def connect() -> AsyncBrokerPort:
+        connections.append(broker.connect())
+        return connections[-1]
+
+    async def elapse(duration: timedelta) -> None:
+        clock.advance(duration)
+        await asyncio.sleep(0)  # the loop hands over what was called for before this
+
+    yield Bench(connect, elapse)
+    for connection in connections:
+        await connection.close()
+
+
+@pytest.fixture(params=["memory"])
+def bench(request: pytest.FixtureRequest) -> Bench:
+    bench: Bench = request.getfixturevalue(f"{request.param}_bench")
+    return bench
+
+
+async def test_a_published_message_arrives_with_its_headers_and_its_id(bench: Bench) -> None:
+    message = Message(body=bytes(range(256)), headers={"cron-attempt": 2}, id="17:2")
+    connection, hands = await bench.consumer()
+
+    answer = await connection.publish(Envelope(message, ToQueue()))
+
+    delivery = await hands.next()
+    assert answer is Published.CONFIRMED
+    assert delivery.message == message
+    assert (delivery.queue, delivery.redelivered) == (MAIN_QUEUE, False)
+
+
+async def test_what_waited_before_the_consumer_came_is_delivered_in_order(bench: Bench) -> None:
+    await bench.publish(b"one", b"two", b"three")
+
+    _, hands = await bench.consumer()
+
+    assert await hands.bodies(3) == [b"one", b"two", b"three"]
+
+
+async def test_a_message_that_no_queue_wants_is_returned(bench: Bench) -> None:
+    answers = await bench.publish(b"stray", to=ToQueue("nobody.declared.this"))
+
+    assert answers == [Published.RETURNED]
+
+
+async def test_nobody_gets_more_than_the_prefetch_before_settling(bench: Bench) -> None:
+    await bench.publish(b"one", b"two", b"three", b"four")
+    connection, hands = await bench.consumer(prefetch=2)
+    first, second = await hands.next(), await hands.next()
+
+    await bench.quiet()
+    before = hands.seen()
+    await connection.ack(second)
+
+    assert before == []
+    assert (await hands.next()).message.body == b"three"
+    await bench.quiet()
+    assert hands.seen() == []
+    await connection.nack(first)
+    assert (await hands.next()).message.body == b"four"
+
+
+async def test_the_prefetch_counts_over_all_queues_of_a_consumer(bench: Bench) -> None:
+    await bench.publish(b"task", b"task")
+    await bench.publish(b"report", b"report", to=ToQueue(REPORTS))
+
+    connection, hands = await bench.consumer(MAIN_QUEUE, REPORTS, prefetch=1)
+
+    bodies = []
+    for _ in range(4):
+        delivery = await hands.next()
+        await bench.quiet()
+        assert hands.seen() == []
+        bodies.append((delivery.queue, delivery.message.body))
+        await connection.ack(delivery)
+    assert sorted(bodies) == [
+        (MAIN_QUEUE, b"task"),
+        (MAIN_QUEUE, b"task"),
+        (REPORTS, b"report"),
+        (REPORTS, b"report"),
+    ]
+
+
+async def test_consumers_with_room_share_the_messages(bench: Bench) -> None:
+    ant, bee = await bench.consumer(prefetch=5), await bench.consumer(prefetch=5)
+
+    await bench.publish(*(b"%d" % n for n in range(10)))
+
+    shares = [await hands.bodies(5) for _, hands in (ant, bee)]
+    assert sorted(shares[0] + shares[1]) == [b"%d" % n for n in range(10)]
+
+
+async def test_a_busy_consumer_leaves_the_messages_to_the_others(bench: Bench) -> None:
+    _, busy = await bench.consumer(prefetch=1)
+    await bench.publish(b"first")
+    await busy.next()
+    idle_connection, idle = await bench.consumer(prefetch=1)
+
+    await bench.publish(b"second", b"third")
+
+    delivery = await idle.next()
+    await idle_connection.ack(delivery)
+    assert [delivery.message.body, *await idle.bodies(1)] == [b"second", b"third"]
+
+
+async def test_a_message_that_was_given_back_comes_again_redelivered(bench: Bench) -> None:
+    await bench.publish(b"one", b"two")
+    connection, hands = await bench.consumer(prefetch=1)
+
+    await connection.nack(await hands.next(), requeue=True)
+
+    again = await hands.next()
+    assert (again.message.body, again.redelivered) == (b"one", True)
+
+
+async def test_a_nacked_message_comes_back_after_the_retry_delay_with_its_deaths(
+    bench: Bench,
+) -> None:
+    await bench.publish(b"again")
+    connection, hands = await bench.consumer()
+
+    await connection.nack(await hands.next())
+    early = hands.seen()
+    await bench.elapse(RETRY_DELAY)
+
+    again = await hands.next()
+    deaths = again.message.headers["x-death"]
+    assert isinstance(deaths, list)
+    assert (early, again.redelivered) == ([], False)
+    assert [(death["reason"], death["count"]) for death in deaths] == [
+        ("expired", 1),
+        ("rejected", 1),
+    ]
+
+
+async def test_a_delayed_message_is_delivered_once_its_delay_is_over(bench: Bench) -> None:
+    _, hands = await bench.consumer()
+
+    answers = await bench.publish(b"later", to=ToQueue(delay=timedelta(milliseconds=700)))
+    early = hands.seen()
+    await bench.elapse(timedelta(milliseconds=700))
+
+    assert (answers, early) == ([Published.CONFIRMED], [])
+    assert await hands.bodies(1) == [b"later"]
+
+
+async def test_a_paused_consumer_gets_nothing_more(bench: Bench) -> None:
+    connection, hands = await bench.consumer()
+
+    await connection.pause()
+    await bench.publish(b"one")
+    await bench.quiet()
+
+    assert hands.seen() == []
+
+
+async def test_a_paused_consumer_can_still_settle_what_it_has(bench: Bench) -> None:
+    await bench.publish(b"done", b"back")
+    connection, hands = await bench.consumer(prefetch=2)
+    done, back = await hands.next(), await hands.next()
+
+    await connection.pause()
+    await connection.ack(done)
+    await connection.nack(back, requeue=True)
+
+    _, other = await bench.consumer()
+    assert await other.bodies(1) == [b"back"]
+    await bench.quiet()
+    assert other.seen() == hands.seen() == []
+
+
+async def test_a_pause_leaves_what_was_not_delivered_to_the_others(bench: Bench) -> None:
+    await bench.publish(b"one", b"two", b"three")
+    connection, hands = await bench.consumer(prefetch=2)
+
+    await connection.pause()
+
+    mine = hands.seen()
+    _, other = await bench.consumer()
+    assert sorted(mine + await other.bodies(3 - len(mine))) == [b"one", b"three", b"two"]
+    assert hands.seen() == []
+
+
+async def test_a_paused_connection_can_consume_again(bench: Bench) -> None:
+    connection, hands = await bench.consumer()
+    await connection.pause()
+    await bench.publish(b"one")
+
+    await connection.consume([MAIN_QUEUE], prefetch=1, on_delivery=hands.take)
+
+    assert await hands.bodies(1) == [b"one"]
+
+
+async def test_what_a_closed_consumer_had_comes_first_and_redelivered_to_the_next(
+    bench: Bench,
+) -> None:
+    await bench.publish(b"one", b"two", b"three")
+    connection, hands = await bench.consumer(prefetch=2)
+    await hands.bodies(2)
+
+    await connection.close()
+
+    _, other = await bench.consumer()
+    again = [await other.next() for _ in range(3)]
+    assert [(one.message.body, one.redelivered) for one in again] == [
+        (b"one", True),
+        (b"two", True),
+        (b"three", False),
+    ]
+
+
+async def test_settling_after_a_close_is_harmless(bench: Bench) -> None:
+    await bench.publish(b"one")
+    connection, hands = await bench.consumer()
+    delivery = await hands.next()
+    await connection.close()
+
+    await connection.ack(delivery)
+    await connection.nack(delivery)
+    await connection.close()
+
+    _, other = await bench.consumer()
+    assert await other.bodies(1) == [b"one"]
+
+
+async def test_a_closed_connection_does_not_know_what_became_of_a_message(bench: Bench) -> None:
+    connection = await bench.connect()
+    await connection.close()
+
+    answer = await connection.publish(Envelope(Message(body=b"late"), ToQueue()))
+
+    assert answer is Published.UNKNOWN
+
+
+async def test_any_queue_of_the_topology_can_be_consumed(bench: Bench) -> None:
+    _, hands = await bench.consumer(FAILED_QUEUE)
+
+    await bench.publish(b"failed", to=ToFailed())
+
+    assert await hands.bodies(1) == [b"failed"]
+
+
+async def test_a_handler_that_raises_does_not_hold_up_the_next_delivery(bench: Bench) -> None:
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, _context: None)
+    connection, hands = await bench.connect(), Hands()
+
+    def stumble_once(delivery: Delivery) -> None:
+        if delivery.message.body == b"stone":
+            raise RuntimeError("stumbled")
+        hands.take(delivery)
+
+    await connection.consume([MAIN_QUEUE], prefetch=10, on_delivery=stumble_once)
+    await bench.publish(b"stone", b"next")
+
+    assert await hands.bodies(1) == [b"next"]

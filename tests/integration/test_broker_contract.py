@@ -1,0 +1,297 @@
+"""What every `BrokerPort` promises. An adapter joins by one more parameter of `bench`."""
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+
+import attrs
+import pytest
+
+from cronhare.adapters.memory.broker import MemoryBroker
+from cronhare.adapters.memory.clock import FrozenClock
+from cronhare.domain.topology import (
+    FAILED_QUEUE,
+    MAIN_QUEUE,
+    QUARANTINE_QUEUE,
+    RETRY_QUEUE,
+    Destination,
+    ToFailed,
+    ToQuarantine,
+    ToQueue,
+)
+from cronhare.ports.broker import BrokerPort, Delivery, Envelope, Message, Published
+
+REPORTS = "cron_scheduler.reports"
+RETRY_DELAY = timedelta(seconds=1)
+
+
+@attrs.frozen
+class Bench:
+    """A broker with no messages and the topology for two task queues, and its time.
+
+    *reconnect* gives a connection to the same broker after the first was closed. *elapse* lets
+    at least that much of the broker's time pass, and whatever falls due in it happen.
+    """
+
+    broker: BrokerPort
+    reconnect: Callable[[], BrokerPort]
+    elapse: Callable[[timedelta], None]
+
+    def publish(self, body: bytes, to: Destination | None = None) -> Published:
+        """Publish one message."""
+        (answer,) = self.broker.publish([Envelope(Message(body=body), to or ToQueue())])
+        return answer
+
+    def receive(self, queue: str = MAIN_QUEUE) -> Delivery:
+        """Take a message that must be there."""
+        delivery = self.broker.receive(queue)
+        assert delivery is not None, f"{queue} is empty"
+        return delivery
+
+    def bodies(self, queue: str = MAIN_QUEUE) -> list[bytes]:
+        """Take all that waits."""
+        return [
+            delivery.message.body for delivery in iter(lambda: self.broker.receive(queue), None)
+        ]
+
+
+@pytest.fixture
+def memory_bench() -> Iterator[Bench]:
+    clock = FrozenClock(datetime(2026, 3, 28, 12, 0, 0, 700_000, tzinfo=UTC))
+    broker = MemoryBroker(clock, retry_delay=RETRY_DELAY, queues=[MAIN_QUEUE, REPORTS])
+    yield Bench(broker, lambda: broker, clock.advance)
+    broker.close()
+
+
+@pytest.fixture(params=["memory"])
+def bench(request: pytest.FixtureRequest) -> Bench:
+    bench: Bench = request.getfixturevalue(f"{request.param}_bench")
+    return bench
+
+
+def test_a_published_message_arrives_byte_for_byte_with_its_headers_and_its_id(
+    bench: Bench,
+) -> None:
+    headers = {"cron-attempt": 2, "cron-key": "cron-2025-12-12-8-0", "nested": {"list": [1, "ü"]}}
+    message = Message(body=bytes(range(256)), headers=headers, id="17:2")
+
+    answers = bench.broker.publish([Envelope(message, ToQueue())])
+
+    assert list(answers) == [Published.CONFIRMED]
+    delivery = bench.receive()
+    assert delivery.message == message
+    assert (delivery.queue, delivery.redelivered) == (MAIN_QUEUE, False)
+
+
+def test_an_empty_queue_has_no_next_message(bench: Bench) -> None:
+    assert bench.broker.receive(MAIN_QUEUE) is None
+
+
+def test_a_batch_is_answered_one_by_one_and_keeps_its_order(bench: Bench) -> None:
+    batch = [Envelope(Message(body=b"%d" % n), ToQueue()) for n in range(100)]
+    batch[50] = Envelope(Message(body=b"lost"), ToQueue("nobody.declared.this"))
+
+    answers = bench.broker.publish(batch)
+
+    expected = [Published.CONFIRMED] * 100
+    expected[50] = Published.RETURNED
+    assert list(answers) == expected
+    assert bench.bodies() == [b"%d" % n for n in range(100) if n != 50]
+
+
+def test_an_empty_batch_is_answered_with_nothing(bench: Bench) -> None:
+    assert list(bench.broker.publish([])) == []
+
+
+def test_each_destination_has_its_queue(bench: Bench) -> None:
+    bench.publish(b"task", ToQueue(REPORTS))
+    bench.publish(b"failed", ToFailed())
+    bench.publish(b"parked", ToQuarantine())
+
+    assert bench.bodies(REPORTS) == [b"task"]
+    assert bench.bodies(FAILED_QUEUE) == [b"failed"]
+    assert bench.bodies(QUARANTINE_QUEUE) == [b"parked"]
+    assert bench.bodies(MAIN_QUEUE) == []
+
+
+def test_a_queue_can_be_declared_while_the_broker_is_in_use_and_again(bench: Bench) -> None:
+    bench.publish(b"before")
+
+    bench.broker.declare(["cron_scheduler.mails"])
+    bench.broker.declare(["cron_scheduler.mails", MAIN_QUEUE])
+
+    assert bench.publish(b"mail", ToQueue("cron_scheduler.mails")) is Published.CONFIRMED
+    assert bench.bodies("cron_scheduler.mails") == [b"mail"]
+    assert bench.bodies() == [b"before"]
+
+
+@pytest.mark.parametrize("queue", [MAIN_QUEUE, REPORTS])
+def test_a_delayed_message_comes_once_its_delay_is_over(bench: Bench, queue: str) -> None:
+    answer = bench.publish(b"later", ToQueue(queue, timedelta(milliseconds=700)))
+
+    early = bench.bodies(queue)
+    bench.elapse(timedelta(milliseconds=700))
+
+    assert (answer, early) == (Published.CONFIRMED, [])
+    assert bench.bodies(queue) == [b"later"]
+
+
+def test_a_short_delay_does_not_wait_behind_a_long_one(bench: Bench) -> None:
+    bench.publish(b"long", ToQueue(delay=timedelta(seconds=2)))
+    bench.publish(b"short", ToQueue(delay=timedelta(milliseconds=300)))
+
+    bench.elapse(timedelta(milliseconds=300))
+    first = bench.bodies()
+    bench.elapse(timedelta(milliseconds=1700))
+
+    assert (first, bench.bodies()) == ([b"short"], [b"long"])
+
+
+def test_a_delayed_message_without_a_queue_is_confirmed_and_ends_in_quarantine(
+    bench: Bench,
+) -> None:
+    answer = bench.publish(b"stray", ToQueue("nobody", timedelta(milliseconds=100)))
+
+    bench.elapse(timedelta(milliseconds=100))
+
+    assert answer is Published.CONFIRMED
+    assert bench.bodies(QUARANTINE_QUEUE) == [b"stray"]
+
+
+def test_an_acked_message_is_gone(bench: Bench) -> None:
+    bench.publish(b"done")
+
+    bench.broker.ack(bench.receive())
+    bench.broker.close()
+
+    assert bench.reconnect().receive(MAIN_QUEUE) is None
+
+
+def test_a_message_in_hand_is_not_given_out_again(bench: Bench) -> None:
+    bench.publish(b"one")
+    bench.publish(b"two")
+
+    first, second, third = bench.receive(), bench.receive(), bench.broker.receive(MAIN_QUEUE)
+
+    assert [first.message.body, second.message.body] == [b"one", b"two"]
+    assert third is None
+
+
+def test_a_message_that_was_given_back_is_the_next_and_redelivered(bench: Bench) -> None:
+    bench.publish(b"one")
+    bench.publish(b"two")
+
+    bench.broker.nack(bench.receive(), requeue=True)
+
+    again = bench.receive()
+    assert (again.message.body, again.redelivered) == (b"one", True)
+    assert "x-death" not in again.message.headers
+
+
+def test_what_was_not_settled_comes_again_first_and_in_order_after_a_close(bench: Bench) -> None:
+    for body in (b"one", b"two", b"three"):
+        bench.publish(body)
+    bench.receive()
+    bench.receive()
+
+    bench.broker.close()
+
+    again = [bench.reconnect().receive(MAIN_QUEUE) for _ in range(3)]
+    assert [(one.message.body, one.redelivered) for one in again if one is not None] == [
+        (b"one", True),
+        (b"two", True),
+        (b"three", False),
+    ]
+
+
+def test_a_nacked_message_comes_back_through_the_retry_queue(bench: Bench) -> None:
+    bench.publish(b"again")
+
+    bench.broker.nack(bench.receive())
+
+    assert bench.bodies() == []
+    bench.elapse(RETRY_DELAY)
+    delivery = bench.receive()
+    assert (delivery.message.body, delivery.redelivered) == (b"again", False)
+
+
+def test_the_deaths_of_a_nacked_message_are_counted_the_newest_first(bench: Bench) -> None:
+    bench.publish(b"again")
+
+    for _ in range(3):
+        bench.broker.nack(bench.receive())
+        bench.elapse(RETRY_DELAY)
+
+    headers = bench.receive().message.headers
+    assert _deaths(headers) == [
+        (RETRY_QUEUE, "expired", 3, "cron_dlx", ["retry"]),
+        (MAIN_QUEUE, "rejected", 3, "", [MAIN_QUEUE]),
+    ]
+    assert headers["x-first-death-reason"] == "rejected"
+    assert headers["x-first-death-queue"] == MAIN_QUEUE
+    assert headers["x-first-death-exchange"] == ""
+
+
+def test_a_death_is_dated_in_whole_seconds(bench: Bench) -> None:
+    bench.publish(b"again")
+
+    bench.broker.nack(bench.receive())
+    bench.elapse(RETRY_DELAY)
+
+    times = [death["time"] for death in _entries(bench.receive().message.headers)]
+    assert all(isinstance(time, datetime) and time.microsecond == 0 for time in times)
+
+
+def test_each_lane_leaves_one_death_with_the_key_that_was_published(bench: Bench) -> None:
+    bench.publish(b"later", ToQueue(delay=timedelta(milliseconds=300)))
+
+    bench.elapse(timedelta(milliseconds=300))
+
+    key = "0." * 14 + f"1.1.{MAIN_QUEUE}"
+    assert _deaths(bench.receive().message.headers) == [
+        (f"{RETRY_QUEUE}.00", "expired", 1, "cron_delay.00", [key]),
+        (f"{RETRY_QUEUE}.01", "expired", 1, "cron_delay.01", [key]),
+    ]
+
+
+def test_what_is_nacked_where_nothing_follows_is_gone(bench: Bench) -> None:
+    bench.publish(b"failed", ToFailed())
+
+    bench.broker.nack(bench.receive(FAILED_QUEUE))
+    bench.elapse(RETRY_DELAY)
+
+    assert bench.bodies(FAILED_QUEUE) == bench.bodies() == []
+
+
+def test_settling_twice_is_harmless(bench: Bench) -> None:
+    bench.publish(b"one")
+    bench.publish(b"two")
+    delivery = bench.receive()
+    bench.broker.ack(delivery)
+
+    bench.broker.ack(delivery)
+    bench.broker.nack(delivery, requeue=True)
+
+    assert bench.bodies() == [b"two"]
+
+
+def test_a_message_that_is_changed_after_its_publish_arrives_as_it_was(bench: Bench) -> None:
+    inner: dict[str, object] = {"attempt": 1}
+    headers: dict[str, object] = {"inner": inner, "list": [1]}
+    bench.broker.publish([Envelope(Message(body=b"", headers=headers), ToQueue())])
+
+    inner["attempt"] = 2
+    headers["list"] = "gone"
+
+    assert bench.receive().message.headers == {"inner": {"attempt": 1}, "list": [1]}
+
+
+def _entries(headers: object) -> list[dict[str, object]]:
+    assert isinstance(headers, dict)
+    deaths = headers["x-death"]
+    assert isinstance(deaths, list)
+    return deaths
+
+
+def _deaths(headers: object) -> list[tuple[object, ...]]:
+    fields = ("queue", "reason", "count", "exchange", "routing-keys")
+    return [tuple(death[field] for field in fields) for death in _entries(headers)]

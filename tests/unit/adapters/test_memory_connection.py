@@ -1,0 +1,290 @@
+"""Connections to the in-memory broker: threads, loops, and what may befall them."""
+
+import asyncio
+import threading
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from cronhare.adapters.memory.broker import MemoryBroker
+from cronhare.adapters.memory.clock import FrozenClock
+from cronhare.adapters.system.clock import SystemClock
+from cronhare.domain.topology import LANE_UNIT, MAIN_QUEUE, ToQueue
+from cronhare.ports.broker import (
+    AsyncBrokerPort,
+    BrokerPort,
+    BrokerUnavailable,
+    Delivery,
+    Envelope,
+    Message,
+    Published,
+)
+
+START = datetime(2026, 3, 28, 12, 0, 0, 700_000, tzinfo=UTC)
+A_DAY = timedelta(days=1)
+
+
+@pytest.fixture
+def clock() -> FrozenClock:
+    return FrozenClock(START)
+
+
+@pytest.fixture
+def broker(clock: FrozenClock) -> MemoryBroker:
+    return MemoryBroker(clock)
+
+
+def _publish(
+    broker: BrokerPort, body: bytes = b"task", *, delay: timedelta = timedelta(0)
+) -> Published:
+    (answer,) = broker.publish([Envelope(Message(body=body), ToQueue(delay=delay))])
+    return answer
+
+
+def _receive(broker: BrokerPort) -> Delivery:
+    delivery = broker.receive(MAIN_QUEUE)
+    assert delivery is not None
+    return delivery
+
+
+# What may befall a broker
+
+
+async def test_while_it_is_away_a_publish_is_unknown_and_does_not_arrive(
+    broker: MemoryBroker,
+) -> None:
+    connection: AsyncBrokerPort = broker.connect()
+    broker.go_away()
+
+    answers = [
+        _publish(broker),
+        await connection.publish(Envelope(Message(body=b"task"), ToQueue())),
+    ]
+    broker.come_back()
+
+    assert answers == [Published.UNKNOWN] * 2
+    assert broker.depth(MAIN_QUEUE) == 0
+
+
+async def test_while_it_is_away_nothing_can_be_asked(broker: MemoryBroker) -> None:
+    connection = broker.connect()
+    broker.go_away()
+
+    with pytest.raises(BrokerUnavailable):
+        broker.receive(MAIN_QUEUE)
+    with pytest.raises(BrokerUnavailable):
+        broker.declare([MAIN_QUEUE])
+    with pytest.raises(BrokerUnavailable):
+        await connection.consume([MAIN_QUEUE], prefetch=1, on_delivery=print)
+
+
+async def test_time_goes_on_in_a_broker_that_is_away_but_nothing_is_delivered(
+    broker: MemoryBroker, clock: FrozenClock
+) -> None:
+    seen: asyncio.Queue[Delivery] = asyncio.Queue()
+    connection = broker.connect()
+    await connection.consume([MAIN_QUEUE], prefetch=1, on_delivery=seen.put_nowait)
+    _publish(broker, delay=timedelta(seconds=30))
+    broker.go_away()
+
+    clock.advance(timedelta(seconds=30))
+    waiting = broker.depth(MAIN_QUEUE)
+    await asyncio.sleep(0)
+
+    assert (waiting, seen.qsize()) == (1, 0)
+    broker.come_back()
+    assert (await asyncio.wait_for(seen.get(), timeout=5)).message.body == b"task"
+    await connection.close()
+
+
+async def test_what_was_in_hand_when_it_went_away_comes_again_when_it_is_back(
+    broker: MemoryBroker,
+) -> None:
+    seen: asyncio.Queue[Delivery] = asyncio.Queue()
+    connection = broker.connect()
+    await connection.consume([MAIN_QUEUE], prefetch=1, on_delivery=seen.put_nowait)
+    _publish(broker)
+    lost = await seen.get()
+
+    broker.go_away()
+    await connection.ack(lost)
+    broker.come_back()
+
+    again = await asyncio.wait_for(seen.get(), timeout=5)
+    assert (again.message.body, again.redelivered) == (b"task", True)
+    await connection.ack(again)
+    await connection.close()
+    assert broker.depth(MAIN_QUEUE) == 0
+
+
+@pytest.mark.parametrize("requeue", [True, False])
+async def test_a_broker_that_lost_everything_has_nothing_and_goes_on(
+    broker: MemoryBroker, clock: FrozenClock, requeue: bool
+) -> None:
+    seen: asyncio.Queue[Delivery] = asyncio.Queue()
+    connection = broker.connect()
+    await connection.consume([MAIN_QUEUE], prefetch=2, on_delivery=seen.put_nowait)
+    _publish(broker, b"in hand")
+    in_hand = await seen.get()
+    for delay in (0, 0, 1, 30):
+        _publish(broker, delay=timedelta(seconds=delay))
+
+    broker.drop_all()
+
+    await connection.nack(in_hand, requeue=requeue)
+    clock.advance(A_DAY)
+    _publish(broker, b"new")
+    assert (await asyncio.wait_for(seen.get(), timeout=5)).message.body == b"new"
+    await asyncio.sleep(0)
+    assert seen.empty()
+    await connection.close()
+
+
+def test_the_messages_of_one_queue_can_be_lost(broker: MemoryBroker, clock: FrozenClock) -> None:
+    _publish(broker, b"waiting")
+    _publish(broker, b"delayed", delay=timedelta(milliseconds=300))
+
+    broker.drop("cron_scheduler_retry.01")
+    clock.advance(A_DAY)
+
+    assert _receive(broker).message.body == b"waiting"
+    assert broker.receive(MAIN_QUEUE) is None
+
+
+async def test_hands_that_a_loss_left_empty_are_filled_again(broker: MemoryBroker) -> None:
+    seen: asyncio.Queue[Delivery] = asyncio.Queue()
+    connection = broker.connect()
+    await connection.consume([MAIN_QUEUE, "reports"], prefetch=1, on_delivery=seen.put_nowait)
+    _publish(broker)  # is on its way, and fills the hands
+    broker.publish([Envelope(Message(body=b"report"), ToQueue("reports"))])
+
+    broker.drop(MAIN_QUEUE)
+
+    assert (await asyncio.wait_for(seen.get(), timeout=5)).message.body == b"report"
+    await connection.close()
+
+
+# Threads and loops
+
+
+async def test_only_the_connection_that_got_a_message_can_settle_it(broker: MemoryBroker) -> None:
+    _publish(broker)
+    delivery = _receive(broker)
+    stranger = broker.connect()
+
+    await stranger.ack(delivery)
+    broker.close()
+
+    assert broker.depth(MAIN_QUEUE) == 1
+
+
+async def test_consuming_declares_a_queue_that_nobody_declared(broker: MemoryBroker) -> None:
+    seen: asyncio.Queue[Delivery] = asyncio.Queue()
+    connection = broker.connect()
+
+    await connection.consume(["reports"], prefetch=1, on_delivery=seen.put_nowait)
+    broker.publish([Envelope(Message(body=b"report"), ToQueue("reports"))])
+
+    assert (await asyncio.wait_for(seen.get(), timeout=5)).queue == "reports"
+    await connection.close()
+
+
+async def test_a_prefetch_of_nothing_is_refused(broker: MemoryBroker) -> None:
+    with pytest.raises(ValueError, match="prefetch of 0"):
+        await broker.connect().consume([MAIN_QUEUE], prefetch=0, on_delivery=print)
+
+
+def test_a_loop_that_ended_without_closing_gives_back_what_it_had(broker: MemoryBroker) -> None:
+    async def take_one_and_vanish() -> None:
+        seen: asyncio.Queue[Delivery] = asyncio.Queue()
+        await broker.connect().consume([MAIN_QUEUE], prefetch=2, on_delivery=seen.put_nowait)
+        await seen.get()
+
+    _publish(broker, b"one")
+    asyncio.run(take_one_and_vanish())
+
+    _publish(broker, b"two")
+
+    assert [_receive(broker).message.body for _ in range(2)] == [b"one", b"two"]
+
+
+async def test_threads_publish_while_a_loop_consumes_and_nothing_is_lost_or_doubled(
+    broker: MemoryBroker,
+) -> None:
+    seen: asyncio.Queue[Delivery] = asyncio.Queue()
+    connection = broker.connect()
+    await connection.consume([MAIN_QUEUE], prefetch=7, on_delivery=seen.put_nowait)
+
+    def publish(thread: int) -> None:
+        for batch in range(25):
+            broker.publish(
+                [
+                    Envelope(Message(body=b"%d-%d-%d" % (thread, batch, n)), ToQueue())
+                    for n in range(20)
+                ]
+            )
+
+    threads = [threading.Thread(target=publish, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    bodies = []
+    for _ in range(2000):
+        delivery = await asyncio.wait_for(seen.get(), timeout=5)
+        bodies.append(delivery.message.body)
+        await connection.ack(delivery)
+    for thread in threads:
+        thread.join()
+
+    assert len(set(bodies)) == 2000
+    assert seen.empty()
+    assert broker.depth(MAIN_QUEUE) == 0
+    await connection.close()
+
+
+async def test_a_jump_delivers_without_anybody_asking(
+    broker: MemoryBroker, clock: FrozenClock
+) -> None:
+    seen: asyncio.Queue[Delivery] = asyncio.Queue()
+    connection = broker.connect()
+    await connection.consume([MAIN_QUEUE], prefetch=1, on_delivery=seen.put_nowait)
+    _publish(broker, delay=timedelta(hours=1))
+    await asyncio.sleep(0)  # the loop has seen all there was to see
+
+    clock.advance(timedelta(hours=1))
+
+    assert (await asyncio.wait_for(seen.get(), timeout=5)).message.body == b"task"
+    await connection.close()
+
+
+async def test_on_the_machines_clock_a_delay_ends_by_itself_even_if_another_thread_began_it() -> (
+    None
+):
+    clock = SystemClock()
+    broker = MemoryBroker(clock)
+    seen: asyncio.Queue[float] = asyncio.Queue()
+    connection = broker.connect()
+    await connection.consume(
+        [MAIN_QUEUE], prefetch=1, on_delivery=lambda _: seen.put_nowait(clock.monotonic())
+    )
+    await asyncio.sleep(0)  # the loop knows by now that there is nothing to wait for
+
+    began = clock.monotonic()
+    await asyncio.to_thread(_publish, broker, delay=LANE_UNIT * 3)  # two lanes, two timers
+
+    arrived = await asyncio.wait_for(seen.get(), timeout=5)
+    assert arrived - began >= LANE_UNIT.total_seconds() * 3
+    await connection.close()
+
+
+async def test_a_shorter_delay_overtakes_the_timer_of_a_longer_one() -> None:
+    broker = MemoryBroker(SystemClock())
+    seen: asyncio.Queue[Delivery] = asyncio.Queue()
+    connection = broker.connect()
+    await connection.consume([MAIN_QUEUE], prefetch=2, on_delivery=seen.put_nowait)
+    _publish(broker, b"long", delay=timedelta(seconds=1638.4))
+    await asyncio.sleep(0)  # the timer of the long one is set
+
+    _publish(broker, b"short", delay=LANE_UNIT)
+
+    assert (await asyncio.wait_for(seen.get(), timeout=5)).message.body == b"short"
+    await connection.close()

@@ -1,0 +1,100 @@
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from cronhare.adapters.memory.deaths import Death, Reason, is_cycle, record
+
+FIRST = datetime(2025, 12, 12, 8, 0, 0, 999_999, tzinfo=UTC)
+REJECTED = Death(queue="main", reason=Reason.REJECTED, exchange="", key="main", at=FIRST)
+EXPIRED = Death(
+    queue="retry", reason=Reason.EXPIRED, exchange="dlx", key="retry", at=FIRST + timedelta(hours=1)
+)
+AGAIN = Death(
+    queue="main", reason=Reason.REJECTED, exchange="other", key="k", at=FIRST + timedelta(days=1)
+)
+
+
+def _entry(queue: str, reason: str) -> dict[str, object]:
+    return {"queue": queue, "reason": reason, "count": 1}
+
+
+def test_the_first_death_is_written_in_full_and_kept_apart_as_well() -> None:
+    headers = record({"cron-attempt": 1}, REJECTED)
+
+    assert headers == {
+        "cron-attempt": 1,
+        "x-first-death-reason": "rejected",
+        "x-first-death-queue": "main",
+        "x-first-death-exchange": "",
+        "x-death": [
+            {
+                "count": 1,
+                "reason": "rejected",
+                "queue": "main",
+                "time": datetime(2025, 12, 12, 8, 0, 0, tzinfo=UTC),
+                "exchange": "",
+                "routing-keys": ["main"],
+            }
+        ],
+    }
+
+
+def test_the_newest_death_comes_first() -> None:
+    headers = record(record({}, REJECTED), EXPIRED)
+
+    assert headers["x-death"] == [EXPIRED.entry(), REJECTED.entry()]
+    assert headers["x-first-death-queue"] == "main"
+
+
+def test_a_repeated_death_is_counted_and_keeps_the_time_and_the_road_of_the_first() -> None:
+    headers = record(record(record({}, REJECTED), EXPIRED), AGAIN)
+
+    assert headers["x-death"] == [{**REJECTED.entry(), "count": 2}, EXPIRED.entry()]
+
+
+def test_the_count_of_a_client_is_believed() -> None:
+    forged = {"x-death": [{**_entry("main", "rejected"), "count": 99}]}
+
+    headers = record(forged, REJECTED)
+
+    assert headers == {"x-death": [{**_entry("main", "rejected"), "count": 100}]}
+
+
+@pytest.mark.parametrize("nonsense", ["", "[{...}]", None, {"count": 1}])
+def test_a_death_header_that_is_no_list_is_started_afresh(nonsense: object) -> None:
+    headers = record({"x-death": nonsense}, REJECTED)
+
+    assert headers == {"x-death": [REJECTED.entry()]}
+
+
+def test_nothing_that_was_given_is_changed() -> None:
+    before = record({}, REJECTED)
+
+    record(before, AGAIN)
+
+    assert before == record({}, REJECTED)
+
+
+@pytest.mark.parametrize(
+    ("deaths", "expected"),
+    [
+        ([("main", "expired")], True),
+        ([("retry", "expired"), ("main", "expired")], True),
+        ([("retry", "expired"), ("main", "rejected")], False),
+        ([("retry", "rejected"), ("main", "expired")], False),
+        ([("main", "expired"), ("retry", "rejected")], True),
+        ([("retry", "expired")], False),
+        ([], False),
+    ],
+)
+def test_only_a_way_back_without_a_rejection_is_a_cycle(
+    deaths: list[tuple[str, str]], expected: bool
+) -> None:
+    headers = {"x-death": [_entry(queue, reason) for queue, reason in deaths]}
+
+    assert is_cycle("main", headers) is expected
+
+
+@pytest.mark.parametrize("headers", [{}, {"x-death": "text"}, {"x-death": ["text"]}])
+def test_what_no_broker_wrote_makes_no_cycle(headers: dict[str, object]) -> None:
+    assert is_cycle("main", headers) is False
