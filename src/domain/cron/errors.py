@@ -1,0 +1,74 @@
+"""What is wrong with a cron text: every fault at once, each with its place and a way out."""
+
+import attrs
+
+LONGEST_ECHO = 64
+
+
+def shown(text: str) -> str:
+    r"""Make input fit to stand in any log: ASCII, one line, at most 64 characters.
+
+    >>> shown("0-24")
+    '0-24'
+    >>> shown("5 \u0665")
+    '5 \\u0665'
+    >>> len(shown("9" * 200))
+    64
+    """
+    safe = text[: LONGEST_ECHO + 1].encode("unicode_escape").decode("ascii")
+    return safe if len(safe) <= LONGEST_ECHO else safe[: LONGEST_ECHO - 3] + "..."
+
+
+@attrs.frozen(kw_only=True)
+class CronFault:
+    """One fault of a cron text.
+
+    *field* is "minute", "hour", "day of month", "month", "week day", or "expression" where the
+    fault is not in a single field. *item* is the piece of input, shortened; *allowed* says what
+    could stand there, *hint* what to write instead (empty where nothing better can be said).
+    """
+
+    field: str
+    item: str
+    reason: str
+    allowed: str
+    hint: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.reason}" + (f" ({self.hint})" if self.hint else "")
+
+
+class CronExpressionError(ValueError):
+    """A text that is no cron expression. `faults` holds every fault, in the order of the text."""
+
+    def __init__(self, *faults: CronFault) -> None:
+        super().__init__(*faults)  # so that args, and with them pickle, keep the faults
+        self.faults = faults
+
+    def __str__(self) -> str:
+        return "; ".join(map(str, self.faults))
+
+    @property
+    def field(self) -> str:
+        """The field of the first fault."""
+        return self.faults[0].field
+
+    @property
+    def item(self) -> str:
+        """The input at the first fault."""
+        return self.faults[0].item
+
+    @property
+    def reason(self) -> str:
+        """What is wrong first."""
+        return self.faults[0].reason
+
+    @property
+    def allowed(self) -> str:
+        """What could stand where the first fault is."""
+        return self.faults[0].allowed
+
+    @property
+    def hint(self) -> str:
+        """What to write instead of the first fault."""
+        return self.faults[0].hint

@@ -1,0 +1,196 @@
+"""A compiled cron expression, and its runs."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from functools import lru_cache
+from typing import Final, Self
+from zoneinfo import ZoneInfo
+
+import attrs
+
+from . import judgement
+from .days import DayRule, fires
+from .errors import CronExpressionError
+from .fields import Field, read_field
+from .kinds import KINDS
+from .pattern import WallPattern
+from .text import split_fields
+from .timeline import (
+    DAY,
+    FIRST_MINUTE,
+    LAST_MINUTE,
+    Stretch,
+    Timeline,
+    minute_of,
+    moment_of,
+    timeline_of,
+)
+
+HORIZON: Final = 50 * 366 * DAY  # in minutes; runs of one expression are at most 40 years apart
+
+# A wall clock is less than a day ahead of UTC or behind it, so it needs less than two to pass
+# over anything that it has shown before.
+_TWO_DAYS: Final = 2 * DAY
+
+
+@attrs.frozen
+class CronExpression:
+    """A cron text, compiled once. Equal texts are equal expressions.
+
+    Moments are aware datetimes in any zone, a naive one is a ValueError; results are in UTC. Text
+    is read in the wall time of the *zone* that is given. The set of runs is the same for all
+    questions: `matches` is membership in what `next` and `previous` walk through.
+    """
+
+    text: str
+    wildcard: bool = attrs.field(eq=False, repr=False)
+    fires: bool = attrs.field(eq=False, repr=False)
+    _pattern: WallPattern = attrs.field(eq=False, repr=False)
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Compile a text of at most 256 ASCII characters.
+
+        Raises:
+            CronExpressionError: with every fault of every field.
+        """
+        minute, hour, month_day, month, week_day = fields = _fields(text)
+        faults = [fault for field in fields for fault in field.faults]
+        if faults:
+            raise CronExpressionError(*faults)
+        rule = _day_rule(month_day, week_day)
+        return cls(
+            text=text.strip(" \t"),
+            wildcard=minute.starred or hour.starred,
+            fires=fires(rule, month.mask),
+            pattern=WallPattern(minute.mask, hour.mask, month.mask, rule),
+        )
+
+    def __str__(self) -> str:
+        return self.text
+
+    @property
+    def why_never(self) -> str:
+        """Why it can never fire, such as "30 February does not exist"; empty if it can."""
+        if self.fires:
+            return ""
+        return judgement.why_never(_fields(self.text)[2], self._pattern.months)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What its author may not have meant, in sentences."""
+        return tuple(judgement.warnings(_fields(self.text), self._pattern.days))
+
+    def matches(self, moment: datetime, zone: ZoneInfo) -> bool:
+        """Whether a run is due in the minute of *moment*.
+
+        True for the first minute after a spring change that leapt over a fixed time, false for
+        the second pass of that time in autumn.
+        """
+        minute = minute_of(moment)
+        if not FIRST_MINUTE <= minute <= LAST_MINUTE:
+            return False
+        stretch = timeline_of(zone).at(minute)
+        if minute >= stretch.settled or self.wildcard:
+            return self._pattern.holds(minute + stretch.offset)
+        return self._holds_unsettled(minute, stretch)
+
+    def next(self, after: datetime, zone: ZoneInfo) -> datetime | None:
+        """The first run after *after*; None if there is none in the 50 years that follow."""
+        found = self._next(minute_of(after) + 1, timeline_of(zone))
+        return None if found is None else moment_of(found)
+
+    def previous(self, before: datetime, zone: ZoneInfo) -> datetime | None:
+        """The last run before *before*; None if there is none in the 50 years that precede.
+
+        The run of 12:00 is before 12:00:30.
+        """
+        minute = minute_of(before)
+        inside = before.second or before.microsecond
+        found = self._previous(minute if inside else minute - 1, timeline_of(zone))
+        return None if found is None else moment_of(found)
+
+    def upcoming(self, after: datetime, zone: ZoneInfo) -> Iterator[datetime]:
+        """The runs after *after*, one by one, for as long as there are any."""
+        return self._runs(minute_of(after), timeline_of(zone))
+
+    def _runs(self, minute: int, timeline: Timeline) -> Iterator[datetime]:
+        found = self._next(minute + 1, timeline)
+        while found is not None:
+            yield moment_of(found)
+            found = self._next(found + 1, timeline)
+
+    def _next(self, minute: int, timeline: Timeline) -> int | None:
+        """The first run at or after *minute*.
+
+        The calendar is asked for the first wall time that matches, whatever the zone. If that is
+        beyond the stretch, so is everything until shortly before it, and the search resumes there.
+        """
+        if not self.fires:
+            return None
+        minute = max(minute, FIRST_MINUTE)
+        limit = min(minute + HORIZON, LAST_MINUTE + 1)
+        while minute < limit:
+            stretch = timeline.at(minute)
+            wall = minute + stretch.offset
+            if minute < stretch.settled and not self.wildcard:
+                if self._catches_up(stretch):
+                    return minute
+                wall = max(wall, stretch.resume)
+            found = self._pattern.first(wall) - stretch.offset
+            if found < stretch.end:
+                return found if found < limit else None
+            calm = stretch.end - minute >= _TWO_DAYS
+            minute = max(stretch.end, found - _TWO_DAYS) if calm else stretch.end
+        return None
+
+    def _previous(self, minute: int, timeline: Timeline) -> int | None:
+        """The last run at or before *minute*: `_next` in a mirror."""
+        if not self.fires:
+            return None
+        minute = min(minute, LAST_MINUTE)
+        limit = max(minute - HORIZON, FIRST_MINUTE - 1)
+        while minute > limit:
+            stretch = timeline.at(minute)
+            found = self._pattern.last(minute + stretch.offset) - stretch.offset
+            if found >= (stretch.start if self.wildcard else stretch.resume - stretch.offset):
+                return found if found > limit else None
+            if self._catches_up(stretch):
+                return stretch.start if stretch.start > limit else None
+            calm = minute - stretch.start >= _TWO_DAYS
+            minute = min(stretch.start - 1, found + _TWO_DAYS) if calm else stretch.start - 1
+        return None
+
+    def _holds_unsettled(self, minute: int, stretch: Stretch) -> bool:
+        if self._catches_up(stretch):
+            return True
+        wall = minute + stretch.offset
+        return wall >= stretch.resume and self._pattern.holds(wall)
+
+    def _catches_up(self, stretch: Stretch) -> bool:
+        """Whether the clock has leapt over a fixed time at the start of the stretch.
+
+        Such a stretch is settled from its second minute on.
+        """
+        wall = stretch.start + stretch.offset
+        return (
+            not self.wildcard
+            and stretch.missed < wall
+            and self._pattern.first(stretch.missed) < wall
+        )
+
+
+def _fields(text: str) -> tuple[Field, ...]:
+    return tuple(map(read_field, KINDS, split_fields(text)))
+
+
+@lru_cache(maxsize=4096)
+def _day_rule(month_day: Field, week_day: Field) -> DayRule:
+    """Expressions with the same day fields share a rule, and so its cached masks."""
+    return DayRule(
+        month_days=month_day.mask,
+        week_days=week_day.mask,
+        either=not (month_day.plain or week_day.plain),
+        month_words=month_day.words,
+        week_words=week_day.words,
+    )

@@ -1,0 +1,174 @@
+"""The clock changes of a zone, and what each does to jobs: the rule of Debian's cron(8).
+
+Everything is counted in minutes: a *minute* is one of real time since 1970 in UTC, a *wall*
+minute is what the clock on the wall shows, counted the same way.
+
+The daemon keeps the highest wall time that it has reached. When the clock leaps forward by less
+than three hours, fixed-time jobs in between run once, right after the leap; when it falls back
+by less than three hours, fixed-time jobs rest until that mark is reached again. A change of three
+hours or more is a correction: the new time simply holds.
+"""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Final
+from zoneinfo import ZoneInfo
+
+import attrs
+
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+MINUTE: Final = timedelta(minutes=1)
+DAY: Final = 24 * 60
+CORRECTION: Final = 3 * 60
+
+# Two days off the edges of what datetime can hold, so that no offset can lead beyond them.
+FIRST_MINUTE: Final = (datetime(1, 1, 3, tzinfo=UTC) - EPOCH) // MINUTE
+LAST_MINUTE: Final = (datetime(9999, 12, 29, tzinfo=UTC) - EPOCH) // MINUTE
+
+_BLOCK_BITS: Final = 19  # 364 days
+_BLOCKS_KEPT: Final = 64
+
+# 68 hours. The shortest stretch in the zone data lasts 95 hours (Freetown, 1939), so two looks
+# in a row cannot step over one.
+_LOOK: Final = 4096
+
+
+@attrs.frozen(eq=False)
+class Stretch:
+    """Minutes from *start* up to *end* in which the UTC offset (in minutes) does not change.
+
+    Fixed-time jobs count from the wall minute *resume*; those between the wall minute *missed*
+    and that of the start were leapt over. From the minute *settled* on nothing is special.
+    """
+
+    start: int
+    end: int
+    offset: int
+    missed: int
+    resume: int
+    settled: int = attrs.field(init=False)
+
+    @settled.default
+    def _settled(self) -> int:
+        leapt = self.missed < self.start + self.offset
+        return self.start + 1 if leapt else self.resume - self.offset
+
+
+_NOWHERE: Final = Stretch(0, 0, 0, 0, 0)
+
+
+def _for_ever(offset: int) -> Stretch:
+    wall = FIRST_MINUTE + offset
+    return Stretch(FIRST_MINUTE, LAST_MINUTE + 1, offset, wall, wall)
+
+
+def minute_of(moment: datetime) -> int:
+    """The minute that an aware moment lies in.
+
+    >>> minute_of(datetime(1970, 1, 1, 1, 0, 59, tzinfo=UTC))
+    60
+
+    Raises:
+        ValueError: the moment is naive: it could be any of many instants.
+    """
+    try:
+        since = moment - EPOCH
+    except TypeError as error:
+        raise ValueError(f"{moment!r} has no UTC offset; an aware datetime is needed") from error
+    return since.days * DAY + since.seconds // 60
+
+
+def moment_of(minute: int) -> datetime:
+    """The instant at which a minute begins, in UTC."""
+    return EPOCH + minute * MINUTE
+
+
+class Timeline:
+    """The stretches of one zone, surveyed as they are asked for; about a year at a time."""
+
+    __slots__ = ("_blocks", "_latest", "_zone")
+
+    def __init__(self, zone: ZoneInfo) -> None:
+        """Zones that never change, such as UTC, are a single stretch."""
+        self._zone = zone
+        self._blocks: dict[int, tuple[Stretch, ...]] = {}
+        fixed = zone.utcoffset(None)
+        self._latest = _NOWHERE if fixed is None else _for_ever(fixed // MINUTE)
+
+    def at(self, minute: int) -> Stretch:
+        """The stretch that holds a minute from FIRST_MINUTE to LAST_MINUTE."""
+        latest = self._latest
+        if latest.start <= minute < latest.end:
+            return latest
+        return self._find(minute)
+
+    def _find(self, minute: int) -> Stretch:
+        block = minute >> _BLOCK_BITS
+        stretches = self._blocks.get(block)
+        if stretches is None:
+            if len(self._blocks) >= _BLOCKS_KEPT:
+                self._blocks.clear()
+            stretches = self._blocks[block] = tuple(self._survey(block))
+        self._latest = next(stretch for stretch in stretches if minute < stretch.end)
+        return self._latest
+
+    def _survey(self, block: int) -> Iterator[Stretch]:
+        """Walk from a little before the block: a change there may still have jobs rest."""
+        begin = block << _BLOCK_BITS
+        end = begin + (1 << _BLOCK_BITS)
+        start = begin - _LOOK
+        offset = self._offset(start)
+        missed = resume = start + offset
+        for change in (*self._changes(start, end), end):
+            if change > begin:
+                wall = max(start, begin) + offset
+                leapt = missed if start >= begin else wall
+                yield Stretch(max(start, begin), change, offset, leapt, max(resume, wall))
+            reached = max(resume, change + offset)
+            start, offset = change, self._offset(change)
+            missed, resume = _after_change(reached, start + offset)
+
+    def _changes(self, start: int, end: int) -> Iterator[int]:
+        for low in range(start, end, _LOOK):
+            high = min(low + _LOOK, end - 1)
+            before = self._offset(low)
+            if self._offset(high) != before:
+                yield self._bisect(low, high, before)
+
+    def _bisect(self, low: int, high: int, before: int) -> int:
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self._offset(middle) == before:
+                low = middle
+            else:
+                high = middle
+        return high
+
+    def _offset(self, minute: int) -> int:
+        """The offset in whole minutes, rounded down: old local times went by the second."""
+        inside = min(max(minute, FIRST_MINUTE), LAST_MINUTE)
+        offset = moment_of(inside).astimezone(self._zone).utcoffset()
+        assert offset is not None
+        return offset // MINUTE
+
+
+def _after_change(reached: int, wall: int) -> tuple[int, int]:
+    """What is missed, and where fixed-time jobs resume, once the clock shows *wall*.
+
+    *reached* is the first wall minute that has not been seen yet.
+
+    >>> _after_change(reached=120, wall=180), _after_change(reached=120, wall=60)
+    ((120, 180), (60, 120))
+    >>> _after_change(reached=120, wall=300), _after_change(reached=240, wall=60)
+    ((300, 300), (60, 60))
+    """
+    if abs(wall - reached) >= CORRECTION:
+        return wall, wall
+    return min(reached, wall), max(reached, wall)
+
+
+@lru_cache(maxsize=1024)
+def timeline_of(zone: ZoneInfo) -> Timeline:
+    """The timeline of a zone, shared by all who ask."""
+    return Timeline(zone)

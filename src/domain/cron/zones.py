@@ -1,0 +1,64 @@
+"""Time zones by name."""
+
+import re
+from difflib import get_close_matches
+from functools import lru_cache
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
+
+from .errors import LONGEST_ECHO, shown
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*")
+_OFFSET = re.compile(r"(utc|gmt)?[+-]\d{1,2}(:?\d\d)?", re.IGNORECASE)
+
+# Files beside the zones: what they hold depends on the machine, or counts leap seconds.
+_NOT_A_PLACE = re.compile(r"local(time)?|posixrules|factory|(posix|right)/.*", re.IGNORECASE)
+
+
+class UnknownZone(ValueError):
+    """A name that is not in the zone data. *hint* says what may have been meant, or is empty."""
+
+    def __init__(self, name: str, hint: str) -> None:
+        super().__init__(name, hint)
+        self.name = name
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f'unknown zone "{shown(self.name)}"' + (f" ({self.hint})" if self.hint else "")
+
+
+def find_zone(name: str) -> ZoneInfo:
+    """Find a zone by its IANA name, exactly as it is spelt there.
+
+    >>> find_zone("Europe/Berlin")
+    zoneinfo.ZoneInfo(key='Europe/Berlin')
+    >>> find_zone("berlin")
+    Traceback (most recent call last):
+    cronhare.domain.cron.zones.UnknownZone: unknown zone "berlin" (did you mean Europe/Berlin?)
+
+    Raises:
+        UnknownZone: there is none of that name, or it is not one that every node would read alike.
+    """
+    if len(name) > LONGEST_ECHO or not _NAME.fullmatch(name) or _NOT_A_PLACE.fullmatch(name):
+        raise UnknownZone(name, _hint(name))
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:  # a folder is an OSError
+        raise UnknownZone(name, _hint(name)) from error
+
+
+def _hint(name: str) -> str:
+    if _NOT_A_PLACE.fullmatch(name):
+        return "it would differ from node to node; name a place, such as Europe/Berlin"
+    if _OFFSET.fullmatch(name):
+        return "an offset is not a zone; name a place, such as Europe/Berlin, or UTC"
+    wanted = name[:LONGEST_ECHO].strip().replace(" ", "_").casefold()
+    known = _known()
+    close = [key for key in known if wanted and key.casefold().rpartition("/")[2] == wanted]
+    folded = {key.casefold(): key for key in known}
+    close = close or [folded[key] for key in get_close_matches(wanted, folded, n=2)]
+    return f"did you mean {' or '.join(close)}?" if close else ""
+
+
+@lru_cache(maxsize=1)
+def _known() -> tuple[str, ...]:
+    return tuple(sorted(available_timezones()))

@@ -1,0 +1,286 @@
+"""The engine against a daemon that really walks through the minutes.
+
+The daemon below knows nothing of masks, stretches or searches. It wakes at each real minute, looks
+at the clock on the wall, and does what cron(8) of Debian says, keeping the highest wall time that
+it has reached. Fields are sets, dates are asked of the standard library.
+"""
+
+import calendar
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import cast
+from zoneinfo import ZoneInfo
+
+import attrs
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from cronhare.domain.cron import CronExpression
+from cronhare.domain.cron.timeline import EPOCH, MINUTE, minute_of, timeline_of
+
+CORRECTION = timedelta(hours=3)
+
+
+@attrs.frozen
+class Job:
+    """An expression as its author means it: the text, and beside it what each field allows."""
+
+    text: str
+    minutes: frozenset[int]
+    hours: frozenset[int]
+    month_days: frozenset[int] | None  # None: not restricted
+    week_days: frozenset[int] | None  # Monday is 0, as in the standard library
+    word: str = ""
+
+    @property
+    def wildcard(self) -> bool:
+        minute, hour, *_ = self.text.split()
+        return minute[0] == "*" or hour[0] == "*"
+
+    def due_at(self, wall: datetime) -> bool:
+        return wall.minute in self.minutes and wall.hour in self.hours and self._due_on(wall)
+
+    def _due_on(self, wall: datetime) -> bool:
+        by_month = self.month_days is None or wall.day in self.month_days
+        by_month = by_month or is_word_day(self.word, wall)
+        by_week = self.week_days is None or wall.weekday() in self.week_days
+        if self.month_days is not None and self.week_days is not None:
+            return by_month or by_week
+        return by_month and by_week
+
+
+def is_word_day(word: str, wall: datetime) -> bool:
+    length = calendar.monthrange(wall.year, wall.month)[1]
+    working = [d for d in range(1, length + 1) if wall.replace(day=d).weekday() < 5]
+    match word:
+        case "L":
+            return wall.day == length
+        case "LW":
+            return wall.day == working[-1]
+        case "15W":
+            return wall.day == min(working, key=lambda day: abs(day - 15))
+        case "1W":
+            return wall.day == working[0]
+    return False
+
+
+def daemon(job: Job, zone: ZoneInfo, start: datetime, end: datetime) -> Iterator[datetime]:
+    """Every real minute from *start* up to *end* in which the daemon starts the job."""
+    now = start - MINUTE
+    highest = wall_clock(now, zone)
+    while (now := now + MINUTE) < end:
+        wall = wall_clock(now, zone)
+        leap = wall - (highest + MINUTE)
+        if job.wildcard or abs(leap) >= CORRECTION:
+            due, highest = job.due_at(wall), wall
+        elif leap < timedelta(0):
+            due = False
+        else:
+            due = False
+            while highest < wall:
+                highest += MINUTE
+                due = due or job.due_at(highest)
+        if due:
+            yield now
+
+
+def wall_clock(now: datetime, zone: ZoneInfo) -> datetime:
+    return now.astimezone(zone).replace(tzinfo=None, second=0, microsecond=0)
+
+
+ZONES = [
+    "Africa/Casablanca", "Africa/Monrovia", "America/Caracas", "America/New_York",
+    "America/Santiago", "America/Sao_Paulo", "America/St_Johns", "Antarctica/Casey",
+    "Antarctica/Troll", "Asia/Gaza", "Asia/Pyongyang", "Atlantic/Azores", "Australia/Lord_Howe",
+    "Europe/Berlin", "Pacific/Apia", "Pacific/Chatham", "Pacific/Kwajalein",
+]  # fmt: skip
+
+
+def changes_of(zone: ZoneInfo, year: int) -> list[datetime]:
+    hours = [datetime(year, 1, 1, tzinfo=UTC) + timedelta(hours=6 * n) for n in range(4 * 366)]
+    offsets = [hour.astimezone(zone).utcoffset() for hour in hours]
+    return [
+        hours[n] for n in range(1, len(hours)) if offsets[n] != offsets[n - 1]
+    ]  # the six hours that end here hold a change
+
+
+@st.composite
+def moments_of_change(draw: st.DrawFn) -> tuple[ZoneInfo, datetime]:
+    zone = ZoneInfo(draw(st.sampled_from(ZONES)))
+    year = draw(st.integers(1960, 2040))
+    changes = changes_of(zone, year) or [datetime(year, 7, 1, tzinfo=UTC)]
+    return zone, draw(st.sampled_from(changes))
+
+
+@st.composite
+def number_fields(draw: st.DrawFn, most: int) -> tuple[str, frozenset[int]]:
+    first = draw(st.integers(0, most))
+    last = draw(st.integers(first, most))
+    step = draw(st.integers(1, most // 2))
+    return draw(
+        st.sampled_from(
+            [
+                ("*", frozenset(range(most + 1))),
+                (f"*/{step}", frozenset(range(0, most + 1, step))),
+                (f"{first}", frozenset([first])),
+                (f"{first},{last}", frozenset([first, last])),
+                (f"{first}-{last}", frozenset(range(first, last + 1))),
+                (f"{first}-{last}/{step}", frozenset(range(first, last + 1, step))),
+                (f"{first}/{step}", frozenset(range(first, most + 1, step))),
+            ]
+        )
+    )
+
+
+@st.composite
+def jobs(draw: st.DrawFn) -> Job:
+    minute, minutes = draw(number_fields(59))
+    hour, hours = draw(number_fields(23))
+    day, month_days = draw(
+        st.one_of(
+            st.just(("*", None)),
+            st.integers(1, 31).map(lambda d: (f"{d}-31", frozenset(range(d, 32)))),
+            st.sampled_from(["L", "LW", "15W", "1W"]).map(lambda word: (word, frozenset[int]())),
+        )
+    )
+    week_day, week_days = draw(
+        st.one_of(
+            st.just(("?", None)),
+            st.integers(0, 6).map(lambda d: (calendar.day_abbr[d], frozenset([d]))),
+            st.just(("mon-fri", frozenset(range(5)))),
+        )
+    )
+    text = f"{minute} {hour} {day} * {week_day}"
+    return Job(text, minutes, hours, month_days, week_days, day)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(job=jobs(), moment=moments_of_change())
+def test_around_a_change_of_the_clock_the_engine_runs_when_the_daemon_does(
+    job: Job, moment: tuple[ZoneInfo, datetime]
+) -> None:
+    zone, change = moment
+    start, end = change - timedelta(hours=12), change + timedelta(hours=27)
+    expression = CronExpression.parse(job.text)
+
+    expected = [run for run in daemon(job, zone, start - timedelta(days=1), end) if run >= start]
+
+    assert forwards(expression, zone, start, end) == expected
+    assert backwards(expression, zone, start, end) == expected
+    assert matching(expression, zone, start, end) == expected
+
+
+def forwards(
+    expression: CronExpression, zone: ZoneInfo, start: datetime, end: datetime
+) -> list[datetime]:
+    found, moment = [], expression.next(start - MINUTE, zone)
+    while moment is not None and moment < end:
+        found.append(moment)
+        moment = expression.next(moment, zone)
+    return found
+
+
+def backwards(
+    expression: CronExpression, zone: ZoneInfo, start: datetime, end: datetime
+) -> list[datetime]:
+    found, moment = [], expression.previous(end, zone)
+    while moment is not None and moment >= start:
+        found.append(moment)
+        moment = expression.previous(moment, zone)
+    return found[::-1]
+
+
+def matching(
+    expression: CronExpression, zone: ZoneInfo, start: datetime, end: datetime
+) -> list[datetime]:
+    minutes = [start + n * MINUTE for n in range((end - start) // MINUTE)]
+    return [minute for minute in minutes if expression.matches(minute, zone)]
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    job=jobs(),
+    zone=st.sampled_from(ZONES).map(ZoneInfo),
+    moment=st.integers(-(10**7), 7 * 10**7).map(lambda minute: EPOCH + minute * MINUTE),
+)
+def test_previous_undoes_next_and_both_lead_to_what_matches(
+    job: Job, zone: ZoneInfo, moment: datetime
+) -> None:
+    expression = CronExpression.parse(job.text)
+
+    following = expression.next(moment, zone)
+
+    assert following is not None
+    assert following > moment
+    assert expression.matches(following, zone)
+    before = expression.previous(following, zone)
+    assert before is not None
+    assert before <= moment
+    assert expression.matches(before, zone)
+    assert expression.next(before, zone) == following
+
+
+def test_the_daemon_itself_does_what_the_manual_says() -> None:
+    zone = ZoneInfo("America/New_York")
+    half_past_two = Job("30 2 * * *", frozenset([30]), frozenset([2]), None, None)
+    every_half = Job("*/30 2 * * *", frozenset([0, 30]), frozenset([2]), None, None)
+    start, end = datetime(2026, 3, 8, 5, tzinfo=UTC), datetime(2026, 3, 8, 12, tzinfo=UTC)
+
+    assert list(daemon(half_past_two, zone, start, end)) == [datetime(2026, 3, 8, 7, tzinfo=UTC)]
+    assert list(daemon(every_half, zone, start, end)) == []
+
+
+@pytest.mark.parametrize("name", ["America/Argentina/Tucuman", "Africa/Freetown", "Asia/Gaza"])
+def test_no_change_of_the_clock_is_overlooked(name: str) -> None:
+    """These zones have the shortest stretches of all: the survey must not step over one."""
+    zone = ZoneInfo(name)
+    timeline = timeline_of(zone)
+
+    for year in (1939, 2000, 2004, 2040):
+        noon = datetime(year, 1, 1, 12, tzinfo=UTC)
+        moments = [noon + timedelta(hours=7 * n) for n in range(1250)]
+        surveyed = [timeline.at(minute_of(moment)).offset for moment in moments]
+        asked = [moment.astimezone(zone).utcoffset() for moment in moments]
+        assert surveyed == [offset // MINUTE for offset in asked if offset is not None]
+
+
+class OneChange(tzinfo):
+    """A zone that goes from one offset to another at a single instant."""
+
+    def __init__(self, change: datetime, before: timedelta, after: timedelta) -> None:
+        self.change, self.before, self.after = change, before, after
+
+    def utcoffset(self, moment: datetime | None) -> timedelta | None:
+        if moment is None:
+            return None
+        return self.after if moment.fold else self.before  # fromutc has left a note in fold
+
+    def dst(self, _: datetime | None) -> None:
+        return None
+
+    def tzname(self, _: datetime | None) -> str:
+        return "one change"
+
+    def fromutc(self, moment: datetime) -> datetime:
+        changed = moment.replace(tzinfo=UTC) >= self.change
+        offset = self.after if changed else self.before
+        return (moment + offset).replace(fold=int(changed))
+
+
+@pytest.mark.parametrize("shift", [-150, -60, 60, 150])
+@pytest.mark.parametrize("lead", [-149, -30, -1, 0, 1, 30])
+def test_a_change_at_the_edge_of_a_survey_is_like_any_other(shift: int, lead: int) -> None:
+    """The timeline is surveyed in blocks of 2**19 minutes; the daemon knows of no blocks."""
+    change = EPOCH + ((57 << 19) + lead) * MINUTE
+    zone = cast(ZoneInfo, OneChange(change, 60 * MINUTE, (60 + shift) * MINUTE))
+    minutes, hours = frozenset(range(5, 60, 10)), frozenset(range(24))
+    job = Job("5/10 0-23 * * *", minutes, hours, None, None)
+    start, end = change - timedelta(hours=6), change + timedelta(hours=6)
+
+    expected = list(daemon(job, zone, start, end))
+
+    expression = CronExpression.parse(job.text)
+    assert forwards(expression, zone, start, end) == expected
+    assert backwards(expression, zone, start, end) == expected
+    assert matching(expression, zone, start, end) == expected

@@ -1,0 +1,207 @@
+import pickle
+import time
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from cronhare.domain.cron import CronExpression, CronExpressionError
+
+FORM = "write *, a, a-b, */s, a/s or a-b/s"
+JITTER = "write a number, and use the schedule's jitter to spread the load"
+ZONE = "expression: a zone inside the text is not supported (set the schedule's timezone instead)"
+SECONDS = (
+    "expression: five fields expected, seconds are not supported"
+    " (remove the sixth field; the grain is one minute)"
+)
+RANDOM = (
+    f'minute: "r" (a random value) is not supported, it would differ from node to node ({JITTER})'
+)
+
+REFUSALS = [
+    ("* 24 * * *", "hour: 24 is outside 0-23"),
+    ("* 0-24 * * *", 'hour: 24 in "0-24" is outside 0-23'),
+    ("60 * * * *", "minute: 60 is outside 0-59"),
+    ("* * 0 * *", "day of month: 0 is outside 1-31"),
+    ("* * * 13 *", "month: 13 is outside 1-12"),
+    ("* * * * 8", "week day: 8 is outside 0-7"),
+    ("", "expression: the text is empty (write * * * * * for every minute)"),
+    (" \t ", "expression: the text is empty (write * * * * * for every minute)"),
+    ("* * * *", "expression: five fields expected, found 4"),
+    ("* * * * * * *", "expression: five fields expected, found 7"),
+    ("0 * * * * *", SECONDS),
+    (
+        "@reboot",
+        "expression: @reboot is not a time (write on_start = true in the jobs file instead)",
+    ),
+    (
+        "@Every 5m",
+        "expression: @every is not supported (write */5 * * * * for every 5 minutes)",
+    ),
+    ("@dayly", 'expression: the alias "@dayly" is unknown (did you mean @daily?)'),
+    ("@", 'expression: the alias "@" is unknown'),
+    ("@daily 5", "expression: nothing may follow @daily"),
+    ("TZ=Europe/Berlin 0 8 * * *", ZONE),
+    ("CRON_TZ=UTC 0 8 * * *", ZONE),
+    ("H * * * *", f'minute: "h" (a hashed value) is not supported ({JITTER})'),
+    ("H(0-29)/10 * * * *", f'minute: "h(0-29)/10" (a hashed value) is not supported ({JITTER})'),
+    ("R * * * *", RANDOM),
+    ("* 22-2 * * *", 'hour: the range "22-2" runs backwards (write 22-23,0-2)'),
+    ("* * * * fri-mon", 'week day: the range "fri-mon" runs backwards (write 5-6,0-1)'),
+    ("* * * * 5-0", 'week day: the range "5-0" runs backwards (write 5-7: 7 is Sunday too)'),
+    ("1.5 * * * *", f'minute: "1.5" is not understood ({FORM})'),
+    ("1-2-3 * * * *", f'minute: "1-2-3" is not understood ({FORM})'),
+    ("** * * * *", f'minute: "**" is not understood ({FORM})'),
+    ("*5 * * * *", f'minute: "*5" is not understood ({FORM})'),
+    ("1_0 * * * *", f'minute: "1_0" is not understood ({FORM})'),
+    ("+5 * * * *", f'minute: "+5" is not understood ({FORM})'),
+    ("* * 1-L * *", f'day of month: "1-l" is not understood ({FORM})'),
+    ("-5 * * * *", 'minute: "-5" is negative'),
+    ("*/0 * * * *", 'minute: the step in "*/0" is 0 (the least step is 1)'),
+    ("5/ * * * *", 'minute: "5/" lacks the step after the slash'),
+    ("/5 * * * *", 'minute: "/5" lacks what the step applies to (write */s)'),
+    ("1,,2 * * * *", "minute: an item of the list is empty (remove the extra comma)"),
+    ("? * * * *", 'minute: "?": ? belongs to the two day fields (write *)'),
+    (
+        "* * ?,5 * *",
+        'day of month: "?": ? can only stand alone (write * if there is more in the field)',
+    ),
+    ("jan * * * *", 'minute: "jan" is not a number'),
+    ("* * * july *", 'month: "july" is not a month (did you mean JUL?)'),
+    ("* * * * monday", 'week day: "monday" is not a week day (did you mean MON?)'),
+    ("L * * * *", 'minute: "l" belongs to the day of month'),
+    (
+        "* * * * L",
+        'week day: "l" needs a week day (write 5L for the last Friday, 6 for Saturday)',
+    ),
+    ("* * * * L5", 'week day: "l5" is not a last week day (write 5L)'),
+    ("* * L-3 * *", 'day of month: "l-3" (days before the last) is not supported'),
+    ("* * 32W * *", 'day of month: 32 in "32w" is outside 1-31'),
+    ("* * 2#1 * *", 'day of month: "2#1" belongs to the week day'),
+    ("* * * * 8#1", 'week day: 8 in "8#1" is outside 0-7'),
+    (
+        "* * * * 5#6",
+        'week day: "5#6" is not a week day of the month (write d#k, such as FRI#2; k is 1-5)',
+    ),
+    (
+        "* * * * *\n",
+        "expression: line breaks and control characters are not allowed",
+    ),
+    (
+        "0 8 * * 1\u20135",
+        "expression: only ASCII characters are allowed (look for pasted dashes or blanks)",
+    ),
+    ("*" * 257, "expression: the text has 257 characters, 256 are allowed"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), REFUSALS)
+def test_a_bad_text_is_refused_with_its_reason_and_a_way_out(text: str, message: str) -> None:
+    with pytest.raises(CronExpressionError) as caught:
+        CronExpression.parse(text)
+
+    assert str(caught.value) == message
+
+
+def test_all_faults_of_all_fields_come_at_once() -> None:
+    with pytest.raises(CronExpressionError) as caught:
+        CronExpression.parse("60,61 24 32 foo 8#9")
+
+    faults = caught.value.faults
+    assert [(fault.field, fault.item) for fault in faults] == [
+        ("minute", "60"),
+        ("minute", "61"),
+        ("hour", "24"),
+        ("day of month", "32"),
+        ("month", "foo"),
+        ("week day", "8#9"),
+    ]
+    assert str(caught.value).startswith("minute: 60 is outside 0-59; minute: 61 is outside 0-59; ")
+
+
+def test_a_fault_says_what_is_allowed() -> None:
+    with pytest.raises(CronExpressionError) as caught:
+        CronExpression.parse("* 24 * 13 fri-mon")
+
+    assert [fault.allowed for fault in caught.value.faults] == [
+        "0-23",
+        "1-12 or JAN-DEC",
+        "0-7 or SUN-SAT",
+    ]
+
+
+def test_the_error_itself_answers_for_its_first_fault() -> None:
+    with pytest.raises(ValueError, match="backwards") as caught:
+        CronExpression.parse("* * * * 5-0")
+
+    error = caught.value
+    assert isinstance(error, CronExpressionError)
+    assert (error.field, error.item, error.reason, error.allowed, error.hint) == (
+        "week day",
+        "5-0",
+        'the range "5-0" runs backwards',
+        "0-7 or SUN-SAT",
+        "write 5-7: 7 is Sunday too",
+    )
+
+
+def test_an_error_survives_a_pickle() -> None:
+    with pytest.raises(CronExpressionError) as caught:
+        CronExpression.parse("60 24 * * *")
+
+    assert pickle.loads(pickle.dumps(caught.value)).faults == caught.value.faults
+
+
+@pytest.mark.parametrize(
+    "text", ["9" * 200 + " * * * *", "x" * 9999, "\u0663" * 99, "@" + "z" * 99]
+)
+def test_at_most_64_characters_of_the_input_are_echoed(text: str) -> None:
+    with pytest.raises(CronExpressionError) as caught:
+        CronExpression.parse(text)
+
+    (fault,) = caught.value.faults
+    assert len(fault.item) <= 64
+    assert len(str(fault)) < 200
+    assert str(fault).isascii()
+
+
+NEAR_CRON = st.text(alphabet="0123456789*/-,?#LWlwHR@ \tmonjaTZ=~.", max_size=40)
+ANY_FIVE = st.lists(
+    st.text(alphabet="0123456789*/-,?#lwhrfeb", min_size=1, max_size=12), min_size=5, max_size=5
+).map(" ".join)
+
+
+@given(st.one_of(st.text(max_size=300), NEAR_CRON, ANY_FIVE))
+@example("1" * 250 + " * * * *")
+@example("*/" + "9" * 240 + " * * * *")
+@example(",".join(["1-2/3"] * 40) + " * * * *")
+@example("@" + "y" * 255)
+def test_no_text_ever_raises_anything_else_or_takes_long(text: str) -> None:
+    began = time.perf_counter()
+    outcome = parse_or_refuse(text)
+    assert time.perf_counter() - began < 0.2
+    if isinstance(outcome, CronExpression):
+        assert CronExpression.parse(str(outcome)) == outcome
+        assert outcome.fires is (outcome.why_never == "")
+    else:
+        assert all(fault.reason and fault.allowed for fault in outcome.faults)
+
+
+def parse_or_refuse(text: str) -> CronExpression | CronExpressionError:
+    try:
+        return CronExpression.parse(text)
+    except CronExpressionError as error:
+        return error
+
+
+def test_a_bad_text_of_full_length_is_refused_within_a_millisecond() -> None:
+    texts = ["jum," * 63, "@" + "dayly" * 50, "99-98/0," * 31 + " * * * ", "(" * 250 + " * *"]
+
+    def refuse(text: str) -> float:
+        began = time.perf_counter()
+        with pytest.raises(CronExpressionError):
+            CronExpression.parse(text)
+        return time.perf_counter() - began
+
+    # The best of five, each text a new one to the caches: the machine may be busy.
+    assert max(min(refuse(f"{text}{n}9") for n in range(5)) for text in texts) < 0.001

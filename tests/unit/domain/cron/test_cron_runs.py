@@ -1,0 +1,148 @@
+"""`next`, `previous` and `upcoming` away from clock changes, and what they refuse."""
+
+from datetime import UTC, datetime, timedelta, timezone
+from itertools import islice, pairwise
+
+import pytest
+
+from cronhare.domain.cron import CronExpression, find_zone
+
+UTC_ZONE = find_zone("UTC")
+NOON = datetime(2026, 3, 3, 12, tzinfo=UTC)
+
+
+def test_next_is_strictly_after_and_previous_strictly_before() -> None:
+    daily = CronExpression.parse("0 12 * * *")
+
+    assert daily.next(NOON, UTC_ZONE) == NOON + timedelta(days=1)
+    assert daily.previous(NOON, UTC_ZONE) == NOON - timedelta(days=1)
+
+
+def test_a_start_inside_a_minute_belongs_to_that_minute() -> None:
+    every_minute = CronExpression.parse("* * * * *")
+    inside = NOON + timedelta(seconds=30, microseconds=5)
+
+    assert every_minute.matches(inside, UTC_ZONE)
+    assert every_minute.next(inside, UTC_ZONE) == NOON + timedelta(minutes=1)
+    assert every_minute.previous(inside, UTC_ZONE) == NOON
+    assert every_minute.previous(NOON + timedelta(microseconds=1), UTC_ZONE) == NOON
+
+
+def test_results_are_in_utc_whatever_the_zone_of_the_question() -> None:
+    kolkata = timezone(timedelta(hours=5, minutes=30))
+    eight = CronExpression.parse("0 8 * * *")
+
+    run = eight.next(NOON.astimezone(kolkata), find_zone("Asia/Kolkata"))
+
+    assert run == datetime(2026, 3, 4, 2, 30, tzinfo=UTC)
+    assert run.tzinfo is UTC
+
+
+def test_upcoming_goes_on_as_next_would() -> None:
+    expression = CronExpression.parse("0 8 * * MON-FRI")
+
+    runs = list(islice(expression.upcoming(NOON, UTC_ZONE), 4))
+
+    assert [run.day for run in runs] == [4, 5, 6, 9]
+
+
+@pytest.mark.parametrize("question", ["matches", "next", "previous", "upcoming"])
+def test_a_naive_moment_is_refused_at_once(question: str) -> None:
+    expression = CronExpression.parse("* * * * *")
+
+    with pytest.raises(ValueError, match="an aware datetime is needed"):
+        getattr(expression, question)(datetime(2026, 3, 3, 12), UTC_ZONE)  # noqa: DTZ001
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("0 0 30 2 *", "30 February does not exist"),
+        ("0 0 30,31 2 *", "30 or 31 February does not exist"),
+        ("* * 31 4,6,9,11 ?", "31 April, June, September or November does not exist"),
+        ("0 0 30W feb *", "30W February does not exist"),
+    ],
+)
+def test_what_never_fires_says_why_and_yields_nothing(text: str, reason: str) -> None:
+    expression = CronExpression.parse(text)
+
+    assert not expression.fires
+    assert expression.why_never == reason
+    assert expression.next(NOON, UTC_ZONE) is None
+    assert expression.previous(NOON, UTC_ZONE) is None
+    assert list(expression.upcoming(NOON, UTC_ZONE)) == []
+    assert not any(expression.matches(NOON + timedelta(days=n), UTC_ZONE) for n in range(366))
+
+
+@pytest.mark.parametrize(
+    "text", ["0 0 31 2 1", "0 0 29 2 *", "0 0 * 2 1#5", "0 0 29W 2 *", "0 0 30,1 2 *"]
+)
+def test_what_fires_at_all_is_known_to_fire(text: str) -> None:
+    expression = CronExpression.parse(text)
+
+    assert expression.fires
+    assert expression.why_never == ""
+    assert expression.next(NOON, UTC_ZONE) is not None
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "Asia/Tokyo"])
+@pytest.mark.parametrize(
+    ("text", "start", "runs"),
+    [
+        ("0 12 29 2 *", 1895, ["1896-02-29", "1904-02-29"]),
+        ("0 12 29 2 *", 2095, ["2096-02-29", "2104-02-29"]),
+        ("0 12 ? 2 MON#5", 1975, ["1988-02-29", "2016-02-29", "2044-02-29"]),
+        ("0 12 ? 2 MON#5", 2080, ["2112-02-29", "2140-02-29"]),
+        ("0 12 ? 2 SUN#5", 2070, ["2088-02-29", "2128-02-29"]),  # the longest wait: 40 years
+    ],
+)
+def test_rare_runs_are_found_over_decades(
+    text: str, start: int, runs: list[str], zone: str
+) -> None:
+    expression, place = CronExpression.parse(text), find_zone(zone)
+
+    found = list(islice(expression.upcoming(datetime(start, 1, 1, tzinfo=UTC), place), len(runs)))
+
+    assert [f"{run.astimezone(place):%Y-%m-%d}" for run in found] == runs
+    for earlier, later in pairwise(found):
+        assert expression.previous(later, place) == earlier
+
+
+def test_the_edges_of_the_calendar_are_no_error() -> None:
+    expression = CronExpression.parse("* * * * *")
+    first, last = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
+
+    for name in ("UTC", "America/New_York", "Pacific/Apia"):
+        zone = find_zone(name)
+        assert expression.next(last, zone) is None
+        assert expression.previous(first, zone) is None
+        assert expression.next(first, zone) is not None
+        assert expression.previous(last, zone) is not None
+        assert isinstance(expression.matches(first, zone), bool)
+        assert isinstance(expression.matches(last, zone), bool)
+
+
+EITHER = (
+    '"*/2" counts as a restriction, so a day that satisfies either day field is enough;'
+    " classic cron daemons want both when a field begins with a star"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "warnings"),
+    [
+        ("0 8 * * *", ()),
+        ("*/2 8 */2 * *", ()),
+        (
+            "*/70 8 * * *",
+            ('minute: the step in "*/70" is larger than its range, only 0 is left',),
+        ),
+        ("0 0 */2 * MON", (EITHER,)),
+        ("0 0 29 2 *", ("there are years without a run",)),
+        ("0 0 ? 2 MON#5", ("there are years without a run",)),
+        ("0 0 29 2 MON", ()),
+        ("0 0 30 2 *", ()),
+    ],
+)
+def test_an_expression_warns_of_what_may_not_be_meant(text: str, warnings: tuple[str, ...]) -> None:
+    assert CronExpression.parse(text).warnings == warnings
