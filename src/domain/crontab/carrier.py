@@ -1,0 +1,141 @@
+"""Carrying crontabs over into a jobs file, and telling what that changes."""
+
+import re
+from collections.abc import Callable, Iterable
+from pathlib import PurePosixPath
+
+import attrs
+
+from .description import describe
+from .differences import list_changes, list_notes, why_dormant
+from .host import Host
+from .job import Job
+from .naming import clean_name, make_unique, name_command
+from .percent import as_argv
+from .reader import Entry, Line, Setting, Unreadable, read_crontab
+from .report import Finding, Imported, Verdict
+from .settings import Surroundings, apply_setting
+from .source import Crontab, CrontabKind
+from .toml import write_comment
+
+
+def import_crontabs(
+    crontabs: Iterable[Crontab],
+    *,
+    parse: Callable[[str], object],
+    find_zone: Callable[[str], object],
+    host: Host,
+    first_id: int = 1,
+) -> Imported:
+    """Carry crontabs over into the text of a jobs file.
+
+    *parse* and *find_zone* raise ValueError, whose text is the reason, for a cron expression or
+    a zone that cannot be used; an expression that can never fire is one. Nothing is raised for
+    what the crontabs hold: it is in the findings.
+    """
+    carrier = _Carrier(parse=parse, find_zone=find_zone, host=host, next_id=first_id)
+    files = tuple(crontabs)
+    for crontab in files:
+        carrier.carry(crontab)
+    notes = list_notes(carrier.jobs, host)
+    names = (f"  {file.name}" for file in files)
+    head = ("Imported from:", *names, *(f"Note: {note}" for note in notes))
+    pieces = ("".join(f"{write_comment(line)}\n" for line in head), *map(str, carrier.jobs))
+    return Imported(text="\n".join(pieces), findings=tuple(carrier.findings), notes=notes)
+
+
+@attrs.define(kw_only=True)
+class _Carrier:
+    """The one import under way: the names and ids given so far, and what was found."""
+
+    parse: Callable[[str], object]
+    find_zone: Callable[[str], object]
+    host: Host
+    next_id: int
+    names: set[str] = attrs.field(factory=set)
+    jobs: list[Job] = attrs.field(factory=list)
+    findings: list[Finding] = attrs.field(factory=list)
+
+    def carry(self, crontab: Crontab) -> None:
+        here = Surroundings(timezone=self.host.timezone)
+        for line in read_crontab(crontab.text, crontab.kind):
+            match line:
+                case Setting():
+                    judged = apply_setting(line, here, self.find_zone)
+                    here = judged.now
+                    reasons = (judged.reason,) if judged.reason else ()
+                    self._tell(crontab, line, judged.verdict, reasons)
+                case Unreadable():
+                    self._tell(crontab, line, Verdict.LEFT_OUT, (line.reason,))
+                case Entry():
+                    self._carry_entry(crontab, line, here)
+
+    def _carry_entry(self, crontab: Crontab, entry: Entry, here: Surroundings) -> None:
+        if entry.when != "@reboot":
+            try:
+                self.parse(entry.when)
+            except ValueError as error:
+                self._tell(crontab, entry, Verdict.LEFT_OUT, (str(error),))
+                return
+        dormant = why_dormant(crontab, entry, self.host)
+        changes = (*dormant, *list_changes(entry))
+        job = self._job(crontab, entry, here, dormant=bool(dormant), changes=changes)
+        self.jobs.append(job)
+        verdict = Verdict.CHANGED if changes else Verdict.CARRIED
+        self._tell(crontab, entry, verdict, changes, job=job.name)
+
+    def _job(
+        self,
+        crontab: Crontab,
+        entry: Entry,
+        here: Surroundings,
+        *,
+        dormant: bool,
+        changes: tuple[str, ...],
+    ) -> Job:
+        number, self.next_id = self.next_id, self.next_id + 1
+        return Job(
+            name=make_unique(_name(crontab, entry), self.names),
+            id=number,
+            command=as_argv(entry.command, entry.stdin, here.shell),
+            env=here.env,
+            cwd=_absolute(here.env.get("HOME")) or self.host.home,
+            timeout=self.host.timeout,
+            when=None if entry.when == "@reboot" else entry.when,
+            timezone=here.timezone,
+            enabled=not dormant,
+            description=describe(entry.comment, self.parse),
+            remarks=(f"{crontab.name}, line {entry.line}", *changes),
+        )
+
+    def _tell(
+        self,
+        crontab: Crontab,
+        line: Line,
+        verdict: Verdict,
+        reasons: tuple[str, ...],
+        *,
+        job: str | None = None,
+    ) -> None:
+        self.findings.append(
+            Finding(
+                file=crontab.name,
+                line=line.line,
+                text=line.text,
+                verdict=verdict,
+                reasons=reasons,
+                job=job,
+            )
+        )
+
+
+def _name(crontab: Crontab, entry: Entry) -> str:
+    program = clean_name(name_command(entry.command))
+    if crontab.kind is CrontabKind.USER:
+        return program
+    file = clean_name(re.sub(r"\.(cron|crontab|txt)$", "", PurePosixPath(crontab.name).name))
+    return program if program.startswith(file) else clean_name(f"{file}-{program}")
+
+
+def _absolute(path: str | None) -> str | None:
+    return path if path and path.startswith("/") else None

@@ -1,0 +1,59 @@
+"""How a job behaves otherwise here than under cron: for one entry, and for all of them."""
+
+from .host import Host
+from .job import Job
+from .reader import Entry
+from .source import Crontab
+
+_STDIN = "the text after '%' is piped into the command"
+_BOTH_DAYS = (
+    "it runs when either day field matches; Debian's cron wants both where one begins with '*'"
+)
+_IGNORED_FILE = "cron passes over this file for its name: disabled, so that nothing new starts"
+
+
+def why_dormant(crontab: Crontab, entry: Entry, host: Host) -> tuple[str, ...]:
+    """Tell why an entry is carried disabled: what cron would not do, an import must not begin."""
+    reasons = (_IGNORED_FILE,) if crontab.ignored_by_cron else ()
+    user = entry.user or crontab.owner or host.run_as
+    if user != host.run_as:
+        stranger = f"cron runs it as {user}, the worker runs as {host.run_as}: disabled"
+        reasons = (*reasons, stranger)
+    return reasons
+
+
+def list_changes(entry: Entry) -> tuple[str, ...]:
+    """Tell what an entry does otherwise than it did."""
+    told = (_STDIN,) if entry.stdin is not None else ()
+    if _reads_both_days_otherwise(entry.when):
+        told = (*told, _BOTH_DAYS)
+    return (*told, *entry.oddities)
+
+
+def _reads_both_days_otherwise(when: str) -> bool:
+    """Whether Debian's star rule, which looks at a field's first character, gives other days."""
+    if when.startswith("@"):
+        return False
+    _, _, day_of_month, _, day_of_week = when.split()
+    days = (day_of_month, day_of_week)
+    return not {"*", "?"} & set(days) and any(day.startswith("*") for day in days)
+
+
+def list_notes(jobs: list[Job], host: Host) -> tuple[str, ...]:
+    """Tell how cronhare differs from cron for all of the jobs at once."""
+    if not jobs:
+        return ()
+    in_utc = any(job.when is not None and job.timezone is None for job in jobs)
+    notes = {
+        "a run that failed is retried, a missed one is caught up; cron does neither": True,
+        "commands read their parameters, {}, from standard input; cron leaves it empty": True,
+        "the host's zone is unknown: schedules without a timezone run in UTC": in_utc,
+        "commands start in the jobs file's folder; cron starts them in the user's home": any(
+            job.cwd is None for job in jobs
+        ),
+        "where no PATH is set, the worker's holds; cron's own is /usr/bin:/bin": any(
+            "PATH" not in job.env for job in jobs
+        ),
+        f"a run is ended after {host.timeout}; cron lets it go on": host.timeout is not None,
+    }
+    return tuple(note for note, holds in notes.items() if holds)

@@ -1,0 +1,76 @@
+"""What the `NAME=value` lines of a crontab mean for the entries below them."""
+
+from collections.abc import Callable, Mapping
+
+import attrs
+
+from .reader import Setting
+from .report import Verdict
+
+DEFAULT_SHELL = "/bin/sh"
+
+_MAIL = frozenset({"MAILTO", "MAILFROM", "CONTENT_TYPE", "CONTENT_TRANSFER_ENCODING"})
+#: TZ moves nothing in Debian's cron either (crontab(5)); the others speak to cronie and systemd.
+_MOVES_NOTHING = frozenset({"TZ", "RANDOM_DELAY", "START_HOURS_RANGE", "PERSISTENT", "DELAY"})
+_OURS = frozenset({"RETRY_COUNT", "SIMULATE_FAILURE"})
+
+
+@attrs.frozen(kw_only=True)
+class Surroundings:
+    """What holds at a place in a crontab. *timezone* is None where the schedules name none."""
+
+    timezone: str | None
+    shell: str = DEFAULT_SHELL
+    env: Mapping[str, str] = attrs.field(factory=dict[str, str])
+
+
+@attrs.frozen
+class Judged:
+    """What holds after a setting, and what is to be told of it."""
+
+    now: Surroundings
+    verdict: Verdict = Verdict.CARRIED
+    reason: str | None = None
+
+
+def apply_setting(
+    setting: Setting, before: Surroundings, find_zone: Callable[[str], object]
+) -> Judged:
+    """Take a setting over into the surroundings of the entries below it, or tell why not.
+
+    *find_zone* raises ValueError for a zone that does not exist.
+    """
+    name, value = setting.name, setting.value
+    if name == "CRON_TZ":
+        return _timezone(value, before, find_zone)
+    if reason := _why_not(name):
+        return Judged(before, Verdict.LEFT_OUT, reason)
+    now = attrs.evolve(before, env={**before.env, name: value})
+    if name == "SHELL":
+        now = attrs.evolve(now, shell=value or DEFAULT_SHELL)
+    if name in _MOVES_NOTHING:
+        told = f"the commands see {name}, but it does not move the times they run at"
+        return Judged(now, Verdict.CHANGED, told)
+    return Judged(now)
+
+
+def _why_not(name: str) -> str | None:
+    if name in _MAIL:
+        return "no mail is sent: the output is kept with each run"
+    if name == "LOGNAME":
+        return "cron does not let a crontab set LOGNAME"
+    if name.startswith("CRON_") or name in _OURS:
+        return f"cronhare itself sets {name} for its tasks"
+    return None
+
+
+def _timezone(value: str, before: Surroundings, find_zone: Callable[[str], object]) -> Judged:
+    try:
+        find_zone(value)
+    except ValueError as error:
+        return Judged(before, Verdict.LEFT_OUT, str(error))
+    told = (
+        f"the schedules below run in {value}; "
+        "Debian's cron ignores CRON_TZ and ran them in the host's zone"
+    )
+    return Judged(attrs.evolve(before, timezone=value), Verdict.CHANGED, told)

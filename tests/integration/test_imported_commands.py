@@ -1,0 +1,76 @@
+import os
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from cronhare.domain.cron import find_zone
+from cronhare.domain.crontab import Crontab, CrontabKind, Host, import_crontabs, parse_usable
+
+pytestmark = pytest.mark.integration
+
+
+def run_imported(line: str, *settings: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Import one line and run the command that it became, with text to read that is not its own."""
+    text = "".join(f"{each}\n" for each in (*settings, f"@daily {line}"))
+    crontab = Crontab(name="mine", text=text, kind=CrontabKind.USER)
+    imported = import_crontabs(
+        [crontab], parse=parse_usable, find_zone=find_zone, host=Host(run_as="root")
+    )
+    (task,) = tomllib.loads(imported.text)["tasks"].values()
+    return subprocess.run(
+        task["command"],
+        input="{}",
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env={"PATH": os.defpath, **task.get("env", {})},
+        timeout=10,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "printed"),
+    [
+        (r"printf '\%s,' a \"b c\"", 'a,"b,c",'),
+        ("echo it\\'s '  kept  '", "it's   kept  \n"),
+        ("cat%one%two", "one\ntwo\n"),
+        (r"""cat%it's "quoted" `id` $(id) $HOME \n 100\% ;&|<>""", None),
+        ("cat%", ""),
+        ("read a; read b; echo $b-$a%1%2%", "2-1\n"),
+        ("cat # a comment%-n", "-n\n"),
+        ("{ cat; } | tr a-z A-Z%up", "UP\n"),
+    ],
+)
+def test_an_imported_command_does_what_it_did_under_cron(
+    tmp_path: Path, line: str, printed: str | None
+) -> None:
+    if printed is None:  # what the command reads, and no shell may touch
+        printed = line.removeprefix("cat%").replace(r"\%", "%") + "\n"
+
+    ran = run_imported(line, cwd=tmp_path)
+
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, printed, "")
+
+
+def test_a_command_in_the_background_with_input_is_no_syntax_error(tmp_path: Path) -> None:
+    ran = run_imported("cat > kept & wait%hello", cwd=tmp_path)
+
+    assert ran.returncode == 0
+    assert ran.stderr == ""
+
+
+def test_the_exit_status_of_a_command_with_input_is_its_own(tmp_path: Path) -> None:
+    ran = run_imported("cat >/dev/null; exit 3%hello", cwd=tmp_path)
+
+    assert ran.returncode == 3
+
+
+def test_the_shell_and_variables_of_the_crontab_are_the_commands(tmp_path: Path) -> None:
+    settings = ("SHELL=/bin/bash", 'GREETING="  hello $USER"')
+
+    ran = run_imported('[[ $BASH_VERSION ]] && echo "$SHELL$GREETING"', *settings, cwd=tmp_path)
+
+    assert (ran.returncode, ran.stdout) == (0, "/bin/bash  hello $USER\n")

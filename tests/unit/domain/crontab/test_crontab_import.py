@@ -1,0 +1,338 @@
+import re
+import tomllib
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cronhare.domain.cron import find_zone
+from cronhare.domain.crontab import (
+    Crontab,
+    CrontabKind,
+    Finding,
+    Host,
+    Imported,
+    Verdict,
+    import_crontabs,
+    parse_usable,
+)
+
+# /etc/crontab of Debian 12, from its package cron-daemon-common 3.0pl1-162.
+DEBIAN = r"""# /etc/crontab: system-wide crontab
+# Unlike any other crontab you don't have to run the `crontab'
+# command to install the new version when you edit this file
+# and files in /etc/cron.d. These files also have username fields,
+# that none of the other crontabs do.
+
+SHELL=/bin/sh
+PATH=/usr/local/sbin:/usr/local/bin:/sbin:/bin:/usr/sbin:/usr/bin
+
+# Example of job definition:
+# .---------------- minute (0 - 59)
+# |  .------------- hour (0 - 23)
+# |  |  .---------- day of month (1 - 31)
+# |  |  |  .------- month (1 - 12) OR jan,feb,mar,apr ...
+# |  |  |  |  .---- day of week (0 - 6) (Sunday=0 or 7) OR sun,mon,tue,wed,thu,fri,sat
+# |  |  |  |  |
+# *  *  *  *  * user-name command to be executed
+17 *	* * *	root	cd / && run-parts --report /etc/cron.hourly
+25 6	* * *	root	test -x /usr/sbin/anacron || { cd / && run-parts --report /etc/cron.daily; }
+47 6	* * 7	root	test -x /usr/sbin/anacron || { cd / && run-parts --report /etc/cron.weekly; }
+52 6	1 * *	root	test -x /usr/sbin/anacron || { cd / && run-parts --report /etc/cron.monthly; }
+#
+"""  # noqa: E501 - quoted as it is
+
+HOST = Host(run_as="root", timezone="Europe/Berlin", home="/root")
+
+
+def carry(*crontabs: Crontab, host: Host = HOST, first_id: int = 1) -> Imported:
+    return import_crontabs(
+        crontabs, parse=parse_usable, find_zone=find_zone, host=host, first_id=first_id
+    )
+
+
+def user_table(text: str, name: str = "mine") -> Crontab:
+    return Crontab(name=name, text=text, kind=CrontabKind.USER)
+
+
+def system_table(text: str, name: str = "/etc/cron.d/shop") -> Crontab:
+    return Crontab(name=name, text=text, kind=CrontabKind.SYSTEM)
+
+
+def read(imported: Imported) -> dict[str, Any]:
+    return tomllib.loads(imported.text)
+
+
+def schedule_of(text: str, host: Host = HOST) -> dict[str, Any]:
+    (schedule,) = read(carry(user_table(text), host=host))["schedules"].values()
+    assert isinstance(schedule, dict)
+    return schedule
+
+
+def task_of(text: str, host: Host = HOST) -> dict[str, Any]:
+    (task,) = read(carry(user_table(text), host=host))["tasks"].values()
+    assert isinstance(task, dict)
+    return task
+
+
+def finding_of(crontab: Crontab) -> Finding:
+    *_, finding = carry(crontab).findings
+    return finding
+
+
+def test_debians_own_crontab_is_carried_whole() -> None:
+    imported = carry(system_table(DEBIAN, "/etc/crontab"))
+
+    jobs = read(imported)
+    path = "/usr/local/sbin:/usr/local/bin:/sbin:/bin:/usr/sbin:/usr/bin"
+    assert {finding.verdict for finding in imported.findings} == {Verdict.CARRIED}
+    assert list(jobs["tasks"]) == [
+        "crontab-cron.hourly",
+        "crontab-cron.daily",
+        "crontab-cron.weekly",
+        "crontab-cron.monthly",
+    ]
+    assert jobs["tasks"]["crontab-cron.daily"] == {
+        "type": "worker",
+        "id": 2,
+        "command": [
+            "/bin/sh",
+            "-c",
+            "test -x /usr/sbin/anacron || { cd / && run-parts --report /etc/cron.daily; }",
+        ],
+        "timeout": "24h",
+        "cwd": "/root",
+        "env": {"SHELL": "/bin/sh", "PATH": path},
+    }
+    assert jobs["schedules"]["crontab-cron.weekly"] == {
+        "task": "crontab-cron.weekly",
+        "schedule": "47 6 * * 7",
+        "timezone": "Europe/Berlin",
+    }
+
+
+def test_every_place_is_told_with_its_line() -> None:
+    imported = carry(user_table("MAILTO=ada\n\n# tidy up\n@daily tidy\n61 * * * * late\n"))
+
+    mail, tidy, late = imported.findings
+    assert (mail.line, mail.verdict, mail.job) == (1, Verdict.LEFT_OUT, None)
+    assert (tidy.line, tidy.verdict, tidy.job) == (4, Verdict.CARRIED, "tidy")
+    assert (late.line, late.verdict, late.text) == (5, Verdict.LEFT_OUT, "61 * * * * late")
+    assert "61" in late.reasons[0]
+    assert "# mine, line 4\n[tasks.tidy]" in imported.text
+
+
+@pytest.mark.parametrize(
+    "when",
+    ["22-2 * * * *", "@every", "* * * * mon-", "0 0 30 2 *", "0~59 * * * *", "H * * * *"],
+)
+def test_a_time_that_cannot_be_used_is_left_out_in_the_parsers_words(when: str) -> None:
+    finding = finding_of(user_table(f"{when} run\n"))
+
+    with pytest.raises(ValueError) as refusal:
+        parse_usable(when)
+    assert finding.verdict is Verdict.LEFT_OUT
+    assert finding.reasons == (str(refusal.value),)
+
+
+def test_a_bad_line_does_not_cost_the_others_nor_an_id() -> None:
+    jobs = read(carry(user_table("@daily a\n* * nonsense\n@daily b\n"), first_id=7))
+
+    assert {name: task["id"] for name, task in jobs["tasks"].items()} == {"a": 7, "b": 8}
+
+
+def test_names_and_ids_go_on_over_several_files() -> None:
+    jobs = read(
+        carry(user_table("@daily a\n"), system_table("@daily root a\n"), user_table("@daily a\n"))
+    )
+
+    assert {name: task["id"] for name, task in jobs["tasks"].items()} == {
+        "a": 1,
+        "shop-a": 2,
+        "a-2": 3,
+    }
+
+
+def test_a_program_named_like_its_file_is_not_named_twice() -> None:
+    jobs = read(
+        carry(system_table("@daily root shop-tidy\n"), system_table("@daily root /bin/shop\n"))
+    )
+
+    assert list(jobs["schedules"]) == ["shop-tidy", "shop"]
+
+
+def test_reboot_becomes_a_run_at_the_start() -> None:
+    assert schedule_of("@reboot run\n") == {"task": "run", "on_start": True}
+
+
+def test_settings_hold_for_the_entries_below_them_and_only_in_their_file() -> None:
+    jobs = read(
+        carry(user_table("@daily a\nX=1\n@daily b\nX=2\n@daily c\n"), user_table("@daily d\n"))
+    )
+
+    envs = {name: task.get("env") for name, task in jobs["tasks"].items()}
+    assert envs == {"a": None, "b": {"X": "1"}, "c": {"X": "2"}, "d": None}
+
+
+def test_the_shell_of_the_crontab_runs_the_command() -> None:
+    task = task_of("SHELL=/bin/bash\n@daily shopt -s globstar; run\n")
+
+    assert task["command"] == ["/bin/bash", "-c", "shopt -s globstar; run"]
+    assert task["env"] == {"SHELL": "/bin/bash"}
+
+
+def test_the_home_of_the_crontab_is_where_the_command_starts() -> None:
+    task = task_of("HOME=/srv/shop\n@daily run\n")
+
+    assert task["cwd"] == "/srv/shop"
+    assert task["env"] == {"HOME": "/srv/shop"}
+
+
+def test_the_zone_of_the_crontab_is_that_of_its_schedules_and_said_to_differ_from_debian() -> None:
+    imported = carry(user_table("CRON_TZ=Asia/Tokyo\n@daily run\n"))
+
+    assert read(imported)["schedules"]["run"]["timezone"] == "Asia/Tokyo"
+    assert "env" not in read(imported)["tasks"]["run"]
+    assert imported.findings[0].verdict is Verdict.CHANGED
+    assert "Debian's cron ignores CRON_TZ" in imported.findings[0].reasons[0]
+
+
+def test_an_unknown_zone_is_left_out_and_the_hosts_holds() -> None:
+    imported = carry(user_table("CRON_TZ=Mars/Olympus\n@daily run\n"))
+
+    assert read(imported)["schedules"]["run"]["timezone"] == "Europe/Berlin"
+    assert imported.findings[0].verdict is Verdict.LEFT_OUT
+    assert "Mars/Olympus" in imported.findings[0].reasons[0]
+
+
+def test_tz_reaches_the_command_but_not_the_schedule() -> None:
+    imported = carry(user_table("TZ=Asia/Tokyo\n@daily run\n"))
+
+    assert read(imported)["tasks"]["run"]["env"] == {"TZ": "Asia/Tokyo"}
+    assert read(imported)["schedules"]["run"]["timezone"] == "Europe/Berlin"
+    assert imported.findings[0].verdict is Verdict.CHANGED
+
+
+@pytest.mark.parametrize(
+    "name", ["MAILTO", "MAILFROM", "CONTENT_TYPE", "LOGNAME", "CRON_IPC_FD", "RETRY_COUNT"]
+)
+def test_settings_that_mean_nothing_here_are_left_out_with_a_reason(name: str) -> None:
+    imported = carry(user_table(f"{name}=x\n@daily run\n"))
+
+    assert imported.findings[0].verdict is Verdict.LEFT_OUT
+    assert imported.findings[0].reasons
+    assert "env" not in read(imported)["tasks"]["run"]
+
+
+def test_input_after_a_percent_is_piped_and_told() -> None:
+    imported = carry(user_table("0 22 * * 1-5 mail -s 'It is 10pm' joe%Joe,%%Where?%\n"))
+
+    (finding,) = imported.findings
+    (task,) = read(imported)["tasks"].values()
+    assert finding.verdict is Verdict.CHANGED
+    assert "'%'" in finding.reasons[0]
+    assert task["command"][2].startswith("printf '%s\\n' Joe, '' 'Where?' | exec /bin/sh -c ")
+
+
+@pytest.mark.parametrize(
+    ("crontab", "reason"),
+    [
+        (system_table("@daily www-data run\n"), "cron runs it as www-data"),
+        (user_table("@daily run\n", "/var/spool/cron/crontabs/ada"), "cron runs it as ada"),
+        (system_table("@daily root run\n", "/etc/cron.d/shop.dpkg-old"), "for its name"),
+    ],
+)
+def test_what_cron_would_not_run_as_our_user_is_carried_disabled(
+    crontab: Crontab, reason: str
+) -> None:
+    imported = carry(crontab)
+
+    (schedule,) = read(imported)["schedules"].values()
+    (finding,) = imported.findings
+    assert schedule["status"] is False
+    assert finding.verdict is Verdict.CHANGED
+    assert reason in finding.reasons[0]
+    assert f"# {finding.reasons[0]}\n" in imported.text
+
+
+@pytest.mark.parametrize(
+    ("when", "told"),
+    [
+        ("0 0 */2 * 1", True),
+        ("0 0 1 * */2", True),
+        ("0 0 1 * 1", False),
+        ("0 0 * * */2", False),
+        ("*/2 * * * 1", False),
+        ("@weekly", False),
+    ],
+)
+def test_days_that_debian_would_read_otherwise_are_told(when: str, *, told: bool) -> None:
+    finding = finding_of(user_table(f"{when} run\n"))
+
+    assert any("either day field" in reason for reason in finding.reasons) is told
+
+
+def test_a_comment_becomes_the_description() -> None:
+    schedule = schedule_of('# Say "hello",\n# twice\n@daily run\n')
+
+    assert schedule["description"] == 'Say "hello", twice'
+
+
+def test_without_a_known_zone_utc_is_said_once() -> None:
+    imported = carry(user_table("@daily a\n@daily b\n"), host=Host(run_as="root"))
+
+    schedules = read(imported)["schedules"]
+    assert all("timezone" not in schedule for schedule in schedules.values())
+    assert sum("UTC" in note for note in imported.notes) == 1
+
+
+def test_notes_stand_at_the_head_of_the_file() -> None:
+    imported = carry(user_table("@daily a\n"))
+
+    head, _, _ = imported.text.partition("\n\n")
+    assert head.splitlines() == [
+        "# Imported from:",
+        "#   mine",
+        *(f"# Note: {note}" for note in imported.notes),
+    ]
+
+
+def test_nothing_to_carry_is_an_empty_jobs_file() -> None:
+    imported = carry(user_table("# nothing\n\n"))
+
+    assert read(imported) == {}
+    assert (imported.findings, imported.notes) == ((), ())
+
+
+LINES = st.one_of(
+    st.text(max_size=20),
+    st.builds(
+        "{} {}{}".format,
+        st.sampled_from(["* * * * *", "@daily", "@reboot", "5 4 31 2 *", "PATH =", "# 1 2 3 4 5"]),
+        st.sampled_from(["", "root ", "ada "]),
+        st.text(max_size=20),
+    ),
+)
+
+
+@settings(max_examples=150)
+@given(
+    lines=st.lists(LINES, max_size=6), kind=st.sampled_from(CrontabKind), name=st.text(max_size=9)
+)
+def test_whatever_a_file_holds_the_result_reads_back_and_no_line_is_forgotten(
+    lines: list[str], kind: CrontabKind, name: str
+) -> None:
+    text = "\n".join(lines)
+
+    imported = carry(Crontab(name=name, text=text, kind=kind))
+
+    jobs = tomllib.loads(imported.text.encode().decode())
+    active = [
+        number
+        for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), start=1)
+        if line.strip() and not line.lstrip(" \t").startswith("#")
+    ]
+    assert [finding.line for finding in imported.findings] == active
+    assert list(jobs.get("tasks", {})) == [f.job for f in imported.findings if f.job is not None]
+    assert all(re.fullmatch(r"[a-z0-9._-]{1,63}", task) for task in jobs.get("tasks", {}))

@@ -1,0 +1,66 @@
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cronhare.domain.crontab.naming import clean_name, make_unique, name_command
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        ("/usr/local/bin/backup --all", "backup"),
+        ("/opt/scripts/backup.sh", "backup"),
+        ("cd / && run-parts --report /etc/cron.hourly", "cron.hourly"),
+        ("test -x /usr/sbin/anacron || { cd / && run-parts /etc/cron.daily; }", "cron.daily"),
+        ("command -v sa1 > /dev/null && sa1 1 1", "sa1"),
+        ("[ -x /usr/lib/php/clean ] && if [ ! -d /run/x ]; then /usr/lib/php/clean; fi", "clean"),
+        (
+            "if [ -x /c ] && [ $(date +%d) -le 7 ]; then /usr/share/checkarray --all; fi",
+            "checkarray",
+        ),
+        ("test -x /usr/bin/certbot && perl -e 'sleep int(rand(9))' && certbot -q", "certbot"),
+        ("SERVICE_MODE=1 /sbin/e2scrub_all -A", "e2scrub_all"),
+        ("nice -n10 ionice -c3 /usr/bin/updatedb", "updatedb"),
+        ("flock -n /run/lock/sync.lock sync-mail", "sync-mail"),
+        ("sudo -n timeout 5m /usr/bin/rsync -a a b", "rsync"),
+        ("python3.11 -m shop.report", "shop.report"),
+        ("/usr/bin/python3 -u /srv/app/tidy.py --old", "tidy"),
+        ("/usr/bin/php -q /var/www/cron.php", "cron"),
+        ("sudo -u www-data php /var/www/cron.php", "cron"),
+        ("bash -lc 'cd /srv && make all'", "make"),
+        ("bash", "bash"),
+        ("python3 -c 'print(1)'", "command"),
+        ("echo `which ls` | mail -s hi ada", "echo"),
+        ("sleep 30; curl -s https://example.org/ping >/dev/null 2>&1", "curl"),
+        ("echo 'unfinished", "command"),
+        ("&& ||", "command"),
+    ],
+)
+def test_a_command_is_named_after_the_program_that_does_the_work(command: str, name: str) -> None:
+    assert name_command(command) == name
+
+
+@given(st.text())
+def test_whatever_a_command_is_its_name_is_allowed(command: str) -> None:
+    name = clean_name(name_command(command))
+
+    assert re.fullmatch(r"[a-z0-9._-]{1,63}", name)
+
+
+def test_the_second_and_third_of_a_name_are_numbered() -> None:
+    taken = {"backup-2"}
+
+    names = [make_unique("backup", taken) for _ in range(3)]
+
+    assert names == ["backup", "backup-3", "backup-4"]
+
+
+def test_a_number_does_not_make_a_name_too_long() -> None:
+    taken: set[str] = set()
+
+    names = [make_unique("x" * 63, taken) for _ in range(12)]
+
+    assert len(set(names)) == 12
+    assert all(len(name) == 63 for name in names)

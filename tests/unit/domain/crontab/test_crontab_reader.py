@@ -1,0 +1,138 @@
+import pytest
+
+from cronhare.domain.crontab import CrontabKind
+from cronhare.domain.crontab.reader import Entry, Setting, Unreadable, read_crontab
+
+
+def read_entry(text: str, kind: CrontabKind = CrontabKind.USER) -> Entry:
+    (line,) = read_crontab(text, kind)
+    assert isinstance(line, Entry)
+    return line
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "value"),
+    [
+        ("PATH=/usr/bin:/bin", "PATH", "/usr/bin:/bin"),
+        ("  MAILTO = ada@example.org  ", "MAILTO", "ada@example.org"),
+        ('MAILTO=""', "MAILTO", ""),
+        ("MAILTO=", "MAILTO", ""),
+        ("GREETING=hello there  ", "GREETING", "hello there"),
+        ("GREETING='  hello '", "GREETING", "  hello "),
+        ("""GREETING = "it's" """, "GREETING", "it's"),
+        ('"MY NAME" = x', "MY NAME", "x"),
+        ("'NAME'=x", "NAME", "x"),
+        ("OPTS=a=b", "OPTS", "a=b"),
+        ("HOME=$PWD", "HOME", "$PWD"),
+    ],
+)
+def test_a_name_with_an_equals_sign_is_a_setting(text: str, name: str, value: str) -> None:
+    (line,) = read_crontab(f"{text}\n", CrontabKind.USER)
+
+    assert line == Setting(line=1, text=text.lstrip(), name=name, value=value)
+
+
+@pytest.mark.parametrize("text", ['NAME="x" y', 'NAME="x', "=x", '"A=B"=c', "A B=c"])
+def test_what_cron_would_not_take_for_a_setting_is_unreadable(text: str) -> None:
+    (line,) = read_crontab(f"{text}\n", CrontabKind.USER)
+
+    assert isinstance(line, Unreadable)
+
+
+def test_an_assignment_inside_a_command_is_no_setting() -> None:
+    entry = read_entry("*/5 * * * * A=1 B=2 run\n")
+
+    assert (entry.when, entry.command) == ("*/5 * * * *", "A=1 B=2 run")
+
+
+def test_fields_may_be_parted_by_tabs_and_many_blanks_and_the_command_stays_as_it_is() -> None:
+    entry = read_entry("\t5  4\t* *   sun   echo  'a   b'  \n")
+
+    assert (entry.when, entry.user, entry.command) == ("5 4 * * sun", None, "echo  'a   b'  ")
+
+
+def test_a_system_crontab_has_a_user_after_the_fields() -> None:
+    entry = read_entry("17 *\t* * *\troot\tcd / && run\n", CrontabKind.SYSTEM)
+
+    assert (entry.when, entry.user, entry.command) == ("17 * * * *", "root", "cd / && run")
+
+
+def test_a_word_may_stand_for_the_fields() -> None:
+    entry = read_entry("@daily www-data /usr/bin/tidy\n", CrontabKind.SYSTEM)
+
+    assert (entry.when, entry.user, entry.command) == ("@daily", "www-data", "/usr/bin/tidy")
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "reason"),
+    [
+        ("* * * *", CrontabKind.USER, "a time and a command are expected"),
+        ("* * * * *", CrontabKind.USER, "a time and a command are expected"),
+        ("* * * * *   ", CrontabKind.USER, "a time and a command are expected"),
+        ("@daily", CrontabKind.USER, "a time and a command are expected"),
+        ("* * * * * root", CrontabKind.SYSTEM, "a time, a user and a command are expected"),
+        ("@daily root", CrontabKind.SYSTEM, "a time, a user and a command are expected"),
+        ("-*/5 * * * * run", CrontabKind.USER, "minute '-*/5': a leading '-'"),
+        ("* * * * * -root run", CrontabKind.SYSTEM, "user '-root': a leading '-'"),
+        ("* * * * * -q run", CrontabKind.USER, "the flag '-q' before the command"),
+        ("* * * * * * run", CrontabKind.USER, "sixth time field"),
+        ("* * * * * echo \0", CrontabKind.USER, "NUL"),
+        ("* * * * * echo \udce4", CrontabKind.USER, "not UTF-8"),
+    ],
+)
+def test_a_line_that_is_nothing_here_says_why(text: str, kind: CrontabKind, reason: str) -> None:
+    (line,) = read_crontab(f"\n{text}\n", kind)
+
+    assert isinstance(line, Unreadable)
+    assert line.line == 2
+    assert reason in line.reason
+
+
+def test_the_comment_directly_above_belongs_to_an_entry() -> None:
+    first, second, third = read_crontab(
+        "# about the file\n\n# first\n#  lines\n@daily a\n@daily b\n# bytes \udce4\n@daily c\n",
+        CrontabKind.USER,
+    )
+
+    assert isinstance(first, Entry)
+    assert isinstance(second, Entry)
+    assert isinstance(third, Entry)
+    assert first.comment == ("first", "lines")
+    assert second.comment == ()
+    assert third.comment == ("bytes \ufffd",)
+
+
+def test_a_setting_parts_a_comment_from_the_entry() -> None:
+    _, entry = read_crontab("# the path\nPATH=/bin\n@daily a\n", CrontabKind.USER)
+
+    assert isinstance(entry, Entry)
+    assert entry.comment == ()
+
+
+def test_lines_are_parted_by_newlines_alone() -> None:
+    entry = read_entry("@daily echo a\u2028b\x0bc\x85d\n")
+
+    assert entry.command == "echo a\u2028b\x0bc\x85d"
+
+
+@pytest.mark.parametrize(
+    ("text", "oddity"),
+    [
+        ("@daily run\r\n", "carriage return"),
+        ("@daily run", "no newline"),
+        ("@daily grep 'a\\\\.b' file\n", "one backslash"),
+    ],
+)
+def test_what_a_reader_should_know_of_a_line_is_told(text: str, oddity: str) -> None:
+    entry = read_entry(text)
+
+    (told,) = entry.oddities
+    assert oddity in told
+    assert "\r" not in entry.command
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_line() -> None:
+    (setting,) = read_crontab("\ufeffPATH=/bin\n", CrontabKind.USER)
+
+    assert isinstance(setting, Setting)
+    assert setting.name == "PATH"

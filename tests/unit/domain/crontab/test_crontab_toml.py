@@ -1,0 +1,52 @@
+import tomllib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cronhare.domain.crontab.toml import Value, write_comment, write_table
+
+TEXT = st.text(alphabet=st.characters(exclude_categories=["Cs"]))
+VALUE = st.one_of(
+    TEXT,
+    st.booleans(),
+    st.integers(-(2**63), 2**63 - 1),
+    st.lists(TEXT).map(tuple),
+    st.dictionaries(TEXT, TEXT),
+)
+
+
+@given(path=st.lists(TEXT, min_size=1, max_size=3), values=st.dictionaries(TEXT, VALUE))
+def test_what_is_written_reads_back(path: list[str], values: dict[str, Value]) -> None:
+    written = write_table(tuple(path), values)
+
+    read = tomllib.loads(written)
+    for part in path:
+        read = read[part]
+    assert read == {
+        key: list(value) if isinstance(value, tuple) else value for key, value in values.items()
+    }
+
+
+@given(st.text())
+def test_a_comment_stays_a_comment(text: str) -> None:
+    written = write_comment(text)
+
+    assert tomllib.loads(written.encode().decode()) == {}
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        ("", '""'),
+        ('say "a\\b"', r'"say \"a\\b\""'),
+        ("two\nlines\tand\x00", r'"two\nlines\tand\u0000"'),
+        ("naïve", '"naïve"'),
+        ((), "[]"),
+        (("sh", "-c"), '["sh", "-c"]'),
+        ({}, "{}"),
+        ({"A": "b", "C D": "e"}, '{ A = "b", "C D" = "e" }'),
+    ],
+)
+def test_values_are_written_plainly(value: Value, written: str) -> None:
+    assert write_table(("t",), {"v": value}) == f"[t]\nv = {written}"
