@@ -1,0 +1,364 @@
+import csv
+import json
+import os
+import re
+import socket
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from shutil import copytree, ignore_patterns
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.integration
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+DAY = 24 * 60 * 60
+
+
+@pytest.fixture
+def examples(tmp_path: Path) -> Path:
+    """The examples in a place of their own, so that what they write does not outlive the test."""
+    copy = tmp_path / "examples"
+    copytree(EXAMPLES, copy, ignore=ignore_patterns("var"))
+    return copy
+
+
+def run(
+    examples: Path, name: str, params: object = None, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a task by hand, as a person would: parameters through a pipe."""
+    return subprocess.run(
+        [sys.executable, str(examples / "tasks" / f"{name}.py")],
+        input=json.dumps(params or {}),
+        capture_output=True,
+        text=True,
+        env={"PATH": os.defpath, **environment},
+        timeout=20,
+        check=False,
+    )
+
+
+def run_well(examples: Path, name: str, params: object = None, **environment: str) -> list[str]:
+    """Run a task that must succeed, and give the lines that it printed."""
+    ran = run(examples, name, params, **environment)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    return ran.stdout.splitlines()
+
+
+def read_failure(examples: Path, name: str, params: object, **environment: str) -> dict[str, Any]:
+    """Run a task that must fail, and give the error that it reports to its worker."""
+    reader, writer = os.pipe()
+    with os.fdopen(reader) as ipc:
+        ran = subprocess.run(
+            [sys.executable, str(examples / "tasks" / f"{name}.py")],
+            input=json.dumps(params),
+            capture_output=True,
+            text=True,
+            env={"PATH": os.defpath, "CRON_IPC_FD": str(writer), **environment},
+            pass_fds=[writer],
+            timeout=20,
+            check=False,
+        )
+        os.close(writer)
+        (message,) = map(json.loads, ipc)
+    assert ran.returncode == 1
+    assert message["failed"] is True
+    error = message["error"]
+    assert isinstance(error, dict)
+    return error
+
+
+def everything_below(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def test_the_sales_report_adds_up(examples: Path) -> None:
+    with (examples / "data" / "sales.csv").open(newline="") as file:
+        cents = sum(
+            int(row["quantity"]) * round(float(row["price"]) * 100) for row in csv.DictReader(file)
+        )
+    total = f"{cents / 100:,.2f}"
+
+    printed = run_well(examples, "sales_report")
+
+    page = (examples / "var" / "reports" / "sales.html").read_text()
+    assert len(printed) == 4
+    assert f"{total} in all" in printed[0]
+    assert f"<strong>{total}</strong>" in page
+    for section in ("region", "product", "month"):
+        _, _, table = page.partition(f"<h2>By {section}</h2>")
+        rows = re.findall(r"<td>([\d,]+\.\d\d)$", table.partition("</table>")[0], re.MULTILINE)
+        assert sum(round(float(row.replace(",", "")) * 100) for row in rows) == cents
+
+
+def test_the_sales_report_asks_nothing_of_the_net_and_leaves_no_scraps(examples: Path) -> None:
+    run_well(examples, "sales_report", {"folder": "var/elsewhere"})
+
+    written = everything_below(examples / "var")
+    assert sorted(written) == ["elsewhere/sales.html", "elsewhere/sales.txt"]
+    assert not re.search(rb"https?:|src=|href=|@import", written["elsewhere/sales.html"])
+
+
+def test_the_sales_report_can_run_again(examples: Path) -> None:
+    run_well(examples, "sales_report")
+    first = everything_below(examples / "var")
+
+    run_well(examples, "sales_report")
+
+    assert everything_below(examples / "var") == first
+
+
+def test_the_sales_report_escapes_what_the_csv_holds(examples: Path) -> None:
+    (examples / "data" / "odd.csv").write_text(
+        "date,region,product,quantity,price\n2025-01-01,North,<b>&,0,1.00\n"
+    )
+
+    run_well(examples, "sales_report", {"source": "data/odd.csv"})
+
+    page = (examples / "var" / "reports" / "sales.html").read_text()
+    assert "<b>" not in page
+    assert "&lt;b&gt;&amp;" in page
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        ("2025-01-01,North,Spade,2,24.90\n2025-01-02,North,Spade,two,24.90\n", "line 3"),
+        ("2025-01-01,North\n", "line 2"),
+        ("", "no sales"),
+    ],
+)
+def test_a_csv_that_cannot_be_read_is_not_tried_again(examples: Path, rows: str, told: str) -> None:
+    (examples / "data" / "bad.csv").write_text(f"date,region,product,quantity,price\n{rows}")
+
+    error = read_failure(examples, "sales_report", {"source": "data/bad.csv"})
+
+    assert error["class"] == "permanent"
+    assert told in error["message"]
+    assert not (examples / "var").exists()
+
+
+@pytest.fixture
+def old_files(examples: Path) -> Iterator[Path]:
+    """A folder with old and young files, an old folder, and a link to something dear."""
+    folder = examples / "var" / "logs"
+    (folder / "deep").mkdir(parents=True)
+    dear = examples / "dear.log"
+    for path, age in {
+        folder / "old.log": 40,
+        folder / "old.txt": 40,
+        folder / "young.log": 1,
+        folder / "deep" / "old.log": 40,
+        dear: 40,
+    }.items():
+        path.write_text("12345")
+        changed = path.stat().st_mtime - age * DAY
+        os.utime(path, (changed, changed))
+    (folder / "link.log").symlink_to(dear)
+    (folder / "linked").symlink_to(examples)
+    yield folder
+    assert dear.exists()
+
+
+def names_in(folder: Path) -> set[str]:
+    return {str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file()} - {"link.log"}
+
+
+@pytest.mark.parametrize(
+    ("params", "removed"),
+    [
+        ({"pattern": "*.log"}, {"old.log"}),
+        ({}, {"old.log", "old.txt"}),
+        ({"pattern": "**/*.log"}, {"old.log", "deep/old.log"}),
+        ({"days": 50}, set()),
+        ({"days": 0.5}, {"old.log", "old.txt", "young.log"}),
+        ({"dry_run": True}, set()),
+        ({"pattern": "linked/*.log"}, set()),
+    ],
+)
+def test_the_cleanup_removes_what_is_old_and_nothing_else(
+    examples: Path, old_files: Path, params: dict[str, object], removed: set[str]
+) -> None:
+    before = names_in(old_files)
+
+    printed = run_well(examples, "cleanup_old_files", {"folder": "var/logs", **params})
+
+    assert before - names_in(old_files) == removed
+    assert (old_files / "link.log").is_symlink()
+    if not params.get("dry_run"):
+        assert {line.split()[1].rstrip(",") for line in printed[:-1]} == removed
+        assert printed[-1].startswith(f"{len(removed)} files")
+
+
+def test_a_dry_run_tells_what_it_would_do(examples: Path, old_files: Path) -> None:
+    printed = run_well(
+        examples, "cleanup_old_files", {"folder": "var/logs", "pattern": "*.log", "dry_run": True}
+    )
+
+    assert printed == [
+        "would remove old.log, 5 bytes",
+        f"1 files older than 30 days would be removed in {old_files}, 5 bytes",
+    ]
+
+
+@pytest.mark.usefixtures("old_files")
+@pytest.mark.parametrize(
+    ("params", "told"),
+    [
+        ({}, "no folder is given"),
+        ({"folder": ""}, "no folder is given"),
+        ({"folder": 5}, "no folder is given"),
+        ({"folder": "/"}, "the root"),
+        ({"folder": "/", "anywhere": True}, "the root"),
+        ({"folder": "."}, "outside"),
+        ({"folder": "var/../data"}, "outside"),
+        ({"folder": "var/logs/linked"}, "outside"),
+        ({"folder": "/tmp", "anywhere": "yes"}, "outside"),
+        ({"folder": "var/logs", "days": -1}, "days is -1"),
+        ({"folder": "var/logs", "days": "7"}, "days is '7'"),
+        ({"folder": "var/logs", "pattern": "../*"}, "leads out"),
+        ({"folder": "var/logs", "pattern": "/etc/*"}, "leads out"),
+    ],
+)
+def test_the_cleanup_refuses_what_could_be_a_slip(
+    examples: Path, params: dict[str, object], told: str
+) -> None:
+    before = everything_below(examples)
+
+    error = read_failure(examples, "cleanup_old_files", params)
+
+    assert error["class"] == "permanent"
+    assert told in error["message"]
+    assert everything_below(examples) == before
+
+
+def test_the_cleanup_goes_elsewhere_when_that_is_said(examples: Path, old_files: Path) -> None:
+    outside = old_files.rename(examples / "outside")
+
+    run_well(examples, "cleanup_old_files", {"folder": str(outside), "anywhere": True})
+
+    assert names_in(outside) == {"young.log", "deep/old.log"}
+    outside.rename(old_files)
+
+
+def test_the_backup_is_a_database_like_its_source(examples: Path) -> None:
+    printed = run_well(examples, "backup_sqlite")
+
+    (backup,) = (examples / "var" / "backups").iterdir()
+    with closing(sqlite3.connect(backup)) as database:
+        (count,) = database.execute("SELECT count(*) FROM sales").fetchone()
+    assert count == len((examples / "data" / "sales.csv").read_text().splitlines()) - 1
+    assert re.fullmatch(r"sales-\d{4}-\d\d-\d\dT\d{6}Z\.sqlite3", backup.name)
+    assert f"{count} sales" in printed[0]
+    assert backup.name in printed[1]
+
+
+def test_the_backup_holds_what_was_committed_beside_an_open_transaction(examples: Path) -> None:
+    source = examples / "var" / "live.sqlite3"
+    source.parent.mkdir()
+    with closing(sqlite3.connect(source, isolation_level=None)) as writer:
+        writer.execute("PRAGMA journal_mode = WAL")
+        writer.execute("CREATE TABLE t (x)")
+        writer.execute("INSERT INTO t VALUES (1)")
+        writer.execute("BEGIN IMMEDIATE")
+        writer.execute("INSERT INTO t VALUES (2)")
+
+        run_well(examples, "backup_sqlite", {"source": "var/live.sqlite3"})
+
+    (backup,) = (examples / "var" / "backups").iterdir()
+    with closing(sqlite3.connect(backup)) as database:
+        assert database.execute("SELECT x FROM t").fetchall() == [(1,)]
+
+
+def test_the_backup_keeps_the_last_few_of_its_own(examples: Path) -> None:
+    folder = examples / "var" / "backups"
+    folder.mkdir(parents=True)
+    for day in range(1, 6):
+        (folder / f"sales-2025-01-0{day}T030000Z.sqlite3").touch()
+    (folder / "other-2025-01-01T030000Z.sqlite3").touch()
+
+    run_well(examples, "backup_sqlite", {"keep": 3})
+
+    *older, newest = sorted(path.name for path in folder.iterdir())[1:]
+    assert older == ["sales-2025-01-04T030000Z.sqlite3", "sales-2025-01-05T030000Z.sqlite3"]
+    assert newest > "sales-2025-01-06"
+    assert (folder / "other-2025-01-01T030000Z.sqlite3").exists()
+
+
+def test_a_database_that_is_none_is_not_backed_up(examples: Path) -> None:
+    source = examples / "var" / "sales.sqlite3"
+    source.parent.mkdir()
+    source.write_bytes(b"not a database" * 100)
+
+    ran = run(examples, "backup_sqlite")
+
+    assert ran.returncode == 1
+    assert "file is not a database" in ran.stderr
+    assert list((examples / "var" / "backups").iterdir()) == []
+
+
+def test_a_database_elsewhere_is_not_made_up(examples: Path, tmp_path: Path) -> None:
+    error = read_failure(examples, "backup_sqlite", {"source": str(tmp_path / "shop.sqlite3")})
+
+    assert error["class"] == "permanent"
+    assert not (tmp_path / "shop.sqlite3").exists()
+
+
+@pytest.mark.parametrize(("attempt", "failures"), [(1, 2), (2, 2), (3, 3)])
+def test_the_flaky_one_fails_at_first(examples: Path, attempt: int, failures: int) -> None:
+    error = read_failure(examples, "flaky", {"failures": failures}, CRON_ATTEMPT=str(attempt))
+
+    assert error["class"] == "transient"
+    assert f"failure {attempt} of {failures}" in error["message"]
+
+
+def test_the_flaky_one_recovers_at_the_third_attempt(examples: Path) -> None:
+    printed = run_well(examples, "flaky", CRON_ATTEMPT="3")
+
+    assert printed[-1].startswith("attempt 3: the warehouse answered")
+
+
+def test_the_one_that_always_fails_says_why(examples: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+
+    error = read_failure(examples, "always_fails", {"port": port})
+
+    assert error["code"] == "ECONNREFUSED"
+    message = f"the payment gateway at 127.0.0.1:{port} refused the connection"
+    assert error["message"] == message
+
+
+def test_the_one_that_always_fails_does_so_even_if_somebody_listens(examples: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        error = read_failure(examples, "always_fails", {"port": server.getsockname()[1]})
+
+    assert "takes no payments" in error["message"]
+
+
+def test_a_reminder_is_kept_once_for_all_attempts(examples: Path) -> None:
+    params = {"to": "Ada", "text": "Water the tomatoes"}
+    key = "once-2025-12-15-15-0"
+
+    for attempt in ("1", "2"):
+        printed = run_well(examples, "remind", params, CRON_ATTEMPT=attempt, CRON_EXECUTION_KEY=key)
+
+    assert printed == ["REMINDER Ada: Water the tomatoes"]
+    assert everything_below(examples / "var") == {
+        f"reminders/{key}.txt": b"Ada: Water the tomatoes\n"
+    }
+
+
+def test_a_reminder_of_nothing_is_refused(examples: Path) -> None:
+    error = read_failure(examples, "remind", {"text": "  "})
+
+    assert error["class"] == "permanent"
