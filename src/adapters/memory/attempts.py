@@ -1,0 +1,228 @@
+"""Attempts in memory."""
+
+from collections.abc import Collection, Sequence
+from datetime import datetime, timedelta
+
+import attrs
+import msgspec
+
+from cronhare.domain.execution import STARTABLE, Execution, State
+from cronhare.domain.messages import TaskMessage
+from cronhare.domain.outcome import Ending, TaskError
+from cronhare.domain.retry import Cancel, Complete, Fail, GiveBack, Quarantine, RetryAfter, Verdict
+from cronhare.domain.task import TaskRef
+from cronhare.ports.attempts import Finish, Refused, Renewal, Start, Superseded
+from cronhare.ports.records import Archived, Attempt, Output
+from cronhare.ports.runner import Captured, Ran
+
+from .ledger import MemoryLedger
+
+
+class MemoryAttemptStore:
+    """Satisfies `AttemptStorePort`. What has a method here is one transaction."""
+
+    def __init__(self, ledger: MemoryLedger) -> None:
+        self._ledger = ledger
+        self._history = ledger.history
+
+    def start(
+        self, wishes: Sequence[Start], *, now: datetime, node: str, lease: timedelta
+    ) -> Sequence[Execution | Refused]:
+        """See `AttemptStorePort.start`."""
+        with self._ledger.lock:
+            return tuple(self._start(wish, now, node, now + lease) for wish in wishes)
+
+    def finish(
+        self, finishes: Sequence[Finish], *, now: datetime, node: str
+    ) -> Sequence[State | Superseded]:
+        """See `AttemptStorePort.finish`."""
+        with self._ledger.lock:
+            return tuple(self._finish(finish, now, node) for finish in finishes)
+
+    def give_up(self, finishes: Sequence[Finish], *, now: datetime) -> Sequence[State | Superseded]:
+        """See `AttemptStorePort.give_up`."""
+        with self._ledger.lock:
+            return tuple(self._give_up(finish, now) for finish in finishes)
+
+    def renew(
+        self, execution_ids: Collection[int], *, now: datetime, node: str, lease: timedelta
+    ) -> Renewal:
+        """See `AttemptStorePort.renew`."""
+        with self._ledger.lock:
+            asked = (self._history.get(execution_id) for execution_id in execution_ids)
+            held = [
+                self._history.change(execution, lease_until=now + lease)
+                for execution in asked
+                if execution is not None and _is_held(execution, node)
+            ]
+        return Renewal(
+            held=frozenset(execution.id for execution in held),
+            cancel_requested=frozenset(row.id for row in held if row.cancel_requested),
+        )
+
+    def adopt(
+        self, message: TaskMessage, *, key: str, deaths: int, now: datetime, node: str
+    ) -> Execution | Refused:
+        """See `AttemptStorePort.adopt`."""
+        with self._ledger.lock:
+            known = self._history.with_key(message.scheduler_id, key)
+            if known is not None:
+                return known
+            row = self._ledger.timetable.row(message.scheduler_id)
+            if row is None:
+                return Refused(f"there is no schedule with the id {message.scheduler_id}")
+            adopted = attrs.evolve(
+                self._ledger.claim(row, key, due=now, now=now, node=node),
+                task=TaskRef(message.type, message.id),
+                params=message.params_scheduler,
+                deaths=deaths,
+            )
+            self._history.insert(adopted)
+            return adopted
+
+    def _start(
+        self, wish: Start, now: datetime, node: str, lease_until: datetime
+    ) -> Execution | Refused:
+        execution = self._history.get(wish.execution_id)
+        if execution is None:
+            return Refused(f"execution {wish.execution_id} is unknown")
+        if execution.attempt != wish.attempt:
+            return Refused(f"attempt {execution.attempt} is due, not {wish.attempt}")
+        if _is_held(execution, node):
+            return execution
+        if execution.state not in STARTABLE:
+            return Refused(f"the execution is {execution.state}")
+        started = self._history.move(
+            execution,
+            State.RUNNING,
+            owner=node,
+            lease_until=lease_until,
+            started_at=execution.started_at or now,
+            next_attempt_at=None,
+            deaths=max(execution.deaths, wish.deaths),
+        )
+        self._history.record(
+            Attempt(execution_id=started.id, attempt=wish.attempt, node=node, started_at=now)
+        )
+        return started
+
+    def _finish(self, finish: Finish, now: datetime, node: str) -> State | Superseded:
+        execution = self._history.get(finish.execution.id)
+        if (
+            execution is None
+            or execution.attempt != finish.execution.attempt
+            or not _is_held(execution, node)
+        ):
+            return Superseded()
+        return self._end(execution, finish, now)
+
+    def _give_up(self, finish: Finish, now: datetime) -> State | Superseded:
+        found = finish.execution
+        execution = self._history.get(found.id)
+        if (
+            execution is None
+            or execution.state is not State.RUNNING
+            or (execution.attempt, execution.owner, execution.lease_until)
+            != (found.attempt, found.owner, found.lease_until)
+        ):
+            return Superseded()
+        return self._end(execution, finish, now)
+
+    def _end(self, execution: Execution, finish: Finish, now: datetime) -> State:
+        self._record(execution, finish.ran, now)
+        verdict = Cancel() if execution.cancel_requested else finish.verdict
+        if isinstance(verdict, Fail | Quarantine):
+            self._archive(execution, finish.ran.outcome.error, verdict, now)
+        return self._conclude(execution, finish.ran, verdict, now).state
+
+    def _record(self, execution: Execution, ran: Ran, now: datetime) -> None:
+        outcome = ran.outcome
+        attempt = self._history.attempts(execution.id)[execution.attempt]
+        self._history.record(
+            attrs.evolve(
+                attempt,
+                finished_at=now,
+                ending=outcome.ending.value,
+                exit_code=outcome.exit_code,
+                signal=outcome.signal,
+                pid=ran.pid,
+                error=_as_json(outcome.error),
+                peak_memory=ran.peak_memory,
+                cpu_seconds=ran.cpu_seconds,
+            )
+        )
+        if (ran.stdout, ran.stderr) != (Captured(), Captured()):
+            output = Output(attempt=attempt.attempt, stdout=ran.stdout, stderr=ran.stderr)
+            self._history.keep_output(execution.id, output)
+
+    def _archive(
+        self,
+        execution: Execution,
+        error: TaskError | None,
+        verdict: Fail | Quarantine,
+        now: datetime,
+    ) -> None:
+        id_ = self._ledger.new_archive_id()
+        self._ledger.archive[id_] = Archived(
+            id=id_,
+            execution_id=execution.id,
+            scheduler_id=execution.scheduler_id,
+            schedule_name=execution.schedule_name,
+            execution_key=execution.key,
+            kind=_state_after(verdict).value,
+            task_type=execution.task.type,
+            task_id=execution.task.id,
+            queue=execution.queue,
+            params=execution.params,
+            failed_at=now,
+            failed_reason=verdict.reason,
+            error=_as_json(error),
+            attempts=execution.attempt,
+            retry_count=execution.deaths,
+        )
+
+    def _conclude(
+        self, execution: Execution, ran: Ran, verdict: Verdict, now: datetime
+    ) -> Execution:
+        crashed = ran.outcome.ending in {Ending.CRASHED, Ending.LOST}
+        ended = self._history.move(
+            execution,
+            _state_after(verdict),
+            owner=None,
+            lease_until=None,
+            last_error=None if isinstance(verdict, Complete) else verdict.reason,
+            crashed_at=(*execution.crashed_at, now) if crashed else execution.crashed_at,
+        )
+        match verdict:
+            case RetryAfter(delay):
+                return self._history.change(
+                    ended,
+                    attempt=ended.attempt + 1,
+                    deaths=ended.deaths + 1,
+                    next_attempt_at=now + delay,
+                )
+            case GiveBack():
+                return self._history.change(ended, attempt=ended.attempt + 1, next_attempt_at=now)
+        return self._history.change(ended, finished_at=now)
+
+
+def _is_held(execution: Execution, node: str) -> bool:
+    return execution.state is State.RUNNING and execution.owner == node
+
+
+def _state_after(verdict: Verdict) -> State:
+    match verdict:
+        case Complete():
+            return State.SUCCEEDED
+        case RetryAfter() | GiveBack():
+            return State.RETRYING
+        case Fail():
+            return State.FAILED
+        case Quarantine():
+            return State.QUARANTINED
+        case Cancel():
+            return State.CANCELLED
+
+
+def _as_json(error: TaskError | None) -> str | None:
+    return None if error is None else msgspec.json.encode(error).decode()

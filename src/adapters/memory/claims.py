@@ -1,0 +1,205 @@
+"""Claims in memory."""
+
+import heapq
+from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime, timedelta
+
+import attrs
+
+from cronhare.domain.execution import STARTABLE, Execution, State
+from cronhare.domain.planning import Plan, Planned, Run, Skip
+from cronhare.domain.schedule import OverlapPolicy
+from cronhare.ports.claims import Batch, Graces, Planner
+
+from .ledger import MemoryLedger
+from .timetable import ScheduleRow
+
+#: A message that was not needed twice is looked for again at the latest after so long.
+LONGEST_WAIT = timedelta(days=1)
+
+#: A retry that was sent again is given so long to be started.
+RESENT_WAIT = timedelta(minutes=5)
+
+
+class MemoryClaimStore:
+    """Satisfies `ClaimStorePort`. What has a method here is one transaction."""
+
+    def __init__(self, ledger: MemoryLedger) -> None:
+        self._ledger = ledger
+        self._history = ledger.history
+        self._timetable = ledger.timetable
+
+    def now(self) -> datetime:
+        """See `ClaimStorePort.now`: the clock is the one that the ledger was given."""
+        return self._ledger.clock.now()
+
+    def claim_due(self, *, now: datetime, limit: int, node: str, planner: Planner) -> Batch:
+        """See `ClaimStorePort.claim_due`."""
+        with self._ledger.lock:
+            rows = self._timetable.take_due(now, limit)
+            return self._plan(rows, now=now, node=node, planner=planner)
+
+    def plan_edited(
+        self, *, now: datetime, since: datetime | None, limit: int, node: str, planner: Planner
+    ) -> Batch:
+        """See `ClaimStorePort.plan_edited`."""
+        with self._ledger.lock:
+            edited = [
+                row
+                for row in self._timetable.rows()
+                if (since is None or row.updated_at > since) and self._timetable.is_edited(row)
+            ]
+            return self._plan(edited[:limit], now=now, node=node, planner=planner)
+
+    def next_due(self) -> datetime | None:
+        """See `ClaimStorePort.next_due`."""
+        with self._ledger.lock:
+            return self._timetable.next_due()
+
+    def mark_published(self, executions: Sequence[Execution], *, now: datetime) -> None:
+        """See `ClaimStorePort.mark_published`."""
+        with self._ledger.lock:
+            for told in executions:
+                execution = self._history.get(told.id)
+                if execution is not None and execution.attempt == told.attempt:
+                    self._mark_published(execution, now)
+
+    def overdue(self, *, now: datetime, graces: Graces, limit: int) -> Sequence[Execution]:
+        """See `ClaimStorePort.overdue`."""
+        with self._ledger.lock:
+            late = heapq.nsmallest(
+                limit,
+                (
+                    execution
+                    for execution in self._history.in_states(STARTABLE)
+                    if _expected_at(execution) + _grace(execution, graces) <= now
+                ),
+                key=lambda execution: (_expected_at(execution), execution.id),
+            )
+            return tuple(self._postpone(execution, now, graces) for execution in late)
+
+    def unfinished(self, *, after: int, limit: int) -> Sequence[Execution]:
+        """See `ClaimStorePort.unfinished`."""
+        with self._ledger.lock:
+            later = (row for row in self._history.in_states(STARTABLE) if row.id > after)
+            return tuple(heapq.nsmallest(limit, later, key=_id))
+
+    def owners(self) -> Collection[str]:
+        """See `ClaimStorePort.owners`."""
+        with self._ledger.lock:
+            running = self._history.in_states({State.RUNNING})
+            return {execution.owner for execution in running if execution.owner is not None}
+
+    def lapsed(
+        self, *, now: datetime, limit: int, gone: Collection[str] = ()
+    ) -> Sequence[Execution]:
+        """See `ClaimStorePort.lapsed`."""
+        with self._ledger.lock:
+            lost = (
+                execution
+                for execution in self._history.in_states({State.RUNNING})
+                if (execution.lease_until is not None and execution.lease_until <= now)
+                or execution.owner in gone
+            )
+            return tuple(heapq.nsmallest(limit, lost, key=_id))
+
+    # How plans are carried out
+
+    def _plan(
+        self, rows: Iterable[ScheduleRow], *, now: datetime, node: str, planner: Planner
+    ) -> Batch:
+        looked, skipped = 0, 0
+        claimed: list[Execution] = []
+        problems: list[tuple[str, str]] = []
+        for row in rows:
+            plan = _ask(planner, self._planned(row))
+            self._timetable.set_plan(row, plan)
+            looked += 1
+            claimed += self._claim(row, plan.runs, now, node)
+            skipped += self._skip(row, plan.skips, now, node)
+            if plan.problem is not None:
+                problems.append((row.schedule.name, plan.problem))
+        return Batch(
+            looked=looked, claimed=tuple(claimed), skipped=skipped, problems=tuple(problems)
+        )
+
+    def _planned(self, row: ScheduleRow) -> Planned:
+        plan = self._timetable.plan_of(row)
+        asked = row.schedule.overlap is OverlapPolicy.SKIP
+        return Planned(
+            schedule=row.schedule,
+            next_due=None if plan is None else plan.next_due_at,
+            edited=self._timetable.is_edited(row),
+            unfinished=self._history.unfinished_of(row.id) if asked else None,
+        )
+
+    def _claim(
+        self, row: ScheduleRow, runs: Sequence[Run], now: datetime, node: str
+    ) -> list[Execution]:
+        wanted = (
+            self._ledger.claim(row, run.key, due=run.due, now=now, node=node, delay=run.delay)
+            for run in runs
+        )
+        return [execution for execution in wanted if self._history.insert(execution)]
+
+    def _skip(self, row: ScheduleRow, skips: Sequence[Skip], now: datetime, node: str) -> int:
+        recorded = 0
+        for skip in skips:
+            claim = self._ledger.claim(row, skip.key, due=skip.first, now=now, node=node)
+            skipped = attrs.evolve(
+                claim,
+                state=State.SKIPPED,
+                last_due_at=skip.last,
+                missed=skip.count,
+                last_error=skip.reason,
+                next_attempt_at=None,
+                finished_at=now,
+            )
+            recorded += skip.count if self._history.insert(skipped) else 0
+        return recorded
+
+    # When messages are looked for
+
+    def _mark_published(self, execution: Execution, now: datetime) -> None:
+        expected = _expected_at(execution)
+        if execution.state is State.CLAIMED:
+            self._history.move(
+                execution,
+                State.PUBLISHED,
+                published_at=execution.published_at or now,
+                next_attempt_at=max(expected, now),
+            )
+        elif execution.state is State.RETRYING and expected <= now:
+            self._history.change(execution, next_attempt_at=now + RESENT_WAIT)
+
+    def _postpone(self, execution: Execution, now: datetime, graces: Graces) -> Execution:
+        expected = now
+        if execution.state is State.PUBLISHED:
+            waited = now - (execution.published_at or now)
+            expected += min(max(2 * waited, graces.published), LONGEST_WAIT) - graces.published
+        return self._history.change(execution, next_attempt_at=expected)
+
+
+def _ask(planner: Planner, planned: Planned) -> Plan:
+    """One schedule that cannot be planned must not keep the others from being planned."""
+    try:
+        return planner(planned)
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is this schedule's problem
+        return Plan(problem=f"{type(error).__name__}: {error}")
+
+
+def _expected_at(execution: Execution) -> datetime:
+    return execution.next_attempt_at or execution.executed_at
+
+
+def _grace(execution: Execution, graces: Graces) -> timedelta:
+    match execution.state:
+        case State.CLAIMED:
+            return graces.claimed
+        case State.RETRYING:
+            return graces.retrying
+    return graces.published
+
+
+def _id(execution: Execution) -> int:
+    return execution.id

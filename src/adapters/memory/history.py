@@ -1,0 +1,103 @@
+"""The in-memory ledger's executions, with their attempts and what these wrote."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator
+from itertools import count
+from typing import Any
+
+import attrs
+
+from cronhare.domain.execution import UNFINISHED, Execution, State, may_move
+from cronhare.ports.records import Attempt, Output
+
+
+class History:
+    """Executions by id, by key and by state."""
+
+    def __init__(self) -> None:
+        self._ids = count(1)
+        self._rows: dict[int, Execution] = {}
+        self._id_of: dict[tuple[int, str], int] = {}
+        self._in_state: dict[State, set[int]] = {state: set() for state in State}
+        self._unfinished_of: defaultdict[int, set[int]] = defaultdict(set)
+        self._attempts: dict[int, dict[int, Attempt]] = {}
+        self._outputs: dict[int, list[Output]] = {}
+
+    def new_id(self) -> int:
+        """Give an id that no execution has had."""
+        return next(self._ids)
+
+    def get(self, execution_id: int) -> Execution | None:
+        """Find an execution by its id."""
+        return self._rows.get(execution_id)
+
+    def with_key(self, scheduler_id: int, key: str) -> Execution | None:
+        """Find an execution by its key."""
+        return self._rows.get(self._id_of.get((scheduler_id, key), 0))
+
+    def newest_first(self) -> Iterator[Execution]:
+        """Walk through all executions."""
+        return reversed(self._rows.values())
+
+    def in_states(self, states: Collection[State]) -> Iterator[Execution]:
+        """Walk through the executions that are in one of these states, in no order."""
+        for state in states:
+            for id_ in self._in_state[state]:
+                yield self._rows[id_]
+
+    def unfinished_of(self, scheduler_id: int) -> int | None:
+        """Name the oldest execution of a schedule that has not ended."""
+        return min(self._unfinished_of[scheduler_id], default=None)
+
+    def insert(self, execution: Execution) -> bool:
+        """Insert an execution unless its key is taken. The unique key is the judge."""
+        key = (execution.scheduler_id, execution.key)
+        if key in self._id_of:
+            return False
+        self._id_of[key] = execution.id
+        self._write(execution)
+        return True
+
+    def move(self, execution: Execution, to: State, **changes: Any) -> Execution:  # noqa: ANN401
+        """Take an execution to another state, along a road that the domain knows."""
+        if not may_move(execution.state, to):
+            raise ValueError(f"no road leads from {execution.state} to {to}")
+        return self.change(execution, state=to, version=execution.version + 1, **changes)
+
+    def change(self, execution: Execution, **changes: Any) -> Execution:  # noqa: ANN401
+        """Write an execution with some of its fields changed."""
+        changed = attrs.evolve(execution, **changes)
+        self._in_state[execution.state].discard(execution.id)
+        self._write(changed)
+        return changed
+
+    def delete(self, execution: Execution) -> None:
+        """Forget an execution that has ended, its attempts, and what they wrote."""
+        del self._rows[execution.id], self._id_of[execution.scheduler_id, execution.key]
+        self._in_state[execution.state].discard(execution.id)
+        self._attempts.pop(execution.id, None)
+        self._outputs.pop(execution.id, None)
+
+    def record(self, attempt: Attempt) -> None:
+        """Write an attempt's row, new or changed."""
+        self._attempts.setdefault(attempt.execution_id, {})[attempt.attempt] = attempt
+
+    def attempts(self, execution_id: int) -> dict[int, Attempt]:
+        """Give an execution's attempts by number, oldest first."""
+        return dict(self._attempts.get(execution_id, {}))
+
+    def keep_output(self, execution_id: int, output: Output) -> None:
+        """Keep what an attempt wrote."""
+        self._outputs.setdefault(execution_id, []).append(output)
+
+    def outputs(self, execution_id: int) -> tuple[Output, ...]:
+        """Give what an execution's attempts wrote, oldest first."""
+        return tuple(self._outputs.get(execution_id, ()))
+
+    def _write(self, execution: Execution) -> None:
+        self._rows[execution.id] = execution
+        self._in_state[execution.state].add(execution.id)
+        if execution.state in UNFINISHED:
+            self._unfinished_of[execution.scheduler_id].add(execution.id)
+        else:
+            self._unfinished_of[execution.scheduler_id].discard(execution.id)

@@ -1,0 +1,189 @@
+"""What people read from the ledger in memory, and what they ask of it."""
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from datetime import datetime, timedelta
+from itertools import islice
+
+import attrs
+
+from cronhare.domain.execution import STARTABLE, Execution, State
+from cronhare.ports.records import Archived, Attempt, ExecutionFilter, Output, Retention
+
+from .ledger import MemoryLedger
+from .timetable import ScheduleRow
+
+#: What somebody asked for is overdue from the start, so that the next reconciler publishes it.
+ALREADY_OVERDUE = timedelta(days=1)
+
+REPLAYABLE = frozenset({State.FAILED, State.QUARANTINED})
+
+
+class MemoryRecords:
+    """Satisfies `RecordsPort`. What has a method here is one transaction."""
+
+    def __init__(self, ledger: MemoryLedger) -> None:
+        self._ledger = ledger
+        self._history = ledger.history
+
+    def executions(self, which: ExecutionFilter) -> Sequence[Execution]:
+        """See `RecordsPort.executions`."""
+        with self._ledger.lock:
+            fitting = (
+                execution
+                for execution in self._history.newest_first()
+                if which.schedule in {None, execution.schedule_name}
+                and (not which.states or execution.state in which.states)
+            )
+            return tuple(islice(fitting, which.limit))
+
+    def execution(self, execution_id: int) -> Execution | None:
+        """See `RecordsPort.execution`."""
+        with self._ledger.lock:
+            return self._history.get(execution_id)
+
+    def attempts(self, execution_id: int) -> Sequence[Attempt]:
+        """See `RecordsPort.attempts`."""
+        with self._ledger.lock:
+            return tuple(self._history.attempts(execution_id).values())
+
+    def output(self, execution_id: int) -> Sequence[Output]:
+        """See `RecordsPort.output`."""
+        with self._ledger.lock:
+            return self._history.outputs(execution_id)
+
+    def covering(self, scheduler_id: int, *, key: str, instant: datetime) -> Execution | None:
+        """See `RecordsPort.covering`."""
+        with self._ledger.lock:
+            own = self._history.with_key(scheduler_id, key)
+            return own or next(self._skipped_over(scheduler_id, instant), None)
+
+    def archive(
+        self, *, ids: Collection[int] | None = None, unresolved: bool = True, limit: int = 100
+    ) -> Sequence[Archived]:
+        """See `RecordsPort.archive`."""
+        with self._ledger.lock:
+            fitting = (
+                row
+                for row in reversed(self._ledger.archive.values())
+                if (row.id in ids if ids is not None else not unresolved or not row.resolution)
+            )
+            return tuple(islice(fitting, limit))
+
+    def run_now(
+        self, scheduler_id: int, *, key: str, params: str | None, now: datetime, node: str
+    ) -> Execution:
+        """See `RecordsPort.run_now`."""
+        with self._ledger.lock:
+            asked_before = self._history.with_key(scheduler_id, key)
+            if asked_before is not None:
+                return asked_before
+            row = self._schedule(scheduler_id)
+            claim = self._ledger.claim(
+                row, key, due=now, now=now, node=node, delay=-ALREADY_OVERDUE
+            )
+            execution = attrs.evolve(claim, params=claim.params if params is None else params)
+            self._history.insert(execution)
+            return execution
+
+    def cancel(self, execution_id: int, *, now: datetime) -> State | None:
+        """See `RecordsPort.cancel`."""
+        with self._ledger.lock:
+            execution = self._history.get(execution_id)
+            if execution is None:
+                return None
+            if execution.state is State.RUNNING:
+                execution = self._history.change(execution, cancel_requested=True)
+            elif execution.state in STARTABLE:
+                execution = self._history.move(
+                    execution,
+                    State.CANCELLED,
+                    cancel_requested=True,
+                    next_attempt_at=None,
+                    finished_at=now,
+                )
+            return execution.state
+
+    def replay(self, archived_ids: Collection[int], *, now: datetime) -> Sequence[Execution]:
+        """See `RecordsPort.replay`."""
+        with self._ledger.lock:
+            return tuple(
+                self._replay(archived, execution, now)
+                for archived in self._unresolved(archived_ids)
+                if (execution := self._history.get(archived.execution_id)) is not None
+                and execution.state in REPLAYABLE
+            )
+
+    def discard(self, archived_ids: Collection[int], *, note: str, now: datetime) -> int:
+        """See `RecordsPort.discard`."""
+        with self._ledger.lock:
+            unresolved = self._unresolved(archived_ids)
+            for archived in unresolved:
+                self._resolve(archived, "discarded", now, note)
+            return len(unresolved)
+
+    def clean_up(self, *, now: datetime, retention: Retention) -> int:
+        """See `RecordsPort.clean_up`."""
+        with self._ledger.lock:
+            old = tuple(self._outlived(now, retention))
+            for execution in old:
+                self._history.delete(execution)
+            return len(old)
+
+    def _schedule(self, scheduler_id: int) -> ScheduleRow:
+        row = self._ledger.timetable.row(scheduler_id)
+        if row is None:
+            raise LookupError(f"there is no schedule with the id {scheduler_id}")
+        return row
+
+    def _skipped_over(self, scheduler_id: int, instant: datetime) -> Iterator[Execution]:
+        for execution in self._history.in_states({State.SKIPPED}):
+            last = execution.last_due_at or execution.due_at
+            if execution.scheduler_id == scheduler_id and execution.due_at <= instant <= last:
+                yield execution
+
+    def _unresolved(self, archived_ids: Collection[int]) -> list[Archived]:
+        rows = (self._ledger.archive.get(id_) for id_ in dict.fromkeys(archived_ids))
+        return [row for row in rows if row is not None and row.resolution is None]
+
+    def _replay(self, archived: Archived, execution: Execution, now: datetime) -> Execution:
+        self._resolve(archived, "replayed", now)
+        return self._history.move(
+            execution,
+            State.CLAIMED,
+            attempt=execution.attempt + 1,
+            deaths=0,
+            crashed_at=(),
+            last_error=None,
+            published_at=None,
+            started_at=None,
+            finished_at=None,
+            next_attempt_at=now - ALREADY_OVERDUE,
+        )
+
+    def _resolve(
+        self, archived: Archived, resolution: str, now: datetime, note: str | None = None
+    ) -> None:
+        self._ledger.archive[archived.id] = attrs.evolve(
+            archived, resolution=resolution, resolved_at=now, note=note
+        )
+
+    def _outlived(self, now: datetime, retention: Retention) -> Iterator[Execution]:
+        newer: Counter[int] = Counter()
+        succeeded = self._history.in_states({State.SUCCEEDED})
+        for execution in sorted(succeeded, key=lambda row: row.id, reverse=True):
+            newer[execution.scheduler_id] += 1
+            if newer[execution.scheduler_id] > retention.completed_rows or _has_outlived(
+                execution, now - retention.completed
+            ):
+                yield execution
+        for execution in self._history.in_states(REPLAYABLE):
+            if _has_outlived(execution, now - retention.failed):
+                yield execution
+        for execution in self._history.in_states({State.CANCELLED, State.SKIPPED}):
+            if _has_outlived(execution, now - retention.others):
+                yield execution
+
+
+def _has_outlived(execution: Execution, limit: datetime) -> bool:
+    return (execution.finished_at or execution.executed_at) < limit

@@ -1,0 +1,86 @@
+"""A runner that runs nothing: a script says how each attempt ends."""
+
+import asyncio
+from collections.abc import Callable
+
+from cronhare.domain.outcome import Ending, Outcome, TaskError
+from cronhare.ports.runner import Invocation, Ran, StopReason
+
+Script = Callable[[Invocation], Outcome | Ran]
+
+_ENDING_OF = {
+    StopReason.CANCELLED: Ending.CANCELLED,
+    StopReason.INTERRUPTED: Ending.INTERRUPTED,
+    StopReason.LEASE_LOST: Ending.LOST,
+}
+
+
+def succeed(invocation: Invocation) -> Outcome:  # noqa: ARG001 - the shape of a script
+    """End every attempt well."""
+    return Outcome(ending=Ending.SUCCEEDED, exit_code=0)
+
+
+class ScriptedRunner:
+    """Satisfies `TaskRunnerPort` without processes: what takes a year elsewhere takes none here.
+
+    An attempt ends at once as *script* says. If *holds*, it first runs until it is released or
+    stopped, so that a test can look at it, cancel it, or shut down around it.
+    """
+
+    def __init__(self, script: Script = succeed, *, holds: bool = False) -> None:
+        self._script = script
+        self._holds = holds
+        self._held: dict[int, asyncio.Future[StopReason | None]] = {}
+
+    @property
+    def running(self) -> frozenset[int]:
+        """The ids of the executions that run, held."""
+        return frozenset(self._held)
+
+    async def run(self, invocation: Invocation) -> Ran:
+        """See `TaskRunnerPort.run`. A script that raises is a broken test: it is not caught."""
+        if self._holds:
+            reason = await self._released_or_stopped(invocation.execution_id)
+            if reason is not None:
+                return _stopped(reason)
+        end = self._script(invocation)
+        return end if isinstance(end, Ran) else Ran(outcome=end)
+
+    def release(self, execution_id: int) -> None:
+        """Let a held attempt end as the script says.
+
+        Raises:
+            LookupError: no such execution runs here.
+        """
+        if not self._end(execution_id, None):
+            raise LookupError(f"execution {execution_id} does not run here")
+
+    def stop(self, execution_id: int, reason: StopReason) -> bool:
+        """See `TaskRunnerPort.stop`. A scripted attempt honours its TERM at once."""
+        return self._end(execution_id, reason)
+
+    async def close(self) -> None:
+        """See `TaskRunnerPort.close`: what is held ends as interrupted."""
+        for execution_id in self.running:
+            self._end(execution_id, StopReason.INTERRUPTED)
+
+    async def _released_or_stopped(self, execution_id: int) -> StopReason | None:
+        held: asyncio.Future[StopReason | None] = asyncio.get_running_loop().create_future()
+        self._held[execution_id] = held
+        try:
+            return await held
+        finally:
+            del self._held[execution_id]
+
+    def _end(self, execution_id: int, reason: StopReason | None) -> bool:
+        held = self._held.get(execution_id)
+        if held is None:
+            return False
+        if not held.done():
+            held.set_result(reason)
+        return True
+
+
+def _stopped(reason: StopReason) -> Ran:
+    error = TaskError(message=f"stopped: {reason.value}")
+    return Ran(outcome=Outcome(ending=_ENDING_OF[reason], error=error))

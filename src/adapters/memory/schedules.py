@@ -1,0 +1,65 @@
+"""Schedules in memory."""
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+
+import attrs
+
+from cronhare.domain.draft import ScheduleDraft
+from cronhare.ports.schedules import StoredSchedule
+
+from .ledger import MemoryLedger
+from .timetable import ScheduleRow
+
+
+class MemoryScheduleStore:
+    """Satisfies `ScheduleStorePort`. What has a method here is one transaction."""
+
+    def __init__(self, ledger: MemoryLedger) -> None:
+        self._ledger = ledger
+        self._timetable = ledger.timetable
+
+    def schedules(self, names: Collection[str] | None = None) -> Sequence[StoredSchedule]:
+        """See `ScheduleStorePort.schedules`."""
+        with self._ledger.lock:
+            rows = self._users_rows(names)
+            return tuple(map(self._stored, sorted(rows, key=lambda row: row.draft.name)))
+
+    def save(self, drafts: Sequence[ScheduleDraft], *, source: str | None, now: datetime) -> None:
+        """See `ScheduleStorePort.save`."""
+        with self._ledger.lock:
+            for draft in drafts:
+                self._timetable.save(draft, source=source, now=now)
+
+    def disable(self, names: Collection[str], *, now: datetime) -> None:
+        """See `ScheduleStorePort.disable`."""
+        with self._ledger.lock:
+            for row in self._users_rows(names):
+                disabled = attrs.evolve(row.draft, status=False)
+                self._timetable.save(disabled, source=row.source, now=now)
+
+    def ids(self, names: Collection[str]) -> Mapping[str, int]:
+        """See `ScheduleStorePort.ids`."""
+        with self._ledger.lock:
+            return {row.draft.name: row.id for row in self._users_rows(names)}
+
+    def _users_rows(self, names: Collection[str] | None) -> list[ScheduleRow]:
+        return [
+            row
+            for row in self._timetable.rows()
+            if not row.system and (names is None or row.draft.name in names)
+        ]
+
+    def _stored(self, row: ScheduleRow) -> StoredSchedule:
+        plan = self._timetable.plan_of(row)
+        return StoredSchedule(
+            id=row.id,
+            name=row.draft.name,
+            draft=row.draft,
+            problem=None if plan is None else plan.problem,
+            source=row.source,
+            created_at=row.created_at,
+            updated_at=row.updated_at,
+            next_due_at=None if plan is None else plan.next_due_at,
+            planned=not self._timetable.is_edited(row),
+        )

@@ -1,0 +1,119 @@
+"""The in-memory ledger's schedules, and the cursor of each."""
+
+import heapq
+from datetime import datetime
+from itertools import count
+
+import attrs
+
+from cronhare.domain.draft import ScheduleDraft, understand
+from cronhare.domain.planning import Plan
+from cronhare.domain.schedule import Schedule
+
+
+@attrs.frozen(kw_only=True)
+class ScheduleRow:
+    """A schedule as it was saved, and as it is understood."""
+
+    draft: ScheduleDraft
+    schedule: Schedule
+    source: str | None
+    created_at: datetime
+    system: bool
+
+    @property
+    def id(self) -> int:
+        """The schedule's id."""
+        return self.schedule.id
+
+    @property
+    def updated_at(self) -> datetime:
+        """When the row was last written."""
+        return self.schedule.changed_at
+
+
+@attrs.frozen(kw_only=True)
+class PlanRow:
+    """A schedule's cursor, and the `updated_at` of the row that it was planned from."""
+
+    next_due_at: datetime | None
+    planned_at: datetime
+    problem: str | None
+
+
+class Timetable:
+    """Schedules by id and by name, and their plans in the order in which they are due."""
+
+    def __init__(self) -> None:
+        self._ids = count(1)
+        self._rows: dict[int, ScheduleRow] = {}
+        self._id_of: dict[str, int] = {}
+        self._plans: dict[int, PlanRow] = {}
+        self._agenda: list[tuple[datetime, int]] = []
+
+    def rows(self) -> tuple[ScheduleRow, ...]:
+        """List all schedules, by id."""
+        return tuple(self._rows.values())
+
+    def row(self, scheduler_id: int) -> ScheduleRow | None:
+        """Find a schedule by its id."""
+        return self._rows.get(scheduler_id)
+
+    def named(self, name: str) -> ScheduleRow | None:
+        """Find a schedule by its name."""
+        return self._rows.get(self._id_of.get(name, 0))
+
+    def plan_of(self, row: ScheduleRow) -> PlanRow | None:
+        """Find a schedule's plan."""
+        return self._plans.get(row.id)
+
+    def save(
+        self, draft: ScheduleDraft, *, source: str | None, now: datetime, system: bool = False
+    ) -> None:
+        """Write a row. Two edits at one instant are told apart, or the second went unnoticed."""
+        before = self.named(draft.name)
+        id_, created_at, changed_at = next(self._ids), now, now
+        if before is not None:
+            id_, created_at = before.id, before.created_at
+            changed_at = max(now, before.updated_at + datetime.resolution)
+        self._id_of[draft.name] = id_
+        self._rows[id_] = ScheduleRow(
+            draft=draft,
+            schedule=understand(draft, id=id_, changed_at=changed_at),
+            source=source,
+            created_at=created_at,
+            system=system,
+        )
+
+    def is_edited(self, row: ScheduleRow) -> bool:
+        """Tell whether a row has no plan, or changed since it was planned."""
+        plan = self._plans.get(row.id)
+        return plan is None or plan.planned_at != row.updated_at
+
+    def set_plan(self, row: ScheduleRow, plan: Plan) -> None:
+        """Move a schedule's cursor."""
+        self._plans[row.id] = PlanRow(
+            next_due_at=plan.next_due, planned_at=row.updated_at, problem=plan.problem
+        )
+        if plan.next_due is not None:
+            heapq.heappush(self._agenda, (plan.next_due, row.id))
+
+    def next_due(self) -> datetime | None:
+        """Look at the earliest cursor."""
+        while self._agenda and self._is_stale(*self._agenda[0]):
+            heapq.heappop(self._agenda)
+        return self._agenda[0][0] if self._agenda else None
+
+    def take_due(self, now: datetime, limit: int) -> tuple[ScheduleRow, ...]:
+        """Take up to *limit* schedules off the agenda; each is to be planned again."""
+        taken: dict[int, ScheduleRow] = {}
+        while len(taken) < limit:
+            due = self.next_due()
+            if due is None or due > now:
+                break
+            _, id_ = heapq.heappop(self._agenda)
+            taken[id_] = self._rows[id_]
+        return tuple(taken.values())
+
+    def _is_stale(self, due: datetime, scheduler_id: int) -> bool:
+        return self._plans[scheduler_id].next_due_at != due

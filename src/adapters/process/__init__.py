@@ -1,0 +1,5 @@
+"""Running tasks as processes of their own."""
+
+from .runner import ProcessRunner
+
+__all__ = ["ProcessRunner"]

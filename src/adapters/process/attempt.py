@@ -1,0 +1,186 @@
+"""One attempt while it runs: what it says, when it must end, how it ended."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable
+from functools import partial
+
+from cronhare.domain.outcome import Ending, Outcome, TaskError
+from cronhare.ports.runner import Invocation, Ran, StopReason
+
+from . import verdict
+from .journal import Inbox, Journal, Output
+from .messages import Failed, Finished, Progress
+from .pipes import Pipe
+from .warden import Frame
+
+#: How long a task that was asked to end may take.
+GRACE = 5.0
+_LAST_LINES = 20
+_LAST_BYTES = 4 * 1024
+
+
+class Attempt:
+    """The live side of an invocation. *send_signal* reaches its process group."""
+
+    def __init__(self, invocation: Invocation, send_signal: Callable[[int], None]) -> None:
+        self.invocation = invocation
+        self.pid: int | None = None
+        self._loop = asyncio.get_running_loop()
+        self.over: asyncio.Future[Ran] = self._loop.create_future()
+        self._send_signal = send_signal
+        self._journal = Journal(invocation.task)
+        self._stdout, self._stderr = Output(self._journal), Output(self._journal)
+        self._inbox = Inbox(self._journal)
+        self._pipes: list[Pipe] = []
+        self._failed: TaskError | None = None
+        self._deadline = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        # What the end is to be called, if it is our signal that brings it about.
+        self._ending: Callable[[int], Outcome] | None = None
+
+    def open_pipes(self) -> list[int]:
+        """Make the pipes; give the ends for the task's stdout, stderr and IPC.
+
+        Raises:
+            OSError: too many files are open.
+        """
+        writers = []
+        try:
+            for sink in (self._stdout.feed, self._stderr.feed, self._hear):
+                self._pipes.append(Pipe(sink))
+                writers.append(self._pipes[-1].writer)
+        except OSError:
+            for fd in writers:
+                os.close(fd)
+            raise
+        return writers
+
+    def started(self, pid: int) -> None:
+        """The main process exists; the clock of its timeout runs."""
+        self.pid = pid
+        self._journal.sign_as(pid)
+        self._journal.info("Process spawned (instant mode)")
+        if self._ending is None:
+            self._extend_deadline()
+            self._timer = self._loop.call_at(self._deadline, self._check_deadline)
+        # Soon, not now: the end of a short task may be in our hands already.
+        self._loop.call_soon(self._listen)
+
+    def stop(self, reason: StopReason) -> None:
+        """End it early. The first reason counts, but a lost lease overrides all."""
+        if reason is StopReason.LEASE_LOST:
+            self._ending = partial(verdict.stopped, reason)
+            self._send_signal(signal.SIGKILL)
+        elif self._ending is None:
+            self._end_for(partial(verdict.stopped, reason))
+
+    def kill(self) -> None:
+        """End it at once, because we shut down."""
+        if self._ending is None:
+            self._ending = partial(verdict.stopped, StopReason.INTERRUPTED)
+        self._send_signal(signal.SIGKILL)
+
+    def ended(self, report: Frame) -> None:
+        """Nothing of it runs any more; *report* is the warden's."""
+        self._read_the_rest()
+        if left := report.get("left"):
+            self._journal.warn(f"Processes of another user are left: {left}")
+        failure = report["failure"]
+        if failure is not None:  # what ran, if anything, was our own child on its way
+            self._settle(Ran(outcome=verdict.not_started(self.invocation.task, *failure)))
+        else:
+            self._settle(
+                Ran(
+                    outcome=self._judge(report),
+                    pid=self.pid,
+                    peak_memory=report["max_rss"],
+                    cpu_seconds=report["cpu"],
+                    stdout=self._stdout.capture.result(),
+                    stderr=self._stderr.capture.result(),
+                )
+            )
+
+    def lost(self, why: str) -> None:
+        """Nothing of it runs any more, and nobody saw how it ended."""
+        self._read_the_rest()
+        stdout, stderr = self._stdout.capture.result(), self._stderr.capture.result()
+        self._settle(Ran(outcome=verdict.lost(why), pid=self.pid, stdout=stdout, stderr=stderr))
+
+    def release(self) -> None:
+        """Let go of pipes and timers. Safe to repeat."""
+        if self._timer is not None:
+            self._timer.cancel()
+        for pipe in self._pipes:
+            pipe.close()
+
+    def _judge(self, report: Frame) -> Outcome:
+        if self._ending is not None and report["signalled"]:
+            return self._ending(report["status"])
+        last_words = self._stderr.capture.last_lines(count=_LAST_LINES, limit=_LAST_BYTES)
+        return verdict.natural_end(
+            verdict.Exit(
+                status=report["status"], failed=self._failed, last_words=last_words or None
+            )
+        )
+
+    def _settle(self, ran: Ran) -> None:
+        self.release()
+        outcome = ran.outcome
+        if outcome.ending is Ending.SUCCEEDED:
+            self._journal.info("Process exited successfully (code: 0)")
+        else:
+            self._journal.warn(_farewell(outcome))
+        if not self.over.done():
+            self.over.set_result(ran)
+
+    def _listen(self) -> None:
+        if not self.over.done():
+            for pipe in self._pipes:
+                pipe.listen(self._loop)
+
+    def _read_the_rest(self) -> None:
+        for pipe in self._pipes:
+            pipe.drain()
+        self._stdout.end()
+        self._stderr.end()
+        self._note(self._inbox.end())
+
+    def _hear(self, chunk: bytes) -> None:
+        self._note(self._inbox.feed(chunk))
+
+    def _note(self, messages: list[Finished | Failed | Progress]) -> None:
+        for message in messages:
+            match message:
+                case Finished():
+                    self._journal.info("Process finished successfully")
+                case Failed(error):
+                    self._failed = error
+                case Progress():
+                    self._extend_deadline()
+
+    def _extend_deadline(self) -> None:
+        self._deadline = self._loop.time() + self.invocation.task.timeout.total_seconds()
+
+    def _check_deadline(self) -> None:
+        if self._loop.time() < self._deadline:  # there was progress since the timer was set
+            self._timer = self._loop.call_at(self._deadline, self._check_deadline)
+        elif self._ending is None:
+            self._end_for(partial(verdict.timed_out, self.invocation.task.timeout))
+
+    def _end_for(self, ending: Callable[[int], Outcome]) -> None:
+        self._ending = ending
+        self._send_signal(signal.SIGTERM)
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_later(GRACE, self._send_signal, signal.SIGKILL)
+
+
+def _farewell(outcome: Outcome) -> str:
+    """The log line of an end that was not a good one."""
+    if outcome.signal is not None:
+        return f"Process killed by signal {verdict.signal_name(outcome.signal)}"
+    if outcome.exit_code is not None:
+        return f"Process exited with code {outcome.exit_code}"
+    return f"Process {outcome.error.message if outcome.error else outcome.ending}"

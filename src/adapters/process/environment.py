@@ -1,0 +1,56 @@
+"""What a task finds in its environment: what is listed here, and nothing else."""
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from cronhare.ports.runner import Invocation
+
+from .warden import IPC_FD
+
+PASSED = frozenset(
+    "PATH HOME LANG LANGUAGE TZ TMPDIR USER LOGNAME SHELL SIMULATE_FAILURE".split()  # noqa: SIM905
+)
+_OWN_PREFIX = "CRON_"
+
+
+def passed_environment(ours: Mapping[str, str]) -> dict[str, str]:
+    """The part of our environment that every task is given.
+
+    The folder of our interpreter comes first in its PATH: `python` in a command is the
+    environment that cronhare lives in. Its output is to come as it is written, not at the end.
+    """
+    passed = {name: ours[name] for name in ours if name in PASSED or name.startswith("LC_")}
+    python = str(Path(sys.executable).parent)
+    folders = passed.get("PATH", os.defpath).split(os.pathsep)
+    passed["PATH"] = os.pathsep.join([python, *(f for f in folders if f != python)])
+    passed["PYTHONUNBUFFERED"] = "1"
+    return passed
+
+
+def environment(
+    invocation: Invocation, *, passed: Mapping[str, str], ours: Mapping[str, str], params_file: str
+) -> dict[str, str]:
+    """The whole environment of one attempt.
+
+    Settings of cronhare (`CRON_…`), which hold the passwords of broker and database, never come
+    from our environment, not even if the task's `pass_env` names them.
+    """
+    task = invocation.task
+    return {
+        **passed,
+        **{
+            name: ours[name]
+            for name in task.pass_env
+            if name in ours and name != "PATH" and not name.startswith(_OWN_PREFIX)
+        },
+        **task.env,
+        "CRON_EXECUTION_ID": str(invocation.execution_id),
+        "CRON_EXECUTION_KEY": invocation.execution_key,
+        "CRON_SCHEDULER_ID": str(invocation.scheduler_id),
+        "CRON_ATTEMPT": str(invocation.attempt),
+        "RETRY_COUNT": str(invocation.deaths),
+        "CRON_PARAMS_FILE": params_file,
+        "CRON_IPC_FD": str(IPC_FD),
+    }

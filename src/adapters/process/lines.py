@@ -1,0 +1,75 @@
+"""Cutting a stream into lines, and lines into what a log can bear."""
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from .capture import whole_characters
+
+#: What is longer is cut in the log; the capture keeps it.
+LOG_LINE_LIMIT = 4 * 1024
+
+# All controls but tab, and the two separators that some viewers take for a line's end.
+_CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+class Line(NamedTuple):
+    """A line without its end. *cut* if it was longer than the limit."""
+
+    data: bytes
+    cut: bool = False
+
+
+class LineSplitter:
+    r"""Cuts chunks into lines; a line that grows beyond *limit* is given at once, and cut there.
+
+    >>> splitter = LineSplitter(limit=4)
+    >>> [*splitter.feed(b"one\ntwo"), *splitter.feed(b" and three\nfour"), *splitter.rest()]
+    [Line(data=b'one', cut=False), Line(data=b'two ', cut=True), Line(data=b'four', cut=False)]
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._begun = bytearray()
+        self._skipping = False
+
+    def feed(self, chunk: bytes) -> Iterator[Line]:
+        """Give the lines that end in *chunk*, and one that has become too long."""
+        *ended, last = chunk.split(b"\n")
+        for piece in ended:
+            yield from self._grow(piece)
+            yield from self._end()
+        yield from self._grow(last)
+
+    def rest(self) -> Iterator[Line]:
+        """Give the last line of a stream that did not end with a line's end."""
+        if self._begun:
+            yield from self._end()
+
+    def _grow(self, piece: bytes) -> Iterator[Line]:
+        if self._skipping:
+            return
+        self._begun += piece
+        if len(self._begun) > self._limit:
+            yield Line(bytes(self._begun[: self._limit]), cut=True)
+            self._begun.clear()
+            self._skipping = True
+
+    def _end(self) -> Iterator[Line]:
+        if not self._skipping:
+            yield Line(bytes(self._begun))
+        self._begun.clear()
+        self._skipping = False
+
+
+def loggable(line: Line) -> str:
+    r"""The text of a line that cannot harm a log or a terminal.
+
+    >>> loggable(Line(b"\x1b[31mred\tsea\r"))
+    '\\x1b[31mred\tsea'
+    """
+    data = whole_characters(line.data) if line.cut else line.data.removesuffix(b"\r")
+    text = data.decode("utf-8", errors="replace")
+    if not text.isprintable():
+        text = _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
+    return f"{text} … [line cut at {LOG_LINE_LIMIT // 1024} KiB]" if line.cut else text

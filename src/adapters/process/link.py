@@ -1,0 +1,143 @@
+"""Our end of the line to a warden."""
+
+import array
+import asyncio
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections import deque
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from .warden import Frame, Unpacker, pack
+
+_WARDEN = Path(__file__).with_name("warden.py")
+_RECEIVE = 1 << 16
+_PATIENCE = 10.0  # seconds for a warden to go
+
+
+class Link:
+    """Starts a warden and talks to it, until one of the two ends.
+
+    *on_frame* is called for each of its reports; *on_lost*, once and with the link's folder, if
+    it vanishes before `close`. *folder* is ours while the link lives, and removed with it, by the
+    warden even if we are killed.
+    """
+
+    def __init__(self, on_frame: Callable[[Frame], None], on_lost: Callable[[str], None]) -> None:
+        self._on_frame = on_frame
+        self._on_lost = on_lost
+        self._loop = asyncio.get_running_loop()
+        self._unpacker = Unpacker()
+        self._outbox: deque[tuple[bytes, Sequence[int]]] = deque()
+        self.folder = tempfile.mkdtemp(prefix="cronhare-")
+        self._socket, theirs = socket.socketpair()
+        with theirs:
+            self._process = _start_warden(theirs, self.folder)
+        self._socket.setblocking(False)  # noqa: FBT003 - the standard library's own face
+        self._loop.add_reader(self._socket, self._receive)
+
+    @property
+    def pid(self) -> int:
+        """The warden's process id."""
+        return self._process.pid
+
+    def send(self, frame: Frame, descriptors: Sequence[int] = ()) -> None:
+        """Send a frame; the *descriptors* are ours no more, and closed once they have gone."""
+        self._outbox.append((pack(frame), descriptors))
+        if len(self._outbox) == 1:
+            self._flush()
+
+    async def close(self) -> None:
+        """Hang up. The warden kills what still runs and goes; we wait for that."""
+        self._hang_up()
+        gone = asyncio.Event()
+        pidfd = os.pidfd_open(self.pid)
+        self._loop.add_reader(pidfd, gone.set)
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                await gone.wait()
+        except TimeoutError:  # something that it killed hangs in the kernel
+            self._process.kill()
+        finally:
+            self._loop.remove_reader(pidfd)
+            os.close(pidfd)
+        self._end()
+
+    def _flush(self) -> None:
+        while self._outbox:
+            data, descriptors = self._outbox[0]
+            try:
+                sent = self._send(data, descriptors)
+            except BlockingIOError:
+                self._loop.add_writer(self._socket, self._flush)
+                return
+            except ConnectionError:  # told to us by an end of file, in a moment
+                sent = len(data)
+            _close(descriptors)
+            if sent < len(data):
+                self._outbox[0] = (data[sent:], ())
+            else:
+                self._outbox.popleft()
+        self._loop.remove_writer(self._socket)
+
+    def _send(self, data: bytes, descriptors: Sequence[int]) -> int:
+        if not descriptors:
+            return self._socket.send(data)
+        rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))
+        return self._socket.sendmsg([data], [rights])
+
+    def _receive(self) -> None:
+        try:
+            chunk = self._socket.recv(_RECEIVE)
+        except BlockingIOError:
+            return
+        except ConnectionError:
+            chunk = b""
+        for frame in self._unpacker.feed(chunk):
+            self._on_frame(frame)
+        if not chunk:
+            self._lose()
+
+    def _lose(self) -> None:
+        self._hang_up()
+        self._process.kill()  # should it have closed the line and live
+        self._end()
+        self._on_lost(self.folder)
+
+    def _hang_up(self) -> None:
+        self._loop.remove_reader(self._socket)
+        self._loop.remove_writer(self._socket)
+        self._socket.close()
+        for _, descriptors in self._outbox:
+            _close(descriptors)
+        self._outbox.clear()
+
+    def _end(self) -> None:
+        self._process.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _start_warden(line: socket.socket, folder: str) -> "subprocess.Popen[bytes]":
+    # Its own session: a Ctrl-C at our terminal is for us, we decide what becomes of the tasks.
+    # Without our environment: it may hold passwords, and the warden needs none of it.
+    libraries = {k: v for k, v in os.environ.items() if k == "LD_LIBRARY_PATH"}
+    flags = ("-I", "-S", "-X", "utf8")
+    return subprocess.Popen(  # noqa: S603 - our own file
+        [sys.executable, *flags, str(_WARDEN), str(line.fileno()), folder],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        pass_fds=(line.fileno(),),
+        env=libraries,
+        start_new_session=True,
+    )
+
+
+def _close(descriptors: Sequence[int]) -> None:
+    for fd in descriptors:
+        with contextlib.suppress(OSError):
+            os.close(fd)

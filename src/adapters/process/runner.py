@@ -1,0 +1,140 @@
+"""The task runner of a worker: every attempt is a process of its own."""
+
+import asyncio
+import itertools
+import os
+from collections.abc import Collection, Mapping
+from functools import partial
+
+from cronhare.ports.runner import Invocation, Ran, StopReason
+
+from . import verdict
+from .attempt import Attempt
+from .environment import environment, passed_environment
+from .folder import Folder
+from .link import Link
+from .remains import end_remains
+from .warden import Frame
+
+
+class ProcessRunner:
+    """Runs attempts through a warden, which is started with the first of them.
+
+    *environ* is what tasks may be given parts of; ours if not given.
+    """
+
+    def __init__(self, environ: Mapping[str, str] | None = None) -> None:
+        self._ours = dict(os.environ if environ is None else environ)
+        self._passed = passed_environment(self._ours)
+        self._ids = itertools.count(1)
+        self._attempts: dict[int, Attempt] = {}
+        self._link: Link | None = None
+        self._burials: set[asyncio.Task[None]] = set()
+
+    async def run(self, invocation: Invocation) -> Ran:
+        """See `TaskRunnerPort.run`. If it is itself cancelled, the attempt is killed first."""
+        id_ = next(self._ids)
+        try:
+            link = self._warden()
+            folder = Folder.make(f"{link.folder}/{id_}", invocation.params)
+        except OSError as error:
+            return _not_prepared(invocation, error)
+        attempt = Attempt(invocation, partial(self._signal, id_))
+        self._attempts[id_] = attempt
+        try:
+            self._start(link, id_, attempt, folder)
+        except OSError as error:
+            return _not_prepared(invocation, error)
+        else:
+            return await _until_over(attempt)
+        finally:
+            del self._attempts[id_]
+            attempt.release()
+            folder.remove()
+
+    def stop(self, execution_id: int, reason: StopReason) -> bool:
+        """See `TaskRunnerPort.stop`."""
+        running = [
+            attempt
+            for attempt in self._attempts.values()
+            if attempt.invocation.execution_id == execution_id
+        ]
+        for attempt in running:
+            attempt.stop(reason)
+        return bool(running)
+
+    async def close(self) -> None:
+        """See `TaskRunnerPort.close`. What is killed by it ends as interrupted."""
+        running = list(self._attempts.values())
+        for attempt in running:
+            attempt.kill()
+        if running:
+            await asyncio.wait([attempt.over for attempt in running])
+        if self._burials:
+            await asyncio.wait(self._burials)
+        if self._link is not None:
+            link, self._link = self._link, None
+            await link.close()
+
+    def _warden(self) -> Link:
+        if self._link is None:
+            self._link = Link(self._on_frame, self._on_lost)
+        return self._link
+
+    def _start(self, link: Link, id_: int, attempt: Attempt, folder: Folder) -> None:
+        task = attempt.invocation.task
+        descriptors = [folder.open_params()]
+        try:
+            descriptors += attempt.open_pipes()
+        except OSError:
+            os.close(descriptors[0])
+            raise
+        env = environment(
+            attempt.invocation,
+            passed=self._passed,
+            ours=self._ours,
+            params_file=folder.params_file,
+        )
+        cwd = None if task.cwd is None else str(task.cwd)
+        link.send({"spawn": id_, "argv": task.command, "env": env, "cwd": cwd}, descriptors)
+
+    def _signal(self, id_: int, signum: int) -> None:
+        if self._link is not None and id_ in self._attempts:
+            self._link.send({"kill": id_, "signal": signum})
+
+    def _on_frame(self, frame: Frame) -> None:
+        attempt = self._attempts.get(frame["started"] if "started" in frame else frame["ended"])
+        if attempt is None:  # its `run` was cancelled twice and did not wait
+            return
+        if "started" in frame:
+            attempt.started(frame["pid"])
+        else:
+            attempt.ended(frame)
+
+    def _on_lost(self, folder: str) -> None:
+        self._link = None
+        burial = asyncio.create_task(_bury(list(self._attempts.values()), folder))
+        self._burials.add(burial)
+        burial.add_done_callback(self._burials.discard)
+
+
+async def _until_over(attempt: Attempt) -> Ran:
+    try:
+        return await asyncio.shield(attempt.over)
+    except asyncio.CancelledError:
+        attempt.kill()
+        await asyncio.wait([attempt.over])
+        raise
+
+
+async def _bury(attempts: Collection[Attempt], folder: str) -> None:
+    """End what is left of the attempts of a warden that is gone, then tell of them."""
+    sessions = {attempt.pid for attempt in attempts if attempt.pid is not None}
+    await end_remains(sessions=sessions, folder=folder)
+    for attempt in attempts:
+        attempt.lost("lost: the warden that watched over its process was killed")
+
+
+def _not_prepared(invocation: Invocation, error: OSError) -> Ran:
+    """No room, no descriptors, no processes: ours to mend, so the task may try again."""
+    return Ran(outcome=verdict.not_started(invocation.task, "preparing", error.errno or 0))

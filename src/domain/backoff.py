@@ -1,0 +1,89 @@
+"""How long to wait before a retry: T(n) = delay x multiplier^(n-1), capped, jittered, capped.
+
+The retry numbers count from 1 (C4, C18). Delays are whole milliseconds, as in the seeds.
+"""
+
+import enum
+import math
+from datetime import timedelta
+
+import attrs
+
+#: No wait is longer, whatever a multiplier makes of it.
+CEILING_MS = 7 * 24 * 3600 * 1000
+
+
+class BackoffType(enum.StrEnum):
+    """How the waits grow."""
+
+    EXPONENTIAL = "exponential"
+    FIXED = "fixed"
+    LINEAR = "linear"
+    SEQUENCE = "sequence"
+
+
+class Jitter(enum.StrEnum):
+    """How chance spreads the waits (C17)."""
+
+    NONE = "none"  # the seeds' delays come out exactly
+    PLUS = "plus"  # up to 10 % more
+    BOTH = "both"  # up to 10 % less or more
+    FULL = "full"  # anything between nothing and the whole
+
+
+@attrs.frozen(kw_only=True)
+class Backoff:
+    """The waits of a retry policy; all of them in milliseconds.
+
+    *sequence* is used by its own type alone; its last value is repeated.
+    """
+
+    type: BackoffType = BackoffType.EXPONENTIAL
+    delay: int = 30_000
+    multiplier: float = 2.0
+    max_delay: int | None = None
+    jitter: Jitter = Jitter.NONE
+    sequence: tuple[int, ...] = ()
+
+    def wait(self, retry: int, *, chance: float = 0.0) -> timedelta:
+        """Say how long to wait before retry number *retry* (1, 2, 3 …).
+
+        *chance* is in [0, 1) and comes from the caller: equal input, equal answer.
+
+        >>> [Backoff(delay=10_000, multiplier=1.5).wait(n).total_seconds() for n in (1, 2, 3, 4, 5)]
+        [10.0, 15.0, 22.5, 33.75, 50.625]
+        """
+        cap = CEILING_MS if self.max_delay is None else min(self.max_delay, CEILING_MS)
+        capped = min(self._grown(retry), cap)
+        jittered = min(_jittered(capped, self.jitter, chance), cap)
+        return timedelta(milliseconds=math.floor(jittered + 0.5))
+
+    def _grown(self, retry: int) -> float:
+        match self.type:
+            case BackoffType.FIXED:
+                return self.delay
+            case BackoffType.LINEAR:
+                return self.delay * retry
+            case BackoffType.SEQUENCE:
+                return self.sequence[min(retry, len(self.sequence)) - 1]
+            case BackoffType.EXPONENTIAL:
+                return _power(self.delay, self.multiplier, retry - 1)
+
+
+def _power(delay: float, multiplier: float, exponent: int) -> float:
+    try:
+        return delay * multiplier**exponent
+    except OverflowError:
+        return math.inf
+
+
+def _jittered(delay: float, jitter: Jitter, chance: float) -> float:
+    match jitter:
+        case Jitter.NONE:
+            return delay
+        case Jitter.PLUS:
+            return delay * (1 + 0.1 * chance)
+        case Jitter.BOTH:
+            return delay * (0.9 + 0.2 * chance)
+        case Jitter.FULL:
+            return delay * chance

@@ -1,0 +1,96 @@
+"""One row of the ledger, and the roads between its states."""
+
+import enum
+from datetime import datetime, timedelta
+
+import attrs
+
+from .retry import RetryPolicy
+from .task import TaskRef
+
+
+class State(enum.StrEnum):
+    """Where an execution stands (design.md, section 3)."""
+
+    CLAIMED = "claimed"
+    PUBLISHED = "published"
+    RUNNING = "running"
+    RETRYING = "retrying"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    QUARANTINED = "quarantined"
+    CANCELLED = "cancelled"
+    SKIPPED = "skipped"
+
+
+#: States from which an attempt may start: the message can outrun its scheduler's own mark.
+STARTABLE = frozenset({State.CLAIMED, State.PUBLISHED, State.RETRYING})
+
+#: States in which something is still to happen.
+UNFINISHED = STARTABLE | {State.RUNNING}
+
+ROADS: dict[State, frozenset[State]] = {
+    State.CLAIMED: frozenset({State.PUBLISHED, State.RUNNING, State.CANCELLED}),
+    State.PUBLISHED: frozenset({State.RUNNING, State.CANCELLED}),
+    State.RUNNING: frozenset(
+        {State.SUCCEEDED, State.RETRYING, State.FAILED, State.QUARANTINED, State.CANCELLED}
+    ),
+    State.RETRYING: frozenset({State.RUNNING, State.CANCELLED}),
+    State.FAILED: frozenset({State.CLAIMED}),  # replayed
+    State.QUARANTINED: frozenset({State.CLAIMED}),  # released
+    State.SUCCEEDED: frozenset(),
+    State.CANCELLED: frozenset(),
+    State.SKIPPED: frozenset(),
+}
+
+
+def may_move(before: State, after: State) -> bool:
+    """Tell whether the ledger knows a road from one state to the other.
+
+    >>> may_move(State.RUNNING, State.RETRYING), may_move(State.SUCCEEDED, State.RUNNING)
+    (True, False)
+    """
+    return after in ROADS[before]
+
+
+@attrs.frozen(kw_only=True)
+class Execution:
+    """What the ledger knows of one due instant, or of one manual run.
+
+    *attempt* numbers the attempt that is under way or comes next, from 1. *deaths* counts the
+    attempts that ended badly since the run began, or was replayed. *params* is JSON text, as it
+    was when the instant was claimed. *crashed_at* lists the crashes, oldest first.
+    """
+
+    id: int
+    scheduler_id: int
+    schedule_name: str
+    key: str
+    state: State
+    task: TaskRef
+    params: str
+    queue: str
+    attempt: int
+    deaths: int
+    version: int
+    due_at: datetime
+    executed_at: datetime
+    container_id: str
+    retry: RetryPolicy | None = None
+    timeout: timedelta | None = None
+    owner: str | None = None
+    lease_until: datetime | None = None
+    next_attempt_at: datetime | None = None
+    published_at: datetime | None = None
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    last_error: str | None = None
+    cancel_requested: bool = False
+    last_due_at: datetime | None = None
+    missed: int = 0
+    crashed_at: tuple[datetime, ...] = ()
+
+    @property
+    def message_id(self) -> str:
+        """Names one attempt's message, for deduplication and for logs."""
+        return f"{self.id}:{self.attempt}"

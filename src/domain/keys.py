@@ -1,0 +1,36 @@
+"""The execution key: the name of one run of a schedule, unique together with the schedule's id.
+
+It is built from the UTC minute, never from wall time: a repeated hour has two keys, so that
+neither run is lost, and a schedule whose zone is edited cannot run the same instant twice (C12).
+"""
+
+from datetime import UTC, datetime
+from uuid import UUID
+
+
+def cron_key(due: datetime) -> str:
+    """Name the run of a recurring schedule that is due at *due* (S1: no zero padding).
+
+    >>> cron_key(datetime(2025, 12, 12, 8, 0, tzinfo=UTC))
+    'cron-2025-12-12-8-0'
+    """
+    return f"cron-{_minute(due)}"
+
+
+def once_key(due: datetime) -> str:
+    """Name the only run of a schedule with a date-time.
+
+    >>> once_key(datetime(2025, 12, 15, 15, 0, tzinfo=UTC))
+    'once-2025-12-15-15-0'
+    """
+    return f"once-{_minute(due)}"
+
+
+def manual_key(uuid: UUID) -> str:
+    """Name a run that somebody asked for; *uuid* is the caller's chance."""
+    return f"manual-{uuid}"
+
+
+def _minute(due: datetime) -> str:
+    utc = due.astimezone(UTC)
+    return f"{utc.year}-{utc.month}-{utc.day}-{utc.hour}-{utc.minute}"

@@ -1,0 +1,187 @@
+"""The messages, byte for byte as the seeds wrote them, and our headers beside them.
+
+Task and params are carried for foreign workers that share our queues. For an execution that the
+ledger knows, they come from the ledger.
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import attrs
+import msgspec
+
+from .deaths import DEATHS_HEADER, deaths_of
+from .execution import Execution
+
+EXECUTION_HEADER = "cron-execution-id"
+ATTEMPT_HEADER = "cron-attempt"
+KEY_HEADER = "cron-execution-key"
+DEDUPLICATION_HEADER = "x-deduplication-header"
+
+LARGEST_BODY = 256 * 1024
+
+#: A larger number fits no column: it is refused here, before the ledger trips over it.
+LARGEST_ID = 2**63 - 1
+
+Id = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_ID)]
+
+
+@attrs.frozen(kw_only=True)
+class TaskMessage:
+    """S1's task message. *params_scheduler* is JSON text inside of the JSON."""
+
+    type: str
+    id: Id
+    scheduler_id: Id
+    params_scheduler: str
+
+
+@attrs.frozen(kw_only=True)
+class FailedMessage:
+    """S0's failed message: the task message, and why."""
+
+    type: str
+    id: int
+    scheduler_id: int
+    params_scheduler: str
+    failed_at: str
+    failed_reason: str
+    retry_count: int
+
+
+@attrs.frozen(kw_only=True)
+class PoisonPillRecord:
+    """S2's record of the crashes that set a run apart."""
+
+    jobId: str  # noqa: N815 - S2's own spelling, here and below
+    crashCount: int  # noqa: N815
+    firstCrashAt: str  # noqa: N815
+    lastCrashAt: str  # noqa: N815
+
+
+@attrs.frozen(kw_only=True)
+class QuarantineMessage:
+    """S2's payload for what crashed its workers."""
+
+    originalQueue: str  # noqa: N815
+    originalJobId: str  # noqa: N815
+    originalData: TaskMessage  # noqa: N815
+    poisonPillRecord: PoisonPillRecord  # noqa: N815
+    quarantinedAt: str  # noqa: N815
+
+
+@attrs.frozen(kw_only=True)
+class Ticket:
+    """Which attempt of which execution a message stands for, by our own headers."""
+
+    execution_id: int
+    attempt: int
+
+
+@attrs.frozen(kw_only=True)
+class Call:
+    """A message understood. Without a *ticket* it was published by somebody else."""
+
+    task: TaskMessage
+    deaths: int
+    ticket: Ticket | None
+
+
+@attrs.frozen
+class Unreadable:
+    """A message that is to be parked, and why."""
+
+    reason: str
+
+
+def task_body(execution: Execution) -> bytes:
+    """Write S1's task message; the same bytes for every attempt."""
+    return msgspec.json.encode(_task_fields(execution))
+
+
+def failed_body(
+    execution: Execution, *, reason: str, at: datetime, retry_count: int | None = None
+) -> bytes:
+    """Write S0's failed message.
+
+    *retry_count* counts the retries before this failure; the execution's deaths by default.
+    """
+    message = FailedMessage(
+        **_task_fields(execution),
+        failed_at=iso_ms(at),
+        failed_reason=reason,
+        retry_count=execution.deaths if retry_count is None else retry_count,
+    )
+    return msgspec.json.encode(attrs.asdict(message))
+
+
+def quarantine_body(execution: Execution, *, at: datetime) -> bytes:
+    """Write S2's quarantine message for a run that crashed once more, at *at*."""
+    crashes = (*execution.crashed_at, at)
+    pill = PoisonPillRecord(
+        jobId=str(execution.id),
+        crashCount=len(crashes),
+        firstCrashAt=iso_ms(crashes[0]),
+        lastCrashAt=iso_ms(crashes[-1]),
+    )
+    message = QuarantineMessage(
+        originalQueue=execution.queue,
+        originalJobId=str(execution.id),
+        originalData=TaskMessage(**_task_fields(execution)),
+        poisonPillRecord=pill,
+        quarantinedAt=iso_ms(at),
+    )
+    return msgspec.json.encode(attrs.asdict(message))
+
+
+def headers_of(execution: Execution) -> dict[str, object]:
+    """Give an attempt's headers, always fresh: a broker's own headers are never copied (C3)."""
+    return {
+        EXECUTION_HEADER: execution.id,
+        ATTEMPT_HEADER: execution.attempt,
+        DEATHS_HEADER: execution.deaths,
+        KEY_HEADER: execution.key,
+        DEDUPLICATION_HEADER: execution.message_id,
+    }
+
+
+def read(body: bytes, headers: Mapping[str, object], *, queue: str) -> Call | Unreadable:
+    """Understand a message that came from *queue*, or say why it cannot be understood."""
+    if len(body) > LARGEST_BODY:
+        return Unreadable(f"the body has {len(body)} bytes, {LARGEST_BODY} are allowed")
+    try:
+        task = msgspec.json.decode(body, type=TaskMessage)
+    except msgspec.DecodeError as error:
+        return Unreadable(f"the body is not a task message: {error}")
+    except (UnicodeDecodeError, RecursionError) as error:
+        return Unreadable(f"the body is not JSON: {error}")
+    return Call(task=task, deaths=deaths_of(headers, queue), ticket=_ticket(headers))
+
+
+def iso_ms(moment: datetime) -> str:
+    """Write a moment as the seeds do: ISO 8601 with milliseconds and a Z.
+
+    >>> iso_ms(datetime(2025, 12, 12, 12, 3, 39, 2999, tzinfo=UTC))
+    '2025-12-12T12:03:39.002Z'
+    """
+    utc = moment.astimezone(UTC)
+    return f"{utc:%Y-%m-%dT%H:%M:%S}.{utc.microsecond // 1000:03}Z"
+
+
+def _task_fields(execution: Execution) -> dict[str, Any]:
+    """Give the fields in the seeds' order; of an attrs value, msgspec would write them by name."""
+    return {
+        "type": execution.task.type,
+        "id": execution.task.id,
+        "scheduler_id": execution.scheduler_id,
+        "params_scheduler": execution.params,
+    }
+
+
+def _ticket(headers: Mapping[str, object]) -> Ticket | None:
+    execution_id, attempt = headers.get(EXECUTION_HEADER), headers.get(ATTEMPT_HEADER)
+    match execution_id, attempt:
+        case int(), int() if 0 < execution_id <= LARGEST_ID and 0 < attempt <= LARGEST_ID:
+            return Ticket(execution_id=execution_id, attempt=attempt)
+    return None

@@ -1,0 +1,69 @@
+"""How an attempt ended."""
+
+import enum
+from datetime import timedelta
+
+import attrs
+
+
+class ErrorClass(enum.StrEnum):
+    """What a failure says about trying again."""
+
+    TRANSIENT = "transient"
+    PERMANENT = "permanent"
+    RATE_LIMITED = "rate-limited"
+    UNKNOWN = "unknown"
+
+
+#: The error codes that S0 classifies; every other code is unknown, and retried.
+CLASS_OF_CODE = {
+    "ECONNREFUSED": ErrorClass.TRANSIENT,
+    "ETIMEDOUT": ErrorClass.TRANSIENT,
+    "ENOTFOUND": ErrorClass.TRANSIENT,
+    "AUTH_INVALID": ErrorClass.PERMANENT,
+    "RESOURCE_NOT_FOUND": ErrorClass.PERMANENT,
+}
+
+
+@attrs.frozen(kw_only=True)
+class TaskError:
+    """What went wrong, in the words of the task or of its supervisor."""
+
+    message: str
+    code: str | None = None
+    error_class: ErrorClass = ErrorClass.UNKNOWN
+    retry_after: timedelta | None = None
+    stack: str | None = None
+
+
+def classify(code: str | None) -> ErrorClass:
+    """Tell the class of a failure from its error code.
+
+    >>> classify("ETIMEDOUT")
+    <ErrorClass.TRANSIENT: 'transient'>
+    >>> classify("ESOMETHING")
+    <ErrorClass.UNKNOWN: 'unknown'>
+    """
+    return CLASS_OF_CODE.get(code or "", ErrorClass.UNKNOWN)
+
+
+class Ending(enum.StrEnum):
+    """The ways in which an attempt ends."""
+
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"  # said so, or left with an exit code other than 0
+    TIMED_OUT = "timed-out"  # ended by us at its deadline
+    CRASHED = "crashed"  # ended by a signal that was not ours
+    INTERRUPTED = "interrupted"  # ended by us, because the worker shuts down
+    CANCELLED = "cancelled"  # ended by us, because somebody asked
+    LOST = "lost"  # its worker vanished
+
+
+@attrs.frozen(kw_only=True)
+class Outcome:
+    """One attempt's end. *error* is given for every ending but success."""
+
+    ending: Ending
+    exit_code: int | None = None
+    signal: int | None = None
+    error: TaskError | None = None

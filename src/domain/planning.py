@@ -1,0 +1,211 @@
+"""Which due instants run, which do not and why, and what is due next: a pure decision.
+
+An instant that is claimed within the grace ran on time, whatever the policy. Older ones were
+missed: the policy, its window and its cap say what becomes of them. Every instant that does not
+run is recorded, so that "why did it not run at 8:00?" has an answer.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from hashlib import blake2b
+
+import attrs
+
+from .schedule import BrokenSchedule, MisfirePolicy, OverlapPolicy, Schedule
+
+#: So late may a claim be and still count as on time: a short stall runs late, not never (C8).
+GRACE = timedelta(seconds=60)
+
+#: So many missed instants are counted; of a longer row only the ends are known.
+MOST_COUNTED = 10_000
+
+
+@attrs.frozen(kw_only=True)
+class Run:
+    """A due instant that is to run, *delay* later than it is claimed."""
+
+    due: datetime
+    key: str
+    delay: timedelta = timedelta(0)
+
+
+@attrs.frozen(kw_only=True)
+class Skip:
+    """A row of due instants that do not run. *key* is the first one's."""
+
+    first: datetime
+    last: datetime
+    count: int
+    key: str
+    reason: str
+
+
+@attrs.frozen(kw_only=True)
+class Plan:
+    """What a look at one schedule decided. Without *next_due* it is never due again.
+
+    *problem* says why nothing can be planned at all.
+    """
+
+    runs: tuple[Run, ...] = ()
+    skips: tuple[Skip, ...] = ()
+    next_due: datetime | None = None
+    problem: str | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Planned:
+    """A schedule as a replica finds it when it looks.
+
+    *next_due* is its plan's cursor, None if it has none. *edited* tells that the row was
+    created, changed or enabled since it was planned. *unfinished* is an execution that has not
+    ended, looked up where the overlap policy asks for it.
+    """
+
+    schedule: Schedule | BrokenSchedule
+    next_due: datetime | None = None
+    edited: bool = False
+    unfinished: int | None = None
+
+
+def plan(planned: Planned, now: datetime) -> Plan:
+    """Decide what becomes of a schedule at *now*."""
+    schedule = planned.schedule
+    if isinstance(schedule, BrokenSchedule):
+        return Plan(problem=schedule.problem)
+    if planned.edited or planned.next_due is None:
+        return _plan_anew(schedule, planned.next_due)
+    if planned.next_due > now:
+        return Plan(next_due=planned.next_due)
+    return _without_overlap(_plan_due(schedule, planned.next_due, now), schedule, planned)
+
+
+def _plan_anew(schedule: Schedule, abandoned: datetime | None) -> Plan:
+    """Plan from the edit on; an instant that was due before it and not claimed is given up."""
+    skips: tuple[Skip, ...] = ()
+    if abandoned is not None and abandoned <= schedule.changed_at:
+        reason = f"the schedule was edited at {_say(schedule.changed_at)}, before this was claimed"
+        skips = (_skip(schedule, [abandoned], reason),)
+    return Plan(skips=skips, next_due=schedule.next(schedule.changed_at))
+
+
+def _plan_due(schedule: Schedule, next_due: datetime, now: datetime) -> Plan:
+    following = schedule.next(next_due)
+    if now - next_due <= GRACE and (following is None or following > now):
+        return Plan(runs=(_run(schedule, next_due),), next_due=following)
+    due, uncounted = _due_instants(schedule, next_due, now)
+    on_time = [instant for instant in due if now - instant <= GRACE]
+    missed = due[: len(due) - len(on_time)]
+    caught_up, skips = _catch_up(schedule, missed, on_time, now)
+    if uncounted is not None:
+        skips = (uncounted, *skips)
+    runs = tuple(_run(schedule, instant) for instant in (*caught_up, *on_time))
+    return Plan(runs=runs, skips=skips, next_due=schedule.next(now))
+
+
+def _due_instants(
+    schedule: Schedule, first: datetime, now: datetime
+) -> tuple[list[datetime], Skip | None]:
+    """List what is due, oldest first. Of a very long row the oldest part is skipped unread."""
+    due: list[datetime] = []
+    instant: datetime | None = first
+    while instant is not None and instant <= now:
+        if len(due) == MOST_COUNTED:
+            return _latest_instants(schedule, first, now)
+        due.append(instant)
+        instant = schedule.next(instant)
+    return due, None
+
+
+def _latest_instants(
+    schedule: Schedule, first: datetime, now: datetime
+) -> tuple[list[datetime], Skip | None]:
+    latest: list[datetime] = []
+    end = now if schedule.ends_at is None else min(now, schedule.ends_at)
+    instant = schedule.timing.previous(end + timedelta(microseconds=1))
+    while instant is not None and instant >= first:
+        if len(latest) >= schedule.misfire.cap and now - instant > GRACE:
+            break
+        latest.append(instant)
+        instant = schedule.timing.previous(instant)
+    if instant is None or instant < first:
+        return latest[::-1], None
+    reason = f"missed: at least {MOST_COUNTED} instants, counted no further"
+    uncounted = Skip(
+        first=first,
+        last=instant,
+        count=MOST_COUNTED,
+        key=schedule.timing.key(first),
+        reason=reason,
+    )
+    return latest[::-1], uncounted
+
+
+def _catch_up(
+    schedule: Schedule, missed: Sequence[datetime], on_time: Sequence[datetime], now: datetime
+) -> tuple[Sequence[datetime], tuple[Skip, ...]]:
+    misfire = schedule.misfire
+    recent = [instant for instant in missed if now - instant <= misfire.window]
+    too_old = missed[: len(missed) - len(recent)]
+    match misfire.policy:
+        case MisfirePolicy.SKIP:
+            kept, why = 0, "missed, and the misfire policy is skip"
+        case MisfirePolicy.ONCE:
+            kept = 0 if on_time else 1
+            why = "missed, and caught up by one later run (misfire policy once)"
+        case MisfirePolicy.ALL:
+            kept = max(misfire.cap - len(on_time), 0)
+            why = f"missed, and more than the {misfire.cap} runs that are caught up at once"
+    runs = recent[len(recent) - kept :] if kept else []
+    skipped = recent[: len(recent) - len(runs)]
+    skips = [
+        _skip(schedule, instants, reason)
+        for instants, reason in (
+            (too_old, f"missed, and older than the misfire window of {misfire.window}"),
+            (skipped, why),
+        )
+        if instants
+    ]
+    return runs, tuple(skips)
+
+
+def _without_overlap(plan: Plan, schedule: Schedule, planned: Planned) -> Plan:
+    """Keep a run from beginning beside an unfinished one, where the schedule forbids it."""
+    if schedule.overlap is OverlapPolicy.ALLOW or not plan.runs:
+        return plan
+    allowed = () if planned.unfinished is not None else plan.runs[:1]
+    other = (
+        f"execution {planned.unfinished}" if planned.unfinished is not None else "the one before"
+    )
+    refused = tuple(
+        _skip(schedule, [run.due], f"overlap: {other} has not ended (overlap policy skip)")
+        for run in plan.runs[len(allowed) :]
+    )
+    return attrs.evolve(plan, runs=allowed, skips=plan.skips + refused)
+
+
+def _run(schedule: Schedule, due: datetime) -> Run:
+    key = schedule.timing.key(due)
+    return Run(due=due, key=key, delay=_spread(schedule, key))
+
+
+def _spread(schedule: Schedule, key: str) -> timedelta:
+    """Spread runs over the schedule's jitter, the same way on every replica."""
+    if not schedule.jitter:
+        return timedelta(0)
+    digest = blake2b(f"{schedule.id} {key}".encode(), digest_size=8).digest()
+    return schedule.jitter * (int.from_bytes(digest) / 2**64)
+
+
+def _skip(schedule: Schedule, instants: Sequence[datetime], reason: str) -> Skip:
+    return Skip(
+        first=instants[0],
+        last=instants[-1],
+        count=len(instants),
+        key=schedule.timing.key(instants[0]),
+        reason=reason,
+    )
+
+
+def _say(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%d %H:%M:%S} UTC"

@@ -1,0 +1,167 @@
+"""Reading a retry policy from the outside world, within S3's bounds."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeVar
+
+from .backoff import Backoff, BackoffType, Jitter
+from .retry import RetryPolicy
+
+_E = TypeVar("_E", BackoffType, Jitter)
+
+ATTEMPTS = range(1, 20 + 1)
+DELAY_MS = range(1_000, 3_600_000 + 1)
+
+#: S2's named strategies. "aggressive" is the slower one; the name is kept (C23).
+BACKOFFS = {
+    "standard": Backoff(delay=2_000),
+    "aggressive": Backoff(delay=5_000),
+    "fixed": Backoff(type=BackoffType.FIXED, delay=60_000),
+}
+
+#: S2's job classes and S0's presets.
+POLICIES = {
+    "emails": RetryPolicy(attempts=4, backoff=BACKOFFS["standard"]),
+    "webhooks": RetryPolicy(attempts=6, backoff=BACKOFFS["aggressive"]),
+    "payments": RetryPolicy(attempts=3, backoff=BACKOFFS["fixed"]),
+    "fast-failing": RetryPolicy(attempts=4, backoff=Backoff(delay=10_000)),
+    "slow-recovering": RetryPolicy(attempts=6, backoff=Backoff(delay=60_000, multiplier=1.5)),
+}
+
+
+class RetryPolicyInvalid(ValueError):
+    """A retry policy that is refused at creation; *faults* names everything that is wrong."""
+
+    code = "SCHEDULE_RETRY_POLICY_INVALID"
+
+    def __init__(self, faults: tuple[str, ...]) -> None:
+        """Keep the faults, and say them."""
+        self.faults = faults
+        super().__init__(f"{self.code}: {'; '.join(faults)}")
+
+
+def read_policy(value: object, *, default: RetryPolicy) -> RetryPolicy:
+    """Read `{attempts, backoff: {type, delay, …}}`, or the name of a preset.
+
+    What is not given comes from *default*.
+
+    >>> read_policy({"attempts": 3, "backoff": {"type": "fixed", "delay": 10000}},
+    ...             default=RetryPolicy()).max_retries
+    2
+
+    Raises:
+        RetryPolicyInvalid: with every fault at once.
+    """
+    if isinstance(value, str):
+        if value in POLICIES:
+            return POLICIES[value]
+        raise RetryPolicyInvalid((f"no preset is called {value!r}; there are {_names(POLICIES)}",))
+    if not isinstance(value, Mapping):
+        raise RetryPolicyInvalid(("a table with attempts and backoff is expected",))
+    faults = [*_unknown(value, {"attempts", "backoff"}, "retry")]
+    attempts = _whole(value, "attempts", default.attempts, ATTEMPTS, faults)
+    backoff = _backoff(value.get("backoff", {}), default.backoff, faults)
+    if faults:
+        raise RetryPolicyInvalid(tuple(faults))
+    return RetryPolicy(attempts=attempts, backoff=backoff)
+
+
+def write_policy(policy: RetryPolicy) -> dict[str, Any]:
+    """Write a policy so that `read_policy` gives it back, whatever the default."""
+    backoff = policy.backoff
+    return {
+        "attempts": policy.attempts,
+        "backoff": {
+            "type": backoff.type.value,
+            "delay": list(backoff.sequence) if backoff.sequence else backoff.delay,
+            "multiplier": backoff.multiplier,
+            "max_delay": backoff.max_delay,
+            "jitter": backoff.jitter.value,
+        },
+    }
+
+
+def _backoff(value: object, default: Backoff, faults: list[str]) -> Backoff:
+    if isinstance(value, str):
+        if value not in BACKOFFS:
+            faults.append(f"no backoff is called {value!r}; there are {_names(BACKOFFS)}")
+        return BACKOFFS.get(value, default)
+    if not isinstance(value, Mapping):
+        faults.append("backoff: a table or a name is expected")
+        return default
+    faults += _unknown(value, {"type", "delay", "multiplier", "max_delay", "jitter"}, "backoff")
+    kind = _one_of(BackoffType, value, "type", default.type, faults)
+    sequence = _sequence(value, default, faults) if kind is BackoffType.SEQUENCE else ()
+    return Backoff(
+        type=kind,
+        delay=sequence[0] if sequence else _whole(value, "delay", default.delay, DELAY_MS, faults),
+        multiplier=_multiplier(value, default.multiplier, faults),
+        max_delay=_optional(value, "max_delay", default.max_delay, faults),
+        jitter=_one_of(Jitter, value, "jitter", default.jitter, faults),
+        sequence=sequence,
+    )
+
+
+def _sequence(value: Mapping[str, object], default: Backoff, faults: list[str]) -> tuple[int, ...]:
+    delays = value.get("delay", list(default.sequence))
+    if not isinstance(delays, list) or not delays or not all(_within(d, DELAY_MS) for d in delays):
+        faults.append(
+            f"backoff.delay of a sequence is a list of milliseconds, each {_span(DELAY_MS)}"
+        )
+        return (DELAY_MS.start,)
+    return tuple(delays)
+
+
+def _multiplier(value: Mapping[str, object], default: float, faults: list[str]) -> float:
+    multiplier = value.get("multiplier", default)
+    if isinstance(multiplier, bool) or not isinstance(multiplier, int | float):
+        faults.append(f"backoff.multiplier: {multiplier!r} is not a number")
+        return default
+    if not 1 <= multiplier <= 100:  # noqa: PLR2004 - said in the sentence below
+        faults.append(f"backoff.multiplier: {multiplier} is outside 1-100")
+    return float(multiplier)
+
+
+def _optional(
+    value: Mapping[str, object], field: str, default: int | None, faults: list[str]
+) -> int | None:
+    if value.get(field, default) is None:
+        return None
+    return _whole(value, field, default or 0, range(1_000, 7 * 24 * 3_600_000 + 1), faults)
+
+
+def _whole(
+    value: Mapping[str, object], field: str, default: int, allowed: range, faults: list[str]
+) -> int:
+    number = value.get(field, default)
+    if field in value and not _within(number, allowed):
+        faults.append(f"{field}: {number!r} is outside {_span(allowed)}")
+        return default
+    return number if isinstance(number, int) else default
+
+
+def _one_of(
+    kinds: type[_E], value: Mapping[str, object], field: str, default: _E, faults: list[str]
+) -> _E:
+    name = value.get(field, default.value)
+    for kind in kinds:
+        if kind.value == name:
+            return kind
+    faults.append(f"backoff.{field}: {name!r} is none of {_names(kinds)}")
+    return default
+
+
+def _unknown(value: Mapping[str, object], known: set[str], where: str) -> Iterator[str]:
+    for field in sorted(value.keys() - known, key=str):
+        yield f"{where} has no {field!r}; it has {_names(sorted(known))}"
+
+
+def _within(number: object, allowed: range) -> bool:
+    return isinstance(number, int) and not isinstance(number, bool) and number in allowed
+
+
+def _span(allowed: range) -> str:
+    return f"{allowed.start:,}-{allowed.stop - 1:,}"
+
+
+def _names(names: Any) -> str:  # noqa: ANN401 - anything whose items read as text
+    return ", ".join(str(name) for name in names)

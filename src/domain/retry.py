@@ -1,0 +1,122 @@
+"""What becomes of an attempt that is over: a pure decision, with its reason."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+import attrs
+
+from .backoff import Backoff
+from .outcome import Ending, ErrorClass, Outcome, TaskError
+
+#: A poison pill is what crashes so often within the window (S2, sliding as in C19).
+CRASH_LIMIT = 3
+CRASH_WINDOW = timedelta(seconds=300)
+
+#: A server's Retry-After is a floor; chance adds up to so much of it (S2).
+RETRY_AFTER_SPREAD = 0.2
+
+
+@attrs.frozen(kw_only=True)
+class RetryPolicy:
+    """How often to try, in all, and how long to wait in between.
+
+    *attempts* counts every run: the seeds' `CRON_MAX_RETRIES` is one less (C15).
+    """
+
+    attempts: int = 4
+    backoff: Backoff = attrs.field(factory=Backoff)
+
+    @property
+    def max_retries(self) -> int:
+        """How many runs may follow the first."""
+        return self.attempts - 1
+
+
+@attrs.frozen
+class Complete:
+    """It succeeded."""
+
+    reason: str = "succeeded"
+
+
+@attrs.frozen
+class RetryAfter:
+    """Try again after *delay*."""
+
+    delay: timedelta
+    reason: str
+
+
+@attrs.frozen
+class GiveBack:
+    """Try again at once, at no cost: the attempt was not judged."""
+
+    reason: str
+
+
+@attrs.frozen
+class Fail:
+    """It failed for good, and is archived."""
+
+    reason: str
+
+
+@attrs.frozen
+class Quarantine:
+    """It crashes whoever runs it, and is set apart."""
+
+    reason: str
+
+
+@attrs.frozen
+class Cancel:
+    """Somebody asked for its end."""
+
+    reason: str = "cancelled on request"
+
+
+Verdict = Complete | RetryAfter | GiveBack | Fail | Quarantine | Cancel
+
+
+def decide(
+    outcome: Outcome,
+    *,
+    deaths: int,
+    policy: RetryPolicy,
+    crashed_at: Sequence[datetime],
+    now: datetime,
+    chance: float,
+) -> Verdict:
+    """Decide what becomes of an execution whose attempt ended with *outcome*.
+
+    *deaths* counts the bad ends before this one, *crashed_at* lists the crashes before it.
+    *chance* is in [0, 1). The execution is dead once deaths reach the policy's retries (C5).
+    """
+    match outcome.ending:
+        case Ending.SUCCEEDED:
+            return Complete()
+        case Ending.CANCELLED:
+            return Cancel()
+        case Ending.INTERRUPTED:
+            return GiveBack("interrupted by the worker's shutdown, which costs no attempt")
+        case Ending.CRASHED | Ending.LOST:
+            crashes = 1 + sum(now - crash < CRASH_WINDOW for crash in crashed_at)
+            if crashes >= CRASH_LIMIT:
+                window = f"{CRASH_WINDOW.total_seconds():.0f} s"
+                return Quarantine(f"crashed {crashes} times within {window}")
+    return _after_failure(outcome, deaths=deaths, policy=policy, chance=chance)
+
+
+def _after_failure(
+    outcome: Outcome, *, deaths: int, policy: RetryPolicy, chance: float
+) -> RetryAfter | Fail:
+    error = outcome.error or TaskError(message=outcome.ending.value)
+    if error.error_class is ErrorClass.PERMANENT:
+        return Fail(error.message)
+    if deaths >= policy.max_retries:
+        return Fail(error.message)
+    retry = deaths + 1
+    delay = policy.backoff.wait(retry, chance=chance)
+    if error.retry_after is not None:
+        delay = max(delay, error.retry_after * (1 + RETRY_AFTER_SPREAD * chance))
+    return RetryAfter(delay, f"retry {retry}/{policy.max_retries}: {error.message}")

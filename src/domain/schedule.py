@@ -1,0 +1,166 @@
+"""A schedule: what is due when, and what may be done about a moment that was missed."""
+
+import enum
+from datetime import UTC, datetime, timedelta
+from typing import Protocol
+from zoneinfo import ZoneInfo
+
+import attrs
+
+from .cron import CronExpression
+from .keys import cron_key, once_key
+from .retry import RetryPolicy
+from .task import TaskRef
+from .topology import MAIN_QUEUE
+
+#: So far back, and so many runs at once, is caught up unless a schedule says otherwise.
+DEFAULT_WINDOW = timedelta(days=7)
+DEFAULT_CAP = 100
+
+
+class MisfirePolicy(enum.StrEnum):
+    """What to do with instants that nobody claimed in time."""
+
+    SKIP = "skip"
+    ONCE = "once"
+    ALL = "all"
+
+
+class OverlapPolicy(enum.StrEnum):
+    """Whether a run may begin while an earlier one of the same schedule has not ended."""
+
+    ALLOW = "allow"
+    SKIP = "skip"
+
+
+@attrs.frozen(kw_only=True)
+class Misfire:
+    """How far back to catch up: never beyond *window*, never more than *cap* runs at once."""
+
+    policy: MisfirePolicy = MisfirePolicy.ONCE
+    window: timedelta = DEFAULT_WINDOW
+    cap: int = DEFAULT_CAP
+
+
+class Timing(Protocol):
+    """When a schedule is due, as instants in UTC."""
+
+    def next(self, after: datetime) -> datetime | None:
+        """Give the first due instant strictly after *after*."""
+        ...
+
+    def previous(self, before: datetime) -> datetime | None:
+        """Give the last due instant strictly before *before*."""
+        ...
+
+    def key(self, due: datetime) -> str:
+        """Give the execution key of a due instant."""
+        ...
+
+
+@attrs.frozen
+class Recurring:
+    """Due whenever a cron expression says so in its zone."""
+
+    expression: CronExpression
+    zone: ZoneInfo
+
+    def next(self, after: datetime) -> datetime | None:
+        """See `Timing.next`."""
+        return self.expression.next(after, self.zone)
+
+    def previous(self, before: datetime) -> datetime | None:
+        """See `Timing.previous`."""
+        return self.expression.previous(before, self.zone)
+
+    def key(self, due: datetime) -> str:
+        """See `Timing.key`."""
+        return cron_key(due)
+
+
+def _utc_minute(moment: datetime) -> datetime:
+    return moment.astimezone(UTC).replace(second=0, microsecond=0)
+
+
+@attrs.frozen
+class Once:
+    """Due at one instant; its seconds are cut, as cron's grain is the minute."""
+
+    at: datetime = attrs.field(converter=_utc_minute)
+
+    def next(self, after: datetime) -> datetime | None:
+        """See `Timing.next`."""
+        return self.at if self.at > after else None
+
+    def previous(self, before: datetime) -> datetime | None:
+        """See `Timing.previous`."""
+        return self.at if self.at < before else None
+
+    def key(self, due: datetime) -> str:
+        """See `Timing.key`."""
+        return once_key(due)
+
+
+@attrs.frozen
+class ByHand:
+    """Never due by itself: it runs when somebody asks."""
+
+    def next(self, after: datetime) -> datetime | None:  # noqa: ARG002 - the protocol's shape
+        """See `Timing.next`."""
+        return None
+
+    def previous(self, before: datetime) -> datetime | None:  # noqa: ARG002 - likewise
+        """See `Timing.previous`."""
+        return None
+
+    def key(self, due: datetime) -> str:
+        """Name an instant that was due before the schedule was changed to run by hand."""
+        return cron_key(due)
+
+
+@attrs.frozen(kw_only=True)
+class Schedule:
+    """A row of the users' table, understood.
+
+    *params* is JSON text. *changed_at* is when the row was created, edited or enabled: no
+    instant from before it is ever run (C33). None for *retry* and *timeout* means the
+    system's and the task's own.
+    """
+
+    id: int
+    name: str
+    task: TaskRef
+    timing: Recurring | Once | ByHand
+    changed_at: datetime
+    params: str = "{}"
+    enabled: bool = True
+    retry: RetryPolicy | None = None
+    misfire: Misfire = attrs.field(factory=Misfire)
+    overlap: OverlapPolicy = OverlapPolicy.ALLOW
+    timeout: timedelta | None = None
+    jitter: timedelta = timedelta(0)
+    starts_at: datetime | None = None
+    ends_at: datetime | None = None
+    queue: str = MAIN_QUEUE
+
+    def next(self, after: datetime) -> datetime | None:
+        """Give the first instant after *after* at which it is to run, or None."""
+        if not self.enabled:
+            return None
+        if self.starts_at is not None and self.starts_at > after:
+            after = self.starts_at - timedelta(microseconds=1)
+        due = self.timing.next(after)
+        return None if due is None or self._has_ended(due) else due
+
+    def _has_ended(self, due: datetime) -> bool:
+        return self.ends_at is not None and due > self.ends_at
+
+
+@attrs.frozen(kw_only=True)
+class BrokenSchedule:
+    """A row that cannot be understood, after an UPDATE by hand, say. It is never due."""
+
+    id: int
+    name: str
+    problem: str
+    changed_at: datetime

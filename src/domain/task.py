@@ -1,0 +1,59 @@
+"""What a task is: a command that a worker may run. Tasks come from files, never from messages."""
+
+import enum
+import re
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import PurePath
+
+import attrs
+from attrs import validators
+
+DEFAULT_TIMEOUT = timedelta(hours=1)
+
+
+class TaskType(enum.StrEnum):
+    """The kinds of task that the seeds know, and `event` (S1, S3)."""
+
+    REPORT = "report"
+    WORKER = "worker"
+    REMINDER = "reminder"
+    EVENT = "event"
+
+
+@attrs.frozen(order=True)
+class TaskRef:
+    """How a schedule or a message names a task: `report 25`.
+
+    *type* is plain text, because a message may name a type that nobody here knows.
+    """
+
+    type: str
+    id: int
+
+    def __str__(self) -> str:
+        return f"{self.type} {self.id}"
+
+
+@attrs.frozen(kw_only=True)
+class Task:
+    """A command with its limits, as a jobs file describes it."""
+
+    name: str
+    ref: TaskRef
+    command: tuple[str, ...] = attrs.field(validator=validators.min_len(1))
+    timeout: timedelta = DEFAULT_TIMEOUT
+    cwd: PurePath | None = None
+    env: Mapping[str, str] = attrs.field(factory=dict[str, str])
+    pass_env: tuple[str, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """The name in a child's log lines (S1).
+
+        >>> ref = TaskRef("report", 25)
+        >>> Task(name="refresh-user-token", ref=ref, command=("true",)).label
+        'Report:RefreshUserToken'
+        """
+        words = re.split(r"[^0-9A-Za-z]+", self.name)
+        return f"{self.ref.type.capitalize()}:{''.join(w[:1].upper() + w[1:] for w in words)}"

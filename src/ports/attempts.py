@@ -1,0 +1,111 @@
+"""Starting, keeping and ending attempts."""
+
+from collections.abc import Collection, Sequence
+from datetime import datetime, timedelta
+from typing import Protocol
+
+import attrs
+
+from cronhare.domain.execution import Execution, State
+from cronhare.domain.messages import TaskMessage
+from cronhare.domain.retry import Verdict
+
+from .runner import Ran
+
+
+@attrs.frozen(kw_only=True)
+class Start:
+    """A wish to start one attempt. *deaths* is what the message's headers say."""
+
+    execution_id: int
+    attempt: int
+    deaths: int
+
+
+@attrs.frozen
+class Refused:
+    """The attempt may not start: it did already, or something else was decided."""
+
+    reason: str
+
+
+@attrs.frozen(kw_only=True)
+class Finish:
+    """The end of an attempt: how it ran, and what was decided of its execution."""
+
+    execution: Execution
+    ran: Ran
+    verdict: Verdict
+
+
+@attrs.frozen
+class Superseded:
+    """The result came too late: the attempt was no longer this node's to finish."""
+
+
+@attrs.frozen(kw_only=True)
+class Renewal:
+    """Which attempts a node still holds, and which of them somebody wants cancelled."""
+
+    held: frozenset[int]
+    cancel_requested: frozenset[int]
+
+
+class AttemptStorePort(Protocol):
+    """The attempts. Safe to share between threads, processes and hosts.
+
+    Batches are one transaction each; their answers come in the order of the questions.
+    What tests/integration/test_attempt_store_contract.py does not assert is not promised.
+
+    Every method may raise `LedgerUnavailable`; the outcome is then unknown. Repeating `start`
+    answers an attempt that the same node already holds as started; repeating `finish` answers
+    one that is already finished so as `Superseded`.
+    """
+
+    def start(
+        self, wishes: Sequence[Start], *, now: datetime, node: str, lease: timedelta
+    ) -> Sequence[Execution | Refused]:
+        """The start fence: of all who wish to start an attempt, one does.
+
+        An attempt starts if its execution waits for exactly that number (claimed, published or
+        retrying) and no cancel is requested. The winner's execution is running, owned by *node*
+        until ``now + lease``, with its attempt recorded.
+        """
+        ...
+
+    def finish(
+        self, finishes: Sequence[Finish], *, now: datetime, node: str
+    ) -> Sequence[State | Superseded]:
+        """Record results, output and verdicts of attempts that *node* holds.
+
+        Answers the state that the execution is in now: a requested cancel wins over the verdict,
+        whose result is kept with the attempt. Failures are archived in the same transaction.
+        """
+        ...
+
+    def give_up(self, finishes: Sequence[Finish], *, now: datetime) -> Sequence[State | Superseded]:
+        """Record the end of attempts whose owner is gone (see `ClaimStorePort.lapsed`).
+
+        Superseded if the owner has renewed its lease, or finished, since it was found: its
+        `version` tells.
+        """
+        ...
+
+    def renew(
+        self, execution_ids: Collection[int], *, now: datetime, node: str, lease: timedelta
+    ) -> Renewal:
+        """Hold these attempts until ``now + lease``; a renewal counts as a new version.
+
+        What *node* no longer owns stays so.
+        """
+        ...
+
+    def adopt(
+        self, message: TaskMessage, *, key: str, deaths: int, now: datetime, node: str
+    ) -> Execution | Refused:
+        """Give a foreign message a row of the ledger, claimed and waiting for its first attempt.
+
+        Adopting the same key again answers the row that is there. Refused if its schedule is
+        unknown.
+        """
+        ...

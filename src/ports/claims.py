@@ -1,0 +1,106 @@
+"""Claiming due instants, and finding what the broker should have and does not."""
+
+from collections.abc import Callable, Collection, Sequence
+from datetime import datetime, timedelta
+from typing import Protocol
+
+import attrs
+
+from cronhare.domain.execution import Execution
+from cronhare.domain.planning import Plan, Planned
+
+Planner = Callable[[Planned], Plan]
+
+
+@attrs.frozen(kw_only=True)
+class Batch:
+    """What one look at the plans did.
+
+    *looked* counts the schedules, so that a caller knows whether there may be more; *claimed*
+    are the executions that this call inserted; *skipped* counts the instants recorded as
+    skipped; *problems* pairs schedules that cannot be planned with the reason.
+    """
+
+    looked: int = 0
+    claimed: tuple[Execution, ...] = ()
+    skipped: int = 0
+    problems: tuple[tuple[str, str], ...] = ()
+
+
+@attrs.frozen(kw_only=True)
+class Graces:
+    """How long something may be late before the reconciler sends it again."""
+
+    claimed: timedelta = timedelta(seconds=10)
+    retrying: timedelta = timedelta(seconds=5)
+    published: timedelta = timedelta(minutes=5)
+
+
+class ClaimStorePort(Protocol):
+    """The plans and the claims. Safe to share between threads, processes and hosts.
+
+    Times are aware and in UTC; *now* is the ledger's own clock, `now()`, or what a test says.
+    What tests/integration/test_claim_store_contract.py does not assert is not promised.
+
+    Every method may raise `LedgerUnavailable`; the outcome is then unknown, and the call can be
+    repeated.
+    """
+
+    def now(self) -> datetime:
+        """Tell the ledger's time: the one clock that decides what is due and what has lapsed."""
+        ...
+
+    def claim_due(self, *, now: datetime, limit: int, node: str, planner: Planner) -> Batch:
+        """Take up to *limit* plans that are due at *now*, claim what *planner* says, advance them.
+
+        All of it is one transaction. Concurrent callers see disjoint plans, or wait; in any
+        case a key is claimed by one of them, and only that one is answered the execution. A
+        schedule that was edited since it was planned reaches *planner* marked so.
+        """
+        ...
+
+    def plan_edited(
+        self, *, now: datetime, since: datetime | None, limit: int, node: str, planner: Planner
+    ) -> Batch:
+        """Plan up to *limit* schedules that have no plan, or were edited after it was made.
+
+        *since* bounds the search to rows that changed after it; None compares all rows.
+        """
+        ...
+
+    def next_due(self) -> datetime | None:
+        """Tell the earliest due instant of all plans, or None."""
+        ...
+
+    def mark_published(self, executions: Sequence[Execution], *, now: datetime) -> None:
+        """Note that these attempts' messages are in a queue: claimed → published.
+
+        Those that went on in the meantime are left alone. A message that is still waiting for
+        its time (`next_attempt_at` later than *now*) counts as overdue from that time on.
+        """
+        ...
+
+    def overdue(self, *, now: datetime, graces: Graces, limit: int) -> Sequence[Execution]:
+        """Find what should have begun and has not: claimed, published or retrying for too long.
+
+        Each is answered once per grace: finding it postpones its next time, and doubles the
+        wait of the published. Concurrent callers get different ones.
+        """
+        ...
+
+    def unfinished(self, *, after: int, limit: int) -> Sequence[Execution]:
+        """List what is claimed, published or retrying, by id, from the one after *after* on.
+
+        For a start beside a broker that remembers nothing.
+        """
+        ...
+
+    def owners(self) -> Collection[str]:
+        """Name the nodes that the ledger believes to be running something."""
+        ...
+
+    def lapsed(
+        self, *, now: datetime, limit: int, gone: Collection[str] = ()
+    ) -> Sequence[Execution]:
+        """Find running attempts whose lease has lapsed, or whose node is known to be *gone*."""
+        ...

@@ -1,0 +1,13 @@
+"""What every part of the ledger has in common."""
+
+
+class LedgerUnavailable(Exception):
+    """The ledger could not be asked: it is locked, full, away, or of another version.
+
+    Whether a change that was under way took place is unknown. Every change of the ports can be
+    repeated: it then happens once, or is answered as already done.
+    """
+
+
+class LedgerOutdated(LedgerUnavailable):
+    """The schema is missing or of another version: `cronhare db upgrade` mends it."""

@@ -1,0 +1,156 @@
+"""What people read from the ledger, and what they ask of it."""
+
+from collections.abc import Collection, Sequence
+from datetime import datetime, timedelta
+from typing import Protocol
+
+import attrs
+
+from cronhare.domain.execution import Execution, State
+
+from .runner import Captured
+
+
+@attrs.frozen(kw_only=True)
+class Attempt:
+    """One start of an execution, as the ledger keeps it. *ending* is None while it runs."""
+
+    execution_id: int
+    attempt: int
+    node: str
+    started_at: datetime
+    finished_at: datetime | None = None
+    ending: str | None = None
+    exit_code: int | None = None
+    signal: int | None = None
+    pid: int | None = None
+    error: str | None = None
+    peak_memory: int | None = None
+    cpu_seconds: float | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Output:
+    """What an attempt wrote."""
+
+    attempt: int
+    stdout: Captured
+    stderr: Captured
+
+
+@attrs.frozen(kw_only=True)
+class Archived:
+    """A task that failed for good. It stays until somebody removes it by hand.
+
+    *kind* is `failed` or `quarantined`. *resolution* is None until it is `replayed` or
+    `discarded`.
+    """
+
+    id: int
+    execution_id: int
+    scheduler_id: int
+    schedule_name: str
+    execution_key: str
+    kind: str
+    task_type: str
+    task_id: int
+    queue: str
+    params: str
+    failed_at: datetime
+    failed_reason: str
+    error: str | None
+    attempts: int
+    retry_count: int
+    resolved_at: datetime | None = None
+    resolution: str | None = None
+    note: str | None = None
+
+
+@attrs.frozen(kw_only=True)
+class ExecutionFilter:
+    """Which executions to list, newest first."""
+
+    schedule: str | None = None
+    states: Collection[State] = ()
+    limit: int = 20
+
+
+@attrs.frozen(kw_only=True)
+class Retention:
+    """How long rows are kept: S3's values, and S1's 30 days for what it does not name (C13).
+
+    *completed_rows* is per schedule.
+    """
+
+    completed: timedelta = timedelta(seconds=604_800)
+    completed_rows: int = 1_000
+    failed: timedelta = timedelta(seconds=2_592_000)
+    others: timedelta = timedelta(days=30)
+
+
+class RecordsPort(Protocol):
+    """The ledger as people see it. Every method may raise `LedgerUnavailable`.
+
+    What tests/integration/test_records_contract.py does not assert is not promised.
+    """
+
+    def executions(self, which: ExecutionFilter) -> Sequence[Execution]:
+        """List executions, newest first."""
+        ...
+
+    def execution(self, execution_id: int) -> Execution | None:
+        """Find one execution."""
+        ...
+
+    def attempts(self, execution_id: int) -> Sequence[Attempt]:
+        """List the attempts of an execution, oldest first."""
+        ...
+
+    def output(self, execution_id: int) -> Sequence[Output]:
+        """Give what the attempts of an execution wrote, oldest first, where there is anything."""
+        ...
+
+    def covering(self, scheduler_id: int, *, key: str, instant: datetime) -> Execution | None:
+        """Find the execution of an instant: by its *key*, or the skipped row that covers it."""
+        ...
+
+    def archive(
+        self, *, ids: Collection[int] | None = None, unresolved: bool = True, limit: int = 100
+    ) -> Sequence[Archived]:
+        """List the archive, newest first; with *ids* just those, resolved or not."""
+        ...
+
+    def run_now(
+        self, scheduler_id: int, *, key: str, params: str | None, now: datetime, node: str
+    ) -> Execution:
+        """Claim a manual run, to be published by the next reconciler that looks.
+
+        *params* replaces the schedule's own. The schedule's next due instant does not move.
+        """
+        ...
+
+    def cancel(self, execution_id: int, *, now: datetime) -> State | None:
+        """Ask for an execution's end; answers the state it is in now, None if it is unknown.
+
+        What waits is cancelled at once. What runs is stopped by its worker, soon.
+        """
+        ...
+
+    def replay(self, archived_ids: Collection[int], *, now: datetime) -> Sequence[Execution]:
+        """Send failed or quarantined executions again, with a fresh retry allowance.
+
+        They are claimed anew, and their archive rows resolved, in one transaction; those that
+        are resolved already are left alone and not answered.
+        """
+        ...
+
+    def discard(self, archived_ids: Collection[int], *, note: str, now: datetime) -> int:
+        """Resolve archive rows without a run; answers how many."""
+        ...
+
+    def clean_up(self, *, now: datetime, retention: Retention) -> int:
+        """Delete what is older than its retention, in bounded steps; answers how many executions.
+
+        The archive is never touched (S2).
+        """
+        ...

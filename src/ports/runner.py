@@ -1,0 +1,92 @@
+"""Running one attempt of a task."""
+
+import enum
+from typing import Protocol
+
+import attrs
+
+from cronhare.domain.outcome import Outcome
+from cronhare.domain.task import Task
+
+
+@attrs.frozen(kw_only=True)
+class Invocation:
+    """All that a task is told about the attempt that it makes.
+
+    *params* is any JSON value. *deaths* counts the earlier attempts that ended badly; it is
+    the task's `RETRY_COUNT`.
+    """
+
+    execution_id: int
+    execution_key: str
+    scheduler_id: int
+    attempt: int
+    deaths: int
+    task: Task
+    params: object
+
+
+@attrs.frozen(kw_only=True)
+class Captured:
+    """What a stream carried: its first and last 64 KiB as text, and how many bytes in all.
+
+    *tail* is empty while everything fits into *head*.
+    """
+
+    head: str = ""
+    tail: str = ""
+    bytes: int = 0
+
+
+@attrs.frozen(kw_only=True)
+class Ran:
+    """One attempt that is over, with what it left behind.
+
+    *peak_memory* is in bytes, *cpu_seconds* is user and system time together; both are None
+    where nothing was started.
+    """
+
+    outcome: Outcome
+    pid: int | None = None
+    peak_memory: int | None = None
+    cpu_seconds: float | None = None
+    stdout: Captured = attrs.field(factory=Captured)
+    stderr: Captured = attrs.field(factory=Captured)
+
+
+class StopReason(enum.Enum):
+    """Why a running attempt is to end early."""
+
+    CANCELLED = "cancelled"
+    INTERRUPTED = "interrupted"  # shutdown
+    LEASE_LOST = "lease lost"  # somebody else may own it by now: no grace
+
+
+class TaskRunnerPort(Protocol):
+    """Runs attempts, each isolated from us and from the others.
+
+    Used from one event loop. What tests/integration/test_runner_contract.py does not assert is
+    not promised.
+    """
+
+    async def run(self, invocation: Invocation) -> Ran:
+        """Run one attempt to its end, whatever that end is.
+
+        Never raises for what the task does or fails to do: a command that cannot be started, a
+        timeout, a crash are outcomes. When it returns, nothing of the attempt is left running.
+        The task's timeout counts from the start; each progress report that the task makes
+        starts it anew.
+        """
+        ...
+
+    def stop(self, execution_id: int, reason: StopReason) -> bool:
+        """End a running attempt: TERM, 5 seconds, KILL; at once KILL when the lease is lost.
+
+        `run` then returns `CANCELLED` or `INTERRUPTED` (`LOST` for a lost lease), unless the
+        task ended by itself first. Safe to repeat. False if no such execution runs here.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Kill whatever still runs and release what the runner holds."""
+        ...

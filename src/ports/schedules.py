@@ -1,0 +1,54 @@
+"""The users' table: schedules as drafts, and as they are stored."""
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from typing import Protocol
+
+import attrs
+
+from cronhare.domain.draft import ScheduleDraft
+
+
+@attrs.frozen(kw_only=True)
+class StoredSchedule:
+    """A row of the users' table with its plan.
+
+    *draft* is None for a row that cannot be understood; *problem* then says why. *source* names
+    the jobs file that the row came from.
+    """
+
+    id: int
+    name: str
+    draft: ScheduleDraft | None
+    problem: str | None
+    source: str | None
+    created_at: datetime
+    updated_at: datetime
+    next_due_at: datetime | None
+    planned: bool
+
+
+class ScheduleStorePort(Protocol):
+    """The schedules that people write. Every method may raise `LedgerUnavailable`.
+
+    What tests/integration/test_schedule_store_contract.py does not assert is not promised.
+    """
+
+    def schedules(self, names: Collection[str] | None = None) -> Sequence[StoredSchedule]:
+        """List schedules by name; all of them if no names are given.
+
+        The system's own are left out. A row without a name answers to `#` and its id.
+        """
+        ...
+
+    def save(self, drafts: Sequence[ScheduleDraft], *, source: str | None, now: datetime) -> None:
+        """Create or replace schedules by name, all or none."""
+        ...
+
+    def disable(self, names: Collection[str], *, now: datetime) -> None:
+        """Set status to false; their rows and their history stay."""
+        ...
+
+    def ids(self, names: Collection[str]) -> Mapping[str, int]:
+        """Find the ids of schedules by name; unknown names are left out."""
+        ...

@@ -1,0 +1,250 @@
+"""For tasks that are written in Python: what they are told, and what they may say.
+
+    from cronhare import task
+
+    def main(params):
+        for done, user in enumerate(users := params["users"], start=1):
+            refresh(user)
+            task.progress(done / len(users))
+
+    task.run(main)
+
+Everything here also works when the script is run by hand: the parameters then come from stdin
+(`{}` if that is a terminal) and what is said goes nowhere. Imports nothing but the standard
+library, and that late, so that it costs a task next to nothing.
+"""
+
+import os
+import stat
+import sys
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+__all__ = [
+    "PermanentError",
+    "RateLimited",
+    "TransientError",
+    "attempt",
+    "execution_id",
+    "execution_key",
+    "fail",
+    "finish",
+    "params",
+    "progress",
+    "retry_count",
+    "run",
+]
+
+# A message must fit into 64 KiB; a character may grow to six bytes in JSON.
+_LONGEST_TEXT = 3 * 1024
+
+
+class _TaskError(Exception):
+    """A failure that knows its class."""
+
+    error_class: str
+
+    def __init__(self, message: str = "", *, code: str | None = None) -> None:
+        super().__init__(message or type(self).__name__)
+        self.code = code
+
+
+class TransientError(_TaskError):
+    """It may work later: try again."""
+
+    error_class = "transient"
+
+
+class PermanentError(_TaskError):
+    """It will never work like this: do not try again."""
+
+    error_class = "permanent"
+
+
+class RateLimited(_TaskError):
+    """A server asks for patience: try again, not before *retry_after* seconds."""
+
+    error_class = "rate-limited"
+
+    def __init__(
+        self, message: str = "", *, retry_after: float | None = None, code: str | None = None
+    ) -> None:
+        super().__init__(message, code=code)
+        self.retry_after = retry_after
+
+
+def params() -> Any:  # noqa: ANN401 - any JSON value
+    """The parameters of this run, as any JSON value."""
+    import json  # noqa: PLC0415 - not every task asks
+
+    text = _params_text()
+    return json.loads(text) if text.strip() else {}
+
+
+def execution_id() -> int | None:
+    """The id of the execution; the same in each of its attempts. None by hand."""
+    text = os.environ.get("CRON_EXECUTION_ID")
+    return int(text) if text else None
+
+
+def execution_key() -> str | None:
+    """What names the due instant, like `cron-2025-12-12-8-0`. None by hand.
+
+    Together with the schedule it makes a good idempotency key.
+    """
+    return os.environ.get("CRON_EXECUTION_KEY")
+
+
+def attempt() -> int:
+    """The number of this attempt, from 1 on."""
+    return int(os.environ.get("CRON_ATTEMPT") or 1)
+
+
+def retry_count() -> int:
+    """How many earlier attempts ended badly (S0)."""
+    return int(os.environ.get("RETRY_COUNT") or 0)
+
+
+def progress(fraction: float) -> None:
+    """Say that the work goes on. The task's timeout starts anew."""
+    _say({"progress": float(fraction)})
+
+
+def finish() -> None:
+    """Say that the work is done. `run` says it for you."""
+    _say({"finish": os.getpid()})
+
+
+def fail(
+    message: str,
+    *,
+    code: str | None = None,
+    permanent: bool = False,
+    retry_after: float | None = None,
+) -> NoReturn:
+    """Say that the work cannot be done, and end the process with code 1.
+
+    *code* (`ETIMEDOUT`, `AUTH_INVALID` …) tells the class of the failure, unless it is
+    *permanent* or a rate limit that ends in *retry_after* seconds.
+    """
+    error_class = "permanent" if permanent else None
+    if retry_after is not None and not permanent:
+        error_class = "rate-limited"
+    print(message, file=sys.stderr)  # noqa: T201 - for the log, and for whoever runs it by hand
+    _say_failed(message, code=code, error_class=error_class, retry_after=retry_after)
+    sys.exit(1)
+
+
+def run(main: Callable[[Any], object]) -> NoReturn:
+    """Call `main(params)` and end the process: with 0 if it returns, with 1 if it raises.
+
+    An exception is reported with its class, its code and its stack trace. `SystemExit` keeps its
+    meaning. With `SIMULATE_FAILURE=true` in the environment the task fails without being called.
+    """
+    try:
+        if os.environ.get("SIMULATE_FAILURE") == "true":
+            raise RuntimeError("Simulated failure for testing")  # noqa: TRY301 - as S0 has it
+        main(params())
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is the task's failure
+        _report(error)
+        sys.exit(1)
+    finish()
+    sys.exit(0)
+
+
+def _report(error: Exception) -> None:
+    # What a task raises on purpose is a sentence; what it did not expect needs its traceback.
+    stack = None if isinstance(error, _TaskError) else _traceback()
+    print(stack or error, file=sys.stderr)  # noqa: T201 - see fail
+    _say_failed(
+        str(error) or type(error).__name__,
+        code=_code_of(error),
+        error_class=getattr(error, "error_class", None),
+        retry_after=getattr(error, "retry_after", None),
+        stack=stack,
+    )
+
+
+def _traceback() -> str:
+    import traceback  # noqa: PLC0415 - a task that works needs none
+
+    return traceback.format_exc().rstrip()
+
+
+def _code_of(error: Exception) -> str | None:
+    """`ECONNREFUSED` for a refused connection, and so on; the code that an error carries itself."""
+    code = getattr(error, "code", None)
+    if isinstance(code, str):
+        return code
+    if isinstance(error, OSError) and type(error).__name__ == "gaierror":
+        return "ENOTFOUND"
+    if isinstance(error, TimeoutError):
+        return "ETIMEDOUT"
+    if isinstance(error, OSError) and error.errno is not None:
+        import errno  # noqa: PLC0415 - built in, but rarely needed
+
+        return errno.errorcode.get(error.errno)
+    return None
+
+
+def _say_failed(
+    message: str,
+    *,
+    code: str | None = None,
+    error_class: str | None = None,
+    retry_after: float | None = None,
+    stack: str | None = None,
+) -> None:
+    error: dict[str, object] = {"message": message[:_LONGEST_TEXT]}
+    if code is not None:
+        error["code"] = code[:_LONGEST_TEXT]
+    if isinstance(error_class, str):
+        error["class"] = error_class
+    if isinstance(retry_after, int | float) and 0 <= retry_after < float("inf"):
+        error["retry_after_ms"] = round(retry_after * 1000)
+    if stack is not None:
+        error["stack"] = stack[-_LONGEST_TEXT:]  # its end says what happened
+    _say({"failed": True, "error": error})
+
+
+def _say(message: dict[str, object]) -> None:
+    """Send one line. That nobody listens any more is no reason for a task to fail."""
+    if _ipc is None:
+        return
+    import json  # noqa: PLC0415 - see params
+
+    line = json.dumps(message, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+    try:
+        while line:
+            line = line[os.write(_ipc, line) :]
+    except OSError:
+        return
+
+
+def _open_ipc() -> int | None:
+    """The descriptor to speak through, if there is one.
+
+    A process that a task started inherits the number in its environment, but not always the pipe:
+    what it opens later may get that number, and must not be written to. Hence the look at once.
+    """
+    try:
+        fd = int(os.environ["CRON_IPC_FD"])
+        return fd if stat.S_ISFIFO(os.fstat(fd).st_mode) else None
+    except (KeyError, ValueError, OSError):
+        return None
+
+
+def _params_text() -> str:
+    global _stdin_text  # noqa: PLW0603 - stdin can be read once, params() called often
+    path = os.environ.get("CRON_PARAMS_FILE")
+    if path:
+        with open(path, encoding="utf-8") as file:  # noqa: PTH123 - pathlib is slow to import
+            return file.read()
+    if _stdin_text is None:
+        by_hand = sys.stdin is None or sys.stdin.isatty()
+        _stdin_text = "" if by_hand else sys.stdin.read()
+    return _stdin_text
+
+
+_ipc = _open_ipc()
+_stdin_text: str | None = None

@@ -1,0 +1,466 @@
+"""What only real processes can do to a runner."""
+
+import asyncio
+import json
+import logging
+import os
+import sys
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from cronhare.adapters.process import ProcessRunner
+from cronhare.domain.outcome import Ending, ErrorClass, TaskError
+from cronhare.ports.runner import Captured, StopReason
+from tests.integration.invocations import (
+    alive,
+    exists,
+    invocation,
+    open_descriptors,
+    shell,
+    sleepers,
+    unique_sleep,
+    until_asleep,
+    until_file,
+)
+
+pytestmark = pytest.mark.integration
+
+SECRETS = {
+    "CRON_DATABASE_URL": "mysql+pymysql://cron:canary@db/cron",
+    "CRON_BROKER_URL": "amqp://cron:canary@broker",
+    "API_TOKEN": "for-this-task",
+    "OTHER_TOKEN": "canary",
+}
+
+
+@pytest.fixture
+async def runner() -> AsyncIterator[ProcessRunner]:
+    runner = ProcessRunner(environ=os.environ | SECRETS)
+    yield runner
+    await runner.close()
+
+
+# Starting
+
+
+async def test_an_unknown_command_is_a_permanent_failure(runner: ProcessRunner) -> None:
+    ran = await runner.run(invocation("no-such-command"))
+
+    assert ran.outcome.ending is Ending.FAILED
+    assert ran.outcome.error is not None
+    assert ran.outcome.error.message == "cannot be started: command not found: no-such-command"
+    assert ran.outcome.error.code == "ENOENT"
+    assert ran.outcome.error.error_class is ErrorClass.PERMANENT
+    assert (ran.pid, ran.peak_memory, ran.cpu_seconds) == (None, None, None)
+
+
+async def test_a_file_that_may_not_be_executed_is_a_permanent_failure(
+    runner: ProcessRunner, tmp_path: Path
+) -> None:
+    script = tmp_path / "script"
+    script.write_text("#!/bin/sh\n")
+
+    ran = await runner.run(invocation(str(script)))
+
+    assert ran.outcome.error is not None
+    assert ran.outcome.error.code == "EACCES"
+    assert ran.outcome.error.error_class is ErrorClass.PERMANENT
+
+
+async def test_an_argument_that_no_process_can_have_is_a_permanent_failure(
+    runner: ProcessRunner,
+) -> None:
+    ran = await runner.run(invocation("echo", "a\0b"))
+
+    assert ran.outcome.error is not None
+    assert ran.outcome.error.code == "EINVAL"
+    assert ran.outcome.error.error_class is ErrorClass.PERMANENT
+
+
+async def test_a_missing_working_directory_is_named(runner: ProcessRunner, tmp_path: Path) -> None:
+    missing = tmp_path / "missing"
+
+    ran = await runner.run(invocation("true", cwd=missing))
+
+    assert ran.outcome.error is not None
+    assert ran.outcome.error.message == (
+        f"cannot be started: working directory {missing}: No such file or directory"
+    )
+
+
+async def test_a_task_runs_in_its_working_directory(runner: ProcessRunner, tmp_path: Path) -> None:
+    ran = await runner.run(invocation("pwd", cwd=tmp_path))
+
+    assert ran.stdout.head == f"{tmp_path}\n"
+
+
+async def test_arguments_arrive_untouched(runner: ProcessRunner) -> None:
+    arguments = ["two words", "it's", '"quoted"', "$HOME", "*", "", "ünï", "new\nline", "--", "-n"]
+    echo = "import json, sys; print(json.dumps(sys.argv[1:]))"
+
+    ran = await runner.run(invocation("python", "-c", echo, *arguments))
+
+    assert json.loads(ran.stdout.head) == arguments
+
+
+async def test_python_is_the_one_that_cronhare_runs_on(runner: ProcessRunner) -> None:
+    ran = await runner.run(invocation("python", "-c", "import sys; print(sys.executable)"))
+
+    assert ran.stdout.head.strip() == sys.executable
+
+
+async def test_signals_begin_at_their_defaults(runner: ProcessRunner) -> None:
+    ran = await runner.run(shell("grep -E '^Sig(Blk|Ign)' /proc/self/status"))
+
+    assert {line.split()[1] for line in ran.stdout.head.splitlines()} == {"0" * 16}
+
+
+async def test_a_task_inherits_no_descriptor_but_its_four(runner: ProcessRunner) -> None:
+    ran = await runner.run(shell("echo /proc/$$/fd/*"))
+
+    assert [path.rpartition("/")[2] for path in ran.stdout.head.split()][:4] == list("0123")
+    assert len(ran.stdout.head.split()) <= 5  # a shell may keep one for itself
+
+
+# Parameters and environment
+
+
+async def test_parameters_come_on_stdin_and_in_a_file_that_only_the_owner_may_read(
+    runner: ProcessRunner,
+) -> None:
+    params = {"text": "ä" * 32 * 1024, "list": [1, None, 2.5]}
+
+    ran = await runner.run(
+        shell(
+            'cmp - "$CRON_PARAMS_FILE" && cat "$CRON_PARAMS_FILE" >&2 && '
+            'stat -c %a "$CRON_PARAMS_FILE" "${CRON_PARAMS_FILE%/*}" && echo "$CRON_PARAMS_FILE"',
+            params=params,
+        )
+    )
+
+    modes_and_path = ran.stdout.head.split()
+    assert json.loads(ran.stderr.head + ran.stderr.tail) == params
+    assert modes_and_path[:2] == ["600", "700"]
+    assert not exists(modes_and_path[2].removesuffix("/params.json"))
+
+
+async def test_what_a_task_leaves_in_its_folder_goes_with_it(runner: ProcessRunner) -> None:
+    ran = await runner.run(shell('cd "${CRON_PARAMS_FILE%/*}"; mkdir -p a/b; touch a/b/c; pwd'))
+
+    assert not exists(ran.stdout.head.strip())
+
+
+async def test_a_task_is_told_which_attempt_of_which_execution_it_is(
+    runner: ProcessRunner,
+) -> None:
+    told = invocation("env", attempt=3, deaths=2)
+
+    ran = await runner.run(told)
+
+    env = dict(line.split("=", 1) for line in ran.stdout.head.splitlines())
+    assert env["CRON_EXECUTION_ID"] == str(told.execution_id)
+    assert env["CRON_EXECUTION_KEY"] == "cron-2025-12-12-8-0"
+    assert env["CRON_SCHEDULER_ID"] == "16"
+    assert env["CRON_ATTEMPT"] == "3"
+    assert env["RETRY_COUNT"] == "2"
+
+
+async def test_our_secrets_stay_ours(runner: ProcessRunner) -> None:
+    names = ("API_TOKEN", "CRON_DATABASE_URL", "CRON_BROKER_URL", "ABSENT")
+
+    ran = await runner.run(invocation("env", env={"REGION": "eu"}, pass_env=names))
+
+    lines = ran.stdout.head.splitlines()
+    assert "canary" not in ran.stdout.head
+    assert "API_TOKEN=for-this-task" in lines
+    assert "REGION=eu" in lines
+
+
+async def test_the_wardens_environment_holds_no_secret(runner: ProcessRunner) -> None:
+    ran = await runner.run(shell("tr '\\0' '\\n' < /proc/$PPID/environ; echo read"))
+
+    assert ran.stdout.head == "read\n"
+
+
+# Output
+
+
+async def test_endless_output_is_drained_and_kept_at_both_ends(runner: ProcessRunner) -> None:
+    logging.getLogger("cronhare.task").setLevel(logging.WARNING)
+    try:
+        ran = await runner.run(
+            shell("echo first; head -c 200000000 /dev/zero; echo; echo last", timeout=60)
+        )
+    finally:
+        logging.getLogger("cronhare.task").setLevel(logging.NOTSET)
+
+    assert ran.outcome.ending is Ending.SUCCEEDED
+    assert ran.stdout.bytes == 200_000_000 + len("first\n\nlast\n")
+    assert ran.stdout.head.startswith("first\n\0")
+    assert ran.stdout.tail.endswith("\0\nlast\n")
+    assert len(ran.stdout.head) == len(ran.stdout.tail) == 64 * 1024
+
+
+async def test_a_task_that_babbles_is_ended_and_does_not_hold_up_the_loop(
+    runner: ProcessRunner, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="cronhare.task")
+    running = asyncio.create_task(runner.run(invocation("yes", timeout=0.5)))
+    longest = 0.0
+
+    while not running.done():
+        before = time.monotonic()
+        await asyncio.sleep(0.001)
+        longest = max(longest, time.monotonic() - before)
+
+    assert (await running).outcome.ending is Ending.TIMED_OUT
+    assert longest < 1.0  # the last pipe full is read in one go, on a busy machine
+
+
+async def test_bytes_that_are_not_utf_8_are_replaced(runner: ProcessRunner) -> None:
+    ran = await runner.run(shell(r"printf 'a\377b'"))
+
+    assert ran.stdout.head == "a\N{REPLACEMENT CHARACTER}b"
+    assert ran.stdout.bytes == 3
+
+
+async def test_a_task_may_close_its_output_and_go_on(runner: ProcessRunner) -> None:
+    ran = await runner.run(shell("exec >&- 2>&- 3>&-; sleep 0.2; exit 4"))
+
+    assert ran.outcome.exit_code == 4
+
+
+async def test_each_line_is_logged_in_the_name_of_the_child(
+    runner: ProcessRunner, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="cronhare.task")
+
+    ran = await runner.run(
+        shell(
+            r"printf 'Refreshing 100%%\n\033[31mred\tsea\r\n'; head -c 5000 /dev/zero | tr '\0' x;"
+            'echo "{\\"finish\\": $$}" >&3'
+        )
+    )
+
+    assert {getattr(record, "child", None) for record in caplog.records} == {
+        f"Report:RefreshUserToken:{ran.pid}"
+    }
+    messages = [record.getMessage() for record in caplog.records]
+    assert messages[0] == "Process spawned (instant mode)"
+    assert messages[-1] == "Process exited successfully (code: 0)"
+    assert set(messages[1:-1]) == {
+        "Refreshing 100%",
+        r"\x1b[31mred" + "\tsea",
+        "x" * 4096 + " … [line cut at 4 KiB]",
+        "Process finished successfully",
+    }
+
+
+@pytest.mark.parametrize(
+    ("script", "farewell"),
+    [
+        ("exit 3", "Process exited with code 3"),
+        ("kill -KILL $$", "Process killed by signal SIGKILL"),
+    ],
+)
+async def test_a_bad_end_is_logged_as_a_warning(
+    runner: ProcessRunner, caplog: pytest.LogCaptureFixture, script: str, farewell: str
+) -> None:
+    await runner.run(shell(script))
+
+    assert [(r.levelname, r.getMessage()) for r in caplog.records] == [("WARNING", farewell)]
+
+
+async def test_broken_ipc_messages_are_complained_of_and_ignored(
+    runner: ProcessRunner, caplog: pytest.LogCaptureFixture
+) -> None:
+    ran = await runner.run(
+        shell("echo nonsense >&3; head -c 100000 /dev/zero >&3; echo >&3; yes | head -99 >&3")
+    )
+
+    assert ran.outcome.ending is Ending.SUCCEEDED
+    assert len(caplog.records) == 10
+    assert "longer than 64 KiB" in caplog.text
+
+
+# Ends
+
+
+async def test_a_failing_task_is_recorded_with_the_last_lines_of_its_stderr(
+    runner: ProcessRunner,
+) -> None:
+    ran = await runner.run(shell("echo no such table >&2; exit 3"))
+
+    assert ran.outcome.error == TaskError(message="exited with code 3", stack="no such table")
+    assert ran.stderr == Captured(head="no such table\n", bytes=14)
+
+
+async def test_a_failure_that_the_task_reports_outweighs_finish_and_exit_code_0(
+    runner: ProcessRunner,
+) -> None:
+    error = {"message": "gone", "code": "RESOURCE_NOT_FOUND", "stack": "at line 1"}
+    failed = json.dumps({"failed": True, "error": error})
+
+    ran = await runner.run(shell(f"""echo '{failed}' >&$CRON_IPC_FD; echo '{{"finish": 1}}' >&3"""))
+
+    assert ran.outcome.ending is Ending.FAILED
+    assert ran.outcome.exit_code == 0
+    assert ran.outcome.error == TaskError(
+        message="gone",
+        code="RESOURCE_NOT_FOUND",
+        error_class=ErrorClass.PERMANENT,
+        stack="at line 1",
+    )
+
+
+async def test_a_task_is_ended_at_its_timeout(runner: ProcessRunner) -> None:
+    ran = await runner.run(shell("echo begun; sleep 300", timeout=0.2))
+
+    assert ran.outcome.ending is Ending.TIMED_OUT
+    assert ran.outcome.error == TaskError(message="timed out after 0.2 s")
+    assert ran.stdout.head == "begun\n"
+
+
+async def test_progress_starts_the_timeout_anew(runner: ProcessRunner) -> None:
+    ran = await runner.run(
+        shell(
+            """for n in 1 2 3 4; do sleep 0.25; echo '{"progress": 0.5}' >&3; done""", timeout=0.7
+        )
+    )
+
+    assert ran.outcome.ending is Ending.SUCCEEDED
+
+
+async def test_after_its_last_progress_a_task_is_ended_all_the_same(runner: ProcessRunner) -> None:
+    ran = await runner.run(shell("""echo '{"progress": 0.5}' >&3; sleep 300""", timeout=0.2))
+
+    assert ran.outcome.ending is Ending.TIMED_OUT
+
+
+async def test_a_lost_lease_overrides_every_other_reason(
+    runner: ProcessRunner, tmp_path: Path
+) -> None:
+    ready = tmp_path / "ready"
+    stubborn = shell(f"trap '' TERM; echo 1 >{ready}; while :; do sleep 0.1; done")
+    running = asyncio.create_task(runner.run(stubborn))
+    await until_file(ready)
+
+    runner.stop(stubborn.execution_id, StopReason.CANCELLED)
+    runner.stop(stubborn.execution_id, StopReason.LEASE_LOST)
+
+    assert (await running).outcome.ending is Ending.LOST
+
+
+async def test_a_task_that_ignores_term_is_killed_after_its_grace(runner: ProcessRunner) -> None:
+    stubborn = shell("trap '' TERM; while :; do sleep 0.1; done", timeout=0.1)
+
+    before = time.monotonic()
+    ran = await runner.run(stubborn)
+
+    assert ran.outcome.ending is Ending.TIMED_OUT
+    assert ran.outcome.signal == 9
+    assert 5.0 < time.monotonic() - before < 8.0
+
+
+async def test_a_stopped_process_hears_term_too(runner: ProcessRunner) -> None:
+    before = time.monotonic()
+    ran = await runner.run(shell("kill -STOP $$", timeout=0.1))
+
+    assert ran.outcome.signal == 15
+    assert time.monotonic() - before < 4.0
+
+
+async def test_a_lost_lease_knows_no_grace(runner: ProcessRunner, tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+    stubborn = shell(f"trap '' TERM; echo 1 >{ready}; while :; do sleep 0.1; done")
+    running = asyncio.create_task(runner.run(stubborn))
+    await until_file(ready)
+
+    before = time.monotonic()
+    runner.stop(stubborn.execution_id, StopReason.LEASE_LOST)
+    ran = await running
+
+    assert ran.outcome.ending is Ending.LOST
+    assert time.monotonic() - before < 4.0
+
+
+async def test_memory_and_cpu_time_are_recorded(runner: ProcessRunner) -> None:
+    burn = "x = bytearray(50_000_000); sum(range(2_000_000))"
+
+    ran = await runner.run(invocation("python", "-c", burn))
+
+    assert ran.peak_memory is not None
+    assert 50_000_000 < ran.peak_memory < 200_000_000
+    assert ran.cpu_seconds is not None
+    assert 0.01 < ran.cpu_seconds < 10
+
+
+# What stays behind
+
+
+@pytest.mark.parametrize(
+    "escape",
+    [
+        "sleep {} &",
+        "setsid sleep {} &",
+        "(setsid setsid sleep {} &) &",
+        "(setsid sh -c 'sleep {} & exec sleep {}' <&- >&- 2>&- 3>&- &)",
+        "env -i PATH=\"$PATH\" setsid sh -c 'sleep {} & sleep {}' &",
+        "setsid sh -c 'trap \"\" TERM HUP; sleep {} & (setsid sleep {} &); wait' &",
+    ],
+)
+async def test_nothing_of_an_attempt_outlives_it_and_nothing_of_it_is_waited_for(
+    runner: ProcessRunner, escape: str
+) -> None:
+    seconds = unique_sleep()
+    launched = f"{escape.replace('{}', seconds)}\n{until_asleep(seconds)}"
+
+    before = time.monotonic()
+    ran = await runner.run(shell(launched))
+
+    assert ran.outcome.ending is Ending.SUCCEEDED
+    assert sleepers(seconds) == set()
+    assert time.monotonic() - before < 10
+
+
+async def test_the_daemons_of_a_running_task_live_until_it_ends(
+    runner: ProcessRunner, tmp_path: Path
+) -> None:
+    seconds, ready, go = unique_sleep(), tmp_path / "ready", tmp_path / "go"
+    daemon = f"(setsid sleep {seconds} &); {until_asleep(seconds)}"
+    waits = shell(f"{daemon}; echo 1 >{ready}; while ! test -e {go}; do sleep 0.01; done")
+    running = asyncio.create_task(runner.run(waits))
+    await until_file(ready)
+
+    await asyncio.gather(*(runner.run(invocation("true")) for _ in range(5)))
+    during = sleepers(seconds)
+    go.touch()
+    await running
+
+    assert len(during) == 1
+    assert sleepers(seconds) == set()
+
+
+async def test_a_cancelled_run_leaves_nothing(runner: ProcessRunner, tmp_path: Path) -> None:
+    pid_file = tmp_path / "pid"
+    running = asyncio.create_task(runner.run(shell(f"echo $$ >{pid_file}; sleep 300")))
+    pid = int(await until_file(pid_file))
+
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+    assert not alive(pid)
+
+
+async def test_no_descriptor_is_left_after_many_runs(runner: ProcessRunner) -> None:
+    await runner.run(invocation("true"))
+    before = open_descriptors()
+
+    await asyncio.gather(*(runner.run(invocation("true")) for _ in range(50)))
+    await runner.run(invocation("no-such-command"))
+
+    assert open_descriptors() == before

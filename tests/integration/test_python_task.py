@@ -1,0 +1,224 @@
+"""`cronhare.task` inside a real task, and by hand."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from textwrap import dedent
+
+import pytest
+
+from cronhare.adapters.process import ProcessRunner
+from cronhare.domain.outcome import Ending, ErrorClass, TaskError
+from cronhare.ports.runner import Ran
+from tests.integration.invocations import invocation
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+async def runner() -> AsyncIterator[ProcessRunner]:
+    runner = ProcessRunner()
+    yield runner
+    await runner.close()
+
+
+def script(body: str) -> str:
+    return "from cronhare import task\n" + dedent(body)
+
+
+def error_of(ran: Ran) -> TaskError:
+    assert ran.outcome.ending is Ending.FAILED
+    assert ran.outcome.exit_code == 1
+    assert ran.outcome.error is not None
+    return ran.outcome.error
+
+
+def by_hand(body: str, *, stdin: str | None = None) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-c", script(body)],
+        input=stdin if stdin is not None else "",
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=20,
+        env={k: v for k, v in os.environ.items() if not k.startswith("CRON_")},
+    )
+
+
+async def test_a_task_is_told_all_about_its_attempt(runner: ProcessRunner) -> None:
+    told = invocation(
+        "python",
+        "-c",
+        script("""
+            import json
+            facts = [task.execution_id(), task.execution_key(), task.attempt(), task.retry_count()]
+            task.run(lambda params: print(json.dumps([params, *facts])))
+        """),
+        params={"controller": "RefreshUserToken"},
+        attempt=3,
+        deaths=2,
+    )
+
+    ran = await runner.run(told)
+
+    assert ran.outcome.ending is Ending.SUCCEEDED
+    assert json.loads(ran.stdout.head) == [
+        {"controller": "RefreshUserToken"},
+        told.execution_id,
+        "cron-2025-12-12-8-0",
+        3,
+        2,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("raised", "error_class", "code"),
+    [
+        ("task.TransientError('no')", ErrorClass.TRANSIENT, None),
+        ("task.PermanentError('no', code='E42')", ErrorClass.PERMANENT, "E42"),
+        ("ConnectionRefusedError(111, 'no')", ErrorClass.TRANSIENT, "ECONNREFUSED"),
+        ("TimeoutError('no')", ErrorClass.TRANSIENT, "ETIMEDOUT"),
+        ("__import__('socket').gaierror(-2, 'no')", ErrorClass.TRANSIENT, "ENOTFOUND"),
+        ("ValueError('no')", ErrorClass.UNKNOWN, None),
+    ],
+)
+async def test_an_exception_is_reported_with_its_class_and_its_code(
+    runner: ProcessRunner, raised: str, error_class: ErrorClass, code: str | None
+) -> None:
+    body = f"def main(params):\n    raise {raised}\n\ntask.run(main)"
+
+    error = error_of(await runner.run(invocation("python", "-c", script(body))))
+
+    assert "no" in error.message
+    assert (error.error_class, error.code) == (error_class, code)
+
+
+async def test_what_nobody_expected_is_reported_with_its_stack(runner: ProcessRunner) -> None:
+    body = "def main(params):\n    raise ValueError('no')\n\ntask.run(main)"
+
+    error = error_of(await runner.run(invocation("python", "-c", script(body))))
+
+    assert error.stack is not None
+    assert "in main" in error.stack
+
+
+async def test_what_a_task_raises_on_purpose_is_a_sentence(runner: ProcessRunner) -> None:
+    body = "def main(params):\n    raise task.TransientError('busy')\n\ntask.run(main)"
+
+    ran = await runner.run(invocation("python", "-c", script(body)))
+
+    assert (ran.stderr.head, error_of(ran).stack) == ("busy\n", None)
+
+
+async def test_a_rate_limit_carries_its_wait(runner: ProcessRunner) -> None:
+    body = "def main(params):\n    raise task.RateLimited(retry_after=1.5)\n\ntask.run(main)"
+
+    error = error_of(await runner.run(invocation("python", "-c", script(body))))
+
+    assert error.error_class is ErrorClass.RATE_LIMITED
+    assert error.retry_after == timedelta(seconds=1.5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error_class"),
+    [
+        ("permanent=True", ErrorClass.PERMANENT),
+        ("code='ETIMEDOUT'", ErrorClass.TRANSIENT),
+        ("retry_after=2", ErrorClass.RATE_LIMITED),
+    ],
+)
+async def test_fail_ends_the_task_with_a_class(
+    runner: ProcessRunner, arguments: str, error_class: ErrorClass
+) -> None:
+    body = f"task.fail('enough', {arguments})\nprint('not reached')"
+
+    ran = await runner.run(invocation("python", "-c", script(body)))
+
+    assert error_of(ran).message == "enough"
+    assert error_of(ran).error_class is error_class
+    assert ran.stdout.head == ""
+
+
+async def test_a_huge_message_still_arrives(runner: ProcessRunner) -> None:
+    body = r"task.fail('\x01\U0001f407' * 100_000, code='x' * 100_000)"
+
+    error = error_of(await runner.run(invocation("python", "-c", script(body))))
+
+    assert error.message.startswith("\x01\U0001f407")
+
+
+async def test_progress_keeps_a_task_alive(runner: ProcessRunner) -> None:
+    body = """
+        import time
+        for step in range(6):
+            time.sleep(0.25)
+            task.progress(step / 6)
+    """
+
+    ran = await runner.run(invocation("python", "-c", script(body), timeout=1.0))
+
+    assert ran.outcome.ending is Ending.SUCCEEDED
+
+
+async def test_a_simulated_failure_is_one(runner: ProcessRunner) -> None:
+    simulated = invocation(
+        "python",
+        "-c",
+        script("task.run(lambda params: print('called'))"),
+        env={"SIMULATE_FAILURE": "true"},
+    )
+
+    ran = await runner.run(simulated)
+
+    assert error_of(ran).message == "Simulated failure for testing"
+    assert ran.stdout.head == ""
+
+
+async def test_a_process_that_inherits_the_number_but_not_the_pipe_stays_silent(
+    runner: ProcessRunner,
+) -> None:
+    grandchild = "import os\nwhile os.open('/dev/null', os.O_RDONLY) < 3: pass\n" + script(
+        "task.fail('not the task itself')"
+    )
+    body = f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {grandchild!r}])"
+
+    ran = await runner.run(invocation("python", "-c", script(body)))
+
+    assert ran.outcome.ending is Ending.SUCCEEDED
+
+
+def test_by_hand_the_parameters_come_from_stdin() -> None:
+    ran = by_hand("task.run(lambda params: print(params, task.params()))", stdin='{"a": 1}')
+
+    assert ran.stdout == "{'a': 1} {'a': 1}\n"
+    assert ran.returncode == 0
+
+
+def test_by_hand_nothing_is_needed_and_what_is_said_goes_nowhere() -> None:
+    body = """
+        task.progress(0.4)
+        task.finish()
+        print(task.params(), task.execution_id(), task.execution_key())
+        print(task.attempt(), task.retry_count())
+    """
+
+    ran = by_hand(body)
+
+    assert (ran.stdout, ran.stderr) == ("{} None None\n1 0\n", "")
+
+
+def test_by_hand_a_failure_is_told_on_stderr() -> None:
+    ran = by_hand("task.fail('enough')")
+
+    assert (ran.returncode, ran.stderr) == (1, "enough\n")
+
+
+def test_the_module_costs_a_task_next_to_nothing() -> None:
+    costly = "{'json', 'traceback', 'asyncio', 'attrs', 'msgspec'}"
+
+    ran = by_hand(f"import sys\nprint({costly} & set(sys.modules))")
+
+    assert ran.stdout == "set()\n"

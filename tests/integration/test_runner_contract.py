@@ -1,0 +1,187 @@
+"""What every `TaskRunnerPort` promises. An adapter joins by one more parameter of two fixtures.
+
+What takes output, IPC or time to pass is in test_process_runner.py: a script has none of them.
+"""
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator
+
+import attrs
+import pytest
+
+from cronhare.adapters.memory.runner import ScriptedRunner
+from cronhare.adapters.process import ProcessRunner
+from cronhare.domain.outcome import Ending, Outcome, TaskError
+from cronhare.ports.runner import Invocation, Ran, StopReason, TaskRunnerPort
+from tests.integration.invocations import shell
+
+
+@attrs.frozen
+class Exit:
+    """Leave with an exit code."""
+
+    code: int
+
+
+@attrs.frozen
+class Die:
+    """Die of a signal."""
+
+    signal: int
+
+
+@attrs.frozen
+class Hang:
+    """Never end by itself."""
+
+
+Play = Exit | Die | Hang
+
+
+def play(play: Play) -> Invocation:
+    match play:
+        case Exit(code):
+            return shell(f"exit {code}")
+        case Die(signum):
+            return shell(f"kill -{int(signum)} $$")
+        case Hang():
+            return shell("sleep 3600")
+
+
+def told(invocation: Invocation) -> Outcome:
+    """What the scripted runner is to say of those lines of shell."""
+    verb, number = invocation.task.command[-1].split()[:2]
+    error = TaskError(message=f"{verb} {number}")
+    if verb == "kill":
+        return Outcome(ending=Ending.CRASHED, signal=-int(number), error=error)
+    if number != "0":
+        return Outcome(ending=Ending.FAILED, exit_code=int(number), error=error)
+    return Outcome(ending=Ending.SUCCEEDED, exit_code=0)
+
+
+@pytest.fixture
+async def process_runner() -> AsyncIterator[TaskRunnerPort]:
+    runner = ProcessRunner()
+    yield runner
+    await runner.close()
+
+
+@pytest.fixture
+def memory_runner() -> TaskRunnerPort:
+    return ScriptedRunner(told)
+
+
+@pytest.fixture
+def memory_holding_runner() -> TaskRunnerPort:
+    return ScriptedRunner(told, holds=True)
+
+
+_PROCESS = pytest.param("process_runner", marks=pytest.mark.integration)
+
+
+@pytest.fixture(params=["memory_runner", _PROCESS])
+def runner(request: pytest.FixtureRequest) -> TaskRunnerPort:
+    runner: TaskRunnerPort = request.getfixturevalue(request.param)
+    return runner
+
+
+@pytest.fixture(params=["memory_holding_runner", _PROCESS])
+def endless(request: pytest.FixtureRequest) -> TaskRunnerPort:
+    """A runner whose attempts run until they are stopped."""
+    runner: TaskRunnerPort = request.getfixturevalue(request.param)
+    return runner
+
+
+async def begin(runner: TaskRunnerPort, invocation: Invocation) -> asyncio.Task[Ran]:
+    running = asyncio.create_task(runner.run(invocation))
+    await asyncio.sleep(0)  # as far as it can get before anything else happens
+    return running
+
+
+@pytest.mark.parametrize(
+    ("what", "expected"),
+    [
+        (Exit(0), (Ending.SUCCEEDED, 0, None)),
+        (Exit(3), (Ending.FAILED, 3, None)),
+        (Die(signal.SIGSEGV), (Ending.CRASHED, None, 11)),
+    ],
+)
+async def test_an_attempt_that_ends_by_itself_ends_as_its_task_chose(
+    runner: TaskRunnerPort, what: Play, expected: tuple[Ending, int | None, int | None]
+) -> None:
+    ran = await runner.run(play(what))
+
+    outcome = ran.outcome
+    assert (outcome.ending, outcome.exit_code, outcome.signal) == expected
+    assert (outcome.error is None) == (outcome.ending is Ending.SUCCEEDED)
+
+
+async def test_many_run_at_once_and_each_has_its_own_end(runner: TaskRunnerPort) -> None:
+    plays = [play(Exit(code)) for code in range(20)]
+
+    ran = await asyncio.gather(*map(runner.run, plays))
+
+    assert [r.outcome.exit_code for r in ran] == list(range(20))
+
+
+async def test_what_has_ended_cannot_be_stopped(runner: TaskRunnerPort) -> None:
+    over = play(Exit(0))
+    await runner.run(over)
+
+    known = runner.stop(over.execution_id, StopReason.CANCELLED)
+
+    assert not known
+
+
+@pytest.mark.parametrize(
+    ("reason", "ending"),
+    [
+        (StopReason.CANCELLED, Ending.CANCELLED),
+        (StopReason.INTERRUPTED, Ending.INTERRUPTED),
+        (StopReason.LEASE_LOST, Ending.LOST),
+    ],
+)
+async def test_a_stopped_attempt_ends_for_the_reason_given(
+    endless: TaskRunnerPort, reason: StopReason, ending: Ending
+) -> None:
+    hanging = play(Hang())
+    running = await begin(endless, hanging)
+
+    known = endless.stop(hanging.execution_id, reason)
+    ran = await running
+
+    assert known
+    assert ran.outcome.ending is ending
+    assert ran.outcome.error is not None
+
+
+async def test_stopping_again_changes_nothing(endless: TaskRunnerPort) -> None:
+    hanging = play(Hang())
+    running = await begin(endless, hanging)
+
+    endless.stop(hanging.execution_id, StopReason.CANCELLED)
+    endless.stop(hanging.execution_id, StopReason.INTERRUPTED)
+    ran = await running
+
+    assert ran.outcome.ending is Ending.CANCELLED
+
+
+async def test_only_the_one_that_is_meant_is_stopped(endless: TaskRunnerPort) -> None:
+    one, other = play(Hang()), play(Hang())
+    running = [await begin(endless, one), await begin(endless, other)]
+
+    endless.stop(one.execution_id, StopReason.CANCELLED)
+    await running[0]
+    still_known = endless.stop(other.execution_id, StopReason.INTERRUPTED)
+
+    assert still_known
+    assert (await running[1]).outcome.ending is Ending.INTERRUPTED
+
+
+async def test_closing_ends_what_runs(endless: TaskRunnerPort) -> None:
+    running = await begin(endless, play(Hang()))
+
+    await endless.close()
+
+    assert (await running).outcome.ending is Ending.INTERRUPTED

@@ -1,0 +1,210 @@
+"""SIGKILL to the worker, to the warden: no process of a task may be left behind."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from cronhare.adapters.process import ProcessRunner
+from cronhare.domain.outcome import Ending
+from tests.integration.invocations import (
+    alive,
+    exists,
+    invocation,
+    shell,
+    sleepers,
+    unique_sleep,
+    until_asleep,
+    until_file,
+)
+
+pytestmark = pytest.mark.integration
+
+#: A worker that runs its second argument in a shell, from the repository's root.
+WORKER = """
+import asyncio, sys
+from cronhare.adapters.process import ProcessRunner
+from tests.integration.invocations import shell
+
+async def main():
+    await ProcessRunner().run(shell(sys.argv[1]))
+
+asyncio.run(main())
+"""
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+async def runner() -> AsyncIterator[ProcessRunner]:
+    runner = ProcessRunner()
+    yield runner
+    await runner.close()
+
+
+def family(seconds: str, ready: Path) -> str:
+    """A task with every kind of relative; *ready* then tells its pid, warden and params file."""
+    return (
+        f"sleep {seconds} &\n"
+        f"setsid sleep {seconds} &\n"
+        f"(setsid sh -c 'sleep {seconds} & sleep {seconds}' <&- >&- 2>&- &)\n"
+        f"{until_asleep(seconds)}\n"
+        f'echo "$$ $PPID $CRON_PARAMS_FILE" >{ready}.new; mv {ready}.new {ready}\n'
+        f"trap '' TERM; sleep {seconds}"
+    )
+
+
+async def eventually(condition: Callable[[], bool]) -> bool:
+    """Whether it comes true within five seconds."""
+    for _ in range(500):
+        if condition():
+            return True
+        await asyncio.sleep(0.01)
+    return False
+
+
+@pytest.fixture
+def worker(tmp_path: Path) -> Callable[[str], "subprocess.Popen[bytes]"]:
+    def start(script: str) -> "subprocess.Popen[bytes]":
+        return subprocess.Popen(
+            [sys.executable, "-c", WORKER, script],
+            cwd=ROOT,
+            env=os.environ | {"TMPDIR": str(tmp_path)},
+            start_new_session=True,
+        )
+
+    return start
+
+
+async def test_a_killed_worker_leaves_no_process_and_no_file(
+    worker: Callable[[str], "subprocess.Popen[bytes]"], tmp_path: Path
+) -> None:
+    seconds, ready = unique_sleep(), tmp_path / "ready"
+    with worker(family(seconds, ready)) as process:
+        task, warden, params_file = (await until_file(ready)).split()
+
+        process.kill()
+
+    assert await eventually(lambda: not alive(int(warden)))
+    assert not alive(int(task))
+    assert sleepers(seconds) == set()
+    assert not exists(params_file.rpartition("/")[0].rpartition("/")[0])
+
+
+async def test_a_task_dies_with_its_warden_even_if_no_worker_can_see_to_it(
+    worker: Callable[[str], "subprocess.Popen[bytes]"], tmp_path: Path
+) -> None:
+    ready = tmp_path / "ready"
+    with worker(f'echo "$$ $PPID" >{ready}; while :; do sleep 0.1; done') as process:
+        task, warden = map(int, (await until_file(ready)).split())
+
+        process.send_signal(signal.SIGSTOP)
+        os.kill(warden, signal.SIGKILL)
+        died = await eventually(lambda: not alive(task))
+        process.kill()
+
+    assert died
+
+
+async def test_a_worker_that_forked_without_exec_leaves_nothing_either(tmp_path: Path) -> None:
+    """The copy holds the worker's end of the line open; the warden must see its end by itself."""
+    seconds, ready, copy = unique_sleep(), tmp_path / "ready", tmp_path / "copy"
+    forks = WORKER.replace(
+        "await ProcessRunner().run(shell(sys.argv[1]))",
+        "running = asyncio.create_task(ProcessRunner().run(shell(sys.argv[1])))\n"
+        "    await asyncio.sleep(0)\n"
+        "    import os, pathlib, time\n"
+        "    if not (pid := os.fork()):\n"
+        "        time.sleep(30)\n"
+        "        os._exit(0)\n"
+        "    pathlib.Path(sys.argv[2]).write_text(str(pid))\n"
+        "    await running",
+    )
+    arguments = [sys.executable, "-c", forks, family(seconds, ready), str(copy)]
+    with subprocess.Popen(arguments, cwd=ROOT) as process:  # noqa: ASYNC220 - to be killed
+        _, warden, _ = (await until_file(ready)).split()
+
+        process.kill()
+
+    assert await eventually(lambda: not alive(int(warden)))
+    assert sleepers(seconds) == set()
+    os.kill(int(copy.read_text()), signal.SIGKILL)
+
+
+async def test_a_ctrl_c_at_the_terminal_is_for_the_worker_alone(
+    worker: Callable[[str], "subprocess.Popen[bytes]"], tmp_path: Path
+) -> None:
+    ready = tmp_path / "ready"
+    with worker(f'echo "$$ $PPID" >{ready}; sleep 300') as process:
+        task, warden = map(int, (await until_file(ready)).split())
+
+        sessions = {os.getsid(pid) for pid in (process.pid, warden, task)}
+        process.kill()
+
+    assert sessions == {process.pid, warden, task}
+
+
+async def test_a_warden_stays_when_a_whole_service_is_told_to_stop(
+    runner: ProcessRunner, tmp_path: Path
+) -> None:
+    ready, go = tmp_path / "ready", tmp_path / "go"
+    script = f"echo $PPID >{ready}; while ! test -e {go}; do sleep 0.01; done"
+    running = asyncio.create_task(runner.run(shell(script)))
+    warden = int(await until_file(ready))
+
+    os.kill(warden, signal.SIGTERM)
+    os.kill(warden, signal.SIGINT)
+    go.touch()
+
+    assert (await running).outcome.ending is Ending.SUCCEEDED
+
+
+async def test_a_killed_warden_takes_its_tasks_along_and_they_are_lost(
+    runner: ProcessRunner, tmp_path: Path
+) -> None:
+    seconds, ready = unique_sleep(), tmp_path / "ready"
+    running = asyncio.create_task(runner.run(shell(f"echo begun\n{family(seconds, ready)}")))
+    task, warden, params_file = (await until_file(ready)).split()
+
+    os.kill(int(warden), signal.SIGKILL)
+    ran = await running
+
+    assert ran.outcome.ending is Ending.LOST
+    assert ran.outcome.error is not None
+    assert "warden" in ran.outcome.error.message
+    assert ran.stdout.head == "begun\n"
+    assert not alive(int(task))
+    assert sleepers(seconds) == set()
+    assert not exists(params_file.rpartition("/")[0].rpartition("/")[0])
+
+
+async def test_after_a_killed_warden_the_next_run_has_a_new_one(
+    runner: ProcessRunner, tmp_path: Path
+) -> None:
+    ready = tmp_path / "ready"
+    running = asyncio.create_task(runner.run(shell(f"echo $PPID >{ready}; sleep 300")))
+    os.kill(int(await until_file(ready)), signal.SIGKILL)
+    await running
+
+    ran = await runner.run(invocation("true"))
+
+    assert ran.outcome.ending is Ending.SUCCEEDED
+
+
+async def test_a_task_that_kills_its_parent_is_lost(runner: ProcessRunner) -> None:
+    ran = await runner.run(shell("kill -KILL $PPID; sleep 300"))
+
+    assert ran.outcome.ending is Ending.LOST
+
+
+async def test_closing_a_runner_ends_its_warden(tmp_path: Path) -> None:
+    runner, ready = ProcessRunner(), tmp_path / "ready"
+    await runner.run(shell(f"echo $PPID >{ready}"))
+
+    await runner.close()
+
+    assert not alive(int(ready.read_text()))

@@ -1,0 +1,72 @@
+import os
+import sys
+from pathlib import Path
+
+import attrs
+
+from cronhare.adapters.process.environment import environment, passed_environment
+from cronhare.domain.task import Task, TaskRef
+from cronhare.ports.runner import Invocation
+
+PYTHON = str(Path(sys.executable).parent)
+TASK = Task(name="report", ref=TaskRef("report", 25), command=("make-report",))
+INVOCATION = Invocation(
+    execution_id=7,
+    execution_key="cron-2025-12-12-8-0",
+    scheduler_id=16,
+    attempt=1,
+    deaths=0,
+    task=TASK,
+    params={},
+)
+
+
+def given_to(task: Task, ours: dict[str, str]) -> dict[str, str]:
+    return environment(
+        attrs.evolve(INVOCATION, task=task),
+        passed=passed_environment(ours),
+        ours=ours,
+        params_file="/tmp/params.json",
+    )
+
+
+def test_only_what_is_listed_is_passed() -> None:
+    ours = {"HOME": "/home/me", "LC_TIME": "de_DE", "TZ": "UTC", "AWS_SECRET": "x", "CRON_X": "x"}
+
+    passed = passed_environment(ours)
+
+    assert passed == {
+        "HOME": "/home/me",
+        "LC_TIME": "de_DE",
+        "TZ": "UTC",
+        "PATH": f"{PYTHON}:{os.defpath}",
+        "PYTHONUNBUFFERED": "1",
+    }
+
+
+def test_the_folder_of_our_python_comes_first_and_once() -> None:
+    assert passed_environment({"PATH": f"/bin:{PYTHON}"})["PATH"] == f"{PYTHON}:/bin"
+
+
+def test_a_task_may_ask_for_more_by_name_but_never_for_our_settings() -> None:
+    ours = {"TOKEN": "t", "CRON_DATABASE_URL": "secret", "CRON_BROKER_URL": "secret"}
+    task = attrs.evolve(TASK, pass_env=tuple(ours))
+
+    env = given_to(task, ours)
+
+    assert env["TOKEN"] == "t"
+    assert "secret" not in env.values()
+
+
+def test_a_tasks_own_values_outweigh_what_is_passed_but_not_what_it_is_told() -> None:
+    task = attrs.evolve(TASK, env={"TZ": "UTC", "PATH": "/opt", "CRON_ATTEMPT": "99"})
+
+    env = given_to(task, {"TZ": "Europe/Berlin"})
+
+    assert (env["TZ"], env["PATH"], env["CRON_ATTEMPT"]) == ("UTC", "/opt", "1")
+
+
+def test_asking_for_path_keeps_our_python_first() -> None:
+    task = attrs.evolve(TASK, pass_env=("PATH",))
+
+    assert given_to(task, {"PATH": "/bin"})["PATH"] == f"{PYTHON}:/bin"

@@ -1,0 +1,102 @@
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cronhare.adapters.process.lines import Line
+from cronhare.adapters.process.messages import (
+    BrokenMessage,
+    Failed,
+    Finished,
+    Progress,
+    read_message,
+)
+from cronhare.domain.outcome import ErrorClass, TaskError
+
+
+def error(text: str) -> TaskError:
+    message = read_message(Line(b'{"failed": true, "error": ' + text.encode() + b"}"))
+    assert isinstance(message, Failed)
+    return message.error
+
+
+def test_the_seeds_messages_are_understood() -> None:
+    assert read_message(Line(b'{"finish": 12345}')) == Finished()
+    assert read_message(Line(b'{"failed": true}')) == Failed(
+        TaskError(message="failed without a message")
+    )
+    assert read_message(Line(b'{"progress": 1}')) == Progress(1.0)
+
+
+def test_an_error_may_be_a_sentence() -> None:
+    assert error('"no such table"') == TaskError(message="no such table")
+
+
+def test_an_error_may_be_anything() -> None:
+    assert error("[1, 2]").message == "[1,2]"
+
+
+def test_an_error_tells_message_code_and_stack() -> None:
+    assert error('{"message": "down", "code": "ECONNREFUSED", "stack": "at x"}') == TaskError(
+        message="down", code="ECONNREFUSED", error_class=ErrorClass.TRANSIENT, stack="at x"
+    )
+
+
+def test_the_class_given_outweighs_the_code() -> None:
+    given_class = error('{"code": "ECONNREFUSED", "class": "permanent"}').error_class
+
+    assert given_class is ErrorClass.PERMANENT
+
+
+def test_a_class_that_nobody_knows_leaves_it_to_the_code() -> None:
+    assert error('{"code": "AUTH_INVALID", "class": "bad"}').error_class is ErrorClass.PERMANENT
+
+
+def test_a_wait_makes_a_rate_limit() -> None:
+    limited = error('{"message": "slow down", "retry_after_ms": 250}')
+
+    assert limited.error_class is ErrorClass.RATE_LIMITED
+    assert limited.retry_after == timedelta(milliseconds=250)
+
+
+@pytest.mark.parametrize("wait", ["-1", "1e300", '"5"', "true", "null", "99999999999999"])
+def test_a_wait_that_makes_no_sense_is_none(wait: str) -> None:
+    nonsense = error(f'{{"message": "slow down", "retry_after_ms": {wait}}}')
+
+    assert nonsense.retry_after is None
+    assert nonsense.error_class is ErrorClass.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"",
+        b"nonsense",
+        b"\xff",
+        b"[]",
+        b"{}",
+        b'{"failed": false}',
+        b'{"progress": true}',
+        b'{"progress": "half"}',
+        b'{"finish": null}',
+        b"[" * 10_000,
+    ],
+)
+def test_what_is_no_message_is_broken(line: bytes) -> None:
+    with pytest.raises(BrokenMessage):
+        read_message(Line(line))
+
+
+def test_a_message_that_is_too_long_is_broken() -> None:
+    with pytest.raises(BrokenMessage, match="longer than 64 KiB"):
+        read_message(Line(b'{"progress": 0.5}', cut=True))
+
+
+@given(st.binary())
+def test_nothing_that_a_task_writes_is_more_than_broken(data: bytes) -> None:
+    try:
+        message = read_message(Line(data))
+    except BrokenMessage:
+        return
+    assert isinstance(message, Finished | Failed | Progress)

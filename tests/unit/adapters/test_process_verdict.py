@@ -1,0 +1,73 @@
+import errno
+import signal
+from datetime import timedelta
+
+import pytest
+
+from cronhare.adapters.process.verdict import (
+    Exit,
+    natural_end,
+    not_started,
+    signal_name,
+    stopped,
+    timed_out,
+)
+from cronhare.domain.outcome import Ending, ErrorClass, Outcome, TaskError
+from cronhare.domain.task import Task, TaskRef
+from cronhare.ports.runner import StopReason
+
+TASK = Task(name="report", ref=TaskRef("report", 25), command=("make-report",))
+REFUSED = TaskError(message="refused")
+EXIT_3 = 3 << 8  # as wait(2) tells an exit code
+
+
+def test_exit_code_0_is_success() -> None:
+    assert natural_end(Exit(status=0)) == Outcome(ending=Ending.SUCCEEDED, exit_code=0)
+
+
+@pytest.mark.parametrize("status", [0, EXIT_3, signal.SIGSEGV])
+def test_what_the_task_says_of_itself_weighs_most(status: int) -> None:
+    outcome = natural_end(Exit(status=status, failed=REFUSED))
+
+    assert (outcome.ending, outcome.error) == (Ending.FAILED, REFUSED)
+
+
+def test_a_task_that_ended_by_our_signal_keeps_the_signal() -> None:
+    outcome = timed_out(timedelta(minutes=5), signal.SIGTERM)
+
+    assert outcome.ending is Ending.TIMED_OUT
+    assert (outcome.exit_code, outcome.signal) == (None, 15)
+    assert outcome.error == TaskError(message="timed out after 300 s")
+
+
+def test_a_task_that_left_politely_when_asked_keeps_its_exit_code() -> None:
+    outcome = stopped(StopReason.INTERRUPTED, 0)
+
+    assert (outcome.ending, outcome.exit_code) == (Ending.INTERRUPTED, 0)
+
+
+@pytest.mark.parametrize(
+    ("step", "number", "error_class"),
+    [
+        ("exec", errno.ENOENT, ErrorClass.PERMANENT),
+        ("exec", errno.EACCES, ErrorClass.PERMANENT),
+        ("exec", errno.ENOEXEC, ErrorClass.PERMANENT),
+        ("exec", errno.ENOMEM, ErrorClass.TRANSIENT),
+        ("exec", errno.ETXTBSY, ErrorClass.TRANSIENT),
+        ("cwd", errno.ENOENT, ErrorClass.PERMANENT),
+        ("fork", errno.EAGAIN, ErrorClass.TRANSIENT),
+    ],
+)
+def test_whether_a_start_may_be_tried_again_depends_on_what_was_wrong(
+    step: str, number: int, error_class: ErrorClass
+) -> None:
+    outcome = not_started(TASK, step, number)
+
+    assert outcome.ending is Ending.FAILED
+    assert outcome.error is not None
+    assert outcome.error.error_class is error_class
+    assert outcome.error.code == errno.errorcode[number]
+
+
+def test_signals_have_names() -> None:
+    assert (signal_name(9), signal_name(45)) == ("SIGKILL", "SIG45")
