@@ -146,8 +146,8 @@ def headers_of(execution: Execution) -> dict[str, object]:
     }
 
 
-def read(body: bytes, headers: Mapping[str, object], *, queue: str) -> Call | Unreadable:
-    """Understand a message that came from *queue*, or say why it cannot be understood."""
+def read(body: bytes, headers: Mapping[str, object]) -> Call | Unreadable:
+    """Understand a message, or say why it cannot be understood."""
     if len(body) > LARGEST_BODY:
         return Unreadable(f"the body has {len(body)} bytes, {LARGEST_BODY} are allowed")
     try:
@@ -156,7 +156,7 @@ def read(body: bytes, headers: Mapping[str, object], *, queue: str) -> Call | Un
         return Unreadable(f"the body is not a task message: {error}")
     except (UnicodeDecodeError, RecursionError) as error:
         return Unreadable(f"the body is not JSON: {error}")
-    return Call(task=task, deaths=deaths_of(headers, queue), ticket=_ticket(headers))
+    return Call(task=task, deaths=deaths_of(headers), ticket=_ticket(headers))
 
 
 def iso_ms(moment: datetime) -> str:

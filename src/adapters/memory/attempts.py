@@ -4,17 +4,14 @@ from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 
 import attrs
-import msgspec
 
 from cronhare.domain.execution import STARTABLE, Execution, State
 from cronhare.domain.messages import TaskMessage
-from cronhare.domain.outcome import Ending, TaskError
-from cronhare.domain.retry import Cancel, Complete, Fail, GiveBack, Quarantine, RetryAfter, Verdict
 from cronhare.domain.task import TaskRef
 from cronhare.ports.attempts import Finish, Refused, Renewal, Start, Superseded
-from cronhare.ports.records import Archived, Attempt, Output
-from cronhare.ports.runner import Captured, Ran
+from cronhare.ports.records import Attempt
 
+from .endings import end
 from .ledger import MemoryLedger
 
 
@@ -51,7 +48,9 @@ class MemoryAttemptStore:
         with self._ledger.lock:
             asked = (self._history.get(execution_id) for execution_id in execution_ids)
             held = [
-                self._history.change(execution, lease_until=now + lease)
+                self._history.change(
+                    execution, lease_until=now + lease, version=execution.version + 1
+                )
                 for execution in asked
                 if execution is not None and _is_held(execution, node)
             ]
@@ -114,7 +113,7 @@ class MemoryAttemptStore:
             or not _is_held(execution, node)
         ):
             return Superseded()
-        return self._end(execution, finish, now)
+        return end(self._ledger, execution, finish, now)
 
     def _give_up(self, finish: Finish, now: datetime) -> State | Superseded:
         found = finish.execution
@@ -122,107 +121,11 @@ class MemoryAttemptStore:
         if (
             execution is None
             or execution.state is not State.RUNNING
-            or (execution.attempt, execution.owner, execution.lease_until)
-            != (found.attempt, found.owner, found.lease_until)
+            or execution.version != found.version
         ):
             return Superseded()
-        return self._end(execution, finish, now)
-
-    def _end(self, execution: Execution, finish: Finish, now: datetime) -> State:
-        self._record(execution, finish.ran, now)
-        verdict = Cancel() if execution.cancel_requested else finish.verdict
-        if isinstance(verdict, Fail | Quarantine):
-            self._archive(execution, finish.ran.outcome.error, verdict, now)
-        return self._conclude(execution, finish.ran, verdict, now).state
-
-    def _record(self, execution: Execution, ran: Ran, now: datetime) -> None:
-        outcome = ran.outcome
-        attempt = self._history.attempts(execution.id)[execution.attempt]
-        self._history.record(
-            attrs.evolve(
-                attempt,
-                finished_at=now,
-                ending=outcome.ending.value,
-                exit_code=outcome.exit_code,
-                signal=outcome.signal,
-                pid=ran.pid,
-                error=_as_json(outcome.error),
-                peak_memory=ran.peak_memory,
-                cpu_seconds=ran.cpu_seconds,
-            )
-        )
-        if (ran.stdout, ran.stderr) != (Captured(), Captured()):
-            output = Output(attempt=attempt.attempt, stdout=ran.stdout, stderr=ran.stderr)
-            self._history.keep_output(execution.id, output)
-
-    def _archive(
-        self,
-        execution: Execution,
-        error: TaskError | None,
-        verdict: Fail | Quarantine,
-        now: datetime,
-    ) -> None:
-        id_ = self._ledger.new_archive_id()
-        self._ledger.archive[id_] = Archived(
-            id=id_,
-            execution_id=execution.id,
-            scheduler_id=execution.scheduler_id,
-            schedule_name=execution.schedule_name,
-            execution_key=execution.key,
-            kind=_state_after(verdict).value,
-            task_type=execution.task.type,
-            task_id=execution.task.id,
-            queue=execution.queue,
-            params=execution.params,
-            failed_at=now,
-            failed_reason=verdict.reason,
-            error=_as_json(error),
-            attempts=execution.attempt,
-            retry_count=execution.deaths,
-        )
-
-    def _conclude(
-        self, execution: Execution, ran: Ran, verdict: Verdict, now: datetime
-    ) -> Execution:
-        crashed = ran.outcome.ending in {Ending.CRASHED, Ending.LOST}
-        ended = self._history.move(
-            execution,
-            _state_after(verdict),
-            owner=None,
-            lease_until=None,
-            last_error=None if isinstance(verdict, Complete) else verdict.reason,
-            crashed_at=(*execution.crashed_at, now) if crashed else execution.crashed_at,
-        )
-        match verdict:
-            case RetryAfter(delay):
-                return self._history.change(
-                    ended,
-                    attempt=ended.attempt + 1,
-                    deaths=ended.deaths + 1,
-                    next_attempt_at=now + delay,
-                )
-            case GiveBack():
-                return self._history.change(ended, attempt=ended.attempt + 1, next_attempt_at=now)
-        return self._history.change(ended, finished_at=now)
+        return end(self._ledger, execution, finish, now)
 
 
 def _is_held(execution: Execution, node: str) -> bool:
     return execution.state is State.RUNNING and execution.owner == node
-
-
-def _state_after(verdict: Verdict) -> State:
-    match verdict:
-        case Complete():
-            return State.SUCCEEDED
-        case RetryAfter() | GiveBack():
-            return State.RETRYING
-        case Fail():
-            return State.FAILED
-        case Quarantine():
-            return State.QUARANTINED
-        case Cancel():
-            return State.CANCELLED
-
-
-def _as_json(error: TaskError | None) -> str | None:
-    return None if error is None else msgspec.json.encode(error).decode()

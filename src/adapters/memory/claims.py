@@ -2,7 +2,7 @@
 
 import heapq
 from collections.abc import Collection, Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import attrs
 
@@ -11,14 +11,9 @@ from cronhare.domain.planning import Plan, Planned, Run, Skip
 from cronhare.domain.schedule import OverlapPolicy
 from cronhare.ports.claims import Batch, Graces, Planner
 
+from .lateness import grace_of, mark_published, next_expected_at
 from .ledger import MemoryLedger
 from .timetable import ScheduleRow
-
-#: A message that was not needed twice is looked for again at the latest after so long.
-LONGEST_WAIT = timedelta(days=1)
-
-#: A retry that was sent again is given so long to be started.
-RESENT_WAIT = timedelta(minutes=5)
 
 
 class MemoryClaimStore:
@@ -62,7 +57,7 @@ class MemoryClaimStore:
             for told in executions:
                 execution = self._history.get(told.id)
                 if execution is not None and execution.attempt == told.attempt:
-                    self._mark_published(execution, now)
+                    mark_published(self._history, execution, now)
 
     def overdue(self, *, now: datetime, graces: Graces, limit: int) -> Sequence[Execution]:
         """See `ClaimStorePort.overdue`."""
@@ -72,11 +67,13 @@ class MemoryClaimStore:
                 (
                     execution
                     for execution in self._history.in_states(STARTABLE)
-                    if _expected_at(execution) + _grace(execution, graces) <= now
+                    if self._history.expected_at(execution) + grace_of(execution, graces) <= now
                 ),
-                key=lambda execution: (_expected_at(execution), execution.id),
+                key=lambda execution: (self._history.expected_at(execution), execution.id),
             )
-            return tuple(self._postpone(execution, now, graces) for execution in late)
+            for execution in late:
+                self._history.expect(execution, next_expected_at(execution, now, graces))
+            return tuple(late)
 
     def unfinished(self, *, after: int, limit: int) -> Sequence[Execution]:
         """See `ClaimStorePort.unfinished`."""
@@ -158,27 +155,6 @@ class MemoryClaimStore:
             recorded += skip.count if self._history.insert(skipped) else 0
         return recorded
 
-    # When messages are looked for
-
-    def _mark_published(self, execution: Execution, now: datetime) -> None:
-        expected = _expected_at(execution)
-        if execution.state is State.CLAIMED:
-            self._history.move(
-                execution,
-                State.PUBLISHED,
-                published_at=execution.published_at or now,
-                next_attempt_at=max(expected, now),
-            )
-        elif execution.state is State.RETRYING and expected <= now:
-            self._history.change(execution, next_attempt_at=now + RESENT_WAIT)
-
-    def _postpone(self, execution: Execution, now: datetime, graces: Graces) -> Execution:
-        expected = now
-        if execution.state is State.PUBLISHED:
-            waited = now - (execution.published_at or now)
-            expected += min(max(2 * waited, graces.published), LONGEST_WAIT) - graces.published
-        return self._history.change(execution, next_attempt_at=expected)
-
 
 def _ask(planner: Planner, planned: Planned) -> Plan:
     """One schedule that cannot be planned must not keep the others from being planned."""
@@ -186,19 +162,6 @@ def _ask(planner: Planner, planned: Planned) -> Plan:
         return planner(planned)
     except Exception as error:  # noqa: BLE001 - whatever it is, it is this schedule's problem
         return Plan(problem=f"{type(error).__name__}: {error}")
-
-
-def _expected_at(execution: Execution) -> datetime:
-    return execution.next_attempt_at or execution.executed_at
-
-
-def _grace(execution: Execution, graces: Graces) -> timedelta:
-    match execution.state:
-        case State.CLAIMED:
-            return graces.claimed
-        case State.RETRYING:
-            return graces.retrying
-    return graces.published
 
 
 def _id(execution: Execution) -> int:

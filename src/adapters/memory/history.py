@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator
+from datetime import datetime
 from itertools import count
 from typing import Any
 
@@ -20,6 +21,7 @@ class History:
         self._id_of: dict[tuple[int, str], int] = {}
         self._in_state: dict[State, set[int]] = {state: set() for state in State}
         self._unfinished_of: defaultdict[int, set[int]] = defaultdict(set)
+        self._expected_at: dict[int, datetime] = {}
         self._attempts: dict[int, dict[int, Attempt]] = {}
         self._outputs: dict[int, list[Output]] = {}
 
@@ -62,6 +64,7 @@ class History:
         """Take an execution to another state, along a road that the domain knows."""
         if not may_move(execution.state, to):
             raise ValueError(f"no road leads from {execution.state} to {to}")
+        self._expected_at.pop(execution.id, None)
         return self.change(execution, state=to, version=execution.version + 1, **changes)
 
     def change(self, execution: Execution, **changes: Any) -> Execution:  # noqa: ANN401
@@ -71,10 +74,20 @@ class History:
         self._write(changed)
         return changed
 
+    def expect(self, execution: Execution, at: datetime) -> None:
+        """Look for an execution's start from *at* on, until it moves to another state."""
+        self._expected_at[execution.id] = at
+
+    def expected_at(self, execution: Execution) -> datetime:
+        """Say from when on an execution that has not begun is late."""
+        own_time = execution.next_attempt_at or execution.executed_at
+        return self._expected_at.get(execution.id, own_time)
+
     def delete(self, execution: Execution) -> None:
         """Forget an execution that has ended, its attempts, and what they wrote."""
         del self._rows[execution.id], self._id_of[execution.scheduler_id, execution.key]
         self._in_state[execution.state].discard(execution.id)
+        self._expected_at.pop(execution.id, None)
         self._attempts.pop(execution.id, None)
         self._outputs.pop(execution.id, None)
 

@@ -1,0 +1,42 @@
+"""From when on the in-memory ledger takes a message for lost."""
+
+from datetime import datetime, timedelta
+
+from cronhare.domain.execution import Execution, State
+from cronhare.ports.claims import Graces
+
+from .history import History
+
+#: However long a message has been in its queue, it is looked for again after so long.
+LONGEST_WAIT = timedelta(days=1)
+
+#: A retry that was sent again is given so long to be started.
+RESENT_WAIT = timedelta(minutes=5)
+
+
+def grace_of(execution: Execution, graces: Graces) -> timedelta:
+    """Say how late an execution may be in the state that it is in."""
+    match execution.state:
+        case State.CLAIMED:
+            return graces.claimed
+        case State.RETRYING:
+            return graces.retrying
+    return graces.published
+
+
+def mark_published(history: History, execution: Execution, now: datetime) -> None:
+    """Note that an execution's message is in a queue, and from when on it should be read."""
+    expected = history.expected_at(execution)
+    if execution.state is State.CLAIMED:
+        published = history.move(execution, State.PUBLISHED, published_at=now)
+        history.expect(published, max(published.next_attempt_at or now, now))
+    elif execution.state is State.RETRYING and expected <= now:
+        history.expect(execution, now + RESENT_WAIT)
+
+
+def next_expected_at(found: Execution, now: datetime, graces: Graces) -> datetime:
+    """Say from when on the grace counts again, for one that was found late just now."""
+    if found.state is not State.PUBLISHED:
+        return now
+    waited = now - (found.published_at or now)
+    return now + min(max(2 * waited, graces.published), LONGEST_WAIT) - graces.published

@@ -1,0 +1,217 @@
+"""Attempts in SQL: a batch is read and judged, then written with one statement per table."""
+
+from collections.abc import Callable, Collection, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import attrs
+from sqlalchemy import Connection, Engine, bindparam, insert, select, update
+
+from cronhare.domain.execution import STARTABLE, Execution, State
+from cronhare.domain.messages import TaskMessage
+from cronhare.domain.task import TaskRef
+from cronhare.ports.attempts import Finish, Refused, Renewal, Start, Superseded
+from cronhare.ports.clock import ClockPort
+
+from .claiming import claim_by_hand, find_by_key
+from .database import Database
+from .endings import write_endings
+from .rows import BY_IDS, find_executions
+from .tables import attempts, executions
+from .types import UtcDateTime
+
+_START = (
+    update(executions)
+    .where(executions.c.id == bindparam("wished_id"))
+    .values(
+        state=State.RUNNING.value,
+        owner=bindparam("owner"),
+        lease_until=bindparam("lease_until", type_=UtcDateTime),
+        started_at=bindparam("started_at", type_=UtcDateTime),
+        deaths=bindparam("deaths"),
+        next_attempt_at=None,
+        check_at=None,
+        version=executions.c.version + 1,
+    )
+)
+_RECORD = insert(attempts)
+_HELD = (
+    executions.c.id.in_(bindparam("ids", expanding=True)),
+    executions.c.state == State.RUNNING.value,
+    executions.c.owner == bindparam("node"),
+)
+_RENEW = (
+    update(executions)
+    .where(*_HELD)
+    # The version tells `give_up` of a renewal that changed nothing else.
+    .values(lease_until=bindparam("until", type_=UtcDateTime), version=executions.c.version + 1)
+)
+_RENEWED = select(executions.c.id, executions.c.cancel_requested).where(*_HELD)
+
+
+class SqlAttemptStore:
+    """Satisfies `AttemptStorePort`. What has a method here is one transaction."""
+
+    def __init__(self, engine: Engine, clock: ClockPort) -> None:
+        """See `Database`."""
+        self._database = Database(engine, clock)
+        self._by_ids = self._database.vendor.held(BY_IDS)
+
+    def start(
+        self, wishes: Sequence[Start], *, now: datetime, node: str, lease: timedelta
+    ) -> Sequence[Execution | Refused]:
+        """See `AttemptStorePort.start`."""
+        with self._database.write("starting attempts") as connection:
+            found = find_executions(
+                connection, self._by_ids, {wish.execution_id for wish in wishes}
+            )
+            answers: list[Execution | Refused] = []
+            started: list[Execution] = []
+            for wish in wishes:
+                answer = _judge(wish, found.get(wish.execution_id), node)
+                if isinstance(answer, Execution) and answer.state is not State.RUNNING:
+                    answer = _started(answer, wish, now, node, lease)
+                    started.append(answer)
+                    # The same wish twice in one batch is two messages: one of them is refused.
+                    found[answer.id] = attrs.evolve(answer, owner=None)
+                answers.append(answer)
+            _write_starts(connection, started, now)
+            return answers
+
+    def finish(
+        self, finishes: Sequence[Finish], *, now: datetime, node: str
+    ) -> Sequence[State | Superseded]:
+        """See `AttemptStorePort.finish`."""
+
+        def is_ours(execution: Execution, finish: Finish) -> bool:
+            return execution.owner == node and execution.attempt == finish.execution.attempt
+
+        with self._database.write("recording results") as connection:
+            return self._end(connection, finishes, is_ours, now)
+
+    def give_up(self, finishes: Sequence[Finish], *, now: datetime) -> Sequence[State | Superseded]:
+        """See `AttemptStorePort.give_up`."""
+
+        def is_as_found(execution: Execution, finish: Finish) -> bool:
+            return execution.version == finish.execution.version
+
+        with self._database.write("giving up lost attempts") as connection:
+            return self._end(connection, finishes, is_as_found, now)
+
+    def renew(
+        self, execution_ids: Collection[int], *, now: datetime, node: str, lease: timedelta
+    ) -> Renewal:
+        """See `AttemptStorePort.renew`."""
+        asked = {"ids": list(execution_ids), "node": node}
+        with self._database.write("renewing leases") as connection:
+            connection.execute(_RENEW, {**asked, "until": now + lease})
+            rows = connection.execute(_RENEWED, asked).all()
+        return Renewal(
+            held=frozenset(row.id for row in rows),
+            cancel_requested=frozenset(row.id for row in rows if row.cancel_requested),
+        )
+
+    def adopt(
+        self, message: TaskMessage, *, key: str, deaths: int, now: datetime, node: str
+    ) -> Execution | Refused:
+        """See `AttemptStorePort.adopt`."""
+        with self._database.write("adopting a message") as connection:
+            known = find_by_key(connection, message.scheduler_id, key)
+            if known is not None:
+                return known
+            try:
+                return claim_by_hand(
+                    connection,
+                    self._database.vendor,
+                    message.scheduler_id,
+                    key=key,
+                    now=now,
+                    node=node,
+                    task=TaskRef(message.type, message.id),
+                    params=message.params_scheduler,
+                    deaths=deaths,
+                )
+            except LookupError as error:
+                return Refused(str(error))
+
+    def _end(
+        self,
+        connection: Connection,
+        finishes: Sequence[Finish],
+        counts: Callable[[Execution, Finish], bool],
+        now: datetime,
+    ) -> list[State | Superseded]:
+        found = find_executions(
+            connection, self._by_ids, {finish.execution.id for finish in finishes}
+        )
+        ended: dict[int, tuple[Execution, Finish]] = {}
+        for place, finish in enumerate(finishes):
+            execution = found.get(finish.execution.id)
+            if (
+                execution is not None
+                and execution.state is State.RUNNING
+                and counts(execution, finish)
+            ):
+                ended[place] = (found.pop(execution.id), finish)
+        states = dict(
+            zip(ended, write_endings(connection, list(ended.values()), now=now), strict=True)
+        )
+        return [states.get(place, Superseded()) for place in range(len(finishes))]
+
+
+def _judge(wish: Start, execution: Execution | None, node: str) -> Execution | Refused:
+    """Say whether an attempt may start. One that this node holds already is answered as it is."""
+    if execution is None:
+        return Refused(f"execution {wish.execution_id} is unknown")
+    if execution.attempt != wish.attempt:
+        return Refused(f"attempt {execution.attempt} is due, not {wish.attempt}")
+    if execution.state is State.RUNNING and execution.owner == node:
+        return execution
+    if execution.state not in STARTABLE:
+        return Refused(f"the execution is {execution.state}")
+    if execution.cancel_requested:
+        return Refused("its end was asked for")
+    return execution
+
+
+def _started(
+    execution: Execution, wish: Start, now: datetime, node: str, lease: timedelta
+) -> Execution:
+    return attrs.evolve(
+        execution,
+        state=State.RUNNING,
+        owner=node,
+        lease_until=now + lease,
+        started_at=execution.started_at or now,
+        deaths=max(execution.deaths, wish.deaths),
+        next_attempt_at=None,
+        version=execution.version + 1,
+    )
+
+
+def _write_starts(connection: Connection, started: Sequence[Execution], now: datetime) -> None:
+    if not started:
+        return
+    connection.execute(_START, [_start_values(one) for one in started])
+    connection.execute(
+        _RECORD,
+        [
+            {
+                "execution_id": one.id,
+                "attempt": one.attempt,
+                "node": one.owner,
+                "started_at": now,
+            }
+            for one in started
+        ],
+    )
+
+
+def _start_values(started: Execution) -> dict[str, Any]:
+    return {
+        "wished_id": started.id,
+        "owner": started.owner,
+        "lease_until": started.lease_until,
+        "started_at": started.started_at,
+        "deaths": started.deaths,
+    }

@@ -1,0 +1,175 @@
+"""Carrying out what the planner decides for a batch of schedules, in one transaction."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import attrs
+from sqlalchemy import Connection, Row, Select, bindparam, delete, func, select
+
+from cronhare.domain.execution import UNFINISHED, Execution, State
+from cronhare.domain.planning import Plan, Planned, Run, Skip
+from cronhare.domain.schedule import BrokenSchedule, OverlapPolicy, Schedule
+from cronhare.ports.claims import Batch, Planner
+
+from .drafts import STAMP, schedule_of
+from .tables import executions, plans, schedulers
+from .vendor import PlanRow, Vendor
+
+#: Begin of the statements that take schedules with their plans; `carry_out` takes their rows.
+LOOK: Select[Any] = select(
+    schedulers,
+    STAMP.label("stamp"),
+    plans.c.scheduler_id.label("planned_id"),
+    plans.c.next_due_at,
+    STAMP.is_not_distinct_from(plans.c.planned_at).label("is_current"),
+)
+
+_UNFINISHED = (
+    select(executions.c.scheduler_id, func.min(executions.c.id).label("execution_id"))
+    .where(
+        executions.c.scheduler_id.in_(bindparam("ids", expanding=True)),
+        executions.c.state.in_(sorted(state.value for state in UNFINISHED)),
+    )
+    .group_by(executions.c.scheduler_id)
+)
+
+_FORGET = delete(plans).where(plans.c.scheduler_id.in_(bindparam("ids", expanding=True)))
+
+
+def carry_out(
+    connection: Connection,
+    vendor: Vendor,
+    looks: Sequence[Row[Any]],
+    *,
+    now: datetime,
+    node: str,
+    planner: Planner,
+) -> Batch:
+    """Plan each schedule, claim its runs, record its skips, and move its cursor."""
+    _forget(connection, [look.planned_id for look in looks if look.id is None])
+    looked = [(look, schedule_of(look)) for look in looks if look.id is not None]
+    unfinished = _unfinished(connection, [schedule for _, schedule in looked])
+    rows: list[PlanRow] = []
+    wanted: list[Execution] = []
+    problems: list[tuple[str, str]] = []
+    for look, schedule in looked:
+        plan = _ask(planner, _planned(look, schedule, unfinished))
+        rows.append(_plan_row(look, plan))
+        if plan.problem is not None:
+            problems.append((schedule.name, plan.problem))
+        if isinstance(schedule, Schedule):
+            wanted += [_claim(schedule, run, now, node) for run in plan.runs]
+            wanted += [_skip(schedule, skip, now, node) for skip in plan.skips]
+    inserted = _insert(connection, vendor, wanted)
+    if rows:
+        vendor.set_plans(connection, rows)
+    return Batch(
+        looked=len(looks),
+        claimed=tuple(one for one in inserted if one.state is State.CLAIMED),
+        skipped=sum(one.missed for one in inserted),
+        problems=tuple(problems),
+    )
+
+
+def _forget(connection: Connection, orphans: Sequence[int]) -> None:
+    """Drop the plans of schedules that somebody deleted past the foreign keys."""
+    if orphans:
+        connection.execute(_FORGET, {"ids": orphans})
+
+
+def _unfinished(
+    connection: Connection, schedules: Sequence[Schedule | BrokenSchedule]
+) -> dict[int, int]:
+    asking = [
+        schedule.id
+        for schedule in schedules
+        if isinstance(schedule, Schedule) and schedule.overlap is OverlapPolicy.SKIP
+    ]
+    if not asking:
+        return {}
+    found = connection.execute(_UNFINISHED, {"ids": asking})
+    return {row.scheduler_id: row.execution_id for row in found}
+
+
+def _planned(
+    look: Row[Any], schedule: Schedule | BrokenSchedule, unfinished: dict[int, int]
+) -> Planned:
+    return Planned(
+        schedule=schedule,
+        next_due=look.next_due_at,
+        edited=not look.is_current,
+        unfinished=unfinished.get(schedule.id),
+    )
+
+
+def _ask(planner: Planner, planned: Planned) -> Plan:
+    """One schedule that cannot be planned must not keep the others from being planned."""
+    try:
+        return planner(planned)
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is this schedule's problem
+        return Plan(problem=f"{type(error).__name__}: {error}")
+
+
+def _plan_row(look: Row[Any], plan: Plan) -> PlanRow:
+    return PlanRow(
+        scheduler_id=look.id,
+        next_due_at=plan.next_due,
+        planned_at=look.stamp,
+        problem=plan.problem,
+    )
+
+
+def _insert(connection: Connection, vendor: Vendor, wanted: Sequence[Execution]) -> list[Execution]:
+    """Insert in the same order everywhere, so that no two replicas wait for each other."""
+    if not wanted:
+        return []
+    ordered = sorted(wanted, key=lambda one: (one.scheduler_id, one.due_at, one.key))
+    ids = vendor.insert_executions(connection, ordered)
+    return [attrs.evolve(one, id=id_) for one, id_ in zip(ordered, ids, strict=True) if id_]
+
+
+def _claim(schedule: Schedule, run: Run, now: datetime, node: str) -> Execution:
+    return claim_of(schedule, run.key, due=run.due, now=now, node=node, begins=now + run.delay)
+
+
+def _skip(schedule: Schedule, skip: Skip, now: datetime, node: str) -> Execution:
+    return attrs.evolve(
+        claim_of(schedule, skip.key, due=skip.first, now=now, node=node, begins=None),
+        state=State.SKIPPED,
+        finished_at=now,
+        last_error=skip.reason,
+        last_due_at=skip.last,
+        missed=skip.count,
+    )
+
+
+def claim_of(
+    schedule: Schedule,
+    key: str,
+    *,
+    due: datetime,
+    now: datetime,
+    node: str,
+    begins: datetime | None,
+) -> Execution:
+    """Describe the claim of a run with what its schedule says now; it has no id yet."""
+    return Execution(
+        id=0,
+        scheduler_id=schedule.id,
+        schedule_name=schedule.name,
+        key=key,
+        state=State.CLAIMED,
+        task=schedule.task,
+        params=schedule.params,
+        queue=schedule.queue,
+        attempt=1,
+        deaths=0,
+        version=1,
+        due_at=due,
+        executed_at=now,
+        container_id=node,
+        retry=schedule.retry,
+        timeout=schedule.timeout,
+        next_attempt_at=begins,
+    )

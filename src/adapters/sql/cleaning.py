@@ -1,0 +1,97 @@
+"""Deleting history in steps, each a short transaction: the ledger goes on between them."""
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Select, bindparam, case, delete, func, select
+
+from cronhare.domain.execution import State
+from cronhare.ports.records import Retention
+
+from .database import Database
+from .tables import executions
+from .types import UtcDateTime
+
+#: So many executions are looked at, or deleted, at once.
+STEP = 1_000
+
+_SUCCEEDED = executions.c.state == State.SUCCEEDED.value
+
+# What has not ended has no limit, and NULL is less than nothing.
+_LIMIT = case(
+    (_SUCCEEDED, bindparam("completed", type_=UtcDateTime)),
+    (
+        executions.c.state.in_([State.FAILED.value, State.QUARANTINED.value]),
+        bindparam("failed", type_=UtcDateTime),
+    ),
+    (
+        executions.c.state.in_([State.CANCELLED.value, State.SKIPPED.value]),
+        bindparam("others", type_=UtcDateTime),
+    ),
+)
+_OUTLIVED = select(executions.c.id).where(
+    executions.c.id.between(bindparam("first"), bindparam("last")),
+    func.coalesce(executions.c.finished_at, executions.c.executed_at) < _LIMIT,
+)
+_ENDS = select(func.min(executions.c.id), func.max(executions.c.id))
+_TOO_MANY = (
+    select(executions.c.scheduler_id, (func.count() - bindparam("most")).label("surplus"))
+    .where(_SUCCEEDED)
+    .group_by(executions.c.scheduler_id)
+    .having(func.count() > bindparam("most"))
+)
+_OLDEST = (
+    select(executions.c.id)
+    .where(_SUCCEEDED, executions.c.scheduler_id == bindparam("scheduler_id"))
+    .order_by(executions.c.id)
+    .limit(bindparam("surplus"))
+)
+_DELETE = delete(executions).where(executions.c.id.in_(bindparam("ids", expanding=True)))
+
+
+def clean_up(database: Database, *, now: datetime, retention: Retention) -> int:
+    """Delete what has ended and outlived its retention. Attempts and output go with it."""
+    limits = {
+        "completed": now - retention.completed,
+        "failed": now - retention.failed,
+        "others": now - retention.others,
+    }
+    return _delete_outlived(database, limits) + _delete_surplus(database, retention.completed_rows)
+
+
+def _delete_outlived(database: Database, limits: dict[str, datetime]) -> int:
+    """Walk through all ids once, in windows: no index has to know ends, and no sort is needed."""
+    with database.read("looking for old history") as connection:
+        first, last = connection.execute(_ENDS).one()
+    if first is None:
+        return 0
+    return sum(
+        _delete(database, _OUTLIVED, {**limits, "first": start, "last": start + STEP - 1})
+        for start in range(first, last + 1, STEP)
+    )
+
+
+def _delete_surplus(database: Database, most: int) -> int:
+    with database.read("counting what is kept") as connection:
+        counted = connection.execute(_TOO_MANY, {"most": most}).all()
+    return sum(
+        _delete(database, _OLDEST, {"scheduler_id": row.scheduler_id, "surplus": piece})
+        for row in counted
+        for piece in _pieces(row.surplus)
+    )
+
+
+def _pieces(surplus: int) -> list[int]:
+    whole, rest = divmod(surplus, STEP)
+    return [STEP] * whole + [rest] * (rest > 0)
+
+
+def _delete(database: Database, which: Select[Any], asked: dict[str, Any]) -> int:
+    with database.read("looking for old history") as connection:
+        if connection.scalars(which, asked).first() is None:
+            return 0
+    with database.write("deleting old history") as connection:
+        ids = list(connection.scalars(which, asked))
+        if ids:
+            connection.execute(_DELETE, {"ids": ids})
+        return len(ids)

@@ -1,0 +1,280 @@
+"""Rows of the users' table, understood or found broken. People write them by hand."""
+
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from functools import lru_cache
+from typing import Any, TypeVar
+
+import attrs
+import msgspec
+from sqlalchemy import Row, type_coerce
+from sqlalchemy.types import NullType
+
+from cronhare.domain.draft import Fault, ScheduleDraft, ScheduleInvalid, understand
+from cronhare.domain.policies import RetryPolicyInvalid, read_policy
+from cronhare.domain.retry import RetryPolicy
+from cronhare.domain.schedule import (
+    DEFAULT_CAP,
+    DEFAULT_WINDOW,
+    BrokenSchedule,
+    Misfire,
+    MisfirePolicy,
+    OverlapPolicy,
+    Schedule,
+)
+from cronhare.domain.task import TaskRef
+from cronhare.domain.topology import MAIN_QUEUE
+
+from .rows import answer_to, policy_text
+from .tables import schedulers
+from .types import milliseconds
+
+T = TypeVar("T")
+D = TypeVar("D")
+E = TypeVar("E", bound=StrEnum)
+
+#: The column that names the task, by the task's type; exactly one of them is set.
+COLUMN_OF_TYPE = {
+    "report": "report_id",
+    "worker": "worker_id",
+    "reminder": "reminder_id",
+    "event": "event_id",
+    "system": "system_id",
+}
+
+#: A row's updated_at exactly as it is: a plan keeps it, and compares no clocks by it.
+STAMP = type_coerce(schedulers.c.updated_at, NullType())
+
+#: The task and the times of a schedule whose row cannot be read.
+_NOWHERE = TaskRef("report", 0)
+_LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
+
+#: Up to a hundred years: beyond them, times could not be reckoned with.
+_SPANS_MS = range(timedelta(days=36_525) // timedelta(milliseconds=1) + 1)
+
+#: The columns that many schedules have in common: understood once for all of them.
+_SHARED = (
+    "schedule",
+    "date_time",
+    "timezone",
+    "status",
+    "retry",
+    "misfire_policy",
+    "misfire_window_ms",
+    "misfire_cap",
+    "overlap_policy",
+    "timeout_ms",
+    "jitter_ms",
+    "starts_at",
+    "ends_at",
+    "queue",
+)
+
+
+@attrs.frozen
+class _Understood:
+    """What rows with equal shared columns have in common; no draft and no schedule if broken."""
+
+    draft: ScheduleDraft
+    schedule: Schedule | None
+    faults: tuple[Fault, ...]
+
+
+def draft_of(row: Row[Any]) -> tuple[ScheduleDraft | None, str | None]:
+    """Read a row as a draft, or say what is wrong with it."""
+    shared, task, params, faults = _read(row)
+    if faults:
+        return None, _say(faults)
+    name = answer_to(row.name, row.id)
+    return attrs.evolve(
+        shared.draft, name=name, task=task, params=params, description=row.description
+    ), None
+
+
+def schedule_of(row: Row[Any]) -> Schedule | BrokenSchedule:
+    """Read a row as a schedule."""
+    shared, task, params, faults = _read(row)
+    name = answer_to(row.name, row.id)
+    if faults or shared.schedule is None:
+        changed_at = moment_or_long_ago(row.updated_at)
+        return BrokenSchedule(id=row.id, name=name, problem=_say(faults), changed_at=changed_at)
+    common = shared.schedule
+    return Schedule(  # by hand: attrs.evolve takes four times as long, for every due schedule
+        id=row.id,
+        name=name,
+        task=task,
+        timing=common.timing,
+        changed_at=row.updated_at,
+        params=params,
+        enabled=common.enabled,
+        retry=common.retry,
+        misfire=common.misfire,
+        overlap=common.overlap,
+        timeout=common.timeout,
+        jitter=common.jitter,
+        starts_at=common.starts_at,
+        ends_at=common.ends_at,
+        queue=common.queue,
+    )
+
+
+def row_values(draft: ScheduleDraft) -> dict[str, Any]:
+    """Write a draft as the columns of its row."""
+    column = COLUMN_OF_TYPE.get(draft.task.type)
+    if column is None:
+        known = ", ".join(COLUMN_OF_TYPE)
+        raise ValueError(f"{draft.name}: a schedule runs a task of one of these types: {known}")
+    return {
+        **dict.fromkeys(COLUMN_OF_TYPE.values()),
+        column: draft.task.id,
+        "name": draft.name,
+        "schedule": draft.schedule,
+        "date_time": draft.date_time,
+        "timezone": draft.timezone,
+        "params": draft.params,
+        "status": draft.status,
+        "description": draft.description,
+        "retry": policy_text(draft.retry),
+        "misfire_policy": draft.misfire.policy.value,
+        "misfire_window_ms": milliseconds(draft.misfire.window),
+        "misfire_cap": draft.misfire.cap,
+        "overlap_policy": draft.overlap.value,
+        "timeout_ms": milliseconds(draft.timeout),
+        "jitter_ms": milliseconds(draft.jitter),
+        "starts_at": draft.starts_at,
+        "ends_at": draft.ends_at,
+        "queue": draft.queue,
+    }
+
+
+def moment_or_long_ago(value: object) -> datetime:
+    """Take a moment that may have been spoilt by hand."""
+    return value if isinstance(value, datetime) else _LONG_AGO
+
+
+def _read(row: Row[Any]) -> tuple[_Understood, TaskRef, str, tuple[Fault, ...]]:
+    shared = _understood(tuple(map(row._mapping.__getitem__, _SHARED)))  # noqa: SLF001
+    faults = list(shared.faults)
+    task = _task(row, faults)
+    params = _params(row.params, faults)
+    if not isinstance(row.updated_at, datetime):
+        faults.append(Fault("updated_at", f"{row.updated_at!r} is no time"))
+    return shared, task, params, tuple(faults)
+
+
+def _say(faults: tuple[Fault, ...]) -> str:
+    return "; ".join(map(str, faults))
+
+
+def _task(row: Row[Any], faults: list[Fault]) -> TaskRef:
+    named = [
+        (kind, id_)
+        for kind, column in COLUMN_OF_TYPE.items()
+        if (id_ := getattr(row, column)) is not None
+    ]
+    if len(named) != 1:
+        columns = ", ".join(column for kind, column in COLUMN_OF_TYPE.items() if kind != "system")
+        faults.append(Fault("task", f"one of {columns} is to be set, not {len(named)} of them"))
+        return _NOWHERE
+    [(kind, id_)] = named
+    if not isinstance(id_, int):
+        faults.append(Fault(COLUMN_OF_TYPE[kind], f"{id_!r} is no number"))
+        return _NOWHERE
+    return TaskRef(kind, id_)
+
+
+def _params(value: object, faults: list[Fault]) -> str:
+    if value is None:
+        return "{}"
+    try:
+        if isinstance(value, str):
+            msgspec.json.decode(value)
+            return value
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        faults.append(Fault("params", f"not JSON: {error}"))
+    else:
+        faults.append(Fault("params", f"{value!r} is not JSON text"))
+    return "{}"
+
+
+@lru_cache(maxsize=4096)
+def _understood(values: tuple[Any, ...]) -> _Understood:
+    faults: list[Fault] = []
+    draft = _shared_draft(dict(zip(_SHARED, values, strict=True)), faults)
+    schedule = None
+    try:
+        schedule = understand(draft, id=0, changed_at=_LONG_AGO)
+    except ScheduleInvalid as error:
+        faults.extend(error.faults)
+    return _Understood(draft, None if faults else schedule, tuple(faults))
+
+
+def _shared_draft(row: dict[str, Any], faults: list[Fault]) -> ScheduleDraft:
+    def take(field: str, kind: type[T], default: D) -> T | D:
+        value = row[field]
+        if value is None:
+            return default
+        if isinstance(value, kind):
+            return value
+        faults.append(Fault(field, f"{value!r} is not {_A[kind]}"))
+        return default
+
+    def moment(field: str) -> datetime | None:
+        return None if row[field] is None else take(field, datetime, _LONG_AGO)
+
+    def span(field: str, default: timedelta) -> timedelta:
+        milliseconds = take(field, int, None)
+        if milliseconds is None:
+            return default
+        if milliseconds not in _SPANS_MS:
+            faults.append(Fault(field, f"{milliseconds} is not 0-{_SPANS_MS.stop - 1:,}"))
+            return default
+        return timedelta(milliseconds=milliseconds)
+
+    return ScheduleDraft(
+        name="",
+        task=_NOWHERE,
+        # Forms that people fill in leave an empty text where nothing is meant.
+        schedule=take("schedule", str, "") or None,
+        date_time=moment("date_time"),
+        timezone=take("timezone", str, "") or "UTC",
+        status=bool(row["status"]),
+        retry=_retry(take("retry", str, ""), faults),
+        misfire=Misfire(
+            policy=_one_of(MisfirePolicy, "misfire_policy", row, MisfirePolicy.ONCE, faults),
+            window=span("misfire_window_ms", DEFAULT_WINDOW),
+            cap=take("misfire_cap", int, DEFAULT_CAP),
+        ),
+        overlap=_one_of(OverlapPolicy, "overlap_policy", row, OverlapPolicy.ALLOW, faults),
+        timeout=None if row["timeout_ms"] is None else span("timeout_ms", timedelta(0)),
+        jitter=span("jitter_ms", timedelta(0)),
+        starts_at=moment("starts_at"),
+        ends_at=moment("ends_at"),
+        queue=take("queue", str, "") or MAIN_QUEUE,
+    )
+
+
+_A: dict[type[Any], str] = {str: "text", int: "a whole number", datetime: "a time"}
+
+
+def _one_of(kinds: type[E], field: str, row: dict[str, Any], default: E, faults: list[Fault]) -> E:
+    value = row[field]
+    if value is None:
+        return default
+    for kind in kinds:
+        if kind.value == value:
+            return kind
+    faults.append(Fault(field, f"{value!r} is none of {', '.join(kinds)}"))
+    return default
+
+
+def _retry(text: str, faults: list[Fault]) -> RetryPolicy | None:
+    if not text:
+        return None
+    try:
+        return read_policy(msgspec.json.decode(text), default=RetryPolicy())
+    except msgspec.DecodeError as error:
+        faults.append(Fault("retry", f"not JSON: {error}"))
+    except RetryPolicyInvalid as error:
+        faults.append(Fault("retry", str(error)))
+    return None

@@ -1,0 +1,245 @@
+"""What people read from the ledger, and what they ask of it."""
+
+from collections.abc import Collection, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Connection, Engine, Row, Select, bindparam, func, select, update
+
+from cronhare.domain.execution import STARTABLE, Execution, State
+from cronhare.ports.clock import ClockPort
+from cronhare.ports.records import Archived, Attempt, ExecutionFilter, Output, Retention
+from cronhare.ports.runner import Captured
+
+from .claiming import claim_by_hand, find_by_key
+from .cleaning import clean_up
+from .database import Database
+from .rows import BY_IDS, EXECUTION, LARGEST_ID, executions_of, find_executions, id_answering_to
+from .tables import attempts, executions, failed_tasks, outputs, schedulers
+from .types import UtcDateTime
+
+#: What somebody asked for is overdue from the start, so that the next reconciler publishes it.
+ALREADY_OVERDUE = timedelta(days=1)
+
+REPLAYABLE = frozenset({State.FAILED, State.QUARANTINED})
+
+_ATTEMPTS = (
+    select(attempts)
+    .where(attempts.c.execution_id == bindparam("execution_id"))
+    .order_by(attempts.c.attempt)
+)
+_OUTPUTS = (
+    select(outputs)
+    .where(outputs.c.execution_id == bindparam("execution_id"))
+    .order_by(outputs.c.attempt)
+)
+_COVERING = (
+    EXECUTION.where(
+        executions.c.scheduler_id == bindparam("scheduler_id"),
+        executions.c.state == State.SKIPPED.value,
+        executions.c.due_at <= bindparam("instant", type_=UtcDateTime),
+        func.coalesce(executions.c.last_due_at, executions.c.due_at)
+        >= bindparam("instant", type_=UtcDateTime),
+    )
+    .order_by(executions.c.id.desc())
+    .limit(1)
+)
+_ARCHIVE = select(failed_tasks).order_by(failed_tasks.c.id.desc())
+_UNRESOLVED = (
+    select(failed_tasks)
+    .where(
+        failed_tasks.c.id.in_(bindparam("ids", expanding=True)),
+        failed_tasks.c.resolution.is_(None),
+    )
+    .order_by(failed_tasks.c.id)
+)
+_RESOLVE = (
+    update(failed_tasks)
+    .where(failed_tasks.c.id.in_(bindparam("ids", expanding=True)))
+    .values(
+        resolution=bindparam("how"),
+        resolved_at=bindparam("at", type_=UtcDateTime),
+        note=bindparam("why"),
+    )
+)
+_ASK_FOR_ITS_END = (
+    update(executions).where(executions.c.id == bindparam("asked_id")).values(cancel_requested=True)
+)
+_CANCEL = (
+    update(executions)
+    .where(executions.c.id == bindparam("asked_id"))
+    .values(
+        state=State.CANCELLED.value,
+        cancel_requested=True,
+        next_attempt_at=None,
+        check_at=None,
+        finished_at=bindparam("at", type_=UtcDateTime),
+        version=executions.c.version + 1,
+    )
+)
+_REPLAY = (
+    update(executions)
+    .where(executions.c.id.in_(bindparam("ids", expanding=True)))
+    .values(
+        state=State.CLAIMED.value,
+        attempt=executions.c.attempt + 1,
+        deaths=0,
+        crashes=0,
+        last_error=None,
+        published_at=None,
+        started_at=None,
+        finished_at=None,
+        next_attempt_at=bindparam("at", type_=UtcDateTime),
+        check_at=bindparam("at", type_=UtcDateTime),
+        version=executions.c.version + 1,
+    )
+)
+
+
+class SqlRecords:
+    """Satisfies `RecordsPort`. What has a method here is one transaction, `clean_up` aside."""
+
+    def __init__(self, engine: Engine, clock: ClockPort) -> None:
+        """See `Database`."""
+        self._database = Database(engine, clock)
+
+    def executions(self, which: ExecutionFilter) -> Sequence[Execution]:
+        """See `RecordsPort.executions`."""
+        statement = EXECUTION.order_by(executions.c.id.desc()).limit(which.limit)
+        if which.states:
+            statement = statement.where(
+                executions.c.state.in_([state.value for state in which.states])
+            )
+        if which.schedule is not None:
+            statement = _of_schedule(statement, which.schedule)
+        with self._database.read("listing executions") as connection:
+            return executions_of(connection, connection.execute(statement))
+
+    def execution(self, execution_id: int) -> Execution | None:
+        """See `RecordsPort.execution`."""
+        with self._database.read(f"reading execution {execution_id}") as connection:
+            return find_executions(connection, BY_IDS, [execution_id]).get(execution_id)
+
+    def attempts(self, execution_id: int) -> Sequence[Attempt]:
+        """See `RecordsPort.attempts`."""
+        with self._database.read(f"reading the attempts of execution {execution_id}") as connection:
+            rows = connection.execute(_ATTEMPTS, {"execution_id": _bounded(execution_id)})
+            return [Attempt(**row._mapping) for row in rows]  # noqa: SLF001 - SQLAlchemy's public name
+
+    def output(self, execution_id: int) -> Sequence[Output]:
+        """See `RecordsPort.output`."""
+        with self._database.read(f"reading the output of execution {execution_id}") as connection:
+            rows = connection.execute(_OUTPUTS, {"execution_id": _bounded(execution_id)})
+            return [_output(row) for row in rows]
+
+    def covering(self, scheduler_id: int, *, key: str, instant: datetime) -> Execution | None:
+        """See `RecordsPort.covering`."""
+        with self._database.read("looking for an instant") as connection:
+            own = find_by_key(connection, scheduler_id, key)
+            if own is not None:
+                return own
+            asked = {"scheduler_id": _bounded(scheduler_id), "instant": instant}
+            rows = connection.execute(_COVERING, asked)
+            return next(iter(executions_of(connection, rows)), None)
+
+    def archive(
+        self, *, ids: Collection[int] | None = None, unresolved: bool = True, limit: int = 100
+    ) -> Sequence[Archived]:
+        """See `RecordsPort.archive`."""
+        statement = _ARCHIVE.limit(limit)
+        if ids is not None:
+            statement = statement.where(failed_tasks.c.id.in_(map(_bounded, ids)))
+        elif unresolved:
+            statement = statement.where(failed_tasks.c.resolution.is_(None))
+        with self._database.read("listing the archive") as connection:
+            return [Archived(**row._mapping) for row in connection.execute(statement)]  # noqa: SLF001
+
+    def run_now(
+        self, scheduler_id: int, *, key: str, params: str | None, now: datetime, node: str
+    ) -> Execution:
+        """See `RecordsPort.run_now`."""
+        changes: dict[str, Any] = {} if params is None else {"params": params}
+        with self._database.write("claiming a manual run") as connection:
+            asked_before = find_by_key(connection, scheduler_id, key)
+            return asked_before or claim_by_hand(
+                connection,
+                self._database.vendor,
+                scheduler_id,
+                key=key,
+                now=now,
+                node=node,
+                next_attempt_at=now - ALREADY_OVERDUE,
+                **changes,
+            )
+
+    def cancel(self, execution_id: int, *, now: datetime) -> State | None:
+        """See `RecordsPort.cancel`."""
+        with self._database.write(f"cancelling execution {execution_id}") as connection:
+            execution = self._held(connection, [execution_id]).get(execution_id)
+            if execution is None:
+                return None
+            if execution.state is State.RUNNING:
+                connection.execute(_ASK_FOR_ITS_END, {"asked_id": execution_id})
+            elif execution.state in STARTABLE:
+                connection.execute(_CANCEL, {"asked_id": execution_id, "at": now})
+                return State.CANCELLED
+            return execution.state
+
+    def replay(self, archived_ids: Collection[int], *, now: datetime) -> Sequence[Execution]:
+        """See `RecordsPort.replay`."""
+        with self._database.write("replaying") as connection:
+            archived = self._unresolved(connection, archived_ids)
+            found = self._held(connection, {row.execution_id for row in archived})
+            ready = {id_ for id_, one in found.items() if one.state in REPLAYABLE}
+            # Of two rows of one execution one is enough; the other waits for its own replay.
+            rows = {row.execution_id: row.id for row in archived if row.execution_id in ready}
+            if not rows:
+                return []
+            _resolve(connection, rows.values(), "replayed", now)
+            connection.execute(_REPLAY, {"ids": list(rows), "at": now - ALREADY_OVERDUE})
+            replayed = find_executions(connection, BY_IDS, rows)
+            return [replayed[id_] for id_ in rows]
+
+    def discard(self, archived_ids: Collection[int], *, note: str, now: datetime) -> int:
+        """See `RecordsPort.discard`."""
+        with self._database.write("discarding") as connection:
+            ids = [row.id for row in self._unresolved(connection, archived_ids)]
+            _resolve(connection, ids, "discarded", now, note)
+            return len(ids)
+
+    def clean_up(self, *, now: datetime, retention: Retention) -> int:
+        """See `RecordsPort.clean_up`."""
+        return clean_up(self._database, now=now, retention=retention)
+
+    def _held(self, connection: Connection, ids: Collection[int]) -> dict[int, Execution]:
+        return find_executions(connection, self._database.vendor.held(BY_IDS), ids)
+
+    def _unresolved(self, connection: Connection, ids: Collection[int]) -> Sequence[Row[Any]]:
+        statement = self._database.vendor.held(_UNRESOLVED)
+        return connection.execute(statement, {"ids": list(map(_bounded, ids))}).all()
+
+
+def _of_schedule(statement: Select[Any], name: str) -> Select[Any]:
+    id_ = id_answering_to(name)
+    if id_ is None:
+        return statement.where(schedulers.c.name == name)
+    return statement.where(executions.c.scheduler_id == id_, schedulers.c.name.is_(None))
+
+
+def _bounded(id_: int) -> int:
+    """Give 0, which nothing has, for a number that no id can be."""
+    return id_ if 0 < id_ <= LARGEST_ID else 0
+
+
+def _resolve(
+    connection: Connection, ids: Collection[int], how: str, now: datetime, note: str | None = None
+) -> None:
+    connection.execute(_RESOLVE, {"ids": list(ids), "how": how, "at": now, "why": note})
+
+
+def _output(row: Row[Any]) -> Output:
+    return Output(
+        attempt=row.attempt,
+        stdout=Captured(head=row.stdout_head, tail=row.stdout_tail, bytes=row.stdout_bytes),
+        stderr=Captured(head=row.stderr_head, tail=row.stderr_tail, bytes=row.stderr_bytes),
+    )

@@ -1,0 +1,142 @@
+"""Executions, from rows and to rows."""
+
+from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime
+from functools import lru_cache
+from itertools import islice
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, Row, Select, bindparam, select
+
+from cronhare.domain.execution import Execution, State
+from cronhare.domain.outcome import Ending
+from cronhare.domain.policies import RetryPolicyInvalid, read_policy, write_policy
+from cronhare.domain.retry import RetryPolicy
+from cronhare.domain.task import TaskRef
+
+from .tables import attempts, executions, schedulers
+from .types import duration
+
+#: No id is larger; a message of somebody else may carry any number.
+LARGEST_ID = 2**63 - 1
+
+_EXECUTIONS = executions.outerjoin(schedulers, schedulers.c.id == executions.c.scheduler_id)
+
+#: Begin of every statement that answers executions; `executions_of` reads its rows.
+EXECUTION: Select[Any] = select(executions, schedulers.c.name.label("schedule_name")).select_from(
+    _EXECUTIONS
+)
+
+#: Executions by their `ids`.
+BY_IDS = EXECUTION.where(executions.c.id.in_(bindparam("ids", expanding=True)))
+
+_CRASHES = (
+    select(attempts.c.execution_id, attempts.c.finished_at)
+    .where(
+        attempts.c.execution_id.in_(bindparam("ids", expanding=True)),
+        attempts.c.ending.in_([Ending.CRASHED.value, Ending.LOST.value]),
+    )
+    .order_by(attempts.c.execution_id, attempts.c.attempt)
+)
+
+
+def answer_to(name: str | None, scheduler_id: int) -> str:
+    """Name a schedule; a row without a name answers to `#` and its id."""
+    return name or f"#{scheduler_id}"
+
+
+def id_answering_to(name: str) -> int | None:
+    """Read the id from the name that a nameless row answers to."""
+    digits = name.removeprefix("#")
+    if name == digits or not (digits.isascii() and digits.isdigit()):
+        return None
+    return int(digits) if int(digits) <= LARGEST_ID else None
+
+
+def executions_of(connection: Connection, rows: Iterable[Row[Any]]) -> list[Execution]:
+    """Turn rows of `EXECUTION` into executions, with their crashes where they had any."""
+    rows = list(rows)
+    crashes = _crashes(connection, {row.id: row.crashes for row in rows if row.crashes})
+    return [_execution(row, crashes.get(row.id, ())) for row in rows]
+
+
+def find_executions(
+    connection: Connection, statement: Select[Any], ids: Collection[int]
+) -> dict[int, Execution]:
+    """Find executions by id with a statement that takes `ids`."""
+    known = [id_ for id_ in ids if 0 < id_ <= LARGEST_ID]
+    if not known:
+        return {}
+    rows = connection.execute(statement, {"ids": known})
+    return {found.id: found for found in executions_of(connection, rows)}
+
+
+def _crashes(connection: Connection, counts: dict[int, int]) -> dict[int, tuple[datetime, ...]]:
+    """Read when each execution crashed. Its count drops to 0 with a replay: only the last count."""
+    if not counts:
+        return {}
+    moments: dict[int, list[datetime]] = {id_: [] for id_ in counts}
+    for row in connection.execute(_CRASHES, {"ids": list(counts)}):
+        moments[row.execution_id].append(row.finished_at)
+    return {id_: tuple(found[-counts[id_] :]) for id_, found in moments.items()}
+
+
+def _execution(row: Row[Any], crashed_at: tuple[datetime, ...]) -> Execution:
+    return Execution(
+        id=row.id,
+        scheduler_id=row.scheduler_id,
+        schedule_name=answer_to(row.schedule_name, row.scheduler_id),
+        key=row.execution_key,
+        state=State(row.state),
+        task=TaskRef(row.task_type, row.task_id),
+        params=row.params or "{}",
+        queue=row.queue,
+        attempt=row.attempt,
+        deaths=row.deaths,
+        version=row.version,
+        due_at=row.due_at or row.executed_at,
+        executed_at=row.executed_at,
+        container_id=row.container_id,
+        retry=_policy(row.retry),
+        timeout=duration(row.timeout_ms),
+        owner=row.owner,
+        lease_until=row.lease_until,
+        next_attempt_at=row.next_attempt_at,
+        published_at=row.published_at,
+        started_at=row.started_at,
+        finished_at=row.finished_at,
+        last_error=row.last_error,
+        cancel_requested=row.cancel_requested,
+        last_due_at=row.last_due_at,
+        missed=row.missed,
+        crashed_at=crashed_at,
+    )
+
+
+def policy_text(policy: RetryPolicy | None) -> str | None:
+    """Write a retry policy as JSON."""
+    return None if policy is None else _policy_text(policy)
+
+
+@lru_cache(maxsize=1024)
+def _policy_text(policy: RetryPolicy) -> str:
+    return msgspec.json.encode(write_policy(policy)).decode()
+
+
+@lru_cache(maxsize=1024)
+def _policy(text: str | None) -> RetryPolicy | None:
+    """Read a snapshot that we wrote; one that somebody broke since falls back to the default."""
+    if text is None:
+        return None
+    try:
+        return read_policy(msgspec.json.decode(text), default=RetryPolicy())
+    except (msgspec.DecodeError, RetryPolicyInvalid):
+        return None
+
+
+def batches(values: Sequence[Any], size: int) -> Iterable[list[Any]]:
+    """Cut a long list into pieces that a statement can take as parameters."""
+    remaining = iter(values)
+    while piece := list(islice(remaining, size)):
+        yield piece

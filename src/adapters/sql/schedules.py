@@ -1,0 +1,161 @@
+"""The users' table."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Connection, Engine, Row, Select, bindparam, insert, or_, select, update
+
+from cronhare.domain.draft import ScheduleDraft
+from cronhare.ports.clock import ClockPort
+from cronhare.ports.schedules import StoredSchedule
+
+from .database import Database
+from .drafts import COLUMN_OF_TYPE, STAMP, draft_of, moment_or_long_ago, row_values
+from .rows import answer_to, batches, id_answering_to
+from .tables import plans, schedulers
+from .types import HandWritten
+
+_STORED: Select[Any] = (
+    select(
+        schedulers,
+        plans.c.next_due_at,
+        plans.c.problem,
+        STAMP.is_not_distinct_from(plans.c.planned_at).label("is_planned"),
+    )
+    .select_from(schedulers.outerjoin(plans, plans.c.scheduler_id == schedulers.c.id))
+    .where(schedulers.c.system_id.is_(None))
+)
+_NAMED = or_(
+    schedulers.c.name.in_(bindparam("names", expanding=True)),
+    schedulers.c.name.is_(None) & schedulers.c.id.in_(bindparam("ids", expanding=True)),
+)
+_USERS = select(
+    schedulers.c.id, schedulers.c.name, schedulers.c.status, schedulers.c.updated_at
+).where(schedulers.c.system_id.is_(None), _NAMED)
+
+_INSERT = insert(schedulers)
+_REPLACE = (
+    update(schedulers)
+    .where(schedulers.c.id == bindparam("row_id"))
+    .values(
+        {
+            column: bindparam(f"new_{column}", type_=schedulers.c[column].type)
+            for column in (
+                *COLUMN_OF_TYPE.values(),
+                "schedule",
+                "date_time",
+                "timezone",
+                "params",
+                "status",
+                "description",
+                "retry",
+                "misfire_policy",
+                "misfire_window_ms",
+                "misfire_cap",
+                "overlap_policy",
+                "timeout_ms",
+                "jitter_ms",
+                "starts_at",
+                "ends_at",
+                "queue",
+                "source",
+                "updated_at",
+            )
+        }
+    )
+)
+_DISABLE = (
+    update(schedulers)
+    .where(schedulers.c.id == bindparam("row_id"))
+    .values(status=False, updated_at=bindparam("at", type_=HandWritten))
+)
+
+#: So many names are asked for in one statement.
+_NAMES = 1_000
+
+
+class SqlScheduleStore:
+    """Satisfies `ScheduleStorePort`. What has a method here is one transaction."""
+
+    def __init__(self, engine: Engine, clock: ClockPort) -> None:
+        """See `Database`."""
+        self._database = Database(engine, clock)
+
+    def schedules(self, names: Collection[str] | None = None) -> Sequence[StoredSchedule]:
+        """See `ScheduleStorePort.schedules`."""
+        with self._database.read("listing schedules") as connection:
+            if names is None:
+                found = connection.execute(_STORED).all()
+            else:
+                found = _find(connection, _STORED.where(_NAMED), names)
+        return sorted(map(_stored, found), key=lambda stored: stored.name)
+
+    def save(self, drafts: Sequence[ScheduleDraft], *, source: str | None, now: datetime) -> None:
+        """See `ScheduleStorePort.save`."""
+        # Of two drafts with one name the later is the one that stays.
+        by_name = {draft.name: row_values(draft) for draft in drafts}
+        with self._database.write("saving schedules") as connection:
+            known = {answer_to(row.name, row.id): row for row in _find(connection, _USERS, by_name)}
+            if new := [
+                {**values, "source": source, "created_at": now, "updated_at": now}
+                for name, values in by_name.items()
+                if name not in known
+            ]:
+                connection.execute(_INSERT, new)
+            if old := [
+                _replacement(row, {**by_name[name], "source": source}, now)
+                for name, row in known.items()
+            ]:
+                connection.execute(_REPLACE, old)
+
+    def disable(self, names: Collection[str], *, now: datetime) -> None:
+        """See `ScheduleStorePort.disable`. What is disabled already is not edited by it."""
+        with self._database.write("disabling schedules") as connection:
+            rows = [row for row in _find(connection, _USERS, names) if row.status]
+            if rows:
+                edits = [{"row_id": row.id, "at": _edited_at(row, now)} for row in rows]
+                connection.execute(_DISABLE, edits)
+
+    def ids(self, names: Collection[str]) -> Mapping[str, int]:
+        """See `ScheduleStorePort.ids`."""
+        with self._database.read("finding schedules") as connection:
+            rows = _find(connection, _USERS, names)
+        return {answer_to(row.name, row.id): row.id for row in rows}
+
+
+def _find(
+    connection: Connection, statement: Select[Any], names: Iterable[str]
+) -> Sequence[Row[Any]]:
+    rows: list[Row[Any]] = []
+    for piece in batches(list(dict.fromkeys(names)), _NAMES):
+        ids = [id_ for name in piece if (id_ := id_answering_to(name)) is not None]
+        rows += connection.execute(statement, {"names": piece, "ids": ids})
+    return rows
+
+
+def _replacement(row: Row[Any], values: dict[str, Any], now: datetime) -> dict[str, Any]:
+    """Replace what a draft says; columns that are not ours (user_id …), name and id stay."""
+    new = {f"new_{column}": value for column, value in values.items() if column != "name"}
+    return {**new, "row_id": row.id, "new_updated_at": _edited_at(row, now)}
+
+
+def _edited_at(row: Row[Any], now: datetime) -> datetime:
+    """Tell two edits at one instant apart, or the second would go unnoticed."""
+    return max(now, moment_or_long_ago(row.updated_at) + timedelta(microseconds=1))
+
+
+def _stored(row: Row[Any]) -> StoredSchedule:
+    draft, problem = draft_of(row)
+    planned = bool(row.is_planned)
+    return StoredSchedule(
+        id=row.id,
+        name=answer_to(row.name, row.id),
+        draft=draft,
+        problem=problem or row.problem,
+        source=row.source,
+        created_at=moment_or_long_ago(row.created_at),
+        updated_at=moment_or_long_ago(row.updated_at),
+        next_due_at=row.next_due_at,
+        planned=planned,
+    )

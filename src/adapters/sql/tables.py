@@ -1,0 +1,187 @@
+"""The tables as the statements see them. The migrations make them; a test holds both together.
+
+`Scheduler` and `SchedulerExecution` are the seeds' tables, with our columns after theirs.
+"""
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    text,
+)
+
+from .types import HandWritten, UtcDateTime
+
+metadata = MetaData()
+
+#: SQLite numbers only an INTEGER PRIMARY KEY by itself.
+Id = BigInteger().with_variant(Integer, "sqlite")
+
+#: The users' table. A person may write anything into it: JSON is text here, read with care.
+schedulers = Table(
+    "Scheduler",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("schedule", String(255)),
+    Column("date_time", HandWritten),
+    Column("params", Text),
+    Column("status", Boolean),
+    Column("stay_alive", Boolean),
+    Column("description", Text),
+    Column("report_id", Integer),
+    Column("worker_id", Integer),
+    Column("reminder_id", Integer),
+    Column("user_id", Integer),
+    Column("group_id", Integer),
+    Column("language_id", Integer),
+    Column("name", String(255)),
+    Column("event_id", Integer),
+    Column("system_id", Integer),
+    Column("timezone", String(64)),
+    Column("retry", Text),
+    Column("misfire_policy", String(16)),
+    Column("misfire_window_ms", BigInteger),
+    Column("misfire_cap", Integer),
+    Column("overlap_policy", String(16)),
+    Column("timeout_ms", BigInteger),
+    Column("jitter_ms", BigInteger),
+    Column("starts_at", HandWritten),
+    Column("ends_at", HandWritten),
+    Column("queue", String(255)),
+    Column("source", Text),
+    # Empty until a trigger fills it: SQLite adds no column with a default that is computed.
+    Column("created_at", HandWritten, nullable=False, server_default=""),
+    Column("updated_at", HandWritten, nullable=False, server_default=""),
+    Index("ux_scheduler_name", "name", unique=True),
+    Index("ix_scheduler_updated_at", "updated_at"),
+    sqlite_autoincrement=True,
+)
+
+#: Each schedule's cursor. Edited means: the schedule's updated_at is not this planned_at.
+plans = Table(
+    "SchedulerPlan",
+    metadata,
+    Column("scheduler_id", Id, ForeignKey("Scheduler.id", ondelete="CASCADE"), primary_key=True),
+    Column("next_due_at", UtcDateTime),
+    Column("planned_at", HandWritten, nullable=False),
+    Column("problem", Text),
+    Index("ix_plan_next_due_at", "next_due_at"),
+)
+
+#: *check_at* is when the reconciler looks, graces aside; *next_attempt_at* stays what was promised.
+executions = Table(
+    "SchedulerExecution",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("scheduler_id", Id, ForeignKey("Scheduler.id"), nullable=False),
+    Column("execution_key", String(255), nullable=False),
+    Column("executed_at", UtcDateTime, nullable=False),
+    Column("container_id", String(255), nullable=False),
+    Column("due_at", UtcDateTime),
+    Column("state", String(16), nullable=False, server_default="succeeded"),
+    Column("attempt", Integer, nullable=False, server_default="1"),
+    Column("deaths", Integer, nullable=False, server_default="0"),
+    Column("crashes", Integer, nullable=False, server_default="0"),
+    Column("version", Integer, nullable=False, server_default="1"),
+    Column("task_type", String(32), nullable=False, server_default=""),
+    Column("task_id", BigInteger, nullable=False, server_default="0"),
+    Column("queue", String(255), nullable=False, server_default="cron_scheduler"),
+    Column("params", Text),
+    Column("retry", Text),
+    Column("timeout_ms", BigInteger),
+    Column("owner", String(255)),
+    Column("lease_until", UtcDateTime),
+    Column("next_attempt_at", UtcDateTime),
+    Column("check_at", UtcDateTime),
+    Column("published_at", UtcDateTime),
+    Column("started_at", UtcDateTime),
+    Column("finished_at", UtcDateTime),
+    Column("last_error", Text),
+    Column("cancel_requested", Boolean, nullable=False, server_default="0"),
+    Column("last_due_at", UtcDateTime),
+    Column("missed", Integer, nullable=False, server_default="0"),
+    Index("ux_execution_key", "scheduler_id", "execution_key", unique=True),
+    Index("ix_execution_check", "state", "check_at"),
+    Index(
+        "ix_execution_lease", "state", "lease_until", sqlite_where=text("lease_until IS NOT NULL")
+    ),
+    Index("ix_execution_schedule", "scheduler_id", "state", "due_at"),
+    sqlite_autoincrement=True,
+)
+
+attempts = Table(
+    "ExecutionAttempt",
+    metadata,
+    Column(
+        "execution_id",
+        Id,
+        ForeignKey("SchedulerExecution.id", ondelete="CASCADE"),
+        primary_key=True,
+        autoincrement=False,
+    ),
+    Column("attempt", Integer, primary_key=True, autoincrement=False),
+    Column("node", String(255), nullable=False),
+    Column("started_at", UtcDateTime, nullable=False),
+    Column("finished_at", UtcDateTime),
+    Column("ending", String(16)),
+    Column("exit_code", Integer),
+    Column("signal", Integer),
+    Column("pid", Integer),
+    Column("error", Text),
+    Column("peak_memory", BigInteger),
+    Column("cpu_seconds", Float),
+)
+
+#: What attempts wrote, apart from them: big output never touches the hot rows.
+outputs = Table(
+    "AttemptOutput",
+    metadata,
+    Column(
+        "execution_id",
+        Id,
+        ForeignKey("SchedulerExecution.id", ondelete="CASCADE"),
+        primary_key=True,
+        autoincrement=False,
+    ),
+    Column("attempt", Integer, primary_key=True, autoincrement=False),
+    Column("stdout_head", Text, nullable=False),
+    Column("stdout_tail", Text, nullable=False),
+    Column("stdout_bytes", BigInteger, nullable=False),
+    Column("stderr_head", Text, nullable=False),
+    Column("stderr_tail", Text, nullable=False),
+    Column("stderr_bytes", BigInteger, nullable=False),
+)
+
+#: The archive. It refers to rows that may be gone by now, so it has no foreign keys.
+failed_tasks = Table(
+    "FailedTask",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("execution_id", Id, nullable=False),
+    Column("scheduler_id", Id, nullable=False),
+    Column("schedule_name", String(255), nullable=False),
+    Column("execution_key", String(255), nullable=False),
+    Column("kind", String(16), nullable=False),
+    Column("task_type", String(32), nullable=False),
+    Column("task_id", BigInteger, nullable=False),
+    Column("queue", String(255), nullable=False),
+    Column("params", Text, nullable=False),
+    Column("failed_at", UtcDateTime, nullable=False),
+    Column("failed_reason", Text, nullable=False),
+    Column("error", Text),
+    Column("attempts", Integer, nullable=False),
+    Column("retry_count", Integer, nullable=False),
+    Column("resolved_at", UtcDateTime),
+    Column("resolution", String(16)),
+    Column("note", Text),
+    Index("ix_failed_resolution", "resolution", "id"),
+    sqlite_autoincrement=True,
+)

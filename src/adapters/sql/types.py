@@ -1,0 +1,109 @@
+"""Moments in the database: UTC, with microseconds, and never naive.
+
+SQLite keeps them as text, `2025-12-12 08:00:00.000000`: of one length, so that texts sort and
+compare as the moments do, and of the form that our triggers write.
+"""
+
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Any
+
+from sqlalchemy import DateTime, Dialect, String
+from sqlalchemy.types import TypeDecorator, TypeEngine
+
+LENGTH = len("2025-12-12 08:00:00.000000")
+
+
+@lru_cache(maxsize=1024)
+def to_text(moment: datetime) -> str:
+    """Write a moment. Those of one busy minute are few: most are written once.
+
+    >>> to_text(datetime(2025, 12, 12, 8, tzinfo=UTC))
+    '2025-12-12 08:00:00.000000'
+
+    Raises:
+        ValueError: the moment is naive: nobody knows what it means.
+    """
+    if moment.tzinfo is not UTC:
+        if moment.tzinfo is None:
+            raise ValueError(f"a naive moment does not go into the ledger: {moment}")
+        moment = moment.astimezone(UTC)
+    return moment.isoformat(" ", "microseconds")[:LENGTH]
+
+
+def from_text(text: str) -> datetime:
+    """Read what `to_text` wrote."""
+    return datetime.fromisoformat(f"{text}+00:00")
+
+
+def read_moment(value: object) -> datetime | None:
+    """Read a moment that a person or another program wrote; without a zone it is UTC.
+
+    None for what is no moment.
+
+    >>> read_moment("2025-12-15T15:00:00.000Z")
+    datetime.datetime(2025, 12, 15, 15, 0, tzinfo=datetime.timezone.utc)
+    >>> read_moment("2025-12-15 16:00 +01:00")
+    datetime.datetime(2025, 12, 15, 15, 0, tzinfo=datetime.timezone.utc)
+    >>> read_moment("tomorrow")
+    """
+    try:
+        if isinstance(value, str):
+            value = datetime.fromisoformat(value.strip().replace(" +", "+").replace(" -", "-"))
+        if not isinstance(value, datetime):
+            return None
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
+class UtcDateTime(TypeDecorator[datetime]):
+    """A moment that only we write."""
+
+    impl = DateTime
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
+        """Choose the column's type."""
+        if dialect.name == "sqlite":
+            return dialect.type_descriptor(String(LENGTH))
+        return dialect.type_descriptor(DateTime())
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> Any:  # noqa: ANN401
+        """Write."""
+        if value is None:
+            return None
+        text = to_text(value)
+        return text if dialect.name == "sqlite" else datetime.fromisoformat(text)
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:  # noqa: ANN401
+        """Read."""
+        if value is None:
+            return None
+        return from_text(value) if dialect.name == "sqlite" else value.replace(tzinfo=UTC)
+
+
+class HandWritten(UtcDateTime):
+    """A moment in the users' table. What cannot be read comes back as it is, to be told."""
+
+    cache_ok = True
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> Any:  # noqa: ANN401
+        """Write; text is compared as it was read."""
+        return value if isinstance(value, str) else super().process_bind_param(value, dialect)
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> Any:  # noqa: ANN401, ARG002
+        """Read."""
+        if value is None:
+            return None
+        return read_moment(value) or value
+
+
+def milliseconds(duration: timedelta | None) -> int | None:
+    """Write a duration."""
+    return None if duration is None else duration // timedelta(milliseconds=1)
+
+
+def duration(milliseconds: int | None) -> timedelta | None:
+    """Read a duration."""
+    return None if milliseconds is None else timedelta(milliseconds=milliseconds)

@@ -1,0 +1,221 @@
+"""The ledgers under test, behind their ports, with hands to work them."""
+
+from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from threading import Barrier
+from typing import Any, TypeVar
+
+import attrs
+
+from cronhare.adapters.memory.attempts import MemoryAttemptStore
+from cronhare.adapters.memory.claims import MemoryClaimStore
+from cronhare.adapters.memory.clock import FrozenClock
+from cronhare.adapters.memory.ledger import MemoryLedger
+from cronhare.adapters.memory.records import MemoryRecords
+from cronhare.adapters.memory.schedules import MemoryScheduleStore
+from cronhare.adapters.sql import (
+    SqlAttemptStore,
+    SqlClaimStore,
+    SqlRecords,
+    SqlScheduleStore,
+    open_engine,
+)
+from cronhare.domain.draft import ScheduleDraft
+from cronhare.domain.execution import Execution, State
+from cronhare.domain.outcome import Ending, Outcome, TaskError
+from cronhare.domain.planning import Plan, Planned, plan
+from cronhare.domain.retry import Complete, Fail, RetryAfter, Verdict
+from cronhare.domain.task import TaskRef
+from cronhare.ports.attempts import (
+    AttemptStorePort,
+    Finish,
+    Refused,
+    Start,
+    Superseded,
+)
+from cronhare.ports.claims import Batch, ClaimStorePort, Graces
+from cronhare.ports.records import Archived, ExecutionFilter, RecordsPort
+from cronhare.ports.runner import Ran
+from cronhare.ports.schedules import ScheduleStorePort
+
+T = TypeVar("T")
+
+EVERY_MINUTE: dict[str, Any] = {"schedule": "* * * * *", "date_time": None}
+
+#: A Monday noon, far from the system's own schedule at 3:00.
+NOON = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
+
+MICROSECOND = timedelta(microseconds=1)
+SECOND = timedelta(seconds=1)
+MINUTE = timedelta(minutes=1)
+LEASE = timedelta(seconds=30)
+GRACES = Graces()
+
+TIMED_OUT = TaskError(message="the server did not answer", code="ETIMEDOUT")
+SUCCESS = Ran(outcome=Outcome(ending=Ending.SUCCEEDED, exit_code=0))
+FAILURE = Ran(outcome=Outcome(ending=Ending.FAILED, exit_code=1, error=TIMED_OUT))
+CRASH = Ran(outcome=Outcome(ending=Ending.CRASHED, signal=9, error=TaskError(message="killed")))
+LOSS = Ran(outcome=Outcome(ending=Ending.LOST, error=TaskError(message="its worker vanished")))
+
+IN_30_S = RetryAfter(timedelta(seconds=30), "retry 1/3: the server did not answer")
+FOR_GOOD = Fail("the server did not answer")
+
+
+def draft(name: str = "report", **changes: Any) -> ScheduleDraft:  # noqa: ANN401
+    """Write a schedule that is due every minute, unless *changes* say otherwise."""
+    every_minute = ScheduleDraft(name=name, task=TaskRef("report", 25), schedule="* * * * *")
+    return attrs.evolve(every_minute, **changes)
+
+
+def at_once(callers: int, call: Callable[[int], T]) -> list[T]:
+    """Make the same call from many threads at one moment; give all answers."""
+    barrier = Barrier(callers)
+
+    def caller(number: int) -> T:
+        barrier.wait()
+        return call(number)
+
+    with ThreadPoolExecutor(callers) as pool:
+        return list(pool.map(caller, range(callers)))
+
+
+@attrs.frozen(kw_only=True)
+class Ledger:
+    """One ledger behind its four ports, and what a test does with it again and again."""
+
+    clock: FrozenClock
+    claims: ClaimStorePort
+    attempts: AttemptStorePort
+    schedules: ScheduleStorePort
+    records: RecordsPort
+
+    @property
+    def now(self) -> datetime:
+        """The time on the frozen clock."""
+        return self.clock.now()
+
+    def planner(self, planned: Planned) -> Plan:
+        """Plan as the dispatcher does."""
+        return plan(planned, self.now)
+
+    def save(self, *drafts: ScheduleDraft) -> None:
+        """Write schedules, and leave them unplanned."""
+        self.schedules.save(drafts, source=None, now=self.now)
+
+    def plan_edited(self) -> Batch:
+        """Plan whatever was edited."""
+        return self.claims.plan_edited(
+            now=self.now, since=None, limit=1_000, node="ant", planner=self.planner
+        )
+
+    def add(self, name: str = "report", **changes: Any) -> int:  # noqa: ANN401
+        """Write a schedule, plan it, and give its id."""
+        self.save(draft(name, **changes))
+        self.plan_edited()
+        return self.schedules.ids([name])[name]
+
+    def claim_due(self, *, node: str = "ant", limit: int = 1_000) -> Batch:
+        """Claim what is due now."""
+        return self.claims.claim_due(now=self.now, limit=limit, node=node, planner=self.planner)
+
+    def claimed(self, name: str = "report", **changes: Any) -> Execution:  # noqa: ANN401
+        """Let a minute pass, and claim the run of a schedule that is due then, and only then."""
+        self.add(name, **{"schedule": None, "date_time": self.now + MINUTE, **changes})
+        self.clock.advance(MINUTE)
+        (execution,) = (row for row in self.claim_due().claimed if row.schedule_name == name)
+        return execution
+
+    def published(self, name: str = "report", **changes: Any) -> Execution:  # noqa: ANN401
+        """Claim a run, and note that its message is in a queue."""
+        execution = self.claimed(name, **changes)
+        self.claims.mark_published([execution], now=self.now)
+        return self.seen(execution)
+
+    def running(self, name: str = "report", *, node: str = "ant") -> Execution:
+        """Claim a run, and start it."""
+        return self.started(self.claimed(name), node=node)
+
+    def start(self, execution: Execution, *, node: str = "ant") -> Execution | Refused:
+        """Wish to start the attempt that an execution waits for."""
+        wish = Start(execution_id=execution.id, attempt=execution.attempt, deaths=execution.deaths)
+        (answer,) = self.attempts.start([wish], now=self.now, node=node, lease=LEASE)
+        return answer
+
+    def started(self, execution: Execution, *, node: str = "ant") -> Execution:
+        """Start the attempt that an execution waits for."""
+        answer = self.start(execution, node=node)
+        assert isinstance(answer, Execution), answer
+        return answer
+
+    def finish(
+        self, execution: Execution, verdict: Verdict, ran: Ran = FAILURE, *, node: str = "ant"
+    ) -> State | Superseded:
+        """End a running attempt."""
+        finish = Finish(execution=execution, ran=ran, verdict=verdict)
+        (answer,) = self.attempts.finish([finish], now=self.now, node=node)
+        return answer
+
+    def finished(self, execution: Execution, verdict: Verdict, ran: Ran = FAILURE) -> Execution:
+        """Start and end an attempt, and give what became of the execution."""
+        answer = self.finish(self.started(execution), verdict, ran)
+        assert isinstance(answer, State), answer
+        return self.seen(execution)
+
+    def succeeded(self, execution: Execution) -> Execution:
+        """Run an execution to its good end."""
+        return self.finished(execution, Complete(), SUCCESS)
+
+    def failed(self, name: str = "report") -> Archived:
+        """Claim a run and let it fail for good; give its row in the archive."""
+        execution = self.finished(self.claimed(name), FOR_GOOD)
+        return next(r for r in self.records.archive() if r.execution_id == execution.id)
+
+    def overdue(self, *, graces: Graces = GRACES, limit: int = 1_000) -> list[int]:
+        """Find the ids of what is overdue now."""
+        return [row.id for row in self.claims.overdue(now=self.now, graces=graces, limit=limit)]
+
+    def lapsed(self, *, gone: Collection[str] = (), limit: int = 1_000) -> list[int]:
+        """Find the ids of the attempts whose lease has lapsed, or whose node is gone."""
+        return [row.id for row in self.claims.lapsed(now=self.now, limit=limit, gone=gone)]
+
+    def seen(self, execution: Execution) -> Execution:
+        """Read an execution again."""
+        found = self.records.execution(execution.id)
+        assert found is not None
+        return found
+
+    def executions(self, *states: State) -> list[Execution]:
+        """Read the executions of the users' schedules, oldest first."""
+        rows = self.records.executions(ExecutionFilter(states=states, limit=100_000))
+        return [row for row in reversed(rows) if row.task.type != "system"]
+
+
+def memory_ledger(clock: FrozenClock) -> Ledger:
+    """Make a ledger in memory."""
+    ledger = MemoryLedger(clock)
+    return Ledger(
+        clock=clock,
+        claims=MemoryClaimStore(ledger),
+        attempts=MemoryAttemptStore(ledger),
+        schedules=MemoryScheduleStore(ledger),
+        records=MemoryRecords(ledger),
+    )
+
+
+@contextmanager
+def sqlite_ledger(clock: FrozenClock, path: Path) -> Iterator[Ledger]:
+    """Open the ledger in an SQLite file that has its schema already."""
+    engine = open_engine(f"sqlite:///{path}")
+    try:
+        yield Ledger(
+            clock=clock,
+            claims=SqlClaimStore(engine, clock),
+            attempts=SqlAttemptStore(engine, clock),
+            schedules=SqlScheduleStore(engine, clock),
+            records=SqlRecords(engine, clock),
+        )
+    finally:
+        engine.dispose()

@@ -1,0 +1,588 @@
+"""What every attempt store promises."""
+
+import json
+from datetime import timedelta
+
+import attrs
+import pytest
+
+from cronhare.domain.execution import Execution, State
+from cronhare.domain.messages import TaskMessage
+from cronhare.domain.outcome import Ending, Outcome
+from cronhare.domain.retry import Cancel, Complete, GiveBack, Quarantine, RetryAfter, Verdict
+from cronhare.domain.task import TaskRef
+from cronhare.ports.attempts import Finish, Refused, Renewal, Start, Superseded
+from cronhare.ports.runner import Captured, Ran
+from tests.integration.ledgers import (
+    CRASH,
+    FAILURE,
+    FOR_GOOD,
+    IN_30_S,
+    LEASE,
+    LOSS,
+    MICROSECOND,
+    SECOND,
+    SUCCESS,
+    Ledger,
+    at_once,
+)
+
+IN_QUARANTINE = Quarantine("crashed 3 times within 300 s")
+BACK = GiveBack("interrupted by the worker's shutdown, which costs no attempt")
+
+VERDICTS: list[tuple[Verdict, State]] = [
+    (Complete(), State.SUCCEEDED),
+    (IN_30_S, State.RETRYING),
+    (BACK, State.RETRYING),
+    (FOR_GOOD, State.FAILED),
+    (IN_QUARANTINE, State.QUARANTINED),
+    (Cancel(), State.CANCELLED),
+]
+
+
+# The start fence
+
+
+def test_the_winner_runs_and_owns_its_attempt_until_its_lease_ends(ledger: Ledger) -> None:
+    execution = ledger.claimed()
+
+    started = ledger.started(execution, node="ant")
+
+    assert (started.state, started.owner, started.attempt) == (State.RUNNING, "ant", 1)
+    assert (started.started_at, started.lease_until) == (ledger.now, ledger.now + LEASE)
+    assert ledger.seen(execution) == started
+
+
+def test_a_started_attempt_is_recorded(ledger: Ledger) -> None:
+    execution = ledger.running(node="ant")
+
+    (attempt,) = ledger.records.attempts(execution.id)
+
+    assert (attempt.execution_id, attempt.attempt, attempt.node) == (execution.id, 1, "ant")
+    assert (attempt.started_at, attempt.finished_at, attempt.ending) == (ledger.now, None, None)
+
+
+@pytest.mark.parametrize("state", ["claimed", "published", "retrying"])
+def test_an_attempt_starts_from_every_state_that_waits_for_it(ledger: Ledger, state: str) -> None:
+    execution = ledger.published() if state == "published" else ledger.claimed()
+    if state == "retrying":
+        execution = ledger.finished(execution, IN_30_S)
+
+    started = ledger.started(execution)
+
+    assert (execution.state, started.state) == (State(state), State.RUNNING)
+
+
+def test_of_sixteen_nodes_that_wish_to_start_an_attempt_one_does(ledger: Ledger) -> None:
+    execution = ledger.claimed()
+
+    answers = at_once(16, lambda n: ledger.start(execution, node=f"node-{n}"))
+
+    (winner,) = [answer for answer in answers if isinstance(answer, Execution)]
+    assert ledger.seen(execution).owner == winner.owner
+    assert len(ledger.records.attempts(execution.id)) == 1
+
+
+def test_a_running_attempt_does_not_start_on_another_node(ledger: Ledger) -> None:
+    execution = ledger.running(node="ant")
+
+    answer = ledger.start(execution, node="bee")
+
+    assert isinstance(answer, Refused)
+    assert ledger.seen(execution) == execution
+
+
+def test_a_running_attempt_does_not_start_elsewhere_after_its_lease(ledger: Ledger) -> None:
+    execution = ledger.running(node="ant")
+    ledger.clock.advance(LEASE * 2)
+
+    answer = ledger.start(execution, node="bee")
+
+    assert isinstance(answer, Refused)
+
+
+def test_starting_again_as_the_holder_is_answered_as_started(ledger: Ledger) -> None:
+    execution = ledger.claimed()
+    first = ledger.started(execution, node="ant")
+
+    again = ledger.started(execution, node="ant")
+
+    assert (again.owner, again.attempt, again.deaths) == (first.owner, first.attempt, first.deaths)
+    assert len(ledger.records.attempts(execution.id)) == 1
+
+
+@pytest.mark.parametrize("wrong", [0, 2])
+def test_an_attempt_that_is_not_the_next_one_is_refused(ledger: Ledger, wrong: int) -> None:
+    execution = ledger.claimed()
+
+    answer = ledger.start(attrs.evolve(execution, attempt=wrong))
+
+    assert isinstance(answer, Refused)
+    assert ledger.seen(execution) == execution
+
+
+def test_an_attempt_that_has_ended_does_not_start_again(ledger: Ledger) -> None:
+    execution = ledger.claimed()
+    ledger.finished(execution, IN_30_S)
+
+    answer = ledger.start(execution)
+
+    assert isinstance(answer, Refused)
+
+
+@pytest.mark.parametrize(("verdict", "state"), VERDICTS)
+def test_what_has_ended_does_not_start(ledger: Ledger, verdict: Verdict, state: State) -> None:
+    execution = ledger.finished(ledger.claimed(), verdict)
+    if state is State.RETRYING:
+        ledger.records.cancel(execution.id, now=ledger.now)
+
+    answer = ledger.start(execution)
+
+    assert isinstance(answer, Refused)
+
+
+def test_an_unknown_execution_is_refused(ledger: Ledger) -> None:
+    wish = Start(execution_id=4_711, attempt=1, deaths=0)
+
+    (answer,) = ledger.attempts.start([wish], now=ledger.now, node="ant", lease=LEASE)
+
+    assert isinstance(answer, Refused)
+
+
+def test_a_cancelled_execution_does_not_start(ledger: Ledger) -> None:
+    execution = ledger.claimed()
+    ledger.records.cancel(execution.id, now=ledger.now)
+
+    answer = ledger.start(execution)
+
+    assert isinstance(answer, Refused)
+
+
+@pytest.mark.parametrize(("told", "kept"), [(0, 1), (1, 1), (3, 3)])
+def test_the_greater_death_count_of_message_and_ledger_is_kept(
+    ledger: Ledger, told: int, kept: int
+) -> None:
+    execution = ledger.finished(ledger.claimed(), IN_30_S)
+
+    started = ledger.started(attrs.evolve(execution, deaths=told))
+
+    assert (execution.deaths, started.deaths) == (1, kept)
+
+
+def test_the_answers_come_in_the_order_of_the_wishes(ledger: Ledger) -> None:
+    first, second = ledger.claimed("first"), ledger.claimed("second")
+    wishes = [
+        Start(execution_id=execution_id, attempt=1, deaths=0)
+        for execution_id in (second.id, 4_711, first.id)
+    ]
+
+    answers = ledger.attempts.start(wishes, now=ledger.now, node="ant", lease=LEASE)
+
+    assert [getattr(answer, "id", None) for answer in answers] == [second.id, None, first.id]
+
+
+def test_no_wishes_have_no_answers(ledger: Ledger) -> None:
+    assert not ledger.attempts.start([], now=ledger.now, node="ant", lease=LEASE)
+    assert not ledger.attempts.finish([], now=ledger.now, node="ant")
+    assert not ledger.attempts.give_up([], now=ledger.now)
+
+
+# Finishing
+
+
+@pytest.mark.parametrize(("verdict", "state"), VERDICTS)
+def test_a_verdict_decides_the_state(ledger: Ledger, verdict: Verdict, state: State) -> None:
+    execution = ledger.running()
+
+    answer = ledger.finish(execution, verdict)
+
+    assert (answer, ledger.seen(execution).state) == (state, state)
+
+
+def test_a_success_ends_an_execution(ledger: Ledger) -> None:
+    execution = ledger.running()
+    ledger.clock.advance(SECOND)
+
+    ledger.finish(execution, Complete(), SUCCESS)
+
+    seen = ledger.seen(execution)
+    assert (seen.finished_at, seen.owner, seen.lease_until) == (ledger.now, None, None)
+    assert (seen.attempt, seen.deaths, seen.last_error) == (1, 0, None)
+
+
+def test_a_retry_is_a_death_and_waits_for_its_delay(ledger: Ledger) -> None:
+    execution = ledger.running()
+
+    ledger.finish(execution, IN_30_S)
+
+    seen = ledger.seen(execution)
+    assert (seen.attempt, seen.deaths) == (2, 1)
+    assert seen.next_attempt_at == ledger.now + 30 * SECOND
+    assert (seen.owner, seen.lease_until, seen.finished_at) == (None, None, None)
+    assert "the server did not answer" in (seen.last_error or "")
+
+
+def test_an_interruption_costs_no_death_and_waits_for_nothing(ledger: Ledger) -> None:
+    execution = ledger.running()
+    interrupted = Ran(outcome=Outcome(ending=Ending.INTERRUPTED))
+
+    ledger.finish(execution, BACK, interrupted)
+
+    seen = ledger.seen(execution)
+    assert (seen.attempt, seen.deaths, seen.next_attempt_at) == (2, 0, ledger.now)
+
+
+@pytest.mark.parametrize("ran", [CRASH, LOSS])
+def test_a_crash_is_remembered_with_its_time(ledger: Ledger, ran: Ran) -> None:
+    first = ledger.finished(ledger.claimed(), IN_30_S, ran)
+    ledger.clock.advance(SECOND)
+
+    second = ledger.finished(first, IN_30_S, ran)
+
+    assert second.crashed_at == (ledger.now - SECOND, ledger.now)
+
+
+def test_a_failure_is_not_a_crash(ledger: Ledger) -> None:
+    execution = ledger.finished(ledger.claimed(), IN_30_S)
+
+    assert execution.crashed_at == ()
+
+
+@pytest.mark.parametrize(
+    ("verdict", "kind"), [(FOR_GOOD, "failed"), (IN_QUARANTINE, "quarantined")]
+)
+def test_a_failure_is_archived_with_its_state(ledger: Ledger, verdict: Verdict, kind: str) -> None:
+    once_retried = ledger.finished(ledger.claimed(params='{"v":1}'), IN_30_S)
+
+    failed = ledger.finished(once_retried, verdict)
+
+    (archived,) = ledger.records.archive()
+    assert (archived.kind, archived.execution_id) == (kind, failed.id)
+    assert (archived.execution_key, archived.scheduler_id) == (failed.key, failed.scheduler_id)
+    assert (archived.schedule_name, archived.params) == ("report", '{"v":1}')
+    assert (archived.task_type, archived.task_id, archived.queue) == ("report", 25, failed.queue)
+    assert (archived.attempts, archived.retry_count) == (2, 1)
+    assert (archived.failed_at, archived.failed_reason) == (ledger.now, verdict.reason)
+    assert json.loads(archived.error or "")["code"] == "ETIMEDOUT"
+    assert (archived.resolved_at, archived.resolution, archived.note) == (None, None, None)
+    assert failed.finished_at == ledger.now
+
+
+@pytest.mark.parametrize("verdict", [Complete(), IN_30_S, BACK, Cancel()])
+def test_nothing_but_a_failure_for_good_is_archived(ledger: Ledger, verdict: Verdict) -> None:
+    ledger.finished(ledger.claimed(), verdict)
+
+    assert list(ledger.records.archive(unresolved=False)) == []
+
+
+def test_the_result_of_an_attempt_is_kept(ledger: Ledger) -> None:
+    execution = ledger.running()
+    ledger.clock.advance(SECOND)
+    ran = attrs.evolve(FAILURE, pid=4711, peak_memory=12_000_000, cpu_seconds=0.25)
+
+    ledger.finish(execution, IN_30_S, ran)
+
+    (attempt,) = ledger.records.attempts(execution.id)
+    assert (attempt.ending, attempt.exit_code, attempt.signal) == ("failed", 1, None)
+    assert (attempt.pid, attempt.peak_memory, attempt.cpu_seconds) == (4711, 12_000_000, 0.25)
+    assert (attempt.started_at, attempt.finished_at) == (ledger.now - SECOND, ledger.now)
+    assert json.loads(attempt.error or "")["message"] == "the server did not answer"
+
+
+def test_what_an_attempt_wrote_is_kept(ledger: Ledger) -> None:
+    execution = ledger.running()
+    stdout = Captured(head="first\n", tail="last\n", bytes=300_000)
+    stderr = Captured(head="ünïcode \x00\n", bytes=11)
+
+    ledger.finish(execution, IN_30_S, attrs.evolve(FAILURE, stdout=stdout, stderr=stderr))
+
+    (output,) = ledger.records.output(execution.id)
+    assert (output.attempt, output.stdout, output.stderr) == (1, stdout, stderr)
+
+
+def test_a_repeated_finish_is_superseded_and_changes_nothing(ledger: Ledger) -> None:
+    execution = ledger.running()
+    ledger.finish(execution, FOR_GOOD)
+    before = ledger.seen(execution)
+
+    answer = ledger.finish(execution, FOR_GOOD)
+
+    assert (answer, ledger.seen(execution)) == (Superseded(), before)
+    assert len(ledger.records.archive()) == 1
+
+
+def test_the_result_of_another_node_is_superseded(ledger: Ledger) -> None:
+    execution = ledger.running(node="ant")
+
+    answer = ledger.finish(execution, Complete(), SUCCESS, node="bee")
+
+    assert (answer, ledger.seen(execution)) == (Superseded(), execution)
+
+
+def test_the_result_of_an_earlier_attempt_is_superseded(ledger: Ledger) -> None:
+    first = ledger.running(node="ant")
+    ledger.finish(first, IN_30_S, node="ant")
+    second = ledger.started(ledger.seen(first), node="ant")
+
+    answer = ledger.finish(first, Complete(), SUCCESS, node="ant")
+
+    assert (answer, ledger.seen(first)) == (Superseded(), second)
+
+
+def test_a_lapsed_lease_that_nobody_gave_up_can_still_be_finished(ledger: Ledger) -> None:
+    execution = ledger.running()
+    ledger.clock.advance(LEASE * 2)
+
+    answer = ledger.finish(execution, Complete(), SUCCESS)
+
+    assert answer is State.SUCCEEDED
+
+
+@pytest.mark.parametrize("verdict", [verdict for verdict, _ in VERDICTS])
+def test_a_requested_cancel_wins_over_every_verdict(ledger: Ledger, verdict: Verdict) -> None:
+    execution = ledger.running()
+    ledger.records.cancel(execution.id, now=ledger.now)
+
+    answer = ledger.finish(execution, verdict, SUCCESS)
+
+    (attempt,) = ledger.records.attempts(execution.id)
+    seen = ledger.seen(execution)
+    assert (answer, seen.state, seen.finished_at) == (State.CANCELLED, State.CANCELLED, ledger.now)
+    assert (attempt.ending, attempt.exit_code) == ("succeeded", 0)
+    assert list(ledger.records.archive(unresolved=False)) == []
+
+
+def test_the_answers_come_in_the_order_of_the_finishes(ledger: Ledger) -> None:
+    first, second = ledger.claimed("first"), ledger.claimed("second")
+    finishes = [
+        Finish(execution=ledger.started(first), ran=SUCCESS, verdict=Complete()),
+        Finish(execution=attrs.evolve(first, id=4_711), ran=SUCCESS, verdict=Complete()),
+        Finish(execution=ledger.started(second), ran=FAILURE, verdict=IN_30_S),
+    ]
+
+    answers = ledger.attempts.finish(finishes, now=ledger.now, node="ant")
+
+    assert list(answers) == [State.SUCCEEDED, Superseded(), State.RETRYING]
+
+
+def test_of_many_finishes_of_one_attempt_one_counts(ledger: Ledger) -> None:
+    execution = ledger.running()
+
+    answers = at_once(8, lambda _: ledger.finish(execution, FOR_GOOD))
+
+    assert answers.count(State.FAILED) == 1
+    assert len(ledger.records.archive()) == 1
+
+
+# Giving up
+
+
+def give_up(ledger: Ledger, found: Execution, verdict: Verdict = IN_30_S) -> State | Superseded:
+    finish = Finish(execution=found, ran=LOSS, verdict=verdict)
+    (answer,) = ledger.attempts.give_up([finish], now=ledger.now)
+    return answer
+
+
+def test_a_lost_attempt_is_given_up_by_anybody(ledger: Ledger) -> None:
+    execution = ledger.running(node="ant")
+    ledger.clock.advance(LEASE)
+    (found,) = ledger.claims.lapsed(now=ledger.now, limit=9)
+
+    answer = give_up(ledger, found)
+
+    (attempt,) = ledger.records.attempts(execution.id)
+    seen = ledger.seen(execution)
+    assert (answer, seen.attempt, seen.deaths) == (State.RETRYING, 2, 1)
+    assert (attempt.ending, seen.crashed_at) == ("lost", (ledger.now,))
+
+
+def test_an_attempt_of_an_earlier_life_is_given_up_within_its_lease(ledger: Ledger) -> None:
+    ledger.running(node="ant")
+    (found,) = ledger.claims.lapsed(now=ledger.now, limit=9, gone=["ant"])
+
+    answer = give_up(ledger, found, BACK)
+
+    assert (answer, ledger.seen(found).deaths) == (State.RETRYING, 0)
+
+
+def test_an_owner_that_renewed_in_the_meantime_keeps_its_attempt(ledger: Ledger) -> None:
+    execution = ledger.running(node="ant")
+    ledger.clock.advance(LEASE)
+    (found,) = ledger.claims.lapsed(now=ledger.now, limit=9)
+    ledger.attempts.renew([execution.id], now=ledger.now, node="ant", lease=LEASE)
+
+    answer = give_up(ledger, found)
+
+    assert (answer, ledger.seen(execution).state) == (Superseded(), State.RUNNING)
+
+
+def test_a_renewal_at_the_very_instant_of_the_first_one_counts_as_well(ledger: Ledger) -> None:
+    execution = ledger.running(node="ant")
+    (found,) = ledger.claims.lapsed(now=ledger.now, limit=9, gone=["ant"])
+    ledger.attempts.renew([execution.id], now=ledger.now, node="ant", lease=LEASE)
+
+    answer = give_up(ledger, found)
+
+    assert (answer, ledger.seen(execution).state) == (Superseded(), State.RUNNING)
+
+
+def test_an_owner_that_finished_in_the_meantime_has_finished(ledger: Ledger) -> None:
+    execution = ledger.running(node="ant")
+    ledger.clock.advance(LEASE)
+    (found,) = ledger.claims.lapsed(now=ledger.now, limit=9)
+    ledger.finish(execution, Complete(), SUCCESS, node="ant")
+
+    answer = give_up(ledger, found)
+
+    assert (answer, ledger.seen(execution).state) == (Superseded(), State.SUCCEEDED)
+
+
+def test_a_zombies_result_is_superseded_once_its_attempt_was_given_up(ledger: Ledger) -> None:
+    execution = ledger.running(node="ant")
+    ledger.clock.advance(LEASE)
+    give_up(ledger, execution)
+
+    answer = ledger.finish(execution, Complete(), SUCCESS, node="ant")
+
+    assert (answer, ledger.seen(execution).state) == (Superseded(), State.RETRYING)
+
+
+def test_of_many_who_give_up_an_attempt_one_does(ledger: Ledger) -> None:
+    ledger.running()
+    ledger.clock.advance(LEASE)
+    (found,) = ledger.claims.lapsed(now=ledger.now, limit=9)
+
+    answers = at_once(8, lambda _: give_up(ledger, found, FOR_GOOD))
+
+    assert answers.count(State.FAILED) == 1
+    assert len(ledger.records.archive()) == 1
+
+
+def test_a_requested_cancel_wins_over_giving_up(ledger: Ledger) -> None:
+    execution = ledger.running()
+    ledger.records.cancel(execution.id, now=ledger.now)
+    ledger.clock.advance(LEASE)
+    (found,) = ledger.claims.lapsed(now=ledger.now, limit=9)
+
+    answer = give_up(ledger, found)
+
+    assert (answer, ledger.seen(execution).state) == (State.CANCELLED, State.CANCELLED)
+
+
+# Renewing
+
+
+def test_a_renewed_attempt_is_held_for_another_lease(ledger: Ledger) -> None:
+    execution = ledger.running(node="ant")
+    ledger.clock.advance(LEASE - MICROSECOND)
+
+    answer = ledger.attempts.renew([execution.id], now=ledger.now, node="ant", lease=LEASE)
+
+    assert answer == Renewal(held=frozenset({execution.id}), cancel_requested=frozenset())
+    assert ledger.seen(execution).lease_until == ledger.now + LEASE
+
+
+def test_what_another_node_owns_is_not_renewed(ledger: Ledger) -> None:
+    execution = ledger.running(node="bee")
+    ledger.clock.advance(SECOND)
+
+    answer = ledger.attempts.renew([execution.id, 4_711], now=ledger.now, node="ant", lease=LEASE)
+
+    assert answer == Renewal(held=frozenset(), cancel_requested=frozenset())
+    assert ledger.seen(execution) == execution
+
+
+def test_what_was_given_up_is_not_renewed(ledger: Ledger) -> None:
+    execution = ledger.running(node="ant")
+    give_up(ledger, execution)
+
+    answer = ledger.attempts.renew([execution.id], now=ledger.now, node="ant", lease=LEASE)
+
+    assert (answer.held, ledger.seen(execution).lease_until) == (frozenset(), None)
+
+
+def test_a_renewal_tells_what_somebody_wants_cancelled(ledger: Ledger) -> None:
+    wanted, other = ledger.claimed("wanted"), ledger.claimed("other")
+    for execution in (wanted, other):
+        ledger.started(execution, node="ant")
+    ledger.records.cancel(wanted.id, now=ledger.now)
+
+    answer = ledger.attempts.renew([wanted.id, other.id], now=ledger.now, node="ant", lease=LEASE)
+
+    assert answer.held == {wanted.id, other.id}
+    assert answer.cancel_requested == {wanted.id}
+
+
+def test_a_node_without_attempts_renews_nothing(ledger: Ledger) -> None:
+    answer = ledger.attempts.renew([], now=ledger.now, node="ant", lease=LEASE)
+
+    assert answer == Renewal(held=frozenset(), cancel_requested=frozenset())
+
+
+# Adopting
+
+
+def adopt(
+    ledger: Ledger, scheduler_id: int, *, deaths: int = 0, node: str = "ant"
+) -> Execution | Refused:
+    message = TaskMessage(
+        type="worker", id=7, scheduler_id=scheduler_id, params_scheduler='{"by":"hand"}'
+    )
+    return ledger.attempts.adopt(message, key="foreign-1", deaths=deaths, now=ledger.now, node=node)
+
+
+def test_a_foreign_message_gets_a_row_that_waits_for_its_first_attempt(ledger: Ledger) -> None:
+    scheduler_id = ledger.add(timeout=timedelta(minutes=5))
+
+    adopted = adopt(ledger, scheduler_id, deaths=2)
+
+    assert isinstance(adopted, Execution)
+    assert (adopted.state, adopted.attempt, adopted.deaths) == (State.CLAIMED, 1, 2)
+    assert (adopted.task, adopted.params) == (TaskRef("worker", 7), '{"by":"hand"}')
+    assert (adopted.scheduler_id, adopted.schedule_name) == (scheduler_id, "report")
+    assert (adopted.key, adopted.container_id) == ("foreign-1", "ant")
+    assert (adopted.timeout, ledger.seen(adopted)) == (timedelta(minutes=5), adopted)
+
+
+def test_an_adopted_message_runs(ledger: Ledger) -> None:
+    adopted = adopt(ledger, ledger.add())
+    assert isinstance(adopted, Execution)
+
+    assert ledger.succeeded(adopted).state is State.SUCCEEDED
+
+
+def test_a_foreign_message_that_comes_twice_is_answered_the_row_that_is_there(
+    ledger: Ledger,
+) -> None:
+    scheduler_id = ledger.add()
+    adopted = adopt(ledger, scheduler_id, node="ant")
+    assert isinstance(adopted, Execution)
+    running = ledger.started(adopted, node="ant")
+
+    again = adopt(ledger, scheduler_id, deaths=1, node="bee")
+
+    assert again == running
+
+
+def test_one_foreign_message_is_adopted_once_by_many(ledger: Ledger) -> None:
+    scheduler_id = ledger.add()
+
+    answers = at_once(8, lambda n: adopt(ledger, scheduler_id, node=f"node-{n}"))
+
+    assert len({answer.id for answer in answers if isinstance(answer, Execution)}) == 1
+    assert len(ledger.executions()) == 1
+
+
+def test_a_foreign_message_of_an_unknown_schedule_is_refused(ledger: Ledger) -> None:
+    answer = adopt(ledger, 4_711)
+
+    assert isinstance(answer, Refused)
+    assert ledger.executions() == []
+
+
+def test_retry_delays_of_a_week_are_kept_to_the_microsecond(ledger: Ledger) -> None:
+    delay = timedelta(days=7, microseconds=1)
+
+    retrying = ledger.finished(ledger.claimed(), RetryAfter(delay, "rate limited"))
+
+    assert retrying.next_attempt_at == ledger.now + delay

@@ -1,0 +1,709 @@
+"""What every claim store promises."""
+
+import itertools
+from datetime import timedelta
+
+import attrs
+import pytest
+
+from cronhare.domain.backoff import Backoff
+from cronhare.domain.execution import State
+from cronhare.domain.planning import Plan, Planned
+from cronhare.domain.retry import GiveBack, RetryPolicy
+from cronhare.domain.schedule import Misfire, MisfirePolicy, OverlapPolicy
+from cronhare.ports.claims import Batch, Graces
+from tests.integration.ledgers import (
+    CRASH,
+    EVERY_MINUTE,
+    FOR_GOOD,
+    GRACES,
+    IN_30_S,
+    LEASE,
+    MICROSECOND,
+    MINUTE,
+    NOON,
+    SECOND,
+    Ledger,
+    at_once,
+    draft,
+)
+
+
+def test_the_ledgers_time_is_in_utc(ledger: Ledger) -> None:
+    assert ledger.claims.now() == ledger.now
+    assert ledger.claims.now().utcoffset() == timedelta(0)
+
+
+# Claiming what is due
+
+
+def test_what_is_due_in_a_microsecond_is_not_due(ledger: Ledger) -> None:
+    ledger.add()
+    ledger.clock.advance(MINUTE - MICROSECOND)
+
+    batch = ledger.claim_due()
+
+    assert batch == Batch()
+
+
+def test_what_is_due_at_exactly_now_is_due(ledger: Ledger) -> None:
+    ledger.add()
+    ledger.clock.advance(MINUTE)
+
+    batch = ledger.claim_due()
+
+    assert (batch.looked, len(batch.claimed)) == (1, 1)
+
+
+def test_a_claim_holds_what_its_schedule_said(ledger: Ledger) -> None:
+    retry = RetryPolicy(attempts=2, backoff=Backoff(delay=1_000))
+    scheduler_id = ledger.add(
+        params='{"to":"me"}', retry=retry, timeout=timedelta(minutes=5), queue="cron_scheduler.slow"
+    )
+    ledger.clock.advance(MINUTE)
+
+    (execution,) = ledger.claim_due(node="host:17").claimed
+
+    assert execution == attrs.evolve(
+        execution,
+        scheduler_id=scheduler_id,
+        schedule_name="report",
+        key="cron-2026-3-2-12-1",
+        state=State.CLAIMED,
+        task=draft().task,
+        params='{"to":"me"}',
+        queue="cron_scheduler.slow",
+        retry=retry,
+        timeout=timedelta(minutes=5),
+        attempt=1,
+        deaths=0,
+        due_at=NOON + MINUTE,
+        executed_at=NOON + MINUTE,
+        container_id="host:17",
+        cancel_requested=False,
+        crashed_at=(),
+    )
+    assert ledger.seen(execution) == execution
+
+
+def test_a_claim_keeps_what_its_schedule_said_when_that_is_edited(ledger: Ledger) -> None:
+    execution = ledger.claimed(params='{"v":1}')
+
+    ledger.add(params='{"v":2}')
+
+    assert ledger.seen(execution).params == '{"v":1}'
+
+
+def test_a_due_instant_is_claimed_once(ledger: Ledger) -> None:
+    ledger.claimed(**EVERY_MINUTE)
+
+    again = ledger.claim_due(node="bee")
+
+    assert again == Batch()
+
+
+def test_a_claim_moves_the_cursor_to_the_next_due_instant(ledger: Ledger) -> None:
+    ledger.claimed(**EVERY_MINUTE)
+
+    assert ledger.claims.next_due() == NOON + 2 * MINUTE
+
+
+def test_of_sixteen_callers_one_is_answered_the_claim(ledger: Ledger) -> None:
+    ledger.add()
+    ledger.clock.advance(MINUTE)
+
+    batches = at_once(16, lambda n: ledger.claim_due(node=f"node-{n}"))
+
+    (winner,) = [execution for batch in batches for execution in batch.claimed]
+    assert ledger.seen(winner).container_id == winner.container_id
+
+
+def test_concurrent_callers_share_the_plans_without_meeting(ledger: Ledger) -> None:
+    ledger.save(*(draft(f"job-{n}") for n in range(60)))
+    ledger.plan_edited()
+    ledger.clock.advance(MINUTE)
+
+    batches = at_once(6, lambda n: ledger.claim_due(node=f"node-{n}", limit=10))
+
+    claimed = [execution.schedule_name for batch in batches for execution in batch.claimed]
+    assert sorted(claimed) == sorted(f"job-{n}" for n in range(60))
+
+
+def test_no_more_than_the_limit_is_taken_and_the_earliest_first(ledger: Ledger) -> None:
+    for minute in (3, 1, 2):
+        ledger.add(f"at-{minute}", schedule=f"{minute} * * * *")
+    ledger.clock.advance(timedelta(minutes=3))
+
+    batches = [ledger.claim_due(limit=2), ledger.claim_due(limit=2), ledger.claim_due(limit=2)]
+
+    assert [batch.looked for batch in batches] == [2, 1, 0]
+    assert {row.schedule_name for row in batches[0].claimed} == {"at-1", "at-2"}
+
+
+def test_a_key_that_is_taken_is_not_claimed_and_the_cursor_moves_on(ledger: Ledger) -> None:
+    scheduler_id = ledger.add()
+    key = "cron-2026-3-2-12-1"
+    ledger.records.run_now(scheduler_id, key=key, params=None, now=ledger.now, node="bee")
+    ledger.clock.advance(MINUTE)
+
+    batch = ledger.claim_due()
+
+    assert (batch.looked, batch.claimed) == (1, ())
+    assert ledger.claims.next_due() == NOON + 2 * MINUTE
+
+
+def test_one_look_claims_every_instant_that_the_planner_lets_run(ledger: Ledger) -> None:
+    ledger.add(misfire=Misfire(policy=MisfirePolicy.ALL))
+    ledger.clock.advance(10 * MINUTE)
+
+    batch = ledger.claim_due()
+
+    assert [row.due_at for row in batch.claimed] == [NOON + n * MINUTE for n in range(1, 11)]
+
+
+def test_what_does_not_run_is_recorded_with_its_reason(ledger: Ledger) -> None:
+    ledger.add(misfire=Misfire(policy=MisfirePolicy.SKIP))
+    ledger.clock.advance(10 * MINUTE)
+
+    batch = ledger.claim_due()
+
+    (skipped,) = ledger.executions(State.SKIPPED)
+    assert (batch.skipped, skipped.missed) == (8, 8)
+    assert (skipped.due_at, skipped.last_due_at) == (NOON + MINUTE, NOON + 8 * MINUTE)
+    assert "misfire policy is skip" in (skipped.last_error or "")
+
+
+def test_a_spread_run_is_claimed_now_and_due_for_its_message_later(ledger: Ledger) -> None:
+    ledger.add(jitter=timedelta(minutes=10))
+    ledger.clock.advance(MINUTE)
+
+    (execution,) = ledger.claim_due().claimed
+
+    assert execution.next_attempt_at is not None
+    assert ledger.now < execution.next_attempt_at < ledger.now + timedelta(minutes=10)
+
+
+def test_a_schedule_without_a_next_instant_is_never_due_again(ledger: Ledger) -> None:
+    ledger.claimed()
+    (stored,) = ledger.schedules.schedules(["report"])
+
+    ledger.clock.advance(timedelta(hours=1))
+
+    assert stored.next_due_at is None
+    assert ledger.claim_due() == Batch()
+
+
+def test_a_schedule_that_was_edited_while_due_reaches_the_planner_marked_so(
+    ledger: Ledger,
+) -> None:
+    ledger.add("edited")
+    ledger.add("untouched")
+    ledger.clock.advance(MINUTE)
+    ledger.save(draft("edited", schedule="30 * * * *"))
+    asked: dict[str, Planned] = {}
+
+    def planner(planned: Planned) -> Plan:
+        asked[planned.schedule.name] = planned
+        return ledger.planner(planned)
+
+    batch = ledger.claims.claim_due(now=ledger.now, limit=9, node="ant", planner=planner)
+
+    assert (asked["edited"].edited, asked["untouched"].edited) == (True, False)
+    assert asked["edited"].next_due == NOON + MINUTE
+    assert [execution.schedule_name for execution in batch.claimed] == ["untouched"]
+
+
+def test_a_schedule_is_planned_by_its_present_text(ledger: Ledger) -> None:
+    ledger.add()
+    ledger.clock.advance(MINUTE)
+    ledger.save(draft(schedule="30 * * * *"))
+
+    ledger.claim_due()
+
+    (stored,) = ledger.schedules.schedules(["report"])
+    assert stored.next_due_at == NOON + 30 * MINUTE
+
+
+def test_an_unfinished_execution_is_looked_up_where_overlap_is_forbidden(ledger: Ledger) -> None:
+    first = ledger.claimed(overlap=OverlapPolicy.SKIP, **EVERY_MINUTE)
+    ledger.clock.advance(MINUTE)
+
+    batch = ledger.claim_due()
+
+    (skipped,) = ledger.executions(State.SKIPPED)
+    assert (batch.claimed, batch.skipped) == ((), 1)
+    assert f"execution {first.id} has not ended" in (skipped.last_error or "")
+
+
+def test_a_finished_execution_stands_in_nobodys_way(ledger: Ledger) -> None:
+    ledger.succeeded(ledger.claimed(overlap=OverlapPolicy.SKIP, **EVERY_MINUTE))
+    ledger.clock.advance(MINUTE)
+
+    batch = ledger.claim_due()
+
+    assert len(batch.claimed) == 1
+
+
+def test_a_schedule_that_cannot_be_planned_does_not_stop_the_others(ledger: Ledger) -> None:
+    ledger.add("bad")
+    ledger.add("good")
+    ledger.clock.advance(MINUTE)
+
+    def planner(planned: Planned) -> Plan:
+        if planned.schedule.name == "bad":
+            raise ArithmeticError("no such day")
+        return ledger.planner(planned)
+
+    batch = ledger.claims.claim_due(now=ledger.now, limit=9, node="ant", planner=planner)
+
+    ((name, problem),) = batch.problems
+    assert (name, "no such day" in problem) == ("bad", True)
+    assert [execution.schedule_name for execution in batch.claimed] == ["good"]
+
+
+def test_a_schedule_with_a_problem_is_looked_at_again_once_it_is_edited(ledger: Ledger) -> None:
+    ledger.add()
+    ledger.clock.advance(MINUTE)
+    ledger.claims.claim_due(
+        now=ledger.now, limit=9, node="ant", planner=lambda _: Plan(problem="no such day")
+    )
+    (broken,) = ledger.schedules.schedules(["report"])
+    left_alone = (ledger.claim_due(), ledger.plan_edited())
+
+    ledger.save(draft(schedule="30 * * * *"))
+    mended = ledger.plan_edited()
+
+    assert broken.problem == "no such day"
+    assert (left_alone, mended.looked) == ((Batch(), Batch()), 1)
+
+
+# Planning what was edited
+
+
+def test_a_ledger_without_plans_has_nothing_due(fresh_ledger: Ledger) -> None:
+    assert fresh_ledger.claims.next_due() is None
+
+
+def test_a_new_schedule_is_planned_from_its_creation(ledger: Ledger) -> None:
+    ledger.save(draft())
+
+    batch = ledger.plan_edited()
+
+    assert batch == Batch(looked=1)
+    assert ledger.claims.next_due() == NOON + MINUTE
+
+
+def test_what_is_planned_is_not_looked_at_again(ledger: Ledger) -> None:
+    ledger.add()
+    ledger.clock.advance(MINUTE)
+
+    assert ledger.plan_edited() == Batch()
+
+
+def test_the_earliest_due_instant_of_all_plans_is_told(ledger: Ledger) -> None:
+    ledger.add("late", schedule="30 * * * *")
+    ledger.add("early", schedule="20 * * * *")
+    ledger.add("never", schedule=None)
+
+    assert ledger.claims.next_due() == NOON + 20 * MINUTE
+
+
+def test_no_more_schedules_than_the_limit_are_planned(ledger: Ledger) -> None:
+    ledger.save(*(draft(f"job-{n}") for n in range(3)))
+
+    looked = [
+        ledger.claims.plan_edited(
+            now=ledger.now, since=None, limit=2, node="ant", planner=ledger.planner
+        ).looked
+        for _ in range(3)
+    ]
+
+    assert looked == [2, 1, 0]
+
+
+def test_a_bounded_search_sees_rows_that_changed_after_its_bound(ledger: Ledger) -> None:
+    ledger.save(draft("old"))
+    ledger.clock.advance(SECOND)
+    ledger.save(draft("new"))
+
+    batch = ledger.claims.plan_edited(
+        now=ledger.now, since=NOON, limit=9, node="ant", planner=ledger.planner
+    )
+
+    planned = {row.name for row in ledger.schedules.schedules() if row.planned}
+    assert (batch.looked, planned) == (1, {"new"})
+
+
+def test_an_edit_gives_up_what_was_due_before_it_and_says_so(ledger: Ledger) -> None:
+    ledger.add()
+    ledger.clock.advance(MINUTE + SECOND)
+    ledger.save(draft(params='{"v":2}'))
+
+    batch = ledger.plan_edited()
+
+    (skipped,) = ledger.executions(State.SKIPPED)
+    assert (batch.claimed, batch.skipped) == ((), 1)
+    assert "edited" in (skipped.last_error or "")
+    assert ledger.claims.next_due() == NOON + 2 * MINUTE
+
+
+def test_two_edits_at_one_instant_are_both_noticed(ledger: Ledger) -> None:
+    ledger.add()
+
+    ledger.save(draft(schedule="30 * * * *"))
+    batch = ledger.plan_edited()
+
+    assert batch.looked == 1
+    assert ledger.claims.next_due() == NOON + 30 * MINUTE
+
+
+def test_a_disabled_schedule_is_not_due(ledger: Ledger) -> None:
+    ledger.add()
+    ledger.schedules.disable(["report"], now=ledger.now)
+    ledger.plan_edited()
+
+    ledger.clock.advance(10 * MINUTE)
+
+    assert ledger.claim_due() == Batch()
+
+
+def test_an_enabled_schedule_never_runs_an_instant_from_before(ledger: Ledger) -> None:
+    ledger.add(status=False, misfire=Misfire(policy=MisfirePolicy.ALL))
+    ledger.clock.advance(10 * MINUTE)
+    ledger.add(misfire=Misfire(policy=MisfirePolicy.ALL))
+
+    ledger.clock.advance(MINUTE)
+
+    assert [row.due_at for row in ledger.claim_due().claimed] == [NOON + 11 * MINUTE]
+
+
+def test_concurrent_planners_give_each_schedule_one_plan(ledger: Ledger) -> None:
+    ledger.save(*(draft(f"job-{n}") for n in range(20)))
+
+    at_once(4, lambda _: ledger.plan_edited())
+    ledger.clock.advance(MINUTE)
+    batches = at_once(4, lambda n: ledger.claim_due(node=f"node-{n}"))
+
+    claimed = [execution.schedule_name for batch in batches for execution in batch.claimed]
+    assert sorted(claimed) == sorted(f"job-{n}" for n in range(20))
+
+
+# Marking what was published
+
+
+def test_a_published_claim_is_marked_so(ledger: Ledger) -> None:
+    execution = ledger.claimed()
+
+    ledger.claims.mark_published([execution], now=ledger.now)
+
+    seen = ledger.seen(execution)
+    assert (seen.state, seen.published_at) == (State.PUBLISHED, ledger.now)
+
+
+def test_what_started_before_it_was_marked_is_left_running(ledger: Ledger) -> None:
+    execution = ledger.claimed()
+    running = ledger.started(execution)
+
+    ledger.claims.mark_published([execution], now=ledger.now)
+
+    assert ledger.seen(execution) == running
+
+
+def test_what_ended_before_it_was_marked_is_left_alone(ledger: Ledger) -> None:
+    execution = ledger.claimed()
+    succeeded = ledger.succeeded(execution)
+
+    ledger.claims.mark_published([execution], now=ledger.now)
+
+    assert ledger.seen(execution) == succeeded
+
+
+def test_the_mark_of_an_attempt_says_nothing_of_a_later_one(ledger: Ledger) -> None:
+    archived = ledger.failed()
+    failed = ledger.records.execution(archived.execution_id)
+    assert failed is not None
+    (replayed,) = ledger.records.replay([archived.id], now=ledger.now)
+
+    ledger.claims.mark_published([failed], now=ledger.now)
+
+    assert ledger.seen(replayed).state is State.CLAIMED
+
+
+def test_a_mark_can_be_repeated_and_the_first_one_counts(ledger: Ledger) -> None:
+    execution = ledger.published()
+    ledger.clock.advance(SECOND)
+
+    ledger.claims.mark_published([execution], now=ledger.now)
+
+    assert ledger.seen(execution) == execution
+
+
+def test_a_retry_that_was_published_is_still_retrying(ledger: Ledger) -> None:
+    retrying = ledger.finished(ledger.claimed(), IN_30_S)
+
+    ledger.claims.mark_published([retrying], now=ledger.now)
+
+    seen = ledger.seen(retrying)
+    assert (seen.state, seen.next_attempt_at) == (State.RETRYING, ledger.now + 30 * SECOND)
+
+
+# Finding what is overdue
+
+
+def test_a_claim_is_overdue_when_its_grace_is_over(ledger: Ledger) -> None:
+    execution = ledger.claimed()
+    ledger.clock.advance(GRACES.claimed - MICROSECOND)
+    before = ledger.overdue()
+
+    ledger.clock.advance(MICROSECOND)
+
+    assert (before, ledger.overdue()) == ([], [execution.id])
+
+
+def test_a_published_message_is_overdue_when_its_grace_is_over(ledger: Ledger) -> None:
+    execution = ledger.published()
+    ledger.clock.advance(GRACES.published - MICROSECOND)
+    before = ledger.overdue()
+
+    ledger.clock.advance(MICROSECOND)
+
+    assert (before, ledger.overdue()) == ([], [execution.id])
+
+
+def test_a_retry_is_overdue_when_its_time_and_its_grace_are_over(ledger: Ledger) -> None:
+    execution = ledger.finished(ledger.claimed(), IN_30_S)
+    ledger.clock.advance(30 * SECOND + GRACES.retrying - MICROSECOND)
+    before = ledger.overdue()
+
+    ledger.clock.advance(MICROSECOND)
+
+    assert (before, ledger.overdue()) == ([], [execution.id])
+
+
+def test_a_retry_whose_message_waits_is_overdue_from_its_time_on(ledger: Ledger) -> None:
+    execution = ledger.finished(ledger.claimed(), IN_30_S)
+    ledger.claims.mark_published([execution], now=ledger.now)
+    ledger.clock.advance(30 * SECOND + GRACES.retrying - MICROSECOND)
+    before = ledger.overdue()
+
+    ledger.clock.advance(MICROSECOND)
+
+    assert (before, ledger.overdue()) == ([], [execution.id])
+
+
+def test_a_message_that_waits_for_its_time_is_overdue_from_that_time_on(ledger: Ledger) -> None:
+    execution = ledger.published(jitter=timedelta(hours=10))
+    assert execution.next_attempt_at is not None
+    ledger.clock.move_to(execution.next_attempt_at + GRACES.published - MICROSECOND)
+    before = ledger.overdue()
+
+    ledger.clock.advance(MICROSECOND)
+
+    assert (before, ledger.overdue()) == ([], [execution.id])
+
+
+def test_a_spread_run_that_was_never_published_is_overdue_from_its_time_on(ledger: Ledger) -> None:
+    execution = ledger.claimed(jitter=timedelta(hours=10))
+    assert execution.next_attempt_at is not None
+    ledger.clock.move_to(execution.next_attempt_at + GRACES.claimed - MICROSECOND)
+    before = ledger.overdue()
+
+    ledger.clock.advance(MICROSECOND)
+
+    assert (before, ledger.overdue()) == ([], [execution.id])
+
+
+@pytest.mark.parametrize("state", ["claimed", "published", "retrying"])
+def test_the_caller_says_how_long_the_graces_are(ledger: Ledger, state: str) -> None:
+    execution = ledger.claimed() if state == "claimed" else ledger.published()
+    if state == "retrying":
+        ledger.finished(execution, GiveBack("shutdown"))
+    ledger.clock.advance(MINUTE)
+    longer = Graces(**{**attrs.asdict(GRACES), state: MINUTE + MICROSECOND})
+    shorter = Graces(**{**attrs.asdict(GRACES), state: MINUTE})
+
+    assert (ledger.overdue(graces=longer), ledger.overdue(graces=shorter)) == ([], [execution.id])
+
+
+@pytest.mark.parametrize("state", ["claimed", "retrying"])
+def test_what_was_found_overdue_is_found_again_after_one_more_grace(
+    ledger: Ledger, state: str
+) -> None:
+    execution = ledger.claimed()
+    if state == "retrying":
+        ledger.finished(execution, IN_30_S)
+    grace = attrs.asdict(GRACES)[state]
+    ledger.clock.advance(timedelta(hours=1))
+    first = (ledger.overdue(), ledger.overdue())
+    ledger.clock.advance(grace - MICROSECOND)
+    before = ledger.overdue()
+
+    ledger.clock.advance(MICROSECOND)
+
+    assert first == ([execution.id], [])
+    assert (before, ledger.overdue()) == ([], [execution.id])
+
+
+def test_the_wait_of_a_published_message_doubles(ledger: Ledger) -> None:
+    execution = ledger.published()
+    found: list[timedelta] = []
+
+    for _ in range(80):
+        ledger.clock.advance(timedelta(minutes=1))
+        if ledger.overdue():
+            found.append(ledger.now - execution.executed_at)
+
+    waits = [after - before for before, after in itertools.pairwise(found)]
+    assert (found[0], waits[0]) == (timedelta(minutes=5), timedelta(minutes=10))
+    assert all(later >= 2 * earlier for earlier, later in itertools.pairwise(waits))
+
+
+def test_a_published_message_is_never_forgotten(ledger: Ledger) -> None:
+    execution = ledger.published()
+
+    found = 0
+    for _ in range(60):
+        ledger.clock.advance(timedelta(days=1, minutes=5))
+        found += len(ledger.overdue())
+
+    assert found == 60
+    assert ledger.seen(execution).state is State.PUBLISHED
+
+
+def test_a_retry_that_was_sent_again_is_given_time_to_be_started(ledger: Ledger) -> None:
+    execution = ledger.finished(ledger.claimed(), IN_30_S)
+    ledger.clock.advance(MINUTE)
+    (found,) = ledger.claims.overdue(now=ledger.now, graces=GRACES, limit=1)
+    ledger.claims.mark_published([found], now=ledger.now)
+    ledger.clock.advance(MINUTE)
+    soon = ledger.overdue()
+
+    ledger.clock.advance(10 * MINUTE)
+
+    assert (soon, ledger.overdue()) == ([], [execution.id])
+
+
+def test_what_is_found_overdue_is_answered_as_it_is_and_stays_so(ledger: Ledger) -> None:
+    execution = ledger.finished(ledger.claimed(), IN_30_S)
+    ledger.clock.advance(MINUTE)
+
+    (found,) = ledger.claims.overdue(now=ledger.now, graces=GRACES, limit=1)
+    ledger.claims.mark_published([found], now=ledger.now)
+
+    assert (found, ledger.seen(execution)) == (execution, execution)
+
+
+def test_what_runs_or_has_ended_is_not_overdue(ledger: Ledger) -> None:
+    ledger.running("runs")
+    ledger.succeeded(ledger.claimed("done"))
+    ledger.failed("failed")
+    ledger.records.cancel(ledger.claimed("cancelled").id, now=ledger.now)
+
+    ledger.clock.advance(timedelta(days=1))
+
+    assert ledger.overdue() == []
+
+
+def test_no_more_overdue_ones_than_the_limit_are_found(ledger: Ledger) -> None:
+    ids = {ledger.claimed(f"job-{n}").id for n in range(3)}
+    ledger.clock.advance(timedelta(hours=1))
+
+    found = [ledger.overdue(limit=2), ledger.overdue(limit=2), ledger.overdue(limit=2)]
+
+    assert [len(part) for part in found] == [2, 1, 0]
+    assert ids == {*found[0], *found[1]}
+
+
+def test_concurrent_callers_find_different_overdue_ones(ledger: Ledger) -> None:
+    ledger.save(*(draft(f"job-{n}") for n in range(40)))
+    ledger.plan_edited()
+    ledger.clock.advance(MINUTE)
+    ids = {execution.id for execution in ledger.claim_due().claimed}
+    ledger.clock.advance(MINUTE)
+
+    answers = at_once(8, lambda _: ledger.overdue(limit=10))
+
+    found = [execution_id for answer in answers for execution_id in answer]
+    assert (len(found), set(found)) == (40, ids)
+
+
+# Starting beside a broker that remembers nothing
+
+
+def test_what_waits_is_listed_by_id_from_a_mark_on(ledger: Ledger) -> None:
+    claimed = ledger.claimed("claimed")
+    published = ledger.published("published")
+    retrying = ledger.finished(ledger.claimed("retrying"), IN_30_S)
+
+    first = ledger.claims.unfinished(after=0, limit=2)
+    rest = ledger.claims.unfinished(after=first[-1].id, limit=1_000)
+
+    waiting = [row for row in (*first, *rest) if row.id in {claimed.id, published.id, retrying.id}]
+    assert waiting == [ledger.seen(row) for row in (claimed, published, retrying)]
+    assert [row.id for row in (*first, *rest)] == sorted(row.id for row in (*first, *rest))
+
+
+def test_what_runs_or_has_ended_is_not_listed(ledger: Ledger) -> None:
+    ledger.running("runs")
+    ledger.succeeded(ledger.claimed("done"))
+    ledger.failed("failed")
+    ledger.records.cancel(ledger.claimed("cancelled").id, now=ledger.now)
+
+    assert list(ledger.claims.unfinished(after=0, limit=10)) == []
+
+
+# Finding attempts that were lost
+
+
+def test_a_lease_that_ends_now_has_lapsed(ledger: Ledger) -> None:
+    execution = ledger.running()
+    ledger.clock.advance(LEASE - MICROSECOND)
+    before = ledger.lapsed()
+
+    ledger.clock.advance(MICROSECOND)
+
+    assert (before, ledger.lapsed()) == ([], [execution.id])
+
+
+def test_a_lapsed_attempt_is_found_until_somebody_ends_it(ledger: Ledger) -> None:
+    execution = ledger.running()
+    ledger.clock.advance(LEASE)
+
+    assert (ledger.lapsed(), ledger.lapsed()) == ([execution.id], [execution.id])
+
+
+def test_a_node_that_begins_finds_what_ran_under_its_id(ledger: Ledger) -> None:
+    own, other = ledger.claimed("own"), ledger.claimed("other")
+    ledger.started(own, node="ant")
+    ledger.started(other, node="bee")
+
+    assert (ledger.lapsed(gone=["ant"]), ledger.lapsed()) == ([own.id], [])
+
+
+def test_the_nodes_that_run_something_are_named(ledger: Ledger) -> None:
+    for name, node in (("first", "ant"), ("second", "ant"), ("third", "bee")):
+        ledger.running(name, node=node)
+    ledger.succeeded(ledger.claimed("done"))
+    ended = ledger.running("ended", node="cat")
+    ledger.finish(ended, IN_30_S, node="cat")
+
+    assert set(ledger.claims.owners()) == {"ant", "bee"}
+
+
+def test_only_what_runs_can_lapse(ledger: Ledger) -> None:
+    ledger.claimed("claimed")
+    ledger.succeeded(ledger.claimed("done"))
+    ledger.finished(ledger.claimed("crashed"), IN_30_S, CRASH)
+    ledger.finished(ledger.claimed("failed"), FOR_GOOD)
+
+    ledger.clock.advance(timedelta(days=1))
+
+    assert ledger.lapsed(gone=["ant"]) == []
+
+
+def test_no_more_lapsed_ones_than_the_limit_are_found(ledger: Ledger) -> None:
+    for n in range(3):
+        ledger.running(f"job-{n}")
+    ledger.clock.advance(timedelta(hours=1))
+
+    assert len(ledger.lapsed(limit=2)) == 2

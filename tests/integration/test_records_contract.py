@@ -1,0 +1,523 @@
+"""What every ledger promises to those who look at it, and ask things of it."""
+
+from datetime import timedelta
+
+import pytest
+
+from cronhare.domain.execution import Execution, State
+from cronhare.domain.retry import Complete, Quarantine
+from cronhare.domain.schedule import Misfire, MisfirePolicy
+from cronhare.ports.records import ExecutionFilter, Retention
+from cronhare.ports.runner import Captured, Ran
+from tests.integration.ledgers import (
+    CRASH,
+    EVERY_MINUTE,
+    FAILURE,
+    FOR_GOOD,
+    GRACES,
+    IN_30_S,
+    MICROSECOND,
+    MINUTE,
+    NOON,
+    SECOND,
+    SUCCESS,
+    Ledger,
+    at_once,
+)
+
+DAY = timedelta(days=1)
+
+
+# Looking
+
+
+def test_executions_are_listed_newest_first(ledger: Ledger) -> None:
+    executions = [ledger.claimed(f"job-{n}") for n in range(3)]
+
+    listed = ledger.records.executions(ExecutionFilter())
+
+    assert list(listed) == executions[::-1]
+
+
+def test_executions_are_listed_up_to_the_limit(ledger: Ledger) -> None:
+    executions = [ledger.claimed(f"job-{n}") for n in range(3)]
+
+    listed = ledger.records.executions(ExecutionFilter(limit=2))
+
+    assert list(listed) == executions[:0:-1]
+
+
+def test_executions_are_listed_by_schedule_and_by_state(ledger: Ledger) -> None:
+    done = ledger.succeeded(ledger.claimed("done"))
+    failed = ledger.finished(ledger.claimed("failed"), FOR_GOOD)
+    waiting = ledger.claimed("waiting")
+
+    by_schedule = ledger.records.executions(ExecutionFilter(schedule="done"))
+    ended = ledger.records.executions(ExecutionFilter(states={State.SUCCEEDED, State.FAILED}))
+    both = ledger.records.executions(ExecutionFilter(schedule="done", states={State.CLAIMED}))
+    unknown = ledger.records.executions(ExecutionFilter(schedule="unknown"))
+
+    assert waiting not in ended
+    assert (list(by_schedule), list(ended)) == ([done], [failed, done])
+    assert (list(both), list(unknown)) == ([], [])
+
+
+def test_the_systems_own_executions_are_listed(ledger: Ledger) -> None:
+    ledger.add()
+    ledger.clock.advance(DAY * 400)
+    ledger.claim_due()
+
+    listed = ledger.records.executions(ExecutionFilter(schedule="cronhare-cleanup", limit=1))
+
+    assert [execution.task.type for execution in listed] == ["system"]
+
+
+def test_an_unknown_execution_is_none(ledger: Ledger) -> None:
+    assert ledger.records.execution(4_711) is None
+    assert list(ledger.records.attempts(4_711)) == []
+    assert list(ledger.records.output(4_711)) == []
+
+
+def test_attempts_are_listed_oldest_first(ledger: Ledger) -> None:
+    first = ledger.finished(ledger.claimed(), IN_30_S)
+    second = ledger.finished(first, IN_30_S, CRASH)
+    ledger.started(second)
+
+    listed = ledger.records.attempts(second.id)
+
+    assert [attempt.attempt for attempt in listed] == [1, 2, 3]
+    assert [attempt.ending for attempt in listed] == ["failed", "crashed", None]
+    assert [attempt.signal for attempt in listed] == [None, 9, None]
+
+
+def test_output_is_listed_oldest_first_where_there_is_any(ledger: Ledger) -> None:
+    def wrote(text: str) -> Ran:
+        return Ran(outcome=FAILURE.outcome, stdout=Captured(head=text, bytes=len(text)))
+
+    first = ledger.finished(ledger.claimed(), IN_30_S, wrote("one"))
+    second = ledger.finished(first, IN_30_S)
+    third = ledger.finished(second, IN_30_S, wrote("three"))
+
+    listed = ledger.records.output(third.id)
+
+    assert [(output.attempt, output.stdout.head) for output in listed] == [(1, "one"), (3, "three")]
+
+
+# Explaining
+
+
+def test_an_instant_is_covered_by_its_execution(ledger: Ledger) -> None:
+    execution = ledger.claimed(**EVERY_MINUTE)
+
+    found = ledger.records.covering(
+        execution.scheduler_id, key=execution.key, instant=execution.due_at
+    )
+
+    assert found == execution
+
+
+@pytest.mark.parametrize(
+    ("minute", "covered"), [(0, False), (1, True), (5, True), (8, True), (9, False)]
+)
+def test_an_instant_is_covered_by_the_row_of_skipped_ones(
+    ledger: Ledger, minute: int, covered: bool
+) -> None:
+    scheduler_id = ledger.add(misfire=Misfire(policy=MisfirePolicy.SKIP))
+    ledger.clock.advance(10 * MINUTE)
+    ledger.claim_due()
+
+    found = ledger.records.covering(scheduler_id, key="none", instant=NOON + minute * MINUTE)
+
+    assert (found is not None and found.state is State.SKIPPED) == covered
+
+
+def test_an_instant_of_another_schedule_covers_nothing(ledger: Ledger) -> None:
+    execution = ledger.claimed(**EVERY_MINUTE)
+    other = ledger.add("other")
+
+    found = ledger.records.covering(other, key=execution.key, instant=execution.due_at)
+
+    assert found is None
+
+
+# The archive
+
+
+def test_the_archive_is_listed_newest_first_up_to_the_limit(ledger: Ledger) -> None:
+    rows = [ledger.failed(f"job-{n}") for n in range(3)]
+
+    assert list(ledger.records.archive()) == rows[::-1]
+    assert list(ledger.records.archive(limit=1)) == [rows[2]]
+
+
+def test_resolved_rows_are_listed_only_where_they_are_asked_for(ledger: Ledger) -> None:
+    first, second = ledger.failed("first"), ledger.failed("second")
+    ledger.records.discard([first.id], note="known", now=ledger.now)
+
+    assert [row.id for row in ledger.records.archive()] == [second.id]
+    assert [row.id for row in ledger.records.archive(unresolved=False)] == [second.id, first.id]
+    assert [row.id for row in ledger.records.archive(ids=[first.id, 4_711])] == [first.id]
+    assert list(ledger.records.archive(ids=[])) == []
+
+
+# Running by hand
+
+
+def test_a_manual_run_is_claimed_and_found_by_the_next_reconciler(ledger: Ledger) -> None:
+    scheduler_id = ledger.add(params='{"v":1}')
+
+    execution = ledger.records.run_now(
+        scheduler_id, key="manual-1", params=None, now=ledger.now, node="shell"
+    )
+
+    assert (execution.state, execution.attempt) == (State.CLAIMED, 1)
+    assert (execution.key, execution.params) == ("manual-1", '{"v":1}')
+    assert (execution.due_at, execution.container_id) == (ledger.now, "shell")
+    assert (ledger.seen(execution), ledger.overdue()) == (execution, [execution.id])
+
+
+def test_a_manual_run_can_have_params_of_its_own(ledger: Ledger) -> None:
+    scheduler_id = ledger.add(params='{"v":1}')
+
+    execution = ledger.records.run_now(
+        scheduler_id, key="manual-1", params='{"v":2}', now=ledger.now, node="shell"
+    )
+
+    (stored,) = ledger.schedules.schedules()
+    assert execution.params == '{"v":2}'
+    assert stored.draft is not None
+    assert stored.draft.params == '{"v":1}'
+
+
+def test_a_manual_run_does_not_move_the_next_due_instant(ledger: Ledger) -> None:
+    scheduler_id = ledger.add()
+
+    ledger.records.run_now(scheduler_id, key="manual-1", params=None, now=ledger.now, node="shell")
+
+    assert ledger.claims.next_due() == NOON + MINUTE
+
+
+def test_a_disabled_schedule_can_be_run_by_hand(ledger: Ledger) -> None:
+    scheduler_id = ledger.add(status=False)
+
+    execution = ledger.records.run_now(
+        scheduler_id, key="manual-1", params=None, now=ledger.now, node="shell"
+    )
+
+    assert ledger.succeeded(execution).state is State.SUCCEEDED
+
+
+def test_a_manual_run_that_is_asked_for_again_is_the_one_that_is_there(ledger: Ledger) -> None:
+    scheduler_id = ledger.add()
+
+    answers = at_once(
+        8,
+        lambda n: ledger.records.run_now(
+            scheduler_id, key="manual-1", params=None, now=ledger.now, node=f"node-{n}"
+        ),
+    )
+
+    assert len({answer.id for answer in answers}) == 1
+    assert len(ledger.executions()) == 1
+
+
+# Cancelling
+
+
+def waiting(ledger: Ledger, state: State) -> Execution:
+    if state is State.PUBLISHED:
+        return ledger.published()
+    execution = ledger.claimed()
+    return ledger.finished(execution, IN_30_S) if state is State.RETRYING else execution
+
+
+@pytest.mark.parametrize("state", [State.CLAIMED, State.PUBLISHED, State.RETRYING])
+def test_what_waits_is_cancelled_at_once(ledger: Ledger, state: State) -> None:
+    execution = waiting(ledger, state)
+
+    answer = ledger.records.cancel(execution.id, now=ledger.now)
+
+    seen = ledger.seen(execution)
+    assert (execution.state, answer, seen.state) == (state, State.CANCELLED, State.CANCELLED)
+    assert seen.finished_at == ledger.now
+
+
+def test_what_was_cancelled_is_not_sent_again(ledger: Ledger) -> None:
+    for state in (State.CLAIMED, State.PUBLISHED, State.RETRYING):
+        ledger.records.cancel(waiting(ledger, state).id, now=ledger.now)
+    ledger.clock.advance(DAY)
+
+    assert ledger.overdue() == []
+    assert list(ledger.claims.unfinished(after=0, limit=9)) == []
+
+
+def test_what_runs_is_asked_to_end(ledger: Ledger) -> None:
+    execution = ledger.running()
+
+    answer = ledger.records.cancel(execution.id, now=ledger.now)
+
+    seen = ledger.seen(execution)
+    assert (answer, seen.state, seen.cancel_requested) == (State.RUNNING, State.RUNNING, True)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "state"),
+    [
+        (Complete(), State.SUCCEEDED),
+        (FOR_GOOD, State.FAILED),
+        (Quarantine("crashed"), State.QUARANTINED),
+    ],
+)
+def test_what_has_ended_stays_as_it_is(
+    ledger: Ledger, verdict: Complete | Quarantine, state: State
+) -> None:
+    execution = ledger.finished(ledger.claimed(), verdict)
+
+    answer = ledger.records.cancel(execution.id, now=ledger.now)
+
+    assert (answer, ledger.seen(execution)) == (state, execution)
+
+
+def test_cancelling_can_be_repeated(ledger: Ledger) -> None:
+    execution = ledger.claimed()
+    ledger.records.cancel(execution.id, now=ledger.now)
+    cancelled = ledger.seen(execution)
+    ledger.clock.advance(SECOND)
+
+    answer = ledger.records.cancel(execution.id, now=ledger.now)
+
+    assert (answer, ledger.seen(execution)) == (State.CANCELLED, cancelled)
+
+
+def test_an_unknown_execution_cannot_be_cancelled(ledger: Ledger) -> None:
+    assert ledger.records.cancel(4_711, now=ledger.now) is None
+
+
+# Replaying
+
+
+def test_a_replayed_execution_is_claimed_anew_with_a_fresh_allowance(ledger: Ledger) -> None:
+    crashed = ledger.finished(ledger.claimed(), IN_30_S, CRASH)
+    failed = ledger.finished(crashed, FOR_GOOD, CRASH)
+    (archived,) = ledger.records.archive()
+
+    (replayed,) = ledger.records.replay([archived.id], now=ledger.now)
+
+    assert (replayed.id, replayed.key, replayed.params) == (failed.id, failed.key, failed.params)
+    assert (replayed.state, replayed.attempt) == (State.CLAIMED, 3)
+    assert (replayed.deaths, replayed.crashed_at) == (0, ())
+    assert (replayed.finished_at, replayed.last_error) == (None, None)
+    assert (ledger.seen(replayed), ledger.overdue()) == (replayed, [failed.id])
+
+
+def test_a_quarantined_execution_is_released_likewise(ledger: Ledger) -> None:
+    ledger.finished(ledger.claimed(), Quarantine("crashed 3 times within 300 s"), CRASH)
+    (archived,) = ledger.records.archive()
+
+    (released,) = ledger.records.replay([archived.id], now=ledger.now)
+
+    assert (released.state, released.crashed_at) == (State.CLAIMED, ())
+
+
+def test_a_replayed_row_stays_in_the_archive_resolved(ledger: Ledger) -> None:
+    archived = ledger.failed()
+    ledger.clock.advance(SECOND)
+
+    ledger.records.replay([archived.id], now=ledger.now)
+
+    (row,) = ledger.records.archive(ids=[archived.id])
+    assert (row.resolution, row.resolved_at) == ("replayed", ledger.now)
+
+
+def test_a_replay_runs_and_counts_its_crashes_and_deaths_from_zero(ledger: Ledger) -> None:
+    ledger.finished(ledger.claimed(), FOR_GOOD, CRASH)
+    (archived,) = ledger.records.archive()
+    (replayed,) = ledger.records.replay([archived.id], now=ledger.now)
+    ledger.clock.advance(SECOND)
+
+    seen = ledger.finished(replayed, IN_30_S, CRASH)
+
+    assert (seen.attempt, seen.deaths, seen.crashed_at) == (3, 1, (ledger.now,))
+    assert [attempt.attempt for attempt in ledger.records.attempts(seen.id)] == [1, 2]
+
+
+def test_a_replay_that_fails_again_is_archived_again(ledger: Ledger) -> None:
+    first = ledger.failed()
+    (replayed,) = ledger.records.replay([first.id], now=ledger.now)
+
+    ledger.finished(replayed, FOR_GOOD)
+
+    (second,) = ledger.records.archive()
+    assert (second.execution_id, second.attempts, second.retry_count) == (replayed.id, 2, 0)
+    assert second.id != first.id
+
+
+def test_a_row_is_replayed_once(ledger: Ledger) -> None:
+    archived = ledger.failed()
+    (replayed,) = ledger.records.replay([archived.id, archived.id, 4_711], now=ledger.now)
+
+    again = ledger.records.replay([archived.id], now=ledger.now)
+
+    assert (list(again), ledger.seen(replayed)) == ([], replayed)
+
+
+def test_of_many_who_replay_a_row_one_does(ledger: Ledger) -> None:
+    archived = ledger.failed()
+
+    answers = at_once(8, lambda _: ledger.records.replay([archived.id], now=ledger.now))
+
+    assert sorted(map(len, answers)) == [0, 0, 0, 0, 0, 0, 0, 1]
+
+
+def test_a_discarded_row_is_not_replayed(ledger: Ledger) -> None:
+    archived = ledger.failed()
+    ledger.records.discard([archived.id], note="known", now=ledger.now)
+
+    assert list(ledger.records.replay([archived.id], now=ledger.now)) == []
+
+
+def test_a_replayed_message_waits_no_longer_than_a_fresh_one(ledger: Ledger) -> None:
+    published = ledger.published()
+    failed = ledger.finished(published, FOR_GOOD)
+    ledger.clock.advance(DAY)
+    (archived,) = ledger.records.archive()
+    replayed = ledger.records.replay([archived.id], now=ledger.now)
+    ledger.overdue()
+    ledger.claims.mark_published(replayed, now=ledger.now)
+
+    ledger.clock.advance(GRACES.published)
+    first = ledger.overdue()
+    ledger.clock.advance(2 * GRACES.published)
+
+    assert (first, ledger.overdue()) == ([failed.id], [failed.id])
+
+
+# Discarding
+
+
+def test_a_discarded_row_is_resolved_with_a_note(ledger: Ledger) -> None:
+    archived = ledger.failed()
+
+    count = ledger.records.discard([archived.id, 4_711], note="known", now=ledger.now)
+
+    (row,) = ledger.records.archive(ids=[archived.id])
+    assert (count, row.resolution, row.note) == (1, "discarded", "known")
+    assert row.resolved_at == ledger.now
+
+
+def test_a_resolved_row_is_not_discarded(ledger: Ledger) -> None:
+    archived = ledger.failed()
+    ledger.records.replay([archived.id], now=ledger.now)
+
+    count = ledger.records.discard([archived.id], note="known", now=ledger.now)
+
+    (row,) = ledger.records.archive(ids=[archived.id])
+    assert (count, row.resolution, row.note) == (0, "replayed", None)
+
+
+# Cleaning up
+
+RETENTION = Retention(completed=1 * DAY, failed=2 * DAY, others=3 * DAY)
+
+
+def ended(ledger: Ledger, state: State) -> Execution:
+    if state is State.SKIPPED:
+        ledger.add(misfire=Misfire(policy=MisfirePolicy.SKIP))
+        ledger.clock.advance(3 * MINUTE)
+        ledger.claim_due()
+        ledger.schedules.disable(["report"], now=ledger.now)
+        ledger.plan_edited()
+        return ledger.executions(State.SKIPPED)[0]
+    execution = ledger.claimed()
+    if state is State.CANCELLED:
+        ledger.records.cancel(execution.id, now=ledger.now)
+        return ledger.seen(execution)
+    return ledger.finished(execution, Complete() if state is State.SUCCEEDED else FOR_GOOD)
+
+
+@pytest.mark.parametrize(
+    ("state", "kept"),
+    [
+        (State.SUCCEEDED, RETENTION.completed),
+        (State.FAILED, RETENTION.failed),
+        (State.CANCELLED, RETENTION.others),
+        (State.SKIPPED, RETENTION.others),
+    ],
+)
+def test_what_has_ended_is_kept_for_the_retention_of_its_state(
+    ledger: Ledger, state: State, kept: timedelta
+) -> None:
+    execution = ended(ledger, state)
+    ledger.clock.advance(kept)
+    ledger.records.clean_up(now=ledger.now, retention=RETENTION)
+    before = ledger.records.execution(execution.id)
+
+    ledger.clock.advance(MICROSECOND)
+    ledger.records.clean_up(now=ledger.now, retention=RETENTION)
+
+    assert (before, ledger.records.execution(execution.id)) == (execution, None)
+
+
+def test_the_attempts_and_the_output_go_with_their_execution(ledger: Ledger) -> None:
+    ran = Ran(outcome=SUCCESS.outcome, stdout=Captured(head="hello", bytes=5))
+    execution = ledger.finished(ledger.claimed(), Complete(), ran)
+    ledger.clock.advance(8 * DAY)
+
+    count = ledger.records.clean_up(now=ledger.now, retention=Retention())
+
+    assert count == 1
+    assert list(ledger.records.attempts(execution.id)) == []
+    assert list(ledger.records.output(execution.id)) == []
+
+
+def test_of_each_schedule_the_newest_successes_are_kept(ledger: Ledger) -> None:
+    def succeed(scheduler_id: int, key: str) -> Execution:
+        run = ledger.records.run_now(
+            scheduler_id, key=key, params=None, now=ledger.now, node="shell"
+        )
+        return ledger.succeeded(run)
+
+    busy, quiet = ledger.add("busy", status=False), ledger.add("quiet", status=False)
+    oldest, *newest = [succeed(busy, f"manual-{n}") for n in range(3)]
+    only = succeed(quiet, "manual-9")
+
+    count = ledger.records.clean_up(now=ledger.now, retention=Retention(completed_rows=2))
+
+    assert (count, ledger.records.execution(oldest.id)) == (1, None)
+    assert ledger.executions() == [*newest, only]
+
+
+def test_what_has_not_ended_is_never_cleaned_up(ledger: Ledger) -> None:
+    kept = [
+        ledger.claimed("claimed"),
+        ledger.published("published"),
+        ledger.running("running"),
+        ledger.finished(ledger.claimed("retrying"), IN_30_S),
+    ]
+    ledger.clock.advance(400 * DAY)
+
+    count = ledger.records.clean_up(now=ledger.now, retention=Retention())
+
+    assert (count, ledger.executions()) == (0, kept)
+
+
+def test_the_archive_is_never_cleaned_up(ledger: Ledger) -> None:
+    archived = ledger.failed()
+    ledger.clock.advance(400 * DAY)
+
+    count = ledger.records.clean_up(now=ledger.now, retention=Retention())
+
+    assert count == 1
+    assert list(ledger.records.archive()) == [archived]
+
+
+def test_what_was_cleaned_up_does_not_run_again(ledger: Ledger) -> None:
+    ledger.succeeded(ledger.claimed(**EVERY_MINUTE))
+    ledger.schedules.disable(["report"], now=ledger.now)
+    ledger.plan_edited()
+    ledger.clock.advance(8 * DAY)
+    ledger.records.clean_up(now=ledger.now, retention=Retention())
+
+    ledger.claim_due()
+
+    assert ledger.executions() == []

@@ -1,0 +1,138 @@
+"""What every schedule store promises."""
+
+from datetime import timedelta
+
+from cronhare.domain.backoff import Backoff, BackoffType, Jitter
+from cronhare.domain.retry import RetryPolicy
+from cronhare.domain.schedule import Misfire, MisfirePolicy, OverlapPolicy
+from cronhare.domain.task import TaskRef
+from tests.integration.ledgers import EVERY_MINUTE, MINUTE, NOON, SECOND, Ledger, at_once, draft
+
+
+def test_a_new_ledger_has_no_schedules(ledger: Ledger) -> None:
+    assert list(ledger.schedules.schedules()) == []
+
+
+def test_a_schedule_is_read_as_it_was_written(ledger: Ledger) -> None:
+    written = draft(
+        "nightly",
+        task=TaskRef("event", 3),
+        schedule="30 2 * * 1-5",
+        timezone="Europe/Berlin",
+        params='{"a":[1,2.5,null,"ü"]}',
+        status=False,
+        description="the report that everybody waits for",
+        retry=RetryPolicy(
+            attempts=6,
+            backoff=Backoff(
+                type=BackoffType.SEQUENCE,
+                sequence=(30_000, 30_000, 60_000),
+                max_delay=90_000,
+                jitter=Jitter.FULL,
+            ),
+        ),
+        misfire=Misfire(policy=MisfirePolicy.ALL, window=timedelta(hours=2), cap=7),
+        overlap=OverlapPolicy.SKIP,
+        timeout=timedelta(seconds=90),
+        jitter=timedelta(milliseconds=1_500),
+        starts_at=NOON + timedelta(days=1),
+        ends_at=NOON + timedelta(days=30),
+        queue="cron_scheduler.reports",
+    )
+
+    ledger.schedules.save([written], source="jobs.toml", now=ledger.now)
+
+    (stored,) = ledger.schedules.schedules()
+    assert (stored.name, stored.draft, stored.problem) == ("nightly", written, None)
+    assert (stored.source, stored.created_at, stored.updated_at) == ("jobs.toml", NOON, NOON)
+    assert (stored.next_due_at, stored.planned) == (None, False)
+
+
+def test_every_kind_of_task_and_of_timing_is_kept(ledger: Ledger) -> None:
+    drafts = [
+        draft("a-report", task=TaskRef("report", 25)),
+        draft("b-worker", task=TaskRef("worker", 25), schedule=None),
+        draft("c-reminder", task=TaskRef("reminder", 25), schedule=None, date_time=NOON + MINUTE),
+        draft("d-event", task=TaskRef("event", 25)),
+    ]
+
+    ledger.save(*drafts)
+
+    assert [stored.draft for stored in ledger.schedules.schedules()] == drafts
+
+
+def test_schedules_are_listed_by_name(ledger: Ledger) -> None:
+    ledger.save(draft("b"), draft("c"), draft("a"))
+
+    assert [stored.name for stored in ledger.schedules.schedules()] == ["a", "b", "c"]
+
+
+def test_only_the_named_schedules_are_listed_and_unknown_names_left_out(ledger: Ledger) -> None:
+    ledger.save(draft("b"), draft("c"), draft("a"))
+
+    assert [stored.name for stored in ledger.schedules.schedules(["c", "a", "x"])] == ["a", "c"]
+    assert list(ledger.schedules.schedules([])) == []
+
+
+def test_a_schedule_shows_its_plan(ledger: Ledger) -> None:
+    ledger.add()
+
+    (stored,) = ledger.schedules.schedules()
+
+    assert (stored.next_due_at, stored.planned) == (NOON + MINUTE, True)
+
+
+def test_a_schedule_of_the_same_name_is_replaced(ledger: Ledger) -> None:
+    ledger.save(draft(description="old", timeout=MINUTE))
+    before = ledger.schedules.ids(["report"])
+    ledger.clock.advance(SECOND)
+
+    ledger.schedules.save([draft(params='{"v":2}')], source="other.toml", now=ledger.now)
+
+    (stored,) = ledger.schedules.schedules()
+    assert stored.draft == draft(params='{"v":2}')
+    assert (stored.source, ledger.schedules.ids(["report"])) == ("other.toml", before)
+    assert (stored.created_at, stored.updated_at) == (NOON, NOON + SECOND)
+
+
+def test_a_replaced_schedule_keeps_its_history(ledger: Ledger) -> None:
+    execution = ledger.claimed()
+
+    ledger.add(description="new")
+
+    assert ledger.seen(execution) == execution
+
+
+def test_a_disabled_schedule_stays_with_its_history(ledger: Ledger) -> None:
+    execution = ledger.claimed("off", **EVERY_MINUTE)
+    ledger.save(draft("on"))
+
+    ledger.schedules.disable(["off", "unknown"], now=ledger.now)
+
+    status = {row.name: row.draft.status for row in ledger.schedules.schedules() if row.draft}
+    assert status == {"off": False, "on": True}
+    assert ledger.seen(execution) == execution
+
+
+def test_ids_are_found_by_name_and_unknown_names_left_out(ledger: Ledger) -> None:
+    ledger.save(draft("a"), draft("b"))
+    stored = {row.name: row.id for row in ledger.schedules.schedules()}
+
+    assert ledger.schedules.ids(["a", "b", "x"]) == stored
+    assert ledger.schedules.ids([]) == {}
+
+
+def test_saving_nothing_and_disabling_nothing_changes_nothing(ledger: Ledger) -> None:
+    ledger.save(draft())
+    before = ledger.schedules.schedules()
+
+    ledger.save()
+    ledger.schedules.disable([], now=ledger.now + SECOND)
+
+    assert ledger.schedules.schedules() == before
+
+
+def test_many_writers_of_one_name_make_one_schedule(ledger: Ledger) -> None:
+    at_once(8, lambda n: ledger.save(draft(params=f'{{"by":{n}}}')))
+
+    assert len(ledger.schedules.schedules()) == 1

@@ -1,0 +1,165 @@
+"""What goes wrong with a file, in sentences that say what to do."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from shutil import rmtree
+
+import pytest
+from sqlalchemy import Engine, event
+
+from cronhare.adapters.memory.clock import FrozenClock
+from cronhare.adapters.sql import SqlLedger, check_schema, open_engine, sqlite, upgrade
+from cronhare.domain.execution import State
+from cronhare.ports.ledger import LedgerUnavailable
+from tests.integration.ledgers import MINUTE, NOON, Ledger, draft
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "ledger.db"
+
+
+@pytest.fixture
+def engine(path: Path) -> Iterator[Engine]:
+    engine = open_engine(f"sqlite:///{path}")
+    yield engine
+    engine.dispose()
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait for other processes as long as a test may."""
+    monkeypatch.setattr(sqlite, "BUSY_SECONDS", 0.05)
+
+
+def test_a_missing_folder_is_made(tmp_path: Path) -> None:
+    path = tmp_path / "some" / "where" / "ledger.db"
+
+    engine = open_engine(f"sqlite:///{path}")
+    upgrade(engine)
+    engine.dispose()
+
+    assert path.exists()
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+
+    with pytest.raises(LedgerUnavailable, match=r"making the ledger's folder .*/file/data: Not a"):
+        open_engine(f"sqlite:///{tmp_path}/file/data/ledger.db")
+
+
+def test_a_folder_that_went_away_is_told(engine: Engine, path: Path) -> None:
+    rmtree(path.parent)
+
+    with pytest.raises(LedgerUnavailable, match="cannot be opened: its folder must exist"):
+        check_schema(engine)
+
+
+def test_a_file_that_is_no_database_is_left_as_it_is(engine: Engine, path: Path) -> None:
+    text = "this is a shopping list, not a database\n" * 100
+    path.write_text(text)
+
+    with pytest.raises(LedgerUnavailable, match=r"upgrading .*ledger.db: .*not an SQLite database"):
+        upgrade(engine)
+
+    assert path.read_text() == text
+
+
+@pytest.mark.parametrize(
+    ("url", "problem"),
+    [
+        ("postgresql://localhost/cron", "cannot be kept in postgresql"),
+        ("sqlite://", "name a file"),
+        ("sqlite:///:memory:", "name a file"),
+        ("ledger.db", "looks like sqlite:///"),
+    ],
+)
+def test_a_url_that_cannot_hold_a_ledger_is_refused(url: str, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        open_engine(url)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_file_that_somebody_keeps_locked_can_be_read_and_says_so_on_a_write(
+    engine: Engine, path: Path
+) -> None:
+    upgrade(engine, NOON)
+    ledger = SqlLedger(engine, FrozenClock(NOON))
+
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        listed = ledger.schedules.schedules()
+        with pytest.raises(LedgerUnavailable, match=r"saving schedules .*another process"):
+            ledger.schedules.save([draft()], source=None, now=NOON)
+        other.execute("ROLLBACK")
+    ledger.schedules.save([draft()], source=None, now=NOON)
+
+    assert listed == []
+    assert [stored.name for stored in ledger.schedules.schedules()] == ["report"]
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_first_connection_waits_for_a_lock_no_longer_than_any_other(path: Path) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        engine = open_engine(f"sqlite:///{path}")
+        with pytest.raises(LedgerUnavailable, match="another process"):
+            upgrade(engine)
+        engine.dispose()
+
+
+def test_a_vendors_error_is_kept_as_the_cause(engine: Engine, path: Path) -> None:
+    path.write_bytes(b"no database" * 100)
+
+    with pytest.raises(LedgerUnavailable) as caught:
+        check_schema(engine)
+
+    assert caught.value.__cause__ is not None
+
+
+def _limit(engine: Engine, pages: int) -> None:
+    """Let the file grow no further, as a full disk would, or let it grow again."""
+    engine.dispose()
+
+    @event.listens_for(engine, "connect")
+    def _bound(connection: sqlite3.Connection, _record: object) -> None:
+        connection.execute(f"PRAGMA max_page_count = {pages}")
+
+
+def test_a_full_disk_loses_nothing_and_goes_on_once_there_is_room(engine: Engine) -> None:
+    upgrade(engine, NOON)
+    clock = FrozenClock(NOON)
+    adapters = SqlLedger(engine, clock)
+    ledger = Ledger(
+        clock=clock,
+        claims=adapters.claims,
+        attempts=adapters.attempts,
+        schedules=adapters.schedules,
+        records=adapters.records,
+    )
+    big = '{"text": "' + "x" * 200_000 + '"}'
+    ledger.add(params=big)
+    clock.advance(MINUTE)
+    _limit(engine, 1)  # what is there already counts: SQLite raises it to the present size
+
+    with pytest.raises(LedgerUnavailable, match=r"claiming what is due .*the disk is full"):
+        ledger.claim_due()
+    nothing_claimed = ledger.executions()
+    _limit(engine, 100_000)
+    batch = ledger.claim_due()
+
+    assert nothing_claimed == []
+    assert [(one.state, one.params) for one in batch.claimed] == [(State.CLAIMED, big)]
+
+
+def test_a_read_only_database_says_so(engine: Engine) -> None:
+    upgrade(engine, NOON)
+    ledger = SqlLedger(engine, FrozenClock(NOON))
+    engine.dispose()
+    event.listen(engine, "connect", lambda connection, _: connection.execute("PRAGMA query_only=1"))
+
+    with pytest.raises(LedgerUnavailable, match=r"saving schedules .*read-only: let this user"):
+        ledger.schedules.save([draft()], source=None, now=NOON)

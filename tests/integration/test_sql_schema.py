@@ -1,0 +1,283 @@
+"""Making, upgrading and adopting a schema."""
+
+import sqlite3
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Engine
+
+from cronhare.adapters.memory.clock import FrozenClock
+from cronhare.adapters.sql import SqlLedger, check_schema, open_engine, schema, upgrade
+from cronhare.adapters.sql.tables import metadata
+from cronhare.domain.execution import Execution, State
+from cronhare.domain.planning import Plan, Planned, plan
+from cronhare.domain.task import TaskRef
+from cronhare.ports.ledger import LedgerOutdated, LedgerUnavailable
+from cronhare.ports.records import ExecutionFilter
+
+NOW = datetime(2026, 3, 2, 12, 0, 30, tzinfo=UTC)
+
+#: The seeds' two tables, as an object-relational mapper would have made them.
+SEEDS = """
+CREATE TABLE Scheduler (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, schedule VARCHAR(255), date_time DATETIME, params JSON,
+    status TINYINT(1), stay_alive TINYINT(1), description VARCHAR(255), report_id INTEGER,
+    worker_id INTEGER, reminder_id INTEGER, user_id INTEGER, group_id INTEGER, language_id INTEGER
+);
+CREATE TABLE SchedulerExecution (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, scheduler_id INTEGER REFERENCES Scheduler (id),
+    execution_key VARCHAR(255), executed_at DATETIME, container_id VARCHAR(255)
+);
+INSERT INTO Scheduler (id, schedule, params, status, report_id, user_id)
+    VALUES (16, '* * * * *', '{"controller": "RefreshUserToken"}', 1, 25, 7);
+INSERT INTO Scheduler (id, date_time, status, worker_id)
+    VALUES (17, '2026-03-02 13:30:00.000 +01:00', 1, 3);
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "ledger.db"
+
+
+@pytest.fixture
+def engine(path: Path) -> Iterator[Engine]:
+    engine = open_engine(f"sqlite:///{path}")
+    yield engine
+    engine.dispose()
+
+
+def by_hand(path: Path, script: str) -> None:
+    """Run SQL as another program would: without our driver, and without foreign keys."""
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(script)
+
+
+def seeds_execution(key: str, executed_at: str | None, *, id_: int = 1) -> str:
+    moment = "NULL" if executed_at is None else f"'{executed_at}'"
+    return (
+        "INSERT INTO SchedulerExecution"
+        " (id, scheduler_id, execution_key, executed_at, container_id)"
+        f" VALUES ({id_}, 16, '{key}', {moment}, 'web-1-4711');"
+    )
+
+
+def adopted(engine: Engine) -> list[Execution]:
+    upgrade(engine, NOW)
+    records = SqlLedger(engine, FrozenClock(NOW)).records
+    return list(reversed(records.executions(ExecutionFilter(limit=100))))
+
+
+def test_an_upgrade_says_what_it_applied_and_a_second_one_has_nothing_to_do(
+    engine: Engine,
+) -> None:
+    first = upgrade(engine)
+    second = upgrade(engine)
+
+    check_schema(engine)
+    assert (first, second) == ([schema.HEAD], [])
+
+
+def test_the_newest_migration_is_the_one_that_the_program_asks_for() -> None:
+    migrations = ScriptDirectory(str(Path(schema.__file__).parent / "migrations"))
+
+    assert migrations.get_current_head() == schema.HEAD
+
+
+def test_the_migrations_make_what_the_statements_expect(engine: Engine) -> None:
+    upgrade(engine)
+
+    with engine.connect() as connection:
+        options = {"version_table": schema.VERSION_TABLE, "compare_type": False}
+        context = MigrationContext.configure(connection, opts=options)
+        differences = compare_metadata(context, metadata)
+
+    assert differences == []
+
+
+def test_there_is_no_way_back() -> None:
+    migrations = ScriptDirectory(str(Path(schema.__file__).parent / "migrations"))
+
+    assert not any(hasattr(step.module, "downgrade") for step in migrations.walk_revisions())
+
+
+def test_of_four_that_upgrade_at_once_one_does(path: Path) -> None:
+    engines = [open_engine(f"sqlite:///{path}") for _ in range(4)]
+
+    with ThreadPoolExecutor(len(engines)) as pool:
+        applied = list(pool.map(upgrade, engines))
+
+    for engine in engines:
+        engine.dispose()
+    assert sorted(applied) == [[], [], [], [schema.HEAD]]
+
+
+def test_a_failed_upgrade_leaves_nothing_behind(engine: Engine, path: Path) -> None:
+    by_hand(path, "CREATE TABLE FailedTask (id INTEGER)")
+
+    with pytest.raises(LedgerUnavailable, match="FailedTask"):
+        upgrade(engine)
+
+    with closing(sqlite3.connect(path)) as connection:
+        tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        assert tables.fetchall() == [("FailedTask",)]
+
+
+def test_an_empty_database_is_told_from_a_ledger(engine: Engine) -> None:
+    with pytest.raises(LedgerOutdated, match="holds no ledger yet: run `cronhare db upgrade`"):
+        check_schema(engine)
+
+
+def test_using_an_empty_database_says_what_to_do(engine: Engine) -> None:
+    claims = SqlLedger(engine, FrozenClock(NOW)).claims
+
+    with pytest.raises(LedgerOutdated, match=r"looking for the next due instant .*db upgrade"):
+        claims.next_due()
+
+
+def test_a_newer_ledger_is_left_alone(engine: Engine, path: Path) -> None:
+    upgrade(engine)
+    by_hand(path, f"UPDATE {schema.VERSION_TABLE} SET version_num = '9999'")
+
+    with pytest.raises(LedgerOutdated, match="newer cronhare"):
+        check_schema(engine)
+    with pytest.raises(LedgerOutdated, match="newer cronhare"):
+        upgrade(engine)
+
+
+# Adoption
+
+
+def test_adopted_schedules_keep_their_columns_and_answer_to_their_ids(
+    engine: Engine, path: Path
+) -> None:
+    by_hand(path, SEEDS)
+
+    upgrade(engine, NOW)
+
+    every_minute, once = SqlLedger(engine, FrozenClock(NOW)).schedules.schedules()
+    assert every_minute.draft is not None
+    assert once.draft is not None
+    assert (every_minute.name, every_minute.draft.task) == ("#16", TaskRef("report", 25))
+    assert every_minute.draft.params == '{"controller": "RefreshUserToken"}'
+    assert (once.name, once.draft.task) == ("#17", TaskRef("worker", 3))
+    assert once.draft.date_time == datetime(2026, 3, 2, 12, 30, tzinfo=UTC)
+    with closing(sqlite3.connect(path)) as connection:
+        [user] = connection.execute("SELECT user_id FROM Scheduler WHERE id = 16").fetchall()
+    assert user == (7,)
+
+
+def test_an_adopted_schedule_runs_no_instant_from_before_the_adoption(
+    engine: Engine, path: Path
+) -> None:
+    by_hand(path, SEEDS)
+    upgrade(engine, NOW)
+    clock = FrozenClock(NOW)
+    claims = SqlLedger(engine, clock).claims
+
+    def planner(planned: Planned) -> Plan:
+        return plan(planned, clock.now())
+
+    clock.advance(timedelta(hours=2))
+    edits = claims.plan_edited(now=clock.now(), since=None, limit=9, node="ant", planner=planner)
+
+    assert (edits.looked, edits.claimed) == (3, ())
+    assert claims.next_due() == NOW.replace(minute=1, second=0)
+
+
+def test_adopted_executions_count_as_succeeded_at_their_minute(engine: Engine, path: Path) -> None:
+    by_hand(path, SEEDS + seeds_execution("cron-2025-12-12-8-0", "2025-12-12 08:00:03.120 +00:00"))
+
+    [execution] = adopted(engine)
+
+    assert execution.state is State.SUCCEEDED
+    assert execution.due_at == datetime(2025, 12, 12, 8, 0, tzinfo=UTC)
+    assert execution.executed_at == datetime(2025, 12, 12, 8, 0, 3, 120_000, tzinfo=UTC)
+    assert (execution.key, execution.container_id) == ("cron-2025-12-12-8-0", "web-1-4711")
+    assert (execution.task, execution.attempt) == (TaskRef("report", 25), 1)
+
+
+@pytest.mark.parametrize(
+    ("key", "executed_at", "due_at"),
+    [
+        ("cron-2025-12-12-8-5", None, datetime(2025, 12, 12, 8, 5, tzinfo=UTC)),
+        ("cron-2025-12-12-8-5", "soon", datetime(2025, 12, 12, 8, 5, tzinfo=UTC)),
+        ("cron-2025-13-12-8-5", None, NOW.replace(second=0)),
+        ("by-hand", None, NOW.replace(second=0)),
+    ],
+)
+def test_an_execution_without_a_time_is_dated_by_its_key(
+    engine: Engine, path: Path, key: str, executed_at: str | None, due_at: datetime
+) -> None:
+    by_hand(path, SEEDS + seeds_execution(key, executed_at))
+
+    [execution] = adopted(engine)
+
+    assert (execution.key, execution.due_at) == (key, due_at)
+
+
+def test_a_key_from_a_clock_ahead_of_utc_swallows_no_later_run(engine: Engine, path: Path) -> None:
+    by_hand(path, SEEDS + seeds_execution("cron-2026-3-2-13-0", "2026-03-02 12:00:01"))
+
+    [execution] = adopted(engine)
+
+    assert execution.key == "adopted-1-cron-2026-3-2-13-0"
+    assert execution.due_at == datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
+
+
+def test_keys_that_nothing_kept_unique_are_told_apart(engine: Engine, path: Path) -> None:
+    twins = [
+        seeds_execution("cron-2025-12-12-8-0", "2025-12-12 08:00:01", id_=id_) for id_ in (1, 2, 3)
+    ]
+    by_hand(path, SEEDS + "".join(twins))
+
+    keys = [execution.key for execution in adopted(engine)]
+
+    key = "cron-2025-12-12-8-0"
+    assert keys == [key, f"{key}#2", f"{key}#3"]
+
+
+def test_many_old_executions_are_all_adopted(engine: Engine, path: Path) -> None:
+    by_hand(path, SEEDS)
+    with closing(sqlite3.connect(path)) as connection:
+        rows = [(f"old-{number}", "2025-12-12 08:00:00") for number in range(2_500)]
+        connection.executemany(
+            "INSERT INTO SchedulerExecution (scheduler_id, execution_key, executed_at)"
+            " VALUES (16, ?, ?)",
+            rows,
+        )
+        connection.commit()
+
+    upgrade(engine, NOW)
+
+    with closing(sqlite3.connect(path)) as connection:
+        states = connection.execute(
+            "SELECT state, due_at, count(*) FROM SchedulerExecution GROUP BY 1, 2"
+        ).fetchall()
+    assert states == [("succeeded", "2025-12-12 08:00:00.000000", 2_500)]
+
+
+def test_an_adopted_ledger_claims_and_keeps_its_schedules_like_any_other(
+    engine: Engine, path: Path
+) -> None:
+    by_hand(path, SEEDS)
+    upgrade(engine, NOW)
+    clock = FrozenClock(NOW)
+    claims = SqlLedger(engine, clock).claims
+
+    def planner(planned: Planned) -> Plan:
+        return plan(planned, clock.now())
+
+    claims.plan_edited(now=NOW, since=None, limit=9, node="ant", planner=planner)
+    clock.move_to(NOW.replace(minute=1, second=0))
+    batch = claims.claim_due(now=clock.now(), limit=9, node="ant", planner=planner)
+
+    [execution] = batch.claimed
+    assert (execution.schedule_name, execution.key) == ("#16", "cron-2026-3-2-12-1")

@@ -1,0 +1,69 @@
+from datetime import UTC, datetime
+from itertools import pairwise
+
+import pytest
+
+from cronhare.domain.execution import ROADS, STARTABLE, UNFINISHED, Execution, State, may_move
+from cronhare.domain.task import TaskRef
+
+
+@pytest.mark.parametrize(
+    "walk",
+    [
+        "claimed published running succeeded",
+        "claimed running succeeded",
+        "claimed published running retrying running failed claimed running succeeded",
+        "claimed published running quarantined claimed published",
+        "claimed cancelled",
+        "published cancelled",
+        "running cancelled",
+        "retrying cancelled",
+    ],
+)
+def test_an_execution_walks_along_the_roads(walk: str) -> None:
+    steps = pairwise(map(State, walk.split()))
+
+    assert all(may_move(before, after) for before, after in steps)
+
+
+@pytest.mark.parametrize("ended", [State.SUCCEEDED, State.CANCELLED, State.SKIPPED])
+def test_no_road_leads_out_of_an_end(ended: State) -> None:
+    assert not any(may_move(ended, state) for state in State)
+
+
+def test_no_road_leads_to_a_skipped_execution() -> None:
+    assert not any(may_move(state, State.SKIPPED) for state in State)
+
+
+def test_every_state_has_its_roads() -> None:
+    assert ROADS.keys() == set(State)
+
+
+def test_whatever_may_start_has_a_road_to_running() -> None:
+    assert {state for state in State if may_move(state, State.RUNNING)} == STARTABLE
+
+
+def test_whatever_is_unfinished_can_be_cancelled_and_nothing_else() -> None:
+    assert {state for state in State if may_move(state, State.CANCELLED)} == UNFINISHED
+
+
+def test_a_message_is_named_by_execution_and_attempt() -> None:
+    noon = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
+    execution = Execution(
+        id=17,
+        scheduler_id=16,
+        schedule_name="report",
+        key="cron-2026-3-2-12-0",
+        state=State.CLAIMED,
+        task=TaskRef("report", 25),
+        params="{}",
+        queue="cron_scheduler",
+        attempt=3,
+        deaths=2,
+        version=1,
+        due_at=noon,
+        executed_at=noon,
+        container_id="host:1",
+    )
+
+    assert execution.message_id == "17:3"

@@ -1,0 +1,177 @@
+import json
+from datetime import UTC, datetime
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cronhare.domain.execution import Execution, State
+from cronhare.domain.messages import (
+    LARGEST_BODY,
+    LARGEST_ID,
+    Call,
+    TaskMessage,
+    Ticket,
+    Unreadable,
+    failed_body,
+    headers_of,
+    iso_ms,
+    read,
+    task_body,
+)
+from cronhare.domain.task import TaskRef
+
+MAIN = "cron_scheduler"
+NOON = datetime(2025, 12, 12, 12, 0, tzinfo=UTC)
+
+EXECUTION = Execution(
+    id=17,
+    scheduler_id=16,
+    schedule_name="report",
+    key="cron-2025-12-12-12-0",
+    state=State.CLAIMED,
+    task=TaskRef("report", 25),
+    params="{...}",
+    queue=MAIN,
+    attempt=1,
+    deaths=0,
+    version=1,
+    due_at=NOON,
+    executed_at=NOON,
+    container_id="host:1",
+)
+TASK_BODY = b'{"type":"report","id":25,"scheduler_id":16,"params_scheduler":"{...}"}'
+TASK = TaskMessage(type="report", id=25, scheduler_id=16, params_scheduler="{...}")
+
+
+def test_a_task_message_is_the_seeds_byte_for_byte() -> None:
+    assert task_body(EXECUTION) == TASK_BODY
+
+
+def test_a_task_message_is_the_same_on_every_attempt() -> None:
+    third = attrs.evolve(EXECUTION, attempt=3, deaths=2, state=State.RETRYING)
+
+    assert task_body(third) == TASK_BODY
+
+
+def test_params_are_json_text_inside_of_the_json() -> None:
+    execution = attrs.evolve(EXECUTION, params='{"controller":"RefreshUserToken","name":"Zoë"}')
+
+    body = json.loads(task_body(execution))
+
+    assert json.loads(body["params_scheduler"]) == {
+        "controller": "RefreshUserToken",
+        "name": "Zoë",
+    }
+
+
+@pytest.mark.parametrize("reason", ["Connection timeout", "Connection timeout after 30s"])
+def test_a_failed_message_is_the_seeds_byte_for_byte(reason: str) -> None:
+    failed_at = datetime(2025, 12, 12, 12, 3, 39, 2_000, tzinfo=UTC)
+    execution = attrs.evolve(EXECUTION, deaths=3)
+
+    body = failed_body(execution, reason=reason, at=failed_at)
+
+    assert body == (
+        b'{"type":"report","id":25,"scheduler_id":16,"params_scheduler":"{...}",'
+        b'"failed_at":"2025-12-12T12:03:39.002Z","failed_reason":"%b","retry_count":3}'
+        % reason.encode()
+    )
+
+
+def test_a_failed_message_can_say_the_retries_before_the_last_failure() -> None:
+    body = failed_body(attrs.evolve(EXECUTION, deaths=4), reason="x", at=NOON, retry_count=3)
+
+    assert json.loads(body)["retry_count"] == 3
+
+
+@pytest.mark.parametrize(
+    ("microsecond", "text"), [(0, "000"), (999, "000"), (1_000, "001"), (999_999, "999")]
+)
+def test_milliseconds_are_cut_not_rounded(microsecond: int, text: str) -> None:
+    moment = NOON.replace(microsecond=microsecond)
+
+    assert iso_ms(moment) == f"2025-12-12T12:00:00.{text}Z"
+
+
+def test_our_headers_tell_execution_attempt_deaths_and_key() -> None:
+    headers = headers_of(attrs.evolve(EXECUTION, attempt=3, deaths=2))
+
+    assert headers == {
+        "cron-execution-id": 17,
+        "cron-attempt": 3,
+        "cron-deaths": 2,
+        "cron-execution-key": "cron-2025-12-12-12-0",
+        "x-deduplication-header": "17:3",
+    }
+
+
+def test_what_we_write_we_read() -> None:
+    execution = attrs.evolve(EXECUTION, attempt=3, deaths=2)
+
+    call = read(task_body(execution), headers_of(execution))
+
+    assert call == Call(task=TASK, deaths=2, ticket=Ticket(execution_id=17, attempt=3))
+
+
+def test_a_failed_message_that_is_republished_is_a_task_message() -> None:
+    call = read(failed_body(EXECUTION, reason="x", at=NOON), {})
+
+    assert call == Call(task=TASK, deaths=0, ticket=None)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"cron-execution-id": 17},
+        {"cron-attempt": 1},
+        {"cron-execution-id": "17", "cron-attempt": 1},
+        {"cron-execution-id": 0, "cron-attempt": 1},
+        {"cron-execution-id": 17, "cron-attempt": -1},
+        {"cron-execution-id": LARGEST_ID + 1, "cron-attempt": 1},
+    ],
+)
+def test_a_message_without_our_headers_has_no_ticket(headers: dict[str, object]) -> None:
+    call = read(TASK_BODY, headers)
+
+    assert call == Call(task=TASK, deaths=0, ticket=None)
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b"", "not a task message"),
+        (b"hello", "not a task message"),
+        (b"[1, 2]", "not a task message"),
+        (b"[" * 100_000, "not a task message"),
+        (b"\xff\xfe", "not a task message"),
+        (TASK_BODY.replace(b"...", b"\xff"), "not JSON"),
+        (TASK_BODY.replace(b"...", rb"\ud800"), "not a task message"),
+        (TASK_BODY.replace(b"25", b'"25"'), "Expected `int`, got `str` - at `$.id`"),
+        (TASK_BODY.replace(b"25", b"true"), "Expected `int`, got `bool` - at `$.id`"),
+        (TASK_BODY.replace(b"25", b"-1"), "Expected `int` >= 0 - at `$.id`"),
+        (TASK_BODY.replace(b"16", b"9223372036854775808"), "at `$.scheduler_id`"),
+        (TASK_BODY.replace(b'"{...}"', b"{}"), "at `$.params_scheduler`"),
+        (b'{"type":"report","id":25,"scheduler_id":16}', "missing required field"),
+        (b" " * (LARGEST_BODY + 1), "262145 bytes, 262144 are allowed"),
+        (b" " * 17_000_000, "17000000 bytes"),
+    ],
+)
+def test_a_message_that_cannot_be_understood_says_why(body: bytes, reason: str) -> None:
+    answer = read(body, {})
+
+    assert isinstance(answer, Unreadable)
+    assert reason in answer.reason
+
+
+def test_fields_that_we_do_not_know_are_ignored() -> None:
+    body = TASK_BODY.replace(b'}"}', b'}","delivered_by":{"x":1}}')
+
+    assert read(body, {}) == Call(task=TASK, deaths=0, ticket=None)
+
+
+@given(st.binary(max_size=200) | st.text(max_size=100).map(str.encode))
+def test_no_body_ever_raises(body: bytes) -> None:
+    assert isinstance(read(body, {}), Call | Unreadable)

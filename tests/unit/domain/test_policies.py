@@ -1,0 +1,214 @@
+import json
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cronhare.domain.backoff import CEILING_MS, Backoff, BackoffType, Jitter
+from cronhare.domain.policies import (
+    BACKOFFS,
+    POLICIES,
+    RetryPolicyInvalid,
+    read_policy,
+    write_policy,
+)
+from cronhare.domain.retry import RetryPolicy
+
+WITH_NAMES = [
+    *POLICIES.values(),
+    *(RetryPolicy(backoff=backoff) for backoff in BACKOFFS.values()),
+]
+
+DEFAULT = RetryPolicy(attempts=7, backoff=Backoff(delay=7_000, jitter=Jitter.FULL))
+
+
+def faults_of(value: object) -> tuple[str, ...]:
+    with pytest.raises(RetryPolicyInvalid) as refused:
+        read_policy(value, default=DEFAULT)
+    return refused.value.faults
+
+
+def waits(policy: RetryPolicy) -> list[float]:
+    retries = range(1, policy.max_retries + 1)
+    return [policy.backoff.wait(retry).total_seconds() for retry in retries]
+
+
+def test_the_seeds_override_is_read() -> None:
+    value = {"attempts": 3, "backoff": {"type": "fixed", "delay": 10_000}}
+
+    policy = read_policy(value, default=RetryPolicy())
+
+    assert (policy.attempts, waits(policy)) == (3, [10, 10])
+
+
+def test_the_seeds_custom_list_is_read_and_its_last_value_repeated() -> None:
+    delays = [30_000, 30_000, 60_000, 90_000, 150_000]
+
+    policy = read_policy(
+        {"attempts": 8, "backoff": {"type": "sequence", "delay": delays}}, default=RetryPolicy()
+    )
+
+    assert waits(policy) == [30, 30, 60, 90, 150, 150, 150]
+
+
+def test_what_is_not_given_comes_from_the_default() -> None:
+    assert read_policy({}, default=DEFAULT) == DEFAULT
+    assert read_policy({"attempts": 2}, default=DEFAULT).backoff == DEFAULT.backoff
+    assert read_policy({"backoff": {"delay": 1_000}}, default=DEFAULT) == RetryPolicy(
+        attempts=7, backoff=Backoff(delay=1_000, jitter=Jitter.FULL)
+    )
+
+
+def test_a_default_with_a_sequence_can_be_kept_and_left() -> None:
+    sequence = Backoff(type=BackoffType.SEQUENCE, delay=1_000, sequence=(1_000, 2_000))
+    default = RetryPolicy(backoff=sequence)
+
+    assert read_policy({"attempts": 4}, default=default) == default
+    assert read_policy({"backoff": {"type": "fixed", "delay": 5_000}}, default=default) == (
+        RetryPolicy(backoff=Backoff(type=BackoffType.FIXED, delay=5_000))
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("emails", [2, 4, 8]),
+        ("webhooks", [5, 10, 20, 40, 80]),
+        ("payments", [60, 60]),
+        ("fast-failing", [10, 20, 40]),
+        ("slow-recovering", [60, 90, 135, 202.5, 303.75]),
+    ],
+)
+def test_the_seeds_presets_have_names(name: str, expected: list[float]) -> None:
+    assert waits(read_policy(name, default=DEFAULT)) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("standard", [2, 4, 8]), ("aggressive", [5, 10, 20]), ("fixed", [60, 60, 60])],
+)
+def test_the_seeds_strategies_have_names(name: str, expected: list[float]) -> None:
+    assert waits(read_policy({"attempts": 4, "backoff": name}, default=DEFAULT)) == expected
+
+
+@pytest.mark.parametrize("attempts", [1, 20])
+@pytest.mark.parametrize("delay", [1_000, 3_600_000])
+def test_the_bounds_themselves_are_allowed(attempts: int, delay: int) -> None:
+    policy = read_policy({"attempts": attempts, "backoff": {"delay": delay}}, default=DEFAULT)
+
+    assert (policy.attempts, policy.backoff.delay) == (attempts, delay)
+
+
+@pytest.mark.parametrize("attempts", [0, 21, -1, 1.5, True, "3", None])
+def test_attempts_outside_of_the_bounds_are_refused(attempts: object) -> None:
+    (fault,) = faults_of({"attempts": attempts})
+
+    assert fault == f"attempts: {attempts!r} is outside 1-20"
+
+
+@pytest.mark.parametrize("delay", [0, 999, 3_600_001, -1, 1_000.5, True, "30s", None])
+def test_delays_outside_of_the_bounds_are_refused(delay: object) -> None:
+    (fault,) = faults_of({"backoff": {"delay": delay}})
+
+    assert fault == f"delay: {delay!r} is outside 1,000-3,600,000"
+
+
+def test_a_refusal_carries_the_seeds_code() -> None:
+    with pytest.raises(RetryPolicyInvalid, match=r"^SCHEDULE_RETRY_POLICY_INVALID: ") as refused:
+        read_policy({"attempts": 0}, default=DEFAULT)
+
+    assert refused.value.code == "SCHEDULE_RETRY_POLICY_INVALID"
+
+
+@pytest.mark.parametrize(
+    ("value", "fault"),
+    [
+        (3, "a table"),
+        ([], "a table"),
+        (None, "a table"),
+        ("emial", "no preset is called 'emial'; there are emails, webhooks"),
+        ({"backoff": "slow"}, "no backoff is called 'slow'; there are standard"),
+        ({"backoff": 3}, "backoff: a table or a name"),
+        ({"tries": 3}, "retry has no 'tries'; it has attempts, backoff"),
+        ({"backoff": {"base": 3}}, "backoff has no 'base'; it has delay, jitter"),
+        ({"backoff": {"type": "cubic"}}, "backoff.type: 'cubic' is none of exponential, fixed"),
+        ({"backoff": {"jitter": "some"}}, "backoff.jitter: 'some' is none of none, plus"),
+        ({"backoff": {"multiplier": 0.5}}, "backoff.multiplier: 0.5 is outside 1-100"),
+        ({"backoff": {"multiplier": float("nan")}}, "backoff.multiplier: nan is outside 1-100"),
+        ({"backoff": {"multiplier": "2"}}, "backoff.multiplier: '2' is not a number"),
+        ({"backoff": {"multiplier": True}}, "backoff.multiplier: True is not a number"),
+        ({"backoff": {"max_delay": 5}}, "max_delay: 5 is outside 1,000-604,800,000"),
+        ({"backoff": {"type": "sequence"}}, "backoff.delay of a sequence is a list"),
+        ({"backoff": {"type": "sequence", "delay": []}}, "backoff.delay of a sequence is a list"),
+        ({"backoff": {"type": "sequence", "delay": [5]}}, "each 1,000-3,600,000"),
+    ],
+)
+def test_a_policy_that_cannot_be_says_what_is_wrong(value: object, fault: str) -> None:
+    (only,) = faults_of(value)
+
+    assert fault in only
+
+
+def test_every_fault_is_named_at_once() -> None:
+    faults = faults_of({"attempts": 0, "tries": 3, "backoff": {"type": "cubic", "delay": 5}})
+
+    assert len(faults) == 4
+
+
+@pytest.mark.parametrize("policy", WITH_NAMES)
+def test_a_preset_that_was_written_is_read_back(policy: RetryPolicy) -> None:
+    assert read_policy(write_policy(policy), default=DEFAULT) == policy
+
+
+delays = st.integers(1_000, 3_600_000)
+tables = st.fixed_dictionaries(
+    {},
+    optional={
+        "attempts": st.integers(1, 20),
+        "backoff": st.fixed_dictionaries(
+            {},
+            optional={
+                "delay": delays,
+                "type": st.sampled_from(["exponential", "fixed", "linear"]),
+                "multiplier": st.floats(1, 100),
+                "max_delay": st.none() | st.integers(1_000, CEILING_MS),
+                "jitter": st.sampled_from([jitter.value for jitter in Jitter]),
+            },
+        )
+        | st.fixed_dictionaries(
+            {"type": st.just("sequence"), "delay": st.lists(delays, min_size=1, max_size=5)}
+        ),
+    },
+)
+
+
+@given(tables)
+def test_what_was_read_can_be_written_as_json_and_read_whatever_the_default(
+    table: dict[str, object],
+) -> None:
+    policy = read_policy(table, default=DEFAULT)
+
+    written = json.loads(json.dumps(write_policy(policy)))
+
+    assert read_policy(written, default=DEFAULT) == policy
+    assert read_policy(written, default=RetryPolicy()) == policy
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["attempts", "backoff", "type", "delay", "jitter", "multiplier", "x"]),
+            inner,
+        )
+    ),
+    max_leaves=6,
+)
+
+
+@given(json_values)
+def test_nothing_but_a_refusal_is_ever_raised(value: object) -> None:
+    with suppress(RetryPolicyInvalid):
+        assert 1 <= read_policy(value, default=DEFAULT).attempts <= 20

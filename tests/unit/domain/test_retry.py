@@ -1,0 +1,179 @@
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from cronhare.domain.backoff import Backoff
+from cronhare.domain.outcome import Ending, ErrorClass, Outcome, TaskError, classify
+from cronhare.domain.retry import (
+    Cancel,
+    Complete,
+    Fail,
+    GiveBack,
+    Quarantine,
+    RetryAfter,
+    RetryPolicy,
+    Verdict,
+    decide,
+)
+
+NOW = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
+SECOND = timedelta(seconds=1)
+
+REFUSED = TaskError(message="connection refused", code="ECONNREFUSED")
+
+
+def decided(
+    ending: Ending,
+    *,
+    error: TaskError | None = REFUSED,
+    deaths: int = 0,
+    policy: RetryPolicy = RetryPolicy(),  # noqa: B008 - a frozen value
+    crashed: tuple[timedelta, ...] = (),
+    chance: float = 0.0,
+) -> Verdict:
+    return decide(
+        Outcome(ending=ending, error=error),
+        deaths=deaths,
+        policy=policy,
+        crashed_at=[NOW - ago for ago in crashed],
+        now=NOW,
+        chance=chance,
+    )
+
+
+def test_by_default_a_task_runs_four_times_after_30_60_and_120_seconds() -> None:
+    verdicts = [decided(Ending.FAILED, deaths=deaths) for deaths in range(4)]
+
+    assert verdicts == [
+        RetryAfter(30 * SECOND, "retry 1/3: connection refused"),
+        RetryAfter(60 * SECOND, "retry 2/3: connection refused"),
+        RetryAfter(120 * SECOND, "retry 3/3: connection refused"),
+        Fail("connection refused"),
+    ]
+
+
+def test_five_attempts_give_four_waits_and_the_eight_minutes_are_never_used() -> None:
+    policy = RetryPolicy(attempts=5)
+
+    verdicts = [decided(Ending.FAILED, deaths=deaths, policy=policy) for deaths in range(5)]
+
+    waits = [verdict.delay for verdict in verdicts if isinstance(verdict, RetryAfter)]
+    assert waits == [30 * SECOND, 60 * SECOND, 120 * SECOND, 240 * SECOND]
+    assert isinstance(verdicts[-1], Fail)
+
+
+def test_a_single_attempt_is_never_retried() -> None:
+    assert decided(Ending.FAILED, policy=RetryPolicy(attempts=1)) == Fail("connection refused")
+
+
+def test_more_deaths_than_retries_fail_as_well() -> None:
+    assert decided(Ending.FAILED, deaths=99) == Fail("connection refused")
+
+
+def test_a_success_completes_whatever_came_before() -> None:
+    assert decided(Ending.SUCCEEDED, error=None, deaths=99) == Complete()
+
+
+def test_a_cancelled_attempt_cancels_its_execution() -> None:
+    assert decided(Ending.CANCELLED) == Cancel()
+
+
+@pytest.mark.parametrize("deaths", [0, 3, 99])
+def test_an_interrupted_attempt_is_given_back_at_no_cost(deaths: int) -> None:
+    assert isinstance(decided(Ending.INTERRUPTED, deaths=deaths), GiveBack)
+
+
+@pytest.mark.parametrize("ending", [Ending.FAILED, Ending.TIMED_OUT, Ending.CRASHED, Ending.LOST])
+def test_every_bad_end_is_retried(ending: Ending) -> None:
+    assert isinstance(decided(ending), RetryAfter)
+
+
+def test_an_end_without_an_error_is_named_by_itself() -> None:
+    verdict = decided(Ending.TIMED_OUT, error=None)
+
+    assert verdict.reason == "retry 1/3: timed-out"
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("ECONNREFUSED", ErrorClass.TRANSIENT),
+        ("ETIMEDOUT", ErrorClass.TRANSIENT),
+        ("ENOTFOUND", ErrorClass.TRANSIENT),
+        ("AUTH_INVALID", ErrorClass.PERMANENT),
+        ("RESOURCE_NOT_FOUND", ErrorClass.PERMANENT),
+        ("EANYTHING", ErrorClass.UNKNOWN),
+        (None, ErrorClass.UNKNOWN),
+    ],
+)
+def test_the_seeds_error_codes_are_classified(code: str | None, expected: ErrorClass) -> None:
+    assert classify(code) is expected
+
+
+def test_a_permanent_error_is_not_retried() -> None:
+    error = TaskError(message="bad token", error_class=ErrorClass.PERMANENT)
+
+    assert decided(Ending.FAILED, error=error) == Fail("bad token")
+
+
+@pytest.mark.parametrize("error_class", [ErrorClass.TRANSIENT, ErrorClass.UNKNOWN])
+def test_transient_and_unknown_errors_are_retried(error_class: ErrorClass) -> None:
+    error = TaskError(message="odd", error_class=error_class)
+
+    assert isinstance(decided(Ending.FAILED, error=error), RetryAfter)
+
+
+@pytest.mark.parametrize(
+    ("chance", "expected"), [(0.0, timedelta(seconds=100)), (0.5, timedelta(seconds=110))]
+)
+def test_a_servers_retry_after_is_a_floor_with_up_to_a_fifth_more(
+    chance: float, expected: timedelta
+) -> None:
+    error = TaskError(
+        message="429", error_class=ErrorClass.RATE_LIMITED, retry_after=timedelta(seconds=100)
+    )
+
+    verdict = decided(Ending.FAILED, error=error, chance=chance)
+
+    assert isinstance(verdict, RetryAfter)
+    assert verdict.delay == expected
+
+
+def test_a_retry_after_below_the_backoff_changes_nothing() -> None:
+    error = TaskError(message="429", retry_after=SECOND)
+
+    verdict = decided(Ending.FAILED, error=error)
+
+    assert isinstance(verdict, RetryAfter)
+    assert verdict.delay == 30 * SECOND
+
+
+def test_chance_reaches_the_backoff() -> None:
+    policy = RetryPolicy(backoff=Backoff(delay=10_000))
+
+    assert decided(Ending.FAILED, policy=policy) == decided(
+        Ending.FAILED, policy=policy, chance=0.9
+    )
+
+
+@pytest.mark.parametrize("ending", [Ending.CRASHED, Ending.LOST])
+def test_the_third_crash_within_five_minutes_is_a_poison_pill(ending: Ending) -> None:
+    verdict = decided(ending, crashed=(299 * SECOND, SECOND))
+
+    assert verdict == Quarantine("crashed 3 times within 300 s")
+
+
+def test_a_crash_that_is_five_minutes_old_no_longer_counts() -> None:
+    assert isinstance(decided(Ending.CRASHED, crashed=(300 * SECOND, SECOND)), RetryAfter)
+
+
+def test_two_crashes_are_not_yet_a_poison_pill() -> None:
+    assert isinstance(decided(Ending.CRASHED, crashed=(SECOND,)), RetryAfter)
+
+
+def test_a_failure_after_two_crashes_is_a_failure() -> None:
+    assert isinstance(decided(Ending.FAILED, crashed=(SECOND, SECOND)), RetryAfter)
+
+
+def test_a_crash_that_is_no_poison_pill_is_dead_at_the_limit_like_any_failure() -> None:
+    assert decided(Ending.CRASHED, deaths=3) == Fail("connection refused")
