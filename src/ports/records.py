@@ -151,6 +151,7 @@ class RecordsPort(Protocol):
     def clean_up(self, *, now: datetime, retention: Retention) -> int:
         """Delete what is older than its retention, in bounded steps; answers how many executions.
 
-        The archive is never touched (S2).
+        The archive is never touched (S2), nor what an unresolved row of it speaks of: it can
+        still be looked at, and replayed.
         """
         ...

@@ -177,8 +177,9 @@ class MemoryRecords:
                 execution, now - retention.completed
             ):
                 yield execution
+        awaiting = {row.execution_id for row in self._ledger.archive.values() if not row.resolution}
         for execution in self._history.in_states(REPLAYABLE):
-            if _has_outlived(execution, now - retention.failed):
+            if execution.id not in awaiting and _has_outlived(execution, now - retention.failed):
                 yield execution
         for execution in self._history.in_states({State.CANCELLED, State.SKIPPED}):
             if _has_outlived(execution, now - retention.others):

@@ -3,13 +3,13 @@
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Select, bindparam, case, delete, func, select
+from sqlalchemy import Select, bindparam, case, delete, exists, func, select
 
 from cronhare.domain.execution import State
 from cronhare.ports.records import Retention
 
 from .database import Database
-from .tables import executions
+from .tables import executions, failed_tasks
 from .types import UtcDateTime
 
 #: So many executions are looked at, or deleted, at once.
@@ -29,9 +29,13 @@ _LIMIT = case(
         bindparam("others", type_=UtcDateTime),
     ),
 )
+_AWAITS_A_PERSON = exists().where(
+    failed_tasks.c.execution_id == executions.c.id, failed_tasks.c.resolution.is_(None)
+)
 _OUTLIVED = select(executions.c.id).where(
     executions.c.id.between(bindparam("first"), bindparam("last")),
     func.coalesce(executions.c.finished_at, executions.c.executed_at) < _LIMIT,
+    ~_AWAITS_A_PERSON,
 )
 _ENDS = select(func.min(executions.c.id), func.max(executions.c.id))
 _TOO_MANY = (

@@ -183,5 +183,6 @@ failed_tasks = Table(
     Column("resolution", String(16)),
     Column("note", Text),
     Index("ix_failed_resolution", "resolution", "id"),
+    Index("ix_failed_execution", "execution_id"),
     sqlite_autoincrement=True,
 )

@@ -205,6 +205,7 @@ def _make_indexes() -> None:
         "ix_execution_schedule", "SchedulerExecution", ["scheduler_id", "state", "due_at"]
     )
     op.create_index("ix_failed_resolution", "FailedTask", ["resolution", "id"])
+    op.create_index("ix_failed_execution", "FailedTask", ["execution_id"])
 
 
 def _insert_cleanup(now: datetime) -> None:
