@@ -4,6 +4,7 @@ import enum
 from datetime import timedelta
 
 import attrs
+import msgspec
 
 
 class ErrorClass(enum.StrEnum):
@@ -34,6 +35,10 @@ class TaskError:
     error_class: ErrorClass = ErrorClass.UNKNOWN
     retry_after: timedelta | None = None
     stack: str | None = None
+
+    def as_json(self) -> str:
+        """Write it down as the ledger keeps it."""
+        return msgspec.json.encode(self).decode()
 
 
 def classify(code: str | None) -> ErrorClass:

@@ -27,6 +27,14 @@ class Batch:
     problems: tuple[tuple[str, str], ...] = ()
 
 
+def ask(planner: Planner, planned: Planned) -> Plan:
+    """Ask for a plan, as every store does: a planner's fault is that one schedule's problem."""
+    try:
+        return planner(planned)
+    except Exception as error:  # noqa: BLE001 - it must not keep the others from being planned
+        return Plan(problem=f"{type(error).__name__}: {error}")
+
+
 @attrs.frozen(kw_only=True)
 class Graces:
     """How long something may be late before the reconciler sends it again."""

@@ -2,11 +2,14 @@
 
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import Protocol, Self
 
 import attrs
 
 from cronhare.domain.execution import Execution, State
+from cronhare.domain.moves import state_after
+from cronhare.domain.outcome import TaskError
+from cronhare.domain.retry import Fail, Quarantine
 
 from .runner import Captured
 
@@ -64,6 +67,29 @@ class Archived:
     resolved_at: datetime | None = None
     resolution: str | None = None
     note: str | None = None
+
+    @classmethod
+    def of(
+        cls, execution: Execution, verdict: Fail | Quarantine, error: TaskError | None, at: datetime
+    ) -> Self:
+        """Describe what is to be archived; the ledger gives it an id."""
+        return cls(
+            id=0,
+            execution_id=execution.id,
+            scheduler_id=execution.scheduler_id,
+            schedule_name=execution.schedule_name,
+            execution_key=execution.key,
+            kind=state_after(verdict).value,
+            task_type=execution.task.type,
+            task_id=execution.task.id,
+            queue=execution.queue,
+            params=execution.params,
+            failed_at=at,
+            failed_reason=verdict.reason,
+            error=None if error is None else error.as_json(),
+            attempts=execution.attempt,
+            retry_count=execution.deaths,
+        )
 
 
 @attrs.frozen(kw_only=True)

@@ -7,6 +7,7 @@ import attrs
 
 from cronhare.domain.execution import STARTABLE, Execution, State
 from cronhare.domain.messages import TaskMessage
+from cronhare.domain.moves import begin, claim
 from cronhare.domain.task import TaskRef
 from cronhare.ports.attempts import Finish, Refused, Renewal, Start, Superseded
 from cronhare.ports.records import Attempt
@@ -71,13 +72,12 @@ class MemoryAttemptStore:
             if row is None:
                 return Refused(f"there is no schedule with the id {message.scheduler_id}")
             adopted = attrs.evolve(
-                self._ledger.claim(row, key, due=now, now=now, node=node),
+                claim(row.schedule, key, due=now, now=now, node=node, begins=now),
                 task=TaskRef(message.type, message.id),
                 params=message.params_scheduler,
                 deaths=deaths,
             )
-            self._history.insert(adopted)
-            return adopted
+            return self._history.insert(adopted) or Refused(f"the key {key} is taken")
 
     def _start(
         self, wish: Start, now: datetime, node: str, lease_until: datetime
@@ -91,15 +91,8 @@ class MemoryAttemptStore:
             return execution
         if execution.state not in STARTABLE:
             return Refused(f"the execution is {execution.state}")
-        started = self._history.move(
-            execution,
-            State.RUNNING,
-            owner=node,
-            lease_until=lease_until,
-            started_at=execution.started_at or now,
-            next_attempt_at=None,
-            deaths=max(execution.deaths, wish.deaths),
-        )
+        running = begin(execution, deaths=wish.deaths, node=node, lease_until=lease_until, now=now)
+        started = self._history.move(execution, running)
         self._history.record(
             Attempt(execution_id=started.id, attempt=wish.attempt, node=node, started_at=now)
         )

@@ -4,12 +4,11 @@ import heapq
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 
-import attrs
-
 from cronhare.domain.execution import STARTABLE, Execution, State
-from cronhare.domain.planning import Plan, Planned, Run, Skip
-from cronhare.domain.schedule import OverlapPolicy
-from cronhare.ports.claims import Batch, Graces, Planner
+from cronhare.domain.moves import claim, skip
+from cronhare.domain.planning import Planned, Run, Skip
+from cronhare.domain.schedule import OverlapPolicy, Schedule
+from cronhare.ports.claims import Batch, Graces, Planner, ask
 
 from .lateness import grace_of, mark_published, next_expected_at
 from .ledger import MemoryLedger
@@ -109,11 +108,11 @@ class MemoryClaimStore:
         claimed: list[Execution] = []
         problems: list[tuple[str, str]] = []
         for row in rows:
-            plan = _ask(planner, self._planned(row))
+            plan = ask(planner, self._planned(row))
             self._timetable.set_plan(row, plan)
             looked += 1
-            claimed += self._claim(row, plan.runs, now, node)
-            skipped += self._skip(row, plan.skips, now, node)
+            claimed += self._claim(row.schedule, plan.runs, now, node)
+            skipped += self._skip(row.schedule, plan.skips, now, node)
             if plan.problem is not None:
                 problems.append((row.schedule.name, plan.problem))
         return Batch(
@@ -131,37 +130,22 @@ class MemoryClaimStore:
         )
 
     def _claim(
-        self, row: ScheduleRow, runs: Sequence[Run], now: datetime, node: str
+        self, schedule: Schedule, runs: Sequence[Run], now: datetime, node: str
     ) -> list[Execution]:
-        wanted = (
-            self._ledger.claim(row, run.key, due=run.due, now=now, node=node, delay=run.delay)
+        inserted = (
+            self._history.insert(
+                claim(schedule, run.key, due=run.due, now=now, node=node, begins=now + run.delay)
+            )
             for run in runs
         )
-        return [execution for execution in wanted if self._history.insert(execution)]
+        return [execution for execution in inserted if execution is not None]
 
-    def _skip(self, row: ScheduleRow, skips: Sequence[Skip], now: datetime, node: str) -> int:
-        recorded = 0
-        for skip in skips:
-            claim = self._ledger.claim(row, skip.key, due=skip.first, now=now, node=node)
-            skipped = attrs.evolve(
-                claim,
-                state=State.SKIPPED,
-                last_due_at=skip.last,
-                missed=skip.count,
-                last_error=skip.reason,
-                next_attempt_at=None,
-                finished_at=now,
-            )
-            recorded += skip.count if self._history.insert(skipped) else 0
-        return recorded
-
-
-def _ask(planner: Planner, planned: Planned) -> Plan:
-    """One schedule that cannot be planned must not keep the others from being planned."""
-    try:
-        return planner(planned)
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is this schedule's problem
-        return Plan(problem=f"{type(error).__name__}: {error}")
+    def _skip(self, schedule: Schedule, skips: Sequence[Skip], now: datetime, node: str) -> int:
+        return sum(
+            skipped.count
+            for skipped in skips
+            if self._history.insert(skip(schedule, skipped, now=now, node=node)) is not None
+        )
 
 
 def _id(execution: Execution) -> int:

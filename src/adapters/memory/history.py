@@ -25,10 +25,6 @@ class History:
         self._attempts: dict[int, dict[int, Attempt]] = {}
         self._outputs: dict[int, list[Output]] = {}
 
-    def new_id(self) -> int:
-        """Give an id that no execution has had."""
-        return next(self._ids)
-
     def get(self, execution_id: int) -> Execution | None:
         """Find an execution by its id."""
         return self._rows.get(execution_id)
@@ -51,28 +47,31 @@ class History:
         """Name the oldest execution of a schedule that has not ended."""
         return min(self._unfinished_of[scheduler_id], default=None)
 
-    def insert(self, execution: Execution) -> bool:
-        """Insert an execution unless its key is taken. The unique key is the judge."""
-        key = (execution.scheduler_id, execution.key)
+    def insert(self, claim: Execution) -> Execution | None:
+        """Insert a claim and give it its id; None if its key is taken, which is the judge."""
+        key = (claim.scheduler_id, claim.key)
         if key in self._id_of:
-            return False
+            return None
+        execution = attrs.evolve(claim, id=next(self._ids))
         self._id_of[key] = execution.id
         self._write(execution)
-        return True
+        return execution
 
-    def move(self, execution: Execution, to: State, **changes: Any) -> Execution:  # noqa: ANN401
+    def move(self, before: Execution, after: Execution) -> Execution:
         """Take an execution to another state, along a road that the domain knows."""
-        if not may_move(execution.state, to):
-            raise ValueError(f"no road leads from {execution.state} to {to}")
-        self._expected_at.pop(execution.id, None)
-        return self.change(execution, state=to, version=execution.version + 1, **changes)
+        if not may_move(before.state, after.state):
+            raise ValueError(f"no road leads from {before.state} to {after.state}")
+        self._expected_at.pop(before.id, None)
+        return self._replace(before, after)
 
     def change(self, execution: Execution, **changes: Any) -> Execution:  # noqa: ANN401
-        """Write an execution with some of its fields changed."""
-        changed = attrs.evolve(execution, **changes)
-        self._in_state[execution.state].discard(execution.id)
-        self._write(changed)
-        return changed
+        """Write an execution with some of its fields changed, its state aside."""
+        return self._replace(execution, attrs.evolve(execution, **changes))
+
+    def _replace(self, before: Execution, after: Execution) -> Execution:
+        self._in_state[before.state].discard(before.id)
+        self._write(after)
+        return after
 
     def expect(self, execution: Execution, at: datetime) -> None:
         """Look for an execution's start from *at* on, until it moves to another state."""

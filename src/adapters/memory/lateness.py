@@ -3,6 +3,7 @@
 from datetime import datetime, timedelta
 
 from cronhare.domain.execution import Execution, State
+from cronhare.domain.moves import publish
 from cronhare.ports.claims import Graces
 
 from .history import History
@@ -28,7 +29,7 @@ def mark_published(history: History, execution: Execution, now: datetime) -> Non
     """Note that an execution's message is in a queue, and from when on it should be read."""
     expected = history.expected_at(execution)
     if execution.state is State.CLAIMED:
-        published = history.move(execution, State.PUBLISHED, published_at=now)
+        published = history.move(execution, publish(execution, now=now))
         history.expect(published, max(published.next_attempt_at or now, now))
     elif execution.state is State.RETRYING and expected <= now:
         history.expect(execution, now + RESENT_WAIT)

@@ -4,18 +4,18 @@ It keeps the promises of the ports, in memory alone: it ends with its process. S
 `claims.py` to see them kept.
 """
 
-from datetime import datetime, timedelta
 from itertools import count
 from threading import RLock
 
+import attrs
+
 from cronhare.domain.draft import ScheduleDraft
-from cronhare.domain.execution import Execution, State
 from cronhare.domain.task import TaskRef
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.records import Archived
 
 from .history import History
-from .timetable import ScheduleRow, Timetable
+from .timetable import Timetable
 
 #: The system's own schedule: claimed like any other, so that one replica does it (C13).
 CLEANUP = ScheduleDraft(
@@ -39,38 +39,7 @@ class MemoryLedger:
         self._archive_ids = count(1)
         self.timetable.save(CLEANUP, source=None, now=clock.now(), system=True)
 
-    def new_archive_id(self) -> int:
-        """Give an id that no row of the archive has had."""
-        return next(self._archive_ids)
-
-    def claim(
-        self,
-        row: ScheduleRow,
-        key: str,
-        *,
-        due: datetime,
-        now: datetime,
-        node: str,
-        delay: timedelta = timedelta(0),
-    ) -> Execution:
-        """Describe the claim of a run, with what its schedule says now. Inserts nothing."""
-        schedule = row.schedule
-        return Execution(
-            id=self.history.new_id(),
-            scheduler_id=schedule.id,
-            schedule_name=schedule.name,
-            key=key,
-            state=State.CLAIMED,
-            task=schedule.task,
-            params=schedule.params,
-            queue=schedule.queue,
-            attempt=1,
-            deaths=0,
-            version=1,
-            due_at=due,
-            executed_at=now,
-            container_id=node,
-            retry=schedule.retry,
-            timeout=schedule.timeout,
-            next_attempt_at=now + delay,
-        )
+    def keep(self, archived: Archived) -> None:
+        """Give a row of the archive its id, and keep it for ever."""
+        id_ = next(self._archive_ids)
+        self.archive[id_] = attrs.evolve(archived, id=id_)

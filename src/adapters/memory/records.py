@@ -8,6 +8,7 @@ from itertools import islice
 import attrs
 
 from cronhare.domain.execution import STARTABLE, Execution, State
+from cronhare.domain.moves import cancel, claim, replay
 from cronhare.ports.records import Archived, Attempt, ExecutionFilter, Output, Retention
 
 from .ledger import MemoryLedger
@@ -79,12 +80,12 @@ class MemoryRecords:
             if asked_before is not None:
                 return asked_before
             row = self._schedule(scheduler_id)
-            claim = self._ledger.claim(
-                row, key, due=now, now=now, node=node, delay=-ALREADY_OVERDUE
-            )
-            execution = attrs.evolve(claim, params=claim.params if params is None else params)
-            self._history.insert(execution)
-            return execution
+            begins = now - ALREADY_OVERDUE
+            run = claim(row.schedule, key, due=now, now=now, node=node, begins=begins)
+            asked = run if params is None else attrs.evolve(run, params=params)
+            inserted = self._history.insert(asked)
+            assert inserted is not None, "the key was free a moment ago, under the same lock"
+            return inserted
 
     def cancel(self, execution_id: int, *, now: datetime) -> State | None:
         """See `RecordsPort.cancel`."""
@@ -95,13 +96,7 @@ class MemoryRecords:
             if execution.state is State.RUNNING:
                 execution = self._history.change(execution, cancel_requested=True)
             elif execution.state in STARTABLE:
-                execution = self._history.move(
-                    execution,
-                    State.CANCELLED,
-                    cancel_requested=True,
-                    next_attempt_at=None,
-                    finished_at=now,
-                )
+                execution = self._history.move(execution, cancel(execution, now=now))
             return execution.state
 
     def replay(self, archived_ids: Collection[int], *, now: datetime) -> Sequence[Execution]:
@@ -148,18 +143,8 @@ class MemoryRecords:
 
     def _replay(self, archived: Archived, execution: Execution, now: datetime) -> Execution:
         self._resolve(archived, "replayed", now)
-        return self._history.move(
-            execution,
-            State.CLAIMED,
-            attempt=execution.attempt + 1,
-            deaths=0,
-            crashed_at=(),
-            last_error=None,
-            published_at=None,
-            started_at=None,
-            finished_at=None,
-            next_attempt_at=now - ALREADY_OVERDUE,
-        )
+        again = replay(execution, begins=now - ALREADY_OVERDUE)
+        return self._history.move(execution, again)
 
     def _resolve(
         self, archived: Archived, resolution: str, now: datetime, note: str | None = None

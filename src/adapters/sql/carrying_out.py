@@ -8,9 +8,10 @@ import attrs
 from sqlalchemy import Connection, Row, Select, bindparam, delete, func, select
 
 from cronhare.domain.execution import UNFINISHED, Execution, State
-from cronhare.domain.planning import Plan, Planned, Run, Skip
+from cronhare.domain.moves import claim, skip
+from cronhare.domain.planning import Plan, Planned, Run
 from cronhare.domain.schedule import BrokenSchedule, OverlapPolicy, Schedule
-from cronhare.ports.claims import Batch, Planner
+from cronhare.ports.claims import Batch, Planner, ask
 
 from .drafts import STAMP, schedule_of
 from .tables import executions, plans, schedulers
@@ -54,13 +55,13 @@ def carry_out(
     wanted: list[Execution] = []
     problems: list[tuple[str, str]] = []
     for look, schedule in looked:
-        plan = _ask(planner, _planned(look, schedule, unfinished))
+        plan = ask(planner, _planned(look, schedule, unfinished))
         rows.append(_plan_row(look, plan))
         if plan.problem is not None:
             problems.append((schedule.name, plan.problem))
         if isinstance(schedule, Schedule):
             wanted += [_claim(schedule, run, now, node) for run in plan.runs]
-            wanted += [_skip(schedule, skip, now, node) for skip in plan.skips]
+            wanted += [skip(schedule, skipped, now=now, node=node) for skipped in plan.skips]
     inserted = _insert(connection, vendor, wanted)
     if rows:
         vendor.set_plans(connection, rows)
@@ -103,12 +104,8 @@ def _planned(
     )
 
 
-def _ask(planner: Planner, planned: Planned) -> Plan:
-    """One schedule that cannot be planned must not keep the others from being planned."""
-    try:
-        return planner(planned)
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is this schedule's problem
-        return Plan(problem=f"{type(error).__name__}: {error}")
+def _claim(schedule: Schedule, run: Run, now: datetime, node: str) -> Execution:
+    return claim(schedule, run.key, due=run.due, now=now, node=node, begins=now + run.delay)
 
 
 def _plan_row(look: Row[Any], plan: Plan) -> PlanRow:
@@ -127,49 +124,3 @@ def _insert(connection: Connection, vendor: Vendor, wanted: Sequence[Execution])
     ordered = sorted(wanted, key=lambda one: (one.scheduler_id, one.due_at, one.key))
     ids = vendor.insert_executions(connection, ordered)
     return [attrs.evolve(one, id=id_) for one, id_ in zip(ordered, ids, strict=True) if id_]
-
-
-def _claim(schedule: Schedule, run: Run, now: datetime, node: str) -> Execution:
-    return claim_of(schedule, run.key, due=run.due, now=now, node=node, begins=now + run.delay)
-
-
-def _skip(schedule: Schedule, skip: Skip, now: datetime, node: str) -> Execution:
-    return attrs.evolve(
-        claim_of(schedule, skip.key, due=skip.first, now=now, node=node, begins=None),
-        state=State.SKIPPED,
-        finished_at=now,
-        last_error=skip.reason,
-        last_due_at=skip.last,
-        missed=skip.count,
-    )
-
-
-def claim_of(
-    schedule: Schedule,
-    key: str,
-    *,
-    due: datetime,
-    now: datetime,
-    node: str,
-    begins: datetime | None,
-) -> Execution:
-    """Describe the claim of a run with what its schedule says now; it has no id yet."""
-    return Execution(
-        id=0,
-        scheduler_id=schedule.id,
-        schedule_name=schedule.name,
-        key=key,
-        state=State.CLAIMED,
-        task=schedule.task,
-        params=schedule.params,
-        queue=schedule.queue,
-        attempt=1,
-        deaths=0,
-        version=1,
-        due_at=due,
-        executed_at=now,
-        container_id=node,
-        retry=schedule.retry,
-        timeout=schedule.timeout,
-        next_attempt_at=begins,
-    )

@@ -7,10 +7,10 @@ import attrs
 from sqlalchemy import Connection, Select, bindparam, select
 
 from cronhare.domain.execution import Execution
+from cronhare.domain.moves import claim
 from cronhare.domain.schedule import BrokenSchedule, ByHand, Schedule
 from cronhare.domain.task import TaskRef
 
-from .carrying_out import claim_of
 from .drafts import schedule_of
 from .rows import EXECUTION, LARGEST_ID, executions_of
 from .tables import executions, schedulers
@@ -51,10 +51,10 @@ def claim_by_hand(
         if "task" not in changes:
             raise LookupError(f"schedule {schedule.name} cannot be run: {schedule.problem}")
         schedule = _stand_in(schedule)
-    claim = claim_of(schedule, key, due=now, now=now, node=node, begins=now)
-    claim = attrs.evolve(claim, **changes)
-    [id_] = vendor.insert_executions(connection, [claim])
-    return attrs.evolve(claim, id=id_)
+    run = claim(schedule, key, due=now, now=now, node=node, begins=now)
+    asked = attrs.evolve(run, **changes)
+    [id_] = vendor.insert_executions(connection, [asked])
+    return attrs.evolve(asked, id=id_)
 
 
 def _schedule(connection: Connection, scheduler_id: int) -> Schedule | BrokenSchedule:

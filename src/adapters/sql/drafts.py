@@ -33,6 +33,8 @@ T = TypeVar("T")
 D = TypeVar("D")
 E = TypeVar("E", bound=StrEnum)
 
+_Cells = dict[str, Any]
+
 #: The column that names the task, by the task's type; exactly one of them is set.
 COLUMN_OF_TYPE = {
     "report": "report_id",
@@ -52,11 +54,11 @@ _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 #: Up to a hundred years: beyond them, times could not be reckoned with.
 _SPANS_MS = range(timedelta(days=36_525) // timedelta(milliseconds=1) + 1)
 
-#: The columns that many schedules have in common: understood once for all of them.
-_SHARED = (
-    "schedule",
-    "date_time",
-    "timezone",
+#: The columns that say when: often the same, and understood once for all that share them.
+_TIMES = ("schedule", "date_time", "timezone", "starts_at", "ends_at")
+
+#: The columns that say how: nearly always the same, whatever the times are.
+_MANNERS = (
     "status",
     "retry",
     "misfire_policy",
@@ -65,15 +67,13 @@ _SHARED = (
     "overlap_policy",
     "timeout_ms",
     "jitter_ms",
-    "starts_at",
-    "ends_at",
     "queue",
 )
 
 
 @attrs.frozen
 class _Understood:
-    """What rows with equal shared columns have in common; no draft and no schedule if broken."""
+    """What rows with equal times and manners have in common; no schedule if they are broken."""
 
     draft: ScheduleDraft
     schedule: Schedule | None
@@ -153,7 +153,8 @@ def moment_or_long_ago(value: object) -> datetime:
 
 
 def _read(row: Row[Any]) -> tuple[_Understood, TaskRef, str, tuple[Fault, ...]]:
-    shared = _understood(tuple(map(row._mapping.__getitem__, _SHARED)))  # noqa: SLF001
+    column = row._mapping.__getitem__  # noqa: SLF001
+    shared = _understood(tuple(map(column, _TIMES)), tuple(map(column, _MANNERS)))
     faults = list(shared.faults)
     task = _task(row, faults)
     params = _params(row.params, faults)
@@ -198,9 +199,10 @@ def _params(value: object, faults: list[Fault]) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _understood(values: tuple[Any, ...]) -> _Understood:
-    faults: list[Fault] = []
-    draft = _shared_draft(dict(zip(_SHARED, values, strict=True)), faults)
+def _understood(times: tuple[Any, ...], manners: tuple[Any, ...]) -> _Understood:
+    draft, manner_faults = _in_this_manner(manners)
+    faults = list(manner_faults)
+    draft = _at_these_times(draft, dict(zip(_TIMES, times, strict=True)), faults)
     schedule = None
     try:
         schedule = understand(draft, id=0, changed_at=_LONG_AGO)
@@ -209,21 +211,28 @@ def _understood(values: tuple[Any, ...]) -> _Understood:
     return _Understood(draft, None if faults else schedule, tuple(faults))
 
 
-def _shared_draft(row: dict[str, Any], faults: list[Fault]) -> ScheduleDraft:
-    def take(field: str, kind: type[T], default: D) -> T | D:
-        value = row[field]
-        if value is None:
-            return default
-        if isinstance(value, kind):
-            return value
-        faults.append(Fault(field, f"{value!r} is not {_A[kind]}"))
-        return default
-
+def _at_these_times(draft: ScheduleDraft, row: _Cells, faults: list[Fault]) -> ScheduleDraft:
     def moment(field: str) -> datetime | None:
-        return None if row[field] is None else take(field, datetime, _LONG_AGO)
+        return None if row[field] is None else _take(row, field, datetime, _LONG_AGO, faults)
+
+    return attrs.evolve(
+        draft,
+        # Forms that people fill in leave an empty text where nothing is meant.
+        schedule=_take(row, "schedule", str, "", faults) or None,
+        date_time=moment("date_time"),
+        timezone=_take(row, "timezone", str, "", faults) or "UTC",
+        starts_at=moment("starts_at"),
+        ends_at=moment("ends_at"),
+    )
+
+
+@lru_cache(maxsize=1024)
+def _in_this_manner(values: tuple[Any, ...]) -> tuple[ScheduleDraft, tuple[Fault, ...]]:
+    row = dict(zip(_MANNERS, values, strict=True))
+    faults: list[Fault] = []
 
     def span(field: str, default: timedelta) -> timedelta:
-        milliseconds = take(field, int, None)
+        milliseconds = _take(row, field, int, None, faults)
         if milliseconds is None:
             return default
         if milliseconds not in _SPANS_MS:
@@ -231,33 +240,38 @@ def _shared_draft(row: dict[str, Any], faults: list[Fault]) -> ScheduleDraft:
             return default
         return timedelta(milliseconds=milliseconds)
 
-    return ScheduleDraft(
+    draft = ScheduleDraft(
         name="",
         task=_NOWHERE,
-        # Forms that people fill in leave an empty text where nothing is meant.
-        schedule=take("schedule", str, "") or None,
-        date_time=moment("date_time"),
-        timezone=take("timezone", str, "") or "UTC",
         status=bool(row["status"]),
-        retry=_retry(take("retry", str, ""), faults),
+        retry=_retry(_take(row, "retry", str, "", faults), faults),
         misfire=Misfire(
             policy=_one_of(MisfirePolicy, "misfire_policy", row, MisfirePolicy.ONCE, faults),
             window=span("misfire_window_ms", DEFAULT_WINDOW),
-            cap=take("misfire_cap", int, DEFAULT_CAP),
+            cap=_take(row, "misfire_cap", int, DEFAULT_CAP, faults),
         ),
         overlap=_one_of(OverlapPolicy, "overlap_policy", row, OverlapPolicy.ALLOW, faults),
         timeout=None if row["timeout_ms"] is None else span("timeout_ms", timedelta(0)),
         jitter=span("jitter_ms", timedelta(0)),
-        starts_at=moment("starts_at"),
-        ends_at=moment("ends_at"),
-        queue=take("queue", str, "") or MAIN_QUEUE,
+        queue=_take(row, "queue", str, "", faults) or MAIN_QUEUE,
     )
+    return draft, tuple(faults)
 
 
 _A: dict[type[Any], str] = {str: "text", int: "a whole number", datetime: "a time"}
 
 
-def _one_of(kinds: type[E], field: str, row: dict[str, Any], default: E, faults: list[Fault]) -> E:
+def _take(row: _Cells, field: str, kind: type[T], default: D, faults: list[Fault]) -> T | D:
+    value = row[field]
+    if value is None:
+        return default
+    if isinstance(value, kind):
+        return value
+    faults.append(Fault(field, f"{value!r} is not {_A[kind]}"))
+    return default
+
+
+def _one_of(kinds: type[E], field: str, row: _Cells, default: E, faults: list[Fault]) -> E:
     value = row[field]
     if value is None:
         return default

@@ -1,21 +1,20 @@
 """What the end of an attempt writes: its own row, its execution's, its output, the archive."""
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
-import msgspec
 from sqlalchemy import Connection, bindparam, insert, update
 
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.outcome import Ending, TaskError
-from cronhare.domain.retry import Cancel, Complete, Fail, GiveBack, Quarantine, RetryAfter, Verdict
+from cronhare.domain.moves import CRASHES, end, overruled
+from cronhare.domain.outcome import Ending
+from cronhare.domain.retry import Fail, Quarantine
 from cronhare.ports.attempts import Finish
+from cronhare.ports.records import Archived
 from cronhare.ports.runner import Captured
 
 from .tables import attempts, executions, failed_tasks, outputs
 from .types import UtcDateTime
-
-_CRASHES = frozenset({Ending.CRASHED, Ending.LOST})
 
 _END_EXECUTION = (
     update(executions)
@@ -53,6 +52,7 @@ _END_ATTEMPT = (
 )
 _KEEP_OUTPUT = insert(outputs)
 _ARCHIVE = insert(failed_tasks)
+_ARCHIVED = [column for column in failed_tasks.c if column.name != "id"]
 
 
 def write_endings(
@@ -64,66 +64,32 @@ def write_endings(
     """
     if not ended:
         return []
-    verdicts = [_verdict(execution, finish) for execution, finish in ended]
-    moves = [
-        _execution_values(execution, finish, verdict, now)
-        for (execution, finish), verdict in zip(ended, verdicts, strict=True)
-    ]
-    connection.execute(_END_EXECUTION, moves)
+    moves = [_moved(execution, finish, now) for execution, finish in ended]
+    connection.execute(_END_EXECUTION, [_execution_values(*move) for move in moves])
     connection.execute(_END_ATTEMPT, [_attempt_values(*pair, now) for pair in ended])
     if said := [_output_values(*pair) for pair in ended if _said_anything(pair[1])]:
         connection.execute(_KEEP_OUTPUT, said)
-    if failed := [
-        _archive_values(execution, finish, verdict, now)
-        for (execution, finish), verdict in zip(ended, verdicts, strict=True)
-        if isinstance(verdict, Fail | Quarantine)
-    ]:
+    if failed := [values for pair in ended if (values := _archive_values(*pair, now))]:
         connection.execute(_ARCHIVE, failed)
-    return [State(move["state"]) for move in moves]
+    return [after.state for after, _ in moves]
 
 
-def _verdict(execution: Execution, finish: Finish) -> Verdict:
-    """A cancel that was asked for wins over whatever came of the attempt (C25)."""
-    return Cancel() if execution.cancel_requested else finish.verdict
+def _moved(execution: Execution, finish: Finish, now: datetime) -> tuple[Execution, Ending]:
+    ending = finish.ran.outcome.ending
+    return end(execution, overruled(execution, finish.verdict), ending, now=now), ending
 
 
-def _state_after(verdict: Verdict) -> State:
-    match verdict:
-        case Complete():
-            return State.SUCCEEDED
-        case RetryAfter() | GiveBack():
-            return State.RETRYING
-        case Fail():
-            return State.FAILED
-        case Quarantine():
-            return State.QUARANTINED
-        case Cancel():
-            return State.CANCELLED
-
-
-def _execution_values(
-    execution: Execution, finish: Finish, verdict: Verdict, now: datetime
-) -> dict[str, Any]:
-    delay = _delay(verdict)
+def _execution_values(after: Execution, ending: Ending) -> dict[str, Any]:
     return {
-        "ended_id": execution.id,
-        "state": _state_after(verdict).value,
-        "attempt": execution.attempt + (delay is not None),
-        "deaths": execution.deaths + isinstance(verdict, RetryAfter),
-        "crashed": int(finish.ran.outcome.ending in _CRASHES),
-        "next_attempt_at": None if delay is None else now + delay,
-        "finished_at": now if delay is None else None,
-        "last_error": None if isinstance(verdict, Complete) else verdict.reason,
+        "ended_id": after.id,
+        "state": after.state.value,
+        "attempt": after.attempt,
+        "deaths": after.deaths,
+        "crashed": int(ending in CRASHES),
+        "next_attempt_at": after.next_attempt_at,
+        "finished_at": after.finished_at,
+        "last_error": after.last_error,
     }
-
-
-def _delay(verdict: Verdict) -> timedelta | None:
-    match verdict:
-        case RetryAfter(delay):
-            return delay
-        case GiveBack():
-            return timedelta(0)
-    return None
 
 
 def _attempt_values(execution: Execution, finish: Finish, now: datetime) -> dict[str, Any]:
@@ -136,7 +102,7 @@ def _attempt_values(execution: Execution, finish: Finish, now: datetime) -> dict
         "exit_code": outcome.exit_code,
         "signal": outcome.signal,
         "pid": ran.pid,
-        "error": _as_json(outcome.error),
+        "error": None if outcome.error is None else outcome.error.as_json(),
         "peak_memory": ran.peak_memory,
         "cpu_seconds": ran.cpu_seconds,
     }
@@ -161,26 +127,9 @@ def _output_values(execution: Execution, finish: Finish) -> dict[str, Any]:
     }
 
 
-def _archive_values(
-    execution: Execution, finish: Finish, verdict: Fail | Quarantine, now: datetime
-) -> dict[str, Any]:
-    return {
-        "execution_id": execution.id,
-        "scheduler_id": execution.scheduler_id,
-        "schedule_name": execution.schedule_name,
-        "execution_key": execution.key,
-        "kind": _state_after(verdict).value,
-        "task_type": execution.task.type,
-        "task_id": execution.task.id,
-        "queue": execution.queue,
-        "params": execution.params,
-        "failed_at": now,
-        "failed_reason": verdict.reason,
-        "error": _as_json(finish.ran.outcome.error),
-        "attempts": execution.attempt,
-        "retry_count": execution.deaths,
-    }
-
-
-def _as_json(error: TaskError | None) -> str | None:
-    return None if error is None else msgspec.json.encode(error).decode()
+def _archive_values(execution: Execution, finish: Finish, now: datetime) -> dict[str, Any] | None:
+    verdict = overruled(execution, finish.verdict)
+    if not isinstance(verdict, Fail | Quarantine):
+        return None
+    archived = Archived.of(execution, verdict, finish.ran.outcome.error, now)
+    return {column.name: getattr(archived, column.name) for column in _ARCHIVED}

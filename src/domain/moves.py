@@ -1,0 +1,151 @@
+"""What each move makes of an execution. Every ledger writes what is decided here."""
+
+from datetime import datetime, timedelta
+
+import attrs
+
+from .execution import Execution, State
+from .outcome import Ending
+from .planning import Skip
+from .retry import Cancel, Complete, Fail, GiveBack, Quarantine, RetryAfter, Verdict
+from .schedule import Schedule
+
+CRASHES = frozenset({Ending.CRASHED, Ending.LOST})
+
+
+def claim(
+    schedule: Schedule, key: str, *, due: datetime, now: datetime, node: str, begins: datetime
+) -> Execution:
+    """Describe the claim of a run with what its schedule says now; the ledger gives it an id."""
+    return Execution(
+        id=0,
+        scheduler_id=schedule.id,
+        schedule_name=schedule.name,
+        key=key,
+        state=State.CLAIMED,
+        task=schedule.task,
+        params=schedule.params,
+        queue=schedule.queue,
+        attempt=1,
+        deaths=0,
+        version=1,
+        due_at=due,
+        executed_at=now,
+        container_id=node,
+        retry=schedule.retry,
+        timeout=schedule.timeout,
+        next_attempt_at=begins,
+    )
+
+
+def skip(schedule: Schedule, skipped: Skip, *, now: datetime, node: str) -> Execution:
+    """Describe a row of instants that do not run, under the key of the first."""
+    return attrs.evolve(
+        claim(schedule, skipped.key, due=skipped.first, now=now, node=node, begins=now),
+        state=State.SKIPPED,
+        next_attempt_at=None,
+        finished_at=now,
+        last_error=skipped.reason,
+        last_due_at=skipped.last,
+        missed=skipped.count,
+    )
+
+
+def publish(execution: Execution, *, now: datetime) -> Execution:
+    """Note that the message of a claimed execution is in a queue."""
+    return attrs.evolve(
+        execution, state=State.PUBLISHED, version=execution.version + 1, published_at=now
+    )
+
+
+def begin(
+    execution: Execution, *, deaths: int, node: str, lease_until: datetime, now: datetime
+) -> Execution:
+    """Start the attempt that an execution waits for; *deaths* is what its message has counted."""
+    return attrs.evolve(
+        execution,
+        state=State.RUNNING,
+        version=execution.version + 1,
+        owner=node,
+        lease_until=lease_until,
+        started_at=execution.started_at or now,
+        next_attempt_at=None,
+        deaths=max(execution.deaths, deaths),
+    )
+
+
+def cancel(execution: Execution, *, now: datetime) -> Execution:
+    """End an execution that waits, because somebody asked for it."""
+    return attrs.evolve(
+        execution,
+        state=State.CANCELLED,
+        version=execution.version + 1,
+        cancel_requested=True,
+        next_attempt_at=None,
+        finished_at=now,
+    )
+
+
+def replay(execution: Execution, *, begins: datetime) -> Execution:
+    """Send an execution that ended badly on its way again, with a fresh retry allowance."""
+    return attrs.evolve(
+        execution,
+        state=State.CLAIMED,
+        version=execution.version + 1,
+        attempt=execution.attempt + 1,
+        deaths=0,
+        crashed_at=(),
+        last_error=None,
+        published_at=None,
+        started_at=None,
+        finished_at=None,
+        next_attempt_at=begins,
+    )
+
+
+def overruled(execution: Execution, verdict: Verdict) -> Verdict:
+    """Let a cancel that was asked for win over whatever came of the attempt (C25)."""
+    return Cancel() if execution.cancel_requested else verdict
+
+
+def end(execution: Execution, verdict: Verdict, ending: Ending, *, now: datetime) -> Execution:
+    """Say how an execution stands once its running attempt has come to its end."""
+    delay = delay_of(verdict)
+    return attrs.evolve(
+        execution,
+        state=state_after(verdict),
+        version=execution.version + 1,
+        owner=None,
+        lease_until=None,
+        attempt=execution.attempt + (delay is not None),
+        deaths=execution.deaths + isinstance(verdict, RetryAfter),
+        next_attempt_at=None if delay is None else now + delay,
+        finished_at=now if delay is None else None,
+        last_error=None if isinstance(verdict, Complete) else verdict.reason,
+        crashed_at=(*execution.crashed_at, now) if ending in CRASHES else execution.crashed_at,
+    )
+
+
+def delay_of(verdict: Verdict) -> timedelta | None:
+    """Say how long the next attempt waits; None if there is none."""
+    match verdict:
+        case RetryAfter(delay):
+            return delay
+        case GiveBack():
+            return timedelta(0)
+    return None
+
+
+def state_after(verdict: Verdict) -> State:
+    """Say where a verdict leads."""
+    match verdict:
+        case Complete():
+            return State.SUCCEEDED
+        case RetryAfter() | GiveBack():
+            return State.RETRYING
+        case Fail():
+            return State.FAILED
+        case Quarantine():
+            return State.QUARANTINED
+        case Cancel():
+            return State.CANCELLED
