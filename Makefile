@@ -35,7 +35,12 @@ test: $(INSTALLED)  ## format check, lint, strict types, import contracts, unit 
 
 .PHONY: unit
 unit: $(INSTALLED)  ## the unit tests alone: no server, no process, under ten seconds
-	$(BIN)/pytest --quiet -m "not integration"
+	$(BIN)/pytest --quiet tests/unit
+
+.PHONY: bench
+bench: $(INSTALLED)  ## the benchmarks, beside the alternatives; some three minutes
+	$(BIN)/python benchmarks/bench_cron.py
+	$(BIN)/python benchmarks/bench_dispatch.py
 
 .PHONY: format
 format: $(INSTALLED)  ## put the code into its form

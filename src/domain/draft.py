@@ -8,7 +8,7 @@ from .cron import CronExpression, CronExpressionError, UnknownZone, find_zone
 from .retry import RetryPolicy
 from .schedule import ByHand, Misfire, Once, OverlapPolicy, Recurring, Schedule
 from .task import TaskRef
-from .topology import MAIN_QUEUE
+from .topology import MAIN_QUEUE, checked_queue
 
 
 @attrs.frozen
@@ -59,12 +59,8 @@ class ScheduleDraft:
 
 def faults_of(draft: ScheduleDraft) -> tuple[Fault, ...]:
     """Name everything for which a draft would be refused."""
-    faults: list[Fault] = []
-    _timing(draft, faults)
-    starts_at, ends_at = draft.starts_at, draft.ends_at
-    if starts_at is not None and ends_at is not None and starts_at > ends_at:
-        faults.append(Fault("ends_at", "lies before starts_at"))
-    return tuple(faults)
+    _, faults = _judge(draft)
+    return faults
 
 
 def understand(draft: ScheduleDraft, *, id: int, changed_at: datetime) -> Schedule:  # noqa: A002
@@ -73,10 +69,9 @@ def understand(draft: ScheduleDraft, *, id: int, changed_at: datetime) -> Schedu
     Raises:
         ScheduleInvalid: with every fault at once.
     """
-    faults = faults_of(draft)
+    timing, faults = _judge(draft)
     if faults:
         raise ScheduleInvalid(faults)
-    timing = _timing(draft, [])
     return Schedule(
         id=id,
         name=draft.name,
@@ -94,6 +89,21 @@ def understand(draft: ScheduleDraft, *, id: int, changed_at: datetime) -> Schedu
         ends_at=draft.ends_at,
         queue=draft.queue,
     )
+
+
+def _judge(draft: ScheduleDraft) -> tuple[Recurring | Once | ByHand, tuple[Fault, ...]]:
+    faults: list[Fault] = []
+    timing = _timing(draft, faults)
+    starts_at, ends_at = draft.starts_at, draft.ends_at
+    if starts_at is not None and ends_at is not None and starts_at > ends_at:
+        faults.append(Fault("ends_at", "lies before starts_at"))
+    if draft.timeout is not None and draft.timeout <= timedelta(0):
+        faults.append(Fault("timeout", "must be longer than nothing"))
+    try:
+        checked_queue(draft.queue)
+    except ValueError as error:
+        faults.append(Fault("queue", str(error)))
+    return timing, tuple(faults)
 
 
 def _timing(draft: ScheduleDraft, faults: list[Fault]) -> Recurring | Once | ByHand:

@@ -11,7 +11,10 @@ UNITS = {
     "ms": timedelta(milliseconds=1),
 }
 
-_PART = re.compile(r"(\d{1,9})(ms|[dhms])")
+#: A hundred years: beyond them, times could not be reckoned with.
+LONGEST = timedelta(days=36_525)
+
+_PART = re.compile(r"([0-9]{1,9})(ms|[dhms])")
 
 
 class DurationInvalid(ValueError):
@@ -30,7 +33,13 @@ def parse_duration(text: str) -> timedelta:
     parts = _PART.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
         raise DurationInvalid(f'{text!r} is no duration; write "90s", "5m", "1h30m" or "250ms"')
-    return sum((int(number) * UNITS[unit] for number, unit in parts), timedelta(0))
+    try:
+        duration = sum((int(number) * UNITS[unit] for number, unit in parts), timedelta(0))
+    except OverflowError:
+        duration = timedelta.max
+    if duration > LONGEST:
+        raise DurationInvalid(f"{text!r} is longer than {LONGEST.days}d")
+    return duration
 
 
 def say_duration(duration: timedelta) -> str:

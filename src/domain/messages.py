@@ -13,6 +13,7 @@ import msgspec
 
 from .deaths import DEATHS_HEADER, deaths_of
 from .execution import Execution
+from .retry import recent_crashes
 
 EXECUTION_HEADER = "cron-execution-id"
 ATTEMPT_HEADER = "cron-attempt"
@@ -117,8 +118,11 @@ def failed_body(
 
 
 def quarantine_body(execution: Execution, *, at: datetime) -> bytes:
-    """Write S2's quarantine message for a run that crashed once more, at *at*."""
-    crashes = (*execution.crashed_at, at)
+    """Write S2's quarantine message for a run that crashed once more, at *at*.
+
+    The record counts what was held against it: the crashes within the window.
+    """
+    crashes = [*recent_crashes(execution.crashed_at, now=at), at]
     pill = PoisonPillRecord(
         jobId=str(execution.id),
         crashCount=len(crashes),

@@ -100,11 +100,16 @@ def decide(
         case Ending.INTERRUPTED:
             return GiveBack("interrupted by the worker's shutdown, which costs no attempt")
         case Ending.CRASHED | Ending.LOST:
-            crashes = 1 + sum(now - crash < CRASH_WINDOW for crash in crashed_at)
+            crashes = 1 + len(recent_crashes(crashed_at, now=now))
             if crashes >= CRASH_LIMIT:
                 window = f"{CRASH_WINDOW.total_seconds():.0f} s"
                 return Quarantine(f"crashed {crashes} times within {window}")
     return _after_failure(outcome, deaths=deaths, policy=policy, chance=chance)
+
+
+def recent_crashes(crashed_at: Sequence[datetime], *, now: datetime) -> Sequence[datetime]:
+    """Pick the crashes that a poison pill is known by: those within the window before *now*."""
+    return [crash for crash in crashed_at if now - crash < CRASH_WINDOW]
 
 
 def _after_failure(

@@ -146,7 +146,7 @@ def topology(*, retry_delay: timedelta, queues: Iterable[str] = (MAIN_QUEUE,)) -
     Raises:
         ValueError: a task queue cannot have that name.
     """
-    names = tuple(dict.fromkeys((MAIN_QUEUE, *map(_checked, queues))))
+    names = tuple(dict.fromkeys((MAIN_QUEUE, *map(checked_queue, queues))))
     return Topology(
         exchanges=(
             Exchange(name=DEAD_LETTER_EXCHANGE, kind="direct"),
@@ -194,8 +194,12 @@ def topology(*, retry_delay: timedelta, queues: Iterable[str] = (MAIN_QUEUE,)) -
     )
 
 
-def _checked(queue: str) -> str:
-    """Refuse a name that would make a task queue of one of ours, or a pattern of its binding."""
+def checked_queue(queue: str) -> str:
+    """Refuse a name that would make a task queue of one of ours, or a pattern of its binding.
+
+    Raises:
+        ValueError: a task queue cannot have that name.
+    """
     if queue in (RETRY_QUEUE, FAILED_QUEUE, QUARANTINE_QUEUE) or queue.startswith(
         f"{RETRY_QUEUE}."
     ):

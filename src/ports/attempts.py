@@ -24,9 +24,13 @@ class Start:
 
 @attrs.frozen
 class Refused:
-    """The attempt may not start: it did already, or something else was decided."""
+    """The attempt may not start: it did already, or something else was decided.
+
+    *unknown* tells that the ledger has never heard of it, or has forgotten it.
+    """
 
     reason: str
+    unknown: bool = False
 
 
 @attrs.frozen(kw_only=True)

@@ -115,7 +115,9 @@ async def test_python_is_the_one_that_cronhare_runs_on(runner: ProcessRunner) ->
 async def test_signals_begin_at_their_defaults(runner: ProcessRunner) -> None:
     ran = await runner.run(shell("grep -E '^Sig(Blk|Ign)' /proc/self/status"))
 
-    assert {line.split()[1] for line in ran.stdout.head.splitlines()} == {"0" * 16}
+    masks = [int(line.split()[1], 16) for line in ran.stdout.head.splitlines()]
+    # 32 and 33 are the C library's own: whoever starts us may leave them ignored, as make does.
+    assert [mask & ~(0b11 << 31) for mask in masks] == [0, 0]
 
 
 async def test_a_task_inherits_no_descriptor_but_its_four(runner: ProcessRunner) -> None:

@@ -84,7 +84,7 @@ class MemoryAttemptStore:
     ) -> Execution | Refused:
         execution = self._history.get(wish.execution_id)
         if execution is None:
-            return Refused(f"execution {wish.execution_id} is unknown")
+            return Refused(f"execution {wish.execution_id} is unknown", unknown=True)
         if execution.attempt != wish.attempt:
             return Refused(f"attempt {execution.attempt} is due, not {wish.attempt}")
         if _is_held(execution, node):

@@ -162,7 +162,7 @@ class SqlAttemptStore:
 def _judge(wish: Start, execution: Execution | None, node: str) -> Execution | Refused:
     """Say whether an attempt may start. One that this node holds already is answered as it is."""
     if execution is None:
-        return Refused(f"execution {wish.execution_id} is unknown")
+        return Refused(f"execution {wish.execution_id} is unknown", unknown=True)
     if execution.attempt != wish.attempt:
         return Refused(f"attempt {execution.attempt} is due, not {wish.attempt}")
     if execution.state is State.RUNNING and execution.owner == node:

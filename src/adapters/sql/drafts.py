@@ -200,9 +200,24 @@ def _params(value: object, faults: list[Fault]) -> str:
 
 @lru_cache(maxsize=4096)
 def _understood(times: tuple[Any, ...], manners: tuple[Any, ...]) -> _Understood:
-    draft, manner_faults = _in_this_manner(manners)
+    manner, manner_faults = _manner(manners)
     faults = list(manner_faults)
-    draft = _at_these_times(draft, dict(zip(_TIMES, times, strict=True)), faults)
+    row = dict(zip(_TIMES, times, strict=True))
+
+    def moment(field: str) -> datetime | None:
+        return None if row[field] is None else _take(row, field, datetime, _LONG_AGO, faults)
+
+    draft = ScheduleDraft(
+        name="",
+        task=_NOWHERE,
+        # Forms that people fill in leave an empty text where nothing is meant.
+        schedule=_take(row, "schedule", str, "", faults) or None,
+        date_time=moment("date_time"),
+        timezone=_take(row, "timezone", str, "", faults) or "UTC",
+        starts_at=moment("starts_at"),
+        ends_at=moment("ends_at"),
+        **manner,
+    )
     schedule = None
     try:
         schedule = understand(draft, id=0, changed_at=_LONG_AGO)
@@ -211,23 +226,9 @@ def _understood(times: tuple[Any, ...], manners: tuple[Any, ...]) -> _Understood
     return _Understood(draft, None if faults else schedule, tuple(faults))
 
 
-def _at_these_times(draft: ScheduleDraft, row: _Cells, faults: list[Fault]) -> ScheduleDraft:
-    def moment(field: str) -> datetime | None:
-        return None if row[field] is None else _take(row, field, datetime, _LONG_AGO, faults)
-
-    return attrs.evolve(
-        draft,
-        # Forms that people fill in leave an empty text where nothing is meant.
-        schedule=_take(row, "schedule", str, "", faults) or None,
-        date_time=moment("date_time"),
-        timezone=_take(row, "timezone", str, "", faults) or "UTC",
-        starts_at=moment("starts_at"),
-        ends_at=moment("ends_at"),
-    )
-
-
 @lru_cache(maxsize=1024)
-def _in_this_manner(values: tuple[Any, ...]) -> tuple[ScheduleDraft, tuple[Fault, ...]]:
+def _manner(values: tuple[Any, ...]) -> tuple[_Cells, tuple[Fault, ...]]:
+    """Read what a draft says of the manner: its fields by name, and what is wrong."""
     row = dict(zip(_MANNERS, values, strict=True))
     faults: list[Fault] = []
 
@@ -240,22 +241,20 @@ def _in_this_manner(values: tuple[Any, ...]) -> tuple[ScheduleDraft, tuple[Fault
             return default
         return timedelta(milliseconds=milliseconds)
 
-    draft = ScheduleDraft(
-        name="",
-        task=_NOWHERE,
-        status=bool(row["status"]),
-        retry=_retry(_take(row, "retry", str, "", faults), faults),
-        misfire=Misfire(
+    manner = {
+        "status": bool(row["status"]),
+        "retry": _retry(_take(row, "retry", str, "", faults), faults),
+        "misfire": Misfire(
             policy=_one_of(MisfirePolicy, "misfire_policy", row, MisfirePolicy.ONCE, faults),
             window=span("misfire_window_ms", DEFAULT_WINDOW),
             cap=_take(row, "misfire_cap", int, DEFAULT_CAP, faults),
         ),
-        overlap=_one_of(OverlapPolicy, "overlap_policy", row, OverlapPolicy.ALLOW, faults),
-        timeout=None if row["timeout_ms"] is None else span("timeout_ms", timedelta(0)),
-        jitter=span("jitter_ms", timedelta(0)),
-        queue=_take(row, "queue", str, "", faults) or MAIN_QUEUE,
-    )
-    return draft, tuple(faults)
+        "overlap": _one_of(OverlapPolicy, "overlap_policy", row, OverlapPolicy.ALLOW, faults),
+        "timeout": None if row["timeout_ms"] is None else span("timeout_ms", timedelta(0)),
+        "jitter": span("jitter_ms", timedelta(0)),
+        "queue": _take(row, "queue", str, "", faults) or MAIN_QUEUE,
+    }
+    return manner, tuple(faults)
 
 
 _A: dict[type[Any], str] = {str: "text", int: "a whole number", datetime: "a time"}

@@ -46,6 +46,10 @@ PATH=/usr/local/sbin:/usr/local/bin:/sbin:/bin:/usr/sbin:/usr/bin
 HOST = Host(run_as="root", timezone="Europe/Berlin", home="/root")
 
 
+#: cron tries a command once.
+ONCE = {"attempts": 1}
+
+
 def carry(*crontabs: Crontab, host: Host = HOST, first_id: int = 1) -> Imported:
     return import_crontabs(
         crontabs, parse=parse_usable, find_zone=find_zone, host=host, first_id=first_id
@@ -109,6 +113,7 @@ def test_debians_own_crontab_is_carried_whole() -> None:
         "task": "crontab-cron.weekly",
         "schedule": "47 6 * * 7",
         "timezone": "Europe/Berlin",
+        "retry": ONCE,
     }
 
 
@@ -163,7 +168,9 @@ def test_a_program_named_like_its_file_is_not_named_twice() -> None:
 
 
 def test_reboot_becomes_a_run_at_the_start() -> None:
-    assert schedule_of("@reboot run\n") == {"task": "run", "on_start": True}
+    carried = schedule_of("@reboot run\n")
+
+    assert carried == {"task": "run", "on_start": True, "retry": ONCE}
 
 
 def test_settings_hold_for_the_entries_below_them_and_only_in_their_file() -> None:

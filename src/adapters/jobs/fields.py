@@ -1,0 +1,103 @@
+"""Fields that mean more than their TOML type: durations, moments, and params."""
+
+import math
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import msgspec
+
+from cronhare.domain.cron import resolve_wall_time
+from cronhare.domain.draft import Fault
+from cronhare.domain.durations import DurationInvalid, parse_duration
+
+from .tables import echo
+
+LARGEST_PARAMS = 64 * 1024
+
+
+def read_duration(field: str, text: str | None, faults: list[Fault]) -> timedelta | None:
+    """Read `5m` and the like."""
+    if text is None:
+        return None
+    try:
+        return parse_duration(text)
+    except DurationInvalid as error:
+        faults.append(Fault(field, str(error)))
+        return None
+
+
+def read_moment(
+    field: str,
+    value: object,
+    zone: ZoneInfo | None,
+    faults: list[Fault],
+    *,
+    fold: int = 0,
+) -> datetime | None:
+    """Read a moment: with an offset it is that instant, without one wall time in the zone."""
+    if value is None:
+        return None
+    try:
+        moment = _moment(value)
+        if moment.tzinfo is not None:
+            return moment.astimezone(UTC)
+        if zone is None:
+            return None  # the zone's own fault is told already
+        return resolve_wall_time(moment, zone, fold=fold)
+    except OverflowError:
+        faults.append(Fault(field, f"{echo(value)} is too close to the edge of the calendar"))
+    except ValueError as error:
+        faults.append(Fault(field, str(error)))
+    return None
+
+
+def read_params(value: object, faults: list[Fault]) -> str:
+    """Write params as JSON text."""
+    faults += _beyond_json("params", value)
+    text = msgspec.json.encode(value)
+    if len(text) > LARGEST_PARAMS:
+        problem = f"{len(text)} bytes of JSON; {LARGEST_PARAMS} are allowed"
+        faults.append(Fault("params", problem))
+    return text.decode()
+
+
+def _moment(value: object) -> datetime:
+    match value:
+        case datetime():
+            return value
+        case date():
+            raise ValueError(f"{value} has no time; write {value}T00:00:00")
+        case str():
+            return _moment_of_text(value)
+    raise ValueError(f'{echo(value)} is no date-time; write "2025-12-15T15:00:00Z"')
+
+
+def _moment_of_text(text: str) -> datetime:
+    try:
+        day = date.fromisoformat(text)
+    except ValueError:
+        pass
+    else:
+        raise ValueError(f"{text} has no time; write {day}T00:00:00")
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(
+            f'{echo(text)} is no date-time; write "2025-12-15T15:00:00Z"'
+        ) from None  # the standard library's words would say less
+
+
+def _beyond_json(place: str, value: Any) -> Iterator[Fault]:  # noqa: ANN401 - what TOML can hold
+    match value:
+        case dict():
+            for name, inner in value.items():
+                yield from _beyond_json(f"{place}.{name}", inner)
+        case list():
+            for index, inner in enumerate(value):
+                yield from _beyond_json(f"{place}[{index}]", inner)
+        case float() if not math.isfinite(value):
+            yield Fault(place, f"{value} is no number in JSON")
+        case date() | time():  # a datetime is a date
+            yield Fault(place, f"{echo(value).strip(chr(34))} is no JSON; put it in quotes")

@@ -1,0 +1,148 @@
+"""Reading a jobs file: the tasks that a worker may run, and the schedules that name them."""
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from cronhare.domain.draft import Fault, ScheduleDraft
+from cronhare.domain.retry import RetryPolicy
+from cronhare.domain.task import Task, TaskRef
+
+from .schedules import read_draft
+from .shapes import FileTable, ScheduleTable, TaskTable
+from .tables import hint, read_table
+from .tasks import read_task
+
+NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
+SYSTEM_PREFIX = "cronhare-"
+
+
+@attrs.frozen
+class FileFault:
+    """One fault, with the place where it is."""
+
+    place: str
+    fault: Fault
+
+    def __str__(self) -> str:
+        return ": ".join(filter(None, (self.place, self.fault.field, self.fault.problem)))
+
+
+class JobsFileInvalid(ValueError):
+    """A jobs file that cannot be used; *faults* names everything that is wrong with it."""
+
+    def __init__(self, path: Path, faults: tuple[FileFault, ...]) -> None:
+        """Keep the faults, and say them."""
+        self.path = path
+        self.faults = faults
+        super().__init__(f"{path}: {'; '.join(map(str, faults))}")
+
+
+@attrs.frozen(kw_only=True)
+class JobsFile:
+    """A jobs file, understood.
+
+    *on_start* names the schedules to run whenever `cronhare up` starts; the disabled do not.
+    """
+
+    path: Path
+    tasks: tuple[Task, ...]
+    drafts: tuple[ScheduleDraft, ...]
+    on_start: tuple[str, ...]
+
+    @property
+    def source(self) -> str:
+        """The name under which the ledger remembers what came from this file."""
+        return self.path.name
+
+
+def read_jobs(path: Path, *, policy: RetryPolicy) -> JobsFile:
+    """Read a jobs file. *policy* completes the retry policies that say only a part.
+
+    Raises:
+        JobsFileInvalid: with every fault at once.
+        OSError: the file cannot be read.
+    """
+    content, found = _parse(path), list[Fault]()
+    file = read_table(FileTable, content, found)
+    faults = [FileFault("", fault) for fault in found]
+    tasks = dict(_tasks(file.tasks, path.resolve().parent, faults))
+    known = tasks if file.tasks or "tasks" not in content else None
+    schedules = dict(_schedules(file.schedules, known, policy, faults))
+    if faults:
+        raise JobsFileInvalid(path, tuple(faults))
+    return JobsFile(
+        path=path,
+        tasks=tuple(tasks.values()),
+        drafts=tuple(draft for draft, _ in schedules.values()),
+        on_start=tuple(
+            draft.name for draft, table in schedules.values() if table.on_start and draft.status
+        ),
+    )
+
+
+def _parse(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_bytes().decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        problem = f"is not UTF-8 text: {error.reason} at byte {error.start}"
+        raise JobsFileInvalid(path, (FileFault("", Fault("", problem)),)) from error
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        problem = f"cannot be read as TOML: {error}"
+        raise JobsFileInvalid(path, (FileFault("", Fault("", problem)),)) from error
+
+
+def _tasks(
+    tables: Mapping[str, Any], folder: Path, faults: list[FileFault]
+) -> Iterator[tuple[str, Task]]:
+    owners: dict[TaskRef, str] = {}
+    for name, content in tables.items():
+        found = _name_faults(name)
+        table = read_table(TaskTable, content, found)
+        identified = not {"", "id", "type"} & {fault.field for fault in found}
+        task = read_task(name, table, folder, found)
+        if identified and (owner := owners.setdefault(task.ref, name)) != name:
+            found.append(Fault("id", f"{task.ref} is already the id of tasks.{owner}"))
+        faults += [FileFault(f"tasks.{name}", fault) for fault in found]
+        yield name, task
+
+
+def _schedules(
+    tables: Mapping[str, Any],
+    tasks: Mapping[str, Task] | None,
+    policy: RetryPolicy,
+    faults: list[FileFault],
+) -> Iterator[tuple[str, tuple[ScheduleDraft, ScheduleTable]]]:
+    for name, content in tables.items():
+        found = [*_name_faults(name), *_reserved(name)]
+        table = read_table(ScheduleTable, content, found)
+        task = _find(table.task, tasks, found)
+        yield name, (read_draft(name, table, task, policy, found), table)
+        faults += [FileFault(f"schedules.{name}", fault) for fault in found]
+
+
+def _find(name: str, tasks: Mapping[str, Task] | None, faults: list[Fault]) -> TaskRef:
+    """Find a task by its name; what is at fault already is not told again."""
+    if tasks is not None and name in tasks:
+        return tasks[name].ref
+    if tasks is not None and not {"", "task"} & {fault.field for fault in faults}:
+        there = hint(name, list(tasks)) if tasks else "there are no tasks"
+        faults.append(Fault("task", f"there is no task {name!r}; {there}"))
+    return TaskRef("unknown", 0)
+
+
+def _name_faults(name: str) -> list[Fault]:
+    if NAME.fullmatch(name):
+        return []
+    allowed = "a-z, 0-9, dot, dash and underscore, at most 63, beginning with a letter or digit"
+    return [Fault("name", f"{name!r} is not allowed; allowed are {allowed}")]
+
+
+def _reserved(name: str) -> list[Fault]:
+    if not name.startswith(SYSTEM_PREFIX):
+        return []
+    return [Fault("name", f"{SYSTEM_PREFIX} is how the system's own schedules begin")]

@@ -1,0 +1,83 @@
+"""From a `[schedules.NAME]` table to a draft."""
+
+from datetime import timedelta
+from zoneinfo import ZoneInfo
+
+from cronhare.domain.cron import UnknownZone, find_zone
+from cronhare.domain.draft import Fault, ScheduleDraft, faults_of
+from cronhare.domain.policies import RetryPolicyInvalid, read_policy
+from cronhare.domain.retry import RetryPolicy
+from cronhare.domain.schedule import DEFAULT_WINDOW, Misfire, MisfirePolicy, OverlapPolicy
+from cronhare.domain.task import TaskRef
+from cronhare.domain.topology import MAIN_QUEUE
+
+from .fields import read_duration, read_moment, read_params
+from .shapes import MisfireTable, ScheduleTable
+from .tables import read_table
+
+
+def read_draft(
+    name: str, table: ScheduleTable, task: TaskRef, policy: RetryPolicy, faults: list[Fault]
+) -> ScheduleDraft:
+    """Make a draft; where a field is at fault, something harmless stands in its place."""
+    zone = _zone(table.timezone)
+    if not _says_when(table, faults):
+        faults.append(Fault("schedule", "is missing; give schedule, date_time or on_start = true"))
+    draft = ScheduleDraft(
+        name=name,
+        task=task,
+        schedule=table.schedule,
+        date_time=read_moment("date_time", table.date_time, zone, faults, fold=table.fold),
+        timezone=table.timezone,
+        params=read_params(table.params, faults),
+        status=table.status,
+        description=table.description,
+        retry=_retry(table.retry, policy, faults),
+        misfire=_misfire(table.misfire, faults),
+        overlap=OverlapPolicy(table.overlap),
+        timeout=read_duration("timeout", table.timeout, faults),
+        jitter=read_duration("jitter", table.jitter, faults) or timedelta(0),
+        starts_at=read_moment("starts_at", table.starts_at, zone, faults),
+        ends_at=read_moment("ends_at", table.ends_at, zone, faults),
+        queue=table.queue or MAIN_QUEUE,
+    )
+    faults += faults_of(draft)
+    if table.schedule is not None and table.date_time is not None and draft.date_time is None:
+        faults.append(Fault("date_time", "a schedule has cron text or a date-time, not both"))
+    return draft
+
+
+def _says_when(table: ScheduleTable, faults: list[Fault]) -> bool:
+    """Tell whether anything says when, be it at fault itself."""
+    tried = {fault.field for fault in faults} & {"schedule", "on_start"}
+    return bool(tried) or table.on_start or (table.schedule, table.date_time) != (None, None)
+
+
+def _zone(name: str) -> ZoneInfo | None:
+    try:
+        return find_zone(name)
+    except UnknownZone:
+        return None  # `faults_of` tells it
+
+
+def _retry(value: object, policy: RetryPolicy, faults: list[Fault]) -> RetryPolicy | None:
+    if value is None:
+        return None
+    try:
+        return read_policy(value, default=policy)
+    except RetryPolicyInvalid as error:
+        faults += [Fault("retry", f"{error.code}: {fault}") for fault in error.faults]
+        return None
+
+
+def _misfire(value: object, faults: list[Fault]) -> Misfire:
+    content = {"policy": value} if isinstance(value, str) else value
+    found: list[Fault] = []
+    table = read_table(MisfireTable, content, found)
+    window = read_duration("window", table.window, found)
+    faults += [Fault(f"misfire.{fault.field}".rstrip("."), fault.problem) for fault in found]
+    return Misfire(
+        policy=MisfirePolicy(table.policy),
+        window=DEFAULT_WINDOW if window is None else window,
+        cap=table.cap,
+    )

@@ -1,0 +1,74 @@
+"""The tables of a jobs file, as they are written."""
+
+from typing import Annotated, Any, Literal
+
+import attrs
+from msgspec import Meta
+
+from .tables import REQUIRED
+
+LARGEST_ID = 2**31 - 1
+
+Id = Annotated[int, Meta(ge=1, le=LARGEST_ID, description=f"a whole number, 1-{LARGEST_ID}")]
+Cap = Annotated[int, Meta(ge=1, le=10_000, description="a whole number, 1-10000")]
+Command = Annotated[list[str], Meta(min_length=1, description="a list of texts, at least one")]
+QueueName = Annotated[
+    str,
+    Meta(
+        pattern=r"^[a-z0-9_][a-z0-9._-]{0,62}$",
+        description="a queue's name: a-z, 0-9, dot, dash and underscore, at most 63",
+    ),
+]
+
+
+@attrs.frozen(kw_only=True)
+class TaskTable:
+    """`[tasks.NAME]`: what a worker may run."""
+
+    id: Id = attrs.field(default=0, metadata=REQUIRED)
+    command: Command = attrs.field(factory=lambda: ["-"], metadata=REQUIRED)
+    type: Literal["report", "worker", "reminder", "event"] = "worker"
+    timeout: str | None = None
+    cwd: str | None = None
+    env: dict[str, str] = attrs.field(factory=dict[str, str])
+    pass_env: list[str] = attrs.field(factory=list[str])
+
+
+@attrs.frozen(kw_only=True)
+class MisfireTable:
+    """`misfire = { policy, window, cap }`."""
+
+    policy: Literal["skip", "once", "all"] = "once"
+    window: str | None = None
+    cap: Cap = 100
+
+
+@attrs.frozen(kw_only=True)
+class ScheduleTable:
+    """`[schedules.NAME]`: what is due when."""
+
+    task: str = attrs.field(default="", metadata=REQUIRED)
+    schedule: str | None = None
+    date_time: Any = None
+    fold: Literal[0, 1] = 0
+    on_start: bool = False
+    timezone: str = "UTC"
+    params: Any = attrs.field(factory=dict[str, Any])
+    status: bool = True
+    description: str | None = None
+    retry: Any = None
+    misfire: Any = "once"
+    overlap: Literal["allow", "skip"] = "allow"
+    timeout: str | None = None
+    jitter: str | None = None
+    starts_at: Any = None
+    ends_at: Any = None
+    queue: QueueName | None = None
+
+
+@attrs.frozen(kw_only=True)
+class FileTable:
+    """The whole file."""
+
+    tasks: dict[str, Any] = attrs.field(factory=dict[str, Any])
+    schedules: dict[str, Any] = attrs.field(factory=dict[str, Any])

@@ -1,0 +1,45 @@
+"""From a `[tasks.NAME]` table to a task."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from cronhare.domain.draft import Fault
+from cronhare.domain.task import DEFAULT_TIMEOUT, Task, TaskRef
+
+from .fields import read_duration
+from .shapes import TaskTable
+
+
+def read_task(name: str, table: TaskTable, folder: Path, faults: list[Fault]) -> Task:
+    """Make a task; *folder* is where its command runs unless it says otherwise."""
+    timeout = read_duration("timeout", table.timeout, faults)
+    if timeout is not None and not timeout:
+        faults.append(Fault("timeout", "must be longer than nothing"))
+    faults += _faults_of_command(table)
+    return Task(
+        name=name,
+        ref=TaskRef(table.type, table.id),
+        command=tuple(table.command),
+        timeout=timeout or DEFAULT_TIMEOUT,
+        cwd=folder / table.cwd if table.cwd else folder,
+        env=table.env,
+        pass_env=tuple(table.pass_env),
+    )
+
+
+def _faults_of_command(table: TaskTable) -> Iterator[Fault]:
+    """Find what no operating system would start."""
+    if not table.command[0]:
+        yield Fault("command", "its first text names the program, and is empty")
+    texts = {
+        "command": table.command,
+        "cwd": [table.cwd or ""],
+        "env": [*table.env, *table.env.values()],
+        "pass_env": table.pass_env,
+    }
+    for field, given in texts.items():
+        if any("\0" in text for text in given):
+            yield Fault(field, "has a NUL character, which no program can be given")
+    for name in table.env:
+        if not name or "=" in name:
+            yield Fault("env", f"{name!r} cannot name a variable")

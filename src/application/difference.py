@@ -1,0 +1,80 @@
+"""What would change in the users' table if a jobs file were applied."""
+
+import enum
+from collections.abc import Iterator, Sequence
+
+import attrs
+
+from cronhare.domain.draft import ScheduleDraft
+from cronhare.ports.schedules import StoredSchedule
+
+
+class Change(enum.Enum):
+    """What becomes of one schedule."""
+
+    ADD = "add"
+    CHANGE = "change"
+    DISABLE = "disable"
+    KEEP = "keep"
+
+
+@attrs.frozen
+class FieldChange:
+    """One field, before and after."""
+
+    field: str
+    before: object
+    after: object
+
+
+@attrs.frozen(kw_only=True)
+class ScheduleChange:
+    """One schedule's change. *draft* is what is wanted, None for what the file has no more."""
+
+    name: str
+    change: Change
+    draft: ScheduleDraft | None = None
+    fields: tuple[FieldChange, ...] = ()
+
+
+def difference(
+    drafts: Sequence[ScheduleDraft], stored: Sequence[StoredSchedule], *, source: str
+) -> tuple[ScheduleChange, ...]:
+    """Compare a jobs file with the table, in the order of the file, then of the table.
+
+    Schedules that came from *source* and are no longer in it are disabled; those that came from
+    elsewhere, or were written by hand, are left alone.
+    """
+    before = {schedule.name: schedule for schedule in stored}
+    wanted = {draft.name for draft in drafts}
+    changes = [_compare(draft, before.get(draft.name), source) for draft in drafts]
+    changes += [
+        ScheduleChange(name=schedule.name, change=Change.DISABLE)
+        for schedule in stored
+        if schedule.source == source and schedule.name not in wanted and _is_on(schedule)
+    ]
+    return tuple(changes)
+
+
+def _compare(draft: ScheduleDraft, stored: StoredSchedule | None, source: str) -> ScheduleChange:
+    if stored is None:
+        return ScheduleChange(name=draft.name, change=Change.ADD, draft=draft)
+    fields = tuple(_fields(draft, stored, source))
+    change = Change.CHANGE if fields else Change.KEEP
+    return ScheduleChange(name=draft.name, change=change, draft=draft, fields=fields)
+
+
+def _fields(draft: ScheduleDraft, stored: StoredSchedule, source: str) -> Iterator[FieldChange]:
+    if stored.source != source:
+        yield FieldChange("source", stored.source, source)
+    if stored.draft is None:
+        yield FieldChange("row", stored.problem, "replaced")
+        return
+    for field in attrs.fields(ScheduleDraft):
+        before, after = getattr(stored.draft, field.name), getattr(draft, field.name)
+        if before != after:
+            yield FieldChange(field.name, before, after)
+
+
+def _is_on(schedule: StoredSchedule) -> bool:
+    return schedule.draft is None or schedule.draft.status

@@ -1,0 +1,116 @@
+"""From a due instant to a message in a queue: plan, claim, publish."""
+
+import logging
+from datetime import datetime, timedelta
+
+import attrs
+
+from cronhare.domain.planning import Plan, Planned, plan
+from cronhare.ports.claims import Batch, ClaimStorePort, Planner
+
+from .doorbell import Doorbell
+from .logs import say
+
+log = logging.getLogger(__name__)
+
+#: A row may commit a while after the time in its updated_at: look back so far.
+LATE_COMMITS = timedelta(seconds=60)
+
+#: So often every row is compared, for whatever the search by time did not see.
+FULL_COMPARISON = timedelta(minutes=10)
+
+
+@attrs.frozen(kw_only=True)
+class Tick:
+    """What one tick did."""
+
+    planned: int = 0
+    claimed: int = 0
+    skipped: int = 0
+    published: int = 0
+
+
+class Dispatcher:
+    """One replica's share of the dispatching. It keeps no schedules in memory."""
+
+    def __init__(
+        self,
+        *,
+        claims: ClaimStorePort,
+        doorbell: Doorbell,
+        node: str,
+        refresh: timedelta = timedelta(seconds=5),
+        batch: int = 1_000,
+    ) -> None:
+        """*refresh* is how soon an edit is noticed; *batch* is how many plans are taken at once."""
+        self._claims = claims
+        self._doorbell = doorbell
+        self._node = node
+        self._refresh = refresh
+        self._batch = batch
+        self._refreshed_at: datetime | None = None
+        self._compared_at: datetime | None = None
+
+    def tick(self, now: datetime) -> Tick:
+        """Notice edits, claim what is due at *now*, and publish it."""
+        planned = self._plan_edited(now)
+        claimed = skipped = published = 0
+        while True:
+            batch = self._claims.claim_due(
+                now=now, limit=self._batch, node=self._node, planner=_plan_at(now)
+            )
+            self._complain(batch)
+            published += self._doorbell.ring(batch.claimed, now=now).published
+            claimed += len(batch.claimed)
+            skipped += batch.skipped
+            if batch.looked < self._batch:
+                break
+        if claimed or skipped:
+            text = f"Claimed {claimed} executions, skipped {skipped} instants"
+            say(log, logging.DEBUG, "tick", text, planned=planned, published=published)
+        return Tick(planned=planned, claimed=claimed, skipped=skipped, published=published)
+
+    def wake_at(self, now: datetime) -> datetime:
+        """Say until when nothing is to do: the earliest plan, or the next refresh."""
+        refresh_at = (self._refreshed_at or now) + self._refresh
+        due = self._claims.next_due()
+        return refresh_at if due is None else min(due, refresh_at)
+
+    def _plan_edited(self, now: datetime) -> int:
+        if self._refreshed_at is not None and now < self._refreshed_at:
+            self._refreshed_at = self._compared_at = None  # the clock was set back
+        if self._refreshed_at is not None and now - self._refreshed_at < self._refresh:
+            return 0
+        since = self._since(now)
+        planned = 0
+        while True:
+            batch = self._claims.plan_edited(
+                now=now, since=since, limit=self._batch, node=self._node, planner=_plan_at(now)
+            )
+            self._complain(batch)
+            planned += batch.looked
+            if batch.looked < self._batch:
+                break
+        self._refreshed_at = now
+        if since is None:
+            self._compared_at = now
+        return planned
+
+    def _since(self, now: datetime) -> datetime | None:
+        if self._refreshed_at is None or self._compared_at is None:
+            return None
+        if now - self._compared_at >= FULL_COMPARISON:
+            return None
+        return self._refreshed_at - LATE_COMMITS
+
+    def _complain(self, batch: Batch) -> None:
+        for name, problem in batch.problems:
+            text = f"Schedule {name} cannot be planned and is left out: {problem}"
+            say(log, logging.ERROR, "schedule.broken", text)
+
+
+def _plan_at(now: datetime) -> Planner:
+    def planner(planned: Planned) -> Plan:
+        return plan(planned, now)
+
+    return planner

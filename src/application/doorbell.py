@@ -1,0 +1,108 @@
+"""Handing attempts to the broker, and noting in the ledger that it has them."""
+
+import logging
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+
+import attrs
+
+from cronhare.domain.execution import Execution
+from cronhare.domain.messages import headers_of, task_body
+from cronhare.domain.topology import LONGEST_LANE_DELAY, ToQueue
+from cronhare.ports.broker import BrokerPort, Envelope, Message, Published
+from cronhare.ports.claims import ClaimStorePort
+
+from .logs import say
+
+log = logging.getLogger(__name__)
+
+SYSTEM = "system"
+
+
+@attrs.frozen(kw_only=True)
+class Rung:
+    """What became of a batch: how many are in a queue, came back, or are in doubt."""
+
+    published: int = 0
+    returned: int = 0
+    unknown: int = 0
+
+
+def envelope(execution: Execution, *, now: datetime) -> Envelope:
+    """Make the message of the execution's coming attempt, held back until its time."""
+    return Envelope(
+        Message(body=task_body(execution), headers=headers_of(execution), id=execution.message_id),
+        ToQueue(execution.queue, wait(execution, now=now)),
+    )
+
+
+def is_carried(execution: Execution, *, now: datetime) -> bool:
+    """Tell whether the coming attempt travels as a message: the lanes reach far enough for it.
+
+    The system's own executions never do.
+    """
+    return execution.task.type != SYSTEM and wait(execution, now=now) <= LONGEST_LANE_DELAY
+
+
+def wait(execution: Execution, *, now: datetime) -> timedelta:
+    """Say how long the coming attempt is still to wait."""
+    due = execution.next_attempt_at
+    return timedelta(0) if due is None else max(due - now, timedelta(0))
+
+
+class Doorbell:
+    """Publishes attempts. What is in doubt stays as it is: the reconciler owns it."""
+
+    def __init__(
+        self,
+        *,
+        broker: BrokerPort,
+        claims: ClaimStorePort,
+        inside: Callable[[Execution, datetime], None],
+    ) -> None:
+        """*inside* runs the system's own executions, which no worker is asked to run."""
+        self._broker = broker
+        self._claims = claims
+        self._inside = inside
+
+    def ring(self, executions: Sequence[Execution], *, now: datetime) -> Rung:
+        """Publish the coming attempts of *executions*.
+
+        A wait that is longer than the lanes can carry is left to the ledger: the reconciler
+        publishes the attempt when it is due.
+        """
+        rung = self._publish([each for each in executions if is_carried(each, now=now)], now)
+        for execution in executions:  # last: it may take long, or fail
+            if execution.task.type == SYSTEM:
+                self._inside(execution, now)
+        return rung
+
+    def _publish(self, sendable: Sequence[Execution], now: datetime) -> Rung:
+        if not sendable:
+            return Rung()
+        outcomes = self._broker.publish([envelope(execution, now=now) for execution in sendable])
+        confirmed = [
+            execution
+            for execution, outcome in zip(sendable, outcomes, strict=True)
+            if outcome is Published.CONFIRMED
+        ]
+        if confirmed:
+            self._claims.mark_published(confirmed, now=now)
+        return _report(sendable, outcomes)
+
+
+def _report(sent: Sequence[Execution], outcomes: Sequence[Published]) -> Rung:
+    rung = Rung(
+        published=sum(outcome is Published.CONFIRMED for outcome in outcomes),
+        returned=sum(outcome is Published.RETURNED for outcome in outcomes),
+        unknown=sum(outcome is Published.UNKNOWN for outcome in outcomes),
+    )
+    if rung.returned:
+        pairs = zip(sent, outcomes, strict=True)
+        queues = {execution.queue for execution, outcome in pairs if outcome is Published.RETURNED}
+        text = f"The broker returned {rung.returned} messages; there is no queue"
+        say(log, logging.ERROR, "publish.returned", f"{text} {', '.join(sorted(queues))}")
+    if rung.unknown:
+        text = f"It is unknown whether {rung.unknown} messages arrived; they will be sent again"
+        say(log, logging.WARNING, "publish.unknown", text)
+    return rung

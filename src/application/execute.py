@@ -1,0 +1,236 @@
+"""One delivery, from the queue to the ledger: fence, run, finish, publish what follows, ack."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import Executor
+from datetime import timedelta
+from functools import partial
+from uuid import NAMESPACE_OID, UUID, uuid5
+
+import attrs
+
+from cronhare.domain.execution import Execution, State
+from cronhare.domain.keys import manual_key
+from cronhare.domain.messages import Call, Ticket, Unreadable, read
+from cronhare.domain.retry import RetryPolicy, decide
+from cronhare.ports.attempts import AttemptStorePort, Finish, Refused, Start, Superseded
+from cronhare.ports.broker import AsyncBrokerPort, Delivery, Envelope, Published
+from cronhare.ports.clock import ClockPort
+from cronhare.ports.ledger import LedgerUnavailable
+from cronhare.ports.runner import Ran, TaskRunnerPort
+
+from .batching import Batcher
+from .catalog import Catalog
+from .insist import Draining, Insistence
+from .invocation import prepare
+from .leases import LeaseKeeper
+from .logs import say
+from .parking import park
+from .settle import follow_up
+from .story import tell
+
+log = logging.getLogger(__name__)
+
+
+@attrs.define
+class Counters:
+    """What a worker did since it began."""
+
+    succeeded: int = 0
+    retried: int = 0
+    ended: int = 0
+    fenced: int = 0
+    superseded: int = 0
+    parked: int = 0
+
+
+class Worker:
+    """Handles deliveries; any number at a time, each to its end."""
+
+    def __init__(
+        self,
+        *,
+        node: str,
+        broker: AsyncBrokerPort,
+        attempts: AttemptStorePort,
+        runner: TaskRunnerPort,
+        catalog: Catalog,
+        clock: ClockPort,
+        keeper: LeaseKeeper,
+        policy: RetryPolicy,
+        lease: timedelta,
+        executor: Executor,
+        chance: Callable[[], float],
+        uuid: Callable[[], UUID],
+    ) -> None:
+        """*policy* holds for schedules without one; *executor* has the threads for the ledger."""
+        self.counters = Counters()
+        self._node = node
+        self._broker = broker
+        self._attempts = attempts
+        self._runner = runner
+        self._catalog = catalog
+        self._clock = clock
+        self._keeper = keeper
+        self._policy = policy
+        self._executor = executor
+        self._chance = chance
+        self._uuid = uuid
+        self._insist = Insistence(clock, patience=lease)
+        self._at_hand: set[Ticket] = set()
+        self._starts = Batcher[Start, Execution | Refused](
+            lambda wishes: attempts.start(wishes, now=clock.now(), node=node, lease=lease),
+            executor=executor,
+        )
+        self._finishes = Batcher[Finish, State | Superseded](
+            lambda finishes: attempts.finish(finishes, now=clock.now(), node=node),
+            executor=executor,
+        )
+
+    @property
+    def running(self) -> frozenset[int]:
+        """The executions that this worker has begun and not finished."""
+        return self._keeper.held
+
+    def drain(self) -> None:
+        """From now on give back what has not begun."""
+        self._insist.drain()
+
+    async def handle(self, delivery: Delivery) -> None:
+        """Bring one delivery to its end; it is settled then, whatever happened."""
+        try:
+            await self._handle(delivery)
+        except (Draining, LedgerUnavailable):
+            await self._broker.nack(delivery, requeue=True)
+        except Exception as fault:
+            # Unsettled, it would hold a place of the prefetch for ever; of what had begun, the
+            # lease lapses, and the reconciler decides.
+            text = "A delivery met a fault of ours"
+            log.exception("%s", text, extra={"action": "delivery.fault"})
+            await self._park(delivery, f"{text}: {fault!r}")
+
+    async def _handle(self, delivery: Delivery) -> None:
+        message = delivery.message
+        match read(message.body, message.headers):
+            case Unreadable(reason):
+                await self._park(delivery, reason)
+            case Call(ticket=Ticket() as ticket) as call:
+                await self._answer(delivery, ticket, deaths=call.deaths)
+            case Call() as call:
+                await self._answer_foreign(delivery, call)
+
+    async def _answer_foreign(self, delivery: Delivery, call: Call) -> None:
+        """Give a message of somebody else a row of the ledger (design.md, section 5)."""
+        adopted = await self._adopt(delivery, call)
+        if isinstance(adopted, Refused):
+            await self._park(delivery, adopted.reason)
+            return
+        ticket = Ticket(execution_id=adopted.id, attempt=adopted.attempt)
+        try:
+            await self._answer(delivery, ticket, deaths=call.deaths)
+        except Draining:  # the ledger has it now: given back, it would be adopted twice
+            await self._broker.ack(delivery)
+
+    async def _adopt(self, delivery: Delivery, call: Call) -> Execution | Refused:
+        known = delivery.message.id
+        key = manual_key(uuid5(NAMESPACE_OID, known) if known else self._uuid())
+        adopt = partial(
+            self._attempts.adopt,
+            call.task,
+            key=key,
+            deaths=call.deaths,
+            now=self._clock.now(),
+            node=self._node,
+        )
+        loop = asyncio.get_running_loop()
+        return await self._insist.to_begin(lambda: loop.run_in_executor(self._executor, adopt))
+
+    async def _answer(self, delivery: Delivery, ticket: Ticket, *, deaths: int) -> None:
+        """Begin the attempt that the ticket stands for, if the ledger lets us.
+
+        The ledger would let us twice, because a start can be repeated: of two copies that are
+        here at once, the second one ends here.
+        """
+        if ticket in self._at_hand:
+            await self._fence_off(delivery, "a copy of its message is at hand")
+            return
+        self._at_hand.add(ticket)
+        try:
+            await self._begin(delivery, ticket, deaths)
+        finally:
+            self._at_hand.discard(ticket)
+
+    async def _begin(self, delivery: Delivery, ticket: Ticket, deaths: int) -> None:
+        asked_at = self._clock.monotonic()
+        wish = Start(execution_id=ticket.execution_id, attempt=ticket.attempt, deaths=deaths)
+        match await self._insist.to_begin(lambda: self._starts.submit(wish)):
+            case Refused(reason, unknown=True):
+                await self._park(delivery, reason)
+            case Refused(reason):
+                await self._fence_off(delivery, reason)
+            case Execution() as execution:
+                self._keeper.hold(execution, since=asked_at)
+                try:
+                    following = await self._perform(execution, delivery)
+                finally:  # before anybody can hear of the next attempt, which may be ours too
+                    self._keeper.release(execution)
+                await self._conclude(delivery, following)
+
+    async def _perform(self, execution: Execution, delivery: Delivery) -> Envelope | None:
+        """Run the attempt and record its end; answer the message that has to follow."""
+        say(log, logging.INFO, "attempt.start", "Processing task", execution)
+        say(log, logging.DEBUG, "attempt.params", f"Task parameters: {execution.params}")
+        began = self._clock.monotonic()
+        ran = await self._run(execution)
+        duration = self._clock.monotonic() - began
+        self._keeper.has_ended(execution)
+        now = self._clock.now()
+        verdict = decide(
+            ran.outcome,
+            deaths=execution.deaths,
+            policy=execution.retry or self._policy,
+            crashed_at=execution.crashed_at,
+            now=now,
+            chance=self._chance(),
+        )
+        finish = Finish(execution=execution, ran=ran, verdict=verdict)
+        state = await self._insist.to_finish(lambda: self._finishes.submit(finish))
+        tell(finish, state, duration=f"{duration * 1000:.0f}ms", policy=self._policy)
+        self._count(state)
+        return follow_up(finish, state, now=now, headers=delivery.message.headers)
+
+    async def _run(self, execution: Execution) -> Ran:
+        match prepare(execution, self._catalog):
+            case Ran() as refused:
+                return refused
+            case invocation:
+                return await self._runner.run(invocation)
+
+    async def _conclude(self, delivery: Delivery, following: Envelope | None) -> None:
+        if following is not None:
+            published = await self._broker.publish(following)
+            if published is not Published.CONFIRMED:
+                text = f"Message {following.message.id} may not have arrived ({published.value})"
+                say(log, logging.WARNING, "publish.unknown", text)
+        await self._broker.ack(delivery)
+
+    async def _fence_off(self, delivery: Delivery, reason: str) -> None:
+        self.counters.fenced += 1
+        say(log, logging.DEBUG, "attempt.fenced", f"Not started again: {reason}")
+        await self._broker.ack(delivery)
+
+    async def _park(self, delivery: Delivery, reason: str) -> None:
+        self.counters.parked += 1
+        await park(self._broker, delivery, reason)
+
+    def _count(self, state: State | Superseded) -> None:
+        match state:
+            case State.SUCCEEDED:
+                self.counters.succeeded += 1
+            case State.RETRYING:
+                self.counters.retried += 1
+            case Superseded():
+                self.counters.superseded += 1
+            case _:
+                self.counters.ended += 1

@@ -1,0 +1,150 @@
+"""Why a schedule ran at an instant, or did not: the question every cron user asks once."""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+import attrs
+
+from cronhare.domain.draft import understand
+from cronhare.domain.execution import Execution, State
+from cronhare.domain.schedule import ByHand, Schedule
+from cronhare.ports.records import Attempt, RecordsPort, Retention
+from cronhare.ports.schedules import StoredSchedule
+
+NEAR = timedelta(minutes=1)
+
+
+@attrs.frozen(kw_only=True)
+class Explanation:
+    """An answer: the short one first, then what it rests on."""
+
+    ran: bool
+    answer: str
+    because: tuple[str, ...] = ()
+    execution: Execution | None = None
+    attempts: tuple[Attempt, ...] = ()
+
+
+def explain(
+    stored: StoredSchedule, instant: datetime, *, records: RecordsPort, now: datetime
+) -> Explanation:
+    """Explain what became of the minute of *instant*."""
+    minute = instant.replace(second=0, microsecond=0)
+    if stored.draft is None:
+        return Explanation(
+            ran=False,
+            answer="It cannot be planned: its row in the table is broken",
+            because=(stored.problem or "", "Mend the row; it is looked at again at once."),
+        )
+    schedule = understand(stored.draft, id=stored.id, changed_at=stored.updated_at)
+    execution = _find(schedule, minute, records)
+    if execution is None:
+        return _without_record(schedule, stored, minute, now)
+    attempts = tuple(records.attempts(execution.id))
+    return _with_record(execution, attempts)
+
+
+def _find(schedule: Schedule, minute: datetime, records: RecordsPort) -> Execution | None:
+    timing = schedule.timing
+    key = "" if isinstance(timing, ByHand) else timing.key(minute)
+    return records.covering(schedule.id, key=key, instant=minute)
+
+
+def _with_record(execution: Execution, attempts: tuple[Attempt, ...]) -> Explanation:
+    if execution.state is State.SKIPPED:
+        return Explanation(
+            ran=False,
+            answer=f"It was due and did not run: {execution.last_error}",
+            because=tuple(_row_of_missed(execution)),
+            execution=execution,
+        )
+    return Explanation(
+        ran=bool(attempts),
+        answer=_ANSWERS[execution.state].format(last=execution.last_error),
+        because=tuple(_story(execution)),
+        execution=execution,
+        attempts=attempts,
+    )
+
+
+_ANSWERS = {
+    State.CLAIMED: "It was claimed and is on its way to the queue",
+    State.PUBLISHED: "It is in the queue and waits for a worker",
+    State.RUNNING: "It is running",
+    State.RETRYING: "It ran, did not succeed, and waits for its next attempt",
+    State.SUCCEEDED: "It ran and succeeded",
+    State.FAILED: "It ran and failed for good: {last}",
+    State.QUARANTINED: "It ran, crashed again and again, and was set apart: {last}",
+    State.CANCELLED: "It was cancelled",
+}
+
+
+def _row_of_missed(execution: Execution) -> Iterator[str]:
+    if execution.missed > 1 and execution.last_due_at is not None:
+        first, last = _say(execution.due_at), _say(execution.last_due_at)
+        yield f"It is one of {execution.missed} instants from {first} to {last} with this reason."
+    yield f"Recorded at {_say(execution.executed_at)} by {execution.container_id}."
+
+
+def _story(execution: Execution) -> Iterator[str]:
+    late = execution.executed_at - execution.due_at
+    by = execution.container_id
+    yield f"Claimed at {_say(execution.executed_at)} by {by}, {late.total_seconds():.1f} s after."
+    if execution.next_attempt_at is not None and execution.state is State.RETRYING:
+        yield f"Attempt {execution.attempt} comes at {_say(execution.next_attempt_at)}."
+    if execution.state is State.PUBLISHED:
+        yield "If it does not begin: is a worker running, and does it consume this queue?"
+
+
+def _without_record(
+    schedule: Schedule, stored: StoredSchedule, minute: datetime, now: datetime
+) -> Explanation:
+    due = schedule.timing.next(minute - timedelta(microseconds=1)) == minute
+    if not due:
+        return Explanation(
+            ran=False, answer="It was not due then", because=tuple(_neighbours(schedule, minute))
+        )
+    if minute > now:
+        return Explanation(ran=False, answer="It is due then", because=tuple(_future(schedule)))
+    return Explanation(ran=False, answer=_why_not(schedule, stored, minute, now))
+
+
+def _neighbours(schedule: Schedule, minute: datetime) -> Iterator[str]:
+    if isinstance(schedule.timing, ByHand):
+        yield "It has no times of its own: it runs when somebody asks."
+        return
+    before, after = schedule.timing.previous(minute), schedule.timing.next(minute)
+    yield f"The instant before is {_say(before) if before else 'none'}."
+    yield f"The instant after is {_say(after) if after else 'none'}."
+
+
+def _future(schedule: Schedule) -> Iterator[str]:
+    if not schedule.enabled:
+        yield "But the schedule is disabled: unless that changes, it will not run."
+
+
+def _why_not(schedule: Schedule, stored: StoredSchedule, minute: datetime, now: datetime) -> str:
+    if minute <= schedule.changed_at:
+        changed = _say(schedule.changed_at)
+        return (
+            f"It did not run by the schedule as it is now, which was created, edited or enabled at "
+            f"{changed}: an instant from before an edit is never run afterwards"
+        )
+    if not schedule.enabled:
+        return "It did not run: the schedule is disabled"
+    if schedule.starts_at is not None and minute < schedule.starts_at:
+        return f"It did not run: the schedule starts at {_say(schedule.starts_at)}"
+    if schedule.ends_at is not None and minute > schedule.ends_at:
+        return f"It did not run: the schedule ended at {_say(schedule.ends_at)}"
+    if stored.problem is not None:
+        return f"It did not run: it cannot be planned: {stored.problem}"
+    if not stored.planned or (stored.next_due_at is not None and stored.next_due_at <= minute):
+        return "It did not run yet: no scheduler has looked since. Is one running?"
+    if now - minute > Retention().completed:
+        days = Retention().completed.days
+        return f"The ledger has no record of it; records of runs are removed after {days} days"
+    return "The ledger has no record of it, though it was due: its row must have been removed"
+
+
+def _say(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%d %H:%M:%S} UTC"

@@ -1,0 +1,60 @@
+"""The daily cleanup at 3:00 UTC: an execution like any other, so that one replica does it (C13)."""
+
+import logging
+from datetime import datetime, timedelta
+
+from cronhare.domain.execution import Execution
+from cronhare.domain.outcome import Ending, Outcome, TaskError
+from cronhare.domain.retry import Complete, RetryAfter
+from cronhare.ports.attempts import AttemptStorePort, Finish, Refused, Start
+from cronhare.ports.ledger import LedgerUnavailable
+from cronhare.ports.records import RecordsPort, Retention
+from cronhare.ports.runner import Captured, Ran
+
+from .logs import say
+
+log = logging.getLogger(__name__)
+
+LEASE = timedelta(minutes=10)
+TRY_AGAIN = timedelta(minutes=10)
+
+
+class Housekeeper:
+    """Runs the system's own executions inside of the scheduler that claimed them."""
+
+    def __init__(
+        self,
+        *,
+        attempts: AttemptStorePort,
+        records: RecordsPort,
+        node: str,
+        retention: Retention | None = None,
+    ) -> None:
+        """*retention* says how long rows are kept."""
+        self._attempts = attempts
+        self._records = records
+        self._node = node
+        self._retention = retention or Retention()
+
+    def run(self, execution: Execution, now: datetime) -> None:
+        """Fence, clean up, finish: as a worker would. Not done counts as lost, and is retried."""
+        wish = Start(execution_id=execution.id, attempt=execution.attempt, deaths=0)
+        [started] = self._attempts.start([wish], now=now, node=self._node, lease=LEASE)
+        if isinstance(started, Refused):
+            return
+        finish = self._clean_up(started, now)
+        self._attempts.finish([finish], now=now, node=self._node)
+
+    def _clean_up(self, execution: Execution, now: datetime) -> Finish:
+        try:
+            deleted = self._records.clean_up(now=now, retention=self._retention)
+        except LedgerUnavailable as error:
+            outcome = Outcome(ending=Ending.FAILED, error=TaskError(message=str(error)))
+            again = RetryAfter(TRY_AGAIN, f"the cleanup did not end: {error}")
+            return Finish(execution=execution, ran=Ran(outcome=outcome), verdict=again)
+        days = self._retention.others.days
+        text = f"[CLEANUP] ✓ Deleted {deleted} execution records older than {days} days"
+        say(log, logging.INFO, "cleanup", text)
+        said = Captured(head=text + "\n", bytes=len(text.encode()) + 1)
+        ran = Ran(outcome=Outcome(ending=Ending.SUCCEEDED), stdout=said)
+        return Finish(execution=execution, ran=ran, verdict=Complete())

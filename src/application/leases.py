@@ -1,0 +1,120 @@
+"""Keeping the leases of running attempts, beside the event loop: no task can block it."""
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+
+import attrs
+
+from cronhare.domain.execution import Execution
+from cronhare.ports.attempts import AttemptStorePort
+from cronhare.ports.clock import ClockPort
+from cronhare.ports.ledger import LedgerUnavailable
+from cronhare.ports.runner import StopReason
+
+from .logs import say
+
+log = logging.getLogger(__name__)
+
+Stop = Callable[[int, StopReason], object]
+
+
+@attrs.define(kw_only=True, eq=False)
+class Lease:
+    """One attempt's lease. *over* once the task has ended: nothing is left that could be stopped.
+
+    *renewed_at* is a monotonic time, taken before the ledger was asked.
+    """
+
+    attempt: int
+    renewed_at: float
+    over: bool = False
+
+
+class LeaseKeeper:
+    """Renews all leases of a node in one statement, and ends what is no longer the node's.
+
+    An attempt whose lease could not be renewed for two thirds of its length is stopped: by the
+    time the lease lapses and somebody else starts the next attempt, this one is gone.
+    """
+
+    def __init__(
+        self,
+        *,
+        attempts: AttemptStorePort,
+        clock: ClockPort,
+        node: str,
+        lease: timedelta,
+        stop: Stop,
+    ) -> None:
+        """*stop* is called from the thread that calls `renew`; it must be safe there."""
+        self._attempts = attempts
+        self._clock = clock
+        self._node = node
+        self._lease = lease
+        self._stop = stop
+        self._lock = threading.Lock()
+        self._leases: dict[int, Lease] = {}
+
+    def hold(self, execution: Execution, *, since: float) -> None:
+        """Keep the lease of an attempt, which was asked for at *since*, a monotonic time."""
+        lease = Lease(attempt=execution.attempt, renewed_at=since)
+        with self._lock:
+            self._leases[execution.id] = lease
+
+    @property
+    def held(self) -> frozenset[int]:
+        """The executions whose leases are kept."""
+        with self._lock:
+            return frozenset(self._leases)
+
+    def has_ended(self, execution: Execution) -> None:
+        """Keep the lease until the result is recorded, but do not stop what is over."""
+        with self._lock:
+            lease = self._leases.get(execution.id)
+            if lease is not None and lease.attempt == execution.attempt:
+                lease.over = True
+
+    def release(self, execution: Execution) -> None:
+        """Let an attempt's lease go. The lease of a later attempt stays."""
+        with self._lock:
+            lease = self._leases.get(execution.id)
+            if lease is not None and lease.attempt == execution.attempt:
+                del self._leases[execution.id]
+
+    def renew(self) -> None:
+        """Renew what is held. To be called a few times within the length of a lease."""
+        asked_at = self._clock.monotonic()
+        with self._lock:
+            leases = dict(self._leases)
+        if not leases:
+            return
+        try:
+            renewal = self._attempts.renew(
+                leases.keys(), now=self._clock.now(), node=self._node, lease=self._lease
+            )
+        except LedgerUnavailable as error:
+            self._give_up_old(leases, str(error))
+            return
+        for id_, lease in leases.items():
+            if id_ not in renewal.held:
+                self._end(id_, lease, StopReason.LEASE_LOST, "another node decided in its place")
+                continue
+            lease.renewed_at = asked_at
+            if id_ in renewal.cancel_requested:
+                self._end(id_, lease, StopReason.CANCELLED, "somebody asked for its end")
+
+    def _give_up_old(self, leases: Mapping[int, Lease], why: str) -> None:
+        now = self._clock.monotonic()  # anew: the ledger may have taken long not to answer
+        margin = self._lease.total_seconds() * 2 / 3
+        for id_, lease in leases.items():
+            if now - lease.renewed_at >= margin:
+                self._end(id_, lease, StopReason.LEASE_LOST, f"its lease cannot be renewed: {why}")
+
+    def _end(self, execution_id: int, lease: Lease, reason: StopReason, why: str) -> None:
+        with self._lock:
+            if self._leases.get(execution_id) is not lease or lease.over:
+                return
+        say(log, logging.WARNING, "attempt.stop", f"Stopping execution {execution_id}: {why}")
+        self._stop(execution_id, reason)

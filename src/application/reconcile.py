@@ -1,0 +1,118 @@
+"""The loop that sends again what the broker should have and does not, and ends what was lost."""
+
+import logging
+from collections.abc import Callable, Collection, Sequence
+from datetime import datetime
+
+import attrs
+
+from cronhare.domain.execution import Execution, State
+from cronhare.domain.outcome import Ending, ErrorClass, Outcome, TaskError
+from cronhare.domain.retry import RetryPolicy, decide
+from cronhare.ports.attempts import AttemptStorePort, Finish
+from cronhare.ports.broker import BrokerPort
+from cronhare.ports.claims import ClaimStorePort, Graces
+from cronhare.ports.runner import Ran
+
+from .doorbell import Doorbell
+from .logs import say
+from .settle import follow_up
+from .story import tell
+
+log = logging.getLogger(__name__)
+
+Ended = tuple[Finish, State]
+
+
+@attrs.frozen(kw_only=True)
+class Reconciled:
+    """What one round found."""
+
+    republished: int = 0
+    lost: int = 0
+
+
+class Reconciler:
+    """Every replica runs one; they get different rows. Bounded work per round."""
+
+    def __init__(
+        self,
+        *,
+        claims: ClaimStorePort,
+        attempts: AttemptStorePort,
+        broker: BrokerPort,
+        doorbell: Doorbell,
+        policy: RetryPolicy,
+        chance: Callable[[], float],
+        graces: Graces | None = None,
+        limit: int = 1_000,
+    ) -> None:
+        """*policy* holds for schedules without one of their own."""
+        self._claims = claims
+        self._attempts = attempts
+        self._broker = broker
+        self._doorbell = doorbell
+        self._policy = policy
+        self._chance = chance
+        self._graces = graces or Graces()
+        self._limit = limit
+
+    def tick(self, now: datetime) -> Reconciled:
+        """Send again what is overdue, and decide what becomes of attempts whose lease lapsed."""
+        overdue = self._claims.overdue(now=now, graces=self._graces, limit=self._limit)
+        if overdue:
+            say(log, logging.DEBUG, "reconcile", f"Sending {len(overdue)} overdue executions again")
+            self._doorbell.ring(overdue, now=now)
+        lost = self._end_lost(now, gone=())
+        self._send_what_follows(lost, now)
+        return Reconciled(republished=len(overdue), lost=len(lost))
+
+    def recover(self, now: datetime, *, gone: Collection[str]) -> Reconciled:
+        """Begin beside a broker that remembers nothing, after the nodes in *gone* went away.
+
+        Everything that waits is published again; whatever reaches a worker twice is fenced.
+        """
+        lost = self._end_lost(now, gone=gone)
+        self._send_what_follows([each for each in lost if each[1] is not State.RETRYING], now)
+        republished = last = 0
+        while waiting := self._claims.unfinished(after=last, limit=self._limit):
+            self._doorbell.ring(waiting, now=now)
+            republished += len(waiting)
+            last = waiting[-1].id
+        return Reconciled(republished=republished, lost=len(lost))
+
+    def _end_lost(self, now: datetime, *, gone: Collection[str]) -> Sequence[Ended]:
+        lapsed = self._claims.lapsed(now=now, limit=self._limit, gone=gone)
+        if not lapsed:
+            return ()
+        finishes = [self._lost(execution, now) for execution in lapsed]
+        states = self._attempts.give_up(finishes, now=now)
+        ended = [
+            (finish, state)
+            for finish, state in zip(finishes, states, strict=True)
+            if isinstance(state, State)  # or its owner was alive after all
+        ]
+        for finish, state in ended:
+            tell(finish, state, duration="unknown", policy=self._policy)
+        return ended
+
+    def _send_what_follows(self, ended: Sequence[Ended], now: datetime) -> None:
+        following = [follow_up(finish, state, now=now) for finish, state in ended]
+        envelopes = [envelope for envelope in following if envelope is not None]
+        if envelopes:
+            self._broker.publish(envelopes)
+
+    def _lost(self, execution: Execution, now: datetime) -> Finish:
+        error = TaskError(
+            message=f"its worker {execution.owner} vanished", error_class=ErrorClass.UNKNOWN
+        )
+        outcome = Outcome(ending=Ending.LOST, error=error)
+        verdict = decide(
+            outcome,
+            deaths=execution.deaths,
+            policy=execution.retry or self._policy,
+            crashed_at=execution.crashed_at,
+            now=now,
+            chance=self._chance(),
+        )
+        return Finish(execution=execution, ran=Ran(outcome=outcome), verdict=verdict)

@@ -1,0 +1,45 @@
+"""What follows an attempt: the message that has to go out once its end is in the ledger."""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from cronhare.domain.execution import Execution, State
+from cronhare.domain.messages import failed_body, headers_of, quarantine_body
+from cronhare.domain.moves import end
+from cronhare.domain.topology import ToFailed, ToQuarantine
+from cronhare.ports.attempts import Finish, Superseded
+from cronhare.ports.broker import Envelope, Message
+
+from .doorbell import envelope, is_carried
+
+
+def follow_up(
+    finish: Finish,
+    state: State | Superseded,
+    *,
+    now: datetime,
+    headers: Mapping[str, object] | None = None,
+) -> Envelope | None:
+    """Make the message that follows the end of an attempt, if any does.
+
+    *state* is what the ledger answered, *headers* are those of the message that began it; a
+    failed message keeps them (S0), a retry never does (C3). What no message carries waits in the
+    ledger alone: the reconciler finds it when it is due.
+    """
+    execution, verdict = finish.execution, finish.verdict
+    match state:
+        case State.RETRYING:
+            coming = end(execution, verdict, finish.ran.outcome.ending, now=now)
+            return envelope(coming, now=now) if is_carried(coming, now=now) else None
+        case State.FAILED:
+            body = failed_body(execution, reason=verdict.reason, at=now)
+            return Envelope(_last_message(execution, body, headers or {}), ToFailed())
+        case State.QUARANTINED:
+            body = quarantine_body(execution, at=now)
+            return Envelope(_last_message(execution, body, headers or {}), ToQuarantine())
+    return None
+
+
+def _last_message(execution: Execution, body: bytes, headers: Mapping[str, object]) -> Message:
+    kept = {**headers, **headers_of(execution)}
+    return Message(body=body, headers=kept, id=f"{execution.message_id}:end")

@@ -1,0 +1,52 @@
+"""The log lines that tell how an attempt ended (S0, S1: the words are theirs)."""
+
+import logging
+
+from cronhare.domain.execution import State
+from cronhare.domain.outcome import TaskError
+from cronhare.domain.retry import RetryAfter, RetryPolicy
+from cronhare.ports.attempts import Finish, Superseded
+
+from .logs import SUCCESS, say
+
+log = logging.getLogger(__name__)
+
+
+def tell(finish: Finish, state: State | Superseded, *, duration: str, policy: RetryPolicy) -> None:
+    """Log the end of an attempt. *policy* holds where the schedule has none."""
+    execution, verdict = finish.execution, finish.verdict
+    match state:
+        case Superseded():
+            text = "The result is not counted: the attempt was ended in the ledger before"
+            say(log, logging.WARNING, "attempt.superseded", text, execution, duration=duration)
+        case State.SUCCEEDED:
+            text = "Task completed successfully"
+            say(log, SUCCESS, "attempt.succeeded", text, execution, duration=duration)
+        case State.CANCELLED:
+            say(log, logging.WARNING, "attempt.cancelled", "Task cancelled", execution)
+        case State.RETRYING if not isinstance(verdict, RetryAfter):
+            text = f"Task given back: {verdict.reason}"
+            say(log, logging.WARNING, "attempt.given-back", text, execution, duration=duration)
+        case _:
+            _tell_failure(finish, state, duration, execution.retry or policy)
+
+
+def _tell_failure(finish: Finish, state: State, duration: str, policy: RetryPolicy) -> None:
+    execution, verdict = finish.execution, finish.verdict
+    stack = _stack(finish.ran.outcome.error)
+    text = "Task execution failed"
+    say(log, logging.ERROR, "attempt.failed", text, execution, stack=stack, duration=duration)
+    match state, verdict:
+        case State.RETRYING, RetryAfter(delay):
+            retry = f"{execution.deaths + 1}/{policy.max_retries}"
+            text = f"Scheduling retry {retry} in {delay.total_seconds() * 1000:.0f}ms"
+            say(log, logging.WARNING, "attempt.retry", text, execution)
+        case State.QUARANTINED, _:
+            text = f"Task quarantined: {verdict.reason}"
+            say(log, logging.ERROR, "execution.quarantined", text, execution)
+
+
+def _stack(error: TaskError | None) -> str:
+    if error is None:
+        return "Error: no reason was given"
+    return error.stack or f"Error: {error.message}"

@@ -1,0 +1,150 @@
+"""`cronhare schedules | run | explain | db upgrade`."""
+
+import time
+from typing import Annotated
+
+import msgspec
+import typer
+
+from cronhare.adapters.sql import upgrade
+from cronhare.application.administer import NotFound
+from cronhare.application.explain import explain as explain_instant
+from cronhare.domain.cron import find_zone
+from cronhare.domain.execution import UNFINISHED, Execution, State
+from cronhare.ports.records import RecordsPort
+from cronhare.ports.schedules import StoredSchedule
+
+from ..container import Container
+from .executions import show_attempts, show_execution
+from .output import Json, console, print_json, state, table
+from .times import read_time
+from .trouble import Refusal, Status
+from .wiring import open_ledger, wire
+
+db = typer.Typer(help="The ledger's schema.", no_args_is_help=True, rich_markup_mode=None)
+
+Name = Annotated[str, typer.Argument(help="The schedule's name.", show_default=False)]
+
+LOOK_EVERY = 0.2
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the commands to the command line."""
+    app.command()(schedules)
+    app.command()(run)
+    app.command()(explain)
+
+
+def schedules(*, json: Json = False) -> None:
+    """List the schedules, and when each is due next."""
+    found = open_ledger().schedules().schedules()
+    if json:
+        print_json(found)
+        return
+    table(
+        "NAME",
+        "SCHEDULE",
+        "ZONE",
+        "NEXT DUE",
+        "STATUS",
+        rows=[_row(schedule) for schedule in found],
+        empty="No schedules.",
+    )
+
+
+def run(
+    name: Name,
+    *,
+    params: Annotated[str | None, typer.Option(help="JSON instead of the schedule's own.")] = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait for the end.")] = False,
+    json: Json = False,
+) -> None:
+    """Run a schedule now; its next due instant does not move.
+
+    With --wait the exit status is 0 if the run succeeded, and 4 if it did not.
+    """
+    container = open_ledger()
+    now = container.claims().now()
+    checked = None if params is None else _json(params)
+    execution = container.administrator().run_now(name, params=checked, now=now)
+    if wait:
+        raise typer.Exit(_wait(container, execution.id, json=json))
+    if json:
+        print_json(execution)
+        return
+    follow = f"Follow it: cronhare executions show {execution.id}"
+    console().print(f"Execution {execution.id} ({execution.key}) is on its way. {follow}")
+
+
+def explain(
+    name: Name,
+    *,
+    at: Annotated[str, typer.Option("--at", help="The instant; in the schedule's zone.")],
+    json: Json = False,
+) -> None:
+    """Say why a schedule ran at an instant, or did not."""
+    container = open_ledger()
+    stored = container.administrator().schedule(name)
+    zone = find_zone(stored.draft.timezone if stored.draft else "UTC")
+    instant = read_time(at, zone)
+    now = container.claims().now()
+    found = explain_instant(stored, instant, records=container.records(), now=now)
+    if json:
+        print_json(found)
+        return
+    out = console()
+    out.print(f"{name} at {instant:%Y-%m-%d %H:%M}Z ({instant.astimezone(zone):%H:%M %Z})")
+    out.print(found.answer, style="bold", markup=False)
+    for reason in found.because:
+        out.print(f"  {reason}", markup=False)
+    if found.execution is not None:
+        out.print(f"  Execution {found.execution.id}, key {found.execution.key}.")
+    if found.attempts:
+        show_attempts(found.attempts)
+
+
+@db.command("upgrade")
+def upgrade_schema() -> None:
+    """Bring the ledger's schema to this version; what is there stays there."""
+    done = upgrade(wire().engine())
+    text = f"Upgraded to {', '.join(done)}." if done else "The ledger is up to date."
+    console().print(text)
+
+
+def _wait(container: Container, execution_id: int, *, json: bool) -> Status:
+    records = container.records()
+    execution = _ended(records, execution_id)
+    if json:
+        print_json(execution)
+    else:
+        show_execution(execution)
+        show_attempts(records.attempts(execution_id))
+    return Status.DONE if execution.state is State.SUCCEEDED else Status.RUN_FAILED
+
+
+def _ended(records: RecordsPort, execution_id: int) -> Execution:
+    while True:
+        execution = records.execution(execution_id)
+        if execution is None:
+            raise NotFound(f"execution {execution_id} was removed while it was waited for")
+        if execution.state not in UNFINISHED:
+            return execution
+        time.sleep(LOOK_EVERY)
+
+
+def _json(text: str) -> str:
+    try:
+        return msgspec.json.encode(msgspec.json.decode(text)).decode()
+    except msgspec.DecodeError as error:
+        raise Refusal(f"--params is not JSON: {error}") from error
+
+
+def _row(stored: StoredSchedule) -> tuple[object, ...]:
+    draft = stored.draft
+    if draft is None:
+        return (stored.name, None, None, None, f"broken: {stored.problem}")
+    when = draft.schedule or (
+        f"once, {draft.date_time:%Y-%m-%d %H:%M}Z" if draft.date_time else None
+    )
+    status = state("on" if draft.status else "off")
+    return (stored.name, when or "by hand", draft.timezone, stored.next_due_at, status)

@@ -1,0 +1,179 @@
+"""`cronhare executions list | show | logs | cancel`."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from cronhare.application.administer import NotFound
+from cronhare.domain.execution import Execution, State
+from cronhare.ports.records import Attempt, ExecutionFilter
+from cronhare.ports.runner import Captured
+
+from .output import Json, console, facts, moment, print_json, state, table
+from .wiring import open_ledger
+
+app = typer.Typer(
+    help="What the ledger knows of each due instant.", no_args_is_help=True, rich_markup_mode=None
+)
+
+ID = Annotated[int, typer.Argument(help="The execution's number.", show_default=False)]
+
+
+@app.command("list")
+def list_(
+    *,
+    schedule: Annotated[str | None, typer.Option(help="Only those of this schedule.")] = None,
+    states: Annotated[
+        list[State] | None,
+        typer.Option("--state", help="Only those in this state; may be repeated."),
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="At most so many.")] = 20,
+    json: Json = False,
+) -> None:
+    """List executions, newest first."""
+    records = open_ledger().records()
+    found = records.executions(
+        ExecutionFilter(schedule=schedule, states=tuple(states or ()), limit=limit)
+    )
+    if json:
+        print_json(found)
+        return
+    table(
+        "ID",
+        "SCHEDULE",
+        "DUE",
+        "STATE",
+        "ATTEMPT",
+        "ENDED",
+        "ERROR",
+        rows=[
+            (
+                execution.id,
+                execution.schedule_name,
+                execution.due_at,
+                state(execution.state),
+                execution.attempt,
+                execution.finished_at,
+                _short(execution.last_error),
+            )
+            for execution in found
+        ],
+        empty="No executions.",
+    )
+
+
+@app.command()
+def show(execution_id: ID, *, json: Json = False) -> None:
+    """Show one execution with its attempts."""
+    records = open_ledger().records()
+    execution = records.execution(execution_id)
+    if execution is None:
+        raise NotFound(f"there is no execution {execution_id}")
+    attempts = records.attempts(execution_id)
+    if json:
+        print_json({"execution": execution, "attempts": attempts})
+        return
+    show_execution(execution)
+    show_attempts(attempts)
+
+
+@app.command()
+def logs(execution_id: ID, *, json: Json = False) -> None:
+    """Print what the attempts of an execution wrote."""
+    records = open_ledger().records()
+    if records.execution(execution_id) is None:
+        raise NotFound(f"there is no execution {execution_id}")
+    outputs = records.output(execution_id)
+    if json:
+        print_json(outputs)
+        return
+    out = console()
+    for output in outputs:
+        _print_stream(out, output.attempt, "stdout", output.stdout)
+        _print_stream(out, output.attempt, "stderr", output.stderr)
+    if not outputs:
+        out.print("Nothing was written.")
+
+
+@app.command()
+def cancel(execution_id: ID) -> None:
+    """Ask for the end of an execution, whether it waits or runs."""
+    container = open_ledger()
+    now = container.claims().now()
+    answer = container.administrator().cancel(execution_id, now=now)
+    texts = {
+        State.CANCELLED: "is cancelled",
+        State.RUNNING: "is running; its worker was asked to stop it",
+    }
+    console().print(
+        f"Execution {execution_id} {texts.get(answer, f'has ended already: {answer}')}."
+    )
+
+
+def show_execution(execution: Execution) -> None:
+    """Print one execution's facts."""
+    facts(
+        [
+            ("execution", execution.id),
+            ("schedule", f"{execution.schedule_name} (id {execution.scheduler_id})"),
+            ("task", execution.task),
+            ("key", execution.key),
+            ("state", state(execution.state)),
+            ("due", execution.due_at),
+            ("claimed", f"{moment(execution.executed_at)} by {execution.container_id}"),
+            ("published", execution.published_at),
+            ("next attempt", execution.next_attempt_at if _waits(execution) else None),
+            ("ended", execution.finished_at),
+            ("attempt", execution.attempt),
+            ("deaths", execution.deaths),
+            ("params", execution.params),
+            ("error", execution.last_error),
+        ]
+    )
+
+
+def show_attempts(attempts: Sequence[Attempt]) -> None:
+    """Print a table of attempts."""
+    table(
+        "ATTEMPT",
+        "STARTED",
+        "ENDING",
+        "EXIT",
+        "NODE",
+        "SECONDS",
+        "PEAK MB",
+        "CPU S",
+        rows=[_attempt_row(attempt) for attempt in attempts],
+        empty="It has not been started.",
+    )
+
+
+def _print_stream(out: Console, attempt: int, name: str, stream: Captured) -> None:
+    if not stream.bytes:
+        return
+    out.print(f"--- attempt {attempt}, {name}, {stream.bytes} bytes", style="bold", markup=False)
+    out.out(stream.head.removesuffix("\n"))
+    if stream.tail:
+        out.print("--- [what lies between was not kept]", style="bold", markup=False)
+        out.out(stream.tail.removesuffix("\n"))
+
+
+def _attempt_row(attempt: Attempt) -> tuple[object, ...]:
+    ended = attempt.finished_at
+    seconds = None if ended is None else f"{(ended - attempt.started_at).total_seconds():.2f}"
+    exit_ = f"signal {attempt.signal}" if attempt.signal else attempt.exit_code
+    peak = None if attempt.peak_memory is None else f"{attempt.peak_memory / 1e6:.1f}"
+    cpu = None if attempt.cpu_seconds is None else f"{attempt.cpu_seconds:.2f}"
+    ending = state(attempt.ending or "running")
+    return (attempt.attempt, attempt.started_at, ending, exit_, attempt.node, seconds, peak, cpu)
+
+
+def _waits(execution: Execution) -> bool:
+    return execution.state in {State.CLAIMED, State.PUBLISHED, State.RETRYING}
+
+
+def _short(text: str | None) -> str:
+    line = (text or "").partition("\n")[0]
+    return line if len(line) <= 60 else f"{line[:57]}..."  # noqa: PLR2004 - a table's column

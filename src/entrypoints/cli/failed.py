@@ -1,0 +1,131 @@
+"""`cronhare failed list | show | replay | discard`: the archive of what failed for good."""
+
+from typing import Annotated
+
+import typer
+
+from cronhare.ports.records import Archived
+
+from ..container import Container
+from .output import Json, console, facts, print_json, state, table
+from .trouble import Refusal
+from .wiring import open_ledger, plural
+
+app = typer.Typer(
+    help="What failed for good, and what becomes of it.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+#: What --all takes at once.
+MOST_AT_ONCE = 1_000
+
+Ids = Annotated[list[int] | None, typer.Argument(help="Numbers from `failed list`.")]
+All = Annotated[bool, typer.Option("--all", help="Everything that is unresolved.")]
+
+
+@app.command("list")
+def list_(
+    *,
+    everything: Annotated[bool, typer.Option("--all", help="The resolved ones, too.")] = False,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="At most so many.")] = 100,
+    json: Json = False,
+) -> None:
+    """List the archive, newest first."""
+    found = open_ledger().records().archive(unresolved=not everything, limit=limit)
+    if json:
+        print_json(found)
+        return
+    table(
+        "ID",
+        "SCHEDULE",
+        "KIND",
+        "FAILED AT",
+        "ATTEMPTS",
+        "EXECUTION",
+        "RESOLVED",
+        "REASON",
+        rows=[
+            (
+                archived.id,
+                archived.schedule_name,
+                state(archived.kind),
+                archived.failed_at,
+                archived.attempts,
+                archived.execution_id,
+                archived.resolution,
+                archived.failed_reason.partition("\n")[0],
+            )
+            for archived in found
+        ],
+        empty="Nothing has failed for good.",
+    )
+
+
+@app.command()
+def show(
+    archived_id: Annotated[int, typer.Argument(help="A number from `failed list`.")],
+    *,
+    json: Json = False,
+) -> None:
+    """Show one row of the archive."""
+    [archived] = open_ledger().administrator().archived([archived_id])
+    if json:
+        print_json(archived)
+        return
+    facts(_facts(archived))
+
+
+@app.command()
+def replay(ids: Ids = None, *, everything: All = False) -> None:
+    """Run failed executions again, with a fresh retry allowance."""
+    container = open_ledger()
+    chosen = _chosen(ids, container, everything=everything)
+    now = container.claims().now()
+    again = container.administrator().replay(chosen, now=now)
+    numbers = ", ".join(str(execution.id) for execution in again)
+    said = f"Replaying {plural(len(again), 'execution')}" + (f": {numbers}" if again else "")
+    resolved = len(chosen) - len(again)
+    console().print(f"{said}; {resolved} resolved already." if resolved else f"{said}.")
+
+
+@app.command()
+def discard(
+    ids: Ids = None,
+    *,
+    everything: All = False,
+    note: Annotated[str, typer.Option(help="Why, for whoever reads the archive.")] = "",
+) -> None:
+    """Resolve failures without a run; they stay in the archive."""
+    container = open_ledger()
+    chosen = _chosen(ids, container, everything=everything)
+    now = container.claims().now()
+    count = container.administrator().discard(chosen, note=note, now=now)
+    console().print(f"Discarded {plural(count, 'failure')}.")
+
+
+def _chosen(ids: list[int] | None, container: Container, *, everything: bool) -> list[int]:
+    if bool(ids) == everything:
+        raise Refusal("say which: numbers from `cronhare failed list`, or --all")
+    if ids:
+        return ids
+    return [archived.id for archived in container.records().archive(limit=MOST_AT_ONCE)]
+
+
+def _facts(archived: Archived) -> list[tuple[str, object]]:
+    return [
+        ("failure", archived.id),
+        ("execution", archived.execution_id),
+        ("schedule", f"{archived.schedule_name} (id {archived.scheduler_id})"),
+        ("task", f"{archived.task_type} {archived.task_id}"),
+        ("key", archived.execution_key),
+        ("kind", state(archived.kind)),
+        ("failed at", archived.failed_at),
+        ("reason", archived.failed_reason),
+        ("attempts", archived.attempts),
+        ("params", archived.params),
+        ("resolved", archived.resolved_at),
+        ("resolution", archived.resolution),
+        ("note", archived.note or None),
+        ("error", archived.error),
+    ]

@@ -1,0 +1,138 @@
+"""`cronhare import crontab`."""
+
+import getpass
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from cronhare.domain.cron import find_zone
+from cronhare.domain.crontab import (
+    Crontab,
+    CrontabKind,
+    Finding,
+    Host,
+    Imported,
+    Verdict,
+    guess_kind,
+    import_crontabs,
+    parse_usable,
+)
+
+from .trouble import Refusal, file_refusal
+from .wiring import plural
+
+app = typer.Typer(
+    help="Bring schedules from elsewhere.", no_args_is_help=True, rich_markup_mode=None
+)
+
+COLOURS = {Verdict.CARRIED: "green", Verdict.CHANGED: "yellow", Verdict.LEFT_OUT: "red"}
+LOCALTIME = Path("/etc/localtime")
+
+
+@app.callback()
+def _imports() -> None:
+    """Keep `crontab` a word of its own, for other sources beside it."""
+
+
+@app.command()
+def crontab(
+    files: Annotated[
+        list[Path], typer.Argument(help="Crontabs, or folders of them such as /etc/cron.d.")
+    ],
+    *,
+    kind: Annotated[
+        CrontabKind | None,
+        typer.Option(help="Without or with a user column; guessed from name and text."),
+    ] = None,
+    run_as: Annotated[
+        str | None, typer.Option(help="The user that the worker will run as; you, by default.")
+    ] = None,
+    timezone: Annotated[
+        str | None, typer.Option(help="The zone of the host that ran them; this one's, by default.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="A new file; standard output by default.")
+    ] = None,
+) -> None:
+    """Turn crontabs into a jobs file, and say what could not be carried over, and why."""
+    user = run_as or getpass.getuser()
+    host = Host(run_as=user, timezone=timezone or host_zone(), home=_home(user))
+    crontabs = [_read(path, kind) for path in _expand(files)]
+    imported = import_crontabs(crontabs, parse=parse_usable, find_zone=find_zone, host=host)
+    _write(imported.text, output)
+    _report(imported, output)
+
+
+def host_zone() -> str | None:
+    """Name the zone of this host, if its /etc/localtime tells."""
+    parts = LOCALTIME.resolve().parts
+    if "zoneinfo" not in parts:
+        return None
+    return "/".join(parts[parts.index("zoneinfo") + 1 :]) or None
+
+
+def _home(user: str) -> str | None:
+    try:
+        return str(Path(f"~{user}").expanduser())
+    except RuntimeError:
+        return None
+
+
+def _expand(paths: Sequence[Path]) -> Iterator[Path]:
+    for path in paths:
+        if path.is_dir():
+            yield from sorted(each for each in path.iterdir() if _is_crontab(each))
+        else:
+            yield path
+
+
+def _is_crontab(path: Path) -> bool:
+    return path.is_file() and not path.name.startswith(".")
+
+
+def _read(path: Path, kind: CrontabKind | None) -> Crontab:
+    try:
+        text = path.read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError as error:
+        raise file_refusal(error, path, "Nothing was written.") from error
+    return Crontab(name=str(path), text=text, kind=kind or guess_kind(str(path), text))
+
+
+def _write(text: str, output: Path | None) -> None:
+    if output is None:
+        sys.stdout.write(text)
+        return
+    try:
+        with output.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError as error:
+        advice = "Nothing was written. Choose another name, or remove it first."
+        raise Refusal(f"{output} exists already", advice=advice) from error
+    except OSError as error:
+        raise file_refusal(error, output, "Nothing was written.") from error
+
+
+def _report(imported: Imported, output: Path | None) -> None:
+    out = Console(stderr=True, highlight=False, soft_wrap=True)
+    for finding in imported.findings:
+        _say(out, finding)
+    for note in imported.notes:
+        out.print(Text(f"note: {note}"))
+    jobs = sum(finding.job is not None for finding in imported.findings)
+    left = sum(finding.verdict is Verdict.LEFT_OUT for finding in imported.findings)
+    out.print(Text(f"{plural(jobs, 'job')} carried over, {plural(left, 'line')} left out."))
+    if output is not None:
+        out.print(Text(f"Look at {output}, then run: cronhare check {output}"))
+
+
+def _say(out: Console, finding: Finding) -> None:
+    verdict = Text(finding.verdict.value, style=COLOURS[finding.verdict])
+    shown = finding.job or finding.text
+    out.print(Text.assemble(f"{finding.file}:{finding.line}: ", verdict, f": {shown}"))
+    for reason in finding.reasons:
+        out.print(Text(f"    {reason}"))

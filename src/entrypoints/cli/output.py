@@ -1,0 +1,96 @@
+"""What commands print: tables for people, JSON for pipes."""
+
+import sys
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for pipes.")]
+
+#: Where there is no terminal, no line is folded.
+PIPE_WIDTH = 240
+
+STATE_COLOURS = {
+    "succeeded": "green",
+    "failed": "red",
+    "quarantined": "red",
+    "running": "cyan",
+    "retrying": "yellow",
+    "skipped": "bright_black",
+    "cancelled": "bright_black",
+}
+
+
+def console() -> Console:
+    """Make a console for standard output: colours and the window's width on a terminal only."""
+    width = None if sys.stdout.isatty() else PIPE_WIDTH
+    return Console(highlight=False, width=width, soft_wrap=False)
+
+
+def print_json(value: Any) -> None:  # noqa: ANN401 - anything msgspec can write
+    """Print a value as one JSON document."""
+    text = msgspec.json.format(msgspec.json.encode(value, enc_hook=_encode), indent=2).decode()
+    sys.stdout.write(text + "\n")
+
+
+def table(*columns: str, rows: Iterable[Iterable[object]], empty: str) -> None:
+    """Print a table without a frame, or a sentence if there is nothing in it."""
+    grid = Table(*columns, box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for row in rows:
+        grid.add_row(*(cell if isinstance(cell, Text) else Text(_cell(cell)) for cell in row))
+    _print(grid if grid.row_count else empty)
+
+
+def _print(content: Table | str) -> None:
+    """Print without the blanks that fill up a table's last column."""
+    out = console()
+    with out.capture() as captured:
+        out.print(content)
+    sys.stdout.writelines(f"{line.rstrip()}\n" for line in captured.get().splitlines())
+
+
+def state(name: str) -> Text:
+    """Show a state in its colour."""
+    return Text(name, style=STATE_COLOURS.get(name, ""))
+
+
+def facts(pairs: Iterable[tuple[str, object]]) -> None:
+    """Print names and values below each other; what is None is left out."""
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    for name, value in pairs:
+        if value is not None:
+            shown = value if isinstance(value, Text) else Text(_cell(value))
+            grid.add_row(Text(name, style="bold"), shown)
+    _print(grid)
+
+
+def moment(value: datetime | None) -> str | None:
+    """Write a moment in UTC, with the local time beside it where that differs."""
+    if value is None:
+        return None
+    utc = value.astimezone(UTC)
+    local = value.astimezone()
+    shown = f"{utc:%Y-%m-%d %H:%M:%S}Z"
+    return shown if not local.utcoffset() else f"{shown} ({local:%H:%M:%S %Z})"
+
+
+def _cell(value: object) -> str:
+    match value:
+        case None:
+            return "-"
+        case datetime():
+            return moment(value) or "-"
+        case _:
+            return str(value)
+
+
+def _encode(value: object) -> object:
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    return str(value)

@@ -1,0 +1,59 @@
+"""What most commands begin with: settings, the ledger, a jobs file."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cronhare.adapters.jobs.reader import JobsFile, JobsFileInvalid, read_jobs
+from cronhare.adapters.sql import check_schema
+
+from .. import logs
+from ..container import Container
+from ..settings import Settings
+from .trouble import file_refusal, jobs_refusal
+
+JobsArgument = Annotated[
+    Path, typer.Argument(help="The jobs file.", metavar="JOBS.TOML", show_default=False)
+]
+
+
+def open_ledger() -> Container:
+    """Wire the container on a ledger whose schema fits.
+
+    Raises:
+        LedgerUnavailable: it is away, or `cronhare db upgrade` is due.
+    """
+    container = wire()
+    check_schema(container.engine())
+    return container
+
+
+def wire() -> Container:
+    """Read the settings, begin to log, and wire the container."""
+    settings = Settings.from_environment()
+    logs.configure(style=settings.log_format, level=settings.log_level)
+    return Container(settings=settings)
+
+
+def load(path: Path, settings: Settings, *, state: str) -> JobsFile:
+    """Read a jobs file; *state* is what a person is told was not done.
+
+    Raises:
+        Refusal: with every fault at once.
+    """
+    try:
+        return read_jobs(path, policy=settings.policy)
+    except JobsFileInvalid as error:
+        raise jobs_refusal(error, state) from error
+    except OSError as error:
+        raise file_refusal(error, path, state) from error
+
+
+def plural(count: int, noun: str) -> str:
+    """Count things.
+
+    >>> plural(1, "schedule"), plural(2, "schedule")
+    ('1 schedule', '2 schedules')
+    """
+    return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -1,0 +1,85 @@
+"""Who gets whom: the one place where adapters are chosen and made."""
+
+import os
+import random
+import socket
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+
+from dependency_injector import containers, providers
+
+from cronhare.adapters.memory.broker import MemoryBroker
+from cronhare.adapters.process import ProcessRunner
+from cronhare.adapters.sql import (
+    SqlAttemptStore,
+    SqlClaimStore,
+    SqlRecords,
+    SqlScheduleStore,
+    open_engine,
+)
+from cronhare.adapters.system.clock import SystemClock
+from cronhare.application.administer import Administrator
+from cronhare.application.catalog import Catalog
+from cronhare.application.dispatch import Dispatcher
+from cronhare.application.doorbell import Doorbell
+from cronhare.application.housekeeping import Housekeeper
+from cronhare.application.reconcile import Reconciler
+
+from .settings import Settings
+
+
+def node_name() -> str:
+    """Name this process as the seeds do: hostname and PID."""
+    return f"{socket.gethostname()}-{os.getpid()}"
+
+
+class Container(containers.DeclarativeContainer):
+    """Everything on one machine: SQLite and the in-memory broker."""
+
+    settings = providers.Dependency(instance_of=Settings)
+    tasks = providers.Object(())
+    queues = providers.Object(())
+
+    node = providers.Singleton(node_name)
+    clock = providers.Singleton(SystemClock)
+    chance = providers.Object(random.random)
+    uuid4 = providers.Object(uuid.uuid4)
+
+    engine = providers.Singleton(open_engine, settings.provided.database_url)
+    claims = providers.Singleton(SqlClaimStore, engine, clock)
+    attempts = providers.Singleton(SqlAttemptStore, engine, clock)
+    schedules = providers.Singleton(SqlScheduleStore, engine, clock)
+    records = providers.Singleton(SqlRecords, engine, clock)
+
+    broker = providers.Singleton(
+        MemoryBroker, clock, retry_delay=settings.provided.retry_delay, queues=queues
+    )
+    catalog = providers.Singleton(Catalog, tasks)
+    runner = providers.Singleton(ProcessRunner)
+    ledger_threads = providers.Singleton(
+        ThreadPoolExecutor, max_workers=2, thread_name_prefix="ledger"
+    )
+
+    housekeeper = providers.Singleton(Housekeeper, attempts=attempts, records=records, node=node)
+    doorbell = providers.Singleton(
+        Doorbell, broker=broker, claims=claims, inside=housekeeper.provided.run
+    )
+    dispatcher = providers.Singleton(
+        Dispatcher,
+        claims=claims,
+        doorbell=doorbell,
+        node=node,
+        refresh=settings.provided.refresh,
+    )
+    reconciler = providers.Singleton(
+        Reconciler,
+        claims=claims,
+        attempts=attempts,
+        broker=broker,
+        doorbell=doorbell,
+        policy=settings.provided.policy,
+        chance=chance,
+    )
+    administrator = providers.Singleton(
+        Administrator, schedules=schedules, records=records, node=node, uuid=uuid4
+    )

@@ -1,0 +1,246 @@
+"""The commands, as a person or a pipe calls them."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from shutil import copytree
+from typing import Any
+
+import attrs
+import pytest
+
+pytestmark = pytest.mark.integration
+
+JOBS = """
+[tasks.report]
+id = 1
+command = ["true"]
+
+[schedules.nightly]
+task = "report"
+schedule = "30 2 * * *"
+timezone = "Europe/Berlin"
+
+[schedules.by-hand]
+task = "report"
+on_start = true
+params = { who = "world" }
+"""
+
+
+@attrs.frozen
+class Said:
+    status: int
+    out: str
+    err: str
+
+    def json(self) -> Any:  # noqa: ANN401 - whatever a command prints
+        return json.loads(self.out)
+
+
+@attrs.frozen
+class Shell:
+    """Calls cronhare in a folder of its own, with an environment of its own."""
+
+    folder: Path
+
+    def __call__(self, *arguments: str, **settings: str) -> Said:
+        clean = {name: text for name, text in os.environ.items() if "CRON_" not in name}
+        done = subprocess.run(
+            [Path(sys.executable).with_name("cronhare"), *arguments],
+            cwd=self.folder,
+            env=clean | {"TZ": "UTC"} | settings,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        return Said(done.returncode, done.stdout, done.stderr)
+
+    def write(self, text: str, name: str = "jobs.toml") -> None:
+        (self.folder / name).write_text(text)
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> Shell:
+    return Shell(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def applied(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a jobs file, and a ledger that has it."""
+    shell = Shell(tmp_path_factory.mktemp("applied"))
+    shell.write(JOBS)
+    assert shell("db", "upgrade").status == 0
+    assert shell("apply", "jobs.toml").status == 0
+    return shell.folder
+
+
+@pytest.fixture
+def shell(applied: Path, tmp_path: Path) -> Shell:
+    """A shell in a folder of its own beside a ledger with two schedules."""
+    return Shell(copytree(applied, tmp_path / "beside"))
+
+
+def test_without_arguments_it_helps(empty: Shell) -> None:
+    said = empty()
+
+    assert "cronhare up --jobs jobs.toml" in said.out + said.err
+    assert "explain" in said.out + said.err
+
+
+def test_next_shows_the_instants_around_a_change_of_the_clock(empty: Shell) -> None:
+    said = empty(
+        *("next", "30 2 * * *", "--timezone", "Europe/Berlin"),
+        *("--from", "2026-03-28T00:00:00Z", "--count", "3", "--json"),
+    )
+
+    assert [each["utc"] for each in said.json()] == [
+        "2026-03-28T01:30:00Z",
+        "2026-03-29T01:00:00Z",
+        "2026-03-30T00:30:00Z",
+    ]
+
+
+def test_every_fault_of_an_expression_is_told_at_once(empty: Shell) -> None:
+    said = empty("next", "61 2 * * MOO")
+
+    assert said.status == 2
+    assert "minute: 61 is outside 0-59" in said.err
+    assert "week day" in said.err
+
+
+def test_every_fault_of_a_jobs_file_is_told_at_once_and_nothing_is_applied(shell: Shell) -> None:
+    shell.write(
+        JOBS
+        + """
+[schedules.broken]
+task = "repport"
+schedule = "61 2 30 2 *"
+timezone = "Europe/Berlyn"
+retry = { attempts = 21, backoff = { delay = 5 } }
+
+[schedules.never]
+task = "report"
+schedule = "0 0 30 2 *"
+"""
+    )
+
+    said = shell("apply", "jobs.toml")
+
+    assert said.status == 2
+    assert "jobs.toml" in said.err
+    for fault in (
+        "schedules.broken: task:",
+        "schedules.broken: schedule: minute: 61 is outside 0-59",
+        "schedules.broken: timezone:",
+        "SCHEDULE_RETRY_POLICY_INVALID: attempts: 21 is outside 1-20",
+        "SCHEDULE_RETRY_POLICY_INVALID: delay: 5 is outside 1,000-3,600,000",
+        "schedules.never: schedule: never fires",
+        "Nothing was applied. Fix the file, then run: cronhare check jobs.toml",
+    ):
+        assert fault in said.err
+    assert "broken" not in shell("schedules").out
+
+
+def test_applying_twice_changes_nothing_the_second_time(shell: Shell) -> None:
+    said = shell("apply", "jobs.toml", "--json")
+
+    assert {change["change"] for change in said.json()} == {"keep"}
+
+
+def test_plan_shows_what_apply_would_do(shell: Shell) -> None:
+    shell.write(JOBS.replace("30 2", "45 2").partition("[schedules.by-hand]")[0])
+
+    said = shell("plan", "jobs.toml")
+
+    assert "~ nightly" in said.out
+    assert "schedule: 30 2 * * * → 45 2 * * *" in said.out
+    assert "- by-hand" in said.out
+    assert shell("schedules").out.count("30 2 * * *") == 1
+
+
+def test_a_run_by_hand_waits_in_the_ledger_and_can_be_cancelled(shell: Shell) -> None:
+    began = shell("run", "by-hand", "--params", '{"who": "you"}', "--json").json()
+
+    shown = shell("executions", "show", str(began["id"]), "--json").json()["execution"]
+    cancelled = shell("executions", "cancel", str(began["id"]))
+
+    assert (shown["state"], shown["params"]) == ("claimed", '{"who":"you"}')
+    assert cancelled.status == 0
+    assert shell("executions", "list", "--state", "cancelled", "--json").json()[0]["id"] == 1
+
+
+def test_explain_says_when_an_instant_was_not_due(shell: Shell) -> None:
+    said = shell("explain", "nightly", "--at", "2026-03-29T08:00:00Z", "--json").json()
+
+    assert not said["ran"]
+    assert said["answer"] == "It was not due then"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (("run", "nightli"), "did you mean nightly?"),
+        (("run", "nightly", "--params", "{no"), "--params is not JSON"),
+        (("executions", "show", "99"), "there is no execution 99"),
+        (("executions", "cancel", "99"), "there is no execution 99"),
+        (("failed", "show", "7"), "the archive has no row 7"),
+        (("failed", "replay"), "say which"),
+        (("explain", "nightly", "--at", "eight"), '"eight" is no date-time'),
+        (("next", "* * * * *", "--timezone", "Mars/Base"), "Mars/Base"),
+        (("apply", "missing.toml"), "missing.toml: No such file"),
+        (("check", "."), "Is a directory"),
+    ],
+)
+def test_wrong_input_is_a_sentence_and_status_2(
+    shell: Shell, arguments: tuple[str, ...], reason: str
+) -> None:
+    said = shell(*arguments)
+
+    assert said.status == 2
+    assert reason in said.err
+    assert "Traceback" not in said.err
+
+
+def test_a_ledger_that_was_never_made_says_how_to_make_it(empty: Shell) -> None:
+    said = empty("executions", "list")
+
+    assert said.status == 3
+    assert "cronhare db upgrade" in said.err
+    assert "Traceback" not in said.err
+
+
+def test_a_ledger_that_is_no_database_is_status_3(empty: Shell) -> None:
+    empty.write("this is no database, but it is long enough to be taken for one" * 99, "x.sqlite3")
+
+    said = empty("executions", "list", CRON_DATABASE_URL="sqlite:///x.sqlite3")
+
+    assert said.status == 3
+    assert "Traceback" not in said.err
+
+
+def test_all_settings_at_fault_are_told_at_once(empty: Shell) -> None:
+    said = empty("up", CRON_MAX_RETRIES="many", CRON_LOG_LEVEL="loud")
+
+    assert said.status == 2
+    assert "CRON_MAX_RETRIES" in said.err
+    assert "CRON_LOG_LEVEL" in said.err
+
+
+def test_a_crontab_becomes_a_jobs_file_that_can_be_checked(empty: Shell) -> None:
+    empty.write(
+        "PATH=/usr/bin\n17 * * * * root run-parts /etc/cron.hourly\n@every x y\n", "crontab"
+    )
+
+    said = empty(
+        *("import", "crontab", "crontab", "--kind", "system"),
+        *("--run-as", "root", "--timezone", "Europe/Berlin", "-o", "jobs.toml"),
+    )
+
+    assert said.status == 0
+    assert "crontab:3: left out" in said.err
+    assert empty("check", "jobs.toml").status == 0
+    assert empty("import", "crontab", "crontab", "-o", "jobs.toml").status == 2

@@ -1,0 +1,158 @@
+"""`cronhare up`, as a newcomer starts and stops it."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import attrs
+import pytest
+
+pytestmark = pytest.mark.integration
+
+ROOT = Path(__file__).parents[2]
+
+SLOW = """
+[tasks.slow]
+id = 1
+command = ["/bin/sh", "-c", "echo begun; sleep {seconds}; echo ended"]
+
+[schedules.slow]
+task = "slow"
+on_start = {on_start}
+schedule = "0 0 1 1 *"
+"""
+
+
+@attrs.define
+class Up:
+    """A running system with its log."""
+
+    folder: Path
+    process: subprocess.Popen[bytes]
+
+    @property
+    def log(self) -> str:
+        return (self.folder / "log").read_text()
+
+    def until(self, pattern: str, *, seconds: float = 20) -> str:
+        deadline = time.monotonic() + seconds
+        while not re.search(pattern, self.log, re.DOTALL):
+            assert time.monotonic() < deadline, f"{pattern} did not come:\n{self.log}"
+            time.sleep(0.05)
+        return self.log
+
+    def end(self, number: int = signal.SIGTERM) -> int:
+        self.process.send_signal(number)
+        return self.process.wait(timeout=30)
+
+
+class Starter:
+    """Starts systems in one folder, and ends what a test leaves running."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.started: list[Up] = []
+
+    def __call__(self, jobs: Path, **settings: str) -> Up:
+        clean = {name: text for name, text in os.environ.items() if "CRON_" not in name}
+        with (self.folder / "log").open("wb") as log:
+            process = subprocess.Popen(
+                [Path(sys.executable).with_name("cronhare"), "up", "--jobs", str(jobs)],
+                cwd=self.folder,
+                env=clean | settings,
+                stderr=log,
+                start_new_session=True,
+            )
+        up = Up(self.folder, process)
+        self.started.append(up)
+        return up
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Starter]:
+    starter = Starter(tmp_path)
+    yield starter
+    for up in starter.started:
+        if up.process.poll() is None:
+            up.process.kill()
+            up.process.wait()
+
+
+def write_slow(folder: Path, *, seconds: float, on_start: bool = True) -> Path:
+    path = folder / "jobs.toml"
+    path.write_text(SLOW.format(seconds=seconds, on_start=str(on_start).lower()))
+    return path
+
+
+def test_a_newcomer_sees_success_retries_and_a_failure_for_good(start: Starter) -> None:
+    up = start(ROOT / "examples" / "jobs.toml")
+
+    log = up.until("PERMANENTLY FAILED TASK.*Worker:FailsTwice.*Task completed successfully")
+
+    line = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z "
+    assert re.search(line + r"\[Report:SalesReport:\d+\] .+ sales from", log, re.MULTILINE)
+    assert re.search(
+        line + r"\[INFO\] \[type=report, id=1, scheduler_id=\d+\] Processing", log, re.MULTILINE
+    )
+    assert "Scheduling retry 1/3 in 1000ms" in log
+    assert "Scheduling retry 2/3 in 1000ms" in log
+    assert up.end(signal.SIGINT) == 0
+    assert up.log.rstrip().endswith("[INFO] Shutdown complete")
+
+
+def test_shutdown_waits_for_what_runs(start: Starter, tmp_path: Path) -> None:
+    up = start(write_slow(tmp_path, seconds=1.5))
+    up.until("begun")
+
+    status = up.end()
+
+    assert status == 0
+    assert "SIGTERM received, shutting down gracefully..." in up.log
+    assert "Task completed successfully" in up.log
+
+
+def test_a_second_signal_interrupts_and_the_next_start_begins_again(
+    start: Starter, tmp_path: Path
+) -> None:
+    up = start(write_slow(tmp_path, seconds=60))
+    up.until("begun")
+    up.process.send_signal(signal.SIGINT)
+    up.until("second signal")
+
+    assert up.end(signal.SIGINT) == 0
+    again = start(write_slow(tmp_path, seconds=0.1, on_start=False))
+
+    again.until("Task completed successfully")
+    assert again.end() == 0
+
+
+def test_what_a_killed_system_was_running_is_taken_up_at_the_next_start(
+    start: Starter, tmp_path: Path
+) -> None:
+    policy = {"CRON_RETRY_DELAY_MS": "1000"}
+    up = start(write_slow(tmp_path, seconds=60), **policy)
+    up.until("begun")
+    up.end(signal.SIGKILL)
+
+    again = start(write_slow(tmp_path, seconds=0.1, on_start=False), **policy)
+
+    log = again.until("Task completed successfully")
+    assert "1 were cut off" in log
+    assert "Scheduling retry 1/3 in 1000ms" in log
+    assert again.end() == 0
+
+
+def test_a_jobs_file_at_fault_starts_nothing(start: Starter, tmp_path: Path) -> None:
+    path = tmp_path / "jobs.toml"
+    path.write_text('[schedules.x]\ntask = "none"\nschedule = "61 * * * *"\n')
+
+    up = start(path)
+
+    assert up.process.wait(timeout=20) == 2
+    assert "Nothing was started." in up.log
+    assert not list(tmp_path.glob("*.sqlite3"))

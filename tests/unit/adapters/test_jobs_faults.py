@@ -1,0 +1,298 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cronhare.adapters.jobs.reader import JobsFileInvalid, read_jobs
+from cronhare.domain.retry import RetryPolicy
+
+TASK = '[tasks.t]\nid = 1\ncommand = ["true"]\n'
+
+Faults = Callable[[str | bytes], list[str]]
+
+
+@pytest.fixture
+def faults(tmp_path: Path) -> Faults:
+    """Give a way to hear all that is wrong with a text."""
+
+    def faults(content: str | bytes) -> list[str]:
+        path = tmp_path / "jobs.toml"
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        with pytest.raises(JobsFileInvalid) as refused:
+            read_jobs(path, policy=RetryPolicy())
+        return [str(fault) for fault in refused.value.faults]
+
+    return faults
+
+
+def test_every_fault_is_told_at_once_with_its_place(faults: Faults) -> None:
+    said = faults(
+        """
+        speed = 3
+
+        [tasks.good]
+        id = 1
+        command = ["true"]
+
+        [tasks.bad]
+        id = 0
+        command = []
+        timeout = "soon"
+        colour = "red"
+
+        [tasks.same]
+        id = 1
+        command = ["true"]
+
+        [schedules.good]
+        task = "good"
+        schedule = "@daily"
+
+        [schedules.bad]
+        task = "god"
+        schedul = "@daily"
+        timezone = "Europe/Berln"
+        overlap = "never"
+        status = 1
+        params = { ratio = nan }
+        retry = "often"
+
+        [schedules.never]
+        task = "bad"
+        schedule = "0 0 30 2 *"
+        date_time = 2026-01-01T00:00:00Z
+        """
+    )
+
+    assert [(line.split(": ")[0], line.split(": ")[1]) for line in said] == [
+        ("speed", "is not known here; there are schedules, tasks"),
+        ("tasks.bad", "id"),
+        ("tasks.bad", "command"),
+        ("tasks.bad", "colour"),
+        ("tasks.bad", "timeout"),
+        ("tasks.same", "id"),
+        ("schedules.bad", "schedul"),
+        ("schedules.bad", "overlap"),
+        ("schedules.bad", "status"),
+        ("schedules.bad", "task"),
+        ("schedules.bad", "schedule"),
+        ("schedules.bad", "params.ratio"),
+        ("schedules.bad", "retry"),
+        ("schedules.bad", "timezone"),
+        ("schedules.never", "date_time"),
+        ("schedules.never", "schedule"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fields", "fault"),
+    [
+        ('id = "1"', 'id: "1" is not a whole number, 1-2147483647'),
+        ("id = true", "id: true is not a whole number, 1-2147483647"),
+        (f"id = {10**30}", "is not a whole number, 1-2147483647"),
+        ('id = 2\ntype = "job"', 'type: "job" is not one of "report", "worker", "reminder"'),
+        ("id = 2\ntimeout = 5", "timeout: 5 is not text"),
+        ('id = 2\ntimeout = "0s"', "timeout: must be longer than nothing"),
+        ('id = 2\ntimeout = "36526d"', "timeout: '36526d' is longer than 36525d"),
+        ("id = 2\nenv = { A = 1 }", 'env: {"A":1} is not a table of texts'),
+        ('id = 2\nenv = { "A=B" = "1" }', "env: 'A=B' cannot name a variable"),
+        ('id = 2\nenv = { "" = "1" }', "env: '' cannot name a variable"),
+        ('id = 2\npass_env = "HOME"', 'pass_env: "HOME" is not a list of texts'),
+        ('id = 2\ncwd = "a\\u0000b"', "cwd: has a NUL character"),
+        ('id = 2\ntimout = "5m"', "timout: is not known here; did you mean timeout?"),
+    ],
+)
+def test_a_task_that_cannot_be_says_what_is_wrong_and_what_is_allowed(
+    faults: Faults, fields: str, fault: str
+) -> None:
+    [said] = faults(f'[tasks.t]\ncommand = ["true"]\n{fields}\n')
+
+    assert said.startswith("tasks.t: ")
+    assert fault in said
+
+
+@pytest.mark.parametrize(
+    ("command", "fault"),
+    [
+        ('"true"', 'command: "true" is not a list of texts, at least one'),
+        ("[]", "command: [] is not a list of texts, at least one"),
+        ('["true", 1]', 'command: ["true",1] is not a list of texts'),
+        ('[""]', "command: its first text names the program, and is empty"),
+        ('["a\\u0000b"]', "command: has a NUL character, which no program can be given"),
+    ],
+)
+def test_a_command_is_a_list_and_never_a_line_for_a_shell(
+    faults: Faults, command: str, fault: str
+) -> None:
+    [said] = faults(f"[tasks.t]\nid = 1\ncommand = {command}\n")
+
+    assert fault in said
+
+
+@pytest.mark.parametrize(
+    ("fields", "fault"),
+    [
+        ("", "schedule: is missing; give schedule, date_time or on_start = true"),
+        ('schedule = "@daily"\ndate_time = 2026-01-01T00:00:00Z', "not both"),
+        ('schedule = "@daily"\ndate_time = "x"', "not both"),
+        ('schedule = "61 2 * * *"', "schedule: "),
+        ('schedule = "0 0 30 2 *"', "schedule: never fires: "),
+        ('schedule = "@reboot"', "on_start"),
+        ("schedule = 5", "schedule: 5 is not text"),
+        ('schedule = "@daily"\ntimezone = "Mars"', "timezone: "),
+        ('schedule = "@daily"\nfold = 2', "fold: 2 is not one of 0, 1"),
+        ('schedule = "@daily"\non_start = "yes"', 'on_start: "yes" is not true or false'),
+        ('schedule = "@daily"\noverlap = "no"', 'overlap: "no" is not one of "allow", "skip"'),
+        ('schedule = "@daily"\nmisfire = "never"', 'misfire.policy: "never" is not one of "skip"'),
+        ('schedule = "@daily"\nmisfire = 5', "misfire: 5 is not a table"),
+        ('schedule = "@daily"\nmisfire = { cap = 0 }', "misfire.cap: 0 is not a whole number"),
+        ('schedule = "@daily"\nmisfire = { windw = "1d" }', "misfire.windw: is not known here"),
+        ('schedule = "@daily"\nmisfire = { window = "1w" }', "misfire.window: '1w' is no duration"),
+        ('schedule = "@daily"\njitter = "-5s"', "jitter: '-5s' is no duration"),
+        ('schedule = "@daily"\ntimeout = "0s"', "timeout: must be longer than nothing"),
+        ('schedule = "@daily"\nqueue = "Reports"', 'queue: "Reports" is not a queue\'s name'),
+        ('schedule = "@daily"\nqueue = ""', "queue: "),
+        (
+            'schedule = "@daily"\nstarts_at = 2026-02-01T00:00:00Z\nends_at = 2026-01-01T00:00:00Z',
+            "ends_at: lies before starts_at",
+        ),
+    ],
+)
+def test_a_schedule_that_cannot_be_says_what_is_wrong_and_what_is_allowed(
+    faults: Faults, fields: str, fault: str
+) -> None:
+    said = faults(f'{TASK}[schedules.s]\ntask = "t"\n{fields}\n')
+
+    assert all(line.startswith("schedules.s: ") for line in said)
+    assert fault in said[-1]
+
+
+@pytest.mark.parametrize(
+    "queue",
+    [
+        "cron_scheduler_retry",
+        "cron_scheduler_retry.07",
+        "cron_scheduler_failed",
+        "cron_scheduler_quarantine",
+    ],
+)
+def test_the_systems_own_queues_are_refused(faults: Faults, queue: str) -> None:
+    [said] = faults(f'{TASK}[schedules.s]\ntask = "t"\non_start = true\nqueue = "{queue}"\n')
+
+    assert said == (
+        f"schedules.s: queue: {queue} is one of the system's own queues; "
+        "name a task queue otherwise"
+    )
+
+
+@pytest.mark.parametrize(
+    ("params", "fault"),
+    [
+        ("{ a = { b = [1, inf] } }", "params.a.b[1]: inf is no number in JSON"),
+        ("{ a = nan }", "params.a: nan is no number in JSON"),
+        ("{ day = 2026-01-01 }", "params.day: 2026-01-01 is no JSON; put it in quotes"),
+        ("[07:30:00]", "params[0]: 07:30:00 is no JSON; put it in quotes"),
+        ("{ at = 2026-01-01T00:00:00Z }", "params.at: 2026-01-01T00:00:00Z is no JSON"),
+        (f'{{ a = "{"x" * 65_536}" }}', "params: 65544 bytes of JSON; 65536 are allowed"),
+        (f'{{ a = "{"é" * 32_768}" }}', "params: 65544 bytes of JSON; 65536 are allowed"),
+    ],
+)
+def test_params_that_json_cannot_carry_are_refused(faults: Faults, params: str, fault: str) -> None:
+    [said] = faults(f'{TASK}[schedules.s]\ntask = "t"\non_start = true\nparams = {params}\n')
+
+    assert said.startswith(f"schedules.s: {fault}")
+
+
+def test_a_task_that_does_not_exist_is_told_with_the_one_that_may_be_meant(faults: Faults) -> None:
+    schedule = '[schedules.s]\non_start = true\ntask = "{}"\n'
+
+    close = faults('[tasks.report]\nid = 1\ncommand = ["a"]\n' + schedule.format("reprot"))
+    far = faults(TASK + schedule.format("xyz"))
+    none = faults(schedule.format("xyz"))
+
+    assert close == ["schedules.s: task: there is no task 'reprot'; did you mean report?"]
+    assert far == ["schedules.s: task: there is no task 'xyz'; there are t"]
+    assert none == ["schedules.s: task: there is no task 'xyz'; there are no tasks"]
+
+
+def test_a_task_at_fault_is_not_told_again_by_its_schedules(faults: Faults) -> None:
+    said = faults('[tasks.t]\nid = 1\n[schedules.s]\ntask = "t"\non_start = true\n')
+
+    assert said == ["tasks.t: command: is missing"]
+
+
+def test_two_tasks_of_one_type_and_id_are_told_by_name(faults: Faults) -> None:
+    said = faults(f'{TASK}[tasks.u]\nid = 1\ncommand = ["true"]\n')
+
+    assert said == ["tasks.u: id: worker 1 is already the id of tasks.t"]
+
+
+def test_a_number_may_be_used_once_for_each_type(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.toml"
+    path.write_text(f'{TASK}[tasks.u]\nid = 1\ntype = "report"\ncommand = ["true"]\n')
+
+    assert len(read_jobs(path, policy=RetryPolicy()).tasks) == 2
+
+
+@pytest.mark.parametrize("name", ["Report", "a b", "-a", "", "x" * 64, "ä", "a\\n"])
+def test_a_name_that_is_not_allowed_says_what_is(faults: Faults, name: str) -> None:
+    [said] = faults(f'{TASK}[schedules."{name}"]\ntask = "t"\non_start = true\n')
+
+    assert "is not allowed; allowed are a-z, 0-9, dot, dash and underscore, at most 63" in said
+
+
+def test_the_systems_own_schedules_cannot_be_replaced(faults: Faults) -> None:
+    [said] = faults(f'{TASK}[schedules.cronhare-cleanup]\ntask = "t"\nschedule = "@daily"\n')
+
+    assert said == (
+        "schedules.cronhare-cleanup: name: cronhare- is how the system's own schedules begin"
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        ("[tasks", "cannot be read as TOML: "),
+        (TASK + TASK, "Cannot declare ('tasks', 't') twice"),
+        ('[tasks.t]\nid = 1\nid = 2\ncommand = ["a"]', "Cannot overwrite a value"),
+        ("a = " + "[" * 5_000, "cannot be read as TOML: "),
+        (b"\xff\xfe", "is not UTF-8 text: invalid start byte at byte 0"),
+        (TASK.encode() + b"# caf\xe9\n", "is not UTF-8 text: invalid continuation byte at byte "),
+    ],
+    ids=["cut off", "task twice", "field twice", "nested", "binary", "latin-1"],
+)
+def test_a_file_that_is_no_toml_says_where(
+    faults: Faults, content: str | bytes, fault: str
+) -> None:
+    [said] = faults(content)
+
+    assert fault in said
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        ("tasks = 3", "tasks: 3 is not a table"),
+        (f"{TASK}[[schedules]]\n", "schedules: [{}] is not a table"),
+        ("[tasks]\nt = 3", "tasks.t: 3 is not a table"),
+        (f"{TASK}[schedules]\ns = []", "schedules.s: [] is not a table"),
+        ("[task.t]\nid = 1", "task: is not known here; did you mean tasks?"),
+        ("[tasks.t]", "tasks.t: id: is missing"),
+        ("[schedules.s]", "schedules.s: task: is missing"),
+    ],
+)
+def test_tables_of_the_wrong_shape_are_told(faults: Faults, content: str, fault: str) -> None:
+    assert fault in faults(content)
+
+
+def test_the_whole_sentence_names_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.toml"
+    path.write_text("speed = 3\n[tasks.t]\n")
+
+    with pytest.raises(JobsFileInvalid) as refused:
+        read_jobs(path, policy=RetryPolicy())
+
+    assert str(refused.value) == (
+        f"{path}: speed: is not known here; there are schedules, tasks; "
+        "tasks.t: id: is missing; tasks.t: command: is missing"
+    )

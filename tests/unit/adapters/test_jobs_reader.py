@@ -1,0 +1,279 @@
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path, PurePath
+
+import pytest
+
+from cronhare.adapters.jobs.reader import JobsFile, JobsFileInvalid, read_jobs
+from cronhare.domain.backoff import Backoff, BackoffType
+from cronhare.domain.draft import ScheduleDraft
+from cronhare.domain.policies import POLICIES
+from cronhare.domain.retry import RetryPolicy
+from cronhare.domain.schedule import Misfire, MisfirePolicy, OverlapPolicy
+from cronhare.domain.task import DEFAULT_TIMEOUT, Task, TaskRef
+
+EXAMPLE = """
+[tasks.refresh-user-token]
+type = "report"                      # report | worker | reminder | event
+id = 25
+command = ["python", "-m", "reports.refresh_user_token"]
+timeout = "5m"
+
+[schedules.daily-token-refresh]
+task = "refresh-user-token"
+schedule = "0 8 * * *"               # or date_time = 2025-12-15T15:00:00Z
+timezone = "Europe/Berlin"
+params = { controller = "RefreshUserToken" }
+retry = { attempts = 4, backoff = { type = "exponential", delay = 30000 } }
+"""
+TASK = '[tasks.t]\nid = 1\ncommand = ["true"]\n'
+
+Read = Callable[[str | bytes], JobsFile]
+
+
+@pytest.fixture
+def read(tmp_path: Path) -> Read:
+    """Give a way to read a text as a jobs file."""
+
+    def read(content: str | bytes) -> JobsFile:
+        path = tmp_path / "jobs.toml"
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return read_jobs(path, policy=RetryPolicy())
+
+    return read
+
+
+@pytest.fixture
+def faults(read: Read) -> Callable[[str | bytes], list[str]]:
+    """Give a way to hear all that is wrong with a text."""
+
+    def faults(content: str | bytes) -> list[str]:
+        with pytest.raises(JobsFileInvalid) as refused:
+            read(content)
+        return [str(fault) for fault in refused.value.faults]
+
+    return faults
+
+
+Faults = Callable[[str | bytes], list[str]]
+
+
+def one(read: Read, fields: str) -> ScheduleDraft:
+    """Read one schedule with these fields."""
+    [draft] = read(f'{TASK}[schedules.s]\ntask = "t"\n{fields}\n').drafts
+    return draft
+
+
+def test_the_designs_example_is_read(read: Read, tmp_path: Path) -> None:
+    jobs = read(EXAMPLE)
+
+    [task], [draft] = jobs.tasks, jobs.drafts
+    assert task == Task(
+        name="refresh-user-token",
+        ref=TaskRef("report", 25),
+        command=("python", "-m", "reports.refresh_user_token"),
+        timeout=timedelta(minutes=5),
+        cwd=tmp_path,
+    )
+    assert draft == ScheduleDraft(
+        name="daily-token-refresh",
+        task=TaskRef("report", 25),
+        schedule="0 8 * * *",
+        timezone="Europe/Berlin",
+        params='{"controller":"RefreshUserToken"}',
+        retry=RetryPolicy(attempts=4, backoff=Backoff(delay=30_000)),
+    )
+    assert (jobs.source, jobs.on_start) == ("jobs.toml", ())
+
+
+def test_the_examples_folder_is_read() -> None:
+    path = Path(__file__).parents[3] / "examples" / "jobs.toml"
+
+    assert len(read_jobs(path, policy=RetryPolicy()).drafts) >= 6
+
+
+def test_every_field_of_a_task_is_carried_over(read: Read, tmp_path: Path) -> None:
+    [task] = read(
+        '[tasks.t]\nid = 7\ncommand = ["./run.sh", "a b", ""]\ntimeout = "1h30m"\ncwd = "sub"\n'
+        'env = { A = "1", B = "" }\npass_env = ["TOKEN"]\n'
+    ).tasks
+
+    assert task == Task(
+        name="t",
+        ref=TaskRef("worker", 7),
+        command=("./run.sh", "a b", ""),
+        timeout=timedelta(minutes=90),
+        cwd=tmp_path / "sub",
+        env={"A": "1", "B": ""},
+        pass_env=("TOKEN",),
+    )
+
+
+def test_an_absolute_folder_stays_so(read: Read) -> None:
+    [task] = read(f'{TASK}cwd = "/var/tmp"\n').tasks
+
+    assert (task.cwd, task.timeout) == (PurePath("/var/tmp"), DEFAULT_TIMEOUT)
+
+
+def test_every_field_of_a_schedule_is_carried_over(read: Read) -> None:
+    draft = one(
+        read,
+        """
+        schedule = "*/5 * * * *"
+        status = false
+        description = "so often"
+        misfire = { policy = "all", window = "3d", cap = 7 }
+        overlap = "skip"
+        timeout = "90s"
+        jitter = "10s"
+        starts_at = 2026-01-01T00:00:00Z
+        ends_at = 2026-12-31
+        queue = "cron_scheduler.slow"
+        params = [1, "two", { three = 3.5 }, true]
+        """.replace("2026-12-31", "2026-12-31T23:00:00+01:00"),
+    )
+
+    assert draft == ScheduleDraft(
+        name="s",
+        task=TaskRef("worker", 1),
+        schedule="*/5 * * * *",
+        status=False,
+        description="so often",
+        misfire=Misfire(policy=MisfirePolicy.ALL, window=timedelta(days=3), cap=7),
+        overlap=OverlapPolicy.SKIP,
+        timeout=timedelta(seconds=90),
+        jitter=timedelta(seconds=10),
+        starts_at=datetime(2026, 1, 1, tzinfo=UTC),
+        ends_at=datetime(2026, 12, 31, 22, 0, tzinfo=UTC),
+        queue="cron_scheduler.slow",
+        params='[1,"two",{"three":3.5},true]',
+    )
+
+
+# Moments
+
+
+@pytest.mark.parametrize(
+    ("fields", "hour"),
+    [
+        ("date_time = 2025-12-15T15:00:00Z", 15),
+        ('date_time = "2025-12-15T15:00:00Z"', 15),
+        ("date_time = 2025-12-15T15:00:00+02:00", 13),
+        ("date_time = 2025-12-15T15:00:00", 15),
+        ('date_time = 2025-12-15T15:00:00\ntimezone = "Europe/Berlin"', 14),
+        ('date_time = "2025-12-15 15:00"\ntimezone = "America/New_York"', 20),
+        ('date_time = 2025-12-15T15:00:00Z\ntimezone = "Europe/Berlin"', 15),
+    ],
+)
+def test_a_moment_is_an_instant_or_a_wall_time_in_the_zone(
+    read: Read, fields: str, hour: int
+) -> None:
+    moment = one(read, fields).date_time
+
+    assert moment == datetime(2025, 12, 15, hour, 0, tzinfo=UTC)
+    assert moment.tzinfo is UTC
+
+
+@pytest.mark.parametrize(("fold", "hour"), [("", 0), ("fold = 0", 0), ("fold = 1", 1)])
+def test_a_wall_time_that_comes_twice_means_the_first_unless_told(
+    read: Read, fold: str, hour: int
+) -> None:
+    draft = one(read, f'date_time = 2026-10-25T02:30:00\ntimezone = "Europe/Berlin"\n{fold}')
+
+    assert draft.date_time == datetime(2026, 10, 25, hour, 30, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("fields", "fault"),
+    [
+        ('date_time = 2026-03-29T02:30:00\ntimezone = "Europe/Berlin"', "2026-03-29"),
+        ("date_time = 2026-03-29", "date_time: 2026-03-29 has no time; write 2026-03-29T00:00:00"),
+        ('date_time = "2026-03-29"', "date_time: 2026-03-29 has no time"),
+        ("date_time = 07:30:00", 'is no date-time; write "2025-12-15T15:00:00Z"'),
+        ("date_time = 5", "date_time: 5 is no date-time"),
+        ('date_time = "tomorrow"', 'date_time: "tomorrow" is no date-time'),
+        ("date_time = 0001-01-01T00:00:00+14:00", "too close to the edge of the calendar"),
+        ("date_time = 9999-12-31T23:59:59", "too close to the edge of the calendar"),
+        ('schedule = "@daily"\nstarts_at = true', "starts_at: true is no date-time"),
+    ],
+)
+def test_a_moment_that_cannot_be_says_why(faults: Faults, fields: str, fault: str) -> None:
+    [said] = faults(f'{TASK}[schedules.s]\ntask = "t"\n{fields}\n')
+
+    assert said.startswith("schedules.s: ")
+    assert fault in said
+
+
+def test_a_naive_moment_in_an_unknown_zone_is_one_fault(faults: Faults) -> None:
+    said = faults(
+        f'{TASK}[schedules.s]\ntask = "t"\ndate_time = 2026-03-29T00:00:00\ntimezone = "Mars"\n'
+    )
+
+    assert len(said) == 1
+    assert "timezone" in said[0]
+
+
+# Retry policies
+
+
+@pytest.mark.parametrize("name", sorted(POLICIES))
+def test_a_preset_is_named(read: Read, name: str) -> None:
+    assert one(read, f'on_start = true\nretry = "{name}"').retry == POLICIES[name]
+
+
+def test_what_a_policy_does_not_say_comes_from_the_settings(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.toml"
+    path.write_text(f'{TASK}[schedules.s]\ntask = "t"\non_start = true\nretry = {{ attempts = 2 }}')
+    settings = RetryPolicy(attempts=9, backoff=Backoff(type=BackoffType.LINEAR, delay=5_000))
+
+    [draft] = read_jobs(path, policy=settings).drafts
+
+    assert draft.retry == RetryPolicy(attempts=2, backoff=settings.backoff)
+
+
+def test_a_policy_out_of_bounds_is_refused_with_its_code_and_every_fault(faults: Faults) -> None:
+    retry = "{ attempts = 21, backoff = { delay = 999 } }"
+
+    said = faults(f'{TASK}[schedules.s]\ntask = "t"\non_start = true\nretry = {retry}\n')
+
+    prefix = "schedules.s: retry: SCHEDULE_RETRY_POLICY_INVALID: "
+    assert [line.startswith(prefix) for line in said] == [True, True]
+    assert "21 is outside 1-20" in said[0]
+    assert "999 is outside 1,000-3,600,000" in said[1]
+
+
+# Running at the start
+
+
+def test_schedules_that_run_at_the_start_are_named(read: Read) -> None:
+    jobs = read(f'{TASK}[schedules.s]\ntask = "t"\non_start = true\n')
+
+    assert (jobs.on_start, jobs.drafts[0].schedule) == (("s",), None)
+
+
+def test_a_disabled_schedule_does_not_run_at_the_start(read: Read) -> None:
+    jobs = read(f'{TASK}[schedules.s]\ntask = "t"\non_start = true\nstatus = false\n')
+
+    assert (jobs.on_start, len(jobs.drafts)) == ((), 1)
+
+
+def test_a_missed_window_of_nothing_is_nothing(read: Read) -> None:
+    draft = one(read, 'schedule = "@daily"\nmisfire = { window = "0s" }')
+
+    assert draft.misfire == Misfire(window=timedelta(0))
+
+
+@pytest.mark.parametrize("content", ["", "# nothing\n", "[tasks]\n[schedules]\n", TASK])
+def test_a_file_without_schedules_is_a_file(read: Read, content: str) -> None:
+    assert read(content).drafts == ()
+
+
+def test_a_byte_order_mark_and_windows_lines_are_no_faults(read: Read) -> None:
+    content = b"\xef\xbb\xbf" + EXAMPLE.replace("\n", "\r\n").encode()
+
+    assert len(read(content).drafts) == 1
+
+
+def test_a_missing_file_is_the_callers_to_tell(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        read_jobs(tmp_path / "jobs.toml", policy=RetryPolicy())

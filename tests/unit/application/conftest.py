@@ -1,0 +1,30 @@
+import logging
+from collections.abc import Callable
+
+import pytest
+
+from cronhare.application import insist, parking
+from cronhare.entrypoints.logs import SeedsFormatter
+
+Lines = Callable[[], list[str]]
+
+TIME_AND_SPACE = len("2025-12-12T12:00:00.000Z ")
+
+
+@pytest.fixture(autouse=True)
+def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody is to be spared in memory: what is away is asked again at once."""
+    monkeypatch.setattr(insist, "FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(parking, "PAUSE", 0.0)
+
+
+@pytest.fixture
+def lines(caplog: pytest.LogCaptureFixture) -> Lines:
+    """Give all log lines so far as people see them, without their times."""
+    caplog.set_level(logging.DEBUG, logger="cronhare")
+    formatter = SeedsFormatter()
+
+    def read() -> list[str]:
+        return [formatter.format(record)[TIME_AND_SPACE:] for record in caplog.records]
+
+    return read

@@ -1,0 +1,71 @@
+"""Ways to bring one attempt about, shared by the tests of the worker."""
+
+import json
+from datetime import timedelta
+from itertools import pairwise
+from typing import Any
+
+from tests.unit.application.house import House
+
+SECOND = timedelta(seconds=1)
+MINUTE = timedelta(minutes=1)
+STRANGE_ID = 999_999
+
+
+def due(house: House, **changes: Any) -> None:  # noqa: ANN401
+    """Publish the only run of a schedule; no worker has looked yet."""
+    house.add(schedule="1 12 2 3 *", **changes)
+    house.dispatcher.tick(house.now)
+    house.clock.advance(MINUTE)
+    house.dispatcher.tick(house.now)
+
+
+async def run(house: House, **changes: Any) -> None:  # noqa: ANN401
+    """Let the only run of a schedule have its first attempt."""
+    due(house, **changes)
+    await house.open()
+    await house.work()
+
+
+async def begin(house: House, **changes: Any) -> None:  # noqa: ANN401
+    """Let the only run of a schedule begin, in a house whose attempts are held."""
+    due(house, **changes)
+    await house.open_wide()
+    await house.settle()
+
+
+async def live(house: House, duration: timedelta, step: timedelta = SECOND) -> None:
+    """Let time pass for worker and reconciler."""
+    for _ in range(duration // step):
+        await house.turn(step)
+
+
+def waits(house: House) -> list[float]:
+    """Tell how long each attempt after the first had to wait, in seconds."""
+    attempts = house.records.attempts(house.only.id)
+    pairs = pairwise(attempts)
+    return [(b.started_at - (a.finished_at or b.started_at)).total_seconds() for a, b in pairs]
+
+
+def foreign_body(house: House, **changes: object) -> bytes:
+    """Write S1's task message for the schedule `report`, as somebody else would."""
+    fields = {
+        "type": "report",
+        "id": 25,
+        "scheduler_id": house.schedules.ids(["report"]).get("report", STRANGE_ID),
+        "params_scheduler": '{"a":1}',
+    }
+    return json.dumps({**fields, **changes}, separators=(",", ":")).encode()
+
+
+async def deliver(
+    house: House,
+    body: bytes,
+    headers: dict[str, object] | None = None,
+    *,
+    message_id: str | None = None,
+) -> None:
+    """Let the worker have somebody else's message."""
+    house.publish(body, headers, message_id=message_id)
+    await house.open()
+    await house.work()

@@ -1,0 +1,252 @@
+"""The whole system on a frozen clock: no server, no process, no waiting."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor, Future
+from copy import copy
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+from uuid import UUID
+
+import attrs
+
+from cronhare.adapters.memory.broker import MemoryBroker
+from cronhare.adapters.memory.clock import FrozenClock
+from cronhare.adapters.memory.connection import MemoryConnection
+from cronhare.adapters.memory.ledger import MemoryLedger
+from cronhare.adapters.memory.runner import Script, ScriptedRunner, succeed
+from cronhare.adapters.memory.schedules import MemoryScheduleStore
+from cronhare.application.administer import Administrator
+from cronhare.application.catalog import Catalog
+from cronhare.application.dispatch import Dispatcher
+from cronhare.application.doorbell import Doorbell
+from cronhare.application.execute import Worker
+from cronhare.application.housekeeping import Housekeeper
+from cronhare.application.leases import LeaseKeeper
+from cronhare.application.reconcile import Reconciler
+from cronhare.domain.draft import ScheduleDraft
+from cronhare.domain.execution import Execution, State
+from cronhare.domain.retry import RetryPolicy
+from cronhare.domain.task import Task, TaskRef
+from cronhare.domain.topology import MAIN_QUEUE, ToQueue
+from cronhare.ports.broker import Delivery, Envelope, Message, Published
+from cronhare.ports.records import ExecutionFilter, Retention
+from tests.unit.application.outages import (
+    AttemptsWithOutages,
+    ClaimsWithOutages,
+    Outage,
+    RecordsWithOutages,
+)
+
+T = TypeVar("T")
+
+NOON = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
+LEASE = timedelta(seconds=30)
+REPORT = Task(name="daily-report", ref=TaskRef("report", 25), command=("true",))
+
+
+class Inline(Executor):
+    """Runs what it is given at once, in the caller's thread."""
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:  # noqa: ANN401
+        future: Future[T] = Future()
+        try:
+            future.set_result(fn(*args, **kwargs))
+        except Exception as error:  # noqa: BLE001 - an executor hands every error on
+            future.set_exception(error)
+        return future
+
+
+@attrs.define
+class House:
+    """One scheduler and one worker on a ledger and a broker in memory."""
+
+    script: Script = succeed
+    node: str = "ant-1"
+    start: datetime = NOON
+    policy: RetryPolicy = attrs.field(factory=RetryPolicy)
+    holds: bool = False
+    page: int = 1_000
+    tasks: Sequence[Task] = (REPORT,)
+    retention: Retention = attrs.field(factory=Retention)
+    outage: Outage = attrs.field(factory=Outage)
+    clock: FrozenClock = attrs.field(init=False)
+    ledger: MemoryLedger = attrs.field(init=False)
+    claims: ClaimsWithOutages = attrs.field(init=False)
+    attempts: AttemptsWithOutages = attrs.field(init=False)
+    schedules: MemoryScheduleStore = attrs.field(init=False)
+    records: RecordsWithOutages = attrs.field(init=False)
+    broker: MemoryBroker = attrs.field(init=False)
+    connection: MemoryConnection = attrs.field(init=False)
+    runner: ScriptedRunner = attrs.field(init=False)
+    keeper: LeaseKeeper = attrs.field(init=False)
+    worker: Worker = attrs.field(init=False)
+    doorbell: Doorbell = attrs.field(init=False)
+    dispatcher: Dispatcher = attrs.field(init=False)
+    reconciler: Reconciler = attrs.field(init=False)
+    administrator: Administrator = attrs.field(init=False)
+    deliveries: list[Delivery] = attrs.field(init=False, factory=list[Delivery])
+    under_way: list[asyncio.Task[None]] = attrs.field(init=False, factory=list[asyncio.Task[None]])
+    _uuids: int = 0
+
+    def __attrs_post_init__(self) -> None:
+        self.clock = FrozenClock(self.start)
+        self.ledger = MemoryLedger(self.clock)
+        self.claims = ClaimsWithOutages(self.ledger, self.outage)
+        self.attempts = AttemptsWithOutages(self.ledger, self.outage)
+        self.schedules = MemoryScheduleStore(self.ledger)
+        self.records = RecordsWithOutages(self.ledger, self.outage)
+        self.build()
+
+    def build(self, *, broker: MemoryBroker | None = None) -> None:
+        """Make everything but the ledger: a process that starts."""
+        self.broker = broker or MemoryBroker(self.clock)
+        self.connection = self.broker.connect()
+        self.runner = ScriptedRunner(self.script, holds=self.holds)
+        housekeeper = Housekeeper(
+            attempts=self.attempts,
+            records=self.records,
+            node=self.node,
+            retention=self.retention,
+        )
+        self.doorbell = Doorbell(broker=self.broker, claims=self.claims, inside=housekeeper.run)
+        self.dispatcher = Dispatcher(claims=self.claims, doorbell=self.doorbell, node=self.node)
+        self.reconciler = Reconciler(
+            claims=self.claims,
+            attempts=self.attempts,
+            broker=self.broker,
+            doorbell=self.doorbell,
+            policy=self.policy,
+            chance=lambda: 0.0,
+            limit=self.page,
+        )
+        self.keeper = LeaseKeeper(
+            attempts=self.attempts,
+            clock=self.clock,
+            node=self.node,
+            lease=LEASE,
+            stop=self.runner.stop,
+        )
+        self.worker = Worker(
+            node=self.node,
+            broker=self.connection,
+            attempts=self.attempts,
+            runner=self.runner,
+            catalog=Catalog(self.tasks),
+            clock=self.clock,
+            keeper=self.keeper,
+            policy=self.policy,
+            lease=LEASE,
+            executor=Inline(),
+            chance=lambda: 0.0,
+            uuid=self.uuid,
+        )
+        self.administrator = Administrator(
+            schedules=self.schedules, records=self.records, node=self.node, uuid=self.uuid
+        )
+
+    def neighbour(self, node: str) -> "House":
+        """Start another process on the same ledger and the same broker."""
+        house = copy(self)
+        house.node, house.deliveries, house.under_way = node, [], []
+        house.build(broker=self.broker)
+        return house
+
+    def uuid(self) -> UUID:
+        """Give the next of a row of uuids."""
+        self._uuids += 1
+        return UUID(int=self._uuids)
+
+    def add(self, name: str = "report", **changes: Any) -> None:  # noqa: ANN401
+        """Write a schedule that is due every minute, unless *changes* say otherwise."""
+        self.add_at(self.now, name, **changes)
+
+    def add_at(self, written_at: datetime, name: str = "report", **changes: Any) -> None:  # noqa: ANN401
+        """Write a schedule whose row says that it was written at another time."""
+        every_minute = ScheduleDraft(name=name, task=REPORT.ref, schedule="* * * * *")
+        draft = attrs.evolve(every_minute, **changes)
+        self.schedules.save([draft], source=None, now=written_at)
+
+    @property
+    def now(self) -> datetime:
+        """The time on the frozen clock."""
+        return self.clock.now()
+
+    async def open(self) -> None:
+        """Let the worker consume."""
+        await self.connection.consume(
+            [MAIN_QUEUE], prefetch=1_000, on_delivery=self.deliveries.append
+        )
+
+    async def open_wide(self) -> None:
+        """Let the worker handle all deliveries at a time, each from when it comes."""
+        await self.connection.consume([MAIN_QUEUE], prefetch=1_000, on_delivery=self.begin)
+
+    def begin(self, delivery: Delivery) -> None:
+        """Handle a delivery beside the others."""
+        self.under_way.append(asyncio.create_task(self.worker.handle(delivery)))
+
+    async def settle(self) -> None:
+        """Let the event loop do all that it can do without time passing."""
+        for _ in range(60):
+            await asyncio.sleep(0)
+        for task in self.under_way:
+            if task.done():
+                task.result()
+
+    async def restart(self, *, gone: Sequence[str] = ()) -> None:
+        """Lose the process and all that it held in memory, and start another."""
+        await self.connection.close()
+        self.deliveries.clear()
+        self.build()
+        self.reconciler.recover(self.now, gone=gone)
+        await self.open()
+
+    async def turn(self, advance: timedelta = timedelta(0)) -> None:
+        """Let time pass, then let scheduler and worker do all that is to do."""
+        self.clock.advance(advance)
+        self.dispatcher.tick(self.now)
+        self.reconciler.tick(self.now)
+        await self.work()
+
+    async def work(self) -> None:
+        """Handle what is in the queue."""
+        for _ in range(3):
+            await asyncio.sleep(0)
+        while self.deliveries:
+            await self.worker.handle(self.deliveries.pop(0))
+            await asyncio.sleep(0)
+
+    def publish(
+        self,
+        body: bytes,
+        headers: Mapping[str, object] | None = None,
+        *,
+        message_id: str | None = None,
+    ) -> None:
+        """Publish as somebody else would."""
+        message = Message(body=body, headers=headers or {}, id=message_id)
+        assert self.broker.publish([Envelope(message, ToQueue())]) == [Published.CONFIRMED]
+
+    def publish_again(self) -> None:
+        """Publish the coming attempt of the only execution once more, as a reconciler might."""
+        assert self.doorbell.ring([self.only], now=self.now).published == 1
+
+    def messages(self, queue: str) -> list[Message]:
+        """Take all that is in a queue."""
+        taken = []
+        while (delivery := self.broker.receive(queue)) is not None:
+            self.broker.ack(delivery)
+            taken.append(delivery.message)
+        return taken
+
+    @property
+    def only(self) -> Execution:
+        """The one execution there is."""
+        [execution] = self.executions()
+        return execution
+
+    def executions(self, *states: State) -> list[Execution]:
+        """Read the users' executions, oldest first."""
+        rows = self.records.executions(ExecutionFilter(states=states, limit=1_000_000))
+        return [row for row in reversed(rows) if row.task.type != "system"]

@@ -1,0 +1,190 @@
+from collections.abc import Callable
+from datetime import timedelta
+
+import attrs
+import pytest
+
+from cronhare.application.administer import NotFound
+from cronhare.application.difference import Change, FieldChange, difference
+from cronhare.domain.draft import ScheduleDraft
+from cronhare.domain.execution import State
+from cronhare.domain.retry import RetryPolicy
+from tests.unit.application.deliveries import live, run
+from tests.unit.application.endings import Seen, always, failure, one_by_one
+from tests.unit.application.house import REPORT, House
+
+NIGHTLY = ScheduleDraft(name="nightly", task=REPORT.ref, schedule="0 2 * * *")
+HOURLY = ScheduleDraft(name="hourly", task=REPORT.ref, schedule="@hourly")
+
+
+def apply(house: House, *drafts: ScheduleDraft, source: str = "jobs.toml") -> dict[str, Change]:
+    changes = house.administrator.apply(drafts, source=source, now=house.now)
+    return {change.name: change.change for change in changes}
+
+
+def test_a_file_is_applied_and_then_changes_nothing() -> None:
+    house = House()
+
+    first = apply(house, NIGHTLY, HOURLY)
+    second = apply(house, NIGHTLY, HOURLY)
+
+    assert first == {"nightly": Change.ADD, "hourly": Change.ADD}
+    assert second == {"nightly": Change.KEEP, "hourly": Change.KEEP}
+
+
+def test_what_is_as_it_should_be_is_not_touched() -> None:
+    house = House()
+    apply(house, NIGHTLY, HOURLY)
+    before = house.administrator.schedule("hourly").updated_at
+    house.clock.advance(timedelta(minutes=1))
+
+    changes = apply(house, attrs.evolve(NIGHTLY, schedule="0 3 * * *"), HOURLY)
+
+    assert changes == {"nightly": Change.CHANGE, "hourly": Change.KEEP}
+    assert house.administrator.schedule("hourly").updated_at == before
+    assert house.administrator.schedule("nightly").updated_at == house.now
+
+
+def test_a_change_is_told_field_by_field() -> None:
+    house = House()
+    apply(house, NIGHTLY)
+    wanted = attrs.evolve(NIGHTLY, schedule="0 3 * * *", params='{"v":1}')
+
+    [change] = house.administrator.compare([wanted], source="jobs.toml")
+
+    assert change.fields == (
+        FieldChange("schedule", "0 2 * * *", "0 3 * * *"),
+        FieldChange("params", "{}", '{"v":1}'),
+    )
+
+
+def test_comparing_changes_nothing() -> None:
+    house = House()
+
+    house.administrator.compare([NIGHTLY], source="jobs.toml")
+
+    assert house.schedules.schedules() == ()
+
+
+def test_what_the_file_has_no_more_is_disabled_once() -> None:
+    house = House()
+    apply(house, NIGHTLY, HOURLY)
+
+    changes = apply(house, NIGHTLY)
+    again = apply(house, NIGHTLY)
+
+    assert changes == {"nightly": Change.KEEP, "hourly": Change.DISABLE}
+    assert again == {"nightly": Change.KEEP}
+    stored = house.administrator.schedule("hourly").draft
+    assert stored is not None
+    assert not stored.status
+
+
+def test_schedules_of_another_source_are_left_alone() -> None:
+    house = House()
+    house.add("by-hand")
+    apply(house, HOURLY, source="other.toml")
+
+    assert apply(house, NIGHTLY) == {"nightly": Change.ADD}
+
+
+def test_a_schedule_that_comes_from_elsewhere_changes_hands() -> None:
+    house = House()
+    apply(house, NIGHTLY, source="other.toml")
+
+    [change] = house.administrator.compare([NIGHTLY], source="jobs.toml")
+
+    assert change.fields == (FieldChange("source", "other.toml", "jobs.toml"),)
+
+
+def test_a_broken_row_is_replaced() -> None:
+    house = House()
+    apply(house, NIGHTLY)
+    [stored] = house.schedules.schedules()
+    broken = attrs.evolve(stored, draft=None, problem="timezone: unknown")
+
+    [change] = difference([NIGHTLY], [broken], source="jobs.toml")
+
+    assert change.change is Change.CHANGE
+    assert change.fields == (FieldChange("row", "timezone: unknown", "replaced"),)
+
+
+async def test_a_manual_run_is_published_soon_and_moves_no_due_instant() -> None:
+    seen = Seen()
+    house = House(script=seen)
+    house.add(schedule="0 2 * * *")
+    house.dispatcher.tick(house.now)
+    due = house.claims.next_due()
+
+    asked = house.administrator.run_now("report", params='{"v":1}', now=house.now)
+    await house.open()
+    await house.turn()
+
+    assert asked.key == "manual-00000000-0000-0000-0000-000000000001"
+    assert (house.only.state, seen.invocations[0].params) == (State.SUCCEEDED, {"v": 1})
+    assert house.claims.next_due() == due
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (
+            lambda house: house.administrator.schedule("nightyl"),
+            "there is no schedule 'nightyl'; did you mean nightly?",
+        ),
+        (lambda house: house.administrator.schedule("xyz"), "there are 2 others"),
+        (
+            lambda house: house.administrator.run_now("nope", params=None, now=house.now),
+            "no schedule 'nope'",
+        ),
+        (lambda house: house.administrator.cancel(99, now=house.now), "no execution 99"),
+        (lambda house: house.administrator.replay([7, 9], now=house.now), "no row 7, 9"),
+        (
+            lambda house: house.administrator.discard([7], note="", now=house.now),
+            "the archive has no row 7",
+        ),
+    ],
+)
+def test_what_does_not_exist_is_told_by_name(ask: Callable[[House], object], message: str) -> None:
+    house = House()
+    apply(house, NIGHTLY, HOURLY)
+
+    with pytest.raises(NotFound, match=message.replace("?", r"\?")):
+        ask(house)
+
+
+async def test_a_replay_has_a_fresh_retry_allowance() -> None:
+    house = House(script=one_by_one([failure()] * 5), policy=RetryPolicy(attempts=2))
+    await run(house)
+    await live(house, timedelta(seconds=31))
+    [archived] = house.records.archive()
+
+    house.administrator.replay([archived.id], now=house.now)
+    await live(house, timedelta(seconds=31))
+
+    first, second = sorted(house.records.archive(unresolved=False), key=lambda row: row.id)
+    assert (first.resolution, second.resolution) == ("replayed", None)
+    assert (second.attempts, second.retry_count) == (4, 1)
+
+
+async def test_discarding_resolves_and_keeps_the_row() -> None:
+    house = House(script=always(failure()), policy=RetryPolicy(attempts=1))
+    await run(house)
+    [archived] = house.records.archive()
+
+    count = house.administrator.discard([archived.id], note="known", now=house.now)
+
+    [kept] = house.administrator.archived([archived.id])
+    assert (count, kept.resolution, kept.note) == (1, "discarded", "known")
+    assert house.records.archive() == ()
+
+
+async def test_one_unknown_id_keeps_the_others_from_being_replayed() -> None:
+    house = House(script=always(failure()), policy=RetryPolicy(attempts=1))
+    await run(house)
+    [archived] = house.records.archive()
+
+    with pytest.raises(NotFound):
+        house.administrator.replay([archived.id, 99], now=house.now)
+
+    assert house.only.state is State.FAILED

@@ -1,0 +1,106 @@
+import asyncio
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+
+import pytest
+
+from cronhare.application.batching import Batcher
+from cronhare.ports.ledger import LedgerUnavailable
+from tests.unit.application.house import Inline
+
+
+class Doubling:
+    """Answers questions by doubling them, and remembers who was asked together."""
+
+    def __init__(self) -> None:
+        self.groups: list[list[int]] = []
+        self.away = False
+
+    def __call__(self, questions: Sequence[int]) -> Sequence[int]:
+        self.groups.append(list(questions))
+        if self.away:
+            raise LedgerUnavailable("away")
+        if 13 in questions:
+            raise ValueError("13 cannot be asked")
+        return [2 * question for question in questions]
+
+
+async def test_each_question_gets_its_own_answer() -> None:
+    batcher = Batcher[int, int](Doubling(), executor=Inline())
+
+    answers = await asyncio.gather(*(batcher.submit(number) for number in range(10)))
+
+    assert answers == [2 * number for number in range(10)]
+
+
+async def test_what_is_asked_meanwhile_is_asked_together() -> None:
+    asked, answer = Event(), Event()
+    ask = Doubling()
+
+    def slowly(questions: Sequence[int]) -> Sequence[int]:
+        asked.set()
+        answer.wait(5)
+        return ask(questions)
+
+    with ThreadPoolExecutor(1) as executor:
+        batcher = Batcher[int, int](slowly, executor=executor)
+        first = asyncio.create_task(batcher.submit(0))
+        await asyncio.to_thread(asked.wait, 5)
+        later = [asyncio.create_task(batcher.submit(number)) for number in (1, 2, 3)]
+        await asyncio.sleep(0)
+        answer.set()
+        await asyncio.gather(first, *later)
+
+    assert ask.groups == [[0], [1, 2, 3]]
+
+
+async def test_a_group_is_no_larger_than_it_may_be() -> None:
+    ask = Doubling()
+    batcher = Batcher[int, int](ask, executor=Inline(), most=4)
+
+    await asyncio.gather(*(batcher.submit(number) for number in range(10)))
+
+    assert max(map(len, ask.groups)) == 4
+
+
+async def test_a_ledger_that_is_away_is_everybodys_error_and_asked_once() -> None:
+    ask = Doubling()
+    ask.away = True
+    batcher = Batcher[int, int](ask, executor=Inline())
+
+    answers = await asyncio.gather(
+        *(batcher.submit(number) for number in range(3)), return_exceptions=True
+    )
+
+    assert [type(answer) for answer in answers] == [LedgerUnavailable] * 3
+    assert len(ask.groups) == 1
+
+
+async def test_one_question_that_cannot_be_asked_spoils_no_other() -> None:
+    batcher = Batcher[int, int](Doubling(), executor=Inline())
+
+    answers = await asyncio.gather(
+        *(batcher.submit(number) for number in (12, 13, 14)), return_exceptions=True
+    )
+
+    assert (answers[0], answers[2]) == (24, 28)
+    assert isinstance(answers[1], ValueError)
+
+
+async def test_answers_that_do_not_fit_are_an_error_and_not_silence() -> None:
+    batcher = Batcher[int, int](lambda _: [], executor=Inline())
+
+    for _ in range(2):  # and it goes on
+        with pytest.raises(ValueError, match="shorter"):
+            await asyncio.wait_for(batcher.submit(1), 1)
+
+
+async def test_somebody_who_does_not_wait_any_more_is_no_trouble() -> None:
+    batcher = Batcher[int, int](Doubling(), executor=Inline())
+    gone = asyncio.create_task(batcher.submit(1))
+    stays = asyncio.create_task(batcher.submit(2))
+    await asyncio.sleep(0)
+    gone.cancel()
+
+    assert await stays == 4

@@ -1,0 +1,351 @@
+import json
+from datetime import datetime, timedelta
+
+import pytest
+
+from cronhare.application import dispatch
+from cronhare.application.dispatch import Dispatcher, Tick
+from cronhare.domain.execution import State
+from cronhare.domain.planning import Plan, Planned, plan
+from cronhare.domain.schedule import Misfire, MisfirePolicy, OverlapPolicy
+from cronhare.domain.topology import LONGEST_LANE_DELAY, MAIN_QUEUE, QUARANTINE_QUEUE
+from tests.unit.application.conftest import Lines
+from tests.unit.application.house import NOON, House
+
+SECOND = timedelta(seconds=1)
+MINUTE = timedelta(minutes=1)
+
+
+@pytest.fixture
+def house() -> House:
+    """A house whose schedules were planned at noon."""
+    return House()
+
+
+def due_in_a_minute(house: House, name: str = "report", **changes: object) -> None:
+    house.add(name, **changes)
+    house.dispatcher.tick(house.now)
+    house.clock.advance(MINUTE)
+
+
+def test_what_is_due_is_claimed_and_published_as_the_seeds_wrote_it(house: House) -> None:
+    due_in_a_minute(house, params='{"controller":"RefreshUserToken"}')
+
+    tick = house.dispatcher.tick(house.now)
+
+    execution = house.only
+    assert tick == Tick(planned=0, claimed=1, skipped=0, published=1)
+    assert (execution.state, execution.key) == (State.PUBLISHED, "cron-2026-3-2-12-1")
+    [message] = house.messages(MAIN_QUEUE)
+    assert json.loads(message.body) == {
+        "type": "report",
+        "id": 25,
+        "scheduler_id": execution.scheduler_id,
+        "params_scheduler": '{"controller":"RefreshUserToken"}',
+    }
+    assert message.id == f"{execution.id}:1"
+    assert message.headers["cron-execution-id"] == execution.id
+
+
+def test_two_replicas_claim_an_instant_once(house: House) -> None:
+    other = Dispatcher(claims=house.claims, doorbell=house.doorbell, node="bee-2")
+    due_in_a_minute(house)
+
+    ticks = [house.dispatcher.tick(house.now), other.tick(house.now)]
+
+    assert [tick.claimed for tick in ticks] == [1, 0]
+    assert len(house.messages(MAIN_QUEUE)) == 1
+
+
+def test_a_replica_that_planned_nothing_itself_claims_what_another_planned(house: House) -> None:
+    due_in_a_minute(house)
+    other = Dispatcher(claims=house.claims, doorbell=house.doorbell, node="bee-2")
+
+    other.tick(house.now)
+
+    assert house.only.container_id == "bee-2"
+
+
+def test_more_than_a_batch_is_claimed_in_one_tick(house: House) -> None:
+    dispatcher = Dispatcher(claims=house.claims, doorbell=house.doorbell, node="ant-1", batch=2)
+    for number in range(5):
+        house.add(f"report-{number}")
+    planned = dispatcher.tick(house.now)
+    house.clock.advance(MINUTE)
+
+    tick = dispatcher.tick(house.now)
+
+    assert planned.planned == 6, "five, and the system's own"
+    assert (tick.claimed, tick.published) == (5, 5)
+
+
+def test_a_claim_that_nobody_confirmed_is_sent_again_with_the_same_attempt(
+    house: House, lines: Lines
+) -> None:
+    due_in_a_minute(house)
+    house.broker.go_away()
+
+    tick = house.dispatcher.tick(house.now)
+
+    assert (tick.claimed, tick.published, house.only.state) == (1, 0, State.CLAIMED)
+    assert "[WARN] It is unknown whether 1 messages arrived; they will be sent again" in lines()
+    house.broker.come_back()
+    house.clock.advance(10 * SECOND)
+    assert house.reconciler.tick(house.now).republished == 1
+    [message] = house.messages(MAIN_QUEUE)
+    assert (house.only.state, message.id) == (State.PUBLISHED, f"{house.only.id}:1")
+
+
+def test_a_publish_that_the_ledger_did_not_hear_of_is_repeated_and_fenced(house: House) -> None:
+    due_in_a_minute(house)
+    house.outage.begin("mark_published", calls=1)
+
+    with pytest.raises(Exception, match="the ledger is away"):
+        house.dispatcher.tick(house.now)
+    house.clock.advance(10 * SECOND)
+    house.reconciler.tick(house.now)
+
+    first, second = house.messages(MAIN_QUEUE)
+    assert first == second
+    assert house.only.state is State.PUBLISHED
+
+
+def test_a_message_without_a_queue_is_said_loudly_with_the_queues_name(
+    house: House, lines: Lines
+) -> None:
+    due_in_a_minute(house, queue="cron_scheduler.nobody")
+
+    house.dispatcher.tick(house.now)
+
+    assert house.only.state is State.CLAIMED
+    text = "[ERROR] The broker returned 1 messages; there is no queue cron_scheduler.nobody"
+    assert text in lines()
+
+
+def test_a_spread_run_waits_in_the_lanes(house: House) -> None:
+    due_in_a_minute(house, jitter=timedelta(seconds=30))
+
+    house.dispatcher.tick(house.now)
+
+    assert house.only.state is State.PUBLISHED
+    assert house.broker.depth(MAIN_QUEUE) == 0
+    house.clock.advance(30 * SECOND)
+    assert house.broker.depth(MAIN_QUEUE) == 1
+
+
+def test_a_run_spread_further_than_the_lanes_reach_waits_in_the_ledger(house: House) -> None:
+    spread = timedelta(days=2)
+    due_in_a_minute(house, schedule="1 12 2 3 *", jitter=spread)
+
+    tick = house.dispatcher.tick(house.now)
+
+    begins = house.only.next_attempt_at
+    assert begins is not None
+    assert begins - house.now > LONGEST_LANE_DELAY
+    assert (tick.claimed, tick.published, house.only.state) == (1, 0, State.CLAIMED)
+    house.clock.move_to(begins + 10 * SECOND)
+    house.reconciler.tick(house.now)
+    assert (house.broker.depth(MAIN_QUEUE), house.only.state) == (1, State.PUBLISHED)
+
+
+def test_a_short_stall_runs_late_and_not_never(house: House) -> None:
+    due_in_a_minute(house)
+    house.clock.advance(59 * SECOND)
+
+    house.dispatcher.tick(house.now)
+
+    assert [run.due_at for run in house.executions()] == [NOON + MINUTE]
+
+
+def test_a_downtime_is_caught_up_once_and_the_rest_is_recorded(house: House) -> None:
+    due_in_a_minute(house)
+    house.clock.advance(timedelta(minutes=9, seconds=30))
+
+    tick = house.dispatcher.tick(house.now)
+
+    [run] = house.executions(State.PUBLISHED)
+    [skipped] = house.executions(State.SKIPPED)
+    assert (tick.claimed, tick.skipped) == (1, 9)
+    assert run.due_at == NOON + 10 * MINUTE
+    assert (skipped.due_at, skipped.last_due_at) == (NOON + MINUTE, NOON + 9 * MINUTE)
+    assert skipped.last_error == "missed, and caught up by one later run (misfire policy once)"
+
+
+def test_a_downtime_is_caught_up_wholly_where_the_policy_says_so(house: House) -> None:
+    due_in_a_minute(house, misfire=Misfire(policy=MisfirePolicy.ALL))
+    house.clock.advance(timedelta(minutes=4))
+
+    house.dispatcher.tick(house.now)
+
+    assert [run.due_at for run in house.executions()] == [NOON + n * MINUTE for n in range(1, 6)]
+
+
+def test_a_run_is_skipped_while_another_has_not_ended(house: House) -> None:
+    due_in_a_minute(house, overlap=OverlapPolicy.SKIP)
+    house.dispatcher.tick(house.now)
+    house.clock.advance(MINUTE)
+
+    house.dispatcher.tick(house.now)
+
+    first, second = house.executions()
+    assert (first.state, second.state) == (State.PUBLISHED, State.SKIPPED)
+    assert second.last_error == (
+        f"overlap: execution {first.id} has not ended (overlap policy skip)"
+    )
+
+
+def test_a_schedule_that_was_disabled_while_due_does_not_run(house: House) -> None:
+    due_in_a_minute(house)
+    house.schedules.disable(["report"], now=house.now)
+
+    house.dispatcher.tick(house.now)
+
+    assert house.only.state is State.SKIPPED
+    assert "edited at 2026-03-02 12:01:00 UTC" in (house.only.last_error or "")
+    house.clock.advance(timedelta(days=1))
+    assert house.dispatcher.tick(house.now).claimed == 1, "the cleanup alone"
+
+
+def test_an_edit_between_two_refreshes_is_noticed_by_the_claim(house: House) -> None:
+    house.add()
+    house.dispatcher.tick(house.now)
+    house.clock.advance(58 * SECOND)
+    house.dispatcher.tick(house.now)
+    house.clock.advance(1 * SECOND)
+    house.add(schedule="30 12 * * *")
+    house.clock.advance(1 * SECOND)
+
+    house.dispatcher.tick(house.now)
+    house.dispatcher.tick(house.now)
+
+    assert house.executions(State.PUBLISHED) == []
+    assert house.claims.next_due() == NOON + timedelta(minutes=30)
+
+
+def test_enabling_again_never_runs_what_was_due_meanwhile(house: House) -> None:
+    house.add(status=False)
+    house.dispatcher.tick(house.now)
+    house.clock.advance(timedelta(minutes=10))
+    house.add(status=True)
+
+    house.dispatcher.tick(house.now)
+    house.clock.advance(MINUTE)
+    house.dispatcher.tick(house.now)
+
+    assert [run.due_at for run in house.executions()] == [NOON + 11 * MINUTE]
+
+
+def test_an_edit_that_changes_nothing_in_time_loses_no_instant(house: House) -> None:
+    due_in_a_minute(house)
+    house.dispatcher.tick(house.now)
+    house.add(params='{"v":2}')
+    house.clock.advance(MINUTE)
+
+    house.dispatcher.tick(house.now)
+
+    assert [(run.due_at, run.params) for run in house.executions()] == [
+        (NOON + MINUTE, "{}"),
+        (NOON + 2 * MINUTE, '{"v":2}'),
+    ]
+
+
+def test_a_schedule_that_cannot_be_planned_is_named_and_the_others_run(
+    house: House, lines: Lines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def faulty(planned: Planned, now: datetime) -> Plan:
+        if planned.schedule.name == "broken":
+            raise ZeroDivisionError("a fault of ours")
+        return plan(planned, now)
+
+    monkeypatch.setattr(dispatch, "plan", faulty)
+    house.add("broken")
+
+    due_in_a_minute(house)
+    house.dispatcher.tick(house.now)
+
+    assert [run.schedule_name for run in house.executions()] == ["report"]
+    [said] = [line for line in lines() if "cannot be planned" in line]
+    assert said.startswith("[ERROR] Schedule broken cannot be planned and is left out: ")
+
+
+def test_it_sleeps_until_the_earliest_plan_or_the_next_refresh(house: House) -> None:
+    house.add()
+    house.dispatcher.tick(house.now)
+    refresh = house.dispatcher.wake_at(house.now)
+    house.clock.advance(58 * SECOND)
+
+    house.dispatcher.tick(house.now)
+
+    assert refresh == NOON + 5 * SECOND
+    assert house.dispatcher.wake_at(house.now) == NOON + MINUTE
+
+
+def test_edits_are_looked_for_once_in_a_refresh(house: House) -> None:
+    house.dispatcher.tick(house.now)
+    house.add()
+    house.clock.advance(4 * SECOND)
+
+    early = house.dispatcher.tick(house.now)
+    house.clock.advance(SECOND)
+    in_time = house.dispatcher.tick(house.now)
+
+    assert (early.planned, in_time.planned) == (0, 1)
+
+
+def test_a_row_that_committed_late_is_noticed(house: House) -> None:
+    house.clock.advance(timedelta(hours=1))
+    house.dispatcher.tick(house.now)
+    written_at = house.now - 59 * SECOND
+    house.clock.advance(5 * SECOND)
+    house.add_at(written_at)
+
+    assert house.dispatcher.tick(house.now).planned == 1
+
+
+def test_whatever_no_search_by_time_sees_is_found_by_the_full_comparison(house: House) -> None:
+    house.clock.advance(timedelta(hours=1))
+    house.dispatcher.tick(house.now)
+    house.add_at(house.now - timedelta(minutes=30))
+    house.clock.advance(timedelta(minutes=9, seconds=59))
+
+    early = house.dispatcher.tick(house.now)
+    house.clock.advance(5 * SECOND)
+    in_time = house.dispatcher.tick(house.now)
+
+    assert (early.planned, in_time.planned) == (0, 1)
+
+
+def test_edits_are_noticed_although_the_clock_was_set_back(house: House) -> None:
+    house.clock.advance(timedelta(hours=2))
+    house.dispatcher.tick(house.now)
+    house.clock.move_to(NOON + timedelta(hours=1))
+    house.add()
+
+    tick = house.dispatcher.tick(house.now)
+
+    assert tick.planned == 1
+    assert house.dispatcher.wake_at(house.now) <= house.now + 5 * SECOND
+
+
+def test_lost_messages_are_sent_again_though_the_ledger_believed_them_published(
+    house: House,
+) -> None:
+    due_in_a_minute(house)
+    house.dispatcher.tick(house.now)
+    house.broker.drop_all()
+
+    house.clock.advance(timedelta(minutes=5))
+    house.reconciler.tick(house.now)
+
+    [message] = house.messages(MAIN_QUEUE)
+    assert message.id == f"{house.only.id}:1"
+    assert house.messages(QUARANTINE_QUEUE) == []
+
+
+def test_a_one_off_runs_once_under_its_own_key(house: House) -> None:
+    due_in_a_minute(house, schedule=None, date_time=NOON + MINUTE)
+    house.dispatcher.tick(house.now)
+    house.clock.advance(timedelta(days=400))
+    house.dispatcher.tick(house.now)
+
+    assert [run.key for run in house.executions()] == ["once-2026-3-2-12-1"]

@@ -1,0 +1,340 @@
+"""How attempts go, are retried, and are kept from being made twice."""
+
+import json
+from datetime import timedelta
+
+import pytest
+
+from cronhare.domain.backoff import Backoff, BackoffType
+from cronhare.domain.execution import State
+from cronhare.domain.outcome import ErrorClass
+from cronhare.domain.retry import RetryPolicy
+from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE, QUARANTINE_QUEUE
+from cronhare.ports.ledger import LedgerUnavailable
+from tests.unit.application.conftest import Lines
+from tests.unit.application.deliveries import (
+    SECOND,
+    begin,
+    deliver,
+    due,
+    foreign_body,
+    live,
+    run,
+    waits,
+)
+from tests.unit.application.endings import CRASH, Seen, always, failure, one_by_one
+from tests.unit.application.house import House
+
+
+async def test_a_due_instant_goes_from_the_table_to_a_finished_attempt(lines: Lines) -> None:
+    seen = Seen()
+    house = House(script=seen)
+
+    await run(house, params='{"controller":"RefreshUserToken"}')
+
+    execution = house.only
+    [attempt] = house.records.attempts(execution.id)
+    [invocation] = seen.invocations
+    assert (execution.state, execution.attempt, execution.deaths) == (State.SUCCEEDED, 1, 0)
+    assert (attempt.attempt, attempt.ending, attempt.exit_code) == (1, "succeeded", 0)
+    assert (invocation.execution_key, invocation.attempt) == ("cron-2026-3-2-12-1", 1)
+    assert invocation.params == {"controller": "RefreshUserToken"}
+    assert house.broker.depth(MAIN_QUEUE) == 0
+    about = f"[type=report, id=25, scheduler_id={execution.scheduler_id}"
+    assert lines()[-3:] == [
+        f"[INFO] {about}] Processing task",
+        '[DEBUG] Task parameters: {"controller":"RefreshUserToken"}',
+        f"[SUCCESS] {about}, duration=0ms] Task completed successfully",
+    ]
+
+
+async def test_a_report_is_told_to_run_in_the_foreground() -> None:
+    seen = Seen()
+    house = House(script=seen)
+
+    await run(house, params='{"options_interface":{"delivery":{"instant":false,"to":"me"}}}')
+
+    assert seen.invocations[0].params == {
+        "options_interface": {"delivery": {"instant": True, "to": "me"}}
+    }
+
+
+@pytest.mark.parametrize("params", ["[1,2]", '"text"', "7", "null", "true"])
+async def test_params_that_are_no_object_reach_the_task_as_they_are(params: str) -> None:
+    seen = Seen()
+    house = House(script=seen)
+
+    await run(house, params=params)
+
+    assert seen.invocations[0].params == json.loads(params)
+    assert house.only.state is State.SUCCEEDED
+
+
+async def test_the_schedules_own_timeout_goes_before_the_tasks() -> None:
+    seen = Seen()
+    house = House(script=seen)
+
+    await run(house, timeout=timedelta(seconds=7))
+
+    assert seen.invocations[0].task.timeout == timedelta(seconds=7)
+
+
+async def test_a_message_may_outrun_its_schedulers_mark() -> None:
+    house = House()
+    house.outage.begin("mark_published", calls=1)
+    with pytest.raises(LedgerUnavailable):
+        due(house)
+    unmarked = house.only
+    await house.open()
+    await house.work()
+
+    house.claims.mark_published([unmarked], now=house.now)
+
+    assert unmarked.state is State.CLAIMED
+    assert house.only.state is State.SUCCEEDED
+
+
+# Retries
+
+
+async def test_a_failing_task_is_retried_after_30_60_and_120_seconds_then_archived(
+    lines: Lines,
+) -> None:
+    stack = "Error: Connection timeout\n    at RefreshUserToken.mainFunction (x.js:45:15)"
+    house = House(script=always(failure(stack=stack)))
+    await run(house)
+
+    await live(house, timedelta(seconds=240))
+
+    execution = house.only
+    assert (execution.state, execution.attempt, execution.deaths) == (State.FAILED, 4, 3)
+    assert waits(house) == [30.0, 60.0, 120.0]
+    about = f"[type=report, id=25, scheduler_id={execution.scheduler_id}"
+    said = [line for line in lines() if not line.startswith("[DEBUG]")]
+    processing = f"[INFO] {about}] Processing task"
+    failed = f"[ERROR] {about}, duration=0ms] Task execution failed"
+    assert [line.splitlines()[0] for line in said] == [
+        *(processing, failed, f"[WARN] {about}] Scheduling retry 1/3 in 30000ms"),
+        *(processing, failed, f"[WARN] {about}] Scheduling retry 2/3 in 60000ms"),
+        *(processing, failed, f"[WARN] {about}] Scheduling retry 3/3 in 120000ms"),
+        *(processing, failed),
+    ]
+    assert said[1].splitlines()[1].endswith("[ERROR] Stack trace:")
+    assert said[1].splitlines()[2:] == stack.splitlines()
+
+
+async def test_the_failed_message_is_the_seeds_byte_for_byte() -> None:
+    house = House(script=always(failure("Connection timeout after 30s")))
+
+    await run(house, retry=RetryPolicy(attempts=1))
+
+    [message] = house.messages(FAILED_QUEUE)
+    assert message.body == (
+        b'{"type":"report","id":25,"scheduler_id":%d,"params_scheduler":"{}",'
+        b'"failed_at":"2026-03-02T12:01:00.000Z","failed_reason":"Connection timeout after 30s",'
+        b'"retry_count":0}' % house.only.scheduler_id
+    )
+    [archived] = house.records.archive()
+    assert archived.failed_reason == "Connection timeout after 30s"
+
+
+async def test_the_failed_message_keeps_the_headers_that_it_came_with() -> None:
+    house = House(script=always(failure()), policy=RetryPolicy(attempts=1))
+    house.add(schedule=None)
+    x_death = [{"queue": MAIN_QUEUE, "reason": "rejected", "count": 2}]
+
+    await deliver(house, foreign_body(house), {"x-death": x_death, "trace": "abc"})
+
+    [message] = house.messages(FAILED_QUEUE)
+    assert message.headers["x-death"] == x_death
+    assert message.headers["trace"] == "abc"
+    assert json.loads(message.body)["retry_count"] == 2
+
+
+async def test_a_retry_never_carries_the_brokers_headers() -> None:
+    house = House(script=always(failure()))
+    house.add(schedule=None)
+    await deliver(house, foreign_body(house), {"x-death": [{"reason": "rejected", "count": 1}]})
+    await house.connection.pause()
+
+    house.clock.advance(timedelta(seconds=60))
+
+    [message] = house.messages(MAIN_QUEUE)
+    x_death = message.headers["x-death"]
+    assert isinstance(x_death, list)
+    assert {entry["reason"] for entry in x_death} == {"expired"}, "those of our own lanes alone"
+    assert message.headers["cron-deaths"] == 2
+    assert message.body == foreign_body(house)
+
+
+async def test_a_permanent_failure_is_not_retried() -> None:
+    error = failure("Unknown user", code="AUTH_INVALID", error_class=ErrorClass.PERMANENT)
+    house = House(script=always(error))
+
+    await run(house)
+
+    assert (house.only.state, house.only.attempt) == (State.FAILED, 1)
+
+
+async def test_a_rate_limit_is_a_floor_under_the_wait() -> None:
+    limited = failure(error_class=ErrorClass.RATE_LIMITED, retry_after=timedelta(seconds=90))
+    house = House(script=one_by_one([limited]))
+    await run(house)
+
+    await live(house, timedelta(seconds=100))
+
+    assert (house.only.state, waits(house)) == (State.SUCCEEDED, [90.0])
+
+
+async def test_a_retry_that_is_longer_than_the_lanes_waits_in_the_ledger() -> None:
+    two_hours = RetryPolicy(attempts=2, backoff=Backoff(type=BackoffType.FIXED, delay=7_200_000))
+    house = House(script=one_by_one([failure()]))
+    await run(house, retry=two_hours)
+
+    await house.turn(timedelta(seconds=7_199))
+    state_before = house.only.state
+    await house.turn(timedelta(seconds=6))
+
+    assert state_before is State.RETRYING
+    assert (house.only.state, waits(house)) == (State.SUCCEEDED, [7_205.0])
+
+
+async def test_a_retry_that_nobody_confirmed_is_sent_by_the_reconciler(lines: Lines) -> None:
+    house = House(script=one_by_one([failure()]), holds=True)
+    await begin(house)
+    house.broker.go_away()
+    house.runner.release(house.only.id)
+    await house.settle()
+    waiting = house.only
+
+    house.broker.come_back()
+    house.clock.advance(timedelta(seconds=35))
+    house.reconciler.tick(house.now)
+    await house.settle()
+    house.runner.release(waiting.id)
+    await house.settle()
+
+    assert (waiting.state, waiting.attempt) == (State.RETRYING, 2)
+    assert (house.only.state, waits(house)) == (State.SUCCEEDED, [35.0])
+    assert f"[WARN] Message {waiting.id}:2 may not have arrived (unknown)" in lines()
+
+
+async def test_three_crashes_within_five_minutes_are_set_apart() -> None:
+    house = House(script=always(CRASH))
+    await run(house)
+
+    await live(house, timedelta(seconds=100))
+
+    execution = house.only
+    assert (execution.state, execution.attempt) == (State.QUARANTINED, 3)
+    [message] = house.messages(QUARANTINE_QUEUE)
+    assert json.loads(message.body) == {
+        "originalQueue": "cron_scheduler",
+        "originalJobId": str(execution.id),
+        "originalData": {
+            "type": "report",
+            "id": 25,
+            "scheduler_id": execution.scheduler_id,
+            "params_scheduler": "{}",
+        },
+        "poisonPillRecord": {
+            "jobId": str(execution.id),
+            "crashCount": 3,
+            "firstCrashAt": "2026-03-02T12:01:00.000Z",
+            "lastCrashAt": "2026-03-02T12:02:30.000Z",
+        },
+        "quarantinedAt": "2026-03-02T12:02:30.000Z",
+    }
+    [archived] = house.records.archive()
+    assert archived.kind == "quarantined"
+
+
+async def test_a_crash_of_long_ago_is_not_in_the_record() -> None:
+    spaced = Backoff(type=BackoffType.SEQUENCE, delay=400_000, sequence=(400_000, 30_000))
+    house = House(script=always(CRASH))
+    await run(house, retry=RetryPolicy(attempts=9, backoff=spaced))
+
+    await live(house, timedelta(seconds=500), timedelta(seconds=10))
+
+    [message] = house.messages(QUARANTINE_QUEUE)
+    record = json.loads(message.body)["poisonPillRecord"]
+    assert (house.only.attempt, record["crashCount"]) == (4, 3)
+    assert record["firstCrashAt"] == "2026-03-02T12:07:40.000Z"
+
+
+# Copies of one message
+
+
+async def test_two_copies_at_once_run_once() -> None:
+    seen = Seen()
+    house = House(script=seen, holds=True)
+    due(house)
+    house.publish_again()
+    await house.open_wide()
+    await house.settle()
+
+    house.runner.release(house.only.id)
+    await house.settle()
+
+    assert seen.attempts == [(house.only.id, 1)]
+    assert (house.worker.counters.fenced, house.only.state) == (1, State.SUCCEEDED)
+
+
+async def test_a_copy_that_comes_while_the_attempt_runs_is_acked_away() -> None:
+    seen = Seen()
+    house = House(script=seen, holds=True)
+    await begin(house)
+    house.publish_again()
+    await house.settle()
+
+    house.runner.release(house.only.id)
+    await house.settle()
+
+    assert seen.attempts == [(house.only.id, 1)]
+    assert (house.worker.counters.fenced, house.broker.depth(MAIN_QUEUE)) == (1, 0)
+
+
+async def test_a_copy_at_another_worker_is_fenced() -> None:
+    ant = House(node="ant-1", holds=True)
+    bee = ant.neighbour("bee-2")
+    due(ant)
+    ant.publish_again()
+
+    for house in (ant, bee):
+        await house.connection.consume([MAIN_QUEUE], prefetch=1, on_delivery=house.begin)
+    await ant.settle()
+
+    assert sorted(house.worker.counters.fenced for house in (ant, bee)) == [0, 1]
+    assert len(ant.records.attempts(ant.only.id)) == 1
+    assert ant.runner.running | bee.runner.running == {ant.only.id}
+
+
+async def test_a_copy_of_a_finished_attempt_is_fenced() -> None:
+    seen = Seen()
+    house = House(script=seen)
+    due(house)
+    house.publish_again()
+
+    await house.open()
+    await house.work()
+
+    assert seen.attempts == [(house.only.id, 1)]
+    assert house.worker.counters.fenced == 1
+
+
+async def test_the_next_attempt_may_begin_before_the_last_one_is_acked() -> None:
+    at_once = RetryPolicy(backoff=Backoff(type=BackoffType.SEQUENCE, sequence=(0,)))
+    house = House(script=one_by_one([failure()]), holds=True)
+    await begin(house, retry=at_once)
+    house.runner.release(house.only.id)
+    await house.settle()
+    second = house.only
+
+    house.clock.advance(timedelta(seconds=29))
+    house.keeper.renew()
+    house.clock.advance(timedelta(seconds=29))
+
+    assert (second.state, second.attempt) == (State.RUNNING, 2)
+    assert house.reconciler.tick(house.now).lost == 0, "its lease was kept"
+    house.clock.advance(SECOND)
+    assert house.reconciler.tick(house.now).lost == 1

@@ -1,0 +1,214 @@
+from datetime import datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import attrs
+import pytest
+
+from cronhare.application.explain import Explanation, explain
+from cronhare.domain.execution import State
+from cronhare.domain.retry import RetryPolicy
+from cronhare.domain.schedule import Misfire, MisfirePolicy, OverlapPolicy
+from tests.unit.application.deliveries import begin, due, run
+from tests.unit.application.endings import CRASH, always, failure
+from tests.unit.application.house import NOON, House
+
+MINUTE = timedelta(minutes=1)
+
+
+def ask(house: House, instant: datetime = NOON + MINUTE, **changes: Any) -> Explanation:  # noqa: ANN401
+    stored = attrs.evolve(house.administrator.schedule("report"), **changes)
+    return explain(stored, instant, records=house.records, now=house.now)
+
+
+async def test_it_ran_and_succeeded() -> None:
+    house = House()
+    await run(house)
+
+    told = ask(house, NOON + MINUTE + timedelta(seconds=30))
+
+    assert (told.ran, told.answer) == (True, "It ran and succeeded")
+    assert told.execution == house.only
+    assert len(told.attempts) == 1
+
+
+async def test_an_instant_in_another_zone_is_the_same_instant() -> None:
+    house = House()
+    await run(house)
+
+    told = ask(house, (NOON + MINUTE).astimezone(ZoneInfo("Asia/Kolkata")))
+
+    assert told.answer == "It ran and succeeded"
+
+
+@pytest.mark.parametrize(
+    ("state", "answer"),
+    [
+        (State.CLAIMED, "on its way to the queue"),
+        (State.PUBLISHED, "waits for a worker"),
+        (State.RUNNING, "It is running"),
+        (State.CANCELLED, "It was cancelled"),
+    ],
+)
+async def test_every_state_has_its_answer(state: State, answer: str) -> None:
+    house = House(holds=True)
+    if state is State.CLAIMED:
+        house.broker.go_away()
+    if state is State.RUNNING:
+        await begin(house)
+    else:
+        due(house)
+    if state is State.CANCELLED:
+        house.administrator.cancel(house.only.id, now=house.now)
+
+    told = ask(house)
+
+    assert house.only.state is state
+    assert answer in told.answer
+    assert told.ran == (state is State.RUNNING)
+
+
+async def test_a_retry_says_when_it_comes() -> None:
+    house = House(script=always(failure()))
+    await run(house)
+
+    told = ask(house)
+
+    assert told.answer == "It ran, did not succeed, and waits for its next attempt"
+    assert "Attempt 2 comes at 2026-03-02 12:01:30 UTC." in told.because
+
+
+async def test_a_failure_says_why() -> None:
+    house = House(script=always(failure("no {such} table")))
+    await run(house, retry=RetryPolicy(attempts=1))
+
+    assert ask(house).answer == "It ran and failed for good: no {such} table"
+
+
+async def test_a_quarantine_says_why() -> None:
+    house = House(script=always(CRASH))
+    await run(house)
+    for _ in range(10):
+        await house.turn(timedelta(seconds=10))
+
+    assert "crashed 3 times within 300 s" in ask(house).answer
+
+
+def test_one_of_a_row_of_missed_instants_is_explained_by_the_row() -> None:
+    house = House()
+    house.add(misfire=Misfire(policy=MisfirePolicy.SKIP))
+    house.dispatcher.tick(house.now)
+    house.clock.advance(timedelta(minutes=10))
+    house.dispatcher.tick(house.now)
+
+    told = ask(house, NOON + 4 * MINUTE)
+
+    assert told.answer == "It was due and did not run: missed, and the misfire policy is skip"
+    assert told.because[0].startswith("It is one of 8 instants from 2026-03-02 12:01:00 UTC to ")
+
+
+def test_an_overlap_is_named() -> None:
+    house = House()
+    house.add(overlap=OverlapPolicy.SKIP)
+    for _ in range(3):
+        house.dispatcher.tick(house.now)
+        house.clock.advance(MINUTE)
+
+    told = ask(house, NOON + 2 * MINUTE)
+
+    assert not told.ran
+    assert "overlap: execution" in told.answer
+
+
+def test_an_instant_that_was_not_due_has_neighbours() -> None:
+    house = House()
+    house.add(schedule="0 8 * * *")
+    house.dispatcher.tick(house.now)
+
+    told = ask(house, NOON)
+
+    assert told.answer == "It was not due then"
+    assert told.because == (
+        "The instant before is 2026-03-02 08:00:00 UTC.",
+        "The instant after is 2026-03-03 08:00:00 UTC.",
+    )
+
+
+def test_a_schedule_by_hand_has_no_times() -> None:
+    house = House()
+    house.add(schedule=None)
+
+    assert "It has no times of its own: it runs when somebody asks." in ask(house).because
+
+
+@pytest.mark.parametrize(
+    ("changes", "instant", "answer"),
+    [
+        ({}, NOON + MINUTE, "no scheduler has looked since"),
+        ({}, NOON - MINUTE, "from before an edit is never run afterwards"),
+        ({"status": False}, NOON + MINUTE, "the schedule is disabled"),
+        (
+            {"starts_at": NOON + 9 * MINUTE},
+            NOON + MINUTE,
+            "schedule starts at 2026-03-02 12:09",
+        ),
+        (
+            {"ends_at": NOON + 2 * MINUTE},
+            NOON + 3 * MINUTE,
+            "schedule ended at 2026-03-02 12:02",
+        ),
+        ({}, NOON + timedelta(days=1), "It is due then"),
+    ],
+)
+def test_a_reason_is_found_where_there_is_no_record(
+    changes: dict[str, Any], instant: datetime, answer: str
+) -> None:
+    house = House()
+    house.add(**changes)
+    house.clock.advance(timedelta(minutes=5))
+
+    told = ask(house, instant)
+
+    assert not told.ran
+    assert answer in told.answer
+
+
+def test_a_disabled_schedule_says_so_of_the_future() -> None:
+    house = House()
+    house.add(status=False)
+
+    told = ask(house, NOON + timedelta(days=1))
+
+    assert "But the schedule is disabled: unless that changes, it will not run." in told.because
+
+
+def test_a_broken_row_says_what_is_broken() -> None:
+    house = House()
+    house.add()
+
+    told = ask(house, draft=None, problem="timezone: unknown zone")
+
+    assert told.answer == "It cannot be planned: its row in the table is broken"
+    assert told.because[0] == "timezone: unknown zone"
+
+
+def test_a_schedule_that_no_planner_could_plan_says_so() -> None:
+    house = House()
+    house.add()
+    house.clock.advance(2 * MINUTE)
+
+    told = ask(house, planned=True, problem="ZeroDivisionError: a fault of ours")
+
+    assert "it cannot be planned: ZeroDivisionError" in told.answer
+
+
+async def test_an_old_instant_without_a_record_was_cleaned_up() -> None:
+    house = House()
+    await run(house)
+    house.dispatcher.tick(house.now)
+    house.clock.advance(timedelta(days=8))
+    stored = house.administrator.schedule("report")
+
+    told = explain(attrs.evolve(stored, id=99), NOON + MINUTE, records=house.records, now=house.now)
+
+    assert "records of runs are removed after 7 days" in told.answer

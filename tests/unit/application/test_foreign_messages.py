@@ -1,0 +1,277 @@
+"""What a worker makes of messages that it did not expect."""
+
+import logging
+from typing import Any
+
+import pytest
+
+from cronhare.domain.execution import State
+from cronhare.domain.retry import RetryPolicy
+from cronhare.domain.task import TaskRef
+from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE, QUARANTINE_QUEUE
+from cronhare.ports.records import ExecutionFilter
+from tests.unit.application.conftest import Lines
+from tests.unit.application.deliveries import STRANGE_ID, deliver, due, foreign_body, run
+from tests.unit.application.endings import Seen, always, failure, one_by_one
+from tests.unit.application.house import LEASE, House
+
+
+async def test_a_message_without_headers_gets_a_row_and_runs() -> None:
+    seen = Seen()
+    house = House(script=seen)
+    house.add(schedule=None)
+
+    await deliver(house, foreign_body(house))
+
+    assert house.only.key.startswith("manual-")
+    assert (house.only.state, house.only.params) == (State.SUCCEEDED, '{"a":1}')
+    assert seen.invocations[0].params == {"a": 1}
+
+
+async def test_a_failed_message_that_is_put_back_by_hand_runs_again() -> None:
+    house = House(script=one_by_one([failure()]), policy=RetryPolicy(attempts=1))
+    await run(house)
+    [message] = house.messages(FAILED_QUEUE)
+
+    house.publish(message.body)
+    await house.work()
+
+    assert [row.state for row in house.executions()] == [State.FAILED, State.SUCCEEDED]
+
+
+async def test_a_foreign_message_that_is_delivered_twice_runs_once() -> None:
+    seen = Seen()
+    house = House(script=seen)
+    house.add(schedule=None)
+    house.publish(foreign_body(house), message_id="their-17")
+
+    await deliver(house, foreign_body(house), message_id="their-17")
+
+    assert len(seen.invocations) == 1
+    assert house.worker.counters.fenced == 1
+
+
+@pytest.mark.parametrize(("nacks", "retry"), [(1, "2/3"), (2, "3/3")])
+async def test_the_nacks_of_foreign_workers_count_as_deaths(
+    nacks: int, retry: str, lines: Lines
+) -> None:
+    house = House(script=always(failure()))
+    house.add(schedule=None)
+    nacked = {"queue": "cron_scheduler.reports", "reason": "rejected", "count": nacks}
+
+    await deliver(house, foreign_body(house), {"x-death": [nacked]})
+
+    assert house.only.deaths == nacks + 1
+    assert [line for line in lines() if f"Scheduling retry {retry} in" in line]
+
+
+async def test_a_message_that_foreign_workers_nacked_too_often_is_not_retried() -> None:
+    house = House(script=always(failure()))
+    house.add(schedule=None)
+
+    await deliver(house, foreign_body(house), {"x-death": [{"reason": "rejected", "count": 3}]})
+
+    assert (house.only.state, house.only.attempt) == (State.FAILED, 1)
+
+
+async def test_our_own_message_that_a_foreign_worker_nacked_has_died_once_more() -> None:
+    seen = Seen()
+    house = House(script=seen)
+    due(house)
+    delivery = house.broker.receive(MAIN_QUEUE)
+    assert delivery is not None
+    house.broker.nack(delivery)
+
+    house.clock.advance(LEASE)
+    await house.open()
+    await house.work()
+
+    assert [(each.attempt, each.deaths) for each in seen.invocations] == [(1, 1)]
+    assert house.only.state is State.SUCCEEDED
+
+
+async def test_a_message_for_an_unknown_schedule_is_parked_with_the_reason(lines: Lines) -> None:
+    house = House()
+    body = foreign_body(house)
+
+    await deliver(house, body, {"trace": "abc"})
+
+    [parked] = house.messages(QUARANTINE_QUEUE)
+    assert (parked.body, parked.headers["trace"]) == (body, "abc")
+    assert f"schedule with the id {STRANGE_ID}" in str(parked.headers["cron-parked-because"])
+    assert house.worker.counters.parked == 1
+    assert [line for line in lines() if line.startswith("[ERROR] Parked a message")]
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b"", "not a task message"),
+        (b"hello", "not a task message"),
+        (b"[1]", "not a task message"),
+        (b'{"type":"report"}', "missing required field"),
+        (b"\xff\xfe\x00", "not a task message"),
+        (b"x" * 17_000_000, "17000000 bytes, 262144 are allowed"),
+    ],
+    ids=["empty", "text", "list", "incomplete", "binary", "17 MB"],
+)
+async def test_an_unreadable_message_is_parked_as_it_is_and_the_worker_goes_on(
+    body: bytes, reason: str
+) -> None:
+    house = House()
+    await deliver(house, body)
+    house.add(schedule=None)
+
+    house.publish(foreign_body(house))
+    await house.work()
+
+    [parked] = house.messages(QUARANTINE_QUEUE)
+    assert parked.body == body
+    assert reason in str(parked.headers["cron-parked-because"])
+    assert house.only.state is State.SUCCEEDED
+
+
+async def test_what_cannot_be_parked_comes_back() -> None:
+    house = House()
+    house.publish(b"hello")
+    await house.open()
+    await house.settle()
+    house.broker.go_away()
+
+    await house.work()
+    unparked = house.broker.depth(QUARANTINE_QUEUE)
+    house.broker.come_back()
+    await house.work()
+
+    assert unparked == 0
+    assert [message.body for message in house.messages(QUARANTINE_QUEUE)] == [b"hello"]
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"cron-execution-id": -1, "cron-attempt": -1},
+        {"cron-execution-id": 2**64, "cron-attempt": 2**64},
+        {"cron-execution-id": "1", "cron-attempt": "1"},
+        {"cron-execution-id": None, "cron-attempt": [1]},
+        {"cron-deaths": -3, "x-death": "text"},
+    ],
+)
+async def test_forged_headers_are_no_ticket(headers: dict[str, object]) -> None:
+    house = House()
+    house.add(schedule=None)
+
+    await deliver(house, foreign_body(house), headers)
+
+    assert (house.only.state, house.only.deaths) == (State.SUCCEEDED, 0)
+
+
+async def test_a_forged_count_of_deaths_stays_within_what_a_ledger_can_hold() -> None:
+    house = House(script=always(failure()))
+    house.add(schedule=None)
+    forged = {"cron-deaths": 2**63 - 1, "x-death": [{"reason": "rejected", "count": 2**63 - 1}]}
+
+    await deliver(house, foreign_body(house), forged)
+
+    assert house.only.state is State.FAILED
+    assert house.only.deaths < 2**31
+
+
+async def test_a_ticket_for_an_execution_that_nobody_knows_is_parked() -> None:
+    seen = Seen()
+    house = House(script=seen)
+    house.add(schedule=None)
+
+    await deliver(house, foreign_body(house), {"cron-execution-id": STRANGE_ID, "cron-attempt": 1})
+
+    assert (house.executions(), seen.invocations) == ([], [])
+    assert (house.worker.counters.parked, house.broker.depth(MAIN_QUEUE)) == (1, 0)
+
+
+async def test_task_and_params_of_a_known_execution_come_from_the_ledger() -> None:
+    seen = Seen()
+    house = House(script=seen)
+    due(house)
+    [genuine] = house.messages(MAIN_QUEUE)
+
+    await deliver(house, foreign_body(house, id=66), dict(genuine.headers))
+
+    [invocation] = seen.invocations
+    assert (invocation.task.ref, invocation.params) == (TaskRef("report", 25), {})
+
+
+@pytest.mark.parametrize("changes", [{"type": "frobnicate"}, {"type": "event_", "id": 1}])
+async def test_an_unknown_type_of_task_fails_for_good_with_what_there_is(
+    changes: dict[str, Any],
+) -> None:
+    seen = Seen()
+    house = House(script=seen)
+    house.add(schedule=None)
+
+    await deliver(house, foreign_body(house, **changes))
+
+    reason = f"this worker has no task {house.only.task}; it has: daily-report (report 25)"
+    assert (house.only.state, house.only.last_error) == (State.FAILED, reason)
+    assert seen.invocations == []
+
+
+async def test_nobody_but_the_scheduler_runs_what_is_the_systems_own() -> None:
+    house = House()
+    house.add(schedule=None)
+
+    await deliver(house, foreign_body(house, type="system", id=1))
+
+    [row] = house.records.executions(ExecutionFilter(schedule="report"))
+    assert row.state is State.FAILED
+
+
+async def test_a_known_type_with_an_unknown_id_fails_for_good() -> None:
+    house = House()
+
+    await run(house, task=TaskRef("report", 26))
+
+    assert house.only.state is State.FAILED
+    assert "no task report 26" in (house.only.last_error or "")
+
+
+async def test_an_event_that_nobody_listens_to_is_completed_with_a_warning(lines: Lines) -> None:
+    house = House()
+
+    await run(house, task=TaskRef("event", 7))
+
+    about = f"[type=event, id=7, scheduler_id={house.only.scheduler_id}]"
+    assert house.only.state is State.SUCCEEDED
+    assert f"[WARN] {about} Nobody listens to event 7: completed" in lines()
+
+
+@pytest.mark.parametrize(
+    "params", ["{...}", "", "[" * 10_000 + "]" * 10_000, r'"\ud800"'], ids=range(4)
+)
+async def test_params_that_are_not_json_fail_for_good_and_hold_up_nobody(params: str) -> None:
+    seen = Seen()
+    house = House(script=seen)
+    house.add(schedule=None)
+
+    await deliver(house, foreign_body(house, params_scheduler=params))
+
+    assert house.only.state is State.FAILED
+    assert (house.only.last_error or "").startswith("the params are not JSON: ")
+    assert (seen.invocations, house.broker.depth(MAIN_QUEUE)) == ([], 0)
+
+
+async def test_a_fault_of_ours_parks_the_delivery_and_frees_its_place(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def faulty(_: object) -> Any:  # noqa: ANN401
+        raise ZeroDivisionError("a fault of ours")
+
+    house = House(script=faulty)
+
+    await run(house)
+
+    [parked] = house.messages(QUARANTINE_QUEUE)
+    assert "ZeroDivisionError" in str(parked.headers["cron-parked-because"])
+    assert house.worker.running == frozenset()
+    assert [record for record in caplog.records if record.levelno == logging.ERROR]
+    house.clock.advance(LEASE)
+    assert house.reconciler.tick(house.now).lost == 1

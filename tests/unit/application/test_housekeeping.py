@@ -1,0 +1,92 @@
+from datetime import timedelta
+
+import pytest
+
+from cronhare.application.dispatch import Dispatcher
+from cronhare.domain.execution import Execution, State
+from cronhare.domain.topology import MAIN_QUEUE
+from cronhare.ports.ledger import LedgerUnavailable
+from cronhare.ports.records import ExecutionFilter
+from tests.unit.application.conftest import Lines
+from tests.unit.application.house import NOON, House
+
+DAY = timedelta(days=1)
+ALMOST_THREE = NOON.replace(hour=2, minute=59)
+
+
+def cleanups(house: House) -> list[Execution]:
+    found = house.records.executions(ExecutionFilter(schedule="cronhare-cleanup", limit=100))
+    return list(reversed(found))
+
+
+async def test_it_cleans_up_at_three_o_clock_utc_without_any_worker(lines: Lines) -> None:
+    house = House(start=ALMOST_THREE)
+    house.dispatcher.tick(house.now)
+    house.clock.advance(timedelta(minutes=1))
+
+    house.dispatcher.tick(house.now)
+
+    [cleanup] = cleanups(house)
+    assert (cleanup.state, cleanup.key) == (State.SUCCEEDED, "cron-2026-3-2-3-0")
+    assert house.broker.depth(MAIN_QUEUE) == 0
+    assert "[INFO] [CLEANUP] ✓ Deleted 0 execution records older than 30 days" in lines()
+    [output] = house.records.output(cleanup.id)
+    assert output.stdout.head.startswith("[CLEANUP]")
+
+
+async def test_only_one_of_the_replicas_cleans_up(lines: Lines) -> None:
+    house = House(start=ALMOST_THREE)
+    other = Dispatcher(claims=house.claims, doorbell=house.doorbell, node="bee-2")
+    house.dispatcher.tick(house.now)
+    house.clock.advance(timedelta(minutes=1))
+
+    house.dispatcher.tick(house.now)
+    other.tick(house.now)
+
+    assert len([line for line in lines() if "[CLEANUP]" in line]) == 1
+
+
+async def test_it_deletes_what_is_older_than_its_retention(lines: Lines) -> None:
+    house = House()
+    house.add(schedule="0 12 * * *")
+    await house.open()
+    for _ in range(10):
+        await house.turn(timedelta(hours=15))
+        await house.turn(timedelta(hours=9))
+
+    ages = [house.now - run.due_at for run in house.executions()]
+
+    assert max(ages) == 7 * DAY
+    assert [line for line in lines() if "Deleted 2 execution records" in line], "and its own"
+
+
+async def test_a_cleanup_without_a_ledger_is_tried_again_after_ten_minutes() -> None:
+    house = House(start=ALMOST_THREE)
+    house.dispatcher.tick(house.now)
+    house.clock.advance(timedelta(minutes=1))
+    house.outage.begin("clean_up", calls=1)
+    house.dispatcher.tick(house.now)
+    [failed] = cleanups(house)
+
+    house.clock.advance(timedelta(minutes=10, seconds=5))
+    house.reconciler.tick(house.now)
+
+    [cleanup] = cleanups(house)
+    assert (failed.state, failed.next_attempt_at) == (
+        State.RETRYING,
+        ALMOST_THREE + timedelta(minutes=11),
+    )
+    assert (cleanup.state, cleanup.attempt) == (State.SUCCEEDED, 2)
+
+
+async def test_what_is_due_beside_it_is_published_first() -> None:
+    house = House(start=ALMOST_THREE)
+    house.add()
+    house.dispatcher.tick(house.now)
+    house.clock.advance(timedelta(minutes=1))
+    house.outage.begin("finish", calls=1)
+
+    with pytest.raises(LedgerUnavailable):
+        house.dispatcher.tick(house.now)
+
+    assert house.broker.depth(MAIN_QUEUE) == 1

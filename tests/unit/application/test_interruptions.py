@@ -1,0 +1,225 @@
+"""Attempts that are cancelled, given back or lost, and a ledger that is away in between."""
+
+from datetime import timedelta
+
+import pytest
+
+from cronhare.domain.execution import State
+from cronhare.domain.topology import MAIN_QUEUE
+from cronhare.ports.runner import StopReason
+from tests.unit.application.conftest import Lines
+from tests.unit.application.deliveries import (
+    MINUTE,
+    SECOND,
+    begin,
+    due,
+    foreign_body,
+    live,
+    run,
+)
+from tests.unit.application.endings import Seen, failure, one_by_one
+from tests.unit.application.house import LEASE, House
+
+
+@pytest.mark.parametrize("published", [True, False])
+async def test_what_waits_for_its_first_attempt_is_cancelled_at_once(published: bool) -> None:
+    seen = Seen()
+    house = House(script=seen)
+    if not published:
+        house.broker.go_away()
+    due(house)
+    house.broker.come_back()
+
+    house.administrator.cancel(house.only.id, now=house.now)
+    await house.open()
+    await live(house, timedelta(minutes=10), MINUTE)
+
+    assert (house.only.state, seen.invocations) == (State.CANCELLED, [])
+
+
+async def test_cancelling_between_two_attempts_ends_the_retries() -> None:
+    house = House(script=one_by_one([failure()]))
+    await run(house)
+
+    house.administrator.cancel(house.only.id, now=house.now)
+    await live(house, MINUTE)
+
+    assert (house.only.state, len(house.records.attempts(house.only.id))) == (State.CANCELLED, 1)
+
+
+async def test_cancelling_a_running_attempt_stops_its_task(lines: Lines) -> None:
+    house = House(holds=True)
+    await begin(house)
+
+    answered = house.administrator.cancel(house.only.id, now=house.now)
+    house.keeper.renew()
+    await house.settle()
+
+    assert (answered, house.only.state) == (State.RUNNING, State.CANCELLED)
+    asked = f"[WARN] Stopping execution {house.only.id}: somebody asked for its end"
+    assert asked in lines()
+    assert [line for line in lines() if line.endswith("Task cancelled")]
+
+
+async def test_a_cancel_wins_over_a_late_success_whose_result_is_kept() -> None:
+    house = House(holds=True)
+    await begin(house)
+    house.administrator.cancel(house.only.id, now=house.now)
+
+    house.runner.release(house.only.id)
+    await house.settle()
+
+    [attempt] = house.records.attempts(house.only.id)
+    assert (house.only.state, attempt.ending) == (State.CANCELLED, "succeeded")
+
+
+async def test_cancelling_what_has_ended_changes_nothing() -> None:
+    house = House()
+    await run(house)
+
+    answered = house.administrator.cancel(house.only.id, now=house.now)
+
+    assert (answered, house.only.state) == (State.SUCCEEDED, State.SUCCEEDED)
+
+
+# Shutting down
+
+
+async def test_a_delivery_while_draining_goes_back_to_its_queue() -> None:
+    house = House()
+    due(house)
+    await house.open()
+    await house.settle()
+    await house.connection.pause()
+
+    house.worker.drain()
+    await house.work()
+
+    assert (house.broker.depth(MAIN_QUEUE), house.only.state) == (1, State.PUBLISHED)
+
+
+async def test_a_foreign_message_that_was_adopted_before_the_drain_is_left_to_the_ledger() -> None:
+    house = House()
+    house.add(schedule=None)
+    house.publish(foreign_body(house))
+    house.outage.begin("start")
+    await house.open_wide()
+    await house.settle()
+    await house.connection.pause()
+
+    house.worker.drain()
+    await house.settle()
+
+    assert (house.broker.depth(MAIN_QUEUE), house.only.state) == (0, State.CLAIMED)
+
+
+async def test_an_interrupted_attempt_costs_nothing_and_is_made_again(lines: Lines) -> None:
+    house = House(holds=True)
+    await begin(house)
+    house.worker.drain()
+
+    house.runner.stop(house.only.id, StopReason.INTERRUPTED)
+    await house.settle()
+
+    given_back = house.only
+    assert (given_back.state, given_back.attempt, given_back.deaths) == (State.RETRYING, 2, 0)
+    reason = "Task given back: interrupted by the worker's shutdown, which costs no attempt"
+    assert [line for line in lines() if line.startswith("[WARN]") and line.endswith(reason)]
+    house.holds = False
+    await house.restart()
+    await house.work()
+    assert (house.only.state, house.only.attempt) == (State.SUCCEEDED, 2)
+
+
+# A ledger that is away
+
+
+async def test_a_ledger_that_is_away_is_asked_until_it_lets_the_attempt_start() -> None:
+    seen = Seen()
+    house = House(script=seen)
+    house.outage.begin("start", calls=3)
+
+    await run(house)
+
+    assert seen.attempts == [(house.only.id, 1)]
+
+
+async def test_a_start_that_was_heard_but_not_answered_runs_once() -> None:
+    seen = Seen()
+    house = House(script=seen)
+    house.outage.begin("start", calls=2, heard=True)
+
+    await run(house)
+
+    assert seen.attempts == [(house.only.id, 1)]
+    assert house.only.state is State.SUCCEEDED
+
+
+async def test_a_result_is_told_until_the_ledger_hears_it(lines: Lines) -> None:
+    house = House()
+    house.outage.begin("finish", calls=5)
+
+    await run(house)
+
+    away = "[ERROR] The ledger does not answer, asking again in 0.0 s: the ledger is away"
+    assert house.only.state is State.SUCCEEDED
+    assert lines().count(away) == 5
+
+
+async def test_a_retry_comes_though_the_finish_was_heard_and_not_answered() -> None:
+    house = House(script=one_by_one([failure()]))
+    house.outage.begin("finish", calls=1, heard=True)
+    await run(house)
+
+    await live(house, timedelta(seconds=36))
+
+    assert (house.worker.counters.superseded, house.only.state) == (1, State.SUCCEEDED)
+    assert len(house.records.attempts(house.only.id)) == 2
+
+
+async def test_a_worker_that_shuts_down_gives_a_result_up_after_a_lease_without_a_ledger() -> None:
+    house = House(holds=True)
+    await begin(house)
+    house.outage.begin("finish")
+    house.runner.release(house.only.id)
+    await house.settle()
+    await house.connection.pause()
+    house.worker.drain()
+
+    house.clock.advance(LEASE - SECOND)
+    await house.settle()
+    [patient] = [task.done() for task in house.under_way]
+    house.clock.advance(SECOND)
+    await house.settle()
+    [given_up] = [task.done() for task in house.under_way]
+
+    assert (patient, given_up) == (False, True)
+    assert (house.broker.depth(MAIN_QUEUE), house.worker.running) == (1, frozenset())
+
+
+async def test_a_lost_lease_ends_the_task_and_its_result_is_superseded(lines: Lines) -> None:
+    house = House(holds=True)
+    await begin(house)
+    house.outage.begin("renew")
+    house.clock.advance(LEASE)
+    house.reconciler.tick(house.now)
+
+    house.keeper.renew()
+    await house.settle()
+
+    assert (house.worker.counters.superseded, house.runner.running) == (1, frozenset())
+    assert (house.only.state, house.only.attempt, house.only.deaths) == (State.RETRYING, 2, 1)
+    assert [line for line in lines() if "The result is not counted" in line]
+
+
+async def test_a_zombies_late_success_does_not_count() -> None:
+    house = House(holds=True)
+    await begin(house)
+    house.clock.advance(LEASE)
+    house.reconciler.tick(house.now)
+
+    house.runner.release(house.only.id)
+    await house.settle()
+
+    assert (house.only.state, house.worker.counters.superseded) == (State.RETRYING, 1)
+    assert house.records.attempts(house.only.id)[0].ending == "lost"

@@ -1,0 +1,141 @@
+from datetime import timedelta
+
+import attrs
+
+from cronhare.application.leases import LeaseKeeper
+from cronhare.domain.execution import State
+from cronhare.ports.runner import StopReason
+from tests.unit.application.conftest import Lines
+from tests.unit.application.deliveries import SECOND, begin
+from tests.unit.application.house import LEASE, House
+
+
+async def test_the_leases_of_all_running_attempts_are_renewed() -> None:
+    house = House(holds=True)
+    await begin(house)
+
+    house.clock.advance(timedelta(seconds=10))
+    house.keeper.renew()
+
+    assert house.only.lease_until == house.now + LEASE
+
+
+async def test_nothing_is_asked_while_nothing_runs() -> None:
+    house = House()
+    house.outage.begin("renew", calls=1)
+
+    house.keeper.renew()
+
+    assert house.outage.calls == {"renew": 1}
+
+
+async def test_a_lease_that_cannot_be_renewed_is_given_up_after_two_thirds_of_it() -> None:
+    house = House(holds=True)
+    await begin(house)
+    house.outage.begin("renew")
+
+    house.clock.advance(timedelta(seconds=19))
+    house.keeper.renew()
+    await house.settle()
+    early = house.runner.running
+    house.clock.advance(SECOND)
+    house.keeper.renew()
+    await house.settle()
+
+    assert early == {house.only.id}
+    assert house.runner.running == frozenset()
+    [attempt] = house.records.attempts(house.only.id)
+    assert attempt.ending == "lost"
+
+
+async def test_the_time_that_the_ledger_took_not_to_answer_counts() -> None:
+    house = House(holds=True)
+    await begin(house)
+    house.outage.begin("renew")
+    house.outage.takes["renew"] = lambda: house.clock.advance(timedelta(seconds=8))
+
+    house.clock.advance(timedelta(seconds=12))
+    house.keeper.renew()
+    await house.settle()
+
+    assert house.runner.running == frozenset()
+
+
+async def test_an_outage_that_ends_in_time_ends_nothing() -> None:
+    house = House(holds=True)
+    await begin(house)
+    house.outage.begin("renew", calls=1)
+
+    for _ in range(10):
+        house.clock.advance(timedelta(seconds=19))
+        house.keeper.renew()
+        house.outage.begin("renew", calls=0)
+
+    assert house.runner.running == {house.only.id}
+
+
+async def test_what_another_node_decided_is_stopped_at_once(lines: Lines) -> None:
+    house = House(holds=True)
+    await begin(house)
+    house.clock.advance(LEASE)
+    house.reconciler.tick(house.now)
+
+    house.keeper.renew()
+
+    text = f"[WARN] Stopping execution {house.only.id}: another node decided in its place"
+    assert text in lines()
+
+
+async def test_a_lease_is_kept_until_the_result_is_recorded() -> None:
+    house = House(holds=True)
+    await begin(house)
+    house.outage.begin("finish")
+    house.runner.release(house.only.id)
+    await house.settle()
+    house.clock.advance(timedelta(seconds=29))
+
+    house.keeper.renew()
+    still_ours = house.only.lease_until
+    house.outage.end()
+    await house.settle()
+
+    assert still_ours == house.now + LEASE
+    assert house.only.state is State.SUCCEEDED
+
+
+async def test_a_result_that_was_just_recorded_is_no_lost_lease(lines: Lines) -> None:
+    house = House(holds=True)
+    await begin(house)
+    house.outage.begin("finish", heard=True)
+    house.runner.release(house.only.id)
+    await house.settle()
+
+    house.keeper.renew()
+
+    assert house.only.state is State.SUCCEEDED
+    assert [line for line in lines() if "Stopping execution" in line] == []
+
+
+async def test_letting_an_attempt_go_keeps_the_lease_of_the_next_one() -> None:
+    stopped: list[tuple[int, StopReason]] = []
+    house = House(holds=True)
+    await begin(house)
+    keeper = LeaseKeeper(
+        attempts=house.attempts,
+        clock=house.clock,
+        node=house.node,
+        lease=LEASE,
+        stop=lambda id_, reason: stopped.append((id_, reason)),
+    )
+    first = house.only
+    keeper.hold(first, since=0.0)
+
+    keeper.hold(attrs.evolve(first, attempt=2), since=0.0)
+    keeper.has_ended(first)
+    keeper.release(first)
+
+    assert keeper.held == {first.id}
+    house.outage.begin("renew")
+    house.clock.advance(LEASE)
+    keeper.renew()
+    assert stopped == [(first.id, StopReason.LEASE_LOST)]

@@ -1,0 +1,149 @@
+"""What was lost on the way, and what becomes of it."""
+
+from datetime import timedelta
+
+import pytest
+
+from cronhare.domain.backoff import Backoff
+from cronhare.domain.execution import State
+from cronhare.domain.retry import RetryPolicy
+from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE, RETRY_QUEUE
+from cronhare.ports.attempts import Start
+from cronhare.ports.ledger import LedgerUnavailable
+from cronhare.ports.records import ExecutionFilter
+from tests.unit.application.conftest import Lines
+from tests.unit.application.deliveries import SECOND, begin, due, live, run, waits
+from tests.unit.application.endings import Seen, failure, one_by_one
+from tests.unit.application.house import LEASE, NOON, House
+
+
+def vanish(house: House) -> None:
+    """Start the only execution as a worker that is never heard of again."""
+    [message] = house.messages(MAIN_QUEUE)
+    assert message.id == house.only.message_id
+    wish = Start(execution_id=house.only.id, attempt=house.only.attempt, deaths=0)
+    house.attempts.start([wish], now=house.now, node="gone-3", lease=LEASE)
+
+
+async def test_an_attempt_whose_worker_vanished_is_retried(lines: Lines) -> None:
+    house = House()
+    due(house)
+    vanish(house)
+
+    house.clock.advance(LEASE)
+    round_ = house.reconciler.tick(house.now)
+    await house.open()
+    await live(house, timedelta(seconds=30))
+
+    assert (round_.lost, house.only.state, house.only.deaths) == (1, State.SUCCEEDED, 1)
+    assert waits(house) == [30.0]
+    assert "Error: its worker gone-3 vanished" in "\n".join(lines())
+
+
+async def test_a_worker_that_vanishes_for_the_last_time_is_archived_and_published() -> None:
+    house = House(policy=RetryPolicy(attempts=1))
+    due(house)
+    vanish(house)
+
+    house.clock.advance(LEASE)
+    house.reconciler.tick(house.now)
+
+    assert house.only.state is State.FAILED
+    assert len(house.messages(FAILED_QUEUE)) == 1
+    [archived] = house.records.archive()
+    assert archived.failed_reason == "its worker gone-3 vanished"
+
+
+async def test_a_lost_attempt_whose_retry_the_lanes_cannot_carry_counts_as_lost() -> None:
+    house = House(policy=RetryPolicy(backoff=Backoff(delay=7_200_000)))
+    due(house)
+    vanish(house)
+    house.clock.advance(LEASE)
+
+    assert house.reconciler.tick(house.now).lost == 1
+    assert house.only.state is State.RETRYING
+
+
+async def test_a_worker_that_keeps_its_lease_is_left_alone() -> None:
+    house = House(holds=True)
+    await begin(house)
+
+    for _ in range(60):
+        house.clock.advance(2 * SECOND)
+        house.keeper.renew()
+        assert house.reconciler.tick(house.now).lost == 0
+
+    assert house.only.state is State.RUNNING
+
+
+async def test_a_broker_that_forgot_its_retries_is_told_again() -> None:
+    house = House(script=one_by_one([failure()]))
+    await run(house)
+    house.broker.drop_all()
+
+    await live(house, timedelta(seconds=36))
+
+    assert (house.only.state, waits(house)) == (State.SUCCEEDED, [35.0])
+
+
+async def test_what_waits_in_the_queue_is_sent_again_ever_more_rarely() -> None:
+    house = House()
+    due(house)
+
+    for _ in range(60):
+        house.clock.advance(timedelta(minutes=1))
+        house.reconciler.tick(house.now)
+
+    assert 1 < len(house.messages(MAIN_QUEUE)) < 7
+
+
+async def test_recovery_publishes_all_that_waits_and_takes_back_what_the_gone_ran() -> None:
+    seen = Seen()
+    house = House(script=seen)
+    due(house)
+    vanish(house)
+    house.add("other", schedule="2 12 2 3 *")
+    await house.turn(timedelta(seconds=5))
+    house.broker.go_away()
+    await house.turn(timedelta(seconds=55))
+
+    await house.restart(gone=["gone-3"])
+    await live(house, timedelta(seconds=31))
+
+    assert {row.state for row in house.executions()} == {State.SUCCEEDED}
+    assert sorted(seen.attempts) == [(1, 2), (2, 1)]
+
+
+async def test_recovery_works_through_more_than_one_page() -> None:
+    house = House(page=2)
+    for number in range(5):
+        house.add(f"report-{number}", schedule="1 12 2 3 *")
+    house.dispatcher.tick(house.now)
+    house.clock.advance(timedelta(minutes=1))
+    house.dispatcher.tick(house.now)
+    house.broker.drop_all()
+
+    recovered = house.reconciler.recover(house.now, gone=())
+
+    assert recovered.republished == 5
+    assert house.broker.depth(MAIN_QUEUE) == 5
+
+
+async def test_a_cleanup_that_was_cut_off_is_made_by_a_scheduler_and_not_by_a_worker() -> None:
+    house = House(start=NOON.replace(hour=2, minute=59))
+    house.dispatcher.tick(house.now)
+    house.clock.advance(timedelta(minutes=1))
+    house.outage.begin("finish", calls=1)
+    with pytest.raises(LedgerUnavailable):
+        house.dispatcher.tick(house.now)
+
+    house.clock.advance(timedelta(minutes=10))
+    lost = house.reconciler.tick(house.now).lost
+    in_queues = [house.broker.depth(queue) for queue in (MAIN_QUEUE, RETRY_QUEUE)]
+    await house.open()
+    await live(house, timedelta(seconds=36))
+
+    [cleanup] = house.records.executions(ExecutionFilter(schedule="cronhare-cleanup"))
+    assert (lost, in_queues) == (1, [0, 0])
+    assert (cleanup.state, cleanup.attempt) == (State.SUCCEEDED, 2)
+    assert house.worker.counters.fenced == 0

@@ -1,0 +1,70 @@
+from contextlib import suppress
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cronhare.domain.durations import LONGEST, DurationInvalid, parse_duration, say_duration
+
+whole_milliseconds = st.integers(0, LONGEST // timedelta(milliseconds=1)).map(
+    lambda number: timedelta(milliseconds=number)
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("90s", 90.0),
+        ("5m", 300.0),
+        ("1h30m", 5_400.0),
+        ("250ms", 0.25),
+        ("7d", 604_800.0),
+        ("1d2h3m4s5ms", 93_784.005),
+        ("0s", 0.0),
+        ("36525d", 36_525 * 86_400.0),
+    ],
+)
+def test_a_duration_is_read_as_people_write_it(text: str, seconds: float) -> None:
+    assert parse_duration(text).total_seconds() == seconds
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "5",
+        "m",
+        "5 m",
+        " 5m",
+        "5m\n",
+        "-5m",
+        "+5m",
+        "1.5h",
+        "5M",
+        "5min",
+        "1w",
+        "\u0665m",
+        "5m,",
+    ],
+)
+def test_a_text_that_is_no_duration_says_how_to_write_one(text: str) -> None:
+    with pytest.raises(DurationInvalid, match='write "90s", "5m", "1h30m" or "250ms"'):
+        parse_duration(text)
+
+
+@pytest.mark.parametrize("text", ["36525d1ms", "999999999d", "999999999d999999999d", "9999999999s"])
+def test_a_duration_that_times_could_not_be_reckoned_with_is_refused(text: str) -> None:
+    with pytest.raises(DurationInvalid):
+        parse_duration(text)
+
+
+@given(whole_milliseconds)
+def test_what_is_said_is_read_back(duration: timedelta) -> None:
+    assert parse_duration(say_duration(duration)) == duration
+
+
+@given(st.text(alphabet="0123456789dhms .-", max_size=12))
+def test_no_text_raises_anything_else(text: str) -> None:
+    with suppress(DurationInvalid):
+        assert timedelta(0) <= parse_duration(text) <= LONGEST

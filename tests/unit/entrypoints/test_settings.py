@@ -1,0 +1,70 @@
+import os
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from cronhare.entrypoints.settings import Settings, SettingsInvalid, public_url
+
+
+@pytest.fixture(autouse=True)
+def empty_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith("CRON_")]:
+        monkeypatch.delenv(name)
+
+
+def test_the_defaults_are_the_embedded_system_with_the_seeds_retries() -> None:
+    settings = Settings.from_environment()
+
+    assert settings.database_url == "sqlite:///cronhare.sqlite3"
+    assert settings.broker_url == "memory://"
+    assert settings.policy.attempts == 4
+    waits = [settings.policy.backoff.wait(retry) for retry in (1, 2, 3)]
+    assert waits == [timedelta(seconds=30), timedelta(seconds=60), timedelta(seconds=120)]
+
+
+def test_all_faults_are_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CRON_MAX_RETRIES", "many")
+    monkeypatch.setenv("CRON_LEASE_SECONDS", "1")
+    monkeypatch.setenv("CRON_DATABASE_URL", "oracle://secret@host/x")
+
+    with pytest.raises(SettingsInvalid) as caught:
+        Settings.from_environment()
+
+    names = {fault.partition(":")[0].partition(" ")[0] for fault in caught.value.faults}
+    assert names == {"CRON_MAX_RETRIES", "CRON_LEASE_SECONDS", "CRON_DATABASE_URL"}
+    assert "secret" not in str(caught.value)
+
+
+def test_a_secret_may_come_from_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    file = tmp_path / "url"
+    file.write_text("sqlite:///from-a-file.sqlite3\n")
+    monkeypatch.setenv("CRON_DATABASE_URL_FILE", str(file))
+
+    settings = Settings.from_environment()
+
+    assert settings.database_url == "sqlite:///from-a-file.sqlite3"
+
+
+def test_a_missing_secret_file_is_a_fault_and_no_traceback(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("CRON_DATABASE_URL_FILE", "/nowhere/url")
+
+    with pytest.raises(SettingsInvalid, match="/nowhere/url"):
+        Settings.from_environment()
+
+
+def test_urls_stay_out_of_the_repr() -> None:
+    assert "sqlite" not in repr(Settings.from_environment())
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("sqlite:///var/x.sqlite3", "sqlite:///var/x.sqlite3"),
+        ("amqps://u:p@ss@rabbit:5671/v", "amqps://***@rabbit:5671/v"),
+    ],
+)
+def test_a_url_is_printed_without_its_credentials(url: str, shown: str) -> None:
+    assert public_url(url) == shown
