@@ -7,7 +7,6 @@ machine hurts all of them alike. Figures are medians of the rounds; each engine 
 """
 
 import gc
-import random
 import statistics
 import time
 import tracemalloc
@@ -16,12 +15,14 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import attrs
+from caches import empty_caches
 from croniter import croniter
 from cronsim import CronSim
 from rich.console import Console
 from rich.table import Table
+from samples import TWENTY_ZONES, distinct_texts
 
-from cronhare.domain.cron import CronExpression, days, expression, fields, items, months, timeline
+from cronhare.domain.cron import CronExpression
 
 ROUNDS = 7
 ROUND_SECONDS = 0.03
@@ -39,12 +40,6 @@ EXPRESSIONS = {
     "second Monday": "0 9 * * 1#2",
     "29 February": "0 0 29 2 *",
 }
-TWENTY_ZONES = (
-    "UTC", "America/New_York", "America/Chicago", "America/Los_Angeles", "America/Sao_Paulo",
-    "America/Santiago", "America/St_Johns", "Europe/Berlin", "Europe/London", "Europe/Moscow",
-    "Europe/Paris", "Africa/Cairo", "Africa/Casablanca", "Asia/Kolkata", "Asia/Shanghai",
-    "Asia/Tokyo", "Asia/Tehran", "Australia/Lord_Howe", "Australia/Sydney", "Pacific/Chatham",
-)  # fmt: skip
 
 # Takes a number of steps; gives the seconds that they took, without what it had to prepare.
 Chunk = Callable[[int], float]
@@ -193,26 +188,6 @@ def many_lines() -> Iterator[str]:
     yield f"memory of the expressions   {megabytes_of(texts):8.1f} MB with all caches"
 
 
-def distinct_texts(count: int) -> list[str]:
-    chance = random.Random(2026)
-    texts: set[str] = set()
-    while len(texts) < count:
-        texts.add(random_text(chance))
-    return sorted(texts)
-
-
-def random_text(chance: random.Random) -> str:
-    first, second = sorted(chance.sample(range(60), 2))
-    start, stop = sorted(chance.sample(range(24), 2))
-    step = chance.randrange(1, 10)
-    minute = chance.choice([f"{first}", f"{first},{second}", f"{first}-{second}/{step}"])
-    hour = chance.choice(["*", f"{start}", f"{start}-{stop}", f"*/{step}"])
-    day = chance.choice(["*", "*", f"{chance.randrange(1, 29)}", "L"])
-    month = chance.choice(["*", "*", f"{chance.randrange(1, 13)}", "1-6"])
-    week_day = chance.choice(["*", "*", f"{chance.randrange(7)}", "mon-fri", "5#2"])
-    return f"{minute} {hour} {day} {month} {week_day}"
-
-
 def compile_all(texts: list[str]) -> list[CronExpression]:
     return [CronExpression.parse(text) for text in texts]
 
@@ -242,13 +217,6 @@ def megabytes_of(texts: list[str]) -> float:
     held, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     return held / 1e6
-
-
-def empty_caches() -> None:
-    for module in (items, fields, expression, days, months, timeline):
-        for thing in vars(module).values():
-            if hasattr(thing, "cache_clear"):
-                thing.cache_clear()
 
 
 if __name__ == "__main__":

@@ -1,0 +1,152 @@
+"""From a due instant to a finished execution, in one process; and commands by themselves.
+
+The clock runs from the tick that claims to the last ack. Log lines are off.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from dependency_injector import providers
+from figures import Figure
+from rig import Ledgers, ShiftedClock, opened
+from samples import BUSY, TRUE
+from seeds_algorithm import SeedsScheduler, start_child, work_off
+
+from cronhare.adapters.memory.broker import MemoryBroker
+from cronhare.adapters.memory.runner import ScriptedRunner
+from cronhare.adapters.process import ProcessRunner
+from cronhare.adapters.system.clock import SystemClock
+from cronhare.application.execute import Worker
+from cronhare.application.leases import LeaseKeeper
+from cronhare.domain.messages import TaskMessage
+from cronhare.domain.outcome import Ending
+from cronhare.domain.topology import MAIN_QUEUE
+from cronhare.entrypoints.container import Container
+from cronhare.entrypoints.working import Working
+from cronhare.ports.broker import AsyncBrokerPort
+from cronhare.ports.runner import Invocation, TaskRunnerPort
+
+#: How many are run, by how many at a time: each case takes a few seconds.
+SCRIPTED = {1: 1_000, 8: 4_000, 64: 10_000}
+COMMANDS = {1: 500, 8: 2_000}
+AS_EXECUTIONS = 2_000
+
+
+def executions(ledgers: Ledgers) -> list[Figure]:
+    """Run tasks that do nothing: what is measured is everything around them."""
+    nothing = _seeds_rate(ledgers, SCRIPTED[1], lambda _: None)
+    child = _seeds_rate(ledgers, COMMANDS[1], start_child)
+    alone = "the runner alone"
+    return [
+        *(
+            Figure(
+                what=f"executions of no work, {at_once} at a time",
+                ours=asyncio.run(_rate(ledgers, count, at_once, ScriptedRunner)),
+                unit="/s",
+                theirs=nothing,
+                note="theirs 1 at a time, without fence or results",
+            )
+            for at_once, count in SCRIPTED.items()
+        ),
+        Figure(what="/bin/true, 1 at a time", ours=_commands(1), unit="/s", note=alone),
+        Figure(what="/bin/true, 8 at a time", ours=_commands(8), unit="/s", goal=1_000, note=alone),
+        Figure(
+            what="executions of /bin/true, 8 at a time",
+            ours=asyncio.run(_rate(ledgers, AS_EXECUTIONS, 8, ProcessRunner)),
+            unit="/s",
+            theirs=child,
+            note="theirs 1 at a time",
+        ),
+    ]
+
+
+async def _rate(
+    ledgers: Ledgers, count: int, at_once: int, runner: Callable[[], TaskRunnerPort]
+) -> float:
+    """Let *count* schedules be due at once, and tell how many a second came to their end."""
+    with ledgers.copy(count, busy=count) as path, opened(path, ShiftedClock(BUSY)) as container:
+        container.runner.override(providers.Object(runner()))
+        connection = container.broker().connect()
+        worker = _worker(container, connection)
+        working = Working(broker=connection, worker=worker, runner=container.runner())
+        await working.begin([MAIN_QUEUE], concurrency=at_once)
+        began = time.perf_counter()
+        await asyncio.to_thread(container.dispatcher().tick, BUSY)
+        while worker.counters.succeeded < count:  # noqa: ASYNC110 - it counts, and tells nobody
+            await asyncio.sleep(0.005)
+        seconds = time.perf_counter() - began
+        await container.runner().close()
+        await connection.close()
+    return count / seconds
+
+
+def _worker(container: Container, connection: AsyncBrokerPort) -> Worker:
+    """Make a worker as `cronhare up` does."""
+    settings = container.settings()
+    keeper = LeaseKeeper(
+        attempts=container.attempts(),
+        clock=container.clock(),
+        node=container.node(),
+        lease=settings.lease,
+        stop=container.runner().stop,
+    )
+    return Worker(
+        node=container.node(),
+        broker=connection,
+        attempts=container.attempts(),
+        runner=container.runner(),
+        catalog=container.catalog(),
+        clock=container.clock(),
+        keeper=keeper,
+        policy=settings.policy,
+        lease=settings.lease,
+        executor=container.ledger_threads(),
+        chance=container.chance(),
+        uuid=container.uuid4(),
+    )
+
+
+def _seeds_rate(ledgers: Ledgers, count: int, execute: Callable[[TaskMessage], object]) -> float:
+    """The same by the seeds' algorithm: scheduler and worker, one after the other."""
+    broker = MemoryBroker(SystemClock())
+    with ledgers.copy(count, busy=count) as path, SeedsScheduler(path, broker) as seeds:
+        began = time.perf_counter()
+        seeds.dispatch(seeds.matching(seeds.load(), BUSY), BUSY)
+        done = work_off(broker, execute)
+        seconds = time.perf_counter() - began
+    assert done == count
+    return count / seconds
+
+
+def _commands(at_once: int) -> float:
+    return asyncio.run(_commands_rate(COMMANDS[at_once], at_once))
+
+
+async def _commands_rate(count: int, at_once: int) -> float:
+    """Run `/bin/true` in as many loops as may run at a time."""
+    runner = ProcessRunner()
+    coming = iter(range(1, count + 1))
+
+    async def run_until_none_is_left() -> None:
+        for number in coming:
+            ran = await runner.run(_invocation(number))
+            assert ran.outcome.ending is Ending.SUCCEEDED, ran
+
+    began = time.perf_counter()
+    await asyncio.gather(*(run_until_none_is_left() for _ in range(at_once)))
+    seconds = time.perf_counter() - began
+    await runner.close()
+    return count / seconds
+
+
+def _invocation(number: int) -> Invocation:
+    return Invocation(
+        execution_id=number,
+        execution_key="cron-2026-5-5-5-17",
+        scheduler_id=number,
+        attempt=1,
+        deaths=0,
+        task=TRUE,
+        params={},
+    )

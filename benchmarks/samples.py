@@ -1,0 +1,86 @@
+"""What the benchmarks are fed: cron texts, zones and schedules, the same in every run."""
+
+import random
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from cronhare.domain.draft import ScheduleDraft
+from cronhare.domain.task import Task, TaskRef
+
+TWENTY_ZONES = (
+    "UTC", "America/New_York", "America/Chicago", "America/Los_Angeles", "America/Sao_Paulo",
+    "America/Santiago", "America/St_Johns", "Europe/Berlin", "Europe/London", "Europe/Moscow",
+    "Europe/Paris", "Africa/Cairo", "Africa/Casablanca", "Asia/Kolkata", "Asia/Shanghai",
+    "Asia/Tokyo", "Asia/Tehran", "Australia/Lord_Howe", "Australia/Sydney", "Pacific/Chatham",
+)  # fmt: skip
+
+#: Where the minute on the wall is the minute in UTC, so that one minute can be due everywhere.
+WHOLE_HOUR_ZONES = tuple(
+    zone
+    for zone in TWENTY_ZONES
+    if zone.rpartition("/")[2] not in {"St_Johns", "Kolkata", "Tehran", "Lord_Howe", "Chatham"}
+)
+
+#: When the schedules are written, and a quiet time after it; then the minute of the busy ones.
+WRITTEN = datetime(2026, 5, 5, 5, 0, tzinfo=UTC)
+QUIET = datetime(2026, 5, 5, 5, 5, tzinfo=UTC)
+BUSY = datetime(2026, 5, 5, 5, 17, tzinfo=UTC)
+
+#: What all of them run.
+TRUE = Task(name="true", ref=TaskRef("report", 25), command=("/bin/true",))
+
+
+def distinct_texts(count: int) -> list[str]:
+    """Make cron texts of many shapes, no two alike."""
+    return _distinct(count, random_text)
+
+
+def random_text(chance: random.Random, *, earliest: int = 0) -> str:
+    """Make a cron text that is due at no minute before *earliest*."""
+    first, second = sorted(chance.sample(range(earliest, 60), 2))
+    start, stop = sorted(chance.sample(range(24), 2))
+    step = chance.randrange(1, 10)
+    minute = chance.choice([f"{first}", f"{first},{second}", f"{first}-{second}/{step}"])
+    hour = chance.choice(["*", f"{start}", f"{start}-{stop}", f"*/{step}"])
+    day = chance.choice(["*", "*", f"{chance.randrange(1, 29)}", "L"])
+    month = chance.choice(["*", "*", f"{chance.randrange(1, 13)}", "1-6"])
+    week_day = chance.choice(["*", "*", f"{chance.randrange(7)}", "mon-fri", "5#2"])
+    if week_day == "5#2":
+        day = "*"  # croniter looks for a day that is both, through fifty years
+    return f"{minute} {hour} {day} {month} {week_day}"
+
+
+def drafts(count: int, *, busy: int) -> list[ScheduleDraft]:
+    """Make schedules with distinct expressions, of which *busy* are due at `BUSY`, none before."""
+    texts = _distinct(busy, _busy_text) + _distinct(count - busy, _later_text)
+    return [
+        ScheduleDraft(
+            name=f"job-{number:06d}",
+            task=TRUE.ref,
+            schedule=text,
+            timezone=WHOLE_HOUR_ZONES[number % len(WHOLE_HOUR_ZONES)],
+            params=f'{{"customer":{number}}}',
+        )
+        for number, text in enumerate(texts)
+    ]
+
+
+def _busy_text(chance: random.Random) -> str:
+    """Due at 17 minutes past every hour, and at some later minutes of the hour."""
+    others = sorted(chance.sample(range(BUSY.minute + 1, 60), chance.randrange(1, 4)))
+    minute = ",".join(map(str, (BUSY.minute, *others)))
+    hour = chance.choice(["*", "*/1", "0-23"])
+    month = chance.choice(["*", "1-12", f"{BUSY.month}-{chance.randrange(6, 13)}"])
+    return f"{minute} {hour} * {month} *"
+
+
+def _later_text(chance: random.Random) -> str:
+    return random_text(chance, earliest=BUSY.minute + 1)
+
+
+def _distinct(count: int, make: Callable[[random.Random], str]) -> list[str]:
+    chance = random.Random(2026)
+    texts: dict[str, None] = {}
+    while len(texts) < count:
+        texts[make(chance)] = None
+    return list(texts)
