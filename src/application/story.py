@@ -41,6 +41,9 @@ def _tell_failure(finish: Finish, state: State, duration: str, policy: RetryPoli
             retry = f"{execution.deaths + 1}/{policy.max_retries}"
             text = f"Scheduling retry {retry} in {delay.total_seconds() * 1000:.0f}ms"
             say(log, logging.WARNING, "attempt.retry", text, execution)
+        case State.FAILED, _:
+            text = f"Task failed for good and is kept in the archive: {verdict.reason}"
+            say(log, logging.ERROR, "execution.failed", text, execution)
         case State.QUARANTINED, _:
             text = f"Task quarantined: {verdict.reason}"
             say(log, logging.ERROR, "execution.quarantined", text, execution)

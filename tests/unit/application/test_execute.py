@@ -113,11 +113,12 @@ async def test_a_failing_task_is_retried_after_30_60_and_120_seconds_then_archiv
     said = [line for line in lines() if not line.startswith("[DEBUG]")]
     processing = f"[INFO] {about}] Processing task"
     failed = f"[ERROR] {about}, duration=0ms] Task execution failed"
+    for_good = "Task failed for good and is kept in the archive: Connection timeout"
     assert [line.splitlines()[0] for line in said] == [
         *(processing, failed, f"[WARN] {about}] Scheduling retry 1/3 in 30000ms"),
         *(processing, failed, f"[WARN] {about}] Scheduling retry 2/3 in 60000ms"),
         *(processing, failed, f"[WARN] {about}] Scheduling retry 3/3 in 120000ms"),
-        *(processing, failed),
+        *(processing, failed, f"[ERROR] {about}] {for_good}"),
     ]
     assert said[1].splitlines()[1].endswith("[ERROR] Stack trace:")
     assert said[1].splitlines()[2:] == stack.splitlines()
