@@ -17,14 +17,10 @@ from cronhare.adapters.memory.broker import MemoryBroker
 from cronhare.adapters.memory.runner import ScriptedRunner
 from cronhare.adapters.process import ProcessRunner
 from cronhare.adapters.system.clock import SystemClock
-from cronhare.application.execute import Worker
-from cronhare.application.leases import LeaseKeeper
 from cronhare.domain.messages import TaskMessage
 from cronhare.domain.outcome import Ending
 from cronhare.domain.topology import MAIN_QUEUE
-from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.working import Working
-from cronhare.ports.broker import AsyncBrokerPort
 from cronhare.ports.runner import Invocation, TaskRunnerPort
 
 #: How many are run, by how many at a time: each case takes a few seconds.
@@ -68,7 +64,8 @@ async def _rate(
     with ledgers.copy(count, busy=count) as path, opened(path, ShiftedClock(BUSY)) as container:
         container.runner.override(providers.Object(runner()))
         connection = container.broker().connect()
-        worker = _worker(container, connection)
+        keeper = container.lease_keeper(stop=container.runner().stop)
+        worker = container.worker(broker=connection, keeper=keeper)
         working = Working(broker=connection, worker=worker, runner=container.runner())
         await working.begin([MAIN_QUEUE], concurrency=at_once)
         began = time.perf_counter()
@@ -79,32 +76,6 @@ async def _rate(
         await container.runner().close()
         await connection.close()
     return count / seconds
-
-
-def _worker(container: Container, connection: AsyncBrokerPort) -> Worker:
-    """Make a worker as `cronhare up` does."""
-    settings = container.settings()
-    keeper = LeaseKeeper(
-        attempts=container.attempts(),
-        clock=container.clock(),
-        node=container.node(),
-        lease=settings.lease,
-        stop=container.runner().stop,
-    )
-    return Worker(
-        node=container.node(),
-        broker=connection,
-        attempts=container.attempts(),
-        runner=container.runner(),
-        catalog=container.catalog(),
-        clock=container.clock(),
-        keeper=keeper,
-        policy=settings.policy,
-        lease=settings.lease,
-        executor=container.ledger_threads(),
-        chance=container.chance(),
-        uuid=container.uuid4(),
-    )
 
 
 def _seeds_rate(ledgers: Ledgers, count: int, execute: Callable[[TaskMessage], object]) -> float:

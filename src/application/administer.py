@@ -8,14 +8,22 @@ from uuid import UUID
 from cronhare.domain.draft import ScheduleDraft
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.keys import manual_key
+from cronhare.domain.params import fault_of_params
 from cronhare.ports.records import Archived, RecordsPort
 from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
 
 from .difference import Change, ScheduleChange, difference
 
+#: So many names are listed for somebody who asked for none of them.
+MOST_NAMED = 10
+
 
 class NotFound(LookupError):
     """Something that was asked for by name or number does not exist."""
+
+
+class CannotRun(ValueError):
+    """A manual run that is refused: for its params, or because the schedule's row is broken."""
 
 
 class Administrator:
@@ -69,7 +77,7 @@ class Administrator:
             return found[0]
         names = [schedule.name for schedule in self._schedules.schedules()]
         close = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
-        hint = f"did you mean {' or '.join(close)}?" if close else f"there are {len(names)} others"
+        hint = f"did you mean {' or '.join(close)}?" if close else f"there is {_some_of(names)}"
         raise NotFound(f"there is no schedule {name!r}; {hint}")
 
     def run_now(self, name: str, *, params: str | None, now: datetime) -> Execution:
@@ -77,8 +85,15 @@ class Administrator:
 
         Raises:
             NotFound: there is no such schedule.
+            CannotRun: its row is broken, or *params* are too large.
         """
         schedule = self.schedule(name)
+        if schedule.draft is None:
+            raise CannotRun(
+                f"schedule {name!r} cannot be run, its row is broken: {schedule.problem}"
+            )
+        if params is not None and (fault := fault_of_params(params)) is not None:
+            raise CannotRun(f"schedule {name!r} cannot be run with these params: {fault}")
         key = manual_key(self._uuid())
         return self._records.run_now(schedule.id, key=key, params=params, now=now, node=self._node)
 
@@ -122,3 +137,8 @@ class Administrator:
         """
         self.archived(ids)
         return self._records.discard(ids, note=note, now=now)
+
+
+def _some_of(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:MOST_NAMED]) or "none"
+    return shown if len(names) <= MOST_NAMED else f"{shown} and {len(names) - MOST_NAMED} others"

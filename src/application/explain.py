@@ -7,11 +7,10 @@ import attrs
 
 from cronhare.domain.draft import understand
 from cronhare.domain.execution import Execution, State
+from cronhare.domain.keys import cron_key, once_key
 from cronhare.domain.schedule import ByHand, Schedule
 from cronhare.ports.records import Attempt, RecordsPort, Retention
 from cronhare.ports.schedules import StoredSchedule
-
-NEAR = timedelta(minutes=1)
 
 
 @attrs.frozen(kw_only=True)
@@ -30,24 +29,24 @@ def explain(
 ) -> Explanation:
     """Explain what became of the minute of *instant*."""
     minute = instant.replace(second=0, microsecond=0)
+    execution = _find(stored.id, minute, records)
+    if execution is not None:
+        return _with_record(execution, tuple(records.attempts(execution.id)))
     if stored.draft is None:
         return Explanation(
             ran=False,
             answer="It cannot be planned: its row in the table is broken",
-            because=(stored.problem or "", "Mend the row; it is looked at again at once."),
+            because=(stored.problem or "", "Mend the row; an edit is noticed within seconds."),
         )
     schedule = understand(stored.draft, id=stored.id, changed_at=stored.updated_at)
-    execution = _find(schedule, minute, records)
-    if execution is None:
-        return _without_record(schedule, stored, minute, now)
-    attempts = tuple(records.attempts(execution.id))
-    return _with_record(execution, attempts)
+    return _without_record(schedule, stored, minute, now)
 
 
-def _find(schedule: Schedule, minute: datetime, records: RecordsPort) -> Execution | None:
-    timing = schedule.timing
-    key = "" if isinstance(timing, ByHand) else timing.key(minute)
-    return records.covering(schedule.id, key=key, instant=minute)
+def _find(scheduler_id: int, minute: datetime, records: RecordsPort) -> Execution | None:
+    """Find the record of an instant, whatever the schedule is by now: it may have been edited."""
+    keys = (cron_key(minute), once_key(minute))
+    found = (records.covering(scheduler_id, key=key, instant=minute) for key in keys)
+    return next(filter(None, found), None)
 
 
 def _with_record(execution: Execution, attempts: tuple[Attempt, ...]) -> Explanation:

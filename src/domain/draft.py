@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 import attrs
 
 from .cron import CronExpression, CronExpressionError, UnknownZone, find_zone
+from .params import fault_of_params
 from .retry import RetryPolicy
 from .schedule import ByHand, Misfire, Once, OverlapPolicy, Recurring, Schedule
 from .task import TaskRef
@@ -99,6 +100,8 @@ def _judge(draft: ScheduleDraft) -> tuple[Recurring | Once | ByHand, tuple[Fault
         faults.append(Fault("ends_at", "lies before starts_at"))
     if draft.timeout is not None and draft.timeout <= timedelta(0):
         faults.append(Fault("timeout", "must be longer than nothing"))
+    if (too_large := fault_of_params(draft.params)) is not None:
+        faults.append(Fault("params", too_large))
     try:
         checked_queue(draft.queue)
     except ValueError as error:

@@ -1,6 +1,18 @@
-"""What happens to params on their way to a task."""
+"""What params may be, and what happens to them on their way to a task."""
 
 from typing import Any
+
+#: So many bytes of JSON may be handed to a task. A message holds them as text inside of its own
+#: JSON, which at worst doubles them: with this bound it is never too large for its own worker.
+LARGEST_PARAMS = 100 * 1024
+
+
+def fault_of_params(params: str) -> str | None:
+    """Say what is wrong with params that are JSON text already; None if nothing is."""
+    size = len(params.encode())
+    if size <= LARGEST_PARAMS:
+        return None
+    return f"{size} bytes of JSON, {LARGEST_PARAMS} are allowed"
 
 
 def force_instant(params: Any) -> Any:  # noqa: ANN401 - any JSON value

@@ -22,7 +22,9 @@ from cronhare.application.administer import Administrator
 from cronhare.application.catalog import Catalog
 from cronhare.application.dispatch import Dispatcher
 from cronhare.application.doorbell import Doorbell
+from cronhare.application.execute import Worker
 from cronhare.application.housekeeping import Housekeeper
+from cronhare.application.leases import LeaseKeeper
 from cronhare.application.reconcile import Reconciler
 
 from .settings import Settings
@@ -79,6 +81,23 @@ class Container(containers.DeclarativeContainer):
         doorbell=doorbell,
         policy=settings.provided.policy,
         chance=chance,
+    )
+    # Made per event loop: the caller adds `stop`, and `broker` and `keeper`.
+    lease_keeper = providers.Factory(
+        LeaseKeeper, attempts=attempts, clock=clock, node=node, lease=settings.provided.lease
+    )
+    worker = providers.Factory(
+        Worker,
+        node=node,
+        attempts=attempts,
+        runner=runner,
+        catalog=catalog,
+        clock=clock,
+        policy=settings.provided.policy,
+        lease=settings.provided.lease,
+        executor=ledger_threads,
+        chance=chance,
+        uuid=uuid4,
     )
     administrator = providers.Singleton(
         Administrator, schedules=schedules, records=records, node=node, uuid=uuid4

@@ -13,7 +13,6 @@ import attrs
 from cronhare.adapters.jobs.reader import JobsFile
 from cronhare.adapters.sql import upgrade
 from cronhare.application.difference import Change
-from cronhare.application.execute import Worker
 from cronhare.application.leases import LeaseKeeper
 from cronhare.application.logs import say
 from cronhare.application.monitor import FailedMonitor
@@ -46,6 +45,7 @@ class Stopping:
 
     def _on_signal(self, number: signal.Signals) -> None:
         if self.asked.is_set():
+            say(log, logging.WARNING, "shutdown.hurry", f"{number.name} again, ending what runs")
             self.hurry.set()
             return
         text = f"{number.name} received, shutting down gracefully..."
@@ -111,29 +111,13 @@ async def run(
     broker = container.broker()
     runner = container.runner()
     loop = asyncio.get_running_loop()
-    keeper = LeaseKeeper(
-        attempts=container.attempts(),
-        clock=container.clock(),
-        node=container.node(),
-        lease=settings.lease,
+    keeper = container.lease_keeper(
         stop=lambda execution_id, reason: loop.call_soon_threadsafe(
             runner.stop, execution_id, reason
-        ),
+        )
     )
-    worker = Worker(
-        node=container.node(),
-        broker=(connection := broker.connect()),
-        attempts=container.attempts(),
-        runner=runner,
-        catalog=container.catalog(),
-        clock=container.clock(),
-        keeper=keeper,
-        policy=settings.policy,
-        lease=settings.lease,
-        executor=container.ledger_threads(),
-        chance=container.chance(),
-        uuid=container.uuid4(),
-    )
+    connection = broker.connect()
+    worker = container.worker(broker=connection, keeper=keeper)
     working = Working(broker=connection, worker=worker, runner=runner)
     watched = broker.connect()
     monitoring = Monitoring(broker=watched, monitor=FailedMonitor(watched))

@@ -2,8 +2,10 @@
 
 import json
 import os
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from shutil import copytree
 from typing import Any
@@ -180,6 +182,24 @@ def test_explain_says_when_an_instant_was_not_due(shell: Shell) -> None:
     assert said["answer"] == "It was not due then"
 
 
+def test_explain_takes_a_time_of_today(shell: Shell) -> None:
+    said = shell("explain", "nightly", "--at", "08:00Z")
+
+    assert said.status == 0
+    assert " 08:00Z (09:00 CET)" in said.out or " 08:00Z (10:00 CEST)" in said.out
+
+
+def test_a_broken_row_cannot_be_run_and_says_why(shell: Shell) -> None:
+    with closing(sqlite3.connect(shell.folder / "cronhare.sqlite3")) as ledger, ledger:
+        ledger.execute("UPDATE Scheduler SET timezone = 'Mars/Base' WHERE name = 'nightly'")
+
+    said = shell("run", "nightly")
+
+    assert said.status == 2
+    assert "'nightly' cannot be run, its row is broken: timezone: unknown zone" in said.err
+    assert "Traceback" not in said.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
@@ -189,7 +209,8 @@ def test_explain_says_when_an_instant_was_not_due(shell: Shell) -> None:
         (("executions", "cancel", "99"), "there is no execution 99"),
         (("failed", "show", "7"), "the archive has no row 7"),
         (("failed", "replay"), "say which"),
-        (("explain", "nightly", "--at", "eight"), '"eight" is no date-time'),
+        (("run", "nightly", "--params", f'"{"x" * 102_400}"'), "102402 bytes of JSON"),
+        (("explain", "nightly", "--at", "eight"), '"eight" is no time'),
         (("next", "* * * * *", "--timezone", "Mars/Base"), "Mars/Base"),
         (("apply", "missing.toml"), "missing.toml: No such file"),
         (("check", "."), "Is a directory"),

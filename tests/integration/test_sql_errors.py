@@ -140,7 +140,7 @@ def test_a_full_disk_loses_nothing_and_goes_on_once_there_is_room(engine: Engine
         schedules=adapters.schedules,
         records=adapters.records,
     )
-    big = '{"text": "' + "x" * 200_000 + '"}'
+    big = '{"text": "' + "x" * 100_000 + '"}'
     ledger.add(params=big)
     clock.advance(MINUTE)
     _limit(engine, 1)  # what is there already counts: SQLite raises it to the present size

@@ -46,18 +46,16 @@ class JobsFileInvalid(ValueError):
 class JobsFile:
     """A jobs file, understood.
 
-    *on_start* names the schedules to run whenever `cronhare up` starts; the disabled do not.
+    *source* is the name under which the ledger remembers what came from it: the file's own name,
+    unless it says another. *on_start* names the schedules to run whenever `cronhare up` starts; the
+    disabled do not.
     """
 
     path: Path
     tasks: tuple[Task, ...]
     drafts: tuple[ScheduleDraft, ...]
     on_start: tuple[str, ...]
-
-    @property
-    def source(self) -> str:
-        """The name under which the ledger remembers what came from this file."""
-        return self.path.name
+    source: str
 
 
 def read_jobs(path: Path, *, policy: RetryPolicy) -> JobsFile:
@@ -82,6 +80,7 @@ def read_jobs(path: Path, *, policy: RetryPolicy) -> JobsFile:
         on_start=tuple(
             draft.name for draft, table in schedules.values() if table.on_start and draft.status
         ),
+        source=file.source or path.name,
     )
 
 

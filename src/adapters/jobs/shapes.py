@@ -10,6 +10,9 @@ from .tables import REQUIRED
 LARGEST_ID = 2**31 - 1
 
 Id = Annotated[int, Meta(ge=1, le=LARGEST_ID, description=f"a whole number, 1-{LARGEST_ID}")]
+Source = Annotated[
+    str, Meta(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$", description="a name of a-z, 0-9 and . _ -")
+]
 Cap = Annotated[int, Meta(ge=1, le=10_000, description="a whole number, 1-10000")]
 Command = Annotated[list[str], Meta(min_length=1, description="a list of texts, at least one")]
 QueueName = Annotated[
@@ -68,7 +71,8 @@ class ScheduleTable:
 
 @attrs.frozen(kw_only=True)
 class FileTable:
-    """The whole file."""
+    """The whole file. *source* is the name under which the ledger remembers it."""
 
+    source: Source | None = None
     tasks: dict[str, Any] = attrs.field(factory=dict[str, Any])
     schedules: dict[str, Any] = attrs.field(factory=dict[str, Any])

@@ -11,6 +11,7 @@ from sqlalchemy import Row, type_coerce
 from sqlalchemy.types import NullType
 
 from cronhare.domain.draft import Fault, ScheduleDraft, ScheduleInvalid, understand
+from cronhare.domain.params import fault_of_params
 from cronhare.domain.policies import RetryPolicyInvalid, read_policy
 from cronhare.domain.retry import RetryPolicy
 from cronhare.domain.schedule import (
@@ -178,8 +179,8 @@ def _task(row: Row[Any], faults: list[Fault]) -> TaskRef:
         faults.append(Fault("task", f"one of {columns} is to be set, not {len(named)} of them"))
         return _NOWHERE
     [(kind, id_)] = named
-    if not isinstance(id_, int):
-        faults.append(Fault(COLUMN_OF_TYPE[kind], f"{id_!r} is no number"))
+    if not isinstance(id_, int) or id_ < 0:
+        faults.append(Fault(COLUMN_OF_TYPE[kind], f"{id_!r} is no task's number"))
         return _NOWHERE
     return TaskRef(kind, id_)
 
@@ -190,6 +191,8 @@ def _params(value: object, faults: list[Fault]) -> str:
     try:
         if isinstance(value, str):
             msgspec.json.decode(value)
+            if (too_large := fault_of_params(value)) is not None:
+                faults.append(Fault("params", too_large))
             return value
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         faults.append(Fault("params", f"not JSON: {error}"))

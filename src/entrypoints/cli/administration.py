@@ -25,6 +25,8 @@ db = typer.Typer(help="The ledger's schema.", no_args_is_help=True, rich_markup_
 
 Name = Annotated[str, typer.Argument(help="The schedule's name.", show_default=False)]
 
+AT = "An ISO date-time, or a time of today: 08:00Z; without an offset in the schedule's zone."
+
 LOOK_EVERY = 0.2
 
 
@@ -79,15 +81,15 @@ def run(
 def explain(
     name: Name,
     *,
-    at: Annotated[str, typer.Option("--at", help="The instant; in the schedule's zone.")],
+    at: Annotated[str, typer.Option("--at", help=AT)],
     json: Json = False,
 ) -> None:
     """Say why a schedule ran at an instant, or did not."""
     container = open_ledger()
     stored = container.administrator().schedule(name)
     zone = find_zone(stored.draft.timezone if stored.draft else "UTC")
-    instant = read_time(at, zone)
     now = container.claims().now()
+    instant = read_time(at, zone, now=now)
     found = explain_instant(stored, instant, records=container.records(), now=now)
     if json:
         print_json(found)

@@ -1,6 +1,6 @@
 """`cronhare next`: when a cron expression is due."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, time
 from itertools import islice
 from typing import Annotated
 from zoneinfo import ZoneInfo
@@ -34,7 +34,8 @@ def next_times(
         cron = CronExpression.parse(expression)
     except CronExpressionError as error:
         raise Refusal(f'"{expression}" is no cron expression', str(error).split("; ")) from error
-    after = read_time(start, zone) if start else datetime.now(UTC)
+    now = datetime.now(UTC)
+    after = read_time(start, zone, now=now) if start else now
     instants = list(islice(cron.upcoming(after, zone), count))
     if not instants:
         raise Refusal(f'"{expression}" never fires: {cron.why_never}')
@@ -48,17 +49,33 @@ def next_times(
     table("UTC", timezone, rows=rows, empty="")
 
 
-def read_time(text: str, zone: ZoneInfo) -> datetime:
-    """Read an ISO date-time; without an offset it is wall time in *zone*.
+def read_time(text: str, zone: ZoneInfo, *, now: datetime) -> datetime:
+    """Read an ISO date-time, or a time of the day that it is at *now*.
+
+    Without an offset it is wall time in *zone*.
+
+    >>> now = datetime(2026, 3, 28, 23, 30, tzinfo=UTC)
+    >>> read_time("08:00", ZoneInfo("Europe/Berlin"), now=now).isoformat()
+    '2026-03-29T06:00:00+00:00'
+    >>> read_time("08:00Z", ZoneInfo("Europe/Berlin"), now=now).isoformat()
+    '2026-03-28T08:00:00+00:00'
 
     Raises:
         Refusal: it is none.
     """
     try:
         moment = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise Refusal(f'"{text}" is no date-time; write 2026-03-28T00:00:00Z') from error
+    except ValueError:
+        moment = _today(text, zone, now)
     return (moment if moment.tzinfo else moment.replace(tzinfo=zone)).astimezone(UTC)
+
+
+def _today(text: str, zone: ZoneInfo, now: datetime) -> datetime:
+    try:
+        wall = time.fromisoformat(text)
+    except ValueError as error:
+        raise Refusal(f'"{text}" is no time; write 2026-03-28T08:00:00Z, or 08:00Z') from error
+    return datetime.combine(now.astimezone(wall.tzinfo or zone), wall)
 
 
 def _zone(name: str) -> ZoneInfo:

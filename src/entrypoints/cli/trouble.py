@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cronhare.adapters.jobs.reader import JobsFileInvalid
-from cronhare.application.administer import NotFound
+from cronhare.application.administer import CannotRun, NotFound
 from cronhare.ports.broker import BrokerUnavailable
 from cronhare.ports.ledger import LedgerUnavailable
 
@@ -60,7 +60,7 @@ def report(error: BaseException) -> Status:
             advice = "Nothing was started. The README lists every setting."
             _print("the environment has settings that cannot be used", error.faults, advice)
             return Status.WRONG_INPUT
-        case NotFound():
+        case NotFound() | CannotRun():
             _print(str(error))
             return Status.WRONG_INPUT
         case LedgerUnavailable() | BrokerUnavailable():

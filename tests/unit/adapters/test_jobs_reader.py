@@ -277,3 +277,13 @@ def test_a_byte_order_mark_and_windows_lines_are_no_faults(read: Read) -> None:
 def test_a_missing_file_is_the_callers_to_tell(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         read_jobs(tmp_path / "jobs.toml", policy=RetryPolicy())
+
+
+def test_a_file_may_say_under_which_name_it_is_remembered(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.toml"
+    path.write_text('source = "shop"\n')
+
+    named = read_jobs(path, policy=RetryPolicy())
+    path.write_text("")
+
+    assert (named.source, read_jobs(path, policy=RetryPolicy()).source) == ("shop", "jobs.toml")

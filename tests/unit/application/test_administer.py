@@ -4,10 +4,11 @@ from datetime import timedelta
 import attrs
 import pytest
 
-from cronhare.application.administer import NotFound
+from cronhare.application.administer import CannotRun, NotFound
 from cronhare.application.difference import Change, FieldChange, difference
 from cronhare.domain.draft import ScheduleDraft
 from cronhare.domain.execution import State
+from cronhare.domain.params import LARGEST_PARAMS
 from cronhare.domain.retry import RetryPolicy
 from tests.unit.application.deliveries import live, run
 from tests.unit.application.endings import Seen, always, failure, one_by_one
@@ -132,7 +133,7 @@ async def test_a_manual_run_is_published_soon_and_moves_no_due_instant() -> None
             lambda house: house.administrator.schedule("nightyl"),
             "there is no schedule 'nightyl'; did you mean nightly?",
         ),
-        (lambda house: house.administrator.schedule("xyz"), "there are 2 others"),
+        (lambda house: house.administrator.schedule("xyz"), "there is hourly, nightly"),
         (
             lambda house: house.administrator.run_now("nope", params=None, now=house.now),
             "no schedule 'nope'",
@@ -151,6 +152,30 @@ def test_what_does_not_exist_is_told_by_name(ask: Callable[[House], object], mes
 
     with pytest.raises(NotFound, match=message.replace("?", r"\?")):
         ask(house)
+
+
+def test_params_that_no_message_could_carry_are_refused() -> None:
+    house = House()
+    apply(house, NIGHTLY)
+
+    with pytest.raises(CannotRun, match="102402 bytes of JSON, 102400 are allowed"):
+        house.administrator.run_now("nightly", params=f'"{"x" * LARGEST_PARAMS}"', now=house.now)
+
+    assert house.claims.unfinished(after=0, limit=9) == ()
+
+
+async def test_the_largest_params_reach_their_task_even_if_all_of_them_must_be_escaped() -> None:
+    seen = Seen()
+    house = House(script=seen)
+    largest = '"' + '\\"' * (LARGEST_PARAMS // 2 - 1) + '"'
+    house.add(schedule=None, params=largest)
+
+    house.administrator.run_now("report", params=None, now=house.now)
+    await house.open()
+    await house.turn()
+
+    assert house.only.state is State.SUCCEEDED
+    assert seen.invocations[0].params == '"' * (LARGEST_PARAMS // 2 - 1)
 
 
 async def test_a_replay_has_a_fresh_retry_allowance() -> None:

@@ -192,6 +192,23 @@ def test_a_broken_row_says_what_is_broken() -> None:
     assert told.because[0] == "timezone: unknown zone"
 
 
+async def test_a_row_that_broke_later_does_not_hide_what_ran() -> None:
+    house = House()
+    await run(house)
+
+    told = ask(house, draft=None, problem="timezone: unknown zone")
+
+    assert told.answer == "It ran and succeeded"
+
+
+async def test_a_run_is_found_after_its_schedule_has_become_a_one_off() -> None:
+    house = House()
+    await run(house)
+    house.add(schedule=None, date_time=NOON + timedelta(days=9))
+
+    assert ask(house).answer == "It ran and succeeded"
+
+
 def test_a_schedule_that_no_planner_could_plan_says_so() -> None:
     house = House()
     house.add()

@@ -7,6 +7,7 @@ import pytest
 
 from cronhare.domain.cron import CronExpression
 from cronhare.domain.draft import ScheduleDraft, ScheduleInvalid, understand
+from cronhare.domain.params import LARGEST_PARAMS
 from cronhare.domain.retry import RetryPolicy
 from cronhare.domain.schedule import ByHand, Misfire, Once, OverlapPolicy, Recurring, Schedule
 from cronhare.domain.task import TaskRef
@@ -86,6 +87,7 @@ def test_everything_else_is_carried_over() -> None:
         ({"schedule": "0 0 30 2 *"}, "schedule", "never fires: "),
         ({"timezone": "Europe/Berln"}, "timezone", "Europe/Berlin"),
         ({"date_time": NOON}, "date_time", "not both"),
+        ({"params": f'"{"x" * LARGEST_PARAMS}"'}, "params", "102402 bytes of JSON"),
         ({"starts_at": NOON, "ends_at": NOON - timedelta(1)}, "ends_at", "before starts_at"),
     ],
 )
