@@ -31,6 +31,7 @@ SCHEDULES = 20
 MANUAL_PER_CYCLE = 5
 SETTLE_SECONDS = 90.0
 MARK = "KILL_NINE_MARK"
+RUNNING = "Running; Ctrl-C ends it"
 
 #: Writes down that it began, works a little, and fails on its first attempt every third time.
 TASK = """\
@@ -157,11 +158,13 @@ def rounds(arena: Arena, *, kills: int, die: random.Random) -> list[float]:
 
 def settle(arena: Arena) -> None:
     """Let one last process bring everything to its end, and stop it politely."""
+    starts = arena.log.read_text().count(RUNNING)
     process = arena.start()
     deadline = time.monotonic() + SETTLE_SECONDS
     while time.monotonic() < deadline:
         time.sleep(0.5)
-        if not any(execution.state in UNFINISHED for execution in arena.executions()):
+        begun = arena.log.read_text().count(RUNNING) > starts  # before, a signal just ends it
+        if begun and not any(row.state in UNFINISHED for row in arena.executions()):
             break
     process.send_signal(signal.SIGTERM)
     if process.wait(timeout=60) != 0:
