@@ -31,6 +31,7 @@ test: $(INSTALLED)  ## format check, lint, strict types, import contracts, unit 
 	$(BIN)/ruff check --quiet .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+	@scripts/ensure-servers
 	$(BIN)/pytest --quiet --doctest-modules --pyargs cronhare tests
 
 .PHONY: unit
@@ -47,10 +48,15 @@ format: $(INSTALLED)  ## put the code into its form
 	$(BIN)/ruff format --quiet .
 	$(BIN)/ruff check --quiet --fix .
 
+# One resolution, three files: the image is built and run with what the tests were run with.
+COMPILE = uv pip compile --universal --generate-hashes --no-emit-index-url --no-emit-find-links \
+  --no-annotate --no-header --quiet --python-version 3.11
+
 .PHONY: lock
-lock: $(INSTALLED)  ## resolve the dependencies anew into requirements/dev.lock (needs uv)
-	uv pip compile --universal --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate --no-header \
-	  --python-version 3.11 --group dev pyproject.toml --output-file requirements/dev.lock --upgrade
+lock: $(INSTALLED)  ## resolve the dependencies anew into requirements/*.lock (needs uv)
+	$(COMPILE) --group dev pyproject.toml --output-file requirements/dev.lock --upgrade
+	$(COMPILE) --constraint requirements/dev.lock pyproject.toml --output-file requirements/runtime.lock
+	echo hatchling | $(COMPILE) --constraint requirements/dev.lock - --output-file requirements/build.lock
 
 .PHONY: clean
 clean:  ## remove the environment and what tools left behind

@@ -3,10 +3,16 @@ from pathlib import Path
 from shutil import copyfile
 
 import pytest
+from sqlalchemy import URL
 
 from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.sql import open_engine, upgrade
-from tests.integration.ledgers import NOON, Ledger, memory_ledger, sqlite_ledger
+from tests.integration.ledgers import NOON, Ledger, memory_ledger, mysql_ledger, sqlite_ledger
+from tests.services import rabbitmq as rabbitmq_service
+from tests.services.finding import missing
+from tests.services.mariadb import Server
+from tests.services.mariadb import database as mariadb_database
+from tests.services.mariadb import server as mariadb_server
 
 
 @pytest.fixture
@@ -37,7 +43,37 @@ def sqlite(clock: FrozenClock, migrated_sqlite: Path, tmp_path: Path) -> Iterato
         yield ledger
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(scope="session")
+def mariadb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server of MariaDB or MySQL, whichever is found."""
+    with mariadb_server(tmp_path_factory.mktemp("mariadb")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def migrated_mysql(mariadb: Server) -> Iterator[URL]:
+    """A database with our schema, which its tests empty."""
+    with mariadb_database(mariadb) as url:
+        engine = open_engine(url.render_as_string(hide_password=False))
+        upgrade(engine)
+        engine.dispose()
+        yield url
+
+
+@pytest.fixture
+def empty_mysql(mariadb: Server) -> Iterator[URL]:
+    """A database without anything in it."""
+    with mariadb_database(mariadb) as url:
+        yield url
+
+
+@pytest.fixture
+def mysql(clock: FrozenClock, migrated_mysql: URL) -> Iterator[Ledger]:
+    with mysql_ledger(clock, migrated_mysql) as ledger:
+        yield ledger
+
+
+@pytest.fixture(params=["memory", "sqlite", pytest.param("mysql", marks=pytest.mark.integration)])
 def fresh_ledger(request: pytest.FixtureRequest) -> Ledger:
     """A ledger as it is on its first day."""
     ledger: Ledger = request.getfixturevalue(request.param)
@@ -49,3 +85,25 @@ def ledger(fresh_ledger: Ledger) -> Ledger:
     """A ledger whose own schedule, the daily cleanup, is planned."""
     fresh_ledger.plan_edited()
     return fresh_ledger
+
+
+@pytest.fixture(scope="session")
+def rabbitmq(tmp_path_factory: pytest.TempPathFactory) -> Iterator[rabbitmq_service.Server]:
+    """A broker; each test takes a vhost of it."""
+    with rabbitmq_service.server(tmp_path_factory.mktemp("rabbitmq")) as server:
+        yield server
+
+
+@pytest.fixture
+def vhost(rabbitmq: rabbitmq_service.Server) -> Iterator[str]:
+    """The URL of a vhost with nothing in it."""
+    with rabbitmq.vhost() as url:
+        yield url
+
+
+@pytest.fixture
+def own_rabbitmq(rabbitmq: rabbitmq_service.Server) -> rabbitmq_service.Server:
+    """A broker that may be hurt."""
+    if not rabbitmq.is_ours:
+        missing("RabbitMQ that may be stopped", rabbitmq_service.HURT)
+    return rabbitmq

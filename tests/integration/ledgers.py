@@ -9,6 +9,7 @@ from threading import Barrier
 from typing import Any, TypeVar
 
 import attrs
+from sqlalchemy import URL, Engine
 
 from cronhare.adapters.memory.attempts import MemoryAttemptStore
 from cronhare.adapters.memory.claims import MemoryClaimStore
@@ -40,6 +41,7 @@ from cronhare.ports.claims import Batch, ClaimStorePort, Graces
 from cronhare.ports.records import Archived, ExecutionFilter, RecordsPort
 from cronhare.ports.runner import Ran
 from cronhare.ports.schedules import ScheduleStorePort
+from tests.services.mariadb import run
 
 T = TypeVar("T")
 
@@ -210,12 +212,39 @@ def sqlite_ledger(clock: FrozenClock, path: Path) -> Iterator[Ledger]:
     """Open the ledger in an SQLite file that has its schema already."""
     engine = open_engine(f"sqlite:///{path}")
     try:
-        yield Ledger(
-            clock=clock,
-            claims=SqlClaimStore(engine, clock),
-            attempts=SqlAttemptStore(engine, clock),
-            schedules=SqlScheduleStore(engine, clock),
-            records=SqlRecords(engine, clock),
-        )
+        yield sql_ledger(clock, engine)
     finally:
         engine.dispose()
+
+
+@contextmanager
+def mysql_ledger(clock: FrozenClock, url: URL) -> Iterator[Ledger]:
+    """Open the ledger in a database that has its schema already, as on its first day."""
+    empty(url)
+    engine = open_engine(url.render_as_string(hide_password=False))
+    try:
+        yield sql_ledger(clock, engine)
+        assert "Current Checked out connections: 0" in engine.pool.status()
+    finally:
+        engine.dispose()
+
+
+def sql_ledger(clock: FrozenClock, engine: Engine) -> Ledger:
+    """Put the four adapters on an engine."""
+    return Ledger(
+        clock=clock,
+        claims=SqlClaimStore(engine, clock),
+        attempts=SqlAttemptStore(engine, clock),
+        schedules=SqlScheduleStore(engine, clock),
+        records=SqlRecords(engine, clock),
+    )
+
+
+def empty(url: URL) -> None:
+    """Forget all but the system's own schedule. To make the tables anew would take far longer."""
+    tables = ("FailedTask", "AttemptOutput", "ExecutionAttempt", "SchedulerExecution")
+    run(
+        url,
+        *(f"DELETE FROM `{table}`" for table in (*tables, "SchedulerPlan")),
+        "DELETE FROM Scheduler WHERE system_id IS NULL",
+    )

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+from sqlalchemy import URL
 
 from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.domain.execution import STARTABLE, UNFINISHED, Execution, State, may_move
@@ -32,6 +33,7 @@ from tests.integration.ledgers import (
     Ledger,
     draft,
     memory_ledger,
+    mysql_ledger,
     sqlite_ledger,
 )
 
@@ -244,7 +246,19 @@ def open_sqlite(migrated_sqlite: Path, tmp_path: Path) -> OpenLedger:
     return opened
 
 
-@pytest.mark.parametrize(("kind", "examples"), [("memory", 50), ("sqlite", 12)])
+@pytest.fixture
+def open_mysql(migrated_mysql: URL) -> OpenLedger:
+    return lambda clock: mysql_ledger(clock, migrated_mysql)
+
+
+@pytest.mark.parametrize(
+    ("kind", "examples"),
+    [
+        ("memory", 50),
+        ("sqlite", 12),
+        pytest.param("mysql", 12, marks=pytest.mark.integration),
+    ],
+)
 def test_a_ledger_keeps_its_word_whatever_happens(
     request: pytest.FixtureRequest, kind: str, examples: int
 ) -> None:

@@ -14,7 +14,7 @@ from cronhare.ports.attempts import Finish, Refused, Renewal, Start, Superseded
 from cronhare.ports.clock import ClockPort
 
 from .claiming import claim_by_hand, find_by_key
-from .database import Database
+from .database import Database, repeatable
 from .endings import write_endings
 from .rows import BY_IDS, find_executions
 from .tables import attempts, executions
@@ -35,6 +35,7 @@ _START = (
     )
 )
 _RECORD = insert(attempts)
+_LONGEST_TYPE = 32
 _HELD = (
     executions.c.id.in_(bindparam("ids", expanding=True)),
     executions.c.state == State.RUNNING.value,
@@ -57,6 +58,7 @@ class SqlAttemptStore:
         self._database = Database(engine, clock)
         self._by_ids = self._database.vendor.held(BY_IDS)
 
+    @repeatable
     def start(
         self, wishes: Sequence[Start], *, now: datetime, node: str, lease: timedelta
     ) -> Sequence[Execution | Refused]:
@@ -75,9 +77,10 @@ class SqlAttemptStore:
                     # The same wish twice in one batch is two messages: one of them is refused.
                     found[answer.id] = attrs.evolve(answer, owner=None)
                 answers.append(answer)
-            _write_starts(connection, started, now)
+            self._write_starts(connection, started, now)
             return answers
 
+    @repeatable
     def finish(
         self, finishes: Sequence[Finish], *, now: datetime, node: str
     ) -> Sequence[State | Superseded]:
@@ -89,6 +92,7 @@ class SqlAttemptStore:
         with self._database.write("recording results") as connection:
             return self._end(connection, finishes, is_ours, now)
 
+    @repeatable
     def give_up(self, finishes: Sequence[Finish], *, now: datetime) -> Sequence[State | Superseded]:
         """See `AttemptStorePort.give_up`."""
 
@@ -98,6 +102,7 @@ class SqlAttemptStore:
         with self._database.write("giving up lost attempts") as connection:
             return self._end(connection, finishes, is_as_found, now)
 
+    @repeatable
     def renew(
         self, execution_ids: Collection[int], *, now: datetime, node: str, lease: timedelta
     ) -> Renewal:
@@ -111,10 +116,13 @@ class SqlAttemptStore:
             cancel_requested=frozenset(row.id for row in rows if row.cancel_requested),
         )
 
+    @repeatable
     def adopt(
         self, message: TaskMessage, *, key: str, deaths: int, now: datetime, node: str
     ) -> Execution | Refused:
         """See `AttemptStorePort.adopt`."""
+        if len(message.type) > _LONGEST_TYPE:
+            return Refused(f"the type has {len(message.type)} letters, {_LONGEST_TYPE} are allowed")
         with self._database.write("adopting a message") as connection:
             known = find_by_key(connection, message.scheduler_id, key)
             if known is not None:
@@ -133,6 +141,26 @@ class SqlAttemptStore:
                 )
             except LookupError as error:
                 return Refused(str(error))
+
+    def _write_starts(
+        self, connection: Connection, started: Sequence[Execution], now: datetime
+    ) -> None:
+        if not started:
+            return
+        values = [_start_values(one) for one in started]
+        self._database.vendor.update_many(connection, _START, values)
+        connection.execute(
+            _RECORD,
+            [
+                {
+                    "execution_id": one.id,
+                    "attempt": one.attempt,
+                    "node": one.owner,
+                    "started_at": now,
+                }
+                for one in started
+            ],
+        )
 
     def _end(
         self,
@@ -154,7 +182,11 @@ class SqlAttemptStore:
             ):
                 ended[place] = (found.pop(execution.id), finish)
         states = dict(
-            zip(ended, write_endings(connection, list(ended.values()), now=now), strict=True)
+            zip(
+                ended,
+                write_endings(connection, self._database.vendor, list(ended.values()), now=now),
+                strict=True,
+            )
         )
         return [states.get(place, Superseded()) for place in range(len(finishes))]
 
@@ -186,24 +218,6 @@ def _started(
         deaths=max(execution.deaths, wish.deaths),
         next_attempt_at=None,
         version=execution.version + 1,
-    )
-
-
-def _write_starts(connection: Connection, started: Sequence[Execution], now: datetime) -> None:
-    if not started:
-        return
-    connection.execute(_START, [_start_values(one) for one in started])
-    connection.execute(
-        _RECORD,
-        [
-            {
-                "execution_id": one.id,
-                "attempt": one.attempt,
-                "node": one.owner,
-                "started_at": now,
-            }
-            for one in started
-        ],
     )
 
 

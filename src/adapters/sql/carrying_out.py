@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 import attrs
-from sqlalchemy import Connection, Row, Select, bindparam, delete, func, select
+from sqlalchemy import Connection, FromClause, Row, Select, bindparam, delete, func, select
 
 from cronhare.domain.execution import UNFINISHED, Execution, State
 from cronhare.domain.moves import claim, skip
@@ -13,18 +13,9 @@ from cronhare.domain.planning import Plan, Planned, Run
 from cronhare.domain.schedule import BrokenSchedule, OverlapPolicy, Schedule
 from cronhare.ports.claims import Batch, Planner, ask
 
-from .drafts import STAMP, schedule_of
-from .tables import executions, plans, schedulers
+from .drafts import READ, STAMP, schedule_of
+from .tables import executions, plans
 from .vendor import PlanRow, Vendor
-
-#: Begin of the statements that take schedules with their plans; `carry_out` takes their rows.
-LOOK: Select[Any] = select(
-    schedulers,
-    STAMP.label("stamp"),
-    plans.c.scheduler_id.label("planned_id"),
-    plans.c.next_due_at,
-    STAMP.is_not_distinct_from(plans.c.planned_at).label("is_current"),
-)
 
 _UNFINISHED = (
     select(executions.c.scheduler_id, func.min(executions.c.id).label("execution_id"))
@@ -36,6 +27,17 @@ _UNFINISHED = (
 )
 
 _FORGET = delete(plans).where(plans.c.scheduler_id.in_(bindparam("ids", expanding=True)))
+
+
+def look(planned: FromClause = plans) -> Select[Any]:
+    """Begin a statement that takes schedules with their plans; `carry_out` takes its rows."""
+    return select(
+        *READ,
+        STAMP.label("stamp"),
+        planned.c.scheduler_id.label("planned_id"),
+        planned.c.next_due_at,
+        STAMP.is_not_distinct_from(planned.c.planned_at).label("is_current"),
+    )
 
 
 def carry_out(

@@ -14,7 +14,7 @@ from cronhare.domain.task import TaskRef
 from .drafts import schedule_of
 from .rows import EXECUTION, LARGEST_ID, executions_of
 from .tables import executions, schedulers
-from .vendor import Vendor
+from .vendor import Undone, Vendor
 
 _BY_KEY = EXECUTION.where(
     executions.c.scheduler_id == bindparam("scheduler_id"),
@@ -54,6 +54,8 @@ def claim_by_hand(
     run = claim(schedule, key, due=now, now=now, node=node, begins=now)
     asked = attrs.evolve(run, **changes)
     [id_] = vendor.insert_executions(connection, [asked])
+    if not id_:
+        raise Undone(f"{key} was claimed by somebody else in this very moment")
     return attrs.evolve(asked, id=id_)
 
 

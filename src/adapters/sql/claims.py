@@ -2,12 +2,14 @@
 
 from collections.abc import Collection, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from operator import itemgetter
 from typing import Any
 
 from sqlalchemy import (
     Connection,
     Engine,
     Row,
+    Select,
     and_,
     bindparam,
     func,
@@ -21,8 +23,8 @@ from cronhare.domain.execution import STARTABLE, Execution, State
 from cronhare.ports.claims import Batch, Graces, Planner
 from cronhare.ports.clock import ClockPort
 
-from .carrying_out import LOOK, carry_out
-from .database import Database
+from .carrying_out import carry_out, look
+from .database import Database, repeatable
 from .drafts import STAMP
 from .rows import EXECUTION, LARGEST_ID, executions_of
 from .tables import executions, plans, schedulers
@@ -43,17 +45,23 @@ _IS_DUE = plans.c.next_due_at <= bindparam("now", type_=UtcDateTime)
 _ANYTHING_DUE = select(plans.c.scheduler_id).where(_IS_DUE).limit(1)
 _NEXT_DUE = select(func.min(plans.c.next_due_at))
 _DUE = (
-    LOOK.select_from(plans.outerjoin(schedulers, schedulers.c.id == plans.c.scheduler_id))
+    select(plans)
     .where(_IS_DUE)
     .order_by(plans.c.next_due_at, plans.c.scheduler_id)
     .limit(bindparam("limit"))
 )
+_AT = bindparam("at", type_=HandWritten)
 _EDITED = (
-    LOOK.select_from(schedulers.outerjoin(plans, schedulers.c.id == plans.c.scheduler_id))
+    look()
+    .select_from(schedulers.outerjoin(plans, schedulers.c.id == plans.c.scheduler_id))
     .where(
         STAMP.is_distinct_from(plans.c.planned_at),
-        tuple_(schedulers.c.updated_at, schedulers.c.id)
-        > tuple_(bindparam("at", type_=HandWritten), bindparam("id")),
+        # Said twice: MySQL sees no range of an index in a comparison of pairs, SQLite none in OR.
+        tuple_(schedulers.c.updated_at, schedulers.c.id) > tuple_(_AT, bindparam("id")),
+        or_(
+            schedulers.c.updated_at > _AT,
+            and_(schedulers.c.updated_at == _AT, schedulers.c.id > bindparam("id")),
+        ),
     )
     .order_by(schedulers.c.updated_at, schedulers.c.id)
     .limit(bindparam("limit"))
@@ -82,20 +90,27 @@ _POSTPONE = (
     .where(executions.c.id == bindparam("found_id"))
     .values(check_at=bindparam("check", type_=UtcDateTime))
 )
-_OVERDUE = (
-    EXECUTION.where(
-        or_(
-            *(
-                and_(
-                    executions.c.state == state.value,
-                    executions.c.check_at <= bindparam(state.value, type_=UtcDateTime),
-                )
-                for state in sorted(STARTABLE)
-            )
+_IS_OVERDUE = or_(
+    *(
+        and_(
+            executions.c.state == state.value,
+            executions.c.check_at <= bindparam(state.value, type_=UtcDateTime),
         )
+        for state in sorted(STARTABLE)
     )
+)
+_LONGEST_OVERDUE = (
+    select(executions.c.id)
+    .where(_IS_OVERDUE)
     .order_by(executions.c.check_at, executions.c.id)
     .limit(bindparam("limit"))
+)
+# Chosen first and taken then, or a database that sorts would hold all that it sorted.
+_CHOSEN = _LONGEST_OVERDUE.subquery("chosen")
+_OVERDUE = (
+    EXECUTION.join(_CHOSEN, _CHOSEN.c.id == executions.c.id)
+    .where(_IS_OVERDUE)
+    .order_by(executions.c.check_at, executions.c.id)
 )
 _UNFINISHED = (
     EXECUTION.where(
@@ -127,14 +142,16 @@ class SqlClaimStore:
     def __init__(self, engine: Engine, clock: ClockPort) -> None:
         """See `Database`."""
         self._database = Database(engine, clock)
-        self._due = self._database.vendor.held(_DUE, pass_over=True)
+        self._due = _schedules_of(self._database.vendor.held(_DUE, pass_over=True))
         self._overdue = self._database.vendor.held(_OVERDUE, pass_over=True)
         self._resume_at = _BEFORE_ALL
 
+    @repeatable
     def now(self) -> datetime:
         """See `ClaimStorePort.now`."""
         return self._database.now()
 
+    @repeatable
     def claim_due(self, *, now: datetime, limit: int, node: str, planner: Planner) -> Batch:
         """See `ClaimStorePort.claim_due`. Most looks find nothing, and take no lock."""
         with self._database.read("looking for what is due") as connection:
@@ -144,6 +161,7 @@ class SqlClaimStore:
             looks = connection.execute(self._due, {"now": now, "limit": limit}).all()
             return self._carry_out(connection, looks, now, node, planner)
 
+    @repeatable
     def plan_edited(
         self, *, now: datetime, since: datetime | None, limit: int, node: str, planner: Planner
     ) -> Batch:
@@ -159,22 +177,24 @@ class SqlClaimStore:
         self._resume_at = (looks[-1].updated_at, looks[-1].id) if there_may_be_more else _BEFORE_ALL
         return batch
 
+    @repeatable
     def next_due(self) -> datetime | None:
         """See `ClaimStorePort.next_due`."""
         with self._database.read("looking for the next due instant") as connection:
             found: datetime | None = connection.scalar(_NEXT_DUE)
         return found
 
+    @repeatable
     def mark_published(self, executions: Sequence[Execution], *, now: datetime) -> None:
         """See `ClaimStorePort.mark_published`."""
-        claimed = list(_claimed_marks(executions, now))
-        resent = list(_resent_marks(executions, now))
+        claimed = sorted(_claimed_marks(executions, now), key=itemgetter("told_id"))
+        resent = sorted(_resent_marks(executions, now), key=itemgetter("told_id"))
+        vendor = self._database.vendor
         with self._database.write("marking what was published") as connection:
-            if claimed:
-                connection.execute(_MARK_CLAIMED, claimed)
-            if resent:
-                connection.execute(_MARK_RETRYING, resent)
+            vendor.update_many(connection, _MARK_CLAIMED, claimed)
+            vendor.update_many(connection, _MARK_RETRYING, resent)
 
+    @repeatable
     def overdue(self, *, now: datetime, graces: Graces, limit: int) -> Sequence[Execution]:
         """See `ClaimStorePort.overdue`. Most looks find nothing, and take no lock."""
         until = {
@@ -183,29 +203,29 @@ class SqlClaimStore:
             State.PUBLISHED.value: now - graces.published,
         }
         with self._database.read("looking for what is overdue") as connection:
-            if connection.execute(_OVERDUE, {**until, "limit": 1}).first() is None:
+            if connection.execute(_LONGEST_OVERDUE, {**until, "limit": 1}).first() is None:
                 return ()
         with self._database.write("taking what is overdue") as connection:
             rows = connection.execute(self._overdue, {**until, "limit": limit})
             found = executions_of(connection, rows)
-            if found:
-                checks = [
-                    {"found_id": one.id, "check": _next_check(one, now, graces)} for one in found
-                ]
-                connection.execute(_POSTPONE, checks)
+            checks = [{"found_id": one.id, "check": _next_check(one, now, graces)} for one in found]
+            self._database.vendor.update_many(connection, _POSTPONE, checks)
             return found
 
+    @repeatable
     def unfinished(self, *, after: int, limit: int) -> Sequence[Execution]:
         """See `ClaimStorePort.unfinished`."""
         with self._database.read("listing what is unfinished") as connection:
             rows = connection.execute(_UNFINISHED, {"after": after, "limit": limit})
             return executions_of(connection, rows)
 
+    @repeatable
     def owners(self) -> Collection[str]:
         """See `ClaimStorePort.owners`."""
         with self._database.read("listing the nodes at work") as connection:
             return frozenset(connection.scalars(_OWNERS))
 
+    @repeatable
     def lapsed(
         self, *, now: datetime, limit: int, gone: Collection[str] = ()
     ) -> Sequence[Execution]:
@@ -237,6 +257,16 @@ class SqlClaimStore:
             if len(page) == limit and _is_later(resume_at, floor):
                 return page
         return _page(connection, floor, limit)
+
+
+def _schedules_of(due: Select[Any]) -> Select[Any]:
+    """Read plans with their schedules. Only the plans are held: the schedules are people's."""
+    taken = due.subquery("taken")
+    return (
+        look(taken)
+        .select_from(taken.outerjoin(schedulers, schedulers.c.id == taken.c.scheduler_id))
+        .order_by(taken.c.next_due_at, taken.c.scheduler_id)
+    )
 
 
 def _page(connection: Connection, after: Place, limit: int) -> Sequence[Row[Any]]:

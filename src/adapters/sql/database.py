@@ -1,26 +1,40 @@
 """An engine, its transactions, and the one place where vendors' errors become ours."""
 
-from collections.abc import Iterator
+import random
+import time
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
-from pathlib import Path
+from functools import partial, wraps
+from typing import Final, ParamSpec, TypeVar
 
-from sqlalchemy import Connection, Engine, create_engine, event, make_url
+from sqlalchemy import Connection, Engine, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerOutdated, LedgerUnavailable
 
-from . import sqlite
-from .vendor import Vendor, remember, vendor_of
+from . import mysql, sqlite
+from .vendor import Undone, Vendor, vendor_of
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 UPGRADE = "run `cronhare db upgrade`"
 
+#: A call is repeated for so long: together with its last try it is over well before a lease is.
+PATIENCE: Final = 5.0
+_SHORTEST_WAIT: Final = 0.005
+_LONGEST_WAIT: Final = 0.5
+
+_OPENING: Final = {"sqlite": sqlite.open_engine, "mysql": mysql.open_engine}
+
 
 def open_engine(url: str) -> Engine:
-    """Make the engine for a database URL, `sqlite:///path`. Connects to nothing yet.
+    """Make the engine for a database URL. Connects to nothing yet.
 
-    The file's folder is created if it is missing.
+    `sqlite:///path`, whose folder is created if it is missing, or
+    `mysql+pymysql://user:password@host/database`, which MariaDB has as well.
 
     Raises:
         ValueError: the URL is not one that the ledger can be kept at.
@@ -29,22 +43,36 @@ def open_engine(url: str) -> Engine:
     try:
         parsed = make_url(url)
     except ArgumentError as error:
-        raise ValueError("a database URL looks like sqlite:///cronhare.db") from error
-    if parsed.get_backend_name() != "sqlite":
-        raise ValueError(f"the ledger cannot be kept in {parsed.get_backend_name()}; use sqlite")
-    if parsed.database is None or parsed.database in {"", ":memory:"}:
-        raise ValueError("a ledger in memory would be lost with its process; name a file")
-    _make_folder(Path(parsed.database).parent)
-    engine = create_engine(parsed, connect_args={"timeout": sqlite.BUSY_SECONDS})
-    event.listen(engine, "connect", lambda connection, _record: sqlite.prepare(connection))
-    return remember(engine, sqlite.SqliteVendor())
+        raise ValueError(
+            "a database URL looks like sqlite:///cronhare.db or mysql+pymysql://host/cronhare"
+        ) from error
+    name = parsed.get_backend_name().replace("mariadb", "mysql")
+    if name not in _OPENING:
+        raise ValueError(f"the ledger cannot be kept in {name}; use sqlite or mysql")
+    return _OPENING[name](parsed)
 
 
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise LedgerUnavailable(f"making the ledger's folder {folder}: {error.strerror}") from error
+def repeatable(call: Callable[P, T]) -> Callable[P, T]:
+    """Repeat a call whose transaction the database took back: a deadlock, a lost connection.
+
+    What it repeats is a port's method, from its beginning; all of them can be.
+    """
+
+    @wraps(call)
+    def insistent(*args: P.args, **kwargs: P.kwargs) -> T:
+        give_up_at = time.monotonic() + PATIENCE
+        wait = _SHORTEST_WAIT
+        while True:
+            try:
+                return call(*args, **kwargs)
+            except Undone:
+                if time.monotonic() + wait > give_up_at:
+                    raise
+            # By chance, so that those who met do not meet again.
+            time.sleep(wait * random.uniform(0.5, 1.5))  # noqa: S311
+            wait = min(2 * wait, _LONGEST_WAIT)
+
+    return insistent
 
 
 class Database:
@@ -58,12 +86,12 @@ class Database:
 
     def now(self) -> datetime:
         """Tell the ledger's time."""
-        return self.vendor.now(self._clock)
+        return self.vendor.now(self._clock, partial(self.read, "asking for the time"))
 
     @contextmanager
     def read(self, doing: str) -> Iterator[Connection]:
         """Give a connection whose statements each see what is committed when they begin."""
-        with self._own_errors(doing), self._engine.connect() as connection:
+        with self._own_errors(doing), self._engine.connect() as connection, self._undone(doing):
             yield connection
 
     @contextmanager
@@ -74,6 +102,7 @@ class Database:
             self.vendor.writing(),
             self._engine.connect() as connection,
             connection.begin(),
+            self._undone(doing),
         ):
             self.vendor.begin(connection)
             yield connection
@@ -81,10 +110,17 @@ class Database:
     def _own_errors(self, doing: str) -> AbstractContextManager[None]:
         return own_errors(self._engine, doing)
 
+    def _undone(self, doing: str) -> AbstractContextManager[None]:
+        return own_errors(self._engine, doing, committing=False)
+
 
 @contextmanager
-def own_errors(engine: Engine, doing: str) -> Iterator[None]:
-    """Turn a vendor's errors into ours; *doing* says what was under way."""
+def own_errors(engine: Engine, doing: str, *, committing: bool = True) -> Iterator[None]:
+    """Turn a vendor's errors into ours; *doing* says what was under way.
+
+    *committing* says that a transaction's end may have been asked for, so that after a lost
+    connection nobody knows what became of it.
+    """
     try:
         yield
     except SQLAlchemyError as error:
@@ -92,4 +128,6 @@ def own_errors(engine: Engine, doing: str) -> Iterator[None]:
         if vendor.is_outdated(error):
             text = f"{doing} in {where}: its schema is not this program's; {UPGRADE}"
             raise LedgerOutdated(text) from error
-        raise LedgerUnavailable(f"{doing} in {where}: {vendor.explain(error)}") from error
+        undone = vendor.is_undone(error, committing=committing)
+        kind = Undone if undone else LedgerUnavailable
+        raise kind(f"{doing} in {where}: {vendor.explain(error)}") from error

@@ -15,6 +15,7 @@ from cronhare.ports.runner import Captured
 
 from .tables import attempts, executions, failed_tasks, outputs
 from .types import UtcDateTime
+from .vendor import Vendor
 
 _END_EXECUTION = (
     update(executions)
@@ -56,7 +57,11 @@ _ARCHIVED = [column for column in failed_tasks.c if column.name != "id"]
 
 
 def write_endings(
-    connection: Connection, ended: list[tuple[Execution, Finish]], *, now: datetime
+    connection: Connection,
+    vendor: Vendor,
+    ended: list[tuple[Execution, Finish]],
+    *,
+    now: datetime,
 ) -> list[State]:
     """Write the ends of running attempts, each paired with its execution as it is now.
 
@@ -65,8 +70,8 @@ def write_endings(
     if not ended:
         return []
     moves = [_moved(execution, finish, now) for execution, finish in ended]
-    connection.execute(_END_EXECUTION, [_execution_values(*move) for move in moves])
-    connection.execute(_END_ATTEMPT, [_attempt_values(*pair, now) for pair in ended])
+    vendor.update_many(connection, _END_EXECUTION, [_execution_values(*move) for move in moves])
+    vendor.update_many(connection, _END_ATTEMPT, [_attempt_values(*pair, now) for pair in ended])
     if said := [_output_values(*pair) for pair in ended if _said_anything(pair[1])]:
         connection.execute(_KEEP_OUTPUT, said)
     if failed := [values for pair in ended if (values := _archive_values(*pair, now))]:

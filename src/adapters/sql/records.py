@@ -13,8 +13,16 @@ from cronhare.ports.runner import Captured
 
 from .claiming import claim_by_hand, find_by_key
 from .cleaning import clean_up
-from .database import Database
-from .rows import BY_IDS, EXECUTION, LARGEST_ID, executions_of, find_executions, id_answering_to
+from .database import Database, repeatable
+from .rows import (
+    BY_IDS,
+    EXECUTION,
+    LARGEST_ID,
+    SCHEDULE_NAME,
+    executions_of,
+    find_executions,
+    id_answering_to,
+)
 from .tables import attempts, executions, failed_tasks, outputs, schedulers
 from .types import UtcDateTime
 
@@ -103,6 +111,7 @@ class SqlRecords:
         """See `Database`."""
         self._database = Database(engine, clock)
 
+    @repeatable
     def executions(self, which: ExecutionFilter) -> Sequence[Execution]:
         """See `RecordsPort.executions`."""
         statement = EXECUTION.order_by(executions.c.id.desc()).limit(which.limit)
@@ -115,23 +124,27 @@ class SqlRecords:
         with self._database.read("listing executions") as connection:
             return executions_of(connection, connection.execute(statement))
 
+    @repeatable
     def execution(self, execution_id: int) -> Execution | None:
         """See `RecordsPort.execution`."""
         with self._database.read(f"reading execution {execution_id}") as connection:
             return find_executions(connection, BY_IDS, [execution_id]).get(execution_id)
 
+    @repeatable
     def attempts(self, execution_id: int) -> Sequence[Attempt]:
         """See `RecordsPort.attempts`."""
         with self._database.read(f"reading the attempts of execution {execution_id}") as connection:
             rows = connection.execute(_ATTEMPTS, {"execution_id": _bounded(execution_id)})
             return [Attempt(**row._mapping) for row in rows]  # noqa: SLF001 - SQLAlchemy's public name
 
+    @repeatable
     def output(self, execution_id: int) -> Sequence[Output]:
         """See `RecordsPort.output`."""
         with self._database.read(f"reading the output of execution {execution_id}") as connection:
             rows = connection.execute(_OUTPUTS, {"execution_id": _bounded(execution_id)})
             return [_output(row) for row in rows]
 
+    @repeatable
     def covering(self, scheduler_id: int, *, key: str, instant: datetime) -> Execution | None:
         """See `RecordsPort.covering`."""
         with self._database.read("looking for an instant") as connection:
@@ -142,6 +155,7 @@ class SqlRecords:
             rows = connection.execute(_COVERING, asked)
             return next(iter(executions_of(connection, rows)), None)
 
+    @repeatable
     def archive(
         self, *, ids: Collection[int] | None = None, unresolved: bool = True, limit: int = 100
     ) -> Sequence[Archived]:
@@ -154,6 +168,7 @@ class SqlRecords:
         with self._database.read("listing the archive") as connection:
             return [Archived(**row._mapping) for row in connection.execute(statement)]  # noqa: SLF001
 
+    @repeatable
     def run_now(
         self, scheduler_id: int, *, key: str, params: str | None, now: datetime, node: str
     ) -> Execution:
@@ -172,6 +187,7 @@ class SqlRecords:
                 **changes,
             )
 
+    @repeatable
     def cancel(self, execution_id: int, *, now: datetime) -> State | None:
         """See `RecordsPort.cancel`."""
         with self._database.write(f"cancelling execution {execution_id}") as connection:
@@ -185,6 +201,7 @@ class SqlRecords:
                 return State.CANCELLED
             return execution.state
 
+    @repeatable
     def replay(self, archived_ids: Collection[int], *, now: datetime) -> Sequence[Execution]:
         """See `RecordsPort.replay`."""
         with self._database.write("replaying") as connection:
@@ -200,6 +217,7 @@ class SqlRecords:
             replayed = find_executions(connection, BY_IDS, rows)
             return [replayed[id_] for id_ in rows]
 
+    @repeatable
     def discard(self, archived_ids: Collection[int], *, note: str, now: datetime) -> int:
         """See `RecordsPort.discard`."""
         with self._database.write("discarding") as connection:
@@ -207,6 +225,7 @@ class SqlRecords:
             _resolve(connection, ids, "discarded", now, note)
             return len(ids)
 
+    @repeatable
     def clean_up(self, *, now: datetime, retention: Retention) -> int:
         """See `RecordsPort.clean_up`."""
         return clean_up(self._database, now=now, retention=retention)
@@ -222,8 +241,9 @@ class SqlRecords:
 def _of_schedule(statement: Select[Any], name: str) -> Select[Any]:
     id_ = id_answering_to(name)
     if id_ is None:
-        return statement.where(schedulers.c.name == name)
-    return statement.where(executions.c.scheduler_id == id_, schedulers.c.name.is_(None))
+        named = select(schedulers.c.id).where(schedulers.c.name == name)
+        return statement.where(executions.c.scheduler_id.in_(named))
+    return statement.where(executions.c.scheduler_id == id_, SCHEDULE_NAME.is_(None))
 
 
 def _bounded(id_: int) -> int:

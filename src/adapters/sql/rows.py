@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from functools import lru_cache
 from itertools import islice
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from sqlalchemy import Connection, Row, Select, bindparam, select
@@ -16,17 +16,19 @@ from cronhare.domain.retry import RetryPolicy
 from cronhare.domain.task import TaskRef
 
 from .tables import attempts, executions, schedulers
-from .types import duration
+from .types import duration, milliseconds, to_text
 
 #: No id is larger; a message of somebody else may carry any number.
 LARGEST_ID = 2**63 - 1
 
-_EXECUTIONS = executions.outerjoin(schedulers, schedulers.c.id == executions.c.scheduler_id)
+#: The name of an execution's schedule. No join: whoever holds executions would hold their
+#: schedules as well, and everybody would wait for a person who edits one.
+SCHEDULE_NAME = (
+    select(schedulers.c.name).where(schedulers.c.id == executions.c.scheduler_id).scalar_subquery()
+)
 
 #: Begin of every statement that answers executions; `executions_of` reads its rows.
-EXECUTION: Select[Any] = select(executions, schedulers.c.name.label("schedule_name")).select_from(
-    _EXECUTIONS
-)
+EXECUTION: Select[Any] = select(executions, SCHEDULE_NAME.label("schedule_name"))
 
 #: Executions by their `ids`.
 BY_IDS = EXECUTION.where(executions.c.id.in_(bindparam("ids", expanding=True)))
@@ -39,6 +41,65 @@ _CRASHES = (
     )
     .order_by(attempts.c.execution_id, attempts.c.attempt)
 )
+
+
+#: The columns of a new execution, in the order of `new_values`.
+NEW_COLUMNS: Final = (
+    "scheduler_id",
+    "execution_key",
+    "executed_at",
+    "container_id",
+    "due_at",
+    "state",
+    "attempt",
+    "deaths",
+    "version",
+    "task_type",
+    "task_id",
+    "queue",
+    "params",
+    "retry",
+    "timeout_ms",
+    "next_attempt_at",
+    "check_at",
+    "finished_at",
+    "last_error",
+    "last_due_at",
+    "missed",
+)
+
+
+def new_values(execution: Execution) -> tuple[Any, ...]:
+    """Write a new execution in the order of `NEW_COLUMNS`."""
+    next_attempt_at = moment_text(execution.next_attempt_at)
+    return (
+        execution.scheduler_id,
+        execution.key,
+        to_text(execution.executed_at),
+        execution.container_id,
+        to_text(execution.due_at),
+        execution.state.value,
+        execution.attempt,
+        execution.deaths,
+        execution.version,
+        execution.task.type,
+        execution.task.id,
+        execution.queue,
+        execution.params,
+        policy_text(execution.retry),
+        milliseconds(execution.timeout),
+        next_attempt_at,
+        next_attempt_at,  # check_at: the reconciler looks from then on
+        moment_text(execution.finished_at),
+        execution.last_error,
+        moment_text(execution.last_due_at),
+        execution.missed,
+    )
+
+
+def moment_text(moment: datetime | None) -> str | None:
+    """Write a moment that may be missing."""
+    return None if moment is None else to_text(moment)
 
 
 def answer_to(name: str | None, scheduler_id: int) -> str:

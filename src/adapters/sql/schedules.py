@@ -10,7 +10,7 @@ from cronhare.domain.draft import ScheduleDraft
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.schedules import StoredSchedule
 
-from .database import Database
+from .database import Database, repeatable
 from .drafts import COLUMN_OF_TYPE, STAMP, draft_of, moment_or_long_ago, row_values
 from .rows import answer_to, batches, id_answering_to
 from .tables import plans, schedulers
@@ -81,7 +81,9 @@ class SqlScheduleStore:
     def __init__(self, engine: Engine, clock: ClockPort) -> None:
         """See `Database`."""
         self._database = Database(engine, clock)
+        self._users = self._database.vendor.held(_USERS)
 
+    @repeatable
     def schedules(self, names: Collection[str] | None = None) -> Sequence[StoredSchedule]:
         """See `ScheduleStorePort.schedules`."""
         with self._database.read("listing schedules") as connection:
@@ -91,12 +93,15 @@ class SqlScheduleStore:
                 found = _find(connection, _STORED.where(_NAMED), names)
         return sorted(map(_stored, found), key=lambda stored: stored.name)
 
+    @repeatable
     def save(self, drafts: Sequence[ScheduleDraft], *, source: str | None, now: datetime) -> None:
         """See `ScheduleStorePort.save`."""
         # Of two drafts with one name the later is the one that stays.
         by_name = {draft.name: row_values(draft) for draft in drafts}
         with self._database.write("saving schedules") as connection:
-            known = {answer_to(row.name, row.id): row for row in _find(connection, _USERS, by_name)}
+            known = {
+                answer_to(row.name, row.id): row for row in _find(connection, self._users, by_name)
+            }
             if new := [
                 {**values, "source": source, "created_at": now, "updated_at": now}
                 for name, values in by_name.items()
@@ -109,14 +114,16 @@ class SqlScheduleStore:
             ]:
                 connection.execute(_REPLACE, old)
 
+    @repeatable
     def disable(self, names: Collection[str], *, now: datetime) -> None:
         """See `ScheduleStorePort.disable`. What is disabled already is not edited by it."""
         with self._database.write("disabling schedules") as connection:
-            rows = [row for row in _find(connection, _USERS, names) if row.status]
+            rows = [row for row in _find(connection, self._users, names) if row.status]
             if rows:
                 edits = [{"row_id": row.id, "at": _edited_at(row, now)} for row in rows]
                 connection.execute(_DISABLE, edits)
 
+    @repeatable
     def ids(self, names: Collection[str]) -> Mapping[str, int]:
         """See `ScheduleStorePort.ids`."""
         with self._database.read("finding schedules") as connection:

@@ -23,12 +23,13 @@ _MIGRATIONS = Path(__file__).parent / "migrations"
 def upgrade(engine: Engine, now: datetime | None = None) -> list[str]:
     """Bring the schema to the newest revision; answers the revisions that were applied.
 
-    All of it happens, or nothing. Of two processes that upgrade at once the second waits, and
-    finds nothing to do. Schedules that are adopted count as edited at *now*.
+    All of it happens, or nothing; where the database cannot take back a half, the next call goes
+    on with it. Of two processes that upgrade at once the second waits, and finds nothing to do.
+    Schedules that are adopted count as edited at *now*.
 
     Raises:
         LedgerOutdated: a newer program made the schema.
-        LedgerUnavailable: nothing was changed.
+        LedgerUnavailable: it could not be done.
     """
     from alembic import command  # noqa: PLC0415 - a worker's start does without
     from alembic.config import Config  # noqa: PLC0415
@@ -36,14 +37,10 @@ def upgrade(engine: Engine, now: datetime | None = None) -> list[str]:
     config = Config()
     config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
     applied: list[str] = []
-    vendor = vendor_of(engine)
     with (
         own_errors(engine, "upgrading the schema"),
-        vendor.writing(),
-        engine.connect() as connection,
-        connection.begin(),
+        vendor_of(engine).migrating(engine) as connection,
     ):
-        vendor.begin(connection)
         if _revision(connection) not in {None, *_known()}:
             raise LedgerOutdated(_newer(engine))
         config.attributes.update(

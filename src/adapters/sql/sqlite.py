@@ -2,55 +2,43 @@
 
 import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
+from pathlib import Path
 from threading import Lock
 from typing import Any, Final
 
-from sqlalchemy import Connection, Select, func, select
+from sqlalchemy import (
+    URL,
+    Connection,
+    Engine,
+    Select,
+    Update,
+    create_engine,
+    event,
+    func,
+    select,
+)
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from cronhare.domain.execution import Execution
 from cronhare.ports.clock import ClockPort
+from cronhare.ports.ledger import LedgerUnavailable
 
-from .rows import policy_text
+from .rows import NEW_COLUMNS, moment_text, new_values
 from .tables import executions
-from .types import milliseconds, to_text
-from .vendor import PlanRow
+from .vendor import Connecting, PlanRow, remember
 
 #: So long a statement waits for another process that writes: far above a commit, below a lease.
 BUSY_SECONDS: Final = 10.0
 
-_COLUMNS: Final = (
-    "scheduler_id",
-    "execution_key",
-    "executed_at",
-    "container_id",
-    "due_at",
-    "state",
-    "attempt",
-    "deaths",
-    "version",
-    "task_type",
-    "task_id",
-    "queue",
-    "params",
-    "retry",
-    "timeout_ms",
-    "next_attempt_at",
-    "check_at",
-    "finished_at",
-    "last_error",
-    "last_due_at",
-    "missed",
-)
-
 # The two statements of the hot path are text with plain tuples: SQLAlchemy's named parameters
 # would take three times as long as SQLite does.
 _INSERT_EXECUTION: Final = (
-    f'INSERT INTO "SchedulerExecution" ({", ".join(_COLUMNS)}) '  # noqa: S608 - names of our own
-    f"VALUES ({', '.join('?' * len(_COLUMNS))}) "
+    f'INSERT INTO "SchedulerExecution" ({", ".join(NEW_COLUMNS)}) '  # noqa: S608 - names of our own
+    f"VALUES ({', '.join('?' * len(NEW_COLUMNS))}) "
     "ON CONFLICT (scheduler_id, execution_key) DO NOTHING"
 )
 _SET_PLAN: Final = (
@@ -82,7 +70,7 @@ class SqliteVendor:
         # Threads of one process queue here, in microseconds; SQLite's own waiting sleeps.
         self._lock = Lock()
 
-    def now(self, clock: ClockPort) -> datetime:
+    def now(self, clock: ClockPort, connect: Connecting) -> datetime:  # noqa: ARG002
         """The database has no clock of its own: it is on this host."""
         return clock.now()
 
@@ -101,7 +89,7 @@ class SqliteVendor:
     def insert_executions(self, connection: Connection, wanted: Sequence[Execution]) -> list[int]:
         """See `Vendor.insert_executions`. The writer is alone: what is newer now is its own."""
         before = connection.scalar(_NEWEST)
-        connection.exec_driver_sql(_INSERT_EXECUTION, [_values(one) for one in wanted])
+        connection.exec_driver_sql(_INSERT_EXECUTION, [new_values(one) for one in wanted])
         inserted = connection.exec_driver_sql(
             'SELECT id, scheduler_id, execution_key FROM "SchedulerExecution" WHERE id > ?',
             (before,),
@@ -114,10 +102,28 @@ class SqliteVendor:
         connection.exec_driver_sql(
             _SET_PLAN,
             [
-                (row.scheduler_id, _text(row.next_due_at), row.planned_at, row.problem)
+                (row.scheduler_id, moment_text(row.next_due_at), row.planned_at, row.problem)
                 for row in rows
             ],
         )
+
+    def update_many(
+        self, connection: Connection, statement: Update, rows: Sequence[Mapping[str, Any]]
+    ) -> None:
+        """See `Vendor.update_many`."""
+        if rows:
+            connection.execute(statement, list(rows))
+
+    @contextmanager
+    def migrating(self, engine: Engine) -> Iterator[Connection]:
+        """See `Vendor.migrating`. A whole upgrade that fails half-way is taken back."""
+        with self._lock, engine.connect() as connection, connection.begin():
+            self.begin(connection)
+            yield connection
+
+    def is_undone(self, error: SQLAlchemyError, *, committing: bool) -> bool:  # noqa: ARG002
+        """Whoever writes is alone here, and has waited for that before it began."""
+        return False
 
     def explain(self, error: SQLAlchemyError) -> str:
         """See `Vendor.explain`."""
@@ -134,36 +140,26 @@ class SqliteVendor:
         return said.startswith(("no such table", "no such column")) or "has no column" in said
 
 
-def _values(execution: Execution) -> tuple[Any, ...]:
-    """Write a new execution in the order of `_COLUMNS`."""
-    next_attempt_at = _text(execution.next_attempt_at)
-    return (
-        execution.scheduler_id,
-        execution.key,
-        to_text(execution.executed_at),
-        execution.container_id,
-        to_text(execution.due_at),
-        execution.state.value,
-        execution.attempt,
-        execution.deaths,
-        execution.version,
-        execution.task.type,
-        execution.task.id,
-        execution.queue,
-        execution.params,
-        policy_text(execution.retry),
-        milliseconds(execution.timeout),
-        next_attempt_at,
-        next_attempt_at,  # check_at: the reconciler looks from then on
-        _text(execution.finished_at),
-        execution.last_error,
-        _text(execution.last_due_at),
-        execution.missed,
-    )
+def open_engine(url: URL) -> Engine:
+    """Make the engine for a file, whose folder is created if it is missing. Opens nothing yet.
+
+    Raises:
+        ValueError: the URL names no file.
+        LedgerUnavailable: the folder cannot be created.
+    """
+    if url.database is None or url.database in {"", ":memory:"}:
+        raise ValueError("a ledger in memory would be lost with its process; name a file")
+    _make_folder(Path(url.database).parent)
+    engine = create_engine(url, connect_args={"timeout": BUSY_SECONDS})
+    event.listen(engine, "connect", lambda connection, _record: prepare(connection))
+    return remember(engine, SqliteVendor())
 
 
-def _text(moment: datetime | None) -> str | None:
-    return None if moment is None else to_text(moment)
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LedgerUnavailable(f"making the ledger's folder {folder}: {error.strerror}") from error
 
 
 def prepare(connection: sqlite3.Connection) -> None:

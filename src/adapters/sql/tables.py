@@ -7,7 +7,7 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
-    Float,
+    Double,
     ForeignKey,
     Index,
     Integer,
@@ -17,6 +17,7 @@ from sqlalchemy import (
     Text,
     text,
 )
+from sqlalchemy.dialects.mysql import MEDIUMTEXT
 
 from .types import HandWritten, UtcDateTime
 
@@ -25,6 +26,9 @@ metadata = MetaData()
 #: SQLite numbers only an INTEGER PRIMARY KEY by itself.
 Id = BigInteger().with_variant(Integer, "sqlite")
 
+#: What tasks and people wrote, of any length: MySQL's own TEXT ends at 64 KB.
+LongText = Text().with_variant(MEDIUMTEXT(), "mysql")
+
 #: The users' table. A person may write anything into it: JSON is text here, read with care.
 schedulers = Table(
     "Scheduler",
@@ -32,10 +36,10 @@ schedulers = Table(
     Column("id", Id, primary_key=True),
     Column("schedule", String(255)),
     Column("date_time", HandWritten),
-    Column("params", Text),
+    Column("params", LongText),
     Column("status", Boolean),
     Column("stay_alive", Boolean),
-    Column("description", Text),
+    Column("description", LongText),
     Column("report_id", Integer),
     Column("worker_id", Integer),
     Column("reminder_id", Integer),
@@ -46,7 +50,7 @@ schedulers = Table(
     Column("event_id", Integer),
     Column("system_id", Integer),
     Column("timezone", String(64)),
-    Column("retry", Text),
+    Column("retry", LongText),
     Column("misfire_policy", String(16)),
     Column("misfire_window_ms", BigInteger),
     Column("misfire_cap", Integer),
@@ -56,8 +60,8 @@ schedulers = Table(
     Column("starts_at", HandWritten),
     Column("ends_at", HandWritten),
     Column("queue", String(255)),
-    Column("source", Text),
-    # Empty until a trigger fills it: SQLite adds no column with a default that is computed.
+    Column("source", LongText),
+    # Kept up by the database itself in rows that people write: see `migrations.upkeep`.
     Column("created_at", HandWritten, nullable=False, server_default=""),
     Column("updated_at", HandWritten, nullable=False, server_default=""),
     Index("ux_scheduler_name", "name", unique=True),
@@ -72,7 +76,7 @@ plans = Table(
     Column("scheduler_id", Id, ForeignKey("Scheduler.id", ondelete="CASCADE"), primary_key=True),
     Column("next_due_at", UtcDateTime),
     Column("planned_at", HandWritten, nullable=False),
-    Column("problem", Text),
+    Column("problem", LongText),
     Index("ix_plan_next_due_at", "next_due_at"),
 )
 
@@ -94,8 +98,8 @@ executions = Table(
     Column("task_type", String(32), nullable=False, server_default=""),
     Column("task_id", BigInteger, nullable=False, server_default="0"),
     Column("queue", String(255), nullable=False, server_default="cron_scheduler"),
-    Column("params", Text),
-    Column("retry", Text),
+    Column("params", LongText),
+    Column("retry", LongText),
     Column("timeout_ms", BigInteger),
     Column("owner", String(255)),
     Column("lease_until", UtcDateTime),
@@ -104,7 +108,7 @@ executions = Table(
     Column("published_at", UtcDateTime),
     Column("started_at", UtcDateTime),
     Column("finished_at", UtcDateTime),
-    Column("last_error", Text),
+    Column("last_error", LongText),
     Column("cancel_requested", Boolean, nullable=False, server_default="0"),
     Column("last_due_at", UtcDateTime),
     Column("missed", Integer, nullable=False, server_default="0"),
@@ -135,9 +139,9 @@ attempts = Table(
     Column("exit_code", Integer),
     Column("signal", Integer),
     Column("pid", Integer),
-    Column("error", Text),
+    Column("error", LongText),
     Column("peak_memory", BigInteger),
-    Column("cpu_seconds", Float),
+    Column("cpu_seconds", Double),
 )
 
 #: What attempts wrote, apart from them: big output never touches the hot rows.
@@ -152,11 +156,11 @@ outputs = Table(
         autoincrement=False,
     ),
     Column("attempt", Integer, primary_key=True, autoincrement=False),
-    Column("stdout_head", Text, nullable=False),
-    Column("stdout_tail", Text, nullable=False),
+    Column("stdout_head", LongText, nullable=False),
+    Column("stdout_tail", LongText, nullable=False),
     Column("stdout_bytes", BigInteger, nullable=False),
-    Column("stderr_head", Text, nullable=False),
-    Column("stderr_tail", Text, nullable=False),
+    Column("stderr_head", LongText, nullable=False),
+    Column("stderr_tail", LongText, nullable=False),
     Column("stderr_bytes", BigInteger, nullable=False),
 )
 
@@ -173,15 +177,15 @@ failed_tasks = Table(
     Column("task_type", String(32), nullable=False),
     Column("task_id", BigInteger, nullable=False),
     Column("queue", String(255), nullable=False),
-    Column("params", Text, nullable=False),
+    Column("params", LongText, nullable=False),
     Column("failed_at", UtcDateTime, nullable=False),
-    Column("failed_reason", Text, nullable=False),
-    Column("error", Text),
+    Column("failed_reason", LongText, nullable=False),
+    Column("error", LongText),
     Column("attempts", Integer, nullable=False),
     Column("retry_count", Integer, nullable=False),
     Column("resolved_at", UtcDateTime),
     Column("resolution", String(16)),
-    Column("note", Text),
+    Column("note", LongText),
     Index("ix_failed_resolution", "resolution", "id"),
     Index("ix_failed_execution", "execution_id"),
     sqlite_autoincrement=True,

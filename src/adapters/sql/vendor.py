@@ -1,22 +1,26 @@
 """What differs from one database to the next, in one small object.
 
 All other statements are SQLAlchemy Core and read the same everywhere. A new database joins by one
-more `Vendor`, by its column types in `types.py`, and by its triggers in the migrations.
+more `Vendor`, by its column types in `types.py`, and by its ways in the migrations.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Any, Protocol
 
 import attrs
-from sqlalchemy import Connection, Engine, Select
+from sqlalchemy import Connection, Engine, Select, Update
 from sqlalchemy.exc import SQLAlchemyError
 
 from cronhare.domain.execution import Execution
 from cronhare.ports.clock import ClockPort
+from cronhare.ports.ledger import LedgerUnavailable
 
 _OPTION = "cronhare_vendor"
+
+#: Gives a connection to read from.
+Connecting = Callable[[], AbstractContextManager[Connection]]
 
 
 @attrs.frozen(kw_only=True)
@@ -29,10 +33,14 @@ class PlanRow:
     problem: str | None
 
 
+class Undone(LedgerUnavailable):
+    """The database took a whole transaction back: the call can be repeated at once."""
+
+
 class Vendor(Protocol):
     """One kind of database."""
 
-    def now(self, clock: ClockPort) -> datetime:
+    def now(self, clock: ClockPort, connect: Connecting) -> datetime:
         """Tell the one time that decides what is due and what has lapsed."""
         ...
 
@@ -60,6 +68,23 @@ class Vendor(Protocol):
 
     def set_plans(self, connection: Connection, rows: Sequence[PlanRow]) -> None:
         """Insert or replace plans."""
+        ...
+
+    def update_many(
+        self, connection: Connection, statement: Update, rows: Sequence[Mapping[str, Any]]
+    ) -> None:
+        """Execute an UPDATE once for each row of parameters, or to the same effect."""
+        ...
+
+    def migrating(self, engine: Engine) -> AbstractContextManager[Connection]:
+        """Give a connection to migrate on, to one process at a time; commits at the end."""
+        ...
+
+    def is_undone(self, error: SQLAlchemyError, *, committing: bool) -> bool:
+        """Tell an error after which nothing of its transaction remains, and that may pass.
+
+        *committing* says that the transaction's end was asked for before.
+        """
         ...
 
     def explain(self, error: SQLAlchemyError) -> str:

@@ -1,6 +1,11 @@
 """created_at and updated_at of hand-made rows, kept by the database itself."""
 
+from typing import Any
+
 import sqlalchemy as sa
+from sqlalchemy.dialects.mysql import TIMESTAMP
+
+from cronhare.adapters.sql.migrations.columns import MOMENT
 
 _NOW = "strftime('%Y-%m-%d %H:%M:%f', 'now')"  # to the millisecond
 
@@ -34,7 +39,31 @@ _SQLITE = (
 )
 
 
+# MySQL keeps them up by itself. TIMESTAMP, not DATETIME as everywhere else: it is UTC whatever
+# the time zone of the session that edits; an edit hours ahead would keep a schedule from running
+# until then. Servers that end it in 2038 have a way to go until this table must change.
+_CREATED = sa.text("CURRENT_TIMESTAMP(6)")
+_UPDATED = sa.text("CURRENT_TIMESTAMP(6) ON UPDATE CURRENT_TIMESTAMP(6)")
+
+
+def kept_up_columns(connection: sa.Connection) -> list[sa.Column[Any]]:
+    """Give the two columns, as the database can keep them up."""
+    if connection.dialect.name == "mysql":
+        moment = TIMESTAMP(fsp=6)
+        return [
+            sa.Column("created_at", moment, nullable=False, server_default=_CREATED),
+            sa.Column("updated_at", moment, nullable=False, server_default=_UPDATED),
+        ]
+    # Empty until a trigger fills it: SQLite adds no column with a default that is computed.
+    return [
+        sa.Column("created_at", MOMENT, nullable=False, server_default=""),
+        sa.Column("updated_at", MOMENT, nullable=False, server_default=""),
+    ]
+
+
 def keep_up_times(connection: sa.Connection) -> None:
-    """Make the triggers."""
+    """Make the triggers, where they are needed."""
+    if connection.dialect.name != "sqlite":
+        return
     for statement in _SQLITE:
         connection.exec_driver_sql(statement)

@@ -1,0 +1,178 @@
+"""Many schedulers and workers on one database, each with sessions of its own."""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack
+from datetime import timedelta
+
+import attrs
+import pytest
+from sqlalchemy import URL, event
+
+from cronhare.adapters.memory.clock import FrozenClock
+from cronhare.adapters.sql import mysql_errors, open_engine
+from cronhare.domain.execution import Execution, State
+from cronhare.domain.retry import Complete
+from cronhare.domain.schedule import Misfire, MisfirePolicy
+from cronhare.ports.attempts import Finish, Start
+from tests.integration.ledgers import (
+    GRACES,
+    LEASE,
+    MINUTE,
+    NOON,
+    SUCCESS,
+    Ledger,
+    at_once,
+    draft,
+    empty,
+    sql_ledger,
+)
+
+pytestmark = pytest.mark.integration
+
+NODES = 6
+SCHEDULES = 600
+
+
+@attrs.define
+class Replicas:
+    """Ledgers on one database, and the numbers of the errors that they met."""
+
+    ledgers: list[Ledger]
+    errors: Counter[int] = attrs.field(factory=Counter)
+
+
+@pytest.fixture
+def clock() -> FrozenClock:
+    return FrozenClock(NOON)
+
+
+@pytest.fixture
+def replicas(migrated_mysql: URL, clock: FrozenClock) -> Iterator[Replicas]:
+    empty(migrated_mysql)
+    with ExitStack() as stack:
+        replicas = Replicas([])
+        for _ in range(NODES):
+            engine = open_engine(migrated_mysql.render_as_string(hide_password=False))
+            stack.callback(engine.dispose)
+            event.listen(
+                engine,
+                "handle_error",
+                lambda met: replicas.errors.update(
+                    [mysql_errors.number_of(met.original_exception)]
+                ),
+            )
+            replicas.ledgers.append(sql_ledger(clock, engine))
+        yield replicas
+
+
+def test_replicas_share_a_busy_minute_and_claim_each_key_once(
+    replicas: Replicas, clock: FrozenClock
+) -> None:
+    first = replicas.ledgers[0]
+    first.save(*(draft(f"job-{number}") for number in range(SCHEDULES)))
+    first.plan_edited()
+    clock.advance(MINUTE)
+
+    def claim(number: int) -> list[tuple[str, int]]:
+        ledger, claimed = replicas.ledgers[number], []
+        while (batch := ledger.claim_due(node=f"node-{number}", limit=20)).looked:
+            ledger.claims.mark_published(batch.claimed, now=ledger.now)
+            claimed += [(one.schedule_name, one.id) for one in batch.claimed]
+        return claimed
+
+    answers = at_once(NODES, claim)
+
+    claimed = [one for answer in answers for one in answer]
+    assert sorted(name for name, _ in claimed) == sorted(f"job-{n}" for n in range(SCHEDULES))
+    assert sorted(id_ for _, id_ in claimed) == [one.id for one in first.executions()]
+    assert all(one.state is State.PUBLISHED for one in first.executions())
+    assert sum(map(bool, answers)) > 1
+    assert not replicas.errors
+
+
+def test_replicas_that_plan_and_claim_the_same_at_once_record_each_instant_once(
+    replicas: Replicas, clock: FrozenClock
+) -> None:
+    first = replicas.ledgers[0]
+    every = [
+        draft(f"job-{number}", misfire=Misfire(policy=MisfirePolicy.ALL)) for number in range(60)
+    ]
+    first.save(*every)
+    clock.advance(3 * MINUTE)
+
+    def plan_and_claim(number: int) -> list[int]:
+        ledger, claimed = replicas.ledgers[number], []
+        for _ in range(4):
+            for batch in (ledger.plan_edited(), ledger.claim_due(limit=7)):
+                claimed += [one.id for one in batch.claimed]
+        while (batch := ledger.claim_due(limit=7)).looked:
+            claimed += [one.id for one in batch.claimed]
+        return claimed
+
+    answers = at_once(NODES, plan_and_claim)
+
+    claimed = [id_ for answer in answers for id_ in answer]
+    recorded = [one for one in first.executions() if one.task.type != "system"]
+    assert sorted(claimed) == [one.id for one in recorded]
+    assert Counter(one.schedule_name for one in recorded) == {one.name: 3 for one in every}
+
+
+def test_of_workers_that_wish_to_start_the_same_each_attempt_is_started_and_ended_once(
+    replicas: Replicas, clock: FrozenClock
+) -> None:
+    first = replicas.ledgers[0]
+    first.save(*(draft(f"job-{number}") for number in range(300)))
+    first.plan_edited()
+    clock.advance(MINUTE)
+    executions = first.claim_due().claimed
+    wishes = [Start(execution_id=one.id, attempt=1, deaths=0) for one in executions]
+
+    def work(number: int) -> tuple[int, int]:
+        attempts, node = replicas.ledgers[number].attempts, f"node-{number}"
+        # Half of them come from the other end, in batches of other sizes.
+        mine = wishes if number % 2 else wishes[::-1]
+        started = ended = 0
+        for start in range(0, len(mine), 8 + number):
+            answers = attempts.start(
+                mine[start : start + 8 + number], now=clock.now(), node=node, lease=LEASE
+            )
+            won = [one for one in answers if isinstance(one, Execution)]
+            attempts.renew([one.id for one in won], now=clock.now(), node=node, lease=LEASE)
+            ends = attempts.finish(
+                [Finish(execution=one, ran=SUCCESS, verdict=Complete()) for one in won],
+                now=clock.now(),
+                node=node,
+            )
+            started += len(won)
+            ended += list(ends).count(State.SUCCEEDED)
+        return started, ended
+
+    counts = at_once(NODES, work)
+
+    assert sum(started for started, _ in counts) == len(executions)
+    assert sum(ended for _, ended in counts) == len(executions)
+    assert {one.state for one in first.executions()} == {State.SUCCEEDED}
+    assert all(len(first.records.attempts(one.id)) == 1 for one in executions)
+
+
+def test_reconcilers_find_different_ones(replicas: Replicas, clock: FrozenClock) -> None:
+    first = replicas.ledgers[0]
+    first.save(*(draft(f"job-{number}") for number in range(200)))
+    first.plan_edited()
+    clock.advance(MINUTE)
+    claimed = {one.id for one in first.claim_due().claimed}
+    clock.advance(timedelta(minutes=1))
+
+    def reconcile(number: int) -> list[int]:
+        claims = replicas.ledgers[number].claims
+        return [
+            one.id
+            for _ in range(40)
+            for one in claims.overdue(now=clock.now(), graces=GRACES, limit=10)
+        ]
+
+    found = [id_ for answer in at_once(NODES, reconcile) for id_ in answer]
+
+    assert sorted(found) == sorted(claimed)
+    assert not replicas.errors

@@ -1,0 +1,351 @@
+"""Making, upgrading and adopting a schema where each statement commits by itself."""
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import URL, Engine, event
+
+from cronhare.adapters.memory.clock import FrozenClock
+from cronhare.adapters.sql import SqlLedger, check_schema, mysql, open_engine, schema, upgrade
+from cronhare.adapters.sql.tables import metadata
+from cronhare.domain.execution import Execution, State
+from cronhare.domain.task import TaskRef
+from cronhare.ports.ledger import LedgerOutdated, LedgerUnavailable
+from cronhare.ports.records import ExecutionFilter
+from tests.integration.ledgers import MINUTE, draft, sql_ledger
+from tests.services.mariadb import connect, run
+
+pytestmark = pytest.mark.integration
+
+NOW = datetime(2026, 3, 2, 12, 0, 30, tzinfo=UTC)
+SEEDS = Path(__file__).parent / "seeds_mariadb.sql"
+
+
+def opened(url: URL) -> Engine:
+    return open_engine(url.render_as_string(hide_password=False))
+
+
+@pytest.fixture
+def engine(empty_mysql: URL) -> Iterator[Engine]:
+    engine = opened(empty_mysql)
+    yield engine
+    engine.dispose()
+
+
+@pytest.fixture
+def seeds(empty_mysql: URL) -> URL:
+    """A database that holds what a system before ours has left."""
+    statements = SEEDS.read_text().split(";\n")
+    run(empty_mysql, *(statement for statement in statements if statement.strip()))
+    return empty_mysql
+
+
+def differences(engine: Engine) -> list[Any]:
+    """How the tables differ from what the statements expect.
+
+    Foreign keys to schedules, and an index that is a partial one, are for SQLite.
+    """
+
+    def counts(element: Any, name: str | None, kind: str, *_: object) -> bool:  # noqa: ANN401
+        if kind == "foreign_key_constraint":
+            return str(element.elements[0].target_fullname) != "Scheduler.id"
+        return kind != "index" or name != "ix_execution_lease"
+
+    with engine.connect() as connection:
+        options = {
+            "version_table": schema.VERSION_TABLE,
+            "compare_type": False,
+            "include_object": counts,
+        }
+        found: list[Any] = compare_metadata(
+            MigrationContext.configure(connection, opts=options), metadata
+        )
+    return found
+
+
+def lacking(engine: Engine) -> list[Any]:
+    """What the statements expect and is not there. An adopted table may have more."""
+    return [one for one in differences(engine) if str(one[0]).startswith("add_")]
+
+
+@contextmanager
+def cut_off_after(statements: int) -> Iterator[None]:
+    """Let all engines execute so many statements, and then end as a killed process would."""
+    remaining = iter(range(statements))
+
+    def cut(*_: object) -> None:
+        if next(remaining, None) is None:
+            raise ConnectionAbortedError
+
+    event.listen(Engine, "before_cursor_execute", cut)
+    try:
+        with suppress(ConnectionAbortedError):
+            yield
+    finally:
+        event.remove(Engine, "before_cursor_execute", cut)
+
+
+def executions(engine: Engine) -> list[Execution]:
+    records = SqlLedger(engine, FrozenClock(NOW)).records
+    return list(reversed(records.executions(ExecutionFilter(limit=10_000))))
+
+
+def test_an_upgrade_says_what_it_applied_and_a_second_one_has_nothing_to_do(
+    engine: Engine,
+) -> None:
+    first, second = upgrade(engine), upgrade(engine)
+
+    check_schema(engine)
+    assert (first, second) == ([schema.HEAD], [])
+    assert differences(engine) == []
+
+
+def test_of_four_that_upgrade_at_once_one_does(empty_mysql: URL) -> None:
+    engines = [opened(empty_mysql) for _ in range(4)]
+
+    with ThreadPoolExecutor(len(engines)) as pool:
+        applied = list(pool.map(upgrade, engines))
+
+    for engine in engines:
+        engine.dispose()
+    assert sorted(applied) == [[], [], [], [schema.HEAD]]
+
+
+@pytest.mark.parametrize("before", ["nothing", "seeds"])
+def test_an_upgrade_that_is_cut_off_anywhere_is_gone_on_with(
+    request: pytest.FixtureRequest, engine: Engine, before: str
+) -> None:
+    if before == "seeds":
+        request.getfixturevalue("seeds")
+    cuts = count(3, 4)
+
+    def upgrade_unless_cut_off() -> bool:
+        with cut_off_after(next(cuts)):
+            return upgrade(engine, NOW) == [schema.HEAD]
+        with pytest.raises(LedgerOutdated):
+            check_schema(engine)
+        return False
+
+    tries = 1
+    while not upgrade_unless_cut_off():
+        tries += 1
+
+    assert tries > 5
+    assert lacking(engine) == []
+    [cleanup] = run(engine.url, "SELECT count(*) FROM Scheduler WHERE system_id = 1")
+    assert cleanup == (1,)
+    assert {one.state for one in executions(engine)} <= {State.SUCCEEDED}
+
+
+def test_a_table_of_somebody_else_under_our_name_is_left_alone(
+    engine: Engine, empty_mysql: URL
+) -> None:
+    run(empty_mysql, "CREATE TABLE FailedTask (id INTEGER)")
+
+    with pytest.raises(LedgerUnavailable, match="FailedTask"):
+        upgrade(engine)
+
+    assert run(empty_mysql, "SHOW COLUMNS FROM FailedTask")[0][0] == "id"
+    assert len(run(empty_mysql, "SHOW COLUMNS FROM FailedTask")) == 1
+
+
+def test_an_empty_database_is_told_from_a_ledger(engine: Engine) -> None:
+    with pytest.raises(LedgerOutdated, match="holds no ledger yet: run `cronhare db upgrade`"):
+        check_schema(engine)
+    with pytest.raises(LedgerOutdated, match=r"looking for the next due instant .*db upgrade"):
+        SqlLedger(engine, FrozenClock(NOW)).claims.next_due()
+
+
+def test_a_newer_ledger_is_left_alone(engine: Engine) -> None:
+    upgrade(engine)
+    run(engine.url, f"UPDATE {schema.VERSION_TABLE} SET version_num = '9999'")
+
+    with pytest.raises(LedgerOutdated, match="newer cronhare"):
+        check_schema(engine)
+    with pytest.raises(LedgerOutdated, match="newer cronhare"):
+        upgrade(engine)
+
+
+def test_a_server_that_is_too_old_is_told(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mysql, "_OLDEST_SERVERS", {"MariaDB": (99, 1), "MySQL": (99, 1)})
+
+    with pytest.raises(LedgerUnavailable, match=r"cannot keep the ledger: 99\.1 or newer"):
+        upgrade(engine)
+
+
+# Addresses
+
+
+@pytest.mark.parametrize(
+    ("url", "problem"),
+    [
+        ("mysql+mysqldb://localhost/cron", "use mysql\\+pymysql"),
+        ("mysql+pymysql://localhost", "name of the database"),
+        ("mysql://localhost/", "name of the database"),
+    ],
+)
+def test_a_url_that_cannot_hold_a_ledger_is_refused(url: str, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        open_engine(url)
+
+
+@pytest.mark.parametrize("name", ["mysql", "mariadb", "mariadb+pymysql"])
+def test_other_names_of_the_same_are_understood(migrated_mysql: URL, name: str) -> None:
+    engine = opened(migrated_mysql.set(drivername=name))
+
+    check_schema(engine)
+
+    engine.dispose()
+
+
+@pytest.mark.parametrize(
+    ("change", "advice"),
+    [
+        ({"password": "wrong"}, "the server refuses this user or password"),
+        ({"database": "nowhere"}, "there is no such database"),
+        ({"port": 1}, "the server cannot be reached"),
+    ],
+)
+def test_what_is_wrong_with_an_address_is_told_without_its_password(
+    migrated_mysql: URL, change: dict[str, Any], advice: str
+) -> None:
+    engine = opened(migrated_mysql.set(**change))
+
+    with pytest.raises(LedgerUnavailable, match=f"checking the schema .*{advice}") as caught:
+        check_schema(engine)
+
+    assert "wrong" not in str(caught.value)
+
+
+# Adoption
+
+
+def test_adopted_schedules_keep_their_columns_and_answer_to_their_ids(
+    engine: Engine, seeds: URL
+) -> None:
+    upgrade(engine, NOW)
+
+    every_minute, once, disabled = SqlLedger(engine, FrozenClock(NOW)).schedules.schedules()
+    assert every_minute.draft is not None
+    assert once.draft is not None
+    assert disabled.draft is not None
+    assert (every_minute.name, every_minute.draft.task) == ("#16", TaskRef("report", 25))
+    assert every_minute.draft.params == '{"controller": "RefreshUserToken"}'
+    assert (once.name, once.draft.task) == ("#17", TaskRef("worker", 3))
+    assert once.draft.date_time == datetime(2026, 3, 2, 12, 30, tzinfo=UTC)
+    assert not disabled.draft.status
+    assert {row.updated_at for row in (every_minute, once, disabled)} == {NOW}
+    kept = run(seeds, "SELECT user_id, language_id, description FROM Scheduler WHERE id = 16")
+    assert kept == [(7, 1, "d'accord")]
+    assert lacking(engine) == []
+
+
+@pytest.mark.usefixtures("seeds")
+def test_adopted_executions_count_as_succeeded_at_their_minute(engine: Engine) -> None:
+    upgrade(engine, NOW)
+
+    first, second, ahead, third = executions(engine)
+
+    assert {one.state for one in (first, second, ahead, third)} == {State.SUCCEEDED}
+    assert first.executed_at == datetime(2026, 3, 2, 11, 58, 3, tzinfo=UTC)
+    assert first.due_at == datetime(2026, 3, 2, 11, 58, tzinfo=UTC)
+    assert (first.key, first.container_id) == ("cron-2026-3-2-11-58", "web-1-4711")
+    assert (first.task, third.task) == (TaskRef("report", 25), TaskRef("reminder", 4))
+    assert second.executed_at == datetime(2026, 3, 2, 11, 59, tzinfo=UTC)
+    assert ahead.key == "adopted-3-cron-2026-3-2-13-0"
+
+
+@pytest.mark.usefixtures("seeds")
+def test_an_adopted_ledger_claims_starts_and_keeps_its_schedules_like_any_other(
+    engine: Engine,
+) -> None:
+    upgrade(engine, NOW)
+    clock = FrozenClock(NOW)
+    ledger = sql_ledger(clock, engine)
+    ledger.plan_edited()
+    clock.move_to(NOW.replace(minute=1, second=0, microsecond=7))
+
+    [execution] = ledger.claim_due().claimed
+    ledger.succeeded(execution)
+    ledger.save(draft("naïve 😀"))
+
+    assert (execution.schedule_name, execution.key) == ("#16", "cron-2026-3-2-12-1")
+    assert ledger.seen(execution).executed_at == clock.now()
+    assert "naïve 😀" in [row.name for row in ledger.schedules.schedules()]
+
+
+def test_nodes_of_before_go_on_while_their_tables_are_adopted(engine: Engine, seeds: URL) -> None:
+    is_over = threading.Event()
+
+    def go_on_as_before() -> int:
+        with closing(connect(seeds)) as session, session.cursor() as cursor:
+            for number in count():
+                cursor.execute(
+                    "INSERT INTO SchedulerExecution"
+                    " (scheduler_id, execution_key, container_id, executed_at)"
+                    " VALUES (16, %s, 'web-1-4711', '2026-03-02 12:00:00')",
+                    (f"old-{number}",),
+                )
+                cursor.execute("SELECT * FROM Scheduler WHERE status = 1")
+                if is_over.is_set():
+                    return number + 1
+        raise AssertionError
+
+    with ThreadPoolExecutor(1) as pool:
+        working = pool.submit(go_on_as_before)
+        try:
+            applied = upgrade(engine, NOW)
+        finally:
+            is_over.set()
+        written = working.result(timeout=30)
+
+    assert applied == [schema.HEAD]
+    found = executions(engine)
+    assert len(found) == written + 4
+    assert {one.state for one in found} == {State.SUCCEEDED}
+    assert not sql_ledger(FrozenClock(NOW + timedelta(days=2)), engine).overdue()
+
+
+def test_times_that_a_table_kept_already_are_kept_up_as_ours_are(
+    engine: Engine, seeds: URL
+) -> None:
+    run(seeds, "ALTER TABLE Scheduler ADD updated_at DATETIME NULL, ADD created_at DATETIME NULL")
+
+    upgrade(engine, NOW)
+    run(seeds, "UPDATE Scheduler SET status = 1 WHERE id = 18")
+
+    rows = {row.name: row for row in SqlLedger(engine, FrozenClock(NOW)).schedules.schedules()}
+    assert rows["#16"].updated_at == NOW
+    assert abs(rows["#18"].updated_at - datetime.now(UTC)) < MINUTE
+
+
+def test_many_old_executions_are_all_adopted(engine: Engine, seeds: URL) -> None:
+    run(
+        seeds,
+        "INSERT INTO SchedulerExecution (scheduler_id, execution_key, executed_at) "
+        "SELECT 16, CONCAT('old-', seq), '2025-12-12 08:00:00' FROM "
+        "(SELECT a.n + 10 * b.n + 100 * c.n + 1000 * d.n AS seq FROM "
+        + " CROSS JOIN ".join(
+            f"(SELECT 0 AS n{''.join(f' UNION SELECT {n}' for n in range(1, most))}) {name}"
+            for name, most in (("a", 10), ("b", 10), ("c", 10), ("d", 3))
+        )
+        + ") numbers",
+    )
+
+    upgrade(engine, NOW)
+
+    states = run(
+        seeds,
+        "SELECT state, due_at, count(*) FROM SchedulerExecution "
+        "WHERE execution_key LIKE 'old-%' GROUP BY 1, 2",
+    )
+    assert states == [("succeeded", datetime(2025, 12, 12, 8, 0), 3_000)]  # noqa: DTZ001 - as it is kept

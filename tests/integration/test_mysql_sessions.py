@@ -1,0 +1,361 @@
+"""Sessions with a server whose administrator chose otherwise, and what may befall them."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeAlias
+
+import pymysql
+import pytest
+from sqlalchemy import URL, Engine, ExceptionContext, event, text
+
+from cronhare.adapters.memory.clock import FrozenClock
+from cronhare.adapters.sql import database, mysql, mysql_errors, mysql_rows, open_engine
+from cronhare.domain.execution import Execution, State
+from cronhare.ports.attempts import Start
+from cronhare.ports.ledger import LedgerUnavailable
+from tests.integration.ledgers import LEASE, MINUTE, NOON, Ledger, draft, empty, sql_ledger
+from tests.services.mariadb import Server, connect
+
+pytestmark = pytest.mark.integration
+
+
+Session: TypeAlias = "pymysql.Connection[Any]"
+
+
+@pytest.fixture
+def engine(migrated_mysql: URL) -> Iterator[Engine]:
+    empty(migrated_mysql)
+    engine = open_engine(migrated_mysql.render_as_string(hide_password=False))
+    yield engine
+    assert "Current Checked out connections: 0" in engine.pool.status()
+    engine.dispose()
+
+
+@pytest.fixture
+def ledger(engine: Engine) -> Ledger:
+    ledger = sql_ledger(FrozenClock(NOON), engine)
+    ledger.plan_edited()
+    return ledger
+
+
+@pytest.fixture
+def shell(migrated_mysql: URL) -> Iterator[Session]:
+    """An operator's session, with the server's own settings."""
+    with closing(connect(migrated_mysql)) as session:
+        yield session
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait for locks, and repeat, as long as a test may."""
+    monkeypatch.setattr(mysql, "_SESSION", (*mysql._SESSION, "SET innodb_lock_wait_timeout = 1"))
+    monkeypatch.setattr("cronhare.adapters.sql.database.PATIENCE", 0.0)
+
+
+def sessions(shell: Session) -> list[int]:
+    """The sessions of others in this database."""
+    with shell.cursor() as cursor:
+        cursor.execute(
+            "SELECT id FROM information_schema.PROCESSLIST "
+            "WHERE db = DATABASE() AND id <> CONNECTION_ID()"
+        )
+        return [id_ for (id_,) in cursor.fetchall()]
+
+
+def kill(shell: Session) -> int:
+    """Kill everybody else's session; gives how many there were."""
+    killed = 0
+    for victim in sessions(shell):
+        with suppress(pymysql.MySQLError), shell.cursor() as cursor:  # it may have gone by itself
+            cursor.execute(f"KILL {victim}")
+            killed += 1
+    return killed
+
+
+@contextmanager
+def before(engine: Engine, statement: str, act: Callable[[], object]) -> Iterator[None]:
+    """Do something once, right before a statement that begins so is executed."""
+    waiting = [act]
+
+    def listen(_connection: object, _cursor: object, sql: str, *_: object) -> None:
+        if waiting and sql.startswith(statement):
+            waiting.pop()()
+
+    event.listen(engine, "before_cursor_execute", listen)
+    try:
+        yield
+    finally:
+        event.remove(engine, "before_cursor_execute", listen)
+    assert not waiting
+
+
+def test_a_session_depends_on_nothing_that_an_administrator_chose(engine: Engine) -> None:
+    with engine.connect() as connection:
+        told = connection.execute(
+            text(
+                "SELECT @@time_zone, @@sql_mode, @@character_set_client, @@autocommit, "
+                "TIMESTAMPDIFF(SECOND, UTC_TIMESTAMP(), NOW())"
+            )
+        ).one()
+        isolation = connection.get_isolation_level()
+
+    assert told == ("+00:00", mysql.SQL_MODE, "utf8mb4", 0, 0)
+    assert isolation == "READ COMMITTED"
+
+
+def test_the_servers_clock_is_the_ledgers(ledger: Ledger) -> None:
+    first, second = ledger.claims.now(), ledger.claims.now()
+
+    assert first < second < first + timedelta(seconds=5)
+    assert abs(second - datetime.now(UTC)) < MINUTE
+    assert second != NOON
+
+
+def test_any_letter_comes_back_as_it_was_written(ledger: Ledger) -> None:
+    letters = '{"text": "naïve 😀 \\\\ \' \\" %s :x \\u0000 \\n"}'
+
+    execution = ledger.claimed(params=letters)
+
+    assert ledger.seen(execution).params == letters
+
+
+def test_names_differ_by_every_letter(ledger: Ledger) -> None:
+    ledger.save(draft("report"), draft("Report"), draft("réport"))
+
+    assert [row.name for row in ledger.schedules.schedules()] == ["Report", "report", "réport"]
+
+
+def test_a_batch_that_is_larger_than_a_statement_may_be_is_claimed_in_several(
+    ledger: Ledger,
+) -> None:
+    params = '"' + "x'\\\\" * 25_000 + '"'
+    names = [f"big-{number:02}" for number in range(60)]
+    ledger.save(*(draft(name, params=params) for name in names))
+    ledger.plan_edited()
+    ledger.clock.advance(MINUTE)
+
+    batch = ledger.claim_due()
+
+    assert len(params) * len(names) > mysql_rows.LARGEST_DOCUMENT
+    assert sorted(one.schedule_name for one in batch.claimed) == names
+    assert {one.params for one in ledger.executions()} == {params}
+
+
+# Lost connections
+
+
+def test_a_session_that_was_killed_at_rest_is_replaced_unseen(
+    ledger: Ledger, shell: Session
+) -> None:
+    ledger.add()
+    ledger.clock.advance(MINUTE)
+
+    killed = kill(shell)
+    batch = ledger.claim_due()
+
+    assert killed > 0
+    assert len(batch.claimed) == 1
+
+
+@pytest.mark.parametrize("statement", ["INSERT INTO `SchedulerExecution`", "INSERT INTO `Schedul"])
+def test_a_session_that_is_killed_amid_a_claim_claims_again(
+    ledger: Ledger, engine: Engine, shell: Session, statement: str
+) -> None:
+    ledger.add()
+    ledger.clock.advance(MINUTE)
+
+    with before(engine, statement, lambda: kill(shell)):
+        batch = ledger.claim_due()
+
+    assert len(batch.claimed) == 1
+    assert [one.id for one in ledger.executions()] == [batch.claimed[0].id]
+
+
+def test_a_commit_without_an_answer_is_unknown_and_can_be_repeated(
+    ledger: Ledger, engine: Engine, shell: Session
+) -> None:
+    execution = ledger.claimed()
+
+    @event.listens_for(engine, "commit", once=True)
+    def _cut(_: object) -> None:
+        kill(shell)
+
+    with pytest.raises(LedgerUnavailable, match=r"starting attempts .*the connection was lost"):
+        ledger.start(execution)
+    answer = ledger.started(execution)
+
+    assert (answer.state, answer.attempt) == (State.RUNNING, 1)
+    assert len(ledger.records.attempts(execution.id)) == 1
+
+
+def test_sessions_that_are_killed_all_the_time_lose_and_double_nothing(
+    ledger: Ledger, migrated_mysql: URL
+) -> None:
+    ledger.save(*(draft(f"job-{number}") for number in range(200)))
+    ledger.plan_edited()
+    ledger.clock.advance(MINUTE)
+    is_over = threading.Event()
+
+    def harass() -> int:
+        killed = 0
+        with closing(connect(migrated_mysql)) as session:
+            while not is_over.is_set():
+                killed += kill(session)
+                time.sleep(0.02)
+        return killed
+
+    def insist() -> list[int]:
+        claimed: list[int] = []
+        while True:
+            try:
+                batch = ledger.claim_due(limit=5)
+                ledger.claims.mark_published(batch.claimed, now=ledger.now)
+            except LedgerUnavailable:
+                continue
+            if not batch.looked:
+                return claimed
+            claimed += [one.id for one in batch.claimed]
+
+    with ThreadPoolExecutor(3) as pool:
+        killing = pool.submit(harass)
+        claiming = [pool.submit(insist) for _ in range(2)]
+        try:
+            answered = [id_ for future in claiming for id_ in future.result(timeout=60)]
+        finally:
+            is_over.set()
+        killed = killing.result(timeout=60)
+
+    assert killed > 0
+    assert len(answered) == len(set(answered))
+    keys = [(one.schedule_name, one.key) for one in ledger.executions()]
+    assert len(keys) == len(set(keys)) == 200
+
+
+def test_a_server_that_is_killed_and_comes_back_has_all_that_was_committed(
+    mariadb: Server, ledger: Ledger
+) -> None:
+    if not mariadb.is_ours:
+        pytest.skip("somebody else's server is not killed")
+    execution = ledger.claimed()
+
+    mariadb.kill()
+    with pytest.raises(LedgerUnavailable, match="the server cannot be reached") as caught:
+        ledger.claim_due()
+    mariadb.start()
+
+    assert "tester:***@" in str(caught.value)
+    assert ledger.started(execution).state is State.RUNNING
+
+
+def test_a_server_that_says_nothing_is_given_up_well_within_a_lease(
+    monkeypatch: pytest.MonkeyPatch, migrated_mysql: URL, ledger: Ledger, shell: Session
+) -> None:
+    execution = ledger.claimed()
+    monkeypatch.setattr(mysql, "ANSWER_SECONDS", 1)
+    monkeypatch.setattr("cronhare.adapters.sql.database.PATIENCE", 0.0)
+    engine = open_engine(migrated_mysql.render_as_string(hide_password=False))
+    waiting = sql_ledger(ledger.clock, engine)
+    with shell.cursor() as cursor:
+        cursor.execute("START TRANSACTION")
+        cursor.execute("UPDATE SchedulerExecution SET missed = 7 WHERE id = %s", (execution.id,))
+
+    began = time.monotonic()
+    with pytest.raises(LedgerUnavailable, match="did not answer in time"):
+        waiting.start(execution)
+    took = time.monotonic() - began
+    shell.rollback()
+    engine.dispose()
+
+    assert took < 2
+    assert ledger.started(execution).state is State.RUNNING
+
+
+def test_the_longest_that_a_call_may_take_is_well_below_a_lease() -> None:
+    longest = database.PATIENCE + mysql.CONNECT_SECONDS + mysql.ANSWER_SECONDS
+
+    assert timedelta(seconds=longest) <= LEASE * 2 / 3
+
+
+# Locks
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_row_that_somebody_holds_is_waited_for_and_told(
+    ledger: Ledger, shell: Session, engine: Engine
+) -> None:
+    execution = ledger.claimed()
+    engine.dispose()
+
+    with shell.cursor() as cursor:
+        cursor.execute("START TRANSACTION")
+        cursor.execute("UPDATE SchedulerExecution SET missed = 7 WHERE id = %s", (execution.id,))
+        with pytest.raises(LedgerUnavailable, match="a transaction that was left open"):
+            ledger.start(execution)
+        cursor.execute("ROLLBACK")
+
+    assert ledger.started(execution).state is State.RUNNING
+
+
+def test_a_row_that_is_set_free_in_time_delays_and_no_more(ledger: Ledger, shell: Session) -> None:
+    execution = ledger.claimed()
+    with shell.cursor() as cursor:
+        cursor.execute("START TRANSACTION")
+        cursor.execute("UPDATE SchedulerExecution SET missed = 7 WHERE id = %s", (execution.id,))
+
+    with ThreadPoolExecutor(1) as pool:
+        starting = pool.submit(ledger.started, execution)
+        time.sleep(0.2)
+        waited = not starting.done()
+        shell.rollback()
+
+    assert waited
+    assert starting.result().state is State.RUNNING
+
+
+def test_an_edit_that_somebody_leaves_open_stops_nobody(ledger: Ledger, shell: Session) -> None:
+    ledger.add("edited")
+    ledger.add("other")
+    ledger.clock.advance(MINUTE)
+    with shell.cursor() as cursor:
+        cursor.execute("START TRANSACTION")
+        cursor.execute("UPDATE Scheduler SET params = '{\"n\": 2}' WHERE name = 'edited'")
+
+    before_it_counts = ledger.claim_due()
+    started = [ledger.started(execution) for execution in before_it_counts.claimed]
+    shell.commit()
+    ledger.clock.advance(MINUTE)
+
+    assert sorted(one.schedule_name for one in started) == ["edited", "other"]
+    assert {one.params for one in started} == {"{}"}
+    assert ledger.plan_edited().looked == 1
+
+
+def test_a_deadlock_is_repeated_unseen(ledger: Ledger, engine: Engine, shell: Session) -> None:
+    first, second = ledger.claimed("first"), ledger.claimed("second")
+    wishes = [Start(execution_id=one.id, attempt=1, deaths=0) for one in (first, second)]
+    numbers: list[int] = []
+
+    @event.listens_for(engine, "handle_error")
+    def _note(context: ExceptionContext) -> None:
+        numbers.append(mysql_errors.number_of(context.original_exception))
+
+    with shell.cursor() as cursor, ThreadPoolExecutor(1) as pool:
+        cursor.execute("START TRANSACTION")
+        touch = "UPDATE SchedulerExecution SET missed = 7 WHERE id = %s"
+        cursor.execute(touch, (second.id,))
+        starting = pool.submit(
+            ledger.attempts.start, wishes, now=ledger.now, node="ant", lease=LEASE
+        )
+        time.sleep(0.2)  # it holds the first by now, and waits for the second
+        cursor.execute(touch, (first.id,))
+        shell.rollback()
+
+    assert numbers == [mysql_errors.DEADLOCK]
+    assert [one.state for one in starting.result() if isinstance(one, Execution)] == [
+        State.RUNNING,
+        State.RUNNING,
+    ]

@@ -1,0 +1,257 @@
+"""A MySQL or MariaDB server for the tests, and fresh databases on it."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from secrets import token_hex
+from typing import Any, Protocol
+
+import attrs
+import pymysql
+from sqlalchemy import URL, make_url
+
+from tests.services.finding import (
+    address,
+    binary,
+    end,
+    free_port,
+    has_docker,
+    missing,
+    wait_until,
+)
+
+ADDRESS = "CRON_TEST_DATABASE_URL"
+HINT = (
+    f"set {ADDRESS}=mysql+pymysql://user:password@host/ to a server where databases may be "
+    "created, start Docker, or: apt-get install mariadb-server"
+)
+
+#: What an administrator may have chosen, and our sessions must not depend on.
+CONTRARY = (
+    "--default-time-zone=+05:30",
+    "--sql-mode=",
+    "--transaction-isolation=REPEATABLE-READ",
+    "--character-set-server=latin1",
+    "--collation-server=latin1_swedish_ci",
+)
+IMAGE = "mysql:8.4"
+PATIENCE = 60.0
+
+
+class Server(Protocol):
+    """A running server."""
+
+    @property
+    def url(self) -> URL:
+        """Its address, without a database."""
+        ...
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it may be stopped."""
+        ...
+
+    def kill(self) -> None:
+        """Let it die without a word (kill -9)."""
+        ...
+
+    def start(self) -> None:
+        """Start it, after a kill, on the same port and the same data."""
+        ...
+
+
+def connect(url: URL, **changes: Any) -> "pymysql.Connection[Any]":  # noqa: ANN401
+    """Open a session as an operator would: with the server's own settings. Commits by itself."""
+    return pymysql.connect(
+        host=url.host or "localhost",
+        port=url.port or 3306,
+        user=url.username,
+        password=url.password or "",
+        database=url.database,
+        autocommit=True,
+        **changes,
+    )
+
+
+def run(url: URL, *statements: str) -> list[tuple[Any, ...]]:
+    """Run statements in an operator's session; gives the rows of the last."""
+    with connect(url) as session, session.cursor() as cursor:
+        for statement in statements:
+            cursor.execute(statement)
+        return list(cursor.fetchall())
+
+
+@contextmanager
+def database(server: Server) -> Iterator[URL]:
+    """Give an empty database of its own, dropped at the end."""
+    name = f"cronhare_test_{token_hex(4)}"
+    run(server.url, f"CREATE DATABASE {name}")
+    try:
+        yield server.url.set(database=name)
+    finally:
+        run(server.url, f"DROP DATABASE {name}")
+
+
+@contextmanager
+def server(folder: Path) -> Iterator[Server]:
+    """Find a server, or start one that keeps its data in *folder*."""
+    given = address(ADDRESS)
+    if given is not None:
+        yield Given(make_url(given).set(database=None))
+    elif has_docker():
+        with _contained() as contained:
+            yield contained
+    elif binary("mariadbd") is None or binary("mariadb-install-db") is None:
+        missing("MySQL or MariaDB", HINT)
+    else:
+        private = Private(folder)
+        try:
+            private.start()
+            yield private
+        finally:
+            private.stop()
+
+
+@attrs.frozen
+class Given:
+    """Somebody else's server: it is used, and never stopped."""
+
+    url: URL
+    is_ours: bool = False
+
+    def kill(self) -> None:
+        """Not ours to do."""
+        raise NotImplementedError
+
+    def start(self) -> None:
+        """Not ours to do."""
+        raise NotImplementedError
+
+
+@attrs.define
+class Private:
+    """A server from this machine's binaries, with a port, a socket and data of its own."""
+
+    folder: Path
+    port: int = attrs.field(factory=free_port)
+    is_ours: bool = True
+    _process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> URL:
+        """See `Server.url`."""
+        return URL.create(
+            "mysql+pymysql", username="tester", password="tester", host="127.0.0.1", port=self.port
+        )
+
+    def start(self) -> None:
+        """See `Server.start`."""
+        data = self.folder / "data"
+        if not data.exists():
+            self._install(data)
+        log = (self.folder / "server.log").open("ab")
+        with log:
+            self._process = subprocess.Popen(
+                [str(binary("mariadbd")), *self._options(data)], stdout=log, stderr=log
+            )
+        wait_until(self._answers, seconds=PATIENCE, what=f"the start of MariaDB in {self.folder}")
+
+    def kill(self) -> None:
+        """See `Server.kill`."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait(PATIENCE)
+
+    def stop(self) -> None:
+        """Stop it politely."""
+        if self._process is not None and self._process.poll() is None:
+            end(self._process)
+
+    def _install(self, data: Path) -> None:
+        command = [
+            str(binary("mariadb-install-db")),
+            "--no-defaults",
+            f"--datadir={data}",
+            "--auth-root-authentication-method=normal",
+            "--skip-test-db",
+            *_as_whoever_we_are(),
+        ]
+        subprocess.run(command, check=True, capture_output=True, timeout=PATIENCE)
+        (self.folder / "users.sql").write_text(
+            "CREATE USER IF NOT EXISTS tester@'127.0.0.1' IDENTIFIED BY 'tester';\n"
+            "GRANT ALL ON *.* TO tester@'127.0.0.1';\n"
+        )
+
+    def _options(self, data: Path) -> list[str]:
+        return [
+            "--no-defaults",
+            f"--datadir={data}",
+            f"--socket={self.folder / 's'}",
+            f"--pid-file={self.folder / 'pid'}",
+            f"--port={self.port}",
+            f"--init-file={self.folder / 'users.sql'}",
+            "--bind-address=127.0.0.1",
+            "--skip-name-resolve",
+            *CONTRARY,
+            *_as_whoever_we_are(),
+        ]
+
+    def _answers(self) -> bool:
+        assert self._process is not None
+        if self._process.poll() is not None:
+            log = (self.folder / "server.log").read_text(errors="replace")
+            raise RuntimeError(f"MariaDB ended at its start:\n{log[-2000:]}")
+        return _accepts(self.url)
+
+
+def _as_whoever_we_are() -> list[str]:
+    """The server refuses to run as root unless it is told so."""
+    return ["--user=root"] if os.geteuid() == 0 else []
+
+
+def _accepts(url: URL) -> bool:
+    with suppress(pymysql.MySQLError):
+        connect(url, connect_timeout=2).close()
+        return True
+    return False
+
+
+@contextmanager
+def _contained() -> Iterator[Server]:
+    """MySQL rather than MariaDB: what the binaries of a Debian machine cannot show."""
+    from testcontainers.core.container import DockerContainer  # noqa: PLC0415 - only with Docker
+
+    port = free_port()  # a port of our choice stays the same when the server is started again
+    container = (
+        DockerContainer(IMAGE)
+        .with_env("MYSQL_ROOT_PASSWORD", "tester")
+        .with_bind_ports(3306, port)
+        .with_command(" ".join(option for option in CONTRARY))
+    )
+    url = URL.create(
+        "mysql+pymysql", username="root", password="tester", host="127.0.0.1", port=port
+    )
+    with container:
+        contained = Contained(url, container)
+        wait_until(lambda: _accepts(url), seconds=2 * PATIENCE, what="the start of MySQL")
+        yield contained
+
+
+@attrs.frozen
+class Contained:
+    """A server in a container."""
+
+    url: URL
+    container: Any
+    is_ours: bool = True
+
+    def kill(self) -> None:
+        """See `Server.kill`."""
+        self.container.get_wrapped_container().kill()
+
+    def start(self) -> None:
+        """See `Server.start`."""
+        self.container.get_wrapped_container().start()
+        wait_until(lambda: _accepts(self.url), seconds=PATIENCE, what="the start of MySQL")

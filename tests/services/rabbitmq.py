@@ -1,0 +1,370 @@
+"""A RabbitMQ broker for the tests, and fresh vhosts on it."""
+
+import os
+import socket
+import subprocess
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from datetime import timedelta
+from pathlib import Path
+from secrets import token_hex
+from typing import Any, Protocol
+
+import attrs
+import pika
+from pika.exceptions import AMQPError
+
+from cronhare.domain.topology import MAIN_QUEUE, topology
+from tests.services.finding import (
+    address,
+    binary,
+    end,
+    free_port,
+    has_docker,
+    missing,
+    wait_until,
+)
+
+ADDRESS = "CRON_TEST_BROKER_URL"
+HINT = (
+    f"set {ADDRESS}=amqp://user:password@host/vhost to a vhost that may be emptied, "
+    "start Docker, or: apt-get install rabbitmq-server"
+)
+HURT = f"unset {ADDRESS}, and a private one is started"
+IMAGE = "rabbitmq:4"
+PATIENCE = 60.0
+
+#: How many vhosts are made at a time.
+_DOZEN = 12
+
+#: The task queues that the tests use beside the main one.
+TEST_QUEUES = ("cron_scheduler.reports", "cron_scheduler.mails")
+
+#: Debian's wrappers in /usr/sbin change the user; the programs themselves are here.
+_DEBIAN = Path("/usr/lib/rabbitmq/bin")
+
+
+class Server(Protocol):
+    """A running broker."""
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it may be stopped, alarmed, and asked with `control`."""
+        ...
+
+    def vhost(self) -> AbstractContextManager[str]:
+        """Give the URL of a vhost with nothing in it."""
+        ...
+
+    def control(self, *command: str) -> str:
+        """Run rabbitmqctl and give its output."""
+        ...
+
+    def kill(self) -> None:
+        """Let it die without a word (kill -9)."""
+        ...
+
+    def stop(self) -> None:
+        """Stop it politely."""
+        ...
+
+    def start(self) -> None:
+        """Start it, after a kill or a stop, on the same port and the same data."""
+        ...
+
+
+@contextmanager
+def server(folder: Path) -> Iterator[Server]:
+    """Find a broker, or start one that keeps its data in *folder*."""
+    given = address(ADDRESS)
+    if given is not None:
+        yield Given(given)
+    elif has_docker():
+        with _contained() as contained:
+            yield contained
+    elif _program("rabbitmq-server") is None or binary("epmd") is None:
+        missing("RabbitMQ", HINT)
+    else:
+        private = Private(folder)
+        try:
+            private.start()
+            yield private
+        finally:
+            private.end()
+
+
+@contextmanager
+def alarm(server: Server) -> Iterator[None]:
+    """Have the broker believe that its memory is full: it reads no publisher's connection."""
+    server.control("set_vm_memory_high_watermark", "0.000001")
+    try:
+        yield
+    finally:
+        server.control("set_vm_memory_high_watermark", "0.4")
+
+
+@attrs.frozen
+class Given:
+    """Somebody else's broker: one vhost of it is emptied and used, and nothing is ever stopped."""
+
+    url: str
+    is_ours: bool = False
+
+    @contextmanager
+    def vhost(self) -> Iterator[str]:
+        """See `Server.vhost`."""
+        _empty(self.url)
+        yield self.url
+        _empty(self.url)
+
+    def control(self, *command: str) -> str:
+        """Not ours to do."""
+        raise NotImplementedError
+
+    def kill(self) -> None:
+        """Not ours to do."""
+        raise NotImplementedError
+
+    def stop(self) -> None:
+        """Not ours to do."""
+        raise NotImplementedError
+
+    def start(self) -> None:
+        """Not ours to do."""
+        raise NotImplementedError
+
+
+@attrs.define
+class Private:
+    """A broker from this machine's binaries, with ports, a cookie and data of its own."""
+
+    folder: Path
+    port: int = attrs.field(factory=free_port)
+    is_ours: bool = True
+    _name: str = attrs.field(factory=lambda: f"cronhare-{token_hex(4)}@localhost")
+    _vhosts: "_Vhosts" = attrs.field(
+        init=False, default=attrs.Factory(lambda self: _Vhosts(self.control), takes_self=True)
+    )
+    _names_port: int = attrs.field(factory=free_port)
+    _distribution_port: int = attrs.field(factory=free_port)
+    _names: subprocess.Popen[bytes] | None = None
+    _wrapper: subprocess.Popen[bytes] | None = None
+
+    @contextmanager
+    def vhost(self) -> Iterator[str]:
+        """See `Server.vhost`."""
+        with self._vhosts.fresh() as name:
+            yield f"amqp://guest:guest@127.0.0.1:{self.port}/{name}"
+
+    def control(self, *command: str) -> str:
+        """See `Server.control`."""
+        return self._run("rabbitmqctl", "--quiet", *command)
+
+    def start(self) -> None:
+        """See `Server.start`."""
+        if self._names is None:
+            self._start_names()
+        (self.folder / "plugins").write_text("[].")
+        (self.folder / "rabbitmq.conf").write_text("disk_free_limit.absolute = 50MB\n")
+        with (self.folder / "server.log").open("ab") as log:
+            self._wrapper = subprocess.Popen(
+                [str(_program("rabbitmq-server"))],
+                env=self._environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+        wait_until(self._answers, seconds=PATIENCE, what=f"the start of RabbitMQ in {self.folder}")
+
+    def kill(self) -> None:
+        """See `Server.kill`."""
+        assert self._wrapper is not None
+        os.kill(self._pid, 9)
+        self._wrapper.wait(PATIENCE)
+
+    def stop(self) -> None:
+        """See `Server.stop`."""
+        assert self._wrapper is not None
+        self.control("stop")
+        self._wrapper.wait(PATIENCE)
+
+    def end(self) -> None:
+        """Leave nothing running. The data is thrown away, so nobody waits for a good-bye."""
+        if self._wrapper is not None and self._wrapper.poll() is None:
+            with suppress(OSError, ValueError):
+                os.kill(self._pid, 9)
+            end(self._wrapper)
+        if self._names is not None:
+            end(self._names)
+
+    @property
+    def _pid(self) -> int:
+        """The broker's own word for it: the script that starts it is another process."""
+        return int((self.folder / "pid").read_text())
+
+    def _start_names(self) -> None:
+        """Erlang would leave this one running for ever, so it is started here."""
+        self._names = subprocess.Popen(
+            [str(binary("epmd")), "-port", str(self._names_port), "-address", "127.0.0.1"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        wait_until(self._has_names, seconds=PATIENCE, what="the start of epmd")
+
+    def _has_names(self) -> bool:
+        command = [str(binary("epmd")), "-port", str(self._names_port), "-names"]
+        asked = subprocess.run(command, capture_output=True, timeout=PATIENCE, check=False)
+        return asked.returncode == 0
+
+    def _environment(self) -> dict[str, str]:
+        return {
+            "PATH": os.environ.get("PATH", os.defpath),
+            "LANG": "C.UTF-8",
+            "HOME": str(self.folder),  # where Erlang keeps its cookie
+            "ERL_EPMD_PORT": str(self._names_port),
+            "RABBITMQ_NODENAME": self._name,
+            "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
+            "RABBITMQ_NODE_PORT": str(self.port),
+            "RABBITMQ_DIST_PORT": str(self._distribution_port),
+            "RABBITMQ_MNESIA_BASE": str(self.folder / "data"),
+            "RABBITMQ_LOG_BASE": str(self.folder / "log"),
+            "RABBITMQ_PID_FILE": str(self.folder / "pid"),
+            "RABBITMQ_CONFIG_FILE": str(self.folder / "rabbitmq.conf"),
+            "RABBITMQ_CONF_ENV_FILE": str(self.folder / "none"),
+            "RABBITMQ_ENABLED_PLUGINS_FILE": str(self.folder / "plugins"),
+            # It shares the machine with the tests: one scheduler, and no spinning.
+            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "+S 1:1 +sbwt none +sbwtdcpu none +sbwtdio none",
+        }
+
+    def _run(self, program: str, *arguments: str) -> str:
+        command = [str(_program(program)), *arguments]
+        environment = self._environment()
+        asked = subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False
+        )
+        if asked.returncode:
+            raise RuntimeError(f"{' '.join(command)}: {asked.stdout}{asked.stderr}")
+        return asked.stdout
+
+    def _answers(self) -> bool:
+        assert self._wrapper is not None
+        if self._wrapper.poll() is not None:
+            log = (self.folder / "server.log").read_text(errors="replace")
+            raise RuntimeError(f"RabbitMQ ended at its start:\n{log[-2000:]}")
+        return _accepts(self.port)
+
+
+def _program(name: str) -> Path | None:
+    debian = _DEBIAN / name
+    return debian if debian.exists() else binary(name)
+
+
+def _accepts(port: int) -> bool:
+    url = f"amqp://guest:guest@127.0.0.1:{port}/%2F"
+    with suppress(AMQPError, OSError), socket.create_connection(("127.0.0.1", port), timeout=2):
+        pika.BlockingConnection(pika.URLParameters(url)).close()
+        return True
+    return False
+
+
+def _empty(url: str) -> None:
+    """Delete all that the tests may have made: AMQP cannot list what there is."""
+    every = topology(retry_delay=timedelta(seconds=1), queues=(MAIN_QUEUE, *TEST_QUEUES))
+    connection = pika.BlockingConnection(pika.URLParameters(url))
+    channel = connection.channel()
+    for queue in every.queues:
+        channel.queue_delete(queue.name)
+    for exchange in every.exchanges:
+        channel.exchange_delete(exchange.name)
+    connection.close()
+
+
+@attrs.define
+class _Vhosts:
+    """Fresh vhosts, made and thrown away by the dozen: rabbitmqctl takes long to start."""
+
+    control: Callable[..., str]
+    _fresh: list[str] = attrs.field(factory=list)
+    _used: list[str] = attrs.field(factory=list)
+
+    @contextmanager
+    def fresh(self) -> Iterator[str]:
+        """Give the name of one with nothing in it."""
+        if not self._fresh:
+            self._fresh = [f"test-{token_hex(4)}" for _ in range(_DOZEN)]
+            self._change()
+            self._used.clear()
+        name = self._fresh.pop()
+        yield name
+        self._used.append(name)
+
+    def _change(self) -> None:
+        fresh, used = _names(self._fresh), _names(self._used)
+        by, all_ = '<<"tests">>', '<<".*">>'
+        self.control(
+            "eval",
+            f"[rabbit_vhost:delete(V, {by}) || V <- {used}],"
+            f"[begin ok = rabbit_vhost:add(V, {by}),"
+            f" ok = rabbit_auth_backend_internal:set_permissions("
+            f'<<"guest">>, V, {all_}, {all_}, {all_}, {by}) end || V <- {fresh}].',
+        )
+
+
+def _names(vhosts: Iterable[str]) -> str:
+    return "[" + ", ".join(f'<<"{vhost}">>' for vhost in vhosts) + "]"
+
+
+@contextmanager
+def _contained() -> Iterator[Server]:
+    from testcontainers.core.container import DockerContainer  # noqa: PLC0415 - only with Docker
+
+    port = free_port()  # a port of our choice stays the same when the broker is started again
+    container = DockerContainer(IMAGE).with_bind_ports(5672, port)
+    with container:
+        contained = Contained(port, container)
+        contained.wait()
+        yield contained
+
+
+@attrs.define
+class Contained:
+    """A broker in a container."""
+
+    port: int
+    container: Any
+    is_ours: bool = True
+    _vhosts: "_Vhosts" = attrs.field(
+        init=False, default=attrs.Factory(lambda self: _Vhosts(self.control), takes_self=True)
+    )
+
+    @contextmanager
+    def vhost(self) -> Iterator[str]:
+        """See `Server.vhost`."""
+        with self._vhosts.fresh() as name:
+            yield f"amqp://guest:guest@127.0.0.1:{self.port}/{name}"
+
+    def control(self, *command: str) -> str:
+        """See `Server.control`."""
+        status, output = self.container.exec(["rabbitmqctl", "--quiet", *command])
+        text: str = output.decode()
+        if status:
+            raise RuntimeError(f"rabbitmqctl {' '.join(command)}: {text}")
+        return text
+
+    def kill(self) -> None:
+        """See `Server.kill`."""
+        self.container.get_wrapped_container().kill()
+
+    def stop(self) -> None:
+        """See `Server.stop`."""
+        self.container.get_wrapped_container().stop()
+
+    def start(self) -> None:
+        """See `Server.start`."""
+        self.container.get_wrapped_container().start()
+        self.wait()
+
+    def wait(self) -> None:
+        """Wait until it can be used."""
+        wait_until(lambda: _accepts(self.port), seconds=2 * PATIENCE, what="the start of RabbitMQ")
