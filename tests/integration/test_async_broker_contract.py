@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 
 import attrs
@@ -9,11 +10,16 @@ import pytest
 
 from cronhare.adapters.memory.broker import MemoryBroker
 from cronhare.adapters.memory.clock import FrozenClock
+from cronhare.adapters.rabbitmq import AiormqBroker
 from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE, Destination, ToFailed, ToQueue
 from cronhare.ports.broker import AsyncBrokerPort, Delivery, Envelope, Message, Published
+from tests.services.rabbitmq import Server
 
 REPORTS = "cron_scheduler.reports"
-RETRY_DELAY = timedelta(seconds=1)
+RETRY_DELAY = timedelta(milliseconds=400)
+
+#: How late a real broker may be, in seconds.
+LATENESS = 0.2
 
 
 class Hands:
@@ -83,7 +89,46 @@ async def memory_bench() -> AsyncIterator[Bench]:
         await connection.close()
 
 
-@pytest.fixture(params=["memory"])
+@asynccontextmanager
+async def rabbitmq_bench(server: Server, queue_type: str) -> AsyncIterator[Bench]:
+    connections: list[AsyncBrokerPort] = []
+
+    with server.vhost() as url:
+
+        async def connect() -> AsyncBrokerPort:
+            broker = AiormqBroker(
+                url, retry_delay=RETRY_DELAY, queues=[MAIN_QUEUE, REPORTS], queue_type=queue_type
+            )
+            connections.append(await broker.connect())
+            return broker
+
+        async def elapse(duration: timedelta) -> None:
+            await asyncio.sleep(duration.total_seconds() + LATENESS)
+
+        yield Bench(connect, elapse)
+        for connection in connections:
+            await connection.close()
+
+
+@pytest.fixture
+async def quorum_bench(rabbitmq: Server) -> AsyncIterator[Bench]:
+    async with rabbitmq_bench(rabbitmq, "quorum") as bench:
+        yield bench
+
+
+@pytest.fixture
+async def classic_bench(rabbitmq: Server) -> AsyncIterator[Bench]:
+    async with rabbitmq_bench(rabbitmq, "classic") as bench:
+        yield bench
+
+
+@pytest.fixture(
+    params=[
+        "memory",
+        pytest.param("quorum", marks=pytest.mark.integration),
+        pytest.param("classic", marks=pytest.mark.integration),
+    ]
+)
 def bench(request: pytest.FixtureRequest) -> Bench:
     bench: Bench = request.getfixturevalue(f"{request.param}_bench")
     return bench

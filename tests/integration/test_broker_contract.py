@@ -1,13 +1,16 @@
 """What every `BrokerPort` promises. An adapter joins by one more parameter of `bench`."""
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
+from time import sleep
 
 import attrs
 import pytest
 
 from cronhare.adapters.memory.broker import MemoryBroker
 from cronhare.adapters.memory.clock import FrozenClock
+from cronhare.adapters.rabbitmq import PikaBroker
 from cronhare.domain.topology import (
     FAILED_QUEUE,
     MAIN_QUEUE,
@@ -19,9 +22,13 @@ from cronhare.domain.topology import (
     ToQueue,
 )
 from cronhare.ports.broker import BrokerPort, Delivery, Envelope, Message, Published
+from tests.services.rabbitmq import Server
 
 REPORTS = "cron_scheduler.reports"
-RETRY_DELAY = timedelta(seconds=1)
+RETRY_DELAY = timedelta(milliseconds=400)
+
+#: How late a real broker may be, in seconds.
+LATENESS = 0.3
 
 
 @attrs.frozen
@@ -62,7 +69,41 @@ def memory_bench() -> Iterator[Bench]:
     broker.close()
 
 
-@pytest.fixture(params=["memory"])
+@contextmanager
+def rabbitmq_bench(server: Server, queue_type: str) -> Iterator[Bench]:
+    with server.vhost() as url, ExitStack() as at_the_end:
+
+        def connect() -> BrokerPort:
+            broker = PikaBroker(
+                url, retry_delay=RETRY_DELAY, queues=[MAIN_QUEUE, REPORTS], queue_type=queue_type
+            )
+            at_the_end.callback(broker.close)
+            return broker
+
+        broker = connect()
+        broker.declare([])
+        yield Bench(broker, connect, lambda duration: sleep(duration.total_seconds() + LATENESS))
+
+
+@pytest.fixture
+def quorum_bench(rabbitmq: Server) -> Iterator[Bench]:
+    with rabbitmq_bench(rabbitmq, "quorum") as bench:
+        yield bench
+
+
+@pytest.fixture
+def classic_bench(rabbitmq: Server) -> Iterator[Bench]:
+    with rabbitmq_bench(rabbitmq, "classic") as bench:
+        yield bench
+
+
+@pytest.fixture(
+    params=[
+        "memory",
+        pytest.param("quorum", marks=pytest.mark.integration),
+        pytest.param("classic", marks=pytest.mark.integration),
+    ]
+)
 def bench(request: pytest.FixtureRequest) -> Bench:
     bench: Bench = request.getfixturevalue(f"{request.param}_bench")
     return bench

@@ -1,0 +1,140 @@
+"""One connection for publishing, from its opening to its end. Runs in the sending thread."""
+
+from collections import deque
+from collections.abc import Callable
+
+from pika import BasicProperties, ConnectionParameters, SelectConnection
+from pika.channel import Channel
+from pika.frame import Method
+from pika.spec import Basic
+
+from cronhare.ports.broker import Published
+
+from .messages import PERSISTENT
+from .window import Batch, Window
+
+#: Unconfirmed messages at a time. More gains nothing, and more would be unknown after a crash.
+WINDOW = 1_000
+
+#: Seconds that are given to the broker's good-bye; under an alarm it says none.
+GOODBYE = 2.0
+
+
+class Line:
+    """Publishes what waits, as far as the window reaches, until the connection ends.
+
+    Other threads call `nudge` and `stop` alone.
+    """
+
+    def __init__(
+        self,
+        parameters: ConnectionParameters,
+        waiting: deque[Batch],
+        *,
+        on_ready: Callable[[], None],
+    ) -> None:
+        """*waiting* is shared: others append, the line takes."""
+        self.was_open = False
+        self.ended_by: BaseException | None = None
+        self._waiting = waiting
+        self._on_ready = on_ready
+        self._window = Window(WINDOW)
+        self._channel: Channel | None = None
+        self._connection = SelectConnection(
+            parameters,
+            on_open_callback=self._on_open,
+            on_open_error_callback=self._on_end,
+            on_close_callback=self._on_end,
+        )
+        self._loop = self._connection.ioloop
+
+    def run(self) -> None:
+        """Publish until the connection ends.
+
+        Raises:
+            AMQPError: it could not be opened.
+        """
+        self._loop.start()
+        if not self.was_open and self.ended_by is not None:
+            raise self.ended_by
+
+    def end(self) -> None:
+        """Let go of everything. What was under way is unknown."""
+        self._window.lose()
+        self._loop.close()
+
+    def nudge(self) -> None:
+        """Have the line look at what waits."""
+        self._loop.add_callback_threadsafe(self._pump)
+
+    def stop(self) -> None:
+        """End the connection in good order."""
+        self._loop.add_callback_threadsafe(self._say_goodbye)
+
+    def _say_goodbye(self) -> None:
+        if not self._connection.is_open:
+            self._loop.stop()
+            return
+        self._loop.call_later(GOODBYE, self._loop.stop)
+        self._connection.close()
+
+    def _on_open(self, connection: SelectConnection) -> None:
+        connection.channel(on_open_callback=self._on_channel)
+
+    def _on_end(self, _connection: SelectConnection, reason: BaseException | str) -> None:
+        if self.ended_by is None:
+            self.ended_by = reason if isinstance(reason, BaseException) else OSError(reason)
+        self._loop.stop()
+
+    def _on_channel(self, channel: Channel) -> None:
+        channel.add_on_close_callback(self._on_channel_end)
+        channel.add_on_return_callback(self._on_return)
+        channel.confirm_delivery(self._on_confirm, callback=lambda _frame: self._begin(channel))
+
+    def _on_channel_end(self, _channel: Channel, reason: Exception) -> None:
+        """The broker refused something: begin anew, and declare what may be missing."""
+        self._channel = None
+        self.ended_by = reason
+        if self._connection.is_open:
+            self._connection.close()
+
+    def _begin(self, channel: Channel) -> None:
+        self._channel = channel
+        self.was_open = True
+        self._on_ready()
+        self._pump()
+
+    def _pump(self) -> None:
+        while self._waiting and self._window.has_room and self._channel is not None:
+            batch = self._waiting[0]
+            if batch.is_out:
+                self._waiting.popleft()
+            else:
+                self._publish(self._channel, batch, batch.next())
+
+    def _publish(self, channel: Channel, batch: Batch, index: int) -> None:
+        parcel = batch.parcels[index]
+        self._window.publish(batch, index)
+        channel.basic_publish(
+            parcel.exchange,
+            parcel.key,
+            parcel.body,
+            BasicProperties(delivery_mode=PERSISTENT, headers=parcel.headers, message_id=parcel.id),
+            mandatory=True,
+        )
+
+    def _on_confirm(self, frame: Method[Basic.Ack | Basic.Nack]) -> None:
+        answer = frame.method
+        outcome = Published.CONFIRMED if isinstance(answer, Basic.Ack) else Published.UNKNOWN
+        self._window.confirm(answer.delivery_tag, multiple=answer.multiple, outcome=outcome)
+        self._pump()
+
+    def _on_return(
+        self, _channel: Channel, method: Basic.Return, properties: BasicProperties, body: bytes
+    ) -> None:
+        self._window.give_back(
+            exchange=method.exchange,
+            key=method.routing_key,
+            id=properties.message_id,
+            body=body,
+        )

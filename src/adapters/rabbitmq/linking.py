@@ -1,0 +1,61 @@
+"""Opening aiormq's connections: plain ones, each for one purpose.
+
+Not the robust ones: after a reconnect they can look open and consume nothing for ever.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import aiormq
+from aiormq.abc import AbstractConnection
+from aiormq.exceptions import AMQPError
+
+from cronhare.ports.broker import BrokerUnavailable
+
+from .address import CONNECT_TIMEOUT, Address
+
+#: What the client raises when the broker is away, refuses, or has gone meanwhile. RuntimeError is
+#: the parent of its "channel closed".
+TROUBLE = (AMQPError, OSError, RuntimeError, TimeoutError)
+
+#: Seconds that are given to the broker's good-bye.
+GOODBYE = 5.0
+
+
+async def open_connection(address: Address, *, name: str) -> AbstractConnection:
+    """Connect, within a bound.
+
+    Raises:
+        BrokerUnavailable: it did not work.
+    """
+    with own_errors(f"connecting to {address}"):
+        connection = aiormq.Connection(address.for_aiormq(), context=address.context())
+        async with asyncio.timeout(2 * CONNECT_TIMEOUT):
+            await connection.connect(client_properties={"connection_name": name})
+        return connection
+
+
+async def close_connection(connection: AbstractConnection) -> None:
+    """Say good-bye, within a bound."""
+    with suppress(*TROUBLE):
+        async with asyncio.timeout(GOODBYE):
+            await connection.close()
+
+
+@contextmanager
+def own_errors(doing: str) -> Iterator[None]:
+    """Turn the client's errors into ours.
+
+    When a connection breaks, the client cancels what waits for it. Only a cancellation that was
+    meant for our own task goes on as one.
+    """
+    try:
+        yield
+    except TROUBLE as error:
+        raise BrokerUnavailable(f"{doing}: {error!r}") from error
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        raise BrokerUnavailable(f"{doing}: the connection broke") from error

@@ -1,0 +1,100 @@
+"""The port's messages in AMQP's form, and back."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+import attrs
+
+from cronhare.domain.topology import route
+from cronhare.ports.broker import Envelope, Message
+
+from .versions import LARGEST_BODY
+
+PERSISTENT = 2
+
+#: RabbitMQ would send copies to the queues that these name. No message of ours asks for that, and
+#: one that we park or pass on for somebody else must not.
+_COPYING = frozenset({"CC", "BCC"})
+
+#: A quorum queue's own counts; `redelivered` says what is to be known of them.
+_COUNTS = frozenset({"x-delivery-count", "x-acquired-count"})
+
+_AS_THEY_ARE = frozenset({str, float, bool, bytes, Decimal, type(None)})
+_LARGEST_INTEGER = 2**63 - 1
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Parcel:
+    """A message, checked, with its road."""
+
+    exchange: str
+    key: str
+    body: bytes
+    headers: dict[str, Any]  # both clients have types of their own for what is checked here
+    id: str | None
+
+
+def packed(envelope: Envelope) -> Parcel:
+    """Make a message ready for the wire. Its headers are copied.
+
+    Raises:
+        ValueError: its body is larger than the broker takes, or its delay than the lanes carry.
+        TypeError: AMQP cannot carry a header.
+    """
+    message = envelope.message
+    if len(message.body) > LARGEST_BODY:
+        raise ValueError(f"a body of {len(message.body)} bytes; the broker takes {LARGEST_BODY}")
+    exchange, key = route(envelope.to)
+    return Parcel(
+        exchange=exchange,
+        key=key,
+        body=bytes(message.body),
+        headers={
+            name: value if type(value) in _AS_THEY_ARE else _outward(name, value)
+            for name, value in message.headers.items()
+            if name not in _COPYING
+        },
+        id=message.id,
+    )
+
+
+def unpacked(body: bytes, headers: Mapping[str, object] | None, id: str | None) -> Message:  # noqa: A002 - the field's name
+    """Make a message of what came, in plain Python: dict, list, str, int, aware datetime."""
+    plain = {name: _inward(value) for name, value in (headers or {}).items() if name not in _COUNTS}
+    return Message(body=body, headers=plain, id=id)
+
+
+def _outward(name: str, value: object) -> object:
+    match value:
+        case dict():
+            return {key: _outward(f"{name}.{key}", item) for key, item in value.items()}
+        case list():
+            return [_outward(name, item) for item in value]
+        case str():
+            return str.__str__(value)  # the text of an enum's member, not the member
+        case int() if abs(value) <= _LARGEST_INTEGER:
+            return value
+        case datetime():
+            return value
+        case _ if type(value) in _AS_THEY_ARE:
+            return value
+        case _:
+            raise TypeError(f"header {name}: AMQP cannot carry {value!r}")
+
+
+def _inward(value: object) -> object:
+    match value:
+        case dict():
+            return {str(key): _inward(item) for key, item in value.items()}
+        case list():
+            return [_inward(item) for item in value]
+        case bytearray():
+            return bytes(value)
+        case int() if type(value) is not bool:
+            return int(value)  # pika has a class of its own for the longer ones
+        case datetime():
+            return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+        case _:
+            return value

@@ -1,0 +1,102 @@
+"""Publishing single messages from an event loop, on a connection that does nothing else."""
+
+import asyncio
+import logging
+
+from aiormq.abc import AbstractChannel, AbstractConnection
+from aiormq.exceptions import DeliveryError, PublishError
+from pamqp.commands import Basic
+
+from cronhare.ports.broker import BrokerUnavailable, Published
+
+from .address import Address
+from .backoff import Backoff
+from .linking import close_connection, open_connection, own_errors
+from .messages import PERSISTENT, Parcel
+
+log = logging.getLogger(__name__)
+
+
+class Postman:
+    """Publishes and waits for the confirm, within a bound; connects when it must.
+
+    While the broker is away it is knocked at now and then only; between two knocks the answer is
+    `UNKNOWN` at once.
+    """
+
+    def __init__(self, address: Address, *, timeout: float) -> None:
+        """*timeout* is in seconds and covers everything, connecting too."""
+        self._address = address
+        self._timeout = timeout
+        self._opening = asyncio.Lock()
+        self._backoff = Backoff()
+        self._not_before = 0.0
+        self._connection: AbstractConnection | None = None
+        self._channel: AbstractChannel | None = None
+        self._closed = False
+
+    async def publish(self, parcel: Parcel) -> Published:
+        """Publish one message and say what is known."""
+        try:
+            with own_errors(f"publishing at {self._address}"):
+                async with asyncio.timeout(self._timeout):
+                    return await self._publish(parcel)
+        except BrokerUnavailable as error:
+            text = f"It is unknown whether a message arrived: {error}"
+            log.warning("%s", text, extra={"action": "publish.unknown"})
+            return Published.UNKNOWN
+
+    async def close(self) -> None:
+        """Close the connection, for good."""
+        self._closed = True
+        async with self._opening:
+            await self._forget()
+
+    async def _publish(self, parcel: Parcel) -> Published:
+        channel = await self._open()
+        try:
+            await self._send(channel, parcel)
+        except PublishError:
+            return Published.RETURNED
+        except DeliveryError:  # refused; nothing is known of an earlier copy
+            return Published.UNKNOWN
+        return Published.CONFIRMED
+
+    async def _send(self, channel: AbstractChannel, parcel: Parcel) -> None:
+        await channel.basic_publish(
+            parcel.body,
+            exchange=parcel.exchange,
+            routing_key=parcel.key,
+            mandatory=True,
+            properties=Basic.Properties(
+                delivery_mode=PERSISTENT, headers=parcel.headers, message_id=parcel.id
+            ),
+        )
+
+    async def _open(self) -> AbstractChannel:
+        async with self._opening:
+            if self._closed:
+                raise BrokerUnavailable("this connection is closed")
+            if self._channel is not None and not self._channel.is_closed:
+                return self._channel
+            await self._forget()
+            now = asyncio.get_running_loop().time()
+            if now < self._not_before:
+                raise BrokerUnavailable(f"{self._address} was away a moment ago")
+            try:
+                self._channel = await self._connect()
+            except BaseException:
+                self._not_before = now + self._backoff.next()
+                raise
+            self._backoff.reset()
+            return self._channel
+
+    async def _connect(self) -> AbstractChannel:
+        self._connection = await open_connection(self._address, name="cronhare posting")
+        with own_errors(f"opening a channel at {self._address}"):
+            return await self._connection.channel(publisher_confirms=True)
+
+    async def _forget(self) -> None:
+        connection, self._connection, self._channel = self._connection, None, None
+        if connection is not None:
+            await close_connection(connection)

@@ -1,0 +1,97 @@
+"""Trying the lanes: one message through each, from its exchange to the end of the road.
+
+`mandatory` watches the first hop only. A lane whose way out is broken would confirm every message
+and lose it.
+"""
+
+import enum
+import time
+import uuid
+from contextlib import suppress
+
+import attrs
+from pika import BasicProperties, BlockingConnection
+from pika.exceptions import AMQPError, ChannelClosedByBroker, UnroutableError
+
+from cronhare.domain.topology import (
+    DELIVERY_EXCHANGE,
+    LANE_UNIT,
+    LANES,
+    ToQueue,
+    lane_queue,
+    route,
+)
+from cronhare.ports.broker import BrokerUnavailable
+
+from .address import Address
+
+#: Seconds between two looks at the end of the road.
+_PAUSE = 0.01
+
+_BODY = b'"A probe of the delay lanes. It came too late, and may be thrown away."'
+
+
+class LaneState(enum.Enum):
+    """What a probe found."""
+
+    OPEN = "open"  # the probe came through
+    BUSY = "busy"  # messages wait there: a probe would have to wait behind them
+    BROKEN = "broken"  # there is no way in, or the probe did not come out
+
+
+@attrs.frozen
+class LaneReport:
+    """One lane, and what its probe found."""
+
+    lane: int
+    state: LaneState
+
+
+def probe_lanes(url: str, *, patience: float = 5.0) -> tuple[LaneReport, ...]:
+    """Send one message through each lane that nobody waits in, and say of each what it found.
+
+    The topology must have been declared. A probe carries a time to live of its own, so that the
+    longest lane takes no longer than the first; *patience*, in seconds, bounds the whole.
+
+    Raises:
+        BrokerUnavailable: the broker could not be asked.
+        ValueError: the URL cannot be used.
+    """
+    address = Address.parse(url)
+    try:
+        connection = BlockingConnection(address.for_pika(name="cronhare probing"))
+        try:
+            return _probe(connection, patience)
+        finally:
+            connection.close()
+    except (AMQPError, OSError) as error:
+        raise BrokerUnavailable(f"probing the lanes at {address}: {error!r}") from error
+
+
+def _probe(connection: BlockingConnection, patience: float) -> tuple[LaneReport, ...]:
+    end = f"cron_probe.{uuid.uuid4().hex}"
+    channel = connection.channel()
+    channel.queue_declare(end, exclusive=True)
+    channel.queue_bind(end, DELIVERY_EXCHANGE, f"{'*.' * LANES}{end}")
+    states = {lane: _send(connection, lane, end) for lane in range(LANES)}
+    deadline = time.monotonic() + patience
+    while LaneState.BROKEN in states.values() and time.monotonic() < deadline:
+        _, properties, _ = channel.basic_get(end, auto_ack=True)
+        if properties is None:
+            connection.sleep(_PAUSE)
+        else:
+            states[int(properties.message_id or 0)] = LaneState.OPEN
+    return tuple(LaneReport(lane, state) for lane, state in states.items())
+
+
+def _send(connection: BlockingConnection, lane: int, end: str) -> LaneState:
+    """Send a probe on its way; its lane counts as broken until it is seen again."""
+    channel = connection.channel()  # of its own: what is missing costs the channel
+    channel.confirm_delivery()
+    exchange, key = route(ToQueue(end, LANE_UNIT * 2**lane))
+    properties = BasicProperties(message_id=str(lane), expiration="0")
+    with suppress(ChannelClosedByBroker, UnroutableError):
+        if channel.queue_declare(lane_queue(lane), passive=True).method.message_count:
+            return LaneState.BUSY
+        channel.basic_publish(exchange, key, _BODY, properties, mandatory=True)
+    return LaneState.BROKEN

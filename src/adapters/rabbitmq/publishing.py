@@ -1,0 +1,113 @@
+"""RabbitMQ's blocking side, through pika."""
+
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+
+from cronhare.domain.topology import MAIN_QUEUE
+from cronhare.ports.broker import Delivery, Envelope, Published
+
+from .address import Address
+from .declaring import Difference
+from .messages import packed
+from .reading import Reader
+from .sending import Sender
+from .upkeep import Upkeep
+from .versions import QUORUM
+from .window import Batch
+
+#: Seconds that a publish may take, and the seconds that each message of its batch adds.
+PUBLISH_TIMEOUT = 10.0
+PUBLISH_TIMEOUT_PER_MESSAGE = 0.001
+
+
+class PikaBroker:
+    """Publishes for the scheduler, and reads for operator commands. Satisfies `BrokerPort`.
+
+    It connects when it is first used, and again whenever it must. The topology for *queues* is
+    declared before each connection for publishing.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        retry_delay: timedelta = timedelta(seconds=30),
+        queues: Iterable[str] = (MAIN_QUEUE,),
+        queue_type: str = QUORUM,
+        deduplication: bool = False,
+        publish_timeout: float = PUBLISH_TIMEOUT,
+    ) -> None:
+        """*retry_delay* is how long a nacked message rests; *publish_timeout* is in seconds.
+
+        Half of *publish_timeout* is given to a broker's alarm, then the connection is given up.
+
+        Raises:
+            ValueError: the URL, the name of a queue or *queue_type* cannot be used.
+        """
+        address = Address.parse(url)
+        self._upkeep = Upkeep(
+            address,
+            retry_delay=retry_delay,
+            queues=queues,
+            queue_type=queue_type,
+            deduplication=deduplication,
+        )
+        self._publish_timeout = publish_timeout
+        self._reader = Reader(address)
+        self._sender = Sender(
+            address, prepare=self._upkeep.declare, blocked_timeout=publish_timeout / 2
+        )
+
+    @property
+    def differences(self) -> tuple[Difference, ...]:
+        """What exists otherwise than we would declare it, as of the last declaration."""
+        return self._upkeep.differences
+
+    def declare(self, queues: Iterable[str]) -> None:
+        """Make sure that the topology for these task queues exists. Safe to repeat.
+
+        What exists with other arguments is used as it is; `differences` tells them, and so does
+        the log, once.
+
+        Raises:
+            BrokerUnavailable: the broker is away, or will not let us make what is missing.
+            ValueError: a queue cannot have that name.
+        """
+        self._upkeep.want(queues)
+        self._upkeep.declare()
+
+    def publish(self, batch: Sequence[Envelope]) -> Sequence[Published]:
+        """Publish all, in order, and say of each what is known.
+
+        Raises:
+            ValueError: one is larger than the broker takes, or its delay than the lanes carry.
+            TypeError: AMQP could not carry the headers of one. Nothing was published then.
+        """
+        if not batch:
+            return []
+        waiting = Batch([packed(envelope) for envelope in batch])
+        self._sender.submit(waiting)
+        return waiting.wait(
+            self._publish_timeout + PUBLISH_TIMEOUT_PER_MESSAGE * len(waiting.parcels)
+        )
+
+    def receive(self, queue: str) -> Delivery | None:
+        """Take the next message of a queue; None for an unknown queue, too.
+
+        Raises:
+            BrokerUnavailable: the broker cannot be asked, or this is closed.
+        """
+        return self._reader.receive(queue)
+
+    def ack(self, delivery: Delivery) -> None:
+        """Settle a message that `receive` gave; any other is left alone, and comes again."""
+        self._reader.settle(delivery.tag, acked=True)
+
+    def nack(self, delivery: Delivery, *, requeue: bool = False) -> None:
+        """Give a message back (*requeue*), or hand it to its queue's dead-letter exchange."""
+        self._reader.settle(delivery.tag, acked=False, requeue=requeue)
+
+    def close(self) -> None:
+        """Let go of both connections, for good. What was received and not settled comes again."""
+        self._sender.close()
+        self._reader.close()

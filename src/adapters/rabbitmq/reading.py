@@ -1,0 +1,113 @@
+"""Taking single messages for operator commands, on a connection that publishes nothing."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import attrs
+from pika import BlockingConnection
+from pika.adapters.blocking_connection import BlockingChannel
+from pika.exceptions import AMQPError, ChannelClosedByBroker
+
+from cronhare.ports.broker import BrokerUnavailable, Delivery
+
+from .address import Address
+from .messages import unpacked
+
+#: Seconds. Between two commands nobody answers heartbeats, so the broker must not expect them soon.
+HEARTBEAT = 600
+
+_NOT_FOUND = 404
+
+
+@attrs.frozen(eq=False)
+class _Tag:
+    channel: BlockingChannel
+    number: int
+
+
+class Reader:
+    """Takes and settles messages. Safe to share between threads; connects when it must."""
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+        self._lock = threading.Lock()
+        self._connection: BlockingConnection | None = None
+        self._channels: dict[str, BlockingChannel] = {}
+        self._held: set[_Tag] = set()
+        self._closed = False
+
+    def receive(self, queue: str) -> Delivery | None:
+        """Take the next message of a queue; None for an unknown queue, too.
+
+        Raises:
+            BrokerUnavailable: the broker cannot be asked, or this reader is closed.
+        """
+        with self._lock, self._own_errors(f"reading {queue}"):
+            channel = self._channel(queue)
+            try:
+                method, properties, body = channel.basic_get(queue)
+            except ChannelClosedByBroker as refusal:
+                if refusal.reply_code == _NOT_FOUND:
+                    return None
+                raise
+            if method is None or properties is None:
+                return None
+            tag = _Tag(channel, method.delivery_tag)
+            self._held.add(tag)
+            return Delivery(
+                message=unpacked(body or b"", properties.headers, properties.message_id),
+                queue=queue,
+                redelivered=method.redelivered,
+                tag=tag,
+            )
+
+    def settle(self, tag: object, *, acked: bool, requeue: bool = False) -> None:
+        """Ack or nack what `receive` gave; anything else, or a second time, does nothing."""
+        with self._lock:
+            if not isinstance(tag, _Tag) or tag not in self._held:
+                return
+            self._held.discard(tag)
+            with suppress(AMQPError):  # the message comes again
+                if acked:
+                    tag.channel.basic_ack(tag.number)
+                else:
+                    tag.channel.basic_nack(tag.number, requeue=requeue)
+
+    def close(self) -> None:
+        """Let go. What was not settled goes back to its queue, to its head and in order."""
+        with self._lock:
+            self._closed = True
+            with suppress(AMQPError, OSError):
+                for channel in {tag.channel for tag in self._held}:
+                    channel.basic_nack(0, multiple=True, requeue=True)
+            self._forget()
+
+    def _channel(self, queue: str) -> BlockingChannel:
+        """One channel per queue: a queue that is not there costs no message of another."""
+        if self._closed:
+            raise BrokerUnavailable("this connection is closed")
+        if self._connection is None or not self._connection.is_open:
+            self._forget()
+            parameters = self._address.for_pika(name="cronhare reading", heartbeat=HEARTBEAT)
+            self._connection = BlockingConnection(parameters)
+        channel = self._channels.get(queue)
+        if channel is None or not channel.is_open:
+            channel = self._channels[queue] = self._connection.channel()
+        return channel
+
+    @contextmanager
+    def _own_errors(self, doing: str) -> Iterator[None]:
+        try:
+            yield
+        except (AMQPError, OSError) as error:
+            self._forget()
+            raise BrokerUnavailable(f"{doing} at {self._address}: {error!r}") from error
+
+    def _forget(self) -> None:
+        connection, self._connection = self._connection, None
+        self._channels.clear()
+        self._held.clear()
+        if connection is not None:
+            with suppress(AMQPError, OSError):
+                connection.close()

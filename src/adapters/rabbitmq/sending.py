@@ -1,0 +1,125 @@
+"""The thread that publishes: one connection that does nothing else, confirms pipelined.
+
+A connection under a memory alarm is read by the broker no further: an ack behind a blocked publish
+would never arrive. So nobody consumes here.
+"""
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+
+from pika.exceptions import AMQPError
+
+from cronhare.ports.broker import BrokerUnavailable
+
+from .address import Address
+from .backoff import Backoff
+from .line import Line
+from .window import Batch
+
+log = logging.getLogger(__name__)
+
+#: Seconds that `close` waits for the broker's good-bye.
+CLOSE_TIMEOUT = 5.0
+
+
+class Sender:
+    """Publishes the batches of any number of threads, in order, from a thread of its own.
+
+    The first attempt to connect, and the first after a loss, is worth waiting for; while later
+    ones fail, batches are answered at once, so that nobody's loop hangs in an outage.
+    """
+
+    def __init__(
+        self, address: Address, *, prepare: Callable[[], None], blocked_timeout: float
+    ) -> None:
+        """*prepare* is called before each connection is made, and may raise BrokerUnavailable.
+
+        After *blocked_timeout* seconds of a broker's alarm the connection is given up.
+        """
+        self._address = address
+        self._prepare = prepare
+        self._blocked_timeout = blocked_timeout
+        self._lock = threading.Lock()
+        self._waiting: deque[Batch] = deque()
+        self._line: Line | None = None
+        self._hopeful = True
+        self._closing = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def submit(self, batch: Batch) -> None:
+        """Have a batch published; it is given up at once if there is no hope."""
+        with self._lock:
+            if self._closing.is_set() or not self._hopeful:
+                batch.give_up()
+                return
+            self._waiting.append(batch)
+            line = self._line
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._run, name="cronhare-publisher", daemon=True
+                )
+                self._thread.start()
+        if line is not None:
+            line.nudge()
+
+    def close(self) -> None:
+        """End the connection and the thread. What is under way stays unknown."""
+        with self._lock:
+            self._closing.set()
+            line, thread = self._line, self._thread
+        if line is not None:
+            line.stop()
+        if thread is not None:
+            thread.join(CLOSE_TIMEOUT)
+        self._give_up_waiting()
+
+    def _run(self) -> None:
+        backoff = Backoff()
+        while not self._closing.is_set():
+            opened = False
+            try:
+                self._prepare()
+                opened = self._live()
+            except (BrokerUnavailable, AMQPError, OSError) as error:
+                text = f"Cannot publish at {self._address}: {error!r}"
+                log.warning("%s", text, extra={"action": "broker.unavailable"})
+            except Exception:  # whatever it is, the thread must not die of it
+                log.exception("The publishing thread met a fault", extra={"action": "broker.fault"})
+            if opened:
+                backoff.reset()
+            with self._lock:
+                self._hopeful = opened
+            if not opened:
+                self._give_up_waiting()
+            self._closing.wait(backoff.next())
+
+    def _live(self) -> bool:
+        """Publish until the connection ends, and say whether it had been open."""
+        parameters = self._address.for_pika(
+            name="cronhare publishing", blocked_timeout=self._blocked_timeout
+        )
+        line = Line(parameters, self._waiting, on_ready=self._has_opened)
+        with self._lock:
+            self._line = line
+        try:
+            if not self._closing.is_set():
+                line.run()
+        finally:
+            with self._lock:
+                self._line = None
+            line.end()
+        if not self._closing.is_set():
+            text = f"Lost the publishing connection to {self._address}: {line.ended_by!r}"
+            log.warning("%s", text, extra={"action": "broker.lost"})
+        return line.was_open
+
+    def _has_opened(self) -> None:
+        with self._lock:
+            self._hopeful = True
+
+    def _give_up_waiting(self) -> None:
+        with self._lock:
+            while self._waiting:
+                self._waiting.popleft().give_up()

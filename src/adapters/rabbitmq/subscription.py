@@ -1,0 +1,225 @@
+"""One call of `consume`, kept alive: whenever its hookup is lost, another takes its place."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+
+from cronhare.ports.broker import BrokerUnavailable, Delivery
+
+from .address import Address
+from .allowance import Allowance
+from .backoff import Backoff
+from .hookup import ANSWER_TIMEOUT, Hookup, Tag
+
+log = logging.getLogger(__name__)
+
+#: Seconds between two proofs of life. A connection can look open and consume nothing for ever.
+PROOF_EVERY = 15.0
+
+#: Seconds that a delivery may be held back before it is left to other workers.
+PATIENCE = 2.0
+
+
+class Subscription:
+    """Consumes some queues until it is paused or closed.
+
+    What was in hand when a connection was lost still counts against the prefetch until it is
+    settled: its task may be running.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        queues: Sequence[str],
+        *,
+        prefetch: int,
+        on_delivery: Callable[[Delivery], None],
+        declare: Callable[[], Awaitable[None]],
+        proof_every: float = PROOF_EVERY,
+        answer_timeout: float = ANSWER_TIMEOUT,
+    ) -> None:
+        """*declare* makes sure that the queues are there, or raises BrokerUnavailable.
+
+        *proof_every* and *answer_timeout* are in seconds.
+        """
+        self._address = address
+        self._queues = tuple(dict.fromkeys(queues))
+        self._prefetch = prefetch
+        self._on_delivery = on_delivery
+        self._declare = declare
+        self._proof_every = proof_every
+        self._answer_timeout = answer_timeout
+        self._loop = asyncio.get_running_loop()
+        self._allowance = Allowance(prefetch, self._hand_over, self._loop.time)
+        self._hookup: Hookup | None = None
+        # True once the surplus was given back: nothing is consumed until there is room again.
+        self._resting = False
+        self._stirred = asyncio.Event()
+        self._taking = False
+        self._watch: asyncio.Task[None] | None = None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it was paused and has nothing in hand."""
+        return not self._taking and not self._allowance.in_hand
+
+    async def start(self) -> None:
+        """Begin to consume, and see to it from then on.
+
+        Raises:
+            BrokerUnavailable: not consuming.
+        """
+        self._taking = True
+        await self._hook_up()
+        self._watch = asyncio.create_task(self._keep_alive(), name="cronhare consuming")
+
+    async def settle(self, tag: Tag, *, acked: bool, requeue: bool = False) -> None:
+        """Ack or nack what was handed over; anything else, or a second time, does nothing."""
+        if not self._allowance.settle(tag):
+            return
+        if acked:
+            await tag.hookup.ack(tag.number)
+        else:
+            await tag.hookup.nack(tag.number, requeue=requeue)
+        if self._resting and self._allowance.has_room:
+            self._stirred.set()
+
+    async def pause(self) -> None:
+        """Take no more deliveries. Those in hand can still be settled."""
+        self._taking = False
+        await self._end_watch()
+        if self._hookup is not None:
+            await self._hookup.cancel()
+            await self._give_back()
+
+    async def close(self) -> None:
+        """Stop. What was not settled goes back to its queue."""
+        self._taking = False
+        await self._end_watch()
+        self._allowance.take_back()
+        hookup, self._hookup = self._hookup, None
+        if hookup is not None:
+            await hookup.close()
+
+    async def _hook_up(self) -> None:
+        await self._declare()
+        hookup = await Hookup.open(
+            self._address,
+            prefetch=self._prefetch,
+            on_delivery=self._arrived,
+            answer_timeout=self._answer_timeout,
+        )
+        self._resting = False
+        self._allowance.take_back()  # from a channel that is gone: the broker has them back
+        self._hookup = hookup
+        try:
+            await hookup.consume(self._queues)
+        except BaseException:
+            self._hookup = None
+            await hookup.close()
+            raise
+
+    async def _arrived(self, delivery: Delivery) -> None:
+        tag = delivery.tag
+        assert isinstance(tag, Tag)
+        if self._taking and tag.hookup is self._hookup and not self._resting:
+            self._allowance.offer(delivery)
+            if self._allowance.held_since is not None:
+                self._stirred.set()
+        else:  # it was on its way when we stopped
+            await tag.hookup.nack(tag.number, requeue=True)
+
+    def _hand_over(self, delivery: Delivery) -> None:
+        try:
+            self._on_delivery(delivery)
+        except Exception as error:  # noqa: BLE001 - a fault of one delivery is not ours to judge
+            text = "The handler of a delivery raised"
+            self._loop.call_exception_handler({"message": text, "exception": error})
+
+    async def _keep_alive(self) -> None:
+        while True:
+            hookup = self._hookup
+            if hookup is None:
+                await self._return()
+                continue
+            try:
+                await self._attend(hookup)
+            except BrokerUnavailable as error:
+                text = f"Lost the consumer at {self._address}: {error}"
+                log.warning("%s", text, extra={"action": "broker.lost"})
+            except Exception:  # whatever it is, nobody else would bring the consumer back
+                log.exception("The consumer met a fault", extra={"action": "broker.fault"})
+            self._hookup = None
+            self._allowance.take_back()
+            await hookup.abandon()
+
+    async def _return(self) -> None:
+        """Knock until the broker is there again."""
+        backoff = Backoff()
+        while self._hookup is None:
+            await asyncio.sleep(backoff.next())
+            try:
+                await self._hook_up()
+            except BrokerUnavailable as error:
+                text = f"Cannot consume at {self._address}: {error}"
+                log.warning("%s", text, extra={"action": "broker.unavailable"})
+            except Exception:
+                log.exception("The consumer met a fault", extra={"action": "broker.fault"})
+        text = f"Consuming again at {self._address}"
+        log.info("%s", text, extra={"action": "broker.back"})
+
+    async def _attend(self, hookup: Hookup) -> None:
+        """See to the surplus and ask for proofs, until the hookup is lost.
+
+        Raises:
+            BrokerUnavailable: it is lost, for this reason.
+        """
+        proof_at = self._loop.time() + self._proof_every
+        lost = asyncio.create_task(hookup.lost.wait())
+        try:
+            while not hookup.lost.is_set():
+                self._stirred.clear()
+                await self._see_to_surplus(hookup)
+                if self._loop.time() >= proof_at:
+                    await hookup.prove()
+                    proof_at = self._loop.time() + self._proof_every
+                await self._rest(lost, until=proof_at)
+        finally:
+            lost.cancel()
+        raise BrokerUnavailable(hookup.lost_by)
+
+    async def _rest(self, lost: "asyncio.Task[bool]", *, until: float) -> None:
+        held_since = self._allowance.held_since
+        if held_since is not None:
+            until = min(until, held_since + PATIENCE)
+        stirred = asyncio.create_task(self._stirred.wait())
+        try:
+            seconds = max(until - self._loop.time(), 0)
+            both = {lost, stirred}
+            await asyncio.wait(both, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            stirred.cancel()
+
+    async def _see_to_surplus(self, hookup: Hookup) -> None:
+        held_since = self._allowance.held_since
+        if held_since is not None and self._loop.time() >= held_since + PATIENCE:
+            self._resting = True
+            await hookup.cancel()
+            await self._give_back()
+        if self._resting and self._allowance.has_room:
+            self._resting = False
+            await hookup.consume(self._queues)
+
+    async def _give_back(self) -> None:
+        for delivery in self._allowance.take_back():
+            tag = delivery.tag
+            assert isinstance(tag, Tag)
+            await tag.hookup.nack(tag.number, requeue=True)
+
+    async def _end_watch(self) -> None:
+        watch, self._watch = self._watch, None
+        if watch is not None:
+            watch.cancel()
+            with suppress(asyncio.CancelledError):
+                await watch

@@ -1,0 +1,52 @@
+"""What differs between the versions of RabbitMQ that we speak to, 3.10 to 4.x, and our answer.
+
+Delivery limit of a quorum queue: none unless set; from 4.0 it is 20. Ours is always set.
+Largest message: 128 MiB; from 4.0 it is 16 MiB. We take the smaller everywhere.
+`x-death` from a client: counted, and may pass for a cycle; ignored from 4.0. The application never
+    sends it, but for messages that stay where they go.
+Order of `x-death`: before 3.13.3 only the first entry is the newest. Nobody reads the order.
+Channel-wide prefetch: classic queues only, and deprecated in 4.x. Never used: `allowance` counts.
+Consumer timeout: closes the channel; from 4.3 quorum queues only, and the consumer may be cancelled
+    instead. Either is a lost consumer, for which `subscription` finds another.
+Queues that are transient and not exclusive: refused from 4.3 on. There are none.
+An answer to the broker's `basic.cancel`: closes the channel; from 4.3.7 it is wanted. aiormq finds
+    out which.
+"""
+
+from cronhare.domain.topology import Queue
+
+QUORUM = "quorum"
+CLASSIC = "classic"
+
+LARGEST_BODY = 16 * 2**20
+
+#: In effect none, in the one form that 3.x and 4.x both take (-1 is refused by 3.x). A message
+#: over its limit would go from a task queue to the retry queue and back; RabbitMQ takes that for a
+#: cycle, since nobody rejected it, and drops the message without a word (seen on 3.10.8). From the
+#: failed and the quarantine queue it would simply be gone. Crashes are counted by the ledger.
+DELIVERY_LIMIT = 1_000_000
+
+
+def arguments(queue: Queue, *, queue_type: str, deduplication: bool = False) -> dict[str, object]:
+    """Give the arguments to declare a queue with.
+
+    *deduplication* asks for a plugin's help on task queues; without the plugin it does nothing.
+    """
+    wanted: dict[str, object] = {}
+    if queue.ttl is not None:
+        wanted["x-message-ttl"] = round(queue.ttl.total_seconds() * 1000)
+    if queue.dead_letter_exchange is not None:
+        wanted["x-dead-letter-exchange"] = queue.dead_letter_exchange
+    if queue.dead_letter_key is not None:
+        wanted["x-dead-letter-routing-key"] = queue.dead_letter_key
+    if deduplication and _is_task_queue(queue):
+        wanted["x-message-deduplication"] = True
+    if queue_type == QUORUM:
+        wanted["x-queue-type"] = QUORUM
+        if queue.ttl is None:  # the retry queue and the lanes have no consumers to give back
+            wanted["x-delivery-limit"] = DELIVERY_LIMIT
+    return wanted
+
+
+def _is_task_queue(queue: Queue) -> bool:
+    return queue.ttl is None and queue.dead_letter_exchange is not None

@@ -1,0 +1,41 @@
+"""What an operator, or a program that knows nothing of us, does with a broker."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pika
+from pika.adapters.blocking_connection import BlockingChannel
+
+
+@contextmanager
+def channel(url: str) -> Iterator[BlockingChannel]:
+    """Open a plain channel."""
+    connection = pika.BlockingConnection(pika.URLParameters(url))
+    try:
+        yield connection.channel()
+    finally:
+        if connection.is_open:
+            connection.close()
+
+
+def depth(url: str, queue: str) -> int:
+    """Count the messages that wait in a queue."""
+    with channel(url) as plain:
+        return int(plain.queue_declare(queue, passive=True).method.message_count)
+
+
+def consumers(url: str, queue: str) -> int:
+    """Count the consumers of a queue."""
+    with channel(url) as plain:
+        return int(plain.queue_declare(queue, passive=True).method.consumer_count)
+
+
+def drain(url: str, queue: str) -> list[bytes]:
+    """Take all that waits in a queue, for good."""
+    bodies: list[bytes] = []
+    with channel(url) as plain:
+        while True:
+            _, _, body = plain.basic_get(queue, auto_ack=True)
+            if body is None:
+                return bodies
+            bodies.append(body)

@@ -1,0 +1,267 @@
+"""A consumer that stays alive, whatever becomes of its queue, its connection and its broker."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from urllib.parse import urlsplit
+
+import pytest
+
+from cronhare.adapters.rabbitmq import AiormqBroker, PikaBroker
+from cronhare.domain.topology import MAIN_QUEUE, ToQueue
+from cronhare.ports.broker import BrokerUnavailable, Delivery, Envelope, Message, Published
+from tests.integration import amqp
+from tests.services.proxy import proxy
+from tests.services.rabbitmq import Server, alarm
+
+pytestmark = pytest.mark.integration
+
+RETRY_DELAY = timedelta(milliseconds=300)
+REPORTS = "cron_scheduler.reports"
+SOON = 15.0
+
+
+class Hands:
+    """Somebody who takes deliveries and settles nothing by himself."""
+
+    def __init__(self) -> None:
+        self._seen: asyncio.Queue[Delivery] = asyncio.Queue()
+        self.take = self._seen.put_nowait
+
+    async def next(self, *, within: float = SOON) -> Delivery:
+        return await asyncio.wait_for(self._seen.get(), timeout=within)
+
+    async def body(self) -> bytes:
+        return (await self.next()).message.body
+
+    def is_empty(self) -> bool:
+        return self._seen.empty()
+
+
+@asynccontextmanager
+async def worker(
+    url: str, *, publish_timeout: float = 5.0, proof_every: float = 15.0
+) -> AsyncIterator[AiormqBroker]:
+    broker = AiormqBroker(
+        url,
+        retry_delay=RETRY_DELAY,
+        queues=[MAIN_QUEUE, REPORTS],
+        publish_timeout=publish_timeout,
+        proof_every=proof_every,
+        answer_timeout=1.0,
+    )
+    yield broker
+    await broker.close()
+
+
+def publish(url: str, *bodies: bytes, queue: str = MAIN_QUEUE) -> None:
+    with amqp.channel(url) as plain:
+        for body in bodies:
+            plain.basic_publish("", queue, body)
+
+
+async def eventually(happens: Callable[[], bool], *, what: str) -> None:
+    give_up_at = time.monotonic() + SOON
+    while not happens():
+        assert time.monotonic() < give_up_at, f"{what} did not happen"
+        await asyncio.sleep(0.02)
+
+
+async def test_a_queue_that_is_deleted_under_its_consumer_is_there_again_and_consumed(
+    vhost: str,
+) -> None:
+    async with worker(vhost) as broker:
+        hands = Hands()
+        await broker.consume([MAIN_QUEUE, REPORTS], prefetch=5, on_delivery=hands.take)
+
+        with amqp.channel(vhost) as plain:
+            plain.queue_delete(MAIN_QUEUE)
+        await asyncio.sleep(1)  # for the reconnect
+
+        publish(vhost, b"after")
+        assert await hands.body() == b"after"
+        publish(vhost, b"other", queue=REPORTS)
+        assert await hands.body() == b"other"
+
+
+async def test_after_its_connections_were_killed_it_consumes_and_publishes_again(
+    vhost: str, own_rabbitmq: Server
+) -> None:
+    async with worker(vhost) as broker:
+        hands = Hands()
+        await broker.consume([MAIN_QUEUE], prefetch=5, on_delivery=hands.take)
+        await broker.publish(Envelope(Message(body=b"one"), ToQueue()))
+        stale = await hands.next()
+
+        own_rabbitmq.control("close_all_connections", "--global", "a test")
+
+        again = await hands.next()
+        assert (again.message.body, again.redelivered) == (b"one", True)
+        await broker.ack(stale)  # harmless: its channel is gone
+        await broker.ack(again)
+        answer = await broker.publish(Envelope(Message(body=b"two"), ToQueue()))
+        assert answer is Published.CONFIRMED
+        assert await hands.body() == b"two"
+
+
+async def test_what_is_still_worked_on_after_a_reconnect_counts_against_the_prefetch(
+    vhost: str, own_rabbitmq: Server
+) -> None:
+    async with worker(vhost) as broker:
+        hands = Hands()
+        publish_before = Envelope(Message(body=b"one"), ToQueue())
+        await broker.consume([MAIN_QUEUE], prefetch=1, on_delivery=hands.take)
+        await broker.publish(publish_before)
+        working_on = await hands.next()
+
+        own_rabbitmq.control("close_all_connections", "--global", "a test")
+        await eventually(lambda: amqp.consumers(vhost, MAIN_QUEUE) == 1, what="consuming again")
+        await asyncio.sleep(0.3)
+
+        assert hands.is_empty()  # one task is still running, and one is all that was asked for
+        await broker.ack(working_on)
+        assert await hands.body() == b"one"
+
+
+async def test_a_surplus_is_left_to_other_workers_before_long(vhost: str) -> None:
+    async with worker(vhost) as busy, worker(vhost) as idle:
+        busy_hands, idle_hands = Hands(), Hands()
+        await busy.consume([MAIN_QUEUE, REPORTS], prefetch=1, on_delivery=busy_hands.take)
+        publish(vhost, b"long task")
+        long_task = await busy_hands.next()
+        publish(vhost, b"report", queue=REPORTS)
+        await asyncio.sleep(0.2)
+        assert amqp.depth(vhost, REPORTS) == 0  # it is held by the busy one
+
+        await idle.consume([REPORTS], prefetch=1, on_delivery=idle_hands.take)
+
+        report = await idle_hands.next(within=5)
+        assert report.message.body == b"report"
+        publish(vhost, b"second report", queue=REPORTS)
+        await busy.ack(long_task)  # and the busy one is back with both queues
+        assert await busy_hands.body() == b"second report"
+        await idle.ack(report)
+
+
+async def test_a_frozen_link_is_found_out_by_the_proof_of_life(vhost: str) -> None:
+    parts = urlsplit(vhost)
+    assert parts.port is not None
+    async with (
+        proxy(parts.port) as (port, link),
+        worker(vhost.replace(str(parts.port), str(port)), proof_every=0.3) as broker,
+    ):
+        hands = Hands()
+        await broker.consume([MAIN_QUEUE], prefetch=5, on_delivery=hands.take)
+
+        link.freeze()
+        await asyncio.sleep(2)  # the proof is asked for, and not given within a second
+        with amqp.channel(vhost) as plain:
+            plain.basic_publish("", MAIN_QUEUE, b"meanwhile")
+        link.thaw()
+
+        assert await hands.body() == b"meanwhile"
+        assert link.connections > 1
+
+
+async def test_a_living_consumer_passes_its_proofs(vhost: str) -> None:
+    async with worker(vhost, proof_every=0.05) as broker:
+        hands = Hands()
+        await broker.consume([MAIN_QUEUE, REPORTS], prefetch=5, on_delivery=hands.take)
+        publish(vhost, b"one")
+        delivery = await hands.next()
+
+        await asyncio.sleep(0.5)
+
+        publish(vhost, b"two")
+        assert not (await hands.next()).redelivered
+        await broker.ack(delivery)
+        assert amqp.consumers(vhost, MAIN_QUEUE) == 1
+
+
+async def test_during_an_alarm_consuming_and_acking_go_on_and_a_publish_is_unknown(
+    vhost: str, own_rabbitmq: Server
+) -> None:
+    async with worker(vhost, publish_timeout=1) as broker:
+        hands = Hands()
+        await broker.consume([MAIN_QUEUE], prefetch=1, on_delivery=hands.take)
+        publish(vhost, b"one", b"two", b"three")
+
+        with alarm(own_rabbitmq):
+            began = time.monotonic()
+            answer = await broker.publish(Envelope(Message(body=b"late"), ToQueue()))
+            took = time.monotonic() - began
+            await broker.ack(await hands.next())
+            await broker.ack(await hands.next())
+            last = await hands.next()
+
+        assert (answer, last.message.body) == (Published.UNKNOWN, b"three")
+        assert took < 1.5
+        await broker.ack(last)
+
+
+async def test_it_can_be_closed_during_an_alarm(vhost: str, own_rabbitmq: Server) -> None:
+    broker = AiormqBroker(vhost, publish_timeout=0.5)
+    hands = Hands()
+    await broker.consume([MAIN_QUEUE], prefetch=1, on_delivery=hands.take)
+
+    with alarm(own_rabbitmq):
+        await broker.publish(Envelope(Message(body=b"late"), ToQueue()))
+        began = time.monotonic()
+        await broker.close()
+        took = time.monotonic() - began
+
+    assert took < 7
+
+
+async def test_without_a_broker_consuming_is_refused_and_a_publish_is_unknown_at_once() -> None:
+    broker = AiormqBroker("amqp://guest:secret@127.0.0.1:1/")
+    envelope = Envelope(Message(body=b"task"), ToQueue())
+
+    with pytest.raises(BrokerUnavailable):
+        await broker.consume([MAIN_QUEUE], prefetch=1, on_delivery=print)
+    began = time.monotonic()
+    answers = [await broker.publish(envelope) for _ in range(20)]
+
+    assert set(answers) == {Published.UNKNOWN}
+    assert time.monotonic() - began < 1
+    await broker.close()
+
+
+@pytest.mark.parametrize("queue_type", ["quorum", "classic"])
+async def test_a_broker_that_is_killed_is_consumed_again_when_it_returns(
+    vhost: str, own_rabbitmq: Server, queue_type: str
+) -> None:
+    bodies = [b"%d" % n for n in range(500)]
+    seen: list[bytes] = []
+    with_type = AiormqBroker(vhost, queue_type=queue_type)
+
+    def take(delivery: Delivery) -> None:
+        seen.append(delivery.message.body)
+        acking.append(asyncio.create_task(with_type.ack(delivery)))
+
+    acking: list[asyncio.Task[None]] = []
+    scheduler = PikaBroker(vhost, queue_type=queue_type)
+    await asyncio.to_thread(scheduler.declare, [])
+    answers = await asyncio.to_thread(
+        scheduler.publish, [Envelope(Message(body=body), ToQueue()) for body in bodies]
+    )
+    scheduler.close()
+
+    await with_type.consume([MAIN_QUEUE], prefetch=8, on_delivery=take)
+    await eventually(lambda: len(seen) > 50, what="consuming")
+    await asyncio.to_thread(own_rabbitmq.kill)
+    await asyncio.gather(*acking)
+    before = len(seen)
+    await asyncio.to_thread(own_rabbitmq.start)
+    began = time.monotonic()
+    publish(vhost, b"after")
+    await eventually(lambda: b"after" in seen, what="consuming again")
+    took = time.monotonic() - began
+    await eventually(lambda: set(bodies) <= set(seen), what="the delivery of everything")
+    await with_type.close()
+
+    doubled = len(seen) - len(set(seen))
+    print(f"\n{queue_type}: {before} before the kill, {doubled} twice, back after {took:.2f} s")
+    assert set(answers) == {Published.CONFIRMED}

@@ -1,0 +1,163 @@
+"""Declaring on a broker that is not empty, and trying the lanes."""
+
+from contextlib import closing
+from datetime import timedelta
+from urllib.parse import urlsplit
+
+import pytest
+
+from cronhare.adapters.rabbitmq import LaneState, PikaBroker, probe_lanes
+from cronhare.domain.topology import (
+    DEAD_LETTER_EXCHANGE,
+    MAIN_QUEUE,
+    RETRY_QUEUE,
+    ToQueue,
+    lane_exchange,
+    lane_queue,
+)
+from cronhare.ports.broker import BrokerUnavailable, Envelope, Message, Published
+from tests.integration import amqp
+from tests.services.rabbitmq import Server
+
+pytestmark = pytest.mark.integration
+
+RETRY_DELAY = timedelta(milliseconds=300)
+REPORTS = "cron_scheduler.reports"
+
+
+def broker_at(url: str, *, queue_type: str = "quorum") -> PikaBroker:
+    return PikaBroker(url, retry_delay=RETRY_DELAY, queue_type=queue_type)
+
+
+def declare_as_the_seeds_did(url: str) -> None:
+    """Their queues are classic, and have arguments that cannot be changed any more."""
+    with amqp.channel(url) as plain:
+        plain.exchange_declare(DEAD_LETTER_EXCHANGE, "direct", durable=True)
+        plain.queue_declare(
+            MAIN_QUEUE,
+            durable=True,
+            arguments={
+                "x-message-deduplication": True,
+                "x-dead-letter-exchange": DEAD_LETTER_EXCHANGE,
+                "x-dead-letter-routing-key": "retry",
+            },
+        )
+        plain.queue_declare(
+            RETRY_QUEUE,
+            durable=True,
+            arguments={
+                "x-message-ttl": 100,
+                "x-dead-letter-exchange": "",
+                "x-dead-letter-routing-key": MAIN_QUEUE,
+            },
+        )
+        plain.basic_publish("", MAIN_QUEUE, b"theirs")
+
+
+def test_what_exists_with_other_arguments_is_named_with_its_cure_and_used(vhost: str) -> None:
+    declare_as_the_seeds_did(vhost)
+    with closing(broker_at(vhost)) as broker:
+        broker.declare([])
+        answers = broker.publish([Envelope(Message(body=b"ours"), ToQueue())])
+
+    differences = {difference.name: difference for difference in broker.differences}
+    assert sorted(differences) == [MAIN_QUEUE, RETRY_QUEUE]
+    assert "inequivalent arg 'x-queue-type'" in differences[MAIN_QUEUE].what
+    assert f"delete_queue --vhost {urlsplit(vhost).path[1:]} {MAIN_QUEUE}" in str(
+        differences[MAIN_QUEUE]
+    )
+    assert answers == [Published.CONFIRMED]
+    assert amqp.drain(vhost, MAIN_QUEUE) == [b"theirs", b"ours"]
+
+
+def test_the_queues_of_the_seeds_are_ours_but_for_the_delay_when_we_are_asked_for_classic(
+    vhost: str,
+) -> None:
+    declare_as_the_seeds_did(vhost)
+    with closing(broker_at(vhost, queue_type="classic")) as broker:
+        broker.declare([])
+
+    (difference,) = broker.differences
+    assert difference.name == RETRY_QUEUE
+    assert "received '300' but current is '100'" in difference.what
+
+
+def test_a_second_declaration_finds_nothing_to_tell(vhost: str) -> None:
+    with closing(broker_at(vhost)) as broker:
+        broker.declare([REPORTS])
+
+        broker.declare([REPORTS])
+
+        assert broker.differences == ()
+
+
+def test_who_may_not_configure_can_use_what_is_there_and_hears_what_is_missing(
+    vhost: str, own_rabbitmq: Server
+) -> None:
+    name = urlsplit(vhost).path[1:]
+    broker_at(vhost).declare([])
+    own_rabbitmq.control("add_user", name, "secret")
+    own_rabbitmq.control("set_permissions", "-p", name, name, "^$", ".*", ".*")
+    with closing(broker_at(vhost.replace("guest:guest", f"{name}:secret"))) as broker:
+        broker.declare([])
+        answers = broker.publish([Envelope(Message(body=b"task"), ToQueue())])
+
+        assert answers == [Published.CONFIRMED]
+        with pytest.raises(BrokerUnavailable, match=f"queue {REPORTS}: ACCESS_REFUSED"):
+            broker.declare([REPORTS])
+
+
+def test_what_cannot_be_reached_is_said_without_the_password() -> None:
+    broker = PikaBroker("amqp://guest:secret@127.0.0.1:1/")
+
+    with pytest.raises(BrokerUnavailable, match=r"127\.0\.0\.1:1") as caught:
+        broker.declare([])
+
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("queue_type", ["quorum", "classic"])
+def test_a_probe_comes_through_every_lane_at_once(vhost: str, queue_type: str) -> None:
+    broker_at(vhost, queue_type=queue_type).declare([])
+
+    reports = probe_lanes(vhost)
+
+    assert [report.lane for report in reports] == list(range(16))
+    assert {report.state for report in reports} == {LaneState.OPEN}
+
+
+def test_a_probe_finds_the_lane_that_has_no_way_in_and_the_one_that_has_no_way_out(
+    vhost: str,
+) -> None:
+    broker_at(vhost).declare([])
+    with amqp.channel(vhost) as plain:
+        plain.queue_delete(lane_queue(7))
+        before = "*." * (15 - 3)
+        plain.exchange_unbind(lane_exchange(2), lane_exchange(3), f"{before}0.#")
+
+    reports = probe_lanes(vhost, patience=0.5)
+
+    broken = [report.lane for report in reports if report.state is LaneState.BROKEN]
+    assert broken == [*range(4, 16)]  # all of them pass 3 on their way
+
+
+def test_a_lane_in_which_messages_wait_is_left_alone(vhost: str) -> None:
+    with closing(broker_at(vhost)) as broker:
+        broker.publish([Envelope(Message(body=b"later"), ToQueue(delay=timedelta(seconds=3277)))])
+
+    reports = probe_lanes(vhost)
+
+    assert reports[15].state is LaneState.BUSY
+    assert {report.state for report in reports[:15]} == {LaneState.OPEN}
+
+
+def test_a_message_can_be_given_back_more_often_than_any_default_allows(vhost: str) -> None:
+    with closing(broker_at(vhost)) as broker:
+        broker.publish([Envelope(Message(body=b"hot"), ToQueue())])
+
+        for _ in range(50):
+            delivery = broker.receive(MAIN_QUEUE)
+            assert delivery is not None
+            broker.nack(delivery, requeue=True)
+
+        assert broker.receive(MAIN_QUEUE) is not None

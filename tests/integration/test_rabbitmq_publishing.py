@@ -1,0 +1,197 @@
+"""What a publish says when the broker refuses, stops, or goes away."""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+import pytest
+
+from cronhare.adapters.rabbitmq import PikaBroker
+from cronhare.domain.topology import (
+    FAILED_QUEUE,
+    MAIN_QUEUE,
+    ToQueue,
+    lane_exchange,
+)
+from cronhare.ports.broker import Envelope, Message, Published
+from tests.integration import amqp
+from tests.services.finding import wait_until
+from tests.services.rabbitmq import Server, alarm
+
+pytestmark = pytest.mark.integration
+
+
+@contextmanager
+def publisher(url: str, *, publish_timeout: float = 5.0) -> Iterator[PikaBroker]:
+    broker = PikaBroker(url, publish_timeout=publish_timeout)
+    yield broker
+    broker.close()
+
+
+def batch(count: int, *, queue: str = MAIN_QUEUE) -> list[Envelope]:
+    return [
+        Envelope(Message(body=b"%d" % n, id=f"{n}:1"), ToQueue(queue)) for n in range(1, count + 1)
+    ]
+
+
+def is_back(broker: PikaBroker) -> bool:
+    return broker.publish(batch(1)) == [Published.CONFIRMED]
+
+
+def test_equal_messages_that_nobody_wants_are_all_returned(vhost: str) -> None:
+    with publisher(vhost) as broker:
+        stray = Envelope(Message(body=b"stray"), ToQueue("nobody.declared.this"))
+
+        answers = broker.publish([stray, *batch(2), stray, stray])
+
+        assert [answer.value for answer in answers] == [
+            "returned",
+            "confirmed",
+            "confirmed",
+            "returned",
+            "returned",
+        ]
+
+
+def test_of_what_the_broker_refuses_nothing_is_known(vhost: str) -> None:
+    with amqp.channel(vhost) as plain:
+        full = {"x-max-length": 2, "x-overflow": "reject-publish"}
+        plain.queue_declare("full", durable=True, arguments=full)
+
+    with publisher(vhost) as broker:
+        answers = broker.publish(batch(3, queue="full"))
+
+        assert list(answers) == [Published.CONFIRMED, Published.CONFIRMED, Published.UNKNOWN]
+
+
+def test_nobody_can_have_copies_sent_by_naming_queues_in_a_header(vhost: str) -> None:
+    with publisher(vhost) as broker:
+        greedy = Message(body=b"task", headers={"CC": [FAILED_QUEUE], "BCC": [FAILED_QUEUE]})
+
+        broker.publish([Envelope(greedy, ToQueue())])
+
+        delivery = broker.receive(MAIN_QUEUE)
+        assert delivery is not None
+        assert delivery.message.headers == {}
+        assert broker.receive(FAILED_QUEUE) is None
+
+
+def test_a_lost_connection_is_made_again(vhost: str, own_rabbitmq: Server) -> None:
+    with publisher(vhost) as broker:
+        broker.publish(batch(1))
+
+        own_rabbitmq.control("close_all_connections", "--global", "a test")
+
+        wait_until(lambda: is_back(broker), seconds=10, what="publishing again")
+
+
+def test_an_exchange_that_was_deleted_is_there_again_for_the_next_publish(vhost: str) -> None:
+    with publisher(vhost) as broker:
+        later = [Envelope(Message(body=b"later"), ToQueue(delay=timedelta(milliseconds=100)))]
+        broker.publish(later)
+        with amqp.channel(vhost) as plain:
+            plain.exchange_delete(lane_exchange(0))
+
+        first = broker.publish(later)
+
+        assert first == [Published.UNKNOWN]
+        wait_until(
+            lambda: broker.publish(later) == [Published.CONFIRMED], seconds=10, what="mending"
+        )
+
+
+def test_during_an_alarm_nothing_is_known_after_the_bound_and_later_all_is_well(
+    vhost: str, own_rabbitmq: Server
+) -> None:
+    with publisher(vhost, publish_timeout=2) as broker:
+        broker.publish(batch(1))
+
+        with alarm(own_rabbitmq):
+            began = time.monotonic()
+            answers = broker.publish(batch(5))
+            took = time.monotonic() - began
+            received = broker.receive(MAIN_QUEUE)
+
+        assert set(answers) == {Published.UNKNOWN}
+        assert took < 3
+        assert received is not None  # reading and acking go on beside it
+        broker.ack(received)
+        wait_until(lambda: is_back(broker), seconds=10, what="publishing again")
+
+
+def test_closing_does_not_wait_for_an_alarm_to_end(vhost: str, own_rabbitmq: Server) -> None:
+    broker = PikaBroker(vhost, publish_timeout=1)
+    broker.publish(batch(1))
+
+    with alarm(own_rabbitmq):
+        broker.publish(batch(1))
+        began = time.monotonic()
+        broker.close()
+        took = time.monotonic() - began
+
+    assert took < 6
+
+
+def test_without_a_broker_a_publish_fails_fast_from_the_second_time_on() -> None:
+    with publisher("amqp://guest:guest@127.0.0.1:1/") as broker:
+        first = broker.publish(batch(3))
+        began = time.monotonic()
+        second = broker.publish(batch(3))
+        took = time.monotonic() - began
+
+        assert set(first) == set(second) == {Published.UNKNOWN}
+        assert took < 0.5
+
+
+def test_what_is_too_large_is_refused_before_anything_is_published(vhost: str) -> None:
+    with publisher(vhost) as broker:
+        large = Envelope(Message(body=bytes(16 * 2**20 + 1)), ToQueue())
+
+        with pytest.raises(ValueError, match="the broker takes"):
+            broker.publish([*batch(1), large])
+
+        assert broker.receive(MAIN_QUEUE) is None
+
+
+@pytest.mark.parametrize("queue_type", ["quorum", "classic"])
+def test_a_broker_that_is_killed_has_what_it_confirmed_when_it_returns(
+    vhost: str, own_rabbitmq: Server, queue_type: str
+) -> None:
+    with_type = PikaBroker(vhost, queue_type=queue_type, publish_timeout=5)
+    confirmed: set[bytes] = set()
+    unknown: set[bytes] = set()
+    tried = 0
+
+    def publish(count: int) -> None:
+        nonlocal tried
+        sent = [
+            Envelope(Message(body=b"%d" % (tried + n), id=f"{tried + n}:1"), ToQueue())
+            for n in range(count)
+        ]
+        tried += count
+        for envelope, answer in zip(sent, with_type.publish(sent), strict=True):
+            known = confirmed if answer is Published.CONFIRMED else unknown
+            known.add(envelope.message.body)
+
+    publish(1000)
+    with killing(own_rabbitmq, after=0.3):
+        while not unknown:
+            publish(2000)
+    own_rabbitmq.start()
+    wait_until(lambda: is_back(with_type), seconds=30, what="publishing again")
+    with_type.close()
+
+    found = amqp.drain(vhost, MAIN_QUEUE)
+    print(f"\n{queue_type}: {tried} tried, {len(confirmed)} confirmed, {len(unknown)} unknown")
+    assert len(confirmed) >= 1000
+    assert confirmed <= set(found)
+
+
+@contextmanager
+def killing(server: Server, *, after: float) -> Iterator[None]:
+    timer = threading.Timer(after, server.kill)
+    timer.start()
+    yield
+    timer.join()

@@ -1,0 +1,159 @@
+"""Addresses, arguments, messages and waits: what needs no broker to be tried."""
+
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+
+import pytest
+
+from cronhare.adapters.rabbitmq.address import Address
+from cronhare.adapters.rabbitmq.backoff import LONGEST, Backoff
+from cronhare.adapters.rabbitmq.messages import packed, unpacked
+from cronhare.adapters.rabbitmq.versions import LARGEST_BODY, arguments
+from cronhare.domain.topology import (
+    FAILED_QUEUE,
+    MAIN_QUEUE,
+    RETRY_QUEUE,
+    Queue,
+    ToQueue,
+    lane_queue,
+    topology,
+)
+from cronhare.ports.broker import Envelope, Message
+
+QUEUES = {queue.name: queue for queue in topology(retry_delay=timedelta(seconds=30)).queues}
+
+
+class Colour(StrEnum):
+    RED = "red"
+
+
+def test_an_address_is_taken_apart_and_shows_no_password() -> None:
+    address = Address.parse("amqps://ant:s%40crets@[::1]:5999/a%2Fb?heartbeat=4&cafile=ca.pem")
+
+    assert (address.host, address.port, address.vhost) == ("::1", 5999, "a/b")
+    assert (address.user, address.password, address.tls) == ("ant", "s@crets", True)
+    assert (address.heartbeat, address.cafile) == (4, "ca.pem")
+    assert "crets" not in f"{address} {address!r}"
+    assert str(address) == "amqps://[::1]:5999/a%2Fb"
+
+
+@pytest.mark.parametrize(
+    ("url", "vhost", "port"),
+    [("amqp://h", "/", 5672), ("amqp://h/", "/", 5672), ("amqps://h/v", "v", 5671)],
+)
+def test_what_an_address_leaves_out_is_what_rabbitmq_takes(url: str, vhost: str, port: int) -> None:
+    address = Address.parse(url)
+
+    assert (address.vhost, address.port, address.user) == (vhost, port, "guest")
+
+
+@pytest.mark.parametrize(
+    "url", ["http://h/", "amqp:///v", "amqp://h/?heartbeat=x", "amqp://h/?verify=0", "rabbit"]
+)
+def test_an_address_that_cannot_be_used_is_refused(url: str) -> None:
+    with pytest.raises(ValueError, match="broker URL"):
+        Address.parse(url)
+
+
+def test_both_clients_are_told_the_same() -> None:
+    address = Address.parse("amqp://ant:s%40@h:1/a%2Fb?heartbeat=4")
+
+    parameters = address.for_pika(name="n")
+
+    assert (parameters.virtual_host, parameters.heartbeat) == ("a/b", 4)
+    assert address.for_aiormq() == "amqp://ant:s%40@h:1/a%2Fb?heartbeat=4"
+
+
+def test_the_queues_of_the_seeds_are_declared_as_they_did() -> None:
+    main = arguments(QUEUES[MAIN_QUEUE], queue_type="classic", deduplication=True)
+    retry = arguments(QUEUES[RETRY_QUEUE], queue_type="classic", deduplication=True)
+    failed = arguments(QUEUES[FAILED_QUEUE], queue_type="classic", deduplication=True)
+
+    assert main == {
+        "x-message-deduplication": True,
+        "x-dead-letter-exchange": "cron_dlx",
+        "x-dead-letter-routing-key": "retry",
+    }
+    assert retry == {
+        "x-message-ttl": 30_000,
+        "x-dead-letter-exchange": "",
+        "x-dead-letter-routing-key": MAIN_QUEUE,
+    }
+    assert failed == {}
+
+
+@pytest.mark.parametrize("queue", QUEUES.values(), ids=lambda queue: queue.name)
+def test_a_delivery_limit_is_never_left_to_the_version_where_messages_are_consumed(
+    queue: Queue,
+) -> None:
+    wanted = arguments(queue, queue_type="quorum")
+
+    assert wanted["x-queue-type"] == "quorum"
+    assert ("x-delivery-limit" in wanted) == (queue.ttl is None)
+
+
+def test_the_last_lane_lasts_almost_an_hour() -> None:
+    wanted = arguments(QUEUES[lane_queue(15)], queue_type="classic")
+
+    assert wanted["x-message-ttl"] == 3_276_800
+
+
+def test_headers_are_copied_and_made_plain_and_ask_for_no_copies() -> None:
+    inner: dict[str, object] = {"colour": Colour.RED}
+    message = Message(body=b"", headers={"inner": inner, "CC": ["q"], "BCC": ["q"], "list": [1]})
+
+    parcel = packed(Envelope(message, ToQueue()))
+    inner["colour"] = "blue"
+
+    assert parcel.headers == {"inner": {"colour": "red"}, "list": [1]}
+    assert type(parcel.headers["inner"]["colour"]) is str
+
+
+@pytest.mark.parametrize("value", [{1, 2}, object(), 2**63, [object()], {"in": (1,)}])
+def test_a_header_that_no_wire_carries_is_refused_by_name(value: object) -> None:
+    message = Message(body=b"", headers={"odd": value})
+
+    with pytest.raises(TypeError, match="header odd"):
+        packed(Envelope(message, ToQueue()))
+
+
+def test_a_body_may_be_as_large_as_the_smallest_limit_of_all_versions() -> None:
+    packed(Envelope(Message(body=bytes(LARGEST_BODY)), ToQueue()))
+
+    with pytest.raises(ValueError, match="the broker takes"):
+        packed(Envelope(Message(body=bytes(LARGEST_BODY + 1)), ToQueue()))
+
+
+def test_what_came_is_plain_python_without_the_queues_own_counts() -> None:
+    class Long(int):
+        """As pika's."""
+
+    at = datetime(2026, 3, 28, 12, tzinfo=UTC)
+    came = {"x-death": [{"count": Long(2), "time": at.replace(tzinfo=None)}], "x-delivery-count": 0}
+
+    message = unpacked(b"body", {**came, "bytes": bytearray(b"b"), "yes": True}, "17:1")
+
+    assert message.headers == {
+        "x-death": [{"count": 2, "time": at}],
+        "bytes": b"b",
+        "yes": True,
+    }
+    assert repr(message.headers["x-death"]).startswith("[{'count': 2,")
+    assert unpacked(b"", None, None) == Message(body=b"")
+
+
+def test_waits_double_up_to_the_longest_and_are_spread_over_their_second_half() -> None:
+    shortest, longest = Backoff(lambda: 0.0), Backoff(lambda: 1.0)
+
+    assert [shortest.next() for _ in range(3)] == [0.125, 0.25, 0.5]
+    assert [longest.next() for _ in range(200)][-1] == LONGEST
+
+
+def test_after_a_success_the_waits_begin_anew() -> None:
+    backoff = Backoff(lambda: 0.0)
+    first = backoff.next()
+    backoff.next()
+
+    backoff.reset()
+
+    assert backoff.next() == first
