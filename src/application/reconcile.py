@@ -63,9 +63,13 @@ class Reconciler:
         if overdue:
             say(log, logging.DEBUG, "reconcile", f"Sending {len(overdue)} overdue executions again")
             self._doorbell.ring(overdue, now=now)
-        lost = self._end_lost(now, gone=())
+        return Reconciled(republished=len(overdue), lost=self.bury(now, gone=()))
+
+    def bury(self, now: datetime, *, gone: Collection[str]) -> int:
+        """End what the nodes in *gone* were running, without waiting for its leases to lapse."""
+        lost = self._end_lost(now, gone=gone)
         self._send_what_follows(lost, now)
-        return Reconciled(republished=len(overdue), lost=len(lost))
+        return len(lost)
 
     def recover(self, now: datetime, *, gone: Collection[str]) -> Reconciled:
         """Begin beside a broker that remembers nothing, after the nodes in *gone* went away.

@@ -1,15 +1,16 @@
 """Who gets whom: the one place where adapters are chosen and made."""
 
-import os
 import random
-import socket
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 
 from dependency_injector import containers, providers
 
 from cronhare.adapters.memory.broker import MemoryBroker
+from cronhare.adapters.memory.inspection import MemoryBrokerInspection
 from cronhare.adapters.process import ProcessRunner
+from cronhare.adapters.rabbitmq import AiormqBroker, PikaBroker
+from cronhare.adapters.rabbitmq.inspection import RabbitInspection
 from cronhare.adapters.sql import (
     SqlAttemptStore,
     SqlClaimStore,
@@ -17,26 +18,25 @@ from cronhare.adapters.sql import (
     SqlScheduleStore,
     open_engine,
 )
+from cronhare.adapters.sql.inspection import SqlInspection
 from cronhare.adapters.system.clock import SystemClock
+from cronhare.adapters.system.ledger_clock import LedgerClock
 from cronhare.application.administer import Administrator
 from cronhare.application.catalog import Catalog
 from cronhare.application.dispatch import Dispatcher
+from cronhare.application.doctor import Doctor
 from cronhare.application.doorbell import Doorbell
 from cronhare.application.execute import Worker
 from cronhare.application.housekeeping import Housekeeper
 from cronhare.application.leases import LeaseKeeper
 from cronhare.application.reconcile import Reconciler
 
+from .nodes import node_name
 from .settings import Settings
 
 
-def node_name() -> str:
-    """Name this process as the seeds do: hostname and PID."""
-    return f"{socket.gethostname()}-{os.getpid()}"
-
-
 class Container(containers.DeclarativeContainer):
-    """Everything on one machine: SQLite and the in-memory broker."""
+    """One process. The URLs choose the adapters: SQLite or MySQL, memory or RabbitMQ."""
 
     settings = providers.Dependency(instance_of=Settings)
     tasks = providers.Object(())
@@ -53,8 +53,32 @@ class Container(containers.DeclarativeContainer):
     schedules = providers.Singleton(SqlScheduleStore, engine, clock)
     records = providers.Singleton(SqlRecords, engine, clock)
 
-    broker = providers.Singleton(
+    ledger_clock = providers.Singleton(LedgerClock, claims.provided.now, clock)
+
+    memory_broker = providers.Singleton(
         MemoryBroker, clock, retry_delay=settings.provided.retry_delay, queues=queues
+    )
+    pika_broker = providers.Singleton(
+        PikaBroker,
+        settings.provided.broker_url,
+        retry_delay=settings.provided.retry_delay,
+        queues=queues,
+        queue_type=settings.provided.queue_type,
+    )
+    aiormq_broker = providers.Factory(
+        AiormqBroker,
+        settings.provided.broker_url,
+        retry_delay=settings.provided.retry_delay,
+        queues=queues,
+        queue_type=settings.provided.queue_type,
+    )
+    broker = providers.Selector(
+        settings.provided.broker_kind, memory=memory_broker, amqp=pika_broker
+    )
+    connection = providers.Selector(
+        settings.provided.broker_kind,
+        memory=memory_broker.provided.connect.call(),
+        amqp=aiormq_broker,
     )
     catalog = providers.Singleton(Catalog, tasks)
     runner = providers.Singleton(ProcessRunner)
@@ -84,7 +108,7 @@ class Container(containers.DeclarativeContainer):
     )
     # Made per event loop: the caller adds `stop`, and `broker` and `keeper`.
     lease_keeper = providers.Factory(
-        LeaseKeeper, attempts=attempts, clock=clock, node=node, lease=settings.provided.lease
+        LeaseKeeper, attempts=attempts, clock=ledger_clock, node=node, lease=settings.provided.lease
     )
     worker = providers.Factory(
         Worker,
@@ -92,7 +116,7 @@ class Container(containers.DeclarativeContainer):
         attempts=attempts,
         runner=runner,
         catalog=catalog,
-        clock=clock,
+        clock=ledger_clock,
         policy=settings.provided.policy,
         lease=settings.provided.lease,
         executor=ledger_threads,
@@ -102,3 +126,15 @@ class Container(containers.DeclarativeContainer):
     administrator = providers.Singleton(
         Administrator, schedules=schedules, records=records, node=node, uuid=uuid4
     )
+
+    broker_inspection = providers.Selector(
+        settings.provided.broker_kind,
+        memory=providers.Singleton(MemoryBrokerInspection),
+        amqp=providers.Singleton(
+            RabbitInspection,
+            settings.provided.broker_url,
+            queue_type=settings.provided.queue_type,
+        ),
+    )
+    ledger_inspection = providers.Singleton(SqlInspection, engine.provider, clock)
+    doctor = providers.Singleton(Doctor, ledger=ledger_inspection, broker=broker_inspection)

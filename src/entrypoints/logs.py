@@ -81,6 +81,8 @@ def configure(*, style: str, level: str, stream: TextIO | None = None) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)  # libraries speak up only when something is wrong
+    for library in ("pika", "aio_pika", "aiormq"):  # what matters of theirs, we say ourselves
+        logging.getLogger(library).setLevel(logging.CRITICAL)
     logging.getLogger("cronhare").setLevel("WARNING" if level == "WARN" else level)
 
 

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable
 
 from cronhare.application.logs import say
+from cronhare.ports.broker import BrokerUnavailable
 from cronhare.ports.ledger import LedgerUnavailable
 
 log = logging.getLogger(__name__)
@@ -16,10 +17,11 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.5, 10.0
 class Loop:
     """Calls *work*, which answers how many seconds to rest; survives whatever it raises."""
 
-    def __init__(self, name: str, work: Callable[[], float]) -> None:
-        """*name* is the thread's."""
+    def __init__(self, name: str, work: Callable[[], float], *, once: bool = False) -> None:
+        """*name* is the thread's. What is to be done *once* is tried until it was."""
         self._name = name
         self._work = work
+        self._once = once
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
@@ -37,10 +39,12 @@ class Loop:
         while not self._stopped.is_set():
             try:
                 rest = self._work()
+                if self._once:
+                    return
                 pause = FIRST_PAUSE
-            except LedgerUnavailable as error:
-                text = f"The {self._name} waits {pause:.1f} s for the ledger: {error}"
-                say(log, logging.ERROR, "ledger.unavailable", text)
+            except (LedgerUnavailable, BrokerUnavailable) as error:
+                text = f"The {self._name} tries again in {pause:.1f} s: {error}"
+                say(log, logging.ERROR, "server.unavailable", text)
                 rest, pause = pause, min(pause * 2, LONGEST_PAUSE)
             except Exception:
                 text = f"The {self._name} met a fault of ours and goes on in {pause:.1f} s"

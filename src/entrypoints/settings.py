@@ -13,8 +13,10 @@ from sqlalchemy.exc import ArgumentError
 
 from cronhare.domain.backoff import Backoff
 from cronhare.domain.retry import RetryPolicy
+from cronhare.domain.topology import MAIN_QUEUE
 
 PREFIX = "CRON_"
+MEMORY = "memory://"
 
 
 class SettingsInvalid(ValueError):
@@ -43,9 +45,16 @@ class Settings:
     lease: timedelta
     shutdown_grace: timedelta
     concurrency: int | None
+    queues: tuple[str, ...]
+    queue_type: str
     failed_monitor: bool
     log_format: str
     log_level: str
+
+    @property
+    def broker_kind(self) -> str:
+        """Which kind of broker the URL means: `memory` or `amqp`."""
+        return "memory" if self.broker_url == MEMORY else "amqp"
 
     @property
     def retry_delay(self) -> timedelta:
@@ -90,6 +99,10 @@ class Settings:
             lease=_seconds(env, "LEASE_SECONDS", 30, at_least=3, at_most=3_600),
             shutdown_grace=_seconds(env, "SHUTDOWN_GRACE_SECONDS", 30, at_least=0, at_most=86_400),
             concurrency=env.int("CONCURRENCY", None, validate=validate.Range(1, 1_000)),
+            queues=tuple(env.list("QUEUES", [MAIN_QUEUE], subcast=str)),
+            queue_type=env.str(
+                "QUEUE_TYPE", "quorum", validate=validate.OneOf(["quorum", "classic"])
+            ),
             failed_monitor=env.bool("FAILED_MONITOR", default=True),
             log_format=env.str("LOG_FORMAT", "text", validate=validate.OneOf(["text", "json"])),
             log_level=env.str(
@@ -122,16 +135,18 @@ def _database(url: str) -> None:
         backend = make_url(url).get_backend_name()
     except ArgumentError as error:
         raise ValidationError(_DATABASES) from error
-    if backend != "sqlite":
+    if backend not in {"sqlite", "mysql", "mariadb"}:
         raise ValidationError(_DATABASES)
 
 
 def _broker(url: str) -> None:
-    if url != "memory://":
-        raise ValidationError('must be "memory://"; RabbitMQ comes with the next release')
+    if url != MEMORY and not url.startswith(("amqp://", "amqps://")):
+        raise ValidationError('must be "memory://" or like "amqp://user:password@host:5672/"')
 
 
-_DATABASES = 'must be like "sqlite:///cronhare.sqlite3"; MySQL comes with the next release'
+_DATABASES = (
+    'must be like "sqlite:///cronhare.sqlite3" or "mysql+pymysql://user:password@host/database"'
+)
 
 
 def _faults(error: EnvValidationError) -> tuple[str, ...]:

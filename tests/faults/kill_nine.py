@@ -64,17 +64,23 @@ class Figures:
 
 
 class Arena:
-    """A folder with a jobs file, a ledger and the tasks' own record of what they did."""
+    """A folder with a jobs file, a ledger and the tasks' own record of what they did.
 
-    def __init__(self, folder: Path, seed: int) -> None:
+    *settings* choose other servers than SQLite and the broker in memory.
+    """
+
+    def __init__(self, folder: Path, seed: int, **settings: str) -> None:
         self.folder = folder
+        self.settings = {
+            "CRON_DATABASE_URL": f"sqlite:///{folder / 'ledger.sqlite3'}",
+            **settings,
+        }
         self.mark = f"{seed}-{uuid4()}"
         self.effects = folder / "effects"
         self.effects.touch()
-        self.url = f"sqlite:///{folder / 'ledger.sqlite3'}"
         self.log = folder / "log"
         (folder / "jobs.toml").write_text(self._jobs())
-        self.engine = engine = open_engine(self.url)
+        self.engine = engine = open_engine(self.settings["CRON_DATABASE_URL"])
         upgrade(engine)
         clock = SystemClock()
         self.claims = SqlClaimStore(engine, clock)
@@ -95,14 +101,15 @@ class Arena:
         ]
         return "\n".join(tasks + schedules)
 
-    def start(self) -> subprocess.Popen[bytes]:
-        """Start `cronhare up` in a session of its own."""
+    def start(self, *command: str) -> subprocess.Popen[bytes]:
+        """Start a process, `cronhare up` by default, in a session of its own."""
+        command = command or ("up", "--jobs", "jobs.toml")
         environment = {name: text for name, text in os.environ.items() if "CRON_" not in name}
         with self.log.open("ab") as log:
             return subprocess.Popen(
-                [Path(sys.executable).with_name("cronhare"), "up", "--jobs", "jobs.toml"],
+                [Path(sys.executable).with_name("cronhare"), *command],
                 cwd=self.folder,
-                env=environment | {"CRON_DATABASE_URL": self.url},
+                env=environment | self.settings,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,

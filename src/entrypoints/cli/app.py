@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from . import administration, executions, failed, files, imports, running, times
+from . import administration, doctor, executions, failed, files, imports, running, times
 from .trouble import report
 
 app = typer.Typer(
@@ -44,6 +44,7 @@ running.add_to(app)
 files.add_to(app)
 times.add_to(app)
 administration.add_to(app)
+doctor.add_to(app)
 app.add_typer(executions.app, name="executions")
 app.add_typer(failed.app, name="failed")
 app.add_typer(imports.app, name="import")

@@ -1,55 +1,103 @@
-"""`cronhare up`."""
+"""`cronhare up | scheduler | worker`."""
 
 import asyncio
 import logging
+from collections.abc import Callable, Coroutine
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from cronhare.adapters.jobs.reader import JobsFile
 from cronhare.application.logs import say
 
 from .. import embedded, logs
+from .. import scheduler as scheduler_process
+from .. import worker as worker_process
 from ..container import Container
 from ..settings import Settings, public_url
+from ..stopping import Stopping
 from .wiring import load
 
 log = logging.getLogger(__name__)
 
 
 def add_to(app: typer.Typer) -> None:
-    """Add the command to the command line."""
+    """Add the commands to the command line."""
     app.command()(up)
+    app.command()(scheduler)
+    app.command()(worker)
 
 
-def up(
-    *,
-    jobs: Annotated[
-        Path | None, typer.Option(help="The jobs file to apply and run. [env: CRON_JOBS]")
-    ] = None,
-    concurrency: Annotated[
-        int | None,
-        typer.Option(min=1, max=1000, help="How many tasks run at a time. [env: CRON_CONCURRENCY]"),
-    ] = None,
-) -> None:
-    """Run scheduler and worker in this process, on SQLite and an in-memory broker."""
-    settings = Settings.from_environment()
-    logs.configure(style=settings.log_format, level=settings.log_level)
-    path = jobs or settings.jobs
-    file = load(path, settings, state="Nothing was started.") if path else None
+Jobs = Annotated[Path | None, typer.Option(help="The jobs file. [env: CRON_JOBS]")]
+Concurrency = Annotated[
+    int | None,
+    typer.Option(min=1, max=1000, help="How many tasks run at a time. [env: CRON_CONCURRENCY]"),
+]
+
+
+def up(*, jobs: Jobs = None, concurrency: Concurrency = None) -> None:
+    """Apply a jobs file, and run scheduler and worker in this process."""
+    settings, file = _begin(jobs)
     queues = embedded.queues_of(file)
     container = Container(settings=settings, tasks=file.tasks if file else (), queues=queues)
     say(log, logging.INFO, "up", f"Ledger {public_url(settings.database_url)}")
     embedded.prepare(container, file)
     text = "Running; Ctrl-C ends it. From another terminal: cronhare executions list"
     say(log, logging.INFO, "running", text)
-    asyncio.run(
-        embedded.run(
-            container,
-            settings,
-            queues,
-            concurrency=concurrency or settings.concurrency or embedded.CONCURRENCY,
-        )
-    )
+    at_a_time = concurrency or settings.concurrency or embedded.CONCURRENCY
+    asyncio.run(embedded.run(container, concurrency=at_a_time))
+    _end(container)
+
+
+def scheduler() -> None:
+    """Run a scheduler: one of any number, each a full substitute for the others."""
+    settings, _ = _begin(None)
+    container = Container(settings=settings, queues=settings.queues)
+    _announce(container, "Scheduler")
+    asyncio.run(_until_stopped(partial(scheduler_process.run, container)))
+    _end(container)
+
+
+def worker(
+    *,
+    jobs: Jobs = None,
+    concurrency: Concurrency = None,
+    queues: Annotated[
+        str | None, typer.Option(help="Which queues, with commas between. [env: CRON_QUEUES]")
+    ] = None,
+) -> None:
+    """Run a worker: one of any number. Its tasks come from its own jobs file."""
+    settings, file = _begin(jobs)
+    names = tuple(queues.split(",")) if queues else settings.queues
+    container = Container(settings=settings, tasks=file.tasks if file else (), queues=names)
+    _announce(container, "Worker")
+    at_a_time = concurrency or settings.concurrency or 1  # the seeds' prefetch
+    asyncio.run(_until_stopped(partial(worker_process.run, container, concurrency=at_a_time)))
+    _end(container)
+
+
+def _begin(jobs: Path | None) -> tuple[Settings, JobsFile | None]:
+    settings = Settings.from_environment()
+    logs.configure(style=settings.log_format, level=settings.log_level)
+    path = jobs or settings.jobs
+    return settings, load(path, settings, state="Nothing was started.") if path else None
+
+
+def _announce(container: Container, what: str) -> None:
+    settings = container.settings()
+    ledger, doorbell = public_url(settings.database_url), public_url(settings.broker_url)
+    text = f"{what} {container.node()}: ledger {ledger}, doorbell {doorbell}"
+    say(log, logging.INFO, "process.start", text)
+
+
+async def _until_stopped(process: Callable[[Stopping], Coroutine[None, None, None]]) -> None:
+    stopping = Stopping()
+    stopping.listen()
+    await process(stopping)
+
+
+def _end(container: Container) -> None:
     container.engine().dispose()
     say(log, logging.INFO, "shutdown.complete", "Shutdown complete")

@@ -1,10 +1,18 @@
-"""The scheduler's two loops: dispatch at each due instant, reconcile every few seconds."""
+"""A scheduler's life: dispatch at each due instant, reconcile every few seconds."""
 
+import asyncio
+from collections.abc import Collection
 from datetime import timedelta
+from functools import partial
 
 from cronhare.application.dispatch import Dispatcher
 from cronhare.application.reconcile import Reconciler
+from cronhare.ports.broker import BrokerPort
 from cronhare.ports.claims import ClaimStorePort
+
+from .container import Container
+from .loops import Loop
+from .stopping import Stopping
 
 #: How often a replica looks for what is overdue or lost.
 RECONCILE_EVERY = timedelta(seconds=2)
@@ -32,3 +40,31 @@ class Scheduling:
         wake_at = min(self._dispatcher.wake_at(now), self._reconcile_at)
         rest = (wake_at - self._claims.now()).total_seconds()
         return min(max(rest, 0.0), RECONCILE_EVERY.total_seconds())
+
+
+def scheduler_loop(container: Container) -> Loop:
+    """Wire the loop of a scheduler; it survives whatever its servers do."""
+    scheduling = Scheduling(
+        claims=container.claims(),
+        dispatcher=container.dispatcher(),
+        reconciler=container.reconciler(),
+    )
+    return Loop("scheduler", scheduling.round)
+
+
+async def run(container: Container, stopping: Stopping) -> None:
+    """Be a scheduler until a signal comes."""
+    broker, queues = container.broker(), container.queues()
+    declaring = Loop("declaring", partial(_declare, broker, queues), once=True)
+    loop = scheduler_loop(container)
+    declaring.start()
+    loop.start()
+    await stopping.asked.wait()
+    await asyncio.to_thread(loop.stop)
+    await asyncio.to_thread(declaring.stop)
+    await asyncio.to_thread(broker.close)
+
+
+def _declare(broker: BrokerPort, queues: Collection[str]) -> float:
+    broker.declare(queues)
+    return 0.0

@@ -1,0 +1,209 @@
+"""A worker process's life: consume, keep leases, drain."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
+from datetime import timedelta
+from functools import partial
+
+from cronhare.application.execute import Worker
+from cronhare.application.leases import LeaseKeeper
+from cronhare.application.logs import say
+from cronhare.application.monitor import FailedMonitor
+from cronhare.domain.topology import FAILED_QUEUE
+from cronhare.ports.broker import AsyncBrokerPort, BrokerUnavailable, Delivery
+from cronhare.ports.runner import StopReason, TaskRunnerPort
+
+from .container import Container
+from .loops import FIRST_PAUSE, LONGEST_PAUSE, Loop
+from .nodes import departed
+from .stopping import Stopping
+
+log = logging.getLogger(__name__)
+
+#: Seconds between two renewals of the leases.
+RENEW_EVERY = 2.0
+
+#: Seconds between two looks at the ledger's clock, and how far ours may be off it unsaid.
+MEASURE_EVERY, WORRYING_SKEW = 30.0, timedelta(seconds=1)
+
+
+class UnderWay:
+    """The deliveries that are being handled, each in a task of its own."""
+
+    def __init__(self, handle: Callable[[Delivery], Coroutine[None, None, None]]) -> None:
+        """*handle* brings a delivery to its end."""
+        self._handle = handle
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def __len__(self) -> int:
+        """Count them."""
+        return len(self._tasks)
+
+    def accept(self, delivery: Delivery) -> None:
+        """Begin to handle a delivery."""
+        task = asyncio.create_task(self._handle(delivery))
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    async def settled(self) -> None:
+        """Wait until all that was accepted so far has come to its end."""
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (fault := task.exception()) is not None:
+            log.error("A delivery met a fault of ours", exc_info=fault, extra={"action": "fault"})
+
+
+class Working:
+    """Hands deliveries to the worker, and ends in good order."""
+
+    def __init__(self, *, broker: AsyncBrokerPort, worker: Worker, runner: TaskRunnerPort) -> None:
+        """All of it runs in one event loop."""
+        self._broker = broker
+        self._worker = worker
+        self._runner = runner
+        self._under_way = UnderWay(worker.handle)
+
+    async def begin(self, queues: Sequence[str], *, concurrency: int, stopping: Stopping) -> None:
+        """Start to consume, as many deliveries at a time as may run at a time.
+
+        While the broker is away it is asked again, until somebody wants us to stop.
+        """
+        accept = self._under_way.accept
+        await _consume(self._broker, queues, prefetch=concurrency, accept=accept, stopping=stopping)
+
+    async def drain(self, *, grace: timedelta, hurry: asyncio.Event) -> None:
+        """Give back what has not begun, let the rest finish within *grace*, then end it.
+
+        *hurry* skips the wait.
+        """
+        self._worker.drain()
+        await self._broker.pause()
+        if self._under_way and not hurry.is_set():
+            text = (
+                f"Waiting at most {grace.total_seconds():.0f} s for what runs "
+                f"({len(self._under_way)}); a second signal ends it at once"
+            )
+            say(log, logging.INFO, "shutdown.wait", text)
+            await self._settled(grace, hurry)
+        for execution_id in self._worker.running:
+            self._runner.stop(execution_id, StopReason.INTERRUPTED)
+        await self._under_way.settled()
+        await self._runner.close()
+        await self._broker.close()
+
+    async def _settled(self, grace: timedelta, hurry: asyncio.Event) -> None:
+        waits = [
+            asyncio.create_task(hurry.wait(), name="hurry"),
+            asyncio.create_task(self._under_way.settled(), name="settled"),
+        ]
+        await asyncio.wait(
+            waits, timeout=grace.total_seconds(), return_when=asyncio.FIRST_COMPLETED
+        )
+        for each in waits:
+            each.cancel()
+
+
+class Monitoring:
+    """Watches the failed queue, one message at a time."""
+
+    def __init__(self, *, broker: AsyncBrokerPort, monitor: FailedMonitor) -> None:
+        """*broker* is a connection of its own, so that a busy worker does not delay the news."""
+        self._broker = broker
+        self._under_way = UnderWay(monitor.handle)
+
+    async def begin(self, stopping: Stopping) -> None:
+        """Start to watch, as soon as the broker is there."""
+        accept = self._under_way.accept
+        await _consume(self._broker, [FAILED_QUEUE], prefetch=1, accept=accept, stopping=stopping)
+
+    async def end(self) -> None:
+        """Finish what was begun, and stop."""
+        await self._broker.pause()
+        await self._under_way.settled()
+        await self._broker.close()
+
+
+async def _consume(
+    broker: AsyncBrokerPort,
+    queues: Sequence[str],
+    *,
+    prefetch: int,
+    accept: Callable[[Delivery], None],
+    stopping: Stopping,
+) -> None:
+    pause = FIRST_PAUSE
+    while not stopping.asked.is_set():
+        try:
+            await broker.consume(queues, prefetch=prefetch, on_delivery=accept)
+        except BrokerUnavailable as error:
+            text = f"The broker is not there, asking again in {pause:.1f} s: {error}"
+            say(log, logging.ERROR, "broker.unavailable", text)
+        else:
+            return
+        with suppress(TimeoutError):
+            await asyncio.wait_for(stopping.asked.wait(), pause)
+        pause = min(pause * 2, LONGEST_PAUSE)
+
+
+async def run(container: Container, stopping: Stopping, *, concurrency: int) -> None:
+    """Be a worker until a signal comes, then end in good order."""
+    settings = container.settings()
+    working, keeper = _wire(container)
+    watched = container.connection()
+    monitoring = Monitoring(broker=watched, monitor=FailedMonitor(watched))
+    loops = [
+        Loop("lease keeper", partial(_renew, keeper)),
+        Loop("clock", partial(_measure, container)),
+        Loop("settling", partial(_settle, container), once=True),
+    ]
+    for loop in loops:
+        loop.start()
+    await working.begin(container.queues(), concurrency=concurrency, stopping=stopping)
+    if settings.failed_monitor:
+        await monitoring.begin(stopping)
+    await stopping.asked.wait()
+    await working.drain(grace=settings.shutdown_grace, hurry=stopping.hurry)
+    for loop in loops:
+        await asyncio.to_thread(loop.stop)
+    await monitoring.end()
+
+
+def _wire(container: Container) -> tuple[Working, LeaseKeeper]:
+    runner, connection = container.runner(), container.connection()
+    loop = asyncio.get_running_loop()
+    keeper = container.lease_keeper(
+        stop=lambda execution_id, reason: loop.call_soon_threadsafe(
+            runner.stop, execution_id, reason
+        )
+    )
+    worker = container.worker(broker=connection, keeper=keeper)
+    return Working(broker=connection, worker=worker, runner=runner), keeper
+
+
+def _renew(keeper: LeaseKeeper) -> float:
+    keeper.renew()
+    return RENEW_EVERY
+
+
+def _measure(container: Container) -> float:
+    skew = container.ledger_clock().measure()
+    if abs(skew) > WORRYING_SKEW:
+        text = f"This node's clock is {skew.total_seconds():+.1f} s off the ledger's, which decides"
+        say(log, logging.WARNING, "clock.skew", text)
+    return MEASURE_EVERY
+
+
+def _settle(container: Container) -> float:
+    """End what a predecessor on this host was running when it vanished."""
+    claims = container.claims()
+    gone = departed(claims.owners(), ourselves=False)
+    lost = container.reconciler().bury(claims.now(), gone=gone) if gone else 0
+    if lost:
+        text = f"Settled {lost} attempts that {', '.join(gone)} left behind"
+        say(log, logging.INFO, "settle", text)
+    return 0.0

@@ -1,0 +1,75 @@
+"""Schedulers and workers as processes of their own, on a real broker and a real database."""
+
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cronhare.domain.execution import UNFINISHED
+from tests.faults.kill_nine import Arena, judge
+from tests.services import mariadb as mariadb_service
+from tests.services.mariadb import Server as Mariadb
+from tests.services.rabbitmq import Server as RabbitMQ
+
+pytestmark = pytest.mark.integration
+
+WORKER = ("worker", "--jobs", "jobs.toml", "--concurrency", "4")
+
+
+@pytest.fixture
+def arena(rabbitmq: RabbitMQ, mariadb: Mariadb, tmp_path: Path) -> Iterator[Arena]:
+    with rabbitmq.vhost() as broker_url, mariadb_service.database(mariadb) as url:
+        database_url = url.render_as_string(hide_password=False)
+        arena = Arena(tmp_path, 1, CRON_DATABASE_URL=database_url, CRON_BROKER_URL=broker_url)
+        yield arena
+        arena.engine.dispose()
+
+
+def test_two_schedulers_and_two_workers_lose_and_double_nothing_when_one_of_each_is_killed(
+    arena: Arena,
+) -> None:
+    applied = arena.start("apply", "jobs.toml")
+    assert applied.wait(timeout=30) == 0
+    processes = [arena.start(*command) for command in (("scheduler",), WORKER) * 2]
+    try:
+        for _ in range(6):
+            arena.ask_for_runs()
+        wait_until(arena, started=True)
+
+        for victim in processes[:2]:
+            victim.send_signal(signal.SIGKILL)
+            victim.wait()
+        processes += [arena.start("scheduler"), arena.start(*WORKER)]
+        wait_until(arena, started=False)
+        statuses = end(processes[2:])
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+    figures = judge(arena, kills=2, recoveries=[])
+    assert (figures.lost, figures.doubled, figures.stuck, figures.orphans) == (0, 0, 0, 0)
+    assert figures.executions >= 30
+    assert statuses == [0, 0, 0, 0]
+
+
+def wait_until(arena: Arena, *, started: bool) -> None:
+    """Wait until something has begun, or until everything has ended."""
+    deadline = time.monotonic() + 90
+    while time.monotonic() < deadline:
+        if started and arena.effects.stat().st_size:
+            return
+        rows = arena.executions()
+        if not started and rows and not any(row.state in UNFINISHED for row in rows):
+            return
+        time.sleep(0.1)
+    raise AssertionError(arena.log.read_text()[-3000:])
+
+
+def end(processes: list[subprocess.Popen[bytes]]) -> list[int]:
+    for process in processes:
+        process.send_signal(signal.SIGTERM)
+    return [process.wait(timeout=40) for process in processes]
