@@ -7,6 +7,7 @@ import asyncio
 import time
 from collections.abc import Callable
 
+from cronhare.entrypoints.working import Working
 from dependency_injector import providers
 from figures import Figure
 from rig import Ledgers, ShiftedClock, opened
@@ -20,7 +21,6 @@ from cronhare.adapters.system.clock import SystemClock
 from cronhare.domain.messages import TaskMessage
 from cronhare.domain.outcome import Ending
 from cronhare.domain.topology import MAIN_QUEUE
-from cronhare.entrypoints.working import Working
 from cronhare.ports.runner import Invocation, TaskRunnerPort
 
 #: How many are run, by how many at a time: each case takes a few seconds.

@@ -1,0 +1,46 @@
+"""What can be wrong with the servers, the ledger and the settings, and what mends it.
+
+Facts come from adapters as plain values; the judgement is here. Start reading at `finding`.
+"""
+
+from .broker import CONSUMER_TIMEOUT, BrokerFacts, judge_broker
+from .database import DatabaseFacts
+from .finding import Finding, Severity, counted
+from .ledger import Activity, LedgerFacts, NodeFacts, SchemaFault, judge_ledger
+from .queues import Difference, Fit, Kind, Thing, judge_things
+from .servers import BROKER, DATABASE, Cause, InMemory, Unreachable, judge_unreachable
+from .settings import SettingsFacts, judge_faults, judge_settings
+from .work import ScheduleFacts, judge_rows, judge_tasks, judge_timeouts
+
+__all__ = [
+    "BROKER",
+    "CONSUMER_TIMEOUT",
+    "DATABASE",
+    "Activity",
+    "BrokerFacts",
+    "Cause",
+    "DatabaseFacts",
+    "Difference",
+    "Finding",
+    "Fit",
+    "InMemory",
+    "Kind",
+    "LedgerFacts",
+    "NodeFacts",
+    "ScheduleFacts",
+    "SchemaFault",
+    "SettingsFacts",
+    "Severity",
+    "Thing",
+    "Unreachable",
+    "counted",
+    "judge_broker",
+    "judge_faults",
+    "judge_ledger",
+    "judge_rows",
+    "judge_settings",
+    "judge_tasks",
+    "judge_things",
+    "judge_timeouts",
+    "judge_unreachable",
+]

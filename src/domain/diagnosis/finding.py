@@ -1,0 +1,51 @@
+"""What an examination tells: findings, each with its cure."""
+
+import enum
+from collections.abc import Sequence
+
+import attrs
+
+
+class Severity(enum.StrEnum):
+    """How much a finding matters, from nothing on."""
+
+    OK = "ok"
+    NOTE = "note"  # worth knowing; nothing is to be done
+    WARNING = "warning"  # it works, but not as well as it should, or not for long
+    ERROR = "error"  # it must be mended
+
+
+@attrs.frozen
+class Finding:
+    """One thing that was looked at.
+
+    *what* is a sentence without a full stop. *cure* says what to do, and is empty if nothing is.
+    """
+
+    severity: Severity
+    subject: str
+    what: str
+    cure: str = ""
+
+
+#: So many names are told; the rest is counted.
+NAMES_TOLD = 5
+
+
+def counted(number: int, noun: str) -> str:
+    """Count things.
+
+    >>> counted(1, "queue"), counted(1200, "message")
+    ('1 queue', '1,200 messages')
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def named(names: Sequence[str]) -> str:
+    """List names, and count those beyond the first few.
+
+    >>> named(["a", "b"]), named(list("abcdefgh"))
+    ('a, b', 'a, b, c, d, e and 3 more')
+    """
+    told, rest = ", ".join(names[:NAMES_TOLD]), len(names) - NAMES_TOLD
+    return f"{told} and {rest} more" if rest > 0 else told

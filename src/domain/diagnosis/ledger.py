@@ -1,0 +1,143 @@
+"""What the ledger shows of itself: schema, clock, nodes, and whether somebody works on it."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+
+import attrs
+
+from .database import DatabaseFacts, judge_database
+from .finding import Finding, Severity, counted
+from .work import ScheduleFacts
+
+#: How far this node's clock may be off unsaid; the worker's log has the same bound.
+WORRYING_SKEW = timedelta(seconds=1)
+
+#: A scheduler is there within a second; whoever is that late is not coming.
+OVERDUE_AFTER = timedelta(minutes=1)
+
+_START = (
+    "start `cronhare scheduler`, or `cronhare up` on one machine; if one is running, its log says "
+    "why it cannot"
+)
+
+
+@attrs.frozen(kw_only=True)
+class NodeFacts:
+    """A process, as the rows show it.
+
+    *running* counts its attempts, whose lease ends at *lease_until*; *seen_at* is its last act.
+    """
+
+    name: str
+    running: int = 0
+    lease_until: datetime | None = None
+    seen_at: datetime | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Activity:
+    """What the rows say of those who work on them.
+
+    *next_due* is the earliest of all plans. *unplanned_since* tells of enabled schedules that have
+    no plan yet: since when the first of them is as it is.
+    """
+
+    now: datetime
+    next_due: datetime | None = None
+    unplanned_since: datetime | None = None
+    nodes: Sequence[NodeFacts] = ()
+
+
+@attrs.frozen
+class SchemaFault:
+    """The schema is not this program's: what is wrong, and what mends it."""
+
+    what: str
+    cure: str
+
+
+@attrs.frozen(kw_only=True)
+class LedgerFacts:
+    """A ledger. *activity* is None where the schema does not let us look.
+
+    *skew* is how far this node's own clock is ahead of the ledger's.
+    """
+
+    database: DatabaseFacts
+    schema: str | SchemaFault
+    skew: timedelta = timedelta(0)
+    activity: Activity | None = None
+    schedules: Sequence[ScheduleFacts] = ()
+
+
+def judge_ledger(facts: LedgerFacts) -> Iterator[Finding]:
+    """Judge all but the schedules, which need to be held against the tasks."""
+    yield from judge_database(facts.database)
+    match facts.schema:
+        case SchemaFault(what, cure):
+            yield Finding(Severity.ERROR, "schema", what, cure)
+        case revision:
+            yield Finding(Severity.OK, "schema", f"Revision {revision}, which this version wants")
+    yield _clock(facts.skew)
+    if facts.activity is not None:
+        yield from judge_activity(facts.activity)
+
+
+def _clock(skew: timedelta) -> Finding:
+    shown = f"{skew.total_seconds():+.3f} s"
+    if abs(skew) <= WORRYING_SKEW:
+        what = f"This node is {shown} off the ledger's clock, which decides what is due"
+        return Finding(Severity.OK, "clock", what)
+    return Finding(
+        Severity.WARNING,
+        "clock",
+        f"This node is {shown} off the ledger's clock. The ledger's decides, so nothing runs at "
+        "the wrong time, but the times in this node's log are wrong",
+        "let NTP set the clocks of this host and of the database's (`timedatectl`, `chronyc "
+        "tracking`)",
+    )
+
+
+def judge_activity(activity: Activity) -> Iterator[Finding]:
+    """Judge whether somebody schedules, and whether the nodes that run something are alive."""
+    yield from _overdue(activity)
+    for node in activity.nodes:
+        yield _node(node, activity.now)
+    if activity.nodes:
+        yield Finding(
+            Severity.NOTE,
+            "nodes",
+            "How far the others' clocks are off, only they can tell",
+            "run doctor on each host; a node that is more than a second off also logs the action "
+            "clock.skew",
+        )
+
+
+def _overdue(activity: Activity) -> Iterator[Finding]:
+    due, unplanned = activity.next_due, activity.unplanned_since
+    if due is not None and activity.now - due > OVERDUE_AFTER:
+        what = f"What was due at {_say(due)} has not been claimed: no scheduler looks"
+        yield Finding(Severity.WARNING, "nodes", what, _START)
+    elif unplanned is not None and activity.now - unplanned > OVERDUE_AFTER:
+        what = f"Nobody has planned what is there since {_say(unplanned)}: no scheduler looks"
+        yield Finding(Severity.WARNING, "nodes", what, _START)
+    elif due is not None:
+        yield Finding(Severity.OK, "nodes", f"Nothing is overdue; the next is due at {_say(due)}")
+
+
+def _node(node: NodeFacts, now: datetime) -> Finding:
+    seen = f", last seen at {_say(node.seen_at)}" if node.seen_at else ""
+    runs = f"runs {counted(node.running, 'task')}" if node.running else "runs nothing now"
+    if node.running and node.lease_until is not None and now - node.lease_until > OVERDUE_AFTER:
+        return Finding(
+            Severity.WARNING,
+            "nodes",
+            f"{node.name} vanished with {counted(node.running, 'task')}: its lease ended at "
+            f"{_say(node.lease_until)}, and nobody has taken them up",
+            "start `cronhare scheduler` (or `cronhare up`): it takes up what was lost",
+        )
+    return Finding(Severity.OK, "nodes", f"{node.name} {runs}{seen}")
+
+
+def _say(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%d %H:%M:%S}Z"

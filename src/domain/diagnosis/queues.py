@@ -1,0 +1,167 @@
+"""Exchanges and queues as they are, against those that the topology describes."""
+
+import enum
+from collections.abc import Collection, Iterator, Sequence
+
+import attrs
+
+from cronhare.domain.topology import FAILED_QUEUE, QUARANTINE_QUEUE, RETRY_QUEUE
+
+from .finding import Finding, Severity, counted, named
+
+SUBJECT = "queues"
+
+
+class Kind(enum.StrEnum):
+    """What can be declared."""
+
+    EXCHANGE = "exchange"
+    QUEUE = "queue"
+
+
+class Fit(enum.Enum):
+    """What is known of a thing that the topology describes."""
+
+    FITS = "as declared"
+    MISSING = "not there"
+    DIFFERS = "there, with another argument"
+    HIDDEN = "there, but its arguments are not shown to this user"
+
+
+@attrs.frozen(kw_only=True)
+class Difference:
+    """The first argument in which a thing differs. None is: not set."""
+
+    argument: str
+    wanted: str | None
+    found: str | None
+
+    def __str__(self) -> str:
+        return f"{self.argument} is {self.found or 'not set'}, not {self.wanted or 'unset'}"
+
+
+@attrs.frozen(kw_only=True)
+class Thing:
+    """One exchange or queue. Exchanges have neither messages nor consumers."""
+
+    kind: Kind
+    name: str
+    fit: Fit
+    difference: Difference | None = None
+    messages: int = 0
+    consumers: int = 0
+
+
+def judge_things(
+    things: Sequence[Thing], *, task_queues: Collection[str], vhost: str = "/"
+) -> Iterator[Finding]:
+    """Judge all of the topology. From the *task_queues* workers take their tasks."""
+    fitting = [thing for thing in things if thing.fit is Fit.FITS]
+    queues = sum(thing.kind is Kind.QUEUE for thing in fitting)
+    if fitting:
+        shown = f"{counted(queues, 'queue')} and {counted(len(fitting) - queues, 'exchange')}"
+        what = f"{shown} as declared: type, arguments, dead-letter roads, delivery limits"
+        yield Finding(Severity.OK, SUBJECT, what)
+    yield from _missing([thing.name for thing in things if thing.fit is Fit.MISSING])
+    yield from _hidden([thing.name for thing in things if thing.fit is Fit.HIDDEN])
+    for thing in things:
+        if thing.difference is not None:
+            yield _different(thing, thing.difference, vhost)
+    for thing in things:
+        yield from _kept(thing)
+        if thing.name in task_queues and thing.fit is not Fit.MISSING:
+            yield _work(thing)
+
+
+def _missing(names: Sequence[str]) -> Iterator[Finding]:
+    if names:
+        yield Finding(
+            Severity.WARNING,
+            SUBJECT,
+            f"Not there yet: {named(names)}",
+            "start a scheduler or a worker: it declares them",
+        )
+
+
+def _hidden(names: Sequence[str]) -> Iterator[Finding]:
+    if names:
+        yield Finding(
+            Severity.NOTE,
+            SUBJECT,
+            f"This user may not see the arguments of {named(names)}",
+            "to compare them, run doctor as a user who may configure these names "
+            "(`rabbitmqctl list_permissions`), or look at `rabbitmqctl list_queues name arguments`",
+        )
+
+
+def _different(thing: Thing, difference: Difference, vhost: str) -> Finding:
+    return Finding(
+        Severity.ERROR if _is_harmful(thing, difference) else Severity.WARNING,
+        SUBJECT,
+        f"{thing.kind.capitalize()} {thing.name}: {difference}. It is used as it is",
+        _cure(thing, difference, vhost),
+    )
+
+
+def _is_harmful(thing: Thing, difference: Difference) -> bool:
+    """Tell what breaks a promise from what only makes its keeping slower or dearer."""
+    if thing.kind is Kind.EXCHANGE:
+        return True
+    if difference.argument == "x-message-ttl":
+        return thing.name != RETRY_QUEUE
+    return difference.argument not in {
+        "x-queue-type",
+        "x-delivery-limit",
+        "x-message-deduplication",
+        "x-dead-letter-strategy",
+        "x-overflow",
+    }
+
+
+def _cure(thing: Thing, difference: Difference, vhost: str) -> str:
+    if thing.kind is Kind.EXCHANGE:
+        return (
+            f"stop what publishes, delete the exchange {thing.name}, then start a scheduler or "
+            "worker, which declares it and its bindings anew"
+        )
+    anew = (
+        "let it run empty, stop what consumes it, "
+        f"`rabbitmqctl delete_queue --vhost {vhost} {thing.name} --if-empty`, "
+        "then start a scheduler or worker, which declares it anew"
+    )
+    match difference.argument, difference.found:
+        case "x-message-ttl", str(found) if thing.name == RETRY_QUEUE:
+            return f"set CRON_RETRY_DELAY_MS={found}; or: {anew}"
+        case "x-queue-type", None | "classic":
+            return f"set CRON_QUEUE_TYPE=classic; or: {anew}"
+        case "x-queue-type", "quorum":
+            return f"set CRON_QUEUE_TYPE=quorum; or: {anew}"
+    return anew
+
+
+def _kept(thing: Thing) -> Iterator[Finding]:
+    kept = counted(thing.messages, "message")
+    if thing.name == FAILED_QUEUE and thing.messages:
+        what = f"{kept} in {FAILED_QUEUE}: tasks that failed for good"
+        yield Finding(Severity.NOTE, SUBJECT, what, "look at them: `cronhare failed list`")
+    if thing.name == QUARANTINE_QUEUE and thing.messages:
+        yield Finding(
+            Severity.WARNING,
+            SUBJECT,
+            f"{kept} in {QUARANTINE_QUEUE}: unreadable, without a home, or crashing workers",
+            "`cronhare failed list` shows those that the ledger knows; each message's headers say "
+            "its reason",
+        )
+
+
+def _work(thing: Thing) -> Finding:
+    waiting = counted(thing.messages, "message")
+    if thing.consumers:
+        shown = counted(thing.consumers, "consumer")
+        return Finding(Severity.OK, SUBJECT, f"{thing.name}: {shown}, {waiting} to be taken")
+    return Finding(
+        Severity.WARNING if thing.messages else Severity.NOTE,
+        SUBJECT,
+        f"{thing.name} has no consumer, and {waiting} to be taken",
+        f"start a worker: `cronhare worker --queues {thing.name}`",
+    )

@@ -1,0 +1,85 @@
+"""What holds for any server: it is there or not, and it has a version."""
+
+import enum
+import re
+
+import attrs
+
+from .finding import Finding, Severity
+
+
+class Cause(enum.Enum):
+    """Why a server cannot be used."""
+
+    ABSENT = "nobody answers"
+    LOGIN = "the login is refused"
+    PLACE = "the virtual host or database is refused"
+    OTHER = "something else"
+
+
+@attrs.frozen
+class Unreachable:
+    """A server that could not be asked; *said* is what was heard instead."""
+
+    cause: Cause
+    said: str
+
+
+@attrs.frozen
+class InMemory:
+    """There is no server: it lives inside of the process that uses it."""
+
+
+@attrs.frozen(kw_only=True)
+class Server:
+    """How a server is spoken of: its *setting*, and how its *places* are made."""
+
+    subject: str
+    setting: str
+    place: str
+
+
+BROKER = Server(
+    subject="broker",
+    setting="CRON_BROKER_URL",
+    place="make the virtual host (`rabbitmqctl add_vhost NAME`) and let the user into it "
+    "(`rabbitmqctl set_permissions --vhost NAME USER '.*' '.*' '.*'`)",
+)
+DATABASE = Server(
+    subject="database",
+    setting="CRON_DATABASE_URL",
+    place="make the database (`CREATE DATABASE name CHARACTER SET utf8mb4`) and let the user into "
+    "it (`GRANT ALL ON name.* TO user`)",
+)
+
+
+def judge_unreachable(server: Server, facts: Unreachable) -> Finding:
+    """Say why a server cannot be asked, and what to look at."""
+    match facts.cause:
+        case Cause.ABSENT:
+            cure = (
+                f"start it, or see that {server.setting} names its host and port and that no "
+                "firewall is between"
+            )
+        case Cause.LOGIN:
+            cure = (
+                f"see the user and password in {server.setting}, or in the file that "
+                f"{server.setting}_FILE names; RabbitMQ lets `guest` in from its own host only"
+            )
+        case Cause.PLACE:
+            cure = f"{server.place}; or name another one at the end of {server.setting}"
+        case Cause.OTHER:
+            cure = f"the server's own log may say more; the address is {server.setting}"
+    return Finding(Severity.ERROR, server.subject, f"It cannot be used: {facts.said}", cure)
+
+
+def version_of(text: str) -> tuple[int, ...]:
+    """Read the numbers that a version begins with; empty for none.
+
+    >>> version_of("10.11.6-MariaDB-1:10.11.6+maria~deb12"), version_of("4.0.0-rc.1")
+    ((10, 11, 6), (4, 0, 0))
+    >>> version_of("nightly")
+    ()
+    """
+    found = re.match(r"\d+(\.\d+)*", text)
+    return tuple(map(int, found.group().split("."))) if found else ()

@@ -1,0 +1,188 @@
+"""`cronhare doctor`: what is wrong, and how to mend it."""
+
+import logging
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import urlsplit
+
+import attrs
+import typer
+from rich.text import Text
+
+from cronhare.adapters.jobs.reader import JobsFileInvalid, read_jobs
+from cronhare.domain.diagnosis import (
+    Finding,
+    SettingsFacts,
+    Severity,
+    counted,
+    judge_faults,
+    judge_settings,
+)
+from cronhare.domain.task import Task
+from cronhare.domain.topology import checked_queue
+from cronhare.ports.ledger import LedgerUnavailable
+
+from .. import logs
+from ..container import Container
+from ..settings import PREFIX, Settings, SettingsInvalid
+from .output import Json, console, print_json, table
+from .trouble import Status
+
+SIGNS = {
+    Severity.OK: ("✓", "green"),
+    Severity.NOTE: ("·", "cyan"),
+    Severity.WARNING: ("!", "yellow"),
+    Severity.ERROR: ("✗", "red"),
+}
+
+#: What a task finds in its environment: doctor may be called by one.
+_OF_TASKS = ("PARAMS_FILE", "EXECUTION_ID", "EXECUTION_KEY", "SCHEDULER_ID", "ATTEMPT")
+
+
+@attrs.frozen
+class Jobs:
+    """The tasks that the jobs file has, None without a file; or its faults."""
+
+    tasks: tuple[Task, ...] | None = None
+    faults: tuple[str, ...] = ()
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command to the command line."""
+    app.command()(doctor)
+
+
+def doctor(
+    *,
+    jobs: Annotated[
+        Path | None, typer.Option(help="Hold its tasks against the schedules. [env: CRON_JOBS]")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Look at settings, database, clock, nodes, broker and queues; change nothing.
+
+    Exit status 0: nothing must be mended (there may be warnings). 2: settings or jobs file are at
+    fault. 3: a server cannot be reached, or something must be mended.
+    """
+    # What libraries have to say of a server that is away, we say.
+    logging.getLogger("pika").setLevel(logging.CRITICAL)
+    try:
+        settings = Settings.from_environment()
+    except SettingsInvalid as error:
+        _tell([*judge_faults(error.faults)], json=json)
+        raise typer.Exit(Status.WRONG_INPUT) from error
+    logs.configure(style=settings.log_format, level=settings.log_level)
+    container = Container(settings=settings, queues=settings.queues)
+    read = _read_jobs(jobs or settings.jobs, settings)
+    faults = [*judge_faults([*_unusable(container)]), *_of_jobs(read)]
+    if faults:
+        _tell(faults, json=json)
+        raise typer.Exit(Status.WRONG_INPUT)
+    findings = [*judge_settings(_facts(settings)), *_examine(container, read.tasks)]
+    _tell(findings, json=json)
+    raise typer.Exit(_status(findings))
+
+
+def _examine(container: Container, tasks: Sequence[Task] | None) -> Iterator[Finding]:
+    settings = container.settings()
+    yield from container.doctor().examine(
+        queues=settings.queues, retry_delay=settings.retry_delay, tasks=tasks
+    )
+
+
+def _unusable(container: Container) -> Iterator[str]:
+    """Find what can be read and still not be used."""
+    try:
+        container.engine()
+    except ValueError as error:
+        yield f"{PREFIX}DATABASE_URL: {error}"
+    except LedgerUnavailable:
+        pass  # no fault of the settings: the examination tells it
+    try:
+        container.broker_inspection()
+    except ValueError as error:
+        yield f"{PREFIX}BROKER_URL: {error}"
+    for queue in container.settings().queues:
+        try:
+            checked_queue(queue)
+        except ValueError as error:
+            yield f"{PREFIX}QUEUES: {error}"
+
+
+def _read_jobs(path: Path | None, settings: Settings) -> Jobs:
+    if path is None:
+        return Jobs()
+    try:
+        return Jobs(tasks=read_jobs(path, policy=settings.policy).tasks)
+    except JobsFileInvalid as error:
+        return Jobs(faults=tuple(f"{path}: {fault}" for fault in error.faults))
+    except OSError as error:
+        return Jobs(faults=(f"{path}: {error.strerror or error}",))
+
+
+def _of_jobs(jobs: Jobs) -> Iterator[Finding]:
+    for fault in jobs.faults:
+        cure = "correct the file, or name another one by --jobs or CRON_JOBS"
+        yield Finding(Severity.ERROR, "tasks", fault, cure)
+
+
+def _facts(settings: Settings) -> SettingsFacts:
+    broker = urlsplit(settings.broker_url)
+    return SettingsFacts(
+        on_one_file=settings.database_url.startswith("sqlite"),
+        broker_host=broker.hostname if settings.broker_kind == "amqp" else None,
+        encrypted=broker.scheme == "amqps",
+        lease=settings.lease,
+        given=[name for name in os.environ if name.startswith(PREFIX)],
+        known=_known(),
+    )
+
+
+def _known() -> frozenset[str]:
+    """Name all variables; those in seconds say so, unlike the fields that hold them."""
+    fields = [field.name.upper() for field in attrs.fields(Settings)]
+    names = [*fields, *(f"{field}_SECONDS" for field in fields), *_OF_TASKS]
+    return frozenset(f"{PREFIX}{name}{end}" for name in names for end in ("", "_FILE"))
+
+
+def _status(findings: Sequence[Finding]) -> Status:
+    broken = any(finding.severity is Severity.ERROR for finding in findings)
+    return Status.UNREACHABLE if broken else Status.DONE
+
+
+def _tell(findings: Sequence[Finding], *, json: bool) -> None:
+    errors = sum(finding.severity is Severity.ERROR for finding in findings)
+    warnings = sum(finding.severity is Severity.WARNING for finding in findings)
+    if json:
+        print_json(
+            {
+                "healthy": not errors,
+                "errors": errors,
+                "warnings": warnings,
+                "findings": [attrs.asdict(finding) for finding in findings],
+            }
+        )
+        return
+    rows = [(_sign(each.severity), each.subject, each.what) for each in findings]
+    table("", "SUBJECT", "FINDING", rows=rows, empty="Nothing was looked at.")
+    _tell_cures(findings)
+    summary = f"{counted(errors, 'error')}, {counted(warnings, 'warning')}."
+    console().print(summary if errors or warnings else "Nothing is wrong.", style="bold")
+
+
+def _tell_cures(findings: Sequence[Finding]) -> None:
+    out = console()
+    for finding in findings:
+        if finding.cure:
+            said = Text.assemble(
+                "\n", _sign(finding.severity), f" {finding.subject}: {finding.what}"
+            )
+            out.print(said, Text(f"  → {finding.cure}", style="bold"), sep="\n", soft_wrap=True)
+    out.print()
+
+
+def _sign(severity: Severity) -> Text:
+    sign, colour = SIGNS[severity]
+    return Text(sign, style=colour)

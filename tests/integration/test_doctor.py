@@ -1,0 +1,473 @@
+"""`cronhare doctor`, on every server that there is."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pika
+import pytest
+from sqlalchemy import URL, Engine
+
+from cronhare.adapters.memory.clock import FrozenClock
+from cronhare.adapters.rabbitmq.address import Address
+from cronhare.adapters.rabbitmq.declaring import declare
+from cronhare.adapters.rabbitmq.inspection import RabbitInspection
+from cronhare.adapters.sql import open_engine
+from cronhare.adapters.sql.inspection import SqlInspection
+from cronhare.adapters.system.clock import SystemClock
+from cronhare.domain.diagnosis import (
+    BrokerFacts,
+    Cause,
+    Difference,
+    Fit,
+    LedgerFacts,
+    NodeFacts,
+    SchemaFault,
+    Unreachable,
+)
+from cronhare.domain.topology import topology
+from cronhare.ports.inspection import BrokerInspectionPort, LedgerInspectionPort
+from tests.integration.ledgers import Ledger, draft
+from tests.services import mariadb as mariadb_service
+from tests.services import rabbitmq as rabbitmq_service
+from tests.services.finding import free_port
+
+pytestmark = pytest.mark.integration
+
+RETRY_DELAY = timedelta(seconds=30)
+OURS = topology(retry_delay=RETRY_DELAY)
+
+JOBS = """
+[tasks.report]
+id = 1
+command = ["true"]
+
+[schedules.nightly]
+task = "report"
+schedule = "30 2 * * *"
+"""
+
+
+@attrs.frozen
+class Examined:
+    """What the command said."""
+
+    status: int
+    out: str
+    err: str
+
+    def told(self, severity: str) -> list[tuple[str, str]]:
+        """Read subjects and sentences out of the JSON."""
+        findings: list[dict[str, str]] = json.loads(self.out)["findings"]
+        return [
+            (each["subject"], each["what"]) for each in findings if each["severity"] == severity
+        ]
+
+
+def cronhare(folder: Path, *arguments: str, **settings: str) -> Examined:
+    clean = {name: text for name, text in os.environ.items() if "CRON_" not in name}
+    done = subprocess.run(
+        [Path(sys.executable).with_name("cronhare"), *arguments],
+        cwd=folder,
+        env=clean | {"TZ": "UTC"} | settings,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    return Examined(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.fixture
+def applied(tmp_path: Path) -> Path:
+    """A folder with a jobs file and a ledger that has it."""
+    (tmp_path / "jobs.toml").write_text(JOBS)
+    assert cronhare(tmp_path, "db", "upgrade").status == 0
+    assert cronhare(tmp_path, "apply", "jobs.toml").status == 0
+    return tmp_path
+
+
+def test_the_embedded_system_has_nothing_to_mend(applied: Path) -> None:
+    said = cronhare(applied, "doctor", "--jobs", "jobs.toml")
+
+    assert said.status == 0
+    assert "✓  schema     Revision" in said.out
+    assert "In memory, inside of `cronhare up`" in said.out
+    assert said.out.endswith("Nothing is wrong.\n")
+    assert said.err == ""
+
+
+def test_a_missing_ledger_is_told_with_its_cure_and_not_made(tmp_path: Path) -> None:
+    said = cronhare(tmp_path, "doctor")
+
+    assert said.status == 3
+    assert "✗  schema    There is no file cronhare.sqlite3 yet" in said.out
+    assert "→ run `cronhare db upgrade`" in said.out
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_empty_file_is_told_with_its_cure(tmp_path: Path) -> None:
+    (tmp_path / "cronhare.sqlite3").touch()
+
+    said = cronhare(tmp_path, "doctor", "--json")
+
+    assert said.status == 3
+    assert [subject for subject, _ in said.told("error")] == ["schema"]
+
+
+def test_settings_at_fault_are_told_all_at_once_as_json_too(tmp_path: Path) -> None:
+    faults = {"CRON_LEASE_SECONDS": "1", "CRON_MAX_RETRIES": "many"}
+
+    said = cronhare(tmp_path, "doctor", "--json", **faults)
+
+    assert said.status == 2
+    assert {what.partition(" ")[0] for _, what in said.told("error")} == set(faults)
+    assert json.loads(said.out)["healthy"] is False
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("CRON_DATABASE_URL", "mysql+pymysql://user:secret@127.0.0.1/"),
+        ("CRON_BROKER_URL", "amqp://user:secret@127.0.0.1/?color=red"),
+        ("CRON_QUEUES", "cron_scheduler_failed"),
+        ("CRON_JOBS", "nowhere.toml"),
+    ],
+)
+def test_what_can_be_read_and_not_be_used_is_a_fault_of_the_settings(
+    tmp_path: Path, name: str, value: str
+) -> None:
+    said = cronhare(tmp_path, "doctor", "--json", **{name: value})
+
+    assert said.status == 2
+    [(_, what)] = said.told("error")
+    assert what.startswith(value if name == "CRON_JOBS" else name)
+    assert "secret" not in said.out + said.err
+
+
+def test_every_fault_of_a_jobs_file_is_told(tmp_path: Path) -> None:
+    (tmp_path / "jobs.toml").write_text(JOBS.replace("30 2", "61 25"))
+
+    said = cronhare(tmp_path, "doctor", "--jobs", "jobs.toml", "--json")
+
+    assert said.status == 2
+    assert all(subject == "tasks" for subject, _ in said.told("error"))
+    assert "minute: 61" in said.out
+    assert "hour: 25" in said.out
+
+
+def test_a_schedule_whose_task_is_in_no_file_and_a_misspelt_setting_are_warnings(
+    applied: Path,
+) -> None:
+    (applied / "others.toml").write_text('[tasks.other]\nid = 2\ncommand = ["true"]\n')
+
+    said = cronhare(applied, "doctor", "--jobs", "others.toml", "--json", CRON_MAX_RETRY="3")
+
+    assert said.status == 0
+    assert [subject for subject, _ in said.told("warning")] == ["settings", "tasks"]
+    assert "did you mean CRON_MAX_RETRIES?" in said.out
+
+
+def test_a_broker_that_is_away_is_told_without_a_line_of_log(applied: Path) -> None:
+    port = free_port()
+
+    said = cronhare(
+        applied, "doctor", "--json", CRON_BROKER_URL=f"amqp://user:secret@127.0.0.1:{port}/"
+    )
+
+    assert said.status == 3
+    [(subject, what)] = said.told("error")
+    assert (subject, f"127.0.0.1:{port}" in what) == ("broker", True)
+    assert "secret" not in said.out
+    assert said.err == ""
+
+
+@pytest.fixture
+def sqlite_engine(sqlite: Ledger, tmp_path: Path) -> Iterator[Engine]:  # noqa: ARG001 - makes it
+    """A second look at the ledger of the `sqlite` fixture."""
+    engine = open_engine(f"sqlite:///{tmp_path / 'ledger.db'}")
+    yield engine
+    engine.dispose()
+
+
+@pytest.fixture
+def mysql_engine(migrated_mysql: URL) -> Iterator[Engine]:
+    """A second look at the ledger of the `mysql` fixture."""
+    engine = open_engine(migrated_mysql.render_as_string(hide_password=False))
+    yield engine
+    engine.dispose()
+
+
+def look(engine: Engine, clock: FrozenClock | SystemClock) -> LedgerFacts:
+    inspection: LedgerInspectionPort = SqlInspection(lambda: engine, clock)
+    facts = inspection.inspect()
+    assert isinstance(facts, LedgerFacts), facts
+    return facts
+
+
+def test_nodes_and_schedules_are_read_from_the_rows(
+    sqlite: Ledger, sqlite_engine: Engine, clock: FrozenClock
+) -> None:
+    execution = sqlite.claimed("report")
+    sqlite.started(execution, node="ant")
+
+    facts = look(sqlite_engine, clock)
+
+    assert facts.activity is not None
+    assert facts.activity.now == clock.now()
+    running = [node for node in facts.activity.nodes if node.running]
+    assert running == [
+        NodeFacts(
+            name="ant",
+            running=1,
+            lease_until=sqlite.seen(execution).lease_until,
+            seen_at=clock.now(),
+        )
+    ]
+    assert [schedule.name for schedule in facts.schedules] == ["report"]
+    assert facts.skew == timedelta(0)
+
+
+def test_what_nobody_plans_is_seen_since_when(
+    sqlite: Ledger, sqlite_engine: Engine, clock: FrozenClock
+) -> None:
+    since = clock.now()
+    sqlite.save(draft("report"))
+
+    before = look(sqlite_engine, clock)
+    sqlite.plan_edited()
+    after = look(sqlite_engine, clock)
+
+    assert before.activity is not None
+    assert after.activity is not None
+    assert before.activity.unplanned_since == since
+    assert after.activity.unplanned_since is None
+
+
+def test_who_did_nothing_for_long_is_no_node_any_more(
+    sqlite: Ledger, sqlite_engine: Engine, clock: FrozenClock
+) -> None:
+    sqlite.succeeded(sqlite.claimed("report"))
+
+    before = look(sqlite_engine, clock)
+    clock.advance(timedelta(minutes=11))
+    after = look(sqlite_engine, clock)
+
+    assert before.activity is not None
+    assert after.activity is not None
+    assert before.activity.nodes
+    assert not after.activity.nodes
+
+
+def test_a_session_of_ours_finds_mariadb_or_mysql_as_it_must_be(mysql_engine: Engine) -> None:
+    facts = look(mysql_engine, SystemClock())
+
+    database = facts.database
+    assert database.product in {"MariaDB", "MySQL"}
+    assert database.settings["transaction_isolation"] == "READ-COMMITTED"
+    assert database.settings["time_zone"] == "+00:00"
+    assert "STRICT_TRANS_TABLES" in database.settings["sql_mode"]
+    assert database.settings["character_set_connection"] == "utf8mb4"
+    assert database.settings["read_only"] == "OFF"
+    assert database.plain_tables == ()
+    assert abs(facts.skew) < timedelta(seconds=1)
+
+
+def test_the_offset_of_this_nodes_clock_is_measured_against_the_databases(
+    mysql_engine: Engine,
+) -> None:
+    ahead = FrozenClock(SystemClock().now() + timedelta(hours=1))
+
+    facts = look(mysql_engine, ahead)
+
+    assert timedelta(minutes=59) < facts.skew < timedelta(minutes=61)
+
+
+def test_a_node_that_runs_something_is_seen_in_mariadb_too(
+    mysql: Ledger, mysql_engine: Engine, clock: FrozenClock
+) -> None:
+    mysql.started(mysql.claimed("report"), node="ant")
+
+    facts = look(mysql_engine, clock)
+
+    assert facts.activity is not None
+    assert [node.name for node in facts.activity.nodes if node.running] == ["ant"]
+
+
+def test_tables_without_transactions_and_a_missing_schema_are_seen(
+    mariadb: mariadb_service.Server,
+) -> None:
+    with mariadb_service.database(mariadb) as url:
+        mariadb_service.run(url, "CREATE TABLE Scheduler (id INT PRIMARY KEY) ENGINE = MyISAM")
+        engine = open_engine(url.render_as_string(hide_password=False))
+
+        facts = look(engine, SystemClock())
+        engine.dispose()
+
+    assert [name.lower() for name in facts.database.plain_tables] == ["scheduler"]
+    assert isinstance(facts.schema, SchemaFault)
+    assert facts.schema.cure == "run `cronhare db upgrade`"
+    assert facts.activity is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "cause"),
+    [
+        ({"password": "wrong"}, Cause.LOGIN),
+        ({"database": "nowhere"}, Cause.PLACE),
+        ({"port": 1}, Cause.ABSENT),
+    ],
+)
+def test_why_a_database_cannot_be_used_is_told_apart(
+    mariadb: mariadb_service.Server, changes: dict[str, Any], cause: Cause
+) -> None:
+    url = mariadb.url.set(**{"database": "mysql", **changes})
+    engine = open_engine(url.render_as_string(hide_password=False))
+
+    facts = SqlInspection(lambda: engine, SystemClock()).inspect()
+
+    assert isinstance(facts, Unreachable)
+    assert facts.cause is cause
+    assert str(mariadb.url.password) not in facts.said.replace(str(mariadb.url.username), "")
+
+
+def inspect(url: str, *, queue_type: str = "quorum") -> BrokerFacts:
+    inspection: BrokerInspectionPort = RabbitInspection(url, queue_type=queue_type)
+    facts = inspection.inspect(OURS)
+    assert isinstance(facts, BrokerFacts), facts
+    return facts
+
+
+def test_a_fresh_broker_has_nothing_of_ours_and_gets_nothing(vhost: str) -> None:
+    first, second = inspect(vhost), inspect(vhost)
+
+    assert first.product == "RabbitMQ"
+    assert {thing.fit for thing in (*first.things, *second.things)} == {Fit.MISSING}
+    assert (first.alarm, first.answered) == (None, True)
+
+
+@pytest.mark.parametrize("queue_type", ["quorum", "classic"])
+def test_what_we_declared_fits(vhost: str, queue_type: str) -> None:
+    declare(Address.parse(vhost), OURS, queue_type=queue_type)
+
+    facts = inspect(vhost, queue_type=queue_type)
+
+    assert len(facts.things) == len(OURS.exchanges) + len(OURS.queues)
+    assert {thing.fit for thing in facts.things} == {Fit.FITS}
+
+
+def test_each_difference_is_told_by_its_argument(vhost: str) -> None:
+    connection = pika.BlockingConnection(pika.URLParameters(vhost))
+    channel = connection.channel()
+    channel.exchange_declare("cron_delivery", "direct", durable=True)
+    channel.queue_declare("cron_scheduler_failed", durable=True)
+    channel.queue_declare(
+        "cron_scheduler_retry.03",
+        durable=True,
+        arguments={"x-queue-type": "quorum", "x-message-ttl": 900},
+    )
+    channel.queue_declare(
+        "cron_scheduler",
+        durable=True,
+        arguments={
+            "x-queue-type": "quorum",
+            "x-delivery-limit": 3,
+            "x-dead-letter-exchange": "cron_dlx",
+            "x-dead-letter-routing-key": "retry",
+        },
+    )
+
+    facts = inspect(vhost)
+    connection.close()
+
+    found = {thing.name: thing.difference for thing in facts.things if thing.difference}
+    assert found["cron_delivery"] == Difference(argument="type", wanted="topic", found="direct")
+    kind = found["cron_scheduler_failed"]
+    assert (kind.argument, kind.wanted) == ("x-queue-type", "quorum")
+    limit = found["cron_scheduler"]
+    assert (limit.argument, limit.found) == ("x-delivery-limit", "3")
+    assert found["cron_scheduler_retry.03"].argument in {"x-message-ttl", "x-dead-letter-exchange"}
+    assert len(found) == 4
+
+
+def test_messages_and_consumers_are_counted(vhost: str) -> None:
+    declare(Address.parse(vhost), OURS)
+    connection = pika.BlockingConnection(pika.URLParameters(vhost))
+    channel = connection.channel()
+    channel.confirm_delivery()
+    for _ in range(3):
+        channel.basic_publish("", "cron_scheduler_failed", b"{}")
+    channel.basic_consume("cron_scheduler", lambda *_: None)
+
+    facts = {thing.name: thing for thing in inspect(vhost).things}
+    connection.close()
+
+    assert facts["cron_scheduler_failed"].messages == 3
+    assert facts["cron_scheduler"].consumers == 1
+
+
+def test_an_alarm_is_heard_and_the_examination_ends_all_the_same(
+    own_rabbitmq: rabbitmq_service.Server, vhost: str
+) -> None:
+    with rabbitmq_service.alarm(own_rabbitmq):
+        facts = inspect(vhost)
+
+    assert facts.alarm is not None
+    assert "memory" in facts.alarm
+
+
+def test_who_may_not_configure_sees_what_is_there_and_not_its_arguments(
+    own_rabbitmq: rabbitmq_service.Server, vhost: str
+) -> None:
+    where = Address.parse(vhost)
+    declare(where, OURS)
+    own_rabbitmq.control("add_user", "reader", "reader")
+    own_rabbitmq.control("set_permissions", "--vhost", where.vhost, "reader", "", "", ".*")
+
+    facts = inspect(f"amqp://reader:reader@{where.host}:{where.port}/{where.vhost}")
+    own_rabbitmq.control("delete_user", "reader")
+
+    assert {thing.fit for thing in facts.things} == {Fit.HIDDEN}
+    assert (facts.alarm, facts.answered) == (None, True)
+
+
+def test_why_a_broker_cannot_be_used_is_told_apart(vhost: str) -> None:
+    where = Address.parse(vhost)
+    host = f"{where.host}:{where.port}"
+    urls = {
+        Cause.LOGIN: f"amqp://guest:wrong@{host}/{where.vhost}",
+        Cause.PLACE: f"amqp://{where.user}:{where.password}@{host}/nowhere",
+        Cause.ABSENT: f"amqp://guest:guest@127.0.0.1:{free_port()}/",
+        Cause.OTHER: f"amqps://guest:guest@{host}/{where.vhost}",
+    }
+
+    causes = {}
+    for cause, url in urls.items():
+        facts = RabbitInspection(url).inspect(OURS)
+        assert isinstance(facts, Unreachable)
+        causes[cause] = facts.cause
+
+    assert causes == {cause: cause for cause in urls}
+
+
+def test_in_production_the_command_looks_at_both_servers(
+    applied: Path, vhost: str, migrated_mysql: URL
+) -> None:
+    declare(Address.parse(vhost), OURS)
+    settings = {
+        "CRON_BROKER_URL": vhost,
+        "CRON_DATABASE_URL": migrated_mysql.render_as_string(hide_password=False),
+    }
+
+    said = cronhare(applied, "doctor", "--jobs", "jobs.toml", "--json", **settings)
+
+    assert said.status == 0, said.out
+    subjects = {subject for subject, _ in said.told("ok")}
+    assert {"settings", "database", "schema", "clock", "broker", "queues"} <= subjects
+    assert said.err == ""

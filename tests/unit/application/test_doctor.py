@@ -1,0 +1,105 @@
+from collections.abc import Sequence
+from datetime import timedelta
+
+import attrs
+
+from cronhare.adapters.memory.inspection import MemoryBrokerInspection, MemoryLedgerInspection
+from cronhare.application.doctor import Doctor
+from cronhare.domain.diagnosis import (
+    BrokerFacts,
+    Cause,
+    DatabaseFacts,
+    Finding,
+    InMemory,
+    LedgerFacts,
+    ScheduleFacts,
+    Severity,
+    Unreachable,
+)
+from cronhare.domain.task import Task, TaskRef
+from cronhare.domain.topology import Topology
+from cronhare.ports.inspection import BrokerInspectionPort, LedgerInspectionPort
+
+AWAY = Unreachable(Cause.ABSENT, "nobody answers")
+HOURLY = ScheduleFacts(name="hourly", task=TaskRef("report", 1), queue="cron_scheduler.reports")
+LEDGER = LedgerFacts(
+    database=DatabaseFacts(product="SQLite", version="3.40.1"), schema="0001", schedules=[HOURLY]
+)
+RABBIT = BrokerFacts(product="RabbitMQ", version="4.1.0")
+
+
+@attrs.define
+class Broker:
+    """Shows the facts that it was given, and remembers what it was asked for."""
+
+    facts: BrokerFacts | InMemory | Unreachable
+    asked: list[Topology] = attrs.field(factory=list[Topology])
+
+    def inspect(self, topology: Topology) -> BrokerFacts | InMemory | Unreachable:
+        self.asked.append(topology)
+        return self.facts
+
+
+@attrs.frozen
+class Ledger:
+    """Shows the facts that it was given."""
+
+    facts: LedgerFacts | InMemory | Unreachable
+
+    def inspect(self) -> LedgerFacts | InMemory | Unreachable:
+        return self.facts
+
+
+def examine(
+    ledger: LedgerInspectionPort,
+    broker: BrokerInspectionPort,
+    *,
+    tasks: Sequence[Task] | None = None,
+) -> list[Finding]:
+    doctor = Doctor(ledger=ledger, broker=broker)
+    return list(doctor.examine(queues=["mails"], retry_delay=timedelta(seconds=30), tasks=tasks))
+
+
+def subjects(findings: Sequence[Finding], severity: Severity) -> list[str]:
+    return [finding.subject for finding in findings if finding.severity is severity]
+
+
+def test_in_memory_there_is_nothing_to_look_at() -> None:
+    findings = examine(MemoryLedgerInspection(), MemoryBrokerInspection())
+
+    assert subjects(findings, Severity.OK) == ["database", "broker"]
+    assert subjects(findings, Severity.ERROR) == []
+
+
+def test_both_servers_may_be_away_and_both_are_told() -> None:
+    findings = examine(Ledger(AWAY), Broker(AWAY))
+
+    assert subjects(findings, Severity.ERROR) == ["database", "broker"]
+
+
+def test_the_queues_that_are_looked_at_are_the_processs_and_the_schedules() -> None:
+    broker = Broker(RABBIT)
+
+    examine(Ledger(LEDGER), broker)
+
+    [topology] = broker.asked
+    names = [queue.name for queue in topology.queues]
+    assert names[:3] == ["cron_scheduler", "mails", "cron_scheduler.reports"]
+
+
+def test_tasks_are_held_against_the_schedules_and_the_brokers_patience() -> None:
+    lasting = Task(name="lasting", ref=TaskRef("report", 1), command=("true",))
+
+    findings = examine(Ledger(LEDGER), Broker(RABBIT), tasks=[lasting])
+
+    told = [finding for finding in findings if finding.subject == "tasks"]
+    assert [finding.severity for finding in told] == [Severity.OK, Severity.NOTE]
+    assert "task lasting" in told[1].what
+
+
+def test_a_broker_in_memory_has_no_patience_to_lose() -> None:
+    lasting = Task(name="lasting", ref=TaskRef("report", 1), command=("true",))
+
+    findings = examine(Ledger(LEDGER), MemoryBrokerInspection(), tasks=[lasting])
+
+    assert not any("lasting" in finding.what for finding in findings)

@@ -1,0 +1,493 @@
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import attrs
+import pytest
+
+from cronhare.domain.diagnosis import (
+    BROKER,
+    DATABASE,
+    Activity,
+    BrokerFacts,
+    Cause,
+    DatabaseFacts,
+    Difference,
+    Finding,
+    Fit,
+    Kind,
+    LedgerFacts,
+    NodeFacts,
+    ScheduleFacts,
+    SchemaFault,
+    SettingsFacts,
+    Severity,
+    Thing,
+    Unreachable,
+    judge_broker,
+    judge_faults,
+    judge_ledger,
+    judge_rows,
+    judge_settings,
+    judge_tasks,
+    judge_things,
+    judge_timeouts,
+    judge_unreachable,
+)
+from cronhare.domain.task import Task, TaskRef
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+OK, NOTE, WARNING, ERROR = Severity.OK, Severity.NOTE, Severity.WARNING, Severity.ERROR
+
+RABBIT = BrokerFacts(product="RabbitMQ", version="3.10.8")
+MARIADB = DatabaseFacts(
+    product="MariaDB",
+    version="10.11.6-MariaDB-1",
+    settings={
+        "transaction_isolation": "READ-COMMITTED",
+        "sql_mode": "STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION",
+        "time_zone": "+00:00",
+        "character_set_connection": "utf8mb4",
+        "read_only": "OFF",
+        "innodb_flush_log_at_trx_commit": "1",
+        "max_allowed_packet": "16777216",
+    },
+)
+SQLITE = DatabaseFacts(
+    product="SQLite",
+    version="3.40.1",
+    settings={"journal_mode": "wal", "synchronous": "2", "foreign_keys": "1"},
+)
+LEDGER = LedgerFacts(database=MARIADB, schema="0001")
+EMBEDDED = SettingsFacts(
+    on_one_file=True, broker_host=None, encrypted=False, lease=timedelta(seconds=30)
+)
+REPORT = TaskRef("report", 25)
+
+
+def queue(name: str = "cron_scheduler", **facts: Any) -> Thing:  # noqa: ANN401 - fields of it
+    return attrs.evolve(Thing(kind=Kind.QUEUE, name=name, fit=Fit.FITS), **facts)
+
+
+def differing(name: str, argument: str, wanted: str | None, found: str | None) -> Thing:
+    difference = Difference(argument=argument, wanted=wanted, found=found)
+    return queue(name, fit=Fit.DIFFERS, difference=difference)
+
+
+def of_things(*things: Thing) -> list[Finding]:
+    return list(judge_things(things, task_queues=["cron_scheduler"], vhost="jobs"))
+
+
+def of_database(facts: DatabaseFacts) -> list[Finding]:
+    found = judge_ledger(attrs.evolve(LEDGER, database=facts))
+    return [finding for finding in found if finding.subject == "database"]
+
+
+def of_activity(**facts: Any) -> list[Finding]:  # noqa: ANN401 - fields of an Activity
+    activity = attrs.evolve(Activity(now=NOON), **facts)
+    found = judge_ledger(attrs.evolve(LEDGER, activity=activity))
+    return [finding for finding in found if finding.subject == "nodes"]
+
+
+def task(name: str = "refresh", **limits: Any) -> Task:  # noqa: ANN401 - fields of a Task
+    return Task(name=name, ref=REPORT, command=("true",), **limits)
+
+
+def worst(findings: Iterable[Finding]) -> Severity:
+    return max((finding.severity for finding in findings), key=list(Severity).index)
+
+
+def only(findings: Iterable[Finding], severity: Severity) -> Finding:
+    [finding] = [finding for finding in findings if finding.severity is severity]
+    return finding
+
+
+@pytest.mark.parametrize("server", [BROKER, DATABASE])
+@pytest.mark.parametrize("cause", Cause)
+def test_a_server_that_cannot_be_used_is_an_error_whose_cure_names_its_setting(
+    server: object, cause: Cause
+) -> None:
+    finding = judge_unreachable(
+        DATABASE if server is DATABASE else BROKER, Unreachable(cause, "nobody there")
+    )
+
+    assert finding.severity is ERROR
+    assert "nobody there" in finding.what
+    assert ("CRON_DATABASE_URL" if server is DATABASE else "CRON_BROKER_URL") in finding.cure
+
+
+@pytest.mark.parametrize("version", ["3.10.0", "3.13.7", "4.0.0-rc.1", "4.3.1"])
+def test_rabbitmq_from_3_10_to_4_is_what_we_are_made_for(version: str) -> None:
+    findings = list(judge_broker(attrs.evolve(RABBIT, version=version)))
+
+    assert worst(findings) is OK
+    assert findings[0].what == f"RabbitMQ {version}"
+
+
+@pytest.mark.parametrize(
+    ("product", "version", "severity"),
+    [
+        ("RabbitMQ", "3.9.29", ERROR),
+        ("RabbitMQ", "5.0.0", WARNING),
+        ("RabbitMQ", "nightly", WARNING),
+        ("LavinMQ", "2.0.0", WARNING),
+    ],
+)
+def test_another_broker_or_version_is_told_with_what_to_do(
+    product: str, version: str, severity: Severity
+) -> None:
+    findings = judge_broker(attrs.evolve(RABBIT, product=product, version=version))
+
+    assert only(findings, severity).cure
+
+
+def test_an_alarm_is_an_error_in_the_brokers_own_words() -> None:
+    finding = only(judge_broker(attrs.evolve(RABBIT, alarm="low on memory")), ERROR)
+
+    assert "low on memory" in finding.what
+    assert "vm_memory_high_watermark" in finding.cure
+
+
+def test_a_broker_that_does_not_answer_to_a_message_is_an_error() -> None:
+    finding = only(judge_broker(attrs.evolve(RABBIT, answered=False)), ERROR)
+
+    assert "does not answer" in finding.what
+
+
+def test_what_is_as_declared_is_counted() -> None:
+    exchange = Thing(kind=Kind.EXCHANGE, name="cron_dlx", fit=Fit.FITS)
+
+    findings = of_things(exchange, queue(consumers=2, messages=7))
+
+    assert worst(findings) is OK
+    assert findings[0].what.startswith("1 queue and 1 exchange as declared")
+    assert findings[1].what == "cron_scheduler: 2 consumers, 7 messages to be taken"
+
+
+def test_what_is_missing_is_told_in_one_finding() -> None:
+    missing = [queue(f"q{number}", fit=Fit.MISSING) for number in range(7)]
+
+    finding = only(of_things(*missing), WARNING)
+
+    assert finding.what == "Not there yet: q0, q1, q2, q3, q4 and 2 more"
+    assert "start a scheduler or a worker" in finding.cure
+
+
+def test_arguments_that_this_user_may_not_see_are_a_note() -> None:
+    finding = only(of_things(queue("cron_scheduler_failed", fit=Fit.HIDDEN)), NOTE)
+
+    assert "list_permissions" in finding.cure
+
+
+@pytest.mark.parametrize(
+    ("thing", "severity", "cure"),
+    [
+        (
+            differing("cron_scheduler_retry", "x-message-ttl", "30000", "1000"),
+            WARNING,
+            "set CRON_RETRY_DELAY_MS=1000; or: ",
+        ),
+        (
+            differing("cron_scheduler_retry.03", "x-message-ttl", "800", "900"),
+            ERROR,
+            "rabbitmqctl delete_queue --vhost jobs cron_scheduler_retry.03 --if-empty",
+        ),
+        (
+            differing("cron_scheduler", "x-queue-type", "quorum", None),
+            WARNING,
+            "set CRON_QUEUE_TYPE=classic; or: ",
+        ),
+        (
+            differing("cron_scheduler", "x-queue-type", None, "quorum"),
+            WARNING,
+            "set CRON_QUEUE_TYPE=quorum; or: ",
+        ),
+        (differing("cron_scheduler", "x-delivery-limit", "20", "3"), WARNING, "delete_queue"),
+        (
+            differing("cron_scheduler", "x-dead-letter-exchange", "cron_dlx", None),
+            ERROR,
+            "delete_queue",
+        ),
+        (differing("cron_scheduler", "durable", "true", "false"), ERROR, "delete_queue"),
+    ],
+)
+def test_another_argument_is_as_bad_as_what_it_breaks_and_has_its_own_cure(
+    thing: Thing, severity: Severity, cure: str
+) -> None:
+    finding = only(of_things(attrs.evolve(thing, consumers=1)), severity)
+
+    assert f"{thing.difference}. It is used as it is" in finding.what
+    assert cure in finding.cure
+
+
+def test_an_exchange_of_another_kind_is_an_error() -> None:
+    difference = Difference(argument="type", wanted="topic", found="direct")
+    exchange = Thing(
+        kind=Kind.EXCHANGE, name="cron_delivery", fit=Fit.DIFFERS, difference=difference
+    )
+
+    finding = only(of_things(exchange), ERROR)
+
+    assert finding.what.startswith("Exchange cron_delivery: type is direct, not topic")
+    assert "delete the exchange" in finding.cure
+
+
+@pytest.mark.parametrize(("messages", "severity"), [(0, NOTE), (3, WARNING)])
+def test_a_task_queue_without_a_consumer_is_worse_when_messages_wait(
+    messages: int, severity: Severity
+) -> None:
+    finding = only(of_things(queue(messages=messages)), severity)
+
+    assert finding.cure == "start a worker: `cronhare worker --queues cron_scheduler`"
+
+
+def test_what_failed_is_a_note_and_what_was_set_apart_a_warning() -> None:
+    failed, apart = queue("cron_scheduler_failed"), queue("cron_scheduler_quarantine")
+
+    findings = of_things(attrs.evolve(failed, messages=1), attrs.evolve(apart, messages=2))
+
+    assert only(findings, NOTE).what.startswith("1 message in cron_scheduler_failed")
+    assert only(findings, WARNING).what.startswith("2 messages in cron_scheduler_quarantine")
+    assert worst(of_things(failed, apart)) is OK
+
+
+@pytest.mark.parametrize("facts", [MARIADB, SQLITE])
+def test_a_database_as_it_must_be_has_nothing_to_mend(facts: DatabaseFacts) -> None:
+    findings = of_database(facts)
+
+    assert worst(findings) is OK
+    assert f"{facts.product} {facts.version}" in [finding.what for finding in findings]
+
+
+@pytest.mark.parametrize(
+    ("product", "version", "severity"),
+    [
+        ("MariaDB", "10.5.29", ERROR),
+        ("MariaDB", "11.8.2", OK),
+        ("MySQL", "5.7.44", ERROR),
+        ("MySQL", "8.0.36", OK),
+        ("SQLite", "3.22.0", ERROR),
+        ("Percona", "9", WARNING),
+    ],
+)
+def test_the_database_must_know_what_the_statements_ask_for(
+    product: str, version: str, severity: Severity
+) -> None:
+    findings = of_database(DatabaseFacts(product=product, version=version))
+
+    assert worst(findings) is severity
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "severity"),
+    [
+        ("transaction_isolation", "REPEATABLE-READ", ERROR),
+        ("sql_mode", "", ERROR),
+        ("sql_mode", "NO_ENGINE_SUBSTITUTION", ERROR),
+        ("time_zone", "SYSTEM", ERROR),
+        ("character_set_connection", "latin1", ERROR),
+        ("read_only", "ON", ERROR),
+        ("innodb_flush_log_at_trx_commit", "2", WARNING),
+        ("max_allowed_packet", "1048576", WARNING),
+    ],
+)
+def test_a_setting_of_the_server_that_must_not_be_is_told_with_what_it_does(
+    setting: str, value: str, severity: Severity
+) -> None:
+    facts = attrs.evolve(MARIADB, settings={**MARIADB.settings, setting: value})
+
+    finding = only(of_database(facts), severity)
+
+    assert finding.what.startswith(f"{setting} is {value or 'empty'}: ")
+    assert finding.cure
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "severity"),
+    [
+        ("journal_mode", "delete", WARNING),
+        ("synchronous", "1", ERROR),
+        ("foreign_keys", "0", ERROR),
+    ],
+)
+def test_a_setting_of_the_file_that_must_not_be_is_told(
+    setting: str, value: str, severity: Severity
+) -> None:
+    facts = attrs.evolve(SQLITE, settings={**SQLITE.settings, setting: value})
+
+    assert only(of_database(facts), severity).what.startswith(f"{setting} is {value}: ")
+
+
+def test_tables_without_transactions_are_an_error() -> None:
+    finding = only(of_database(attrs.evolve(MARIADB, plain_tables=["Scheduler"])), ERROR)
+
+    assert "Scheduler" in finding.what
+    assert "ENGINE = InnoDB" in finding.cure
+
+
+def test_a_schema_of_another_version_is_an_error_with_its_own_cure() -> None:
+    fault = SchemaFault("It is at schema 0001, not 0002", "run `cronhare db upgrade`")
+
+    finding = only(judge_ledger(attrs.evolve(LEDGER, schema=fault)), ERROR)
+
+    assert (finding.what, finding.cure) == (fault.what, fault.cure)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "severity"), [(0, OK), (1, OK), (-1, OK), (1.001, WARNING), (-3600, WARNING)]
+)
+def test_a_clock_may_be_a_second_off(seconds: float, severity: Severity) -> None:
+    skew = timedelta(seconds=seconds)
+
+    findings = judge_ledger(attrs.evolve(LEDGER, skew=skew))
+
+    [clock] = [finding for finding in findings if finding.subject == "clock"]
+    assert clock.severity is severity
+    assert f"{seconds:+.3f} s" in clock.what
+
+
+@pytest.mark.parametrize(("late", "severity"), [(-60, OK), (60, OK), (61, WARNING)])
+def test_what_is_overdue_for_a_minute_means_that_no_scheduler_looks(
+    late: int, severity: Severity
+) -> None:
+    [finding] = of_activity(next_due=NOON - timedelta(seconds=late))
+
+    assert finding.severity is severity
+    assert bool(finding.cure) is (severity is WARNING)
+
+
+def test_schedules_that_nobody_plans_for_a_minute_mean_the_same() -> None:
+    fresh = of_activity(unplanned_since=NOON - timedelta(seconds=60))
+    old = of_activity(unplanned_since=NOON - timedelta(seconds=61))
+
+    assert fresh == []
+    assert "cronhare scheduler" in only(old, WARNING).cure
+
+
+def test_a_ledger_without_plans_and_nodes_says_nothing_of_them() -> None:
+    assert of_activity() == []
+
+
+def test_a_node_that_vanished_with_its_tasks_is_a_warning() -> None:
+    gone = NodeFacts(name="ant-7", running=2, lease_until=NOON - timedelta(minutes=2))
+
+    finding = only(of_activity(nodes=[gone]), WARNING)
+
+    assert finding.what.startswith("ant-7 vanished with 2 tasks")
+
+
+def test_living_nodes_are_listed_and_their_clocks_are_theirs_to_tell() -> None:
+    busy = NodeFacts(name="ant-7", running=1, lease_until=NOON + timedelta(seconds=20))
+    idle = NodeFacts(name="bee-9", seen_at=NOON)
+
+    findings = of_activity(nodes=[busy, idle])
+
+    assert [finding.what for finding in findings[:2]] == [
+        "ant-7 runs 1 task",
+        "bee-9 runs nothing now, last seen at 2026-03-01 12:00:00Z",
+    ]
+    assert "run doctor on each host" in only(findings, NOTE).cure
+
+
+def test_a_row_that_cannot_be_planned_is_a_warning() -> None:
+    broken = ScheduleFacts(name="nightly", task=None, problem="schedule: minute: 61")
+
+    assert (
+        "nightly cannot be planned: schedule: minute: 61"
+        in only(judge_rows([broken]), WARNING).what
+    )
+    assert worst(judge_rows([ScheduleFacts(name="daily", task=REPORT)])) is OK
+
+
+def test_without_a_jobs_file_schedules_are_not_held_against_tasks() -> None:
+    finding = only(judge_tasks([ScheduleFacts(name="daily", task=REPORT)], None), NOTE)
+
+    assert "--jobs" in finding.cure
+
+
+def test_an_enabled_schedule_whose_task_is_in_no_file_is_a_warning() -> None:
+    homeless = ScheduleFacts(name="daily", task=TaskRef("worker", 3), queue="cron_scheduler")
+
+    finding = only(judge_tasks([homeless], [task()]), WARNING)
+
+    assert "Schedule daily wants worker 3" in finding.what
+    assert 'type = "worker" and id = 3' in finding.cure
+
+
+def test_tasks_without_schedules_and_disabled_schedules_without_tasks_are_fine() -> None:
+    disabled = ScheduleFacts(name="daily", task=TaskRef("worker", 3), enabled=False)
+
+    assert worst(judge_tasks([disabled], [task()])) is OK
+
+
+def test_what_may_outlast_the_consumer_timeout_is_named_and_called_harmless() -> None:
+    hours = timedelta(hours=2)
+    schedules = [ScheduleFacts(name="daily", task=REPORT, timeout=hours)]
+
+    [finding] = judge_timeouts(
+        schedules, [task("long", timeout=hours)], patience=timedelta(minutes=30)
+    )
+
+    assert finding.severity is NOTE
+    assert "schedule daily, task long. That is harmless" in finding.what
+    assert "consumer_timeout" in finding.cure
+
+
+def test_what_ends_within_the_consumer_timeout_is_fine() -> None:
+    half_an_hour = timedelta(minutes=30)
+
+    findings = judge_timeouts([], [task(timeout=half_an_hour)], patience=half_an_hour)
+
+    assert worst(findings) is OK
+
+
+def test_settings_that_cannot_be_used_are_errors_one_by_one() -> None:
+    findings = list(judge_faults(["CRON_A: wrong", "CRON_B: wrong"]))
+
+    assert [(finding.severity, finding.what) for finding in findings] == [
+        (ERROR, "CRON_A: wrong"),
+        (ERROR, "CRON_B: wrong"),
+    ]
+
+
+def test_the_embedded_system_has_sound_settings() -> None:
+    assert worst(judge_settings(EMBEDDED)) is OK
+
+
+def test_a_variable_that_means_nothing_is_told_with_the_one_that_was_meant() -> None:
+    facts = attrs.evolve(EMBEDDED, given=["CRON_MAX_RETRY"], known=["CRON_MAX_RETRIES"])
+
+    finding = only(judge_settings(facts), WARNING)
+
+    assert finding.what == "CRON_MAX_RETRY means nothing here"
+    assert finding.cure == "did you mean CRON_MAX_RETRIES?"
+
+
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [
+        ({"broker_host": "localhost"}, "SQLite ledger"),
+        ({"on_one_file": False}, "in-memory broker"),
+        ({"lease": timedelta(seconds=6)}, "pauses for 4.0 s"),
+    ],
+)
+def test_settings_that_do_not_belong_together_are_a_warning(
+    changes: dict[str, Any], word: str
+) -> None:
+    finding = only(judge_settings(attrs.evolve(EMBEDDED, **changes)), WARNING)
+
+    assert word in finding.what
+
+
+@pytest.mark.parametrize(
+    ("host", "encrypted", "told"),
+    [("rabbit", False, True), ("rabbit", True, False), ("127.0.0.1", False, False)],
+)
+def test_a_password_in_plain_text_on_a_network_is_a_note(
+    host: str, *, encrypted: bool, told: bool
+) -> None:
+    facts = attrs.evolve(EMBEDDED, on_one_file=False, broker_host=host, encrypted=encrypted)
+
+    notes = [finding for finding in judge_settings(facts) if finding.severity is NOTE]
+
+    assert bool(notes) is told

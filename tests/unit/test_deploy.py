@@ -1,0 +1,386 @@
+"""The ways to run it, read with care: nothing here starts a container, a unit or a pod."""
+
+import os
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+import yaml
+from typer.main import get_command
+
+from cronhare.adapters.jobs.reader import read_jobs
+from cronhare.adapters.process.attempt import GRACE
+from cronhare.domain.retry import RetryPolicy
+from cronhare.entrypoints.cli.app import app
+from cronhare.entrypoints.settings import Settings
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+IMAGE = f"cronhare:{PROJECT['version']}"
+
+#: What a worker needs after its last task has ended: two writes, and two connections to close.
+MARGIN = timedelta(seconds=10)
+
+#: Files that a process is given, and what its settings would find in them.
+SECRETS = {
+    "database-url": "mysql+pymysql://cronhare:secret@mariadb/cronhare",
+    "broker-url": "amqp://cronhare:secret@rabbitmq/",
+}
+
+
+@attrs.frozen(kw_only=True)
+class Process:
+    """What one of the files says about one process. *stop* is how long its end is waited for."""
+
+    name: str
+    command: Sequence[str]
+    environment: Mapping[str, str]
+    replicas: int | None = None
+    stop: timedelta | None = None
+
+
+def compose() -> dict[str, Any]:
+    whole: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
+    return whole
+
+
+def manifests() -> list[Any]:
+    files = sorted((DEPLOY / "kubernetes").glob("*.yaml"))
+    return [each for file in files for each in yaml.safe_load_all(file.read_text())]
+
+
+def of_kind(kind: str) -> list[Any]:
+    return [manifest for manifest in manifests() if manifest["kind"] == kind]
+
+
+def unit(name: str) -> dict[str, list[str]]:
+    """Read a unit. Not by configparser: a key may come twice in a section, and both count."""
+    found: dict[str, list[str]] = {}
+    for line in (DEPLOY / "systemd" / name).read_text().splitlines():
+        if "=" in line and not line.startswith("#"):
+            key, _, value = line.partition("=")
+            found.setdefault(key, []).append(value)
+    return found
+
+
+def compose_services() -> dict[str, Any]:
+    services: dict[str, Any] = compose()["services"]
+    return {name: each for name, each in services.items() if each["image"] == IMAGE}
+
+
+def compose_processes() -> Iterator[Process]:
+    for name, service in compose_services().items():
+        yield Process(
+            name=f"compose {name}",
+            command=service["command"],
+            environment=service["environment"],
+            replicas=service.get("deploy", {}).get("replicas"),
+            stop=_seconds(service.get("stop_grace_period")),
+        )
+
+
+def kubernetes_processes() -> Iterator[Process]:
+    configs = {each["metadata"]["name"]: each["data"] for each in of_kind("ConfigMap")}
+    for manifest in [*of_kind("Job"), *of_kind("Deployment")]:
+        pod = manifest["spec"]["template"]["spec"]
+        for container in [*pod.get("initContainers", ()), *pod["containers"]]:
+            own = {each["name"]: each["value"] for each in container.get("env", ())}
+            shared = [configs[each["configMapRef"]["name"]] for each in container["envFrom"]]
+            yield Process(
+                name=f"kubernetes {container['name']}",
+                command=container["args"],
+                environment={key: value for each in [*shared, own] for key, value in each.items()},
+                replicas=manifest["spec"].get("replicas"),
+                stop=_seconds(pod.get("terminationGracePeriodSeconds")),
+            )
+
+
+def systemd_processes() -> Iterator[Process]:
+    lines = (DEPLOY / "systemd" / "environment").read_text().splitlines()
+    shared = [line for line in lines if line and not line.startswith("#")]
+    for path in (DEPLOY / "systemd").glob("*.service"):
+        found = unit(path.name)
+        pairs = (line.split("=", 1) for line in [*found["Environment"], *shared])
+        yield Process(
+            name=f"systemd {path.name}",
+            command=found["ExecStart"][0].split()[1:],
+            environment=dict(pairs),
+            stop=_seconds(found["TimeoutStopSec"][0]),
+        )
+
+
+def _seconds(written: str | int | None) -> timedelta | None:
+    return None if written is None else timedelta(seconds=int(str(written).removesuffix("s")))
+
+
+PROCESSES = [*compose_processes(), *kubernetes_processes(), *systemd_processes()]
+WORKERS = [process for process in PROCESSES if process.command[0] == "worker"]
+
+each_process = pytest.mark.parametrize("process", PROCESSES, ids=lambda process: process.name)
+
+
+def settings_that_exist() -> set[str]:
+    source = (ROOT / "src/entrypoints/settings.py").read_text()
+    names = re.findall(r'env(?:\.\w+\(|,)\s*"([A-Z_]+)"', source)
+    return {f"CRON_{name}" for name in names}
+
+
+@pytest.mark.parametrize(
+    "processes", [list(compose_processes()), list(kubernetes_processes())], ids=["compose", "k8s"]
+)
+def test_two_schedulers_and_three_workers_run(processes: Sequence[Process]) -> None:
+    replicas = {process.command[0]: process.replicas for process in processes if process.replicas}
+
+    assert replicas == {"scheduler": 2, "worker": 3}
+
+
+@each_process
+def test_a_process_is_given_commands_and_settings_that_exist(process: Process) -> None:
+    variables = {name for name in process.environment if name.startswith("CRON_")}
+
+    assert process.command[0] in getattr(get_command(app), "commands", {})
+    assert {name.removesuffix("_FILE") for name in variables} <= settings_that_exist()
+
+
+@each_process
+def test_a_process_can_use_what_it_is_given(
+    process: Process, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in os.environ if name.startswith("CRON_")]:
+        monkeypatch.delenv(name)
+    for name, text in SECRETS.items():
+        (tmp_path / name).write_text(text)
+    for name, value in process.environment.items():
+        file = tmp_path / Path(value).name
+        monkeypatch.setenv(name, str(file) if name.endswith("_FILE") else value)
+
+    settings = Settings.from_environment()
+
+    assert settings.database_url == SECRETS["database-url"]
+    assert settings.broker_url == SECRETS["broker-url"]
+
+
+@pytest.mark.parametrize("worker", WORKERS, ids=lambda worker: worker.name)
+def test_a_worker_is_waited_for_as_long_as_its_tasks_may_take(worker: Process) -> None:
+    grace = timedelta(seconds=float(worker.environment["CRON_SHUTDOWN_GRACE_SECONDS"]))
+
+    assert worker.stop == grace + timedelta(seconds=GRACE) + MARGIN
+
+
+def test_every_way_has_a_worker_and_they_agree_on_the_wait() -> None:
+    assert len(WORKERS) == 3
+    assert (
+        len({(each.stop, each.environment["CRON_SHUTDOWN_GRACE_SECONDS"]) for each in WORKERS}) == 1
+    )
+
+
+@each_process
+def test_passwords_are_in_files_and_in_no_environment(process: Process) -> None:
+    values = " ".join(process.environment.values())
+
+    assert {"CRON_DATABASE_URL_FILE", "CRON_BROKER_URL_FILE"} <= process.environment.keys()
+    assert "://" not in values
+
+
+def test_nobody_shares_a_host_name() -> None:
+    # A worker takes the PIDs of its own host name for processes that it can see (nodes.py).
+    services = compose_services().values()
+    pods = [each["spec"]["template"]["spec"] for each in of_kind("Deployment")]
+
+    assert not any({"hostname", "network_mode", "pid"} & service.keys() for service in services)
+    assert not any({"hostname", "hostNetwork", "hostPID"} & pod.keys() for pod in pods)
+
+
+def test_the_servers_are_asked_whether_they_are_well() -> None:
+    servers = {name: each for name, each in compose()["services"].items() if each["image"] != IMAGE}
+
+    assert servers.keys() == {"rabbitmq", "mariadb"}
+    assert all(server["healthcheck"]["test"][0] == "CMD" for server in servers.values())
+    assert all(server["volumes"] for server in servers.values())
+
+
+def test_nothing_starts_before_the_schema_is_there() -> None:
+    services = compose_services()
+    waits = {name: each["depends_on"] for name, each in services.items()}
+
+    assert waits.pop("migrate") == {"mariadb": {"condition": "service_healthy"}}
+    done = {"migrate": {"condition": "service_completed_successfully"}}
+    assert list(waits.values()) == [done] * 3
+
+
+def test_what_compose_mounts_is_declared_and_made() -> None:
+    whole = compose()
+    script = (DEPLOY / "make-secrets").read_text()
+
+    wanted = {
+        each if isinstance(each, str) else each["source"]
+        for service in whole["services"].values()
+        for each in service.get("secrets", ())
+    }
+    assert wanted == whole["secrets"].keys()
+    assert all(secret["file"] == f"secrets/{name}" for name, secret in whole["secrets"].items())
+    assert all(f'"$staging/{name}"' in script for name in wanted)
+    assert (DEPLOY / whole["configs"]["jobs"]["file"]).is_file()
+
+
+def test_containers_may_do_as_little_as_possible() -> None:
+    pods = [each["spec"]["template"]["spec"] for each in [*of_kind("Job"), *of_kind("Deployment")]]
+    containers = [
+        each for pod in pods for each in (*pod.get("initContainers", ()), *pod["containers"])
+    ]
+
+    for service in compose_services().values():
+        assert service["read_only"] is True
+        assert service["cap_drop"] == ["ALL"]
+        assert service["security_opt"] == ["no-new-privileges:true"]
+    for pod in pods:
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert pod["automountServiceAccountToken"] is False
+    for container in containers:
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+        assert container["resources"].keys() == {"requests", "limits"}
+
+
+def test_kubernetes_keeps_one_scheduler_and_loses_one_worker_at_a_time() -> None:
+    budgets = {each["metadata"]["name"]: each["spec"] for each in of_kind("PodDisruptionBudget")}
+
+    for deployment in of_kind("Deployment"):
+        selector = deployment["spec"]["selector"]
+        assert budgets[deployment["metadata"]["name"]]["selector"] == selector
+        labels = deployment["spec"]["template"]["metadata"]["labels"]
+        assert selector["matchLabels"].items() <= labels.items()
+    assert budgets["cronhare-scheduler"]["minAvailable"] == 1
+    assert budgets["cronhare-worker"]["maxUnavailable"] == 1
+
+
+def test_kubernetes_mounts_what_is_there() -> None:
+    configs = {each["metadata"]["name"] for each in of_kind("ConfigMap")}
+
+    for manifest in [*of_kind("Job"), *of_kind("Deployment")]:
+        pod = manifest["spec"]["template"]["spec"]
+        volumes = {volume["name"]: volume for volume in pod["volumes"]}
+        assert volumes["secrets"]["secret"]["secretName"] == "cronhare"
+        assert {
+            each["configMap"]["name"] for each in pod["volumes"] if "configMap" in each
+        } <= configs
+        for container in [*pod.get("initContainers", ()), *pod["containers"]]:
+            assert {mount["name"] for mount in container["volumeMounts"]} <= volumes.keys()
+
+
+def test_every_image_is_this_version() -> None:
+    deployed = [DEPLOY / "Dockerfile", DEPLOY / "compose.yaml", *DEPLOY.glob("kubernetes/*")]
+    named = re.findall(r"\bcronhare(?:-migrate-|:)(\d+\.\d+\.\d+)", "".join(map(_read, deployed)))
+
+    assert set(named) == {PROJECT["version"]}
+
+
+def test_all_ways_run_the_same_jobs_file() -> None:
+    [in_kubernetes] = [
+        each["data"]["jobs.toml"]
+        for each in of_kind("ConfigMap")
+        if "jobs" in str(each["metadata"])
+    ]
+
+    jobs = read_jobs(DEPLOY / "jobs.toml", policy=RetryPolicy())
+
+    assert [task.name for task in jobs.tasks] == ["say-the-time"]
+    assert tomllib.loads(in_kubernetes) == tomllib.loads(_read(DEPLOY / "jobs.toml"))
+
+
+@pytest.mark.parametrize("name", ["cronhare-scheduler.service", "cronhare-worker@.service"])
+def test_a_unit_hands_its_secrets_over_as_credentials(name: str) -> None:
+    found = unit(name)
+    credentials = [line.split(":")[0] for line in found["LoadCredential"]]
+
+    files = {f"%d/{credential}" for credential in credentials}
+    assert {line.split("=")[1] for line in found["Environment"]} == files
+    assert found["User"] == ["cronhare"]
+    assert found["Restart"] == ["always"]
+
+
+def test_systemd_tells_the_worker_alone_and_outlasts_a_hungry_task() -> None:
+    found = unit("cronhare-worker@.service")
+
+    assert found["KillMode"] == ["mixed"]
+    assert found["OOMPolicy"] == ["continue"]
+
+
+def dockerfile() -> list[tuple[str, str]]:
+    text = re.sub(r"^#.*\n", "", _read(DEPLOY / "Dockerfile"), flags=re.MULTILINE)
+    lines = text.replace("\\\n", " ").splitlines()
+    return [(line.split()[0], " ".join(line.split()[1:])) for line in lines if line.strip()]
+
+
+def test_the_image_copies_what_exists_and_the_builder_is_sent() -> None:
+    sent = {line[1:] for line in _read(ROOT / ".dockerignore").splitlines() if line.startswith("!")}
+    copies = [
+        rest.split() for word, rest in dockerfile() if word == "COPY" and "--from" not in rest
+    ]
+
+    sources = [source for copy in copies for source in copy[:-1]]
+    assert sources
+    for source in sources:
+        assert (ROOT / source).exists()
+        assert source.split("/")[0] in sent
+
+
+def test_the_image_takes_nothing_from_the_network_that_is_not_pinned() -> None:
+    instructions = dockerfile()
+    runs = [step for word, rest in instructions if word == "RUN" for step in rest.split("&&")]
+
+    assert "ADD" not in [word for word, _ in instructions]
+    assert not [step for step in runs if re.search(r"\b(curl|wget|git)\b", step)]
+    installs = [step for step in runs if re.search(r"\bpip\b.*\binstall\b", step)]
+    assert len(installs) == 3
+    for step in installs:
+        assert "--no-index" in step or "--require-hashes --only-binary :all:" in step
+
+
+def test_the_image_runs_as_nobody_under_an_init() -> None:
+    instructions = dockerfile()
+    begins = [place for place, (word, _) in enumerate(instructions) if word == "FROM"]
+    last = dict(instructions[begins[-1] :])
+
+    assert len(begins) == 2
+    assert last["USER"] == "10001:10001"
+    assert last["ENTRYPOINT"] == '["/usr/bin/tini", "--", "cronhare"]'
+
+
+def test_the_image_holds_no_secret() -> None:
+    kept = " ".join(rest for word, rest in dockerfile() if word in {"ARG", "ENV"})
+
+    assert not re.search(r"PASS|SECRET|TOKEN|_URL", kept)
+
+
+def pins(lock: str) -> dict[str, str]:
+    text = _read(ROOT / "requirements" / lock)
+    return dict(re.findall(r"^([\w.-]+)==(\S+)", text, flags=re.MULTILINE))
+
+
+@pytest.mark.parametrize("lock", ["runtime.lock", "build.lock"])
+def test_the_image_is_built_and_run_with_what_the_tests_are_run_with(lock: str) -> None:
+    entries = re.split(r"\n(?=\S)", _read(ROOT / "requirements" / lock).strip())
+
+    assert pins(lock).items() <= pins("dev.lock").items()
+    assert all("--hash=sha256:" in entry for entry in entries)
+
+
+def test_the_runtime_lock_holds_every_dependency() -> None:
+    wanted = {re.split(r"[<>=~!]", line)[0] for line in PROJECT["dependencies"]}
+
+    assert wanted <= pins("runtime.lock").keys()
+
+
+def _read(path: Path) -> str:
+    return path.read_text(encoding="utf-8")

@@ -1,0 +1,38 @@
+"""The operators' page against the source: what it names exists, and no alarm is left out."""
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/operators.md").read_text(encoding="utf-8")
+SOURCES = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py"))
+
+#: What a task is told; settings are what we are told.
+OF_TASKS = {"CRON_EXECUTION_ID", "CRON_EXECUTION_KEY", "CRON_ATTEMPT", "CRON_PARAMS_FILE"}
+
+
+def alarms() -> set[str]:
+    said = re.findall(r'say\(\s*\w+,\s*logging\.(?:WARNING|ERROR),\s*"([a-z.-]+)"', SOURCES)
+    return {*said, *re.findall(r'extra=\{"action": "([a-z._-]+)"', SOURCES)}
+
+
+def test_every_alarm_has_a_line_that_says_what_to_do() -> None:
+    told = set(re.findall(r"`([a-z._-]+)`", PAGE))
+
+    assert len(alarms()) > 15
+    assert alarms() - told == set()
+
+
+def test_every_setting_that_is_named_exists() -> None:
+    settings = (ROOT / "src/entrypoints/settings.py").read_text(encoding="utf-8")
+    exist = {f"CRON_{name}" for name in re.findall(r'"([A-Z_]{4,})"', settings)} | OF_TASKS
+
+    named = {name.removesuffix("_FILE") for name in re.findall(r"\bCRON_[A-Z_]+\b", PAGE)}
+    assert named - exist == set()
+
+
+def test_every_path_that_is_linked_exists() -> None:
+    links = re.findall(r"\]\((?!https?:|#)([^)#]+)", PAGE)
+
+    assert links
+    assert [link for link in links if not (ROOT / "docs" / link).exists()] == []
