@@ -81,7 +81,9 @@ def configure(*, style: str, level: str, stream: TextIO | None = None) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)  # libraries speak up only when something is wrong
-    for library in ("pika", "aio_pika", "aiormq"):  # what matters of theirs, we say ourselves
+    # What these notice, we say in our own words, once: on a first start pika would warn of each of
+    # the forty objects that are not there yet, and of a broker that is away five times a try.
+    for library in ("pika", "aiormq"):
         logging.getLogger(library).setLevel(logging.CRITICAL)
     logging.getLogger("cronhare").setLevel("WARNING" if level == "WARN" else level)
 
