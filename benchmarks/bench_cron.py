@@ -6,6 +6,7 @@ Everything is measured in this process, one engine after the other, in rounds, s
 machine hurts all of them alike. Figures are medians of the rounds; each engine is asked the same.
 """
 
+import argparse
 import gc
 import statistics
 import time
@@ -55,6 +56,7 @@ class Row:
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0]).parse_args()
     console = Console(width=118)
     for name in ZONES:
         zone = ZoneInfo(name)

@@ -7,7 +7,6 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from cronhare.entrypoints.working import Working
 from dependency_injector import providers
 from figures import Figure
 from rig import Ledgers, ShiftedClock, opened
@@ -21,6 +20,8 @@ from cronhare.adapters.system.clock import SystemClock
 from cronhare.domain.messages import TaskMessage
 from cronhare.domain.outcome import Ending
 from cronhare.domain.topology import MAIN_QUEUE
+from cronhare.entrypoints.stopping import Stopping
+from cronhare.entrypoints.worker import Working
 from cronhare.ports.runner import Invocation, TaskRunnerPort
 
 #: How many are run, by how many at a time: each case takes a few seconds.
@@ -67,7 +68,7 @@ async def _rate(
         keeper = container.lease_keeper(stop=container.runner().stop)
         worker = container.worker(broker=connection, keeper=keeper)
         working = Working(broker=connection, worker=worker, runner=container.runner())
-        await working.begin([MAIN_QUEUE], concurrency=at_once)
+        await working.begin([MAIN_QUEUE], concurrency=at_once, stopping=Stopping())
         began = time.perf_counter()
         await asyncio.to_thread(container.dispatcher().tick, BUSY)
         while worker.counters.succeeded < count:  # noqa: ASYNC110 - it counts, and tells nobody

@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import attrs
-from cronhare.entrypoints.scheduling import Scheduling
 from dependency_injector import providers
 from samples import TRUE, WRITTEN, drafts
 
@@ -16,6 +15,7 @@ from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.sql import upgrade
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.entrypoints.container import Container
+from cronhare.entrypoints.scheduler import Scheduling
 from cronhare.entrypoints.settings import Settings
 from cronhare.ports.clock import ClockPort
 

@@ -1,0 +1,99 @@
+"""Schedulers and workers beside private servers: RabbitMQ and MariaDB from the machine's binaries.
+
+They are started for the benchmark and thrown away after it, and are what the tests use: found at
+`CRON_TEST_BROKER_URL` and `CRON_TEST_DATABASE_URL` if somebody keeps them, else in Docker, else
+started here.
+"""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import attrs
+from dependency_injector import providers
+from samples import TRUE, WRITTEN, drafts
+from sqlalchemy import event
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from cronhare.adapters.sql import open_engine, upgrade
+from cronhare.domain.topology import MAIN_QUEUE
+from cronhare.entrypoints.container import Container
+from cronhare.entrypoints.settings import Settings
+from tests.services import mariadb, rabbitmq
+
+_KEEP = "CREATE TABLE kept_plans AS SELECT * FROM SchedulerPlan"
+_RESTORE = (
+    "DELETE FROM ExecutionAttempt",
+    "DELETE FROM SchedulerExecution",
+    "DELETE FROM SchedulerPlan",
+    "INSERT INTO SchedulerPlan SELECT * FROM kept_plans",
+)
+
+
+@attrs.frozen
+class Production:
+    """A broker, and databases that are filled once and put back before each measurement."""
+
+    broker: rabbitmq.Server
+    database: mariadb.Server
+    _filled: dict[tuple[int, int], str] = attrs.field(factory=dict)
+
+    def ledger(self, count: int, *, busy: int) -> str:
+        """Give the URL of a ledger with *count* planned schedules, *busy* of them due at `BUSY`."""
+        url = self._filled.get((count, busy))
+        if url is None:
+            url = self._filled[count, busy] = self._fill(count, busy)
+        mariadb.run(mariadb.make_url(url), *_RESTORE)
+        return url
+
+    @contextmanager
+    def opened(self, url: str, broker_url: str) -> Iterator[Container]:
+        """Give everything that works on this ledger and this broker."""
+        settings = attrs.evolve(
+            Settings.from_environment(), database_url=url, broker_url=broker_url
+        )
+        container = Container(
+            settings=settings,
+            tasks=providers.Object((TRUE,)),
+            queues=providers.Object((MAIN_QUEUE,)),
+        )
+        try:
+            yield container
+        finally:
+            container.broker().close()
+            container.ledger_threads().shutdown()
+            container.engine().dispose()
+
+    def _fill(self, count: int, busy: int) -> str:
+        """Write and plan the schedules in sessions whose clock stands at `WRITTEN`."""
+        name = f"bench_{count}_{busy}"
+        mariadb.run(self.database.url, f"CREATE DATABASE {name}")
+        url = self.database.url.set(database=name).render_as_string(hide_password=False)
+        upgrading = open_engine(url)
+        upgrade(upgrading)
+        upgrading.dispose()
+        with self.opened(url, "memory://") as container:
+            event.listen(container.engine(), "connect", _stand_still)
+            container.schedules().save(drafts(count, busy=busy), source=None, now=WRITTEN)
+            container.dispatcher().tick(WRITTEN)
+        mariadb.run(mariadb.make_url(url), _KEEP)
+        return url
+
+
+@contextmanager
+def production(folder: Path) -> Iterator[Production]:
+    """Start the servers, or find them."""
+    for name in ("rabbitmq", "mariadb"):
+        (folder / name).mkdir()
+    with (
+        rabbitmq.server(folder / "rabbitmq") as broker,
+        mariadb.server(folder / "mariadb") as database,
+    ):
+        yield Production(broker, database)
+
+
+def _stand_still(connection: mariadb.pymysql.Connection, _record: object) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(f"SET timestamp = {WRITTEN.timestamp()}")
