@@ -38,6 +38,13 @@ test: $(INSTALLED)  ## format check, lint, strict types, import contracts, unit 
 unit: $(INSTALLED)  ## the unit tests alone: no server, no process, under ten seconds
 	$(BIN)/pytest --quiet tests/unit
 
+CYCLES ?= 20
+
+.PHONY: faults
+faults: $(INSTALLED)  ## every fault again and again, on private servers: CYCLES=20, some minutes each
+	@scripts/ensure-servers
+	$(BIN)/python -m tests.faults --cycles $(CYCLES)
+
 .PHONY: bench
 bench: $(INSTALLED)  ## the benchmarks, beside the alternatives; some three minutes
 	$(BIN)/python benchmarks/bench_cron.py

@@ -3,18 +3,21 @@
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
-from cronhare.domain.execution import UNFINISHED
-from tests.faults.kill_nine import Arena, judge
+from tests.faults.arena import Arena
+from tests.faults.judging import judge
 from tests.services import mariadb as mariadb_service
 from tests.services.mariadb import Server as Mariadb
 from tests.services.rabbitmq import Server as RabbitMQ
 
 pytestmark = pytest.mark.integration
+
+T = TypeVar("T")
 
 WORKER = ("worker", "--jobs", "jobs.toml", "--concurrency", "4")
 
@@ -37,36 +40,33 @@ def test_two_schedulers_and_two_workers_lose_and_double_nothing_when_one_of_each
     try:
         for _ in range(6):
             arena.ask_for_runs()
-        wait_until(arena, started=True)
+        wait_until(arena.effects.read_text, arena)
 
         for victim in processes[:2]:
             victim.send_signal(signal.SIGKILL)
             victim.wait()
         processes += [arena.start("scheduler"), arena.start(*WORKER)]
-        wait_until(arena, started=False)
+        settled_at = wait_until(arena.settled_at, arena)
         statuses = end(processes[2:])
     finally:
         for process in processes:
             process.kill()
             process.wait()
 
-    figures = judge(arena, kills=2, recoveries=[])
+    figures = judge(arena, cycles=1, recoveries=[], settled_at=settled_at)
     assert (figures.lost, figures.doubled, figures.stuck, figures.orphans) == (0, 0, 0, 0)
     assert figures.executions >= 30
     assert statuses == [0, 0, 0, 0]
 
 
-def wait_until(arena: Arena, *, started: bool) -> None:
-    """Wait until something has begun, or until everything has ended."""
+def wait_until(tell: Callable[[], T | None], arena: Arena) -> T:
+    """Wait for the first answer that says something."""
     deadline = time.monotonic() + 90
     while time.monotonic() < deadline:
-        if started and arena.effects.stat().st_size:
-            return
-        rows = arena.executions()
-        if not started and rows and not any(row.state in UNFINISHED for row in rows):
-            return
+        if answer := tell():
+            return answer
         time.sleep(0.1)
-    raise AssertionError(arena.log.read_text()[-3000:])
+    raise AssertionError(arena.said()[-3000:])
 
 
 def end(processes: list[subprocess.Popen[bytes]]) -> list[int]:

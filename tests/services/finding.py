@@ -61,13 +61,15 @@ def free_port() -> int:
         return port
 
 
-def wait_until(condition: Callable[[], bool], *, seconds: float, what: str) -> None:
-    """Wait for something, so long and no longer."""
+def wait_until(
+    condition: Callable[[], bool], *, seconds: float, what: str, every: float = 0.02
+) -> None:
+    """Wait for something, so long and no longer; look *every* so many seconds."""
     give_up_at = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > give_up_at:
             raise TimeoutError(f"{what} did not happen within {seconds:.0f} s")
-        time.sleep(0.02)
+        time.sleep(every)
 
 
 def end(process: subprocess.Popen[bytes], *, seconds: float = 20.0) -> None:

@@ -36,6 +36,7 @@ CONTRARY = (
     "--character-set-server=latin1",
     "--collation-server=latin1_swedish_ci",
 )
+HURT = f"unset {ADDRESS}, and a private one is started"
 IMAGE = "mysql:8.4"
 PATIENCE = 60.0
 
@@ -57,8 +58,12 @@ class Server(Protocol):
         """Let it die without a word (kill -9)."""
         ...
 
+    def stop(self) -> None:
+        """Stop it politely."""
+        ...
+
     def start(self) -> None:
-        """Start it, after a kill, on the same port and the same data."""
+        """Start it, after a kill or a stop, on the same port and the same data."""
         ...
 
 
@@ -125,6 +130,10 @@ class Given:
         """Not ours to do."""
         raise NotImplementedError
 
+    def stop(self) -> None:
+        """Not ours to do."""
+        raise NotImplementedError
+
     def start(self) -> None:
         """Not ours to do."""
         raise NotImplementedError
@@ -165,7 +174,7 @@ class Private:
         self._process.wait(PATIENCE)
 
     def stop(self) -> None:
-        """Stop it politely."""
+        """See `Server.stop`."""
         if self._process is not None and self._process.poll() is None:
             end(self._process)
 
@@ -250,6 +259,10 @@ class Contained:
     def kill(self) -> None:
         """See `Server.kill`."""
         self.container.get_wrapped_container().kill()
+
+    def stop(self) -> None:
+        """See `Server.stop`."""
+        self.container.get_wrapped_container().stop()
 
     def start(self) -> None:
         """See `Server.start`."""

@@ -1,0 +1,189 @@
+"""A place to be hurt in: a jobs file, a ledger, logs, and the tasks' own record."""
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from contextlib import suppress
+from datetime import datetime
+from itertools import count
+from pathlib import Path
+from uuid import uuid4
+
+import attrs
+from sqlalchemy import update
+
+from cronhare.adapters.jobs.reader import read_jobs
+from cronhare.adapters.sql import SqlClaimStore, SqlRecords, SqlScheduleStore, open_engine, upgrade
+from cronhare.adapters.sql.tables import plans
+from cronhare.adapters.system.clock import SystemClock
+from cronhare.domain.execution import UNFINISHED, Execution
+from cronhare.domain.keys import manual_key
+from cronhare.domain.planning import plan
+from cronhare.domain.retry import RetryPolicy
+from cronhare.ports.records import ExecutionFilter
+
+SCHEDULES = 20
+MARK = "FAULTS_MARK"
+ROOT = Path(__file__).parents[2]
+
+#: Writes down that it began, works a little, and fails on its first attempt every third time.
+TASK = """\
+echo "$CRON_EXECUTION_ID $CRON_ATTEMPT" >> "$EFFECTS"
+sleep 0.{tenths}
+[ "$CRON_ATTEMPT" -gt 1 ] || [ $((CRON_EXECUTION_ID % 3)) -ne 0 ]
+"""
+
+#: What is due once a year is due when we say so, and not again.
+YEARLY = "0 0 1 1 *"
+
+
+class Arena:
+    """Starts processes, gives them work, and keeps what a judge has to know.
+
+    *settings* choose other servers than SQLite and the broker in memory.
+    """
+
+    def __init__(self, folder: Path, seed: int, **settings: str) -> None:
+        self.folder = folder
+        self.settings = {
+            "CRON_DATABASE_URL": f"sqlite:///{folder / 'ledger.sqlite3'}",
+            "CRON_LOG_FORMAT": "json",
+            "CRON_LOG_LEVEL": "DEBUG",  # what is fenced and what is sent again is said there
+            **settings,
+        }
+        self.mark = f"{seed}-{uuid4()}"
+        self.effects = folder / "effects"
+        self.effects.touch()
+        self.logs = folder / "logs"
+        self.logs.mkdir()
+        self.owed: set[tuple[str, datetime | str]] = set()
+        self.asked = 0
+        self._numbers = count(1)
+        (folder / "jobs.toml").write_text(self._jobs())
+        self.engine = engine = open_engine(self.settings["CRON_DATABASE_URL"])
+        upgrade(engine)
+        clock = SystemClock()
+        self.claims = SqlClaimStore(engine, clock)
+        self.records = SqlRecords(engine, clock)
+        self.schedules = SqlScheduleStore(engine, clock)
+
+    def _jobs(self) -> str:
+        env = f'{{ EFFECTS = "{self.effects}", {MARK} = "{self.mark}" }}'
+        tasks = [
+            f'[tasks.t{n}]\nid = {n}\nenv = {env}\ncommand = ["/bin/sh", "-c", \'\'\'\n'
+            f"{TASK.format(tenths=n % 10)}''']\n"
+            for n in range(1, SCHEDULES + 1)
+        ]
+        schedules = [
+            f'[schedules.s{n}]\ntask = "t{n}"\nschedule = "* * * * *"\nretry = {{ attempts = 8, '
+            f'backoff = {{ type = "fixed", delay = 1000 }} }}\n'
+            for n in range(1, SCHEDULES + 1)
+        ]
+        return "\n".join(tasks + schedules)
+
+    def start(self, *command: str, **settings: str) -> subprocess.Popen[bytes]:
+        """Start `cronhare up`, or another *command* of it, in a session of its own.
+
+        *settings* are this process's alone.
+        """
+        program = str(Path(sys.executable).with_name("cronhare"))
+        return self._start(program, *(command or ("up", "--jobs", "jobs.toml")), **settings)
+
+    def start_module(self, module: str, *arguments: str) -> subprocess.Popen[bytes]:
+        """Start a program of the tests, as `start` does."""
+        return self._start(sys.executable, "-m", module, *arguments, PYTHONPATH=str(ROOT))
+
+    def _start(self, *command: str, **settings: str) -> subprocess.Popen[bytes]:
+        environment = {name: text for name, text in os.environ.items() if "CRON_" not in name}
+        name = f"{next(self._numbers):03}-{Path(command[0]).name}-{command[-1].lstrip('-')}"
+        with (self.logs / f"{name}.log").open("ab") as log:
+            return subprocess.Popen(
+                command,
+                cwd=self.folder,
+                env=environment | self.settings | settings,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def apply(self) -> None:
+        """Save the schedules of the jobs file, as `cronhare apply` does from another process."""
+        file = read_jobs(self.folder / "jobs.toml", policy=RetryPolicy())
+        self.schedules.save(file.drafts, source=file.source, now=self.claims.now())
+
+    def ask_for_runs(self, many: int = 5) -> frozenset[int]:
+        """Begin a few runs by hand, as `cronhare run` does from another process; gives their ids.
+
+        A reconciler sends their messages, for the first time.
+        """
+        asked = set()
+        ids = self.schedules.ids([f"s{n}" for n in range(1, many + 1)])
+        for name, scheduler_id in ids.items():
+            key = manual_key(uuid4())
+            now = self.claims.now()
+            run = self.records.run_now(scheduler_id, key=key, params=None, now=now, node="by-hand")
+            self.owed.add((name, key))
+            asked.add(run.id)
+        self.asked += len(asked)
+        return frozenset(asked)
+
+    def make_due(self, many: int) -> frozenset[str]:
+        """Let *many* new schedules be due in this very minute; gives their names."""
+        [pattern] = self.schedules.schedules([f"s{SCHEDULES}"])
+        assert pattern.draft is not None
+        batch = next(self._numbers)
+        names = [f"due-{batch}-{n}" for n in range(many)]
+        drafts = [attrs.evolve(pattern.draft, name=name, schedule=YEARLY) for name in names]
+        now = self.claims.now()
+        self.schedules.save(drafts, source="by hand", now=now)
+        self.claims.plan_edited(
+            now=now, since=None, limit=many, node="by-hand", planner=lambda one: plan(one, now)
+        )
+        minute = now.replace(second=0, microsecond=0)
+        with self.engine.begin() as connection:
+            ids = self.schedules.ids(names).values()
+            those = plans.c.scheduler_id.in_(ids)
+            connection.execute(update(plans).where(those).values(next_due_at=minute))
+        self.owed |= {(name, minute) for name in names}
+        return frozenset(names)
+
+    def executions(self) -> list[Execution]:
+        """Read the ledger, without the system's own."""
+        return self._without_system(ExecutionFilter(limit=1_000_000))
+
+    def unfinished(self) -> list[Execution]:
+        """Read what has not ended, a thousand at most."""
+        return self._without_system(ExecutionFilter(states=UNFINISHED, limit=1_000))
+
+    def _without_system(self, which: ExecutionFilter) -> list[Execution]:
+        return [row for row in self.records.executions(which) if row.task.type != "system"]
+
+    def settled_at(self) -> datetime | None:
+        """Tell the ledger's time, if nothing is under way then and nothing due is unclaimed."""
+        now, due = self.claims.now(), self.claims.next_due()
+        return None if (due is not None and due <= now) or self.unfinished() else now
+
+    def starts(self, *, after: int = 0) -> Counter[tuple[int, int]]:
+        """Read the tasks' own record: how often each attempt of each execution has begun.
+
+        *after* so many bytes of it.
+        """
+        with self.effects.open() as record:
+            record.seek(after)
+            return Counter((int(id_), int(attempt)) for id_, attempt in map(str.split, record))
+
+    def said(self) -> str:
+        """Read all logs."""
+        return "".join(path.read_text() for path in sorted(self.logs.glob("*.log")))
+
+    def running(self) -> list[int]:
+        """Name the execution of each process that carries our mark."""
+        found = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):  # it has just ended
+                environment = (folder / "environ").read_text(errors="replace").split("\0")
+                variables = dict(each.partition("=")[::2] for each in environment)
+                if variables.get(MARK) == self.mark:
+                    found.append(int(variables["CRON_EXECUTION_ID"]))
+        return found

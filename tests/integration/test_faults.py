@@ -1,0 +1,79 @@
+"""Each fault once; `make faults` injects them again and again."""
+
+import random
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.faults.house import House, Servers, house
+from tests.faults.scenarios import SCENARIOS
+from tests.services import mariadb as mariadb_service
+from tests.services import rabbitmq as rabbitmq_service
+from tests.services.finding import missing
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture(scope="module")
+def servers(mariadb: mariadb_service.Server, rabbitmq: rabbitmq_service.Server) -> Servers:
+    """A database and a broker that may be hurt."""
+    if not rabbitmq.is_ours:
+        missing("RabbitMQ that may be stopped", rabbitmq_service.HURT)
+    if not mariadb.is_ours:
+        missing("a database that may be stopped", mariadb_service.HURT)
+    return Servers(mariadb, rabbitmq)
+
+
+class Street:
+    """One house for all scenarios, to save their starts; another one once a promise is broken."""
+
+    def __init__(self, folder: Path, servers: Servers) -> None:
+        self._folder = folder
+        self._servers = servers
+        self._stack = ExitStack()
+        self._house: House | None = None
+
+    def house(self) -> House:
+        """Give the house with everybody at work in it."""
+        if self._house is None:
+            seed = random.randrange(2**32)
+            print(f"seed {seed}")
+            folder = self._folder / str(seed)
+            folder.mkdir()
+            self._house = self._stack.enter_context(house(folder, self._servers, seed))
+        self._house.fill_up()
+        return self._house
+
+    def leave(self) -> None:
+        """Give the house up, as it is."""
+        self._house = None
+        self._stack.close()
+
+    def close(self) -> None:
+        """Have everybody end in good order."""
+        with self._stack:
+            if self._house is not None:
+                self._house.stop()
+
+
+@pytest.fixture(scope="module")
+def street(tmp_path_factory: pytest.TempPathFactory, servers: Servers) -> Iterator[Street]:
+    street = Street(tmp_path_factory.mktemp("faults"), servers)
+    yield street
+    street.close()
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_whatever_happens_nothing_is_lost_doubled_stuck_or_left_over(
+    street: Street, name: str
+) -> None:
+    home = street.house()
+    try:
+        SCENARIOS[name](home)
+        figures = home.judge(cycles=1, settled_at=home.settle())
+        assert figures.broken == 0, f"{figures}; the logs are in {home.arena.logs}"
+    except BaseException:
+        street.leave()
+        raise
