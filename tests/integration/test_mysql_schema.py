@@ -27,6 +27,9 @@ from tests.services.mariadb import connect, run
 pytestmark = pytest.mark.integration
 
 NOW = datetime(2026, 3, 2, 12, 0, 30, tzinfo=UTC)
+#: All that an upgrade from nothing applies.
+REVISIONS = ["0001", "0002"]
+
 SEEDS = Path(__file__).parent / "seeds_mariadb.sql"
 
 
@@ -105,7 +108,7 @@ def test_an_upgrade_says_what_it_applied_and_a_second_one_has_nothing_to_do(
     first, second = upgrade(engine), upgrade(engine)
 
     check_schema(engine)
-    assert (first, second) == ([schema.HEAD], [])
+    assert (first, second) == (REVISIONS, [])
     assert differences(engine) == []
 
 
@@ -117,7 +120,7 @@ def test_of_four_that_upgrade_at_once_one_does(empty_mysql: URL) -> None:
 
     for engine in engines:
         engine.dispose()
-    assert sorted(applied) == [[], [], [], [schema.HEAD]]
+    assert sorted(applied) == [[], [], [], REVISIONS]
 
 
 @pytest.mark.parametrize("before", ["nothing", "seeds"])
@@ -130,7 +133,7 @@ def test_an_upgrade_that_is_cut_off_anywhere_is_gone_on_with(
 
     def upgrade_unless_cut_off() -> bool:
         with cut_off_after(next(cuts)):
-            return upgrade(engine, NOW) == [schema.HEAD]
+            return upgrade(engine, NOW)[-1:] == [schema.HEAD]
         with pytest.raises(LedgerOutdated):
             check_schema(engine)
         return False
@@ -308,7 +311,7 @@ def test_nodes_of_before_go_on_while_their_tables_are_adopted(engine: Engine, se
             is_over.set()
         written = working.result(timeout=30)
 
-    assert applied == [schema.HEAD]
+    assert applied == REVISIONS
     found = executions(engine)
     assert len(found) == written + 4
     assert {one.state for one in found} == {State.SUCCEEDED}

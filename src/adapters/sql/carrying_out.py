@@ -21,6 +21,7 @@ _UNFINISHED = (
     select(executions.c.scheduler_id, func.min(executions.c.id).label("execution_id"))
     .where(
         executions.c.scheduler_id.in_(bindparam("ids", expanding=True)),
+        executions.c.finished_at.is_(None),  # for the index; old rows of others have no such time
         executions.c.state.in_(sorted(state.value for state in UNFINISHED)),
     )
     .group_by(executions.c.scheduler_id)

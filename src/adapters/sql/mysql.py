@@ -36,7 +36,7 @@ from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerUnavailable
 
 from . import mysql_errors
-from .mysql_rows import ROWS, arrays, documents, json_columns, update_from_rows
+from .mysql_rows import Rows, parameters_of, source_of, update_from_rows, value_of
 from .rows import NEW_COLUMNS, moment_text, new_values
 from .tables import executions, plans
 from .types import to_text
@@ -67,25 +67,10 @@ _NOW: Final = select(text("UTC_TIMESTAMP(6)"))
 _NEWEST: Final = select(func.coalesce(func.max(executions.c.id), 0))
 _OLDEST_SERVERS: Final = {"MariaDB": (10, 6), "MySQL": (8, 0)}
 
-# A duplicate updates itself to itself. INSERT IGNORE would swallow every other fault, too, and a
-# plain INSERT that fails in a transaction leaves a shared lock, over which two of them deadlock.
-_NEW: Final = [(name, executions.c[name].type) for name in NEW_COLUMNS]
-_INSERT_EXECUTIONS: Final = (
-    f"INSERT INTO `SchedulerExecution` ({', '.join(NEW_COLUMNS)}) "  # noqa: S608 - names of our own
-    f"SELECT {', '.join(NEW_COLUMNS)} "
-    f"FROM JSON_TABLE(%s, '$[*]' COLUMNS ({json_columns(_NEW)})) AS fresh "
-    "ON DUPLICATE KEY UPDATE id = `SchedulerExecution`.id"
-)
-_PLAN: Final = [
-    (name, plans.c[name].type) for name in ("scheduler_id", "next_due_at", "planned_at", "problem")
-]
-_SET_PLANS: Final = (
-    "INSERT INTO `SchedulerPlan` (scheduler_id, next_due_at, planned_at, problem) "  # noqa: S608
-    "SELECT scheduler_id, next_due_at, planned_at, problem "
-    f"FROM JSON_TABLE(%s, '$[*]' COLUMNS ({json_columns(_PLAN)})) AS fresh "
-    "ON DUPLICATE KEY UPDATE next_due_at = fresh.next_due_at, planned_at = fresh.planned_at, "
-    "problem = fresh.problem"
-)
+_NEW: Final = {name: executions.c[name].type for name in NEW_COLUMNS}
+_PLAN: Final = {
+    name: plans.c[name].type for name in ("scheduler_id", "next_due_at", "planned_at", "problem")
+}
 
 
 @lru_cache(maxsize=1024)
@@ -197,9 +182,11 @@ class MysqlVendor:
         transaction is repeated: the next time it is among the older ones.
         """
         before = connection.scalar(_NEWEST)
+        rows = Rows.of(_NEW, map(new_values, wanted))
+        statement = _insert_executions(rows.differing)
         inserted = sum(
-            connection.exec_driver_sql(_INSERT_EXECUTIONS, (document,)).rowcount
-            for document in documents(map(new_values, wanted))
+            connection.exec_driver_sql(statement, parameters).rowcount
+            for parameters in rows.parameters()
         )
         newer = connection.exec_driver_sql(
             "SELECT id, scheduler_id, execution_key FROM `SchedulerExecution` WHERE id > %s",
@@ -219,16 +206,19 @@ class MysqlVendor:
             (row.scheduler_id, moment_text(row.next_due_at), _stamp(row.planned_at), row.problem)
             for row in ordered
         )
-        for document in documents(values):
-            connection.exec_driver_sql(_SET_PLANS, (document,))
+        fresh = Rows.of(_PLAN, values)
+        for parameters in fresh.parameters():
+            connection.exec_driver_sql(_set_plans(fresh.differing), parameters)
 
     def update_many(
         self, connection: Connection, statement: Update, rows: Sequence[Mapping[str, Any]]
     ) -> None:
         """See `Vendor.update_many`."""
-        joined, names = update_from_rows(statement)
-        for document in documents(arrays(names, rows)):
-            connection.execute(joined, {ROWS: document})
+        names = parameters_of(statement)
+        fresh = Rows.of(names, ([row[name] for name in names] for row in rows))
+        joined = update_from_rows(statement, fresh.differing)
+        for parameters in fresh.parameters():
+            connection.execute(joined, parameters)
 
     @contextmanager
     def migrating(self, engine: Engine) -> Iterator[Connection]:
@@ -256,6 +246,33 @@ class MysqlVendor:
     def is_outdated(self, error: SQLAlchemyError) -> bool:
         """See `Vendor.is_outdated`."""
         return mysql_errors.is_outdated(error)
+
+
+@lru_cache(maxsize=64)
+def _insert_executions(differing: tuple[str, ...]) -> str:
+    """Insert rows; a duplicate updates itself to itself.
+
+    INSERT IGNORE would swallow every other fault, too, and a plain INSERT that fails in a
+    transaction leaves a shared lock, over which two of them deadlock.
+    """
+    return (
+        f"INSERT INTO `SchedulerExecution` ({', '.join(_NEW)}) "  # noqa: S608 - names of our own
+        f"SELECT {', '.join(value_of(name, differing) for name in _NEW)} "
+        f"FROM {source_of(_NEW, differing)} ON DUPLICATE KEY UPDATE id = `SchedulerExecution`.id"
+    )
+
+
+@lru_cache(maxsize=64)
+def _set_plans(differing: tuple[str, ...]) -> str:
+    values = {name: value_of(name, differing) for name in _PLAN}
+    changes = ", ".join(
+        f"{name} = {value}" for name, value in values.items() if name != "scheduler_id"
+    )
+    return (
+        f"INSERT INTO `SchedulerPlan` ({', '.join(_PLAN)}) "  # noqa: S608 - names of our own
+        f"SELECT {', '.join(values.values())} FROM {source_of(_PLAN, differing)} "
+        f"ON DUPLICATE KEY UPDATE {changes}"
+    )
 
 
 def _stamp(planned_at: object) -> object:

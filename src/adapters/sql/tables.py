@@ -117,7 +117,7 @@ executions = Table(
     Index(
         "ix_execution_lease", "state", "lease_until", sqlite_where=text("lease_until IS NOT NULL")
     ),
-    Index("ix_execution_schedule", "scheduler_id", "state", "due_at"),
+    Index("ix_execution_open", "scheduler_id", "finished_at"),
     sqlite_autoincrement=True,
 )
 

@@ -7,7 +7,7 @@ from sqlalchemy import bindparam, update
 from sqlalchemy.dialects import mysql
 
 from cronhare.adapters.sql import mysql_rows
-from cronhare.adapters.sql.mysql_rows import arrays, documents, update_from_rows
+from cronhare.adapters.sql.mysql_rows import Rows, documents, parameters_of, update_from_rows
 from cronhare.adapters.sql.tables import executions
 from cronhare.adapters.sql.types import UtcDateTime
 from tests.integration.ledgers import NOON
@@ -39,22 +39,36 @@ def test_an_update_of_one_row_becomes_one_of_many() -> None:
         )
     )
 
-    joined, names = update_from_rows(statement)
+    joined = update_from_rows(statement, ("check", "owner", "told_id"))
 
-    assert names == ("check", "more", "owner", "told_id")
+    assert tuple(parameters_of(statement)) == ("check", "more", "owner", "told_id")
     assert " ".join(str(joined.compile(dialect=mysql.dialect())).split()) == (
         "UPDATE `SchedulerExecution`, JSON_TABLE(%s, '$[*]' COLUMNS ("
-        "`check` DATETIME(6) PATH '$[0]', `more` BIGINT PATH '$[1]', "
-        "`owner` LONGTEXT CHARACTER SET utf8mb4 PATH '$[2]', `told_id` BIGINT PATH '$[3]')) "
+        "`check` DATETIME(6) PATH '$[0]', "
+        "`owner` LONGTEXT CHARACTER SET utf8mb4 PATH '$[1]', `told_id` BIGINT PATH '$[2]')) "
         "AS fresh "
         "SET `SchedulerExecution`.owner=fresh.owner, "
         "`SchedulerExecution`.check_at=fresh.`check`, "
-        "`SchedulerExecution`.missed=(`SchedulerExecution`.missed + fresh.more) "
+        "`SchedulerExecution`.missed=(`SchedulerExecution`.missed + %s) "
         "WHERE `SchedulerExecution`.id = fresh.told_id AND `SchedulerExecution`.state = %s"
     )
 
 
-def test_the_parameters_of_a_row_are_put_in_order_with_moments_as_text() -> None:
-    rows = [{"id": 7, "check": NOON, "owner": None}]
+def test_what_all_rows_agree_in_is_said_once_and_the_rest_as_json_with_moments_as_text() -> None:
+    rows = Rows.of(("id", "check", "owner"), [(7, NOON, None), (8, None, None)])
 
-    assert list(arrays(("check", "id", "owner"), rows)) == [["2026-03-02 12:00:00.000000", 7, None]]
+    [parameters] = rows.parameters()
+
+    assert rows.differing == ("id", "check")
+    assert parameters == {"owner": None, "rows": '[[7,"2026-03-02 12:00:00.000000"],[8,null]]'}
+
+
+def test_a_single_row_agrees_with_itself_and_needs_no_json() -> None:
+    rows = Rows.of(("id", "check"), [(7, NOON)])
+
+    assert rows.differing == ()
+    assert list(rows.parameters()) == [{"id": 7, "check": NOON}]
+
+
+def test_no_rows_are_no_parameters() -> None:
+    assert list(Rows.of(("id", "check"), []).parameters()) == []
