@@ -1,6 +1,8 @@
 """From a due instant to a message in a queue: plan, claim, publish."""
 
 import logging
+from collections.abc import Iterator
+from concurrent.futures import Executor
 from datetime import datetime, timedelta
 
 import attrs
@@ -10,6 +12,7 @@ from cronhare.ports.claims import Batch, ClaimStorePort, Planner
 
 from .doorbell import Doorbell
 from .logs import say
+from .ringing import Ringing
 
 log = logging.getLogger(__name__)
 
@@ -38,13 +41,18 @@ class Dispatcher:
         *,
         claims: ClaimStorePort,
         doorbell: Doorbell,
+        executor: Executor,
         node: str,
         refresh: timedelta = timedelta(seconds=5),
         batch: int = 1_000,
     ) -> None:
-        """*refresh* is how soon an edit is noticed; *batch* is how many plans are taken at once."""
+        """*executor* publishes; *refresh* is how soon an edit is noticed.
+
+        *batch* is how many plans are taken at once.
+        """
         self._claims = claims
         self._doorbell = doorbell
+        self._executor = executor
         self._node = node
         self._refresh = refresh
         self._batch = batch
@@ -54,27 +62,32 @@ class Dispatcher:
     def tick(self, now: datetime) -> Tick:
         """Notice edits, claim what is due at *now*, and publish it."""
         planned = self._plan_edited(now)
-        claimed = skipped = published = 0
-        while True:
-            batch = self._claims.claim_due(
-                now=now, limit=self._batch, node=self._node, planner=_plan_at(now)
-            )
-            self._complain(batch)
-            published += self._doorbell.ring(batch.claimed, now=now).published
-            claimed += len(batch.claimed)
-            skipped += batch.skipped
-            if batch.looked < self._batch:
-                break
+        claimed = skipped = 0
+        with Ringing(self._doorbell, self._executor, now=now) as ringing:
+            for batch in self._claim_due(now):
+                ringing.ring(batch.claimed)
+                claimed += len(batch.claimed)
+                skipped += batch.skipped
         if claimed or skipped:
             text = f"Claimed {claimed} executions, skipped {skipped} instants"
-            say(log, logging.DEBUG, "tick", text, planned=planned, published=published)
-        return Tick(planned=planned, claimed=claimed, skipped=skipped, published=published)
+            say(log, logging.DEBUG, "tick", text, planned=planned, published=ringing.published)
+        return Tick(planned=planned, claimed=claimed, skipped=skipped, published=ringing.published)
 
     def wake_at(self, now: datetime) -> datetime:
         """Say until when nothing is to do: the earliest plan, or the next refresh."""
         refresh_at = (self._refreshed_at or now) + self._refresh
         due = self._claims.next_due()
         return refresh_at if due is None else min(due, refresh_at)
+
+    def _claim_due(self, now: datetime) -> Iterator[Batch]:
+        while True:
+            batch = self._claims.claim_due(
+                now=now, limit=self._batch, node=self._node, planner=_plan_at(now)
+            )
+            self._complain(batch)
+            yield batch
+            if batch.looked < self._batch:
+                return
 
     def _plan_edited(self, now: datetime) -> int:
         if self._refreshed_at is not None and now < self._refreshed_at:

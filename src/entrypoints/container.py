@@ -90,10 +90,14 @@ class Container(containers.DeclarativeContainer):
     doorbell = providers.Singleton(
         Doorbell, broker=broker, claims=claims, inside=housekeeper.provided.run
     )
+    publishing_thread = providers.Singleton(
+        ThreadPoolExecutor, max_workers=1, thread_name_prefix="publishing"
+    )
     dispatcher = providers.Singleton(
         Dispatcher,
         claims=claims,
         doorbell=doorbell,
+        executor=publishing_thread,
         node=node,
         refresh=settings.provided.refresh,
     )

@@ -17,6 +17,9 @@ from .stopping import Stopping
 #: How often a replica looks for what is overdue or lost.
 RECONCILE_EVERY = timedelta(seconds=2)
 
+#: Seconds until what was due, and was not to be had, is looked for again.
+PASSED_OVER_REST = 0.02
+
 
 class Scheduling:
     """What a scheduler process does between two rests."""
@@ -37,8 +40,10 @@ class Scheduling:
         if now >= self._reconcile_at or now < self._reconcile_at - RECONCILE_EVERY:
             self._reconciler.tick(now)
             self._reconcile_at = now + RECONCILE_EVERY
-        wake_at = min(self._dispatcher.wake_at(now), self._reconcile_at)
-        rest = (wake_at - self._claims.now()).total_seconds()
+        due_at = self._dispatcher.wake_at(now)
+        if due_at <= now:  # another replica has it in hand
+            return PASSED_OVER_REST
+        rest = (min(due_at, self._reconcile_at) - self._claims.now()).total_seconds()
         return min(max(rest, 0.0), RECONCILE_EVERY.total_seconds())
 
 

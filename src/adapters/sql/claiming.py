@@ -11,7 +11,7 @@ from cronhare.domain.moves import claim
 from cronhare.domain.schedule import BrokenSchedule, ByHand, Schedule
 from cronhare.domain.task import TaskRef
 
-from .drafts import schedule_of
+from .drafts import READ, schedule_of
 from .rows import EXECUTION, LARGEST_ID, executions_of
 from .tables import executions, schedulers
 from .vendor import Undone, Vendor
@@ -20,7 +20,7 @@ _BY_KEY = EXECUTION.where(
     executions.c.scheduler_id == bindparam("scheduler_id"),
     executions.c.execution_key == bindparam("key"),
 )
-_SCHEDULE: Select[Any] = select(schedulers).where(schedulers.c.id == bindparam("scheduler_id"))
+_SCHEDULE: Select[Any] = select(*READ).where(schedulers.c.id == bindparam("scheduler_id"))
 
 
 def find_by_key(connection: Connection, scheduler_id: int, key: str) -> Execution | None:

@@ -11,14 +11,17 @@ from cronhare.ports.clock import ClockPort
 from cronhare.ports.schedules import StoredSchedule
 
 from .database import Database, repeatable
-from .drafts import COLUMN_OF_TYPE, STAMP, draft_of, moment_or_long_ago, row_values
+from .drafts import COLUMN_OF_TYPE, READ, STAMP, draft_of, moment_or_long_ago, row_values
 from .rows import answer_to, batches, id_answering_to
 from .tables import plans, schedulers
 from .types import HandWritten
 
 _STORED: Select[Any] = (
     select(
-        schedulers,
+        *READ,
+        schedulers.c.description,
+        schedulers.c.source,
+        schedulers.c.created_at,
         plans.c.next_due_at,
         plans.c.problem,
         STAMP.is_not_distinct_from(plans.c.planned_at).label("is_planned"),

@@ -77,11 +77,13 @@ class UtcDateTime(TypeDecorator[datetime]):
         # A text does everywhere: MySQL's driver would write one, too, and take longer.
         return to_text(value)
 
-    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:  # noqa: ANN401
+    def result_processor(self, dialect: Dialect, coltype: object) -> Any:  # noqa: ANN401
+        """Let MySQL's driver read by itself: a processor is called for every NULL, too."""
+        return super().result_processor(dialect, coltype) if dialect.name == "sqlite" else None
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:  # noqa: ANN401, ARG002
         """Read."""
-        if value is None:
-            return None
-        return from_text(value) if dialect.name == "sqlite" else value  # MySQL's driver reads it
+        return None if value is None else from_text(value)
 
 
 class HandWritten(UtcDateTime):

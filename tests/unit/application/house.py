@@ -110,7 +110,9 @@ class House:
             retention=self.retention,
         )
         self.doorbell = Doorbell(broker=self.broker, claims=self.claims, inside=housekeeper.run)
-        self.dispatcher = Dispatcher(claims=self.claims, doorbell=self.doorbell, node=self.node)
+        self.dispatcher = Dispatcher(
+            claims=self.claims, doorbell=self.doorbell, executor=Inline(), node=self.node
+        )
         self.reconciler = Reconciler(
             claims=self.claims,
             attempts=self.attempts,

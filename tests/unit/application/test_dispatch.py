@@ -10,7 +10,7 @@ from cronhare.domain.planning import Plan, Planned, plan
 from cronhare.domain.schedule import Misfire, MisfirePolicy, OverlapPolicy
 from cronhare.domain.topology import LONGEST_LANE_DELAY, MAIN_QUEUE, QUARANTINE_QUEUE
 from tests.unit.application.conftest import Lines
-from tests.unit.application.house import NOON, House
+from tests.unit.application.house import NOON, House, Inline
 
 SECOND = timedelta(seconds=1)
 MINUTE = timedelta(minutes=1)
@@ -48,7 +48,9 @@ def test_what_is_due_is_claimed_and_published_as_the_seeds_wrote_it(house: House
 
 
 def test_two_replicas_claim_an_instant_once(house: House) -> None:
-    other = Dispatcher(claims=house.claims, doorbell=house.doorbell, node="bee-2")
+    other = Dispatcher(
+        claims=house.claims, doorbell=house.doorbell, executor=Inline(), node="bee-2"
+    )
     due_in_a_minute(house)
 
     ticks = [house.dispatcher.tick(house.now), other.tick(house.now)]
@@ -59,7 +61,9 @@ def test_two_replicas_claim_an_instant_once(house: House) -> None:
 
 def test_a_replica_that_planned_nothing_itself_claims_what_another_planned(house: House) -> None:
     due_in_a_minute(house)
-    other = Dispatcher(claims=house.claims, doorbell=house.doorbell, node="bee-2")
+    other = Dispatcher(
+        claims=house.claims, doorbell=house.doorbell, executor=Inline(), node="bee-2"
+    )
 
     other.tick(house.now)
 
@@ -67,7 +71,9 @@ def test_a_replica_that_planned_nothing_itself_claims_what_another_planned(house
 
 
 def test_more_than_a_batch_is_claimed_in_one_tick(house: House) -> None:
-    dispatcher = Dispatcher(claims=house.claims, doorbell=house.doorbell, node="ant-1", batch=2)
+    dispatcher = Dispatcher(
+        claims=house.claims, doorbell=house.doorbell, executor=Inline(), node="ant-1", batch=2
+    )
     for number in range(5):
         house.add(f"report-{number}")
     planned = dispatcher.tick(house.now)

@@ -8,7 +8,7 @@ from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.ports.ledger import LedgerUnavailable
 from cronhare.ports.records import ExecutionFilter
 from tests.unit.application.conftest import Lines
-from tests.unit.application.house import NOON, House
+from tests.unit.application.house import NOON, House, Inline
 
 DAY = timedelta(days=1)
 ALMOST_THREE = NOON.replace(hour=2, minute=59)
@@ -36,7 +36,9 @@ async def test_it_cleans_up_at_three_o_clock_utc_without_any_worker(lines: Lines
 
 async def test_only_one_of_the_replicas_cleans_up(lines: Lines) -> None:
     house = House(start=ALMOST_THREE)
-    other = Dispatcher(claims=house.claims, doorbell=house.doorbell, node="bee-2")
+    other = Dispatcher(
+        claims=house.claims, doorbell=house.doorbell, executor=Inline(), node="bee-2"
+    )
     house.dispatcher.tick(house.now)
     house.clock.advance(timedelta(minutes=1))
 
