@@ -127,6 +127,7 @@ BROKEN = [
     ("schedule = NULL, date_time = '0000-00-00'", "date_time: '0000-00-00 00:00:00.000000' is not"),
     ("schedule = NULL, date_time = '2026-02-31'", "is not a time"),
     ("params = '{'", "params: not JSON"),
+    ("params = CONCAT('[', REPEAT('\"\",', 4000000), '1]')", "params: "),
     ("report_id = NULL", "one of report_id, worker_id, reminder_id, event_id"),
     ("retry = 'never'", "retry: not JSON"),
     ("misfire_policy = 'perhaps'", "misfire_policy"),

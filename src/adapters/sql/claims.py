@@ -180,7 +180,8 @@ class SqlClaimStore:
             if connection.execute(_ANYTHING_DUE, asked).first() is None:
                 return Batch()
         with self._database.write("claiming what is due") as connection:
-            looks = connection.execute(self._due, {**asked, "limit": limit}).all()
+            vendor = self._database.vendor
+            looks = vendor.read(connection, self._due, {**asked, "limit": limit})
             batch = self._carry_out(connection, looks, now, node, planner)
         if len(looks) == limit:
             self._taken_to = (looks[-1].next_due_at, looks[-1].planned_id)
@@ -278,10 +279,15 @@ class SqlClaimStore:
         """
         resume_at = self._resume_at
         if resume_at is not _BEFORE_ALL:
-            page = _page(connection, resume_at, limit)
+            page = self._page(connection, resume_at, limit)
             if len(page) == limit and _is_later(resume_at, floor):
                 return page
-        return _page(connection, floor, limit)
+        return self._page(connection, floor, limit)
+
+    def _page(self, connection: Connection, after: Place, limit: int) -> Sequence[Row[Any]]:
+        at, id_ = after
+        asked = {"at": at, "id": id_, "limit": limit}
+        return self._database.vendor.read(connection, _EDITED, asked)
 
 
 def _schedules_of(due: Select[Any]) -> Select[Any]:
@@ -292,11 +298,6 @@ def _schedules_of(due: Select[Any]) -> Select[Any]:
         .select_from(taken.outerjoin(schedulers, schedulers.c.id == taken.c.scheduler_id))
         .order_by(taken.c.next_due_at, taken.c.scheduler_id)
     )
-
-
-def _page(connection: Connection, after: Place, limit: int) -> Sequence[Row[Any]]:
-    at, id_ = after
-    return connection.execute(_EDITED, {"at": at, "id": id_, "limit": limit}).all()
 
 
 def _is_later(place: Place, floor: Place) -> bool:

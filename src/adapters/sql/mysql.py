@@ -21,6 +21,7 @@ from sqlalchemy import (
     NullPool,
     Pool,
     QueuePool,
+    Row,
     Select,
     Update,
     create_engine,
@@ -35,7 +36,7 @@ from cronhare.domain.execution import Execution
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerUnavailable
 
-from . import mysql_errors
+from . import mysql_errors, mysql_reading
 from .mysql_rows import Rows, parameters_of, source_of, update_from_rows, value_of
 from .rows import NEW_COLUMNS, moment_text, new_values
 from .tables import executions, plans
@@ -73,22 +74,10 @@ _PLAN: Final = {
 }
 
 
-@lru_cache(maxsize=1024)
-def _read_moment(text: str) -> datetime | str:
-    """Read a moment; a zero date is none, and stays the text that it is.
-
-    The driver's own reading takes ten times as long, and a busy minute has few different moments.
-    """
-    try:
-        return datetime.fromisoformat(f"{text}+00:00")
-    except ValueError:
-        return text
-
-
 _CONVERSIONS: Final = {
     **pymysql.converters.conversions,
-    FIELD_TYPE.DATETIME: _read_moment,
-    FIELD_TYPE.TIMESTAMP: _read_moment,
+    FIELD_TYPE.DATETIME: mysql_reading.read_moment,
+    FIELD_TYPE.TIMESTAMP: mysql_reading.read_moment,
 }
 
 
@@ -173,6 +162,12 @@ class MysqlVendor:
     def held(self, statement: Select[Any], *, pass_over: bool = False) -> Select[Any]:
         """See `Vendor.held`. Holds rows of the tables in FROM, and not those of subqueries."""
         return statement.with_for_update(skip_locked=pass_over)
+
+    def read(
+        self, connection: Connection, statement: Select[Any], parameters: Mapping[str, Any]
+    ) -> Sequence[Row[Any]]:
+        """See `Vendor.read`."""
+        return mysql_reading.read_rows(connection, statement, parameters)
 
     def insert_executions(self, connection: Connection, wanted: Sequence[Execution]) -> list[int]:
         """See `Vendor.insert_executions`.

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 import attrs
-from sqlalchemy import Connection, Engine, Select, Update
+from sqlalchemy import Connection, Engine, Row, Select, Update
 from sqlalchemy.exc import SQLAlchemyError
 
 from cronhare.domain.execution import Execution
@@ -56,6 +56,15 @@ class Vendor(Protocol):
         """Let a SELECT keep others from its rows until the commit.
 
         With *pass_over* it leaves out what others hold, rather than wait for them.
+        """
+        ...
+
+    def read(
+        self, connection: Connection, statement: Select[Any], parameters: Mapping[str, Any]
+    ) -> Sequence[Row[Any]]:
+        """Execute a SELECT that finds many wide rows.
+
+        They are tuples, and have their columns as attributes as well.
         """
         ...
 
