@@ -114,7 +114,7 @@ class Administrator:
         Raises:
             NotFound: with the ids that do not exist; nothing was changed.
         """
-        found = self._records.archive(ids=ids)
+        found = self._records.archive(ids=ids, limit=len(ids))
         missing = sorted(set(ids) - {archived.id for archived in found})
         if missing:
             raise NotFound(f"the archive has no row {', '.join(map(str, missing))}")

@@ -1,12 +1,19 @@
-"""The failed-queue monitor: says loudly what failed for good (S0)."""
+"""The failed-queue monitor: says loudly what failed for good, and sees that it is kept (S0, C9)."""
 
+import asyncio
 import logging
+from concurrent.futures import Executor
+from datetime import timedelta
 
 import msgspec
 
-from cronhare.domain.messages import FailedMessage
+from cronhare.domain.failures import Failure, read_failed
+from cronhare.domain.messages import Unreadable
 from cronhare.ports.broker import AsyncBrokerPort, Delivery
+from cronhare.ports.clock import ClockPort
+from cronhare.ports.records import Archived, RecordsPort
 
+from .insist import Draining, Insistence
 from .logs import say
 from .parking import park
 
@@ -14,37 +21,83 @@ log = logging.getLogger(__name__)
 
 
 class FailedMonitor:
-    """Logs each message of the failed queue, then acks it; parks what it cannot read (C10).
+    """Logs each message of the failed queue, sees that it is in the archive, and only then acks it.
 
-    The archive is the permanent store; our own failures are in it before they get here (C9).
+    Failures of our own are in the archive before they get here; those of other workers are not.
+    What nobody can read is parked (C10).
     """
 
-    def __init__(self, broker: AsyncBrokerPort) -> None:
-        """*broker* is what the deliveries come from."""
+    def __init__(
+        self,
+        *,
+        broker: AsyncBrokerPort,
+        records: RecordsPort,
+        clock: ClockPort,
+        node: str,
+        executor: Executor,
+        patience: timedelta,
+    ) -> None:
+        """*broker* is what the deliveries come from; *executor* has the threads for the ledger."""
         self._broker = broker
+        self._records = records
+        self._clock = clock
+        self._node = node
+        self._executor = executor
+        self._insist = Insistence(clock, patience=patience)
+
+    def drain(self) -> None:
+        """From now on give back what the ledger has not heard of."""
+        self._insist.drain()
 
     async def handle(self, delivery: Delivery) -> None:
-        """Log one failure."""
-        body = delivery.message.body
+        """Bring one message to its end; it is settled then, whatever happened."""
         try:
-            failed = msgspec.json.decode(body, type=FailedMessage)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            await park(self._broker, delivery, f"the body is not a failed message: {error}")
-            return
-        self._say(failed, body)
-        await self._broker.ack(delivery)
+            await self._handle(delivery)
+        except Draining:
+            await self._broker.nack(delivery, requeue=True)
+        except Exception as fault:
+            # Unsettled, it would keep all others from being seen.
+            text = "A failed message met a fault of ours"
+            log.exception("%s", text, extra={"action": "delivery.fault"})
+            await park(self._broker, delivery, f"{text}: {fault!r}")
 
-    def _say(self, failed: FailedMessage, body: bytes) -> None:
-        say(
-            log,
-            logging.ERROR,
-            "failed",
-            "⚠️ PERMANENTLY FAILED TASK",
-            type=failed.type,
-            id=failed.id,
-            scheduler_id=failed.scheduler_id,
-            retry_count=failed.retry_count,
-            failed_at=failed.failed_at,
-        )
-        details = msgspec.json.format(body, indent=2).decode()
-        say(log, logging.DEBUG, "failed.details", f"Failed task details: {details}")
+    async def _handle(self, delivery: Delivery) -> None:
+        message = delivery.message
+        match read_failed(message.body, message.headers):
+            case Unreadable(reason):
+                await park(self._broker, delivery, reason)
+            case Failure() as failure:
+                _say(failure, message.body)
+                _say_kept(await self._keep(failure))
+                await self._broker.ack(delivery)
+
+    async def _keep(self, failure: Failure) -> Archived | None:
+        loop = asyncio.get_running_loop()
+
+        def keep() -> Archived | None:
+            return self._records.keep_failure(failure, now=self._clock.now(), node=self._node)
+
+        return await self._insist.to_begin(lambda: loop.run_in_executor(self._executor, keep))
+
+
+def _say(failure: Failure, body: bytes) -> None:
+    message = failure.message
+    say(
+        log,
+        logging.ERROR,
+        "failed",
+        "⚠️ PERMANENTLY FAILED TASK",
+        type=message.type,
+        id=message.id,
+        scheduler_id=message.scheduler_id,
+        retry_count=message.retry_count,
+        failed_at=message.failed_at,
+    )
+    details = msgspec.json.format(body, indent=2).decode()
+    say(log, logging.DEBUG, "failed.details", f"Failed task details: {details}")
+
+
+def _say_kept(kept: Archived | None) -> None:
+    if kept is not None:
+        text = f"It failed at a worker that is not ours; the archive has it as {kept.id}"
+        say(log, logging.INFO, "failed.kept", text)

@@ -5,7 +5,8 @@ neither run is lost, and a schedule whose zone is edited cannot run the same ins
 """
 
 from datetime import UTC, datetime
-from uuid import UUID
+from hashlib import sha256
+from uuid import NAMESPACE_OID, UUID, uuid5
 
 
 def cron_key(due: datetime) -> str:
@@ -29,6 +30,14 @@ def once_key(due: datetime) -> str:
 def manual_key(uuid: UUID) -> str:
     """Name a run that somebody asked for; *uuid* is the caller's chance."""
     return f"manual-{uuid}"
+
+
+def reported_key(body: bytes) -> str:
+    """Name a run of which nothing is known but the message that reports its failure.
+
+    Copies of a message have one key.
+    """
+    return manual_key(uuid5(NAMESPACE_OID, sha256(body).hexdigest()))
 
 
 def _minute(due: datetime) -> str:

@@ -27,6 +27,11 @@ LARGEST_ID = 2**63 - 1
 
 Id = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_ID)]
 
+#: Retries before a failure, as a message says. What nobody can have made is refused.
+Retries = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
+
+LONGEST_TYPE = 32
+
 
 @attrs.frozen(kw_only=True)
 class TaskMessage:
@@ -42,13 +47,13 @@ class TaskMessage:
 class FailedMessage:
     """S0's failed message: the task message, and why."""
 
-    type: str
-    id: int
-    scheduler_id: int
+    type: Annotated[str, msgspec.Meta(max_length=LONGEST_TYPE)]
+    id: Id
+    scheduler_id: Id
     params_scheduler: str
     failed_at: str
     failed_reason: str
-    retry_count: int
+    retry_count: Retries
 
 
 @attrs.frozen(kw_only=True)
@@ -160,7 +165,7 @@ def read(body: bytes, headers: Mapping[str, object]) -> Call | Unreadable:
         return Unreadable(f"the body is not a task message: {error}")
     except (UnicodeDecodeError, RecursionError) as error:
         return Unreadable(f"the body is not JSON: {error}")
-    return Call(task=task, deaths=deaths_of(headers), ticket=_ticket(headers))
+    return Call(task=task, deaths=deaths_of(headers), ticket=ticket_of(headers))
 
 
 def iso_ms(moment: datetime) -> str:
@@ -173,6 +178,15 @@ def iso_ms(moment: datetime) -> str:
     return f"{utc:%Y-%m-%dT%H:%M:%S}.{utc.microsecond // 1000:03}Z"
 
 
+def ticket_of(headers: Mapping[str, object]) -> Ticket | None:
+    """Read which attempt a message stands for; None if its headers are not ours."""
+    execution_id, attempt = headers.get(EXECUTION_HEADER), headers.get(ATTEMPT_HEADER)
+    match execution_id, attempt:
+        case int(), int() if 0 < execution_id <= LARGEST_ID and 0 < attempt <= LARGEST_ID:
+            return Ticket(execution_id=execution_id, attempt=attempt)
+    return None
+
+
 def _task_fields(execution: Execution) -> dict[str, Any]:
     """Give the fields in the seeds' order; of an attrs value, msgspec would write them by name."""
     return {
@@ -181,11 +195,3 @@ def _task_fields(execution: Execution) -> dict[str, Any]:
         "scheduler_id": execution.scheduler_id,
         "params_scheduler": execution.params,
     }
-
-
-def _ticket(headers: Mapping[str, object]) -> Ticket | None:
-    execution_id, attempt = headers.get(EXECUTION_HEADER), headers.get(ATTEMPT_HEADER)
-    match execution_id, attempt:
-        case int(), int() if 0 < execution_id <= LARGEST_ID and 0 < attempt <= LARGEST_ID:
-            return Ticket(execution_id=execution_id, attempt=attempt)
-    return None

@@ -126,6 +126,12 @@ def end(execution: Execution, verdict: Verdict, ending: Ending, *, now: datetime
     )
 
 
+def fail_elsewhere(execution: Execution, *, reason: str, deaths: int, now: datetime) -> Execution:
+    """Say how an execution stands once somebody else's worker has failed its coming attempt."""
+    running = begin(execution, deaths=deaths, node="", lease_until=now, now=now)
+    return end(running, Fail(reason), Ending.FAILED, now=now)
+
+
 def delay_of(verdict: Verdict) -> timedelta | None:
     """Say how long the next attempt waits; None if there is none."""
     match verdict:

@@ -29,6 +29,7 @@ from cronhare.application.doorbell import Doorbell
 from cronhare.application.execute import Worker
 from cronhare.application.housekeeping import Housekeeper
 from cronhare.application.leases import LeaseKeeper
+from cronhare.application.monitor import FailedMonitor
 from cronhare.application.reconcile import Reconciler
 
 from .nodes import node_name
@@ -126,6 +127,14 @@ class Container(containers.DeclarativeContainer):
         executor=ledger_threads,
         chance=chance,
         uuid=uuid4,
+    )
+    monitor = providers.Factory(
+        FailedMonitor,
+        records=records,
+        clock=ledger_clock,
+        node=node,
+        executor=ledger_threads,
+        patience=settings.provided.lease,
     )
     administrator = providers.Singleton(
         Administrator, schedules=schedules, records=records, node=node, uuid=uuid4

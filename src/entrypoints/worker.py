@@ -114,6 +114,7 @@ class Monitoring:
     def __init__(self, *, broker: AsyncBrokerPort, monitor: FailedMonitor) -> None:
         """*broker* is a connection of its own, so that a busy worker does not delay the news."""
         self._broker = broker
+        self._monitor = monitor
         self._under_way = UnderWay(monitor.handle)
 
     async def begin(self, stopping: Stopping) -> None:
@@ -122,7 +123,8 @@ class Monitoring:
         await _consume(self._broker, [FAILED_QUEUE], prefetch=1, accept=accept, stopping=stopping)
 
     async def end(self) -> None:
-        """Finish what was begun, and stop."""
+        """Finish what was begun, give back what the ledger has no answer to, and stop."""
+        self._monitor.drain()
         await self._broker.pause()
         await self._under_way.settled()
         await self._broker.close()
@@ -155,7 +157,7 @@ async def run(container: Container, stopping: Stopping, *, concurrency: int) -> 
     settings = container.settings()
     working, keeper = _wire(container)
     watched = container.connection()
-    monitoring = Monitoring(broker=watched, monitor=FailedMonitor(watched))
+    monitoring = Monitoring(broker=watched, monitor=container.monitor(broker=watched))
     loops = [
         Loop("lease keeper", partial(_renew, keeper)),
         Loop("clock", partial(_measure, container)),

@@ -7,9 +7,11 @@ from typing import Protocol, Self
 import attrs
 
 from cronhare.domain.execution import Execution, State
+from cronhare.domain.failures import Failure
 from cronhare.domain.moves import state_after
 from cronhare.domain.outcome import TaskError
 from cronhare.domain.retry import Fail, Quarantine
+from cronhare.domain.topology import MAIN_QUEUE
 
 from .runner import Captured
 
@@ -45,8 +47,9 @@ class Output:
 class Archived:
     """A task that failed for good. It stays until somebody removes it by hand.
 
-    *kind* is `failed` or `quarantined`. *resolution* is None until it is `replayed` or
-    `discarded`.
+    *execution_id* is 0 where somebody else's worker failed a task of an unknown schedule: there is
+    nothing to replay then. *kind* is `failed` or `quarantined`. *resolution* is None until it is
+    `replayed` or `discarded`.
     """
 
     id: int
@@ -89,6 +92,28 @@ class Archived:
             error=None if error is None else error.as_json(),
             attempts=execution.attempt,
             retry_count=execution.deaths,
+        )
+
+    @classmethod
+    def alone(cls, failure: Failure, now: datetime) -> Self:
+        """Describe a failure without an execution; the ledger gives it an id."""
+        message = failure.message
+        return cls(
+            id=0,
+            execution_id=0,
+            scheduler_id=message.scheduler_id,
+            schedule_name=f"#{message.scheduler_id}",
+            execution_key=failure.key,
+            kind=State.FAILED.value,
+            task_type=message.type,
+            task_id=message.id,
+            queue=MAIN_QUEUE,
+            params=message.params_scheduler,
+            failed_at=failure.failed_at or now,
+            failed_reason=message.failed_reason,
+            error=None,
+            attempts=message.retry_count + 1,
+            retry_count=message.retry_count,
         )
 
 
@@ -144,6 +169,16 @@ class RecordsPort(Protocol):
         self, *, ids: Collection[int] | None = None, unresolved: bool = True, limit: int = 100
     ) -> Sequence[Archived]:
         """List the archive, newest first; with *ids* just those, resolved or not."""
+        ...
+
+    def keep_failure(self, failure: Failure, *, now: datetime, node: str) -> Archived | None:
+        """Make sure that a failure which a worker reported, ours or not, is in the archive.
+
+        Answers its new row; None if it needs none: it is archived already, or the ledger has
+        decided of that attempt. The waiting attempt that its ticket names ends, and nobody else
+        runs it. A failure without one gets an execution of its own, as if it had run here: it can
+        be replayed. If its schedule is unknown, the row stands alone.
+        """
         ...
 
     def run_now(

@@ -1,13 +1,19 @@
 """What every ledger promises to those who look at it, and ask things of it."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
+from uuid import UUID
 
+import attrs
 import pytest
 
 from cronhare.domain.execution import Execution, State
+from cronhare.domain.failures import Failure
+from cronhare.domain.keys import manual_key
+from cronhare.domain.messages import FailedMessage, Ticket
 from cronhare.domain.retry import Complete, Quarantine
 from cronhare.domain.schedule import Misfire, MisfirePolicy
-from cronhare.ports.records import ExecutionFilter, Retention
+from cronhare.ports.attempts import Refused
+from cronhare.ports.records import Archived, ExecutionFilter, Retention
 from cronhare.ports.runner import Captured, Ran
 from tests.integration.ledgers import (
     CRASH,
@@ -158,6 +164,184 @@ def test_resolved_rows_are_listed_only_where_they_are_asked_for(ledger: Ledger) 
     assert [row.id for row in ledger.records.archive(unresolved=False)] == [second.id, first.id]
     assert [row.id for row in ledger.records.archive(ids=[first.id, 4_711])] == [first.id]
     assert list(ledger.records.archive(ids=[])) == []
+
+
+# Failures that a message reports
+
+
+def reported(
+    scheduler_id: int, *, ticket: Ticket | None = None, failed_at: datetime | None = None
+) -> Failure:
+    """Report a failure, as the message of somebody else's worker does."""
+    message = FailedMessage(
+        type="report",
+        id=7,
+        scheduler_id=scheduler_id,
+        params_scheduler='{"theirs":1}',
+        failed_at="unread",
+        failed_reason="Connection timeout",
+        retry_count=3,
+    )
+    key = manual_key(UUID(int=scheduler_id))
+    return Failure(message=message, failed_at=failed_at, key=key, ticket=ticket)
+
+
+def keep(ledger: Ledger, failure: Failure, *, node: str = "ant") -> Archived | None:
+    return ledger.records.keep_failure(failure, now=ledger.now, node=node)
+
+
+def test_a_foreign_failure_is_archived_with_an_execution_of_its_own(ledger: Ledger) -> None:
+    scheduler_id = ledger.add()
+    failure = reported(scheduler_id, failed_at=NOON - DAY)
+
+    kept = keep(ledger, failure)
+
+    (execution,) = ledger.executions()
+    (row,) = ledger.records.archive()
+    assert row == kept
+    assert (row.execution_id, row.scheduler_id) == (execution.id, scheduler_id)
+    assert (row.schedule_name, row.execution_key, row.kind) == ("report", failure.key, "failed")
+    assert (row.task_type, row.task_id, row.params) == ("report", 7, '{"theirs":1}')
+    assert (row.failed_at, row.failed_reason) == (NOON - DAY, "Connection timeout")
+    assert (row.attempts, row.retry_count) == (4, 3)
+    assert (execution.state, execution.finished_at) == (State.FAILED, ledger.now)
+    assert execution.last_error == "Connection timeout"
+
+
+def test_a_foreign_failure_without_a_time_failed_now(ledger: Ledger) -> None:
+    kept = keep(ledger, reported(ledger.add()))
+
+    assert kept is not None
+    assert kept.failed_at == ledger.now
+
+
+def test_a_foreign_failure_is_not_sent_by_itself(ledger: Ledger) -> None:
+    keep(ledger, reported(ledger.add()))
+    ledger.clock.advance(DAY)
+
+    assert ledger.overdue() == []
+    assert list(ledger.claims.unfinished(after=0, limit=9)) == []
+
+
+def test_a_foreign_failure_can_be_replayed_and_run(ledger: Ledger) -> None:
+    kept = keep(ledger, reported(ledger.add()))
+    assert kept is not None
+
+    (replayed,) = ledger.records.replay([kept.id], now=ledger.now)
+
+    assert (replayed.id, replayed.attempt, replayed.deaths) == (kept.execution_id, 5, 0)
+    assert replayed.params == '{"theirs":1}'
+    assert ledger.succeeded(replayed).state is State.SUCCEEDED
+
+
+def test_a_foreign_failure_that_is_reported_again_is_archived_once(ledger: Ledger) -> None:
+    failure = reported(ledger.add())
+    kept = keep(ledger, failure)
+    assert kept is not None
+    ledger.records.replay([kept.id], now=ledger.now)
+
+    assert keep(ledger, failure, node="bee") is None
+    assert len(ledger.records.archive(unresolved=False)) == 1
+    assert len(ledger.executions()) == 1
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_of_many_who_report_a_failure_one_is_heard(ledger: Ledger, known: bool) -> None:
+    """Again and again: the connections have to be there for them to meet."""
+    scheduler_id = ledger.add() if known else 4_711
+    failures = [
+        attrs.evolve(reported(scheduler_id), key=manual_key(UUID(int=number)))
+        for number in range(20)
+    ]
+
+    def heard(failure: Failure) -> int:
+        answers = at_once(8, lambda n: keep(ledger, failure, node=f"node-{n}"))
+        return sum(answer is not None for answer in answers)
+
+    assert [heard(failure) for failure in failures] == [1] * 20
+    assert len(ledger.records.archive()) == 20
+
+
+def test_a_failure_of_an_unknown_schedule_stands_alone_and_is_not_replayed(ledger: Ledger) -> None:
+    kept = keep(ledger, reported(4_711))
+    assert kept is not None
+
+    replayed = ledger.records.replay([kept.id], now=ledger.now)
+
+    assert (kept.execution_id, kept.schedule_name) == (0, "#4711")
+    assert (list(replayed), ledger.executions()) == ([], [])
+    assert list(ledger.records.archive()) == [kept]
+    assert keep(ledger, reported(4_711)) is None
+    assert ledger.records.discard([kept.id], note="", now=ledger.now) == 1
+
+
+@pytest.mark.parametrize("state", [State.CLAIMED, State.PUBLISHED, State.RETRYING])
+def test_an_attempt_of_ours_that_a_foreign_worker_failed_ends_there(
+    ledger: Ledger, state: State
+) -> None:
+    execution = waiting(ledger, state)
+    ticket = Ticket(execution_id=execution.id, attempt=execution.attempt)
+
+    kept = keep(ledger, reported(execution.scheduler_id, ticket=ticket))
+
+    seen = ledger.seen(execution)
+    assert kept is not None
+    assert (kept.execution_id, kept.execution_key) == (execution.id, execution.key)
+    assert (kept.attempts, kept.retry_count) == (execution.attempt, 3)
+    assert (kept.task_id, kept.params) == (execution.task.id, execution.params)
+    assert (seen.state, seen.last_error) == (State.FAILED, "Connection timeout")
+    assert isinstance(ledger.start(execution), Refused)
+    assert keep(ledger, reported(execution.scheduler_id, ticket=ticket)) is None
+
+
+def test_a_failure_of_our_own_is_archived_already(ledger: Ledger) -> None:
+    archived = ledger.failed()
+    ticket = Ticket(execution_id=archived.execution_id, attempt=archived.attempts)
+
+    kept = keep(ledger, reported(archived.scheduler_id, ticket=ticket))
+
+    assert kept is None
+    assert list(ledger.records.archive()) == [archived]
+
+
+def test_a_failure_of_our_own_stays_archived_once_when_its_execution_is_forgotten(
+    ledger: Ledger,
+) -> None:
+    archived = ledger.failed()
+    ledger.records.discard([archived.id], note="", now=ledger.now)
+    ledger.clock.advance(DAY * 400)
+    ledger.records.clean_up(now=ledger.now, retention=Retention())
+    ticket = Ticket(execution_id=archived.execution_id, attempt=archived.attempts)
+
+    kept = keep(ledger, reported(archived.scheduler_id, ticket=ticket))
+
+    assert (kept, ledger.executions()) == (None, [])
+
+
+@pytest.mark.parametrize("attempts_ahead", [-1, 0, 1])
+def test_what_was_decided_of_an_attempt_is_not_decided_again(
+    ledger: Ledger, attempts_ahead: int
+) -> None:
+    retried = ledger.finished(ledger.claimed(), IN_30_S)
+    running = ledger.started(retried)
+    ticket = Ticket(execution_id=running.id, attempt=running.attempt + attempts_ahead)
+
+    kept = keep(ledger, reported(running.scheduler_id, ticket=ticket))
+
+    assert (kept, list(ledger.records.archive())) == (None, [])
+    assert ledger.seen(running) == running
+
+
+def test_a_ticket_of_another_schedule_is_none(ledger: Ledger) -> None:
+    execution = ledger.claimed()
+    other = ledger.add("other")
+    ticket = Ticket(execution_id=execution.id, attempt=execution.attempt)
+
+    kept = keep(ledger, reported(other, ticket=ticket))
+
+    assert kept is not None
+    assert kept.execution_id != execution.id
+    assert ledger.seen(execution) == execution
 
 
 # Running by hand

@@ -39,7 +39,8 @@ class MemoryLedger:
         self._archive_ids = count(1)
         self.timetable.save(CLEANUP, source=None, now=clock.now(), system=True)
 
-    def keep(self, archived: Archived) -> None:
+    def keep(self, archived: Archived) -> Archived:
         """Give a row of the archive its id, and keep it for ever."""
-        id_ = next(self._archive_ids)
-        self.archive[id_] = attrs.evolve(archived, id=id_)
+        kept = attrs.evolve(archived, id=next(self._archive_ids))
+        self.archive[kept.id] = kept
+        return kept

@@ -8,10 +8,12 @@ from itertools import islice
 import attrs
 
 from cronhare.domain.execution import STARTABLE, Execution, State
+from cronhare.domain.failures import Failure
 from cronhare.domain.moves import cancel, claim, replay
 from cronhare.ports.records import Archived, Attempt, ExecutionFilter, Output, Retention
 
 from .ledger import MemoryLedger
+from .reported import keep_failure
 from .timetable import ScheduleRow
 
 #: What somebody asked for is overdue from the start, so that the next reconciler publishes it.
@@ -70,6 +72,11 @@ class MemoryRecords:
                 if (row.id in ids if ids is not None else not unresolved or not row.resolution)
             )
             return tuple(islice(fitting, limit))
+
+    def keep_failure(self, failure: Failure, *, now: datetime, node: str) -> Archived | None:
+        """See `RecordsPort.keep_failure`."""
+        with self._ledger.lock:
+            return keep_failure(self._ledger, failure, now=now, node=node)
 
     def run_now(
         self, scheduler_id: int, *, key: str, params: str | None, now: datetime, node: str

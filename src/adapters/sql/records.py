@@ -7,6 +7,7 @@ from typing import Any
 from sqlalchemy import Connection, Engine, Row, Select, bindparam, func, select, update
 
 from cronhare.domain.execution import STARTABLE, Execution, State
+from cronhare.domain.failures import Failure
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.records import Archived, Attempt, ExecutionFilter, Output, Retention
 from cronhare.ports.runner import Captured
@@ -14,6 +15,7 @@ from cronhare.ports.runner import Captured
 from .claiming import claim_by_hand, find_by_key
 from .cleaning import clean_up
 from .database import Database, repeatable
+from .reported import keep_failure
 from .rows import (
     BY_IDS,
     EXECUTION,
@@ -167,6 +169,12 @@ class SqlRecords:
             statement = statement.where(failed_tasks.c.resolution.is_(None))
         with self._database.read("listing the archive") as connection:
             return [Archived(**row._mapping) for row in connection.execute(statement)]  # noqa: SLF001
+
+    @repeatable
+    def keep_failure(self, failure: Failure, *, now: datetime, node: str) -> Archived | None:
+        """See `RecordsPort.keep_failure`."""
+        with self._database.write("keeping a reported failure") as connection:
+            return keep_failure(connection, self._database.vendor, failure, now=now, node=node)
 
     @repeatable
     def run_now(

@@ -52,7 +52,7 @@ def list_(
                 state(archived.kind),
                 archived.failed_at,
                 archived.attempts,
-                archived.execution_id,
+                archived.execution_id or None,
                 archived.resolution,
                 archived.failed_reason.partition("\n")[0],
             )
@@ -85,8 +85,11 @@ def replay(ids: Ids = None, *, everything: All = False) -> None:
     again = container.administrator().replay(chosen, now=now)
     numbers = ", ".join(str(execution.id) for execution in again)
     said = f"Replaying {plural(len(again), 'execution')}" + (f": {numbers}" if again else "")
-    resolved = len(chosen) - len(again)
+    left = [row for row in container.administrator().archived(chosen) if row.resolution is None]
+    resolved = len(set(chosen)) - len(again) - len(left)
     console().print(f"{said}; {resolved} resolved already." if resolved else f"{said}.")
+    for archived in left:
+        console().print(f"{archived.id} cannot be replayed: {_why_not(archived)}")
 
 
 @app.command()
@@ -112,10 +115,19 @@ def _chosen(ids: list[int] | None, container: Container, *, everything: bool) ->
     return [archived.id for archived in container.records().archive(limit=MOST_AT_ONCE)]
 
 
+def _why_not(archived: Archived) -> str:
+    if archived.execution_id:
+        return f"execution {archived.execution_id} is under way, or no more in the ledger."
+    return (
+        f"the ledger has no schedule {archived.scheduler_id}. Publish its task anew where it came "
+        f"from, then: cronhare failed discard {archived.id}"
+    )
+
+
 def _facts(archived: Archived) -> list[tuple[str, object]]:
     return [
         ("failure", archived.id),
-        ("execution", archived.execution_id),
+        ("execution", archived.execution_id or None),
         ("schedule", f"{archived.schedule_name} (id {archived.scheduler_id})"),
         ("task", f"{archived.task_type} {archived.task_id}"),
         ("key", archived.execution_key),

@@ -11,10 +11,11 @@ from cronhare.adapters.memory.claims import MemoryClaimStore
 from cronhare.adapters.memory.ledger import MemoryLedger
 from cronhare.adapters.memory.records import MemoryRecords
 from cronhare.domain.execution import Execution, State
+from cronhare.domain.failures import Failure
 from cronhare.domain.messages import TaskMessage
 from cronhare.ports.attempts import Finish, Refused, Renewal, Start, Superseded
 from cronhare.ports.ledger import LedgerUnavailable
-from cronhare.ports.records import Retention
+from cronhare.ports.records import Archived, Retention
 
 
 @attrs.define
@@ -101,6 +102,10 @@ class RecordsWithOutages(MemoryRecords):
     def __init__(self, ledger: MemoryLedger, outage: Outage) -> None:
         super().__init__(ledger)
         self._outage = outage
+
+    def keep_failure(self, failure: Failure, *, now: datetime, node: str) -> Archived | None:
+        with self._outage.over("keep_failure"):
+            return super().keep_failure(failure, now=now, node=node)
 
     def clean_up(self, *, now: datetime, retention: Retention) -> int:
         with self._outage.over("clean_up"):

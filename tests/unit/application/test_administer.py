@@ -8,6 +8,7 @@ from cronhare.application.administer import CannotRun, NotFound
 from cronhare.application.difference import Change, FieldChange, difference
 from cronhare.domain.draft import ScheduleDraft
 from cronhare.domain.execution import State
+from cronhare.domain.failures import Failure, read_failed
 from cronhare.domain.params import LARGEST_PARAMS
 from cronhare.domain.retry import RetryPolicy
 from tests.unit.application.deliveries import live, run
@@ -213,3 +214,20 @@ async def test_one_unknown_id_keeps_the_others_from_being_replayed() -> None:
         house.administrator.replay([archived.id, 99], now=house.now)
 
     assert house.only.state is State.FAILED
+
+
+def test_more_failures_than_a_page_shows_are_resolved_at_once() -> None:
+    house = House()
+    for number in range(101):
+        reported = read_failed(
+            b'{"type":"report","id":1,"scheduler_id":4711,"params_scheduler":"{}",'
+            b'"failed_at":"","failed_reason":"timeout","retry_count":%d}' % number,
+            {},
+        )
+        assert isinstance(reported, Failure)
+        house.records.keep_failure(reported, now=house.now, node="ant")
+    ids = [row.id for row in house.records.archive(limit=1_000)]
+
+    count = house.administrator.discard(ids, note="", now=house.now)
+
+    assert count == 101

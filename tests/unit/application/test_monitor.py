@@ -1,12 +1,16 @@
 import json
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from cronhare.application.monitor import FailedMonitor
+from cronhare.domain.outcome import ErrorClass
 from cronhare.domain.topology import FAILED_QUEUE, QUARANTINE_QUEUE, ToFailed
 from cronhare.ports.broker import Delivery, Envelope, Message
 from tests.unit.application.conftest import Lines
-from tests.unit.application.house import House
+from tests.unit.application.endings import always, failure
+from tests.unit.application.house import LEASE, NOON, House, Inline
 
 BODY = (
     b'{"type":"report","id":25,"scheduler_id":16,"params_scheduler":"{}",'
@@ -14,13 +18,33 @@ BODY = (
 )
 
 
-async def watch(house: House, body: bytes) -> None:
-    """Let the monitor have one message of the failed queue."""
-    house.broker.publish([Envelope(Message(body=body), ToFailed())])
+def monitor(house: House) -> FailedMonitor:
+    return FailedMonitor(
+        broker=house.connection,
+        records=house.records,
+        clock=house.clock,
+        node=house.node,
+        executor=Inline(),
+        patience=LEASE,
+    )
+
+
+async def deliver(
+    house: House, body: bytes, headers: Mapping[str, object] | None = None
+) -> Delivery:
+    """Give one message of the failed queue into our hands."""
+    house.broker.publish([Envelope(Message(body=body, headers=headers or {}), ToFailed())])
     deliveries: list[Delivery] = []
+    house.connection = house.broker.connect()  # of its own, as a monitor's is
     await house.connection.consume([FAILED_QUEUE], prefetch=1, on_delivery=deliveries.append)
     await house.settle()
-    await FailedMonitor(house.connection).handle(deliveries[0])
+    return deliveries[0]
+
+
+async def watch(house: House, body: bytes, headers: Mapping[str, object] | None = None) -> None:
+    """Let the monitor have one message of the failed queue."""
+    delivery = await deliver(house, body, headers)
+    await monitor(house).handle(delivery)
 
 
 async def test_it_says_what_failed_for_good_as_the_seeds_do(lines: Lines) -> None:
@@ -28,7 +52,7 @@ async def test_it_says_what_failed_for_good_as_the_seeds_do(lines: Lines) -> Non
 
     await watch(house, BODY)
 
-    error, details = lines()
+    error, details, _ = lines()
     assert error == (
         "[ERROR] [type=report, id=25, scheduler_id=16, retry_count=3, "
         "failed_at=2025-12-12T12:03:39.002Z] ⚠️ PERMANENTLY FAILED TASK"
@@ -60,3 +84,75 @@ async def test_it_parks_what_it_cannot_read(body: bytes) -> None:
     [parked] = house.messages(QUARANTINE_QUEUE)
     assert parked.body == body
     assert "not a failed message" in str(parked.headers["cron-parked-because"])
+
+
+async def test_what_it_has_no_row_of_it_archives_and_says_so(lines: Lines) -> None:
+    house = House()
+
+    await watch(house, BODY)
+
+    [row] = house.records.archive()
+    assert (row.scheduler_id, row.failed_reason) == (16, "Connection timeout")
+    assert row.failed_at == datetime(2025, 12, 12, 12, 3, 39, 2_000, tzinfo=UTC)
+    assert lines()[-1] == (
+        f"[INFO] It failed at a worker that is not ours; the archive has it as {row.id}"
+    )
+
+
+async def test_a_message_that_comes_twice_is_archived_once() -> None:
+    house = House()
+
+    await watch(house, BODY)
+    await house.connection.close()
+    await watch(house, BODY)
+
+    assert len(house.records.archive()) == 1
+
+
+async def test_our_own_failure_is_not_archived_again(lines: Lines) -> None:
+    house = House(script=always(failure(error_class=ErrorClass.PERMANENT)))
+    house.add(schedule=None, date_time=NOON + timedelta(minutes=1))
+    await house.open()
+    await house.turn()
+    await house.turn(timedelta(minutes=1))
+    [failed] = house.messages(FAILED_QUEUE)
+
+    await watch(house, failed.body, failed.headers)
+
+    assert len(house.records.archive()) == 1
+    assert not any("not ours" in line for line in lines())
+
+
+async def test_while_the_ledger_is_away_it_asks_again() -> None:
+    house = House()
+    house.outage.begin("keep_failure", calls=2)
+
+    await watch(house, BODY)
+    await house.connection.close()
+
+    assert len(house.records.archive()) == 1
+    assert house.broker.depth(FAILED_QUEUE) == 0
+
+
+async def test_at_the_shutdown_it_gives_back_what_the_ledger_has_not_heard_of() -> None:
+    house = House()
+    house.outage.begin("keep_failure")
+    delivery = await deliver(house, BODY)
+    watching = monitor(house)
+
+    watching.drain()
+    await watching.handle(delivery)
+    await house.connection.close()
+
+    assert house.broker.depth(FAILED_QUEUE) == 1
+
+
+async def test_what_it_trips_over_is_parked_and_keeps_nobody_waiting() -> None:
+    house = House()
+    house.outage.takes["keep_failure"] = lambda: 1 // 0
+    house.outage.begin("keep_failure")
+
+    await watch(house, BODY)
+
+    [parked] = house.messages(QUARANTINE_QUEUE)
+    assert "fault of ours" in str(parked.headers["cron-parked-because"])

@@ -1,0 +1,75 @@
+"""Failures that a message reports, in memory."""
+
+from datetime import datetime
+
+import attrs
+
+from cronhare.domain.execution import STARTABLE, Execution
+from cronhare.domain.failures import Failure
+from cronhare.domain.moves import begin, claim, fail_elsewhere
+from cronhare.domain.retry import Fail
+from cronhare.domain.task import TaskRef
+from cronhare.ports.records import Archived
+
+from .ledger import MemoryLedger
+
+
+def keep_failure(
+    ledger: MemoryLedger, failure: Failure, *, now: datetime, node: str
+) -> Archived | None:
+    """Archive a failure that the ledger has not heard of; None if it has."""
+    if (ticketed := _ticketed(ledger, failure)) is not None:
+        return _end(ledger, ticketed, failure, now) if _awaits(ticketed, failure) else None
+    if _is_known(ledger, failure):
+        return None
+    execution = _insert(ledger, failure, now, node)
+    if execution is None:
+        return ledger.keep(Archived.alone(failure, now))
+    return _end(ledger, execution, failure, now)
+
+
+def _ticketed(ledger: MemoryLedger, failure: Failure) -> Execution | None:
+    if failure.ticket is None:
+        return None
+    found = ledger.history.get(failure.ticket.execution_id)
+    return found if found and found.scheduler_id == failure.message.scheduler_id else None
+
+
+def _awaits(execution: Execution, failure: Failure) -> bool:
+    assert failure.ticket is not None
+    return execution.state in STARTABLE and execution.attempt == failure.ticket.attempt
+
+
+def _is_known(ledger: MemoryLedger, failure: Failure) -> bool:
+    """Look for its execution, and for its row: the execution may be long forgotten."""
+    scheduler_id = failure.message.scheduler_id
+    if ledger.history.with_key(scheduler_id, failure.key) is not None:
+        return True
+    forgotten = failure.ticket.execution_id if failure.ticket else None
+    return any(
+        row.scheduler_id == scheduler_id
+        and (row.execution_key == failure.key or row.execution_id == forgotten)
+        for row in ledger.archive.values()
+    )
+
+
+def _insert(ledger: MemoryLedger, failure: Failure, now: datetime, node: str) -> Execution | None:
+    message = failure.message
+    row = ledger.timetable.row(message.scheduler_id)
+    if row is None:
+        return None
+    ran = attrs.evolve(
+        claim(row.schedule, failure.key, due=now, now=now, node=node, begins=now),
+        task=TaskRef(message.type, message.id),
+        params=message.params_scheduler,
+        attempt=message.retry_count + 1,
+    )
+    return ledger.history.insert(ran)
+
+
+def _end(ledger: MemoryLedger, execution: Execution, failure: Failure, now: datetime) -> Archived:
+    reason, deaths = failure.message.failed_reason, failure.message.retry_count
+    began = begin(execution, deaths=deaths, node="", lease_until=now, now=now)
+    failed = fail_elsewhere(execution, reason=reason, deaths=deaths, now=now)
+    ledger.history.move(ledger.history.move(execution, began), failed)
+    return ledger.keep(Archived.of(failed, Fail(reason), None, failure.failed_at or now))

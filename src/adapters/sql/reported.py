@@ -1,0 +1,141 @@
+"""Failures that a message reports: archived once, with an execution where there can be one."""
+
+from datetime import datetime
+from typing import Any, Final
+
+import attrs
+from sqlalchemy import Connection, bindparam, insert, or_, select, update
+
+from cronhare.domain.execution import STARTABLE, Execution
+from cronhare.domain.failures import Failure
+from cronhare.domain.moves import fail_elsewhere
+from cronhare.domain.retry import Fail
+from cronhare.domain.task import TaskRef
+from cronhare.ports.records import Archived
+
+from .claiming import claim_by_hand, find_by_key
+from .rows import BY_IDS, find_executions
+from .tables import executions, failed_tasks, schedulers
+from .types import UtcDateTime
+from .vendor import Vendor
+
+_FAIL: Final = (
+    update(executions)
+    .where(executions.c.id == bindparam("failed_id"))
+    .values(
+        state=bindparam("state"),
+        deaths=bindparam("deaths"),
+        version=bindparam("version"),
+        started_at=bindparam("started_at", type_=UtcDateTime),
+        finished_at=bindparam("finished_at", type_=UtcDateTime),
+        last_error=bindparam("last_error"),
+        next_attempt_at=None,
+        check_at=None,
+    )
+)
+_ARCHIVED: Final = (
+    select(failed_tasks.c.id)
+    .where(
+        failed_tasks.c.execution_id.in_([0, bindparam("forgotten")]),
+        failed_tasks.c.scheduler_id == bindparam("scheduler_id"),
+        or_(
+            failed_tasks.c.execution_key == bindparam("key"),
+            failed_tasks.c.execution_id == bindparam("forgotten"),
+        ),
+    )
+    .limit(1)
+)
+_ARCHIVE: Final = insert(failed_tasks)
+
+#: An execution id that no row has; those alone have 0.
+_NOBODY: Final = -1
+
+#: A row that is always there. Who holds it is alone in adding rows without an execution, whose
+#: keys nothing else would keep apart.
+_TURN: Final = select(schedulers.c.id).where(schedulers.c.system_id == 1)
+
+
+def keep_failure(
+    connection: Connection, vendor: Vendor, failure: Failure, *, now: datetime, node: str
+) -> Archived | None:
+    """Archive a failure that the ledger has not heard of; None if it has."""
+    if (ticketed := _ticketed(connection, vendor, failure)) is not None:
+        return _end(connection, ticketed, failure, now) if _awaits(ticketed, failure) else None
+    if find_by_key(connection, failure.message.scheduler_id, failure.key) is not None:
+        return None
+    if _is_archived(connection, failure):
+        return None
+    try:
+        execution = _claim(connection, vendor, failure, now, node)
+    except LookupError:
+        connection.execute(vendor.held(_TURN)).all()
+        alone = Archived.alone(failure, now)
+        return None if _is_archived(connection, failure) else _archive(connection, alone)
+    return _end(connection, execution, failure, now)
+
+
+def _ticketed(connection: Connection, vendor: Vendor, failure: Failure) -> Execution | None:
+    if failure.ticket is None:
+        return None
+    id_ = failure.ticket.execution_id
+    found = find_executions(connection, vendor.held(BY_IDS), [id_]).get(id_)
+    return found if found and found.scheduler_id == failure.message.scheduler_id else None
+
+
+def _awaits(execution: Execution, failure: Failure) -> bool:
+    assert failure.ticket is not None
+    return execution.state in STARTABLE and execution.attempt == failure.ticket.attempt
+
+
+def _is_archived(connection: Connection, failure: Failure) -> bool:
+    """Look for a row alone, and for one whose execution was cleaned up since."""
+    asked = {
+        "forgotten": failure.ticket.execution_id if failure.ticket else _NOBODY,
+        "scheduler_id": failure.message.scheduler_id,
+        "key": failure.key,
+    }
+    return connection.execute(_ARCHIVED, asked).first() is not None
+
+
+def _claim(
+    connection: Connection, vendor: Vendor, failure: Failure, now: datetime, node: str
+) -> Execution:
+    message = failure.message
+    return claim_by_hand(
+        connection,
+        vendor,
+        message.scheduler_id,
+        key=failure.key,
+        now=now,
+        node=node,
+        task=TaskRef(message.type, message.id),
+        params=message.params_scheduler,
+        attempt=message.retry_count + 1,
+    )
+
+
+def _end(connection: Connection, execution: Execution, failure: Failure, now: datetime) -> Archived:
+    reason, deaths = failure.message.failed_reason, failure.message.retry_count
+    failed = fail_elsewhere(execution, reason=reason, deaths=deaths, now=now)
+    connection.execute(_FAIL, _failed_values(failed))
+    return _archive(connection, Archived.of(failed, Fail(reason), None, failure.failed_at or now))
+
+
+def _failed_values(failed: Execution) -> dict[str, Any]:
+    return {
+        "failed_id": failed.id,
+        "state": failed.state.value,
+        "deaths": failed.deaths,
+        "version": failed.version,
+        "started_at": failed.started_at,
+        "finished_at": failed.finished_at,
+        "last_error": failed.last_error,
+    }
+
+
+def _archive(connection: Connection, archived: Archived) -> Archived:
+    values = attrs.asdict(archived)
+    del values["id"]
+    inserted = connection.execute(_ARCHIVE, values)
+    (id_,) = inserted.inserted_primary_key or (0,)
+    return attrs.evolve(archived, id=id_)

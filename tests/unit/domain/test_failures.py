@@ -1,0 +1,80 @@
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cronhare.domain.failures import LARGEST_FAILED, Failure, read_failed
+from cronhare.domain.messages import Ticket, Unreadable
+
+BODY = (
+    b'{"type":"report","id":25,"scheduler_id":16,"params_scheduler":"{}",'
+    b'"failed_at":"2025-12-12T12:03:39.002Z","failed_reason":"Connection timeout","retry_count":3}'
+)
+OURS: dict[str, object] = {"cron-execution-id": 17, "cron-attempt": 4}
+
+
+def read(body: bytes, headers: dict[str, object] | None = None) -> Failure:
+    failure = read_failed(body, headers or {})
+    assert isinstance(failure, Failure), failure
+    return failure
+
+
+def test_the_seeds_failed_message_is_understood() -> None:
+    failure = read(BODY)
+
+    assert failure.message.failed_reason == "Connection timeout"
+    assert failure.message.retry_count == 3
+    assert failure.failed_at == datetime(2025, 12, 12, 12, 3, 39, 2_000, tzinfo=UTC)
+    assert failure.ticket is None
+
+
+def test_our_headers_name_the_attempt_that_failed() -> None:
+    assert read(BODY, OURS).ticket == Ticket(execution_id=17, attempt=4)
+
+
+def test_copies_have_one_key_and_others_have_others() -> None:
+    other = BODY.replace(b"39.002Z", b"39.003Z")
+
+    assert read(BODY).key == read(BODY, OURS).key
+    assert read(BODY).key != read(other).key
+    assert read(BODY).key.startswith("manual-")
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        ("2025-12-12T12:03:39", datetime(2025, 12, 12, 12, 3, 39, tzinfo=UTC)),
+        ("2025-12-12T14:03:39+02:00", datetime(2025, 12, 12, 12, 3, 39, tzinfo=UTC)),
+        ("yesterday", None),
+        ("0001-01-01T00:00:00+14:00", None),
+    ],
+)
+def test_the_time_is_read_where_it_can_be(text: str, moment: datetime | None) -> None:
+    failure = read(BODY.replace(b"2025-12-12T12:03:39.002Z", text.encode()))
+
+    assert failure.failed_at == moment
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b"hello", "not a failed message"),
+        (BODY.replace(b"25", b"-1"), "at `$.id`"),
+        (BODY.replace(b":16", b":9223372036854775808"), "at `$.scheduler_id`"),
+        (BODY.replace(b":3}", b":1000001}"), "at `$.retry_count`"),
+        (BODY.replace(b"report", b"r" * 33), "length <= 32 - at `$.type`"),
+        (BODY.replace(b"Connection", rb"\ud800"), "not a failed message"),
+        (b" " * (LARGEST_FAILED + 1), "1048577 bytes, 1048576 are allowed"),
+    ],
+)
+def test_what_the_ledger_could_not_keep_is_not_understood(body: bytes, reason: str) -> None:
+    answer = read_failed(body, {})
+
+    assert isinstance(answer, Unreadable)
+    assert reason in answer.reason
+
+
+@given(st.binary(max_size=200) | st.text(max_size=100).map(str.encode))
+def test_no_body_ever_raises(body: bytes) -> None:
+    assert isinstance(read_failed(body, {}), Failure | Unreadable)
