@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Collection
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 
 from cronhare.application.dispatch import Dispatcher
@@ -31,19 +31,20 @@ class Scheduling:
         self._claims = claims
         self._dispatcher = dispatcher
         self._reconciler = reconciler
-        self._reconcile_at = claims.now()
+        self._reconcile_at: datetime | None = None
 
     def round(self) -> float:
         """Do what is due, and say how many seconds to rest."""
         now = self._claims.now()
         self._dispatcher.tick(now)
-        if now >= self._reconcile_at or now < self._reconcile_at - RECONCILE_EVERY:
+        reconcile_at = self._reconcile_at or now
+        if now >= reconcile_at or now < reconcile_at - RECONCILE_EVERY:
             self._reconciler.tick(now)
-            self._reconcile_at = now + RECONCILE_EVERY
+            reconcile_at = self._reconcile_at = now + RECONCILE_EVERY
         due_at = self._dispatcher.wake_at(now)
         if due_at <= now:  # another replica has it in hand
             return PASSED_OVER_REST
-        rest = (min(due_at, self._reconcile_at) - self._claims.now()).total_seconds()
+        rest = (min(due_at, reconcile_at) - self._claims.now()).total_seconds()
         return min(max(rest, 0.0), RECONCILE_EVERY.total_seconds())
 
 
@@ -60,7 +61,7 @@ def scheduler_loop(container: Container) -> Loop:
 async def run(container: Container, stopping: Stopping) -> None:
     """Be a scheduler until a signal comes."""
     broker, queues = container.broker(), container.queues()
-    declaring = Loop("declaring", partial(_declare, broker, queues), once=True)
+    declaring = Loop("declaration", partial(_declare, broker, queues), once=True)
     loop = scheduler_loop(container)
     declaring.start()
     loop.start()

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Self
+from urllib.parse import urlsplit
 
 import attrs
 from environs import EnvError, EnvValidationError, FileAwareEnv, ValidationError, validate
@@ -133,20 +134,28 @@ def _seconds(
 def _database(url: str) -> None:
     try:
         backend = make_url(url).get_backend_name()
-    except ArgumentError as error:
+    except (ArgumentError, ValueError) as error:  # its text may quote a part of the password
         raise ValidationError(_DATABASES) from error
     if backend not in {"sqlite", "mysql", "mariadb"}:
         raise ValidationError(_DATABASES)
 
 
 def _broker(url: str) -> None:
-    if url != MEMORY and not url.startswith(("amqp://", "amqps://")):
-        raise ValidationError('must be "memory://" or like "amqp://user:password@host:5672/"')
+    try:
+        parts = urlsplit(url)
+        fits = parts.scheme in {"amqp", "amqps"} and parts.hostname and parts.port != 0
+    except ValueError as error:  # likewise
+        raise ValidationError(_BROKERS) from error
+    if url != MEMORY and not fits:
+        raise ValidationError(_BROKERS)
 
 
+_ESCAPES = "in a password / is written as %2F, @ as %40, : as %3A, [ as %5B"
 _DATABASES = (
-    'must be like "sqlite:///cronhare.sqlite3" or "mysql+pymysql://user:password@host/database"'
+    'must be like "sqlite:///cronhare.sqlite3" or "mysql+pymysql://user:password@host/database"; '
+    + _ESCAPES
 )
+_BROKERS = f'must be "memory://" or like "amqp://user:password@host:5672/vhost"; {_ESCAPES}'
 
 
 def _faults(error: EnvValidationError) -> tuple[str, ...]:

@@ -11,3 +11,7 @@ class LedgerUnavailable(Exception):
 
 class LedgerOutdated(LedgerUnavailable):
     """The schema is missing or of another version: `cronhare db upgrade` mends it."""
+
+
+class LedgerNewer(LedgerOutdated):
+    """A newer program made the schema: it is this program that is to be upgraded."""

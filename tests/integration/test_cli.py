@@ -2,9 +2,11 @@
 
 import json
 import os
+import signal
 import sqlite3
 import subprocess
 import sys
+import time
 from contextlib import closing
 from pathlib import Path
 from shutil import copytree
@@ -265,3 +267,97 @@ def test_a_crontab_becomes_a_jobs_file_that_can_be_checked(empty: Shell) -> None
     assert "crontab:3: left out" in said.err
     assert empty("check", "jobs.toml").status == 0
     assert empty("import", "crontab", "crontab", "-o", "jobs.toml").status == 2
+
+
+def test_a_crontab_that_is_missing_does_not_keep_the_others_from_being_read(empty: Shell) -> None:
+    empty.write("5 4 * * * /bin/true\n", "crontab")
+
+    said = empty("import", "crontab", "crontab", "missing", "--kind", "user")
+
+    assert said.status == 2
+    assert "[schedules.true]" in said.out
+    assert "1 job carried over" in said.err
+    assert "1 crontab could not be read; the others were\n  missing: No such file" in said.err
+
+
+def test_where_no_crontab_can_be_read_nothing_is_written(empty: Shell) -> None:
+    said = empty("import", "crontab", "missing", "-o", "jobs.toml")
+
+    assert (said.status, said.out) == (2, "")
+    assert "missing: No such file" in said.err
+    assert not (empty.folder / "jobs.toml").exists()
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["up", "scheduler", "worker", "executions list", "failed list", "db upgrade", "doctor"],
+)
+def test_a_url_that_cannot_be_used_is_a_sentence_for_every_command(
+    empty: Shell, command: str
+) -> None:
+    faults = {
+        "CRON_DATABASE_URL": "mysql+pymysql://u:secret@127.0.0.1/",
+        "CRON_BROKER_URL": "amqp://u:secret@h/?color=red",
+    }
+
+    said = empty(*command.split(), **faults)
+
+    assert said.status == 2
+    assert "CRON_DATABASE_URL: a database URL ends with the name" in said.out + said.err
+    assert "CRON_BROKER_URL: broker URL: unknown option color" in said.out + said.err
+    assert "secret" not in said.out + said.err
+    assert "Traceback" not in said.err
+    assert list(empty.folder.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("setting", "reason"),
+    [
+        ("CRON_DATABASE_URL=mysql+pymysql://u:secret@h/db?color=red", "unknown option color"),
+        ("CRON_DATABASE_URL=mysql+pymysql://u:se:secret@h:x/db", "must be like"),
+        ("CRON_DATABASE_URL=sqlite+secret:///x", "no driver"),
+        ("CRON_DATABASE_URL=sqlite://", "name a file"),
+        ("CRON_BROKER_URL=amqp://u:secret/x@h/", "in a password / is written as %2F"),
+        ("CRON_BROKER_URL=amqp://[secret/", "must be"),
+    ],
+)
+def test_whatever_is_wrong_with_a_url_is_said_without_the_password(
+    empty: Shell, setting: str, reason: str
+) -> None:
+    name, _, url = setting.partition("=")
+
+    said = empty("executions", "list", **{name: url})
+
+    assert said.status == 2
+    assert f"{name}: " in said.err
+    assert reason in said.err
+    assert "secret" not in said.err
+    assert "Traceback" not in said.err
+
+
+def test_a_queue_that_is_the_systems_own_is_a_sentence(empty: Shell) -> None:
+    said = empty("worker", "--queues", "cron_scheduler_failed")
+
+    assert said.status == 2
+    assert "one of the system's own queues" in said.err
+
+
+def test_ctrl_c_is_quiet_at_any_moment(empty: Shell) -> None:
+    """Most of them come while the command is still importing, which takes half a second."""
+    statuses = {interrupt(empty, after=0.15 + 0.05 * n) for n in range(8)}
+
+    assert statuses <= {(130, ""), (-signal.SIGINT, "")}
+
+
+def interrupt(shell: Shell, *, after: float) -> tuple[int, str]:
+    process = subprocess.Popen(
+        [Path(sys.executable).with_name("cronhare"), "next", "* * * * *", "--count", "100000"],
+        cwd=shell.folder,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    time.sleep(after)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    return process.returncode, said

@@ -32,8 +32,8 @@ class Link:
 
 
 @asynccontextmanager
-async def proxy(port: int) -> AsyncIterator[tuple[int, Link]]:
-    """Listen on a port of our own and pass everything on to *port*."""
+async def proxy(port: int, *, listen: int = 0) -> AsyncIterator[tuple[int, Link]]:
+    """Listen on a port of our own, any unless *listen* names it, and pass all on to *port*."""
     link = Link()
     copying: set[asyncio.Task[None]] = set()
 
@@ -43,7 +43,7 @@ async def proxy(port: int) -> AsyncIterator[tuple[int, Link]]:
         for source, target in ((reader, server_writer), (server_reader, writer)):
             copying.add(asyncio.create_task(link.copy(source, target)))
 
-    server = await asyncio.start_server(accept, "127.0.0.1", 0)
+    server = await asyncio.start_server(accept, "127.0.0.1", listen)
     try:
         yield server.sockets[0].getsockname()[1], link
     finally:

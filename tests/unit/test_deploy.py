@@ -16,7 +16,7 @@ from typer.main import get_command
 from cronhare.adapters.jobs.reader import read_jobs
 from cronhare.adapters.process.attempt import GRACE
 from cronhare.domain.retry import RetryPolicy
-from cronhare.entrypoints.cli.app import app
+from cronhare.entrypoints.cli.commands import app
 from cronhare.entrypoints.settings import Settings
 
 ROOT = Path(__file__).parents[2]

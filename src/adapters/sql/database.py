@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from functools import partial, wraps
+from inspect import signature
 from typing import Final, ParamSpec, TypeVar
 
 from sqlalchemy import Connection, Engine, make_url
@@ -42,14 +43,27 @@ def open_engine(url: str) -> Engine:
     """
     try:
         parsed = make_url(url)
-    except ArgumentError as error:
+    except (ArgumentError, ValueError) as error:
         raise ValueError(
             "a database URL looks like sqlite:///cronhare.db or mysql+pymysql://host/cronhare"
         ) from error
     name = parsed.get_backend_name().replace("mariadb", "mysql")
     if name not in _OPENING:
         raise ValueError(f"the ledger cannot be kept in {name}; use sqlite or mysql")
-    return _OPENING[name](parsed)
+    if name == "sqlite" and (parsed.query or parsed.drivername != "sqlite"):
+        raise ValueError("an SQLite URL has no options and no driver: sqlite:///cronhare.db")
+    engine = _OPENING[name](parsed)
+    if name == "mysql":
+        _refuse_unknown_options(engine)
+    return engine
+
+
+def _refuse_unknown_options(engine: Engine) -> None:
+    """Refuse what would fail at the first connection, and look like a fault of ours there."""
+    _, options = engine.dialect.create_connect_args(engine.url)
+    known = signature(engine.dialect.loaded_dbapi.connect).parameters
+    if unknown := sorted(options.keys() - known.keys()):
+        raise ValueError(f"database URL: unknown option {', '.join(unknown)}")
 
 
 def repeatable(call: Callable[P, T]) -> Callable[P, T]:

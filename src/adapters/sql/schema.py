@@ -5,7 +5,7 @@ from pathlib import Path
 
 from sqlalchemy import Column, Connection, Engine, MetaData, String, Table, inspect, select
 
-from cronhare.ports.ledger import LedgerOutdated
+from cronhare.ports.ledger import LedgerNewer, LedgerOutdated
 
 from .database import UPGRADE, own_errors
 from .vendor import vendor_of
@@ -28,7 +28,7 @@ def upgrade(engine: Engine, now: datetime | None = None) -> list[str]:
     Schedules that are adopted count as edited at *now*.
 
     Raises:
-        LedgerOutdated: a newer program made the schema.
+        LedgerNewer: a newer program made the schema.
         LedgerUnavailable: it could not be done.
     """
     from alembic import command  # noqa: PLC0415 - a worker's start does without
@@ -42,7 +42,7 @@ def upgrade(engine: Engine, now: datetime | None = None) -> list[str]:
         vendor_of(engine).migrating(engine) as connection,
     ):
         if _revision(connection) not in {None, *_known()}:
-            raise LedgerOutdated(_newer(engine))
+            raise LedgerNewer(_newer(engine))
         config.attributes.update(
             connection=connection, applied=applied, now=now or datetime.now(UTC)
         )
@@ -65,7 +65,7 @@ def check_schema(engine: Engine) -> None:
         raise LedgerOutdated(f"{_where(engine)} holds no ledger yet: {UPGRADE}")
     if revision in _known():
         raise LedgerOutdated(f"{_where(engine)} is at schema {revision}, not {HEAD}: {UPGRADE}")
-    raise LedgerOutdated(_newer(engine))
+    raise LedgerNewer(_newer(engine))
 
 
 def _revision(connection: Connection) -> str | None:

@@ -21,14 +21,13 @@ from cronhare.domain.diagnosis import (
     judge_settings,
 )
 from cronhare.domain.task import Task
-from cronhare.domain.topology import checked_queue
-from cronhare.ports.ledger import LedgerUnavailable
 
 from .. import logs
 from ..container import Container
 from ..settings import PREFIX, Settings, SettingsInvalid
 from .output import Json, console, print_json, table
 from .trouble import Status
+from .wiring import faults_of
 
 SIGNS = {
     Severity.OK: ("✓", "green"),
@@ -76,7 +75,7 @@ def doctor(
     logs.configure(style=settings.log_format, level=settings.log_level)
     container = Container(settings=settings, queues=settings.queues)
     read = _read_jobs(jobs or settings.jobs, settings)
-    faults = [*judge_faults([*_unusable(container)]), *_of_jobs(read)]
+    faults = [*judge_faults([*faults_of(container)]), *_of_jobs(read)]
     if faults:
         _tell(faults, json=json)
         raise typer.Exit(Status.WRONG_INPUT)
@@ -90,25 +89,6 @@ def _examine(container: Container, tasks: Sequence[Task] | None) -> Iterator[Fin
     yield from container.doctor().examine(
         queues=settings.queues, retry_delay=settings.retry_delay, tasks=tasks
     )
-
-
-def _unusable(container: Container) -> Iterator[str]:
-    """Find what can be read and still not be used."""
-    try:
-        container.engine()
-    except ValueError as error:
-        yield f"{PREFIX}DATABASE_URL: {error}"
-    except LedgerUnavailable:
-        pass  # no fault of the settings: the examination tells it
-    try:
-        container.broker_inspection()
-    except ValueError as error:
-        yield f"{PREFIX}BROKER_URL: {error}"
-    for queue in container.settings().queues:
-        try:
-            checked_queue(queue)
-        except ValueError as error:
-            yield f"{PREFIX}QUEUES: {error}"
 
 
 def _read_jobs(path: Path | None, settings: Settings) -> Jobs:

@@ -2,7 +2,7 @@
 
 import getpass
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -62,10 +62,13 @@ def crontab(
     """Turn crontabs into a jobs file, and say what could not be carried over, and why."""
     user = run_as or getpass.getuser()
     host = Host(run_as=user, timezone=timezone or host_zone(), home=_home(user))
-    crontabs = [_read(path, kind) for path in _expand(files)]
+    crontabs, unread = _read_all(files, kind)
     imported = import_crontabs(crontabs, parse=parse_usable, find_zone=find_zone, host=host)
     _write(imported.text, output)
     _report(imported, output)
+    if unread:
+        what = f"{plural(len(unread), 'crontab')} could not be read; the others were"
+        raise Refusal(what, unread, "Correct the names, and import those as well.")
 
 
 def host_zone() -> str | None:
@@ -83,12 +86,29 @@ def _home(user: str) -> str | None:
         return None
 
 
-def _expand(paths: Sequence[Path]) -> Iterator[Path]:
-    for path in paths:
-        if path.is_dir():
-            yield from sorted(each for each in path.iterdir() if _is_crontab(each))
-        else:
-            yield path
+def _read_all(files: Sequence[Path], kind: CrontabKind | None) -> tuple[list[Crontab], list[str]]:
+    """Read what can be read, and say why the others cannot.
+
+    Raises:
+        Refusal: none can.
+    """
+    crontabs: list[Crontab] = []
+    unread: list[str] = []
+    for path in (each for file in files for each in _expand(file)):
+        try:
+            crontabs.append(_read(path, kind))
+        except OSError as error:
+            unread.append(f"{path}: {error.strerror or error}")
+    if unread and not crontabs:
+        raise Refusal("no crontab could be read", unread, "Nothing was written.")
+    return crontabs, unread
+
+
+def _expand(path: Path) -> Sequence[Path]:
+    try:
+        return sorted(filter(_is_crontab, path.iterdir())) if path.is_dir() else [path]
+    except OSError:
+        return [path]  # whoever reads it hears why
 
 
 def _is_crontab(path: Path) -> bool:
@@ -96,10 +116,7 @@ def _is_crontab(path: Path) -> bool:
 
 
 def _read(path: Path, kind: CrontabKind | None) -> Crontab:
-    try:
-        text = path.read_text(encoding="utf-8", errors="surrogateescape")
-    except OSError as error:
-        raise file_refusal(error, path, "Nothing was written.") from error
+    text = path.read_text(encoding="utf-8", errors="surrogateescape")
     return Crontab(name=str(path), text=text, kind=kind or guess_kind(str(path), text))
 
 

@@ -16,9 +16,10 @@ from .. import embedded, logs
 from .. import scheduler as scheduler_process
 from .. import worker as worker_process
 from ..container import Container
+from ..readiness import ledger_is_ready
 from ..settings import Settings, public_url
 from ..stopping import Stopping
-from .wiring import load
+from .wiring import load, usable
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +42,8 @@ def up(*, jobs: Jobs = None, concurrency: Concurrency = None) -> None:
     """Apply a jobs file, and run scheduler and worker in this process."""
     settings, file = _begin(jobs)
     queues = embedded.queues_of(file)
-    container = Container(settings=settings, tasks=file.tasks if file else (), queues=queues)
+    tasks = file.tasks if file else ()
+    container = usable(Container(settings=settings, tasks=tasks, queues=queues))
     say(log, logging.INFO, "up", f"Ledger {public_url(settings.database_url)}")
     embedded.prepare(container, file)
     text = "Running; Ctrl-C ends it. From another terminal: cronhare executions list"
@@ -54,9 +56,9 @@ def up(*, jobs: Jobs = None, concurrency: Concurrency = None) -> None:
 def scheduler() -> None:
     """Run a scheduler: one of any number, each a full substitute for the others."""
     settings, _ = _begin(None)
-    container = Container(settings=settings, queues=settings.queues)
+    container = usable(Container(settings=settings, queues=settings.queues))
     _announce(container, "Scheduler")
-    asyncio.run(_until_stopped(partial(scheduler_process.run, container)))
+    asyncio.run(_until_stopped(container, partial(scheduler_process.run, container)))
     _end(container)
 
 
@@ -71,10 +73,12 @@ def worker(
     """Run a worker: one of any number. Its tasks come from its own jobs file."""
     settings, file = _begin(jobs)
     names = tuple(queues.split(",")) if queues else settings.queues
-    container = Container(settings=settings, tasks=file.tasks if file else (), queues=names)
+    tasks = file.tasks if file else ()
+    container = usable(Container(settings=settings, tasks=tasks, queues=names))
     _announce(container, "Worker")
     at_a_time = concurrency or settings.concurrency or 1  # the seeds' prefetch
-    asyncio.run(_until_stopped(partial(worker_process.run, container, concurrency=at_a_time)))
+    process = partial(worker_process.run, container, concurrency=at_a_time)
+    asyncio.run(_until_stopped(container, process))
     _end(container)
 
 
@@ -92,10 +96,13 @@ def _announce(container: Container, what: str) -> None:
     say(log, logging.INFO, "process.start", text)
 
 
-async def _until_stopped(process: Callable[[Stopping], Coroutine[None, None, None]]) -> None:
+async def _until_stopped(
+    container: Container, process: Callable[[Stopping], Coroutine[None, None, None]]
+) -> None:
     stopping = Stopping()
     stopping.listen()
-    await process(stopping)
+    if await ledger_is_ready(container.engine(), stopping):
+        await process(stopping)
 
 
 def _end(container: Container) -> None:

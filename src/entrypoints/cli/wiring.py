@@ -1,5 +1,6 @@
 """What most commands begin with: settings, the ledger, a jobs file."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -7,10 +8,12 @@ import typer
 
 from cronhare.adapters.jobs.reader import JobsFile, JobsFileInvalid, read_jobs
 from cronhare.adapters.sql import check_schema
+from cronhare.domain.topology import checked_queue
+from cronhare.ports.ledger import LedgerUnavailable
 
 from .. import logs
 from ..container import Container
-from ..settings import Settings
+from ..settings import PREFIX, Settings, SettingsInvalid
 from .trouble import file_refusal, jobs_refusal
 
 JobsArgument = Annotated[
@@ -30,10 +33,45 @@ def open_ledger() -> Container:
 
 
 def wire() -> Container:
-    """Read the settings, begin to log, and wire the container."""
+    """Read the settings, begin to log, and wire the container.
+
+    Raises:
+        SettingsInvalid: with every fault at once.
+    """
     settings = Settings.from_environment()
     logs.configure(style=settings.log_format, level=settings.log_level)
-    return Container(settings=settings)
+    return usable(Container(settings=settings))
+
+
+def usable(container: Container) -> Container:
+    """Give a container back whose adapters can be made.
+
+    Raises:
+        SettingsInvalid: with every fault at once.
+    """
+    if faults := tuple(faults_of(container)):
+        raise SettingsInvalid(faults)
+    return container
+
+
+def faults_of(container: Container) -> Iterator[str]:
+    """Find settings that can be read and still not be used."""
+    try:
+        container.engine()
+    except ValueError as error:
+        yield f"{PREFIX}DATABASE_URL: {error}"
+    except LedgerUnavailable:
+        pass  # no fault of the settings: whoever asks the ledger tells it
+    try:
+        container.broker_inspection()
+    except ValueError as error:
+        yield f"{PREFIX}BROKER_URL: {error}"
+    queues: tuple[str, ...] = container.queues()
+    for queue in queues:
+        try:
+            checked_queue(queue)
+        except ValueError as error:
+            yield f"{PREFIX}QUEUES: {error}"
 
 
 def load(path: Path, settings: Settings, *, state: str) -> JobsFile:

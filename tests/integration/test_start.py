@@ -1,0 +1,133 @@
+"""What scheduler and worker make of a ledger that is not as it should be when they start."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import attrs
+import pytest
+from sqlalchemy import URL
+
+from cronhare.adapters.sql import open_engine, upgrade
+from tests.services.finding import free_port
+from tests.services.proxy import proxy
+
+pytestmark = pytest.mark.integration
+
+COMMANDS = ("scheduler", "worker")
+
+#: What both say once they have begun, for there is no broker.
+BEGUN = "declaring at amqp://"
+
+
+@attrs.frozen
+class Process:
+    """A scheduler or a worker, and what it says."""
+
+    popen: subprocess.Popen[bytes]
+    log: Path
+
+    def until(self, words: str) -> None:
+        """Wait for words in its log."""
+        deadline = time.monotonic() + 20
+        while words not in self.log.read_text():
+            assert time.monotonic() < deadline, f"{words!r} did not come:\n{self.log.read_text()}"
+            assert self.popen.poll() is None, self.log.read_text()
+            time.sleep(0.05)
+
+    def end(self) -> int:
+        """Ask for its end."""
+        self.popen.send_signal(signal.SIGTERM)
+        return self.popen.wait(timeout=30)
+
+
+Start = Callable[[str, URL | str], Process]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Start a command on a ledger; the broker is away, which keeps nobody from starting."""
+    started: list[subprocess.Popen[bytes]] = []
+    clean = {name: text for name, text in os.environ.items() if "CRON_" not in name}
+
+    def start(command: str, ledger: URL | str) -> Process:
+        url = ledger if isinstance(ledger, str) else ledger.render_as_string(hide_password=False)
+        servers = {
+            "CRON_DATABASE_URL": url,
+            "CRON_BROKER_URL": f"amqp://127.0.0.1:{free_port()}/",
+        }
+        with (tmp_path / "log").open("wb") as log:
+            popen = subprocess.Popen(
+                [Path(sys.executable).with_name("cronhare"), command],
+                cwd=tmp_path,
+                env=clean | servers,
+                stderr=log,
+            )
+        started.append(popen)
+        return Process(popen, tmp_path / "log")
+
+    yield start
+    for popen in started:
+        popen.kill()
+        popen.wait()
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> str:
+    """A ledger in a file."""
+    url = f"sqlite:///{tmp_path / 'ledger.sqlite3'}"
+    engine = open_engine(url)
+    upgrade(engine)
+    engine.dispose()
+    return url
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_without_a_schema_it_ends_and_says_what_makes_one(start: Start, command: str) -> None:
+    process = start(command, "sqlite:///new.sqlite3")
+
+    assert process.popen.wait(timeout=20) == 3
+    assert "holds no ledger yet: run `cronhare db upgrade`" in process.log.read_text()
+    assert "Traceback" not in process.log.read_text()
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_on_a_newer_schema_it_works_and_says_so(start: Start, ledger: str, command: str) -> None:
+    engine = open_engine(ledger)
+    with engine.begin() as connection:
+        connection.exec_driver_sql("UPDATE cronhare_schema SET version_num = '9999'")
+    engine.dispose()
+
+    process = start(command, ledger)
+    process.until("was made by a newer cronhare")
+    process.until(BEGUN)
+
+    assert process.end() == 0
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+async def test_a_ledger_that_is_away_is_waited_for(
+    start: Start, migrated_mysql: URL, command: str
+) -> None:
+    port = free_port()
+    process = start(command, migrated_mysql.set(host="127.0.0.1", port=port))
+    process.until("The ledger is not there, asking again in")
+    assert migrated_mysql.port is not None
+
+    async with proxy(migrated_mysql.port, listen=port) as (_, link):
+        await asyncio.to_thread(process.until, BEGUN)
+        assert link.connections > 0
+        assert await asyncio.to_thread(process.end) == 0
+
+
+def test_while_the_ledger_is_away_a_signal_ends_it(start: Start) -> None:
+    process = start("worker", f"mysql+pymysql://u:secret@127.0.0.1:{free_port()}/cronhare")
+    process.until("The ledger is not there")
+
+    assert process.end() == 0
+    assert "secret" not in process.log.read_text()
