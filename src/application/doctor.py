@@ -10,16 +10,19 @@ from cronhare.domain.diagnosis import (
     BrokerFacts,
     Finding,
     InMemory,
+    LaneReport,
     LedgerFacts,
     Severity,
     Unreachable,
     judge_broker,
+    judge_lanes,
     judge_ledger,
     judge_rows,
     judge_tasks,
     judge_things,
     judge_timeouts,
     judge_unreachable,
+    judge_unseen,
 )
 from cronhare.domain.task import Task
 from cronhare.domain.topology import MAIN_QUEUE, topology
@@ -35,12 +38,17 @@ class Doctor:
         self._broker = broker
 
     def examine(
-        self, *, queues: Sequence[str], retry_delay: timedelta, tasks: Sequence[Task] | None
+        self,
+        *,
+        queues: Sequence[str],
+        retry_delay: timedelta,
+        tasks: Sequence[Task] | None,
+        probe: bool = False,
     ) -> Iterator[Finding]:
         """Give the findings, the ledger's first.
 
         *queues* are those that this process would work on; the schedules name others. *tasks* is
-        None if no jobs file was given.
+        None if no jobs file was given. With *probe* the delay lanes are tried.
         """
         ledger = self._ledger.inspect()
         schedules = tuple(ledger.schedules) if isinstance(ledger, LedgerFacts) else ()
@@ -51,7 +59,10 @@ class Doctor:
         broker = self._broker.inspect(topology(retry_delay=retry_delay, queues=task_queues))
         yield from _of_broker(broker, task_queues)
         if isinstance(broker, BrokerFacts):
-            yield from judge_timeouts(schedules, tasks or (), patience=CONSUMER_TIMEOUT)
+            yield judge_unseen(probed=probe, vhost=broker.vhost)
+            yield from judge_timeouts(schedules, tasks, patience=CONSUMER_TIMEOUT)
+            if probe:
+                yield from _of_lanes(self._broker.probe(), broker.vhost)
 
 
 def _of_ledger(facts: LedgerFacts | InMemory | Unreachable) -> Iterator[Finding]:
@@ -78,3 +89,15 @@ def _of_broker(
         case BrokerFacts():
             yield from judge_broker(facts)
             yield from judge_things(facts.things, task_queues=task_queues, vhost=facts.vhost)
+
+
+def _of_lanes(
+    reports: Sequence[LaneReport] | InMemory | Unreachable, vhost: str
+) -> Iterator[Finding]:
+    match reports:
+        case Unreachable():
+            yield judge_unreachable(BROKER, reports)
+        case InMemory():
+            pass
+        case _:
+            yield from judge_lanes(reports, vhost=vhost)

@@ -1,13 +1,12 @@
 """A scheduler's life: dispatch at each due instant, reconcile every few seconds."""
 
 import asyncio
-from collections.abc import Collection
 from datetime import datetime, timedelta
 from functools import partial
 
 from cronhare.application.dispatch import Dispatcher
+from cronhare.application.lanes import try_lanes
 from cronhare.application.reconcile import Reconciler
-from cronhare.ports.broker import BrokerPort
 from cronhare.ports.claims import ClaimStorePort
 
 from .container import Container
@@ -60,8 +59,8 @@ def scheduler_loop(container: Container) -> Loop:
 
 async def run(container: Container, stopping: Stopping) -> None:
     """Be a scheduler until a signal comes."""
-    broker, queues = container.broker(), container.queues()
-    declaring = Loop("declaration", partial(_declare, broker, queues), once=True)
+    broker = container.broker()
+    declaring = Loop("declaration", partial(_declare, container), once=True)
     loop = scheduler_loop(container)
     declaring.start()
     loop.start()
@@ -71,6 +70,8 @@ async def run(container: Container, stopping: Stopping) -> None:
     await asyncio.to_thread(broker.close)
 
 
-def _declare(broker: BrokerPort, queues: Collection[str]) -> float:
-    broker.declare(queues)
+def _declare(container: Container) -> float:
+    """Declare, then try the lanes: beside the first rounds, which wait for neither."""
+    container.broker().declare(container.queues())
+    try_lanes(container.broker_inspection())
     return 0.0

@@ -18,6 +18,7 @@ from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.rabbitmq.address import Address
 from cronhare.adapters.rabbitmq.declaring import declare
 from cronhare.adapters.rabbitmq.inspection import RabbitInspection
+from cronhare.adapters.rabbitmq.probing import probe_lanes
 from cronhare.adapters.sql import open_engine
 from cronhare.adapters.sql.inspection import SqlInspection
 from cronhare.adapters.system.clock import SystemClock
@@ -26,12 +27,15 @@ from cronhare.domain.diagnosis import (
     Cause,
     Difference,
     Fit,
+    LaneReport,
+    LaneState,
     LedgerFacts,
     NodeFacts,
     SchemaFault,
     Unreachable,
 )
-from cronhare.domain.topology import topology
+from cronhare.domain.topology import LANES, topology
+from cronhare.ports.broker import BrokerUnavailable
 from cronhare.ports.inspection import BrokerInspectionPort, LedgerInspectionPort
 from tests.integration.ledgers import Ledger, draft
 from tests.services import mariadb as mariadb_service
@@ -456,6 +460,44 @@ def test_why_a_broker_cannot_be_used_is_told_apart(vhost: str) -> None:
     assert causes == {cause: cause for cause in urls}
 
 
+def test_a_probe_tries_every_lane_and_finds_what_was_never_declared(vhost: str) -> None:
+    inspection: BrokerInspectionPort = RabbitInspection(vhost)
+
+    before = inspection.probe()
+    declare(Address.parse(vhost), OURS)
+    after = inspection.probe()
+
+    assert before == tuple(LaneReport(lane, LaneState.BROKEN) for lane in range(LANES))
+    assert after == tuple(LaneReport(lane, LaneState.OPEN) for lane in range(LANES))
+    assert {thing.messages for thing in inspect(vhost).things} == {0}
+
+
+def test_where_no_probe_can_be_sent_the_reason_is_told(
+    own_rabbitmq: rabbitmq_service.Server, vhost: str
+) -> None:
+    where = Address.parse(vhost)
+    declare(where, OURS)
+    own_rabbitmq.control("add_user", "looker", "looker")
+    own_rabbitmq.control("set_permissions", "--vhost", where.vhost, "looker", "", "", ".*")
+
+    refused = RabbitInspection(f"amqp://looker:looker@{where.host}:{where.port}/{where.vhost}")
+    absent = RabbitInspection(f"amqp://guest:guest@127.0.0.1:{free_port()}/")
+    answers = refused.probe(), absent.probe()
+    own_rabbitmq.control("delete_user", "looker")
+
+    assert isinstance(answers[0], Unreachable)
+    assert "ACCESS_REFUSED" in answers[0].said
+    assert isinstance(answers[1], Unreachable)
+    assert answers[1].cause is Cause.ABSENT
+
+
+def test_under_an_alarm_a_probe_gives_up(own_rabbitmq: rabbitmq_service.Server, vhost: str) -> None:
+    declare(Address.parse(vhost), OURS)
+
+    with rabbitmq_service.alarm(own_rabbitmq), pytest.raises(BrokerUnavailable):
+        probe_lanes(vhost, patience=1.0)
+
+
 def test_in_production_the_command_looks_at_both_servers(
     applied: Path, vhost: str, migrated_mysql: URL
 ) -> None:
@@ -465,9 +507,9 @@ def test_in_production_the_command_looks_at_both_servers(
         "CRON_DATABASE_URL": migrated_mysql.render_as_string(hide_password=False),
     }
 
-    said = cronhare(applied, "doctor", "--jobs", "jobs.toml", "--json", **settings)
+    said = cronhare(applied, "doctor", "--jobs", "jobs.toml", "--json", "--probe", **settings)
 
     assert said.status == 0, said.out
     subjects = {subject for subject, _ in said.told("ok")}
-    assert {"settings", "database", "schema", "clock", "broker", "queues"} <= subjects
+    assert {"settings", "database", "schema", "clock", "broker", "queues", "lanes"} <= subjects
     assert said.err == ""

@@ -6,7 +6,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from cronhare.adapters.rabbitmq import LaneState, PikaBroker, probe_lanes
+from cronhare.adapters.rabbitmq import PikaBroker, probe_lanes
+from cronhare.domain.diagnosis import LaneState
 from cronhare.domain.topology import (
     DEAD_LETTER_EXCHANGE,
     MAIN_QUEUE,

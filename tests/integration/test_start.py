@@ -6,8 +6,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Protocol
 
 import attrs
 import pytest
@@ -46,21 +47,23 @@ class Process:
         return self.popen.wait(timeout=30)
 
 
-Start = Callable[[str, URL | str], Process]
+class Start(Protocol):
+    """Starts a command on a ledger. The broker is away by default: that keeps nobody from it."""
+
+    def __call__(self, command: str, ledger: URL | str, broker: str = ..., /) -> Process: ...
 
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
-    """Start a command on a ledger; the broker is away, which keeps nobody from starting."""
+    """Start commands, and end what a test leaves running."""
     started: list[subprocess.Popen[bytes]] = []
     clean = {name: text for name, text in os.environ.items() if "CRON_" not in name}
 
-    def start(command: str, ledger: URL | str) -> Process:
+    away = f"amqp://127.0.0.1:{free_port()}/"
+
+    def start(command: str, ledger: URL | str, broker: str = away, /) -> Process:
         url = ledger if isinstance(ledger, str) else ledger.render_as_string(hide_password=False)
-        servers = {
-            "CRON_DATABASE_URL": url,
-            "CRON_BROKER_URL": f"amqp://127.0.0.1:{free_port()}/",
-        }
+        servers = {"CRON_DATABASE_URL": url, "CRON_BROKER_URL": broker, "CRON_LOG_LEVEL": "DEBUG"}
         with (tmp_path / "log").open("wb") as log:
             popen = subprocess.Popen(
                 [Path(sys.executable).with_name("cronhare"), command],
@@ -131,3 +134,13 @@ def test_while_the_ledger_is_away_a_signal_ends_it(start: Start) -> None:
 
     assert process.end() == 0
     assert "secret" not in process.log.read_text()
+
+
+def test_a_scheduler_tries_the_lanes_that_it_has_declared(
+    start: Start, ledger: str, vhost: str
+) -> None:
+    process = start("scheduler", ledger, vhost)
+
+    process.until("A probe came through each of 16 lanes")
+
+    assert process.end() == 0

@@ -11,6 +11,10 @@ class MemoryBrokerInspection:
         """See `BrokerInspectionPort.inspect`."""
         return InMemory()
 
+    def probe(self) -> InMemory:
+        """See `BrokerInspectionPort.probe`."""
+        return InMemory()
+
 
 class MemoryLedgerInspection:
     """Satisfies `LedgerInspectionPort`."""

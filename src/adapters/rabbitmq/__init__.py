@@ -6,14 +6,12 @@ in half a second, at `subscription` for how a consumer stays alive.
 
 from .consuming import AiormqBroker
 from .declaring import Difference
-from .probing import LaneReport, LaneState, probe_lanes
+from .probing import probe_lanes
 from .publishing import PikaBroker
 
 __all__ = [
     "AiormqBroker",
     "Difference",
-    "LaneReport",
-    "LaneState",
     "PikaBroker",
     "probe_lanes",
 ]

@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from secrets import token_hex
 from typing import Any, Final
@@ -23,17 +23,23 @@ from cronhare.domain.diagnosis import (
     Difference,
     Fit,
     Kind,
+    LaneReport,
     Thing,
     Unreachable,
 )
 from cronhare.domain.topology import Exchange, Queue, Topology
+from cronhare.ports.broker import BrokerUnavailable
 
 from .address import Address
+from .probing import probe_lanes
 from .versions import QUORUM, arguments
 
 #: Seconds that the broker has for its answer to a message, and then to the farewell.
 PATIENCE: Final = 3.0
 _FAREWELL: Final = 2.0
+
+#: Seconds that probes have for their way, which takes milliseconds. A busy broker is not broken.
+PROBING: Final = 10.0
 
 _NOT_FOUND: Final = 404
 _PRECONDITION_FAILED: Final = 406
@@ -59,6 +65,7 @@ class RabbitInspection:
         Raises:
             ValueError: the URL cannot be used.
         """
+        self._url = url
         self._address = Address.parse(url)
         self._queue_type = queue_type
 
@@ -83,6 +90,14 @@ class RabbitInspection:
             alarm=alarm,
             answered=answered,
         )
+
+    def probe(self) -> Sequence[LaneReport] | Unreachable:
+        """See `BrokerInspectionPort.probe`."""
+        try:
+            return probe_lanes(self._url, patience=PROBING)
+        except BrokerUnavailable as error:
+            cause = error.__cause__ or error
+            return Unreachable(_cause(cause), f"{self._address}: {_said(cause)}")
 
     @contextmanager
     def _connection(self) -> Iterator[BlockingConnection]:

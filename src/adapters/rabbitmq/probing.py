@@ -4,15 +4,14 @@
 and lose it.
 """
 
-import enum
 import time
 import uuid
 from contextlib import suppress
 
-import attrs
 from pika import BasicProperties, BlockingConnection
 from pika.exceptions import AMQPError, ChannelClosedByBroker, UnroutableError
 
+from cronhare.domain.diagnosis import LaneReport, LaneState
 from cronhare.domain.topology import (
     DELIVERY_EXCHANGE,
     LANE_UNIT,
@@ -28,42 +27,31 @@ from .address import Address
 #: Seconds between two looks at the end of the road.
 _PAUSE = 0.01
 
+_NOT_FOUND = 404
+
 _BODY = b'"A probe of the delay lanes. It came too late, and may be thrown away."'
-
-
-class LaneState(enum.Enum):
-    """What a probe found."""
-
-    OPEN = "open"  # the probe came through
-    BUSY = "busy"  # messages wait there: a probe would have to wait behind them
-    BROKEN = "broken"  # there is no way in, or the probe did not come out
-
-
-@attrs.frozen
-class LaneReport:
-    """One lane, and what its probe found."""
-
-    lane: int
-    state: LaneState
 
 
 def probe_lanes(url: str, *, patience: float = 5.0) -> tuple[LaneReport, ...]:
     """Send one message through each lane that nobody waits in, and say of each what it found.
 
-    The topology must have been declared. A probe carries a time to live of its own, so that the
-    longest lane takes no longer than the first; *patience*, in seconds, bounds the whole.
+    Where nothing was declared, all of them are broken. A probe carries a time to live of its own,
+    so that the longest lane takes no longer than the first; *patience*, in seconds, bounds the
+    whole.
 
     Raises:
         BrokerUnavailable: the broker could not be asked.
         ValueError: the URL cannot be used.
     """
     address = Address.parse(url)
+    parameters = address.for_pika(name="cronhare probing", blocked_timeout=patience)
     try:
-        connection = BlockingConnection(address.for_pika(name="cronhare probing"))
+        connection = BlockingConnection(parameters)
         try:
             return _probe(connection, patience)
         finally:
-            connection.close()
+            with suppress(AMQPError, OSError):
+                connection.close()
     except (AMQPError, OSError) as error:
         raise BrokerUnavailable(f"probing the lanes at {address}: {error!r}") from error
 
@@ -72,7 +60,12 @@ def _probe(connection: BlockingConnection, patience: float) -> tuple[LaneReport,
     end = f"cron_probe.{uuid.uuid4().hex}"
     channel = connection.channel()
     channel.queue_declare(end, exclusive=True)
-    channel.queue_bind(end, DELIVERY_EXCHANGE, f"{'*.' * LANES}{end}")
+    try:
+        channel.queue_bind(end, DELIVERY_EXCHANGE, f"{'*.' * LANES}{end}")
+    except ChannelClosedByBroker as refusal:
+        if refusal.reply_code != _NOT_FOUND:
+            raise
+        return tuple(LaneReport(lane, LaneState.BROKEN) for lane in range(LANES))
     states = {lane: _send(connection, lane, end) for lane in range(LANES)}
     deadline = time.monotonic() + patience
     while LaneState.BROKEN in states.values() and time.monotonic() < deadline:

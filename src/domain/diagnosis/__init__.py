@@ -6,6 +6,7 @@ Facts come from adapters as plain values; the judgement is here. Start reading a
 from .broker import CONSUMER_TIMEOUT, BrokerFacts, judge_broker
 from .database import DatabaseFacts
 from .finding import Finding, Severity, counted
+from .lanes import LaneReport, LaneState, judge_lanes, judge_unseen
 from .ledger import Activity, LedgerFacts, NodeFacts, SchemaFault, judge_ledger
 from .queues import Difference, Fit, Kind, Thing, judge_things
 from .servers import BROKER, DATABASE, Cause, InMemory, Unreachable, judge_unreachable
@@ -25,6 +26,8 @@ __all__ = [
     "Fit",
     "InMemory",
     "Kind",
+    "LaneReport",
+    "LaneState",
     "LedgerFacts",
     "NodeFacts",
     "ScheduleFacts",
@@ -36,6 +39,7 @@ __all__ = [
     "counted",
     "judge_broker",
     "judge_faults",
+    "judge_lanes",
     "judge_ledger",
     "judge_rows",
     "judge_settings",
@@ -43,4 +47,5 @@ __all__ = [
     "judge_things",
     "judge_timeouts",
     "judge_unreachable",
+    "judge_unseen",
 ]

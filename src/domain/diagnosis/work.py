@@ -82,10 +82,13 @@ def _homeless(schedule: ScheduleFacts) -> Finding:
 
 
 def judge_timeouts(
-    schedules: Sequence[ScheduleFacts], tasks: Sequence[Task], *, patience: timedelta
+    schedules: Sequence[ScheduleFacts], tasks: Sequence[Task] | None, *, patience: timedelta
 ) -> Iterator[Finding]:
-    """Name what may run for longer than the broker waits for an ack, its *patience*."""
-    long = {f"task {task.name}" for task in tasks if task.timeout > patience}
+    """Name what may run for longer than the broker waits for an ack, its *patience*.
+
+    Of *tasks* that nobody named, None, nothing good can be said.
+    """
+    long = {f"task {task.name}" for task in tasks or () if task.timeout > patience}
     long |= {
         f"schedule {schedule.name}"
         for schedule in schedules
@@ -93,7 +96,8 @@ def judge_timeouts(
     }
     usual = f"the broker's consumer timeout, {say_duration(patience)} unless somebody changed it"
     if not long:
-        yield Finding(Severity.OK, "tasks", f"None may run for longer than {usual}")
+        if tasks is not None:
+            yield Finding(Severity.OK, "tasks", f"None may run for longer than {usual}")
         return
     yield Finding(
         Severity.NOTE,

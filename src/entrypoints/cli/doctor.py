@@ -58,6 +58,9 @@ def doctor(
     jobs: Annotated[
         Path | None, typer.Option(help="Hold its tasks against the schedules. [env: CRON_JOBS]")
     ] = None,
+    probe: Annotated[
+        bool, typer.Option("--probe", help="Send a message through each delay lane, too.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Look at settings, database, clock, nodes, broker and queues; change nothing.
@@ -79,15 +82,17 @@ def doctor(
     if faults:
         _tell(faults, json=json)
         raise typer.Exit(Status.WRONG_INPUT)
-    findings = [*judge_settings(_facts(settings)), *_examine(container, read.tasks)]
+    findings = [*judge_settings(_facts(settings)), *_examine(container, read.tasks, probe=probe)]
     _tell(findings, json=json)
     raise typer.Exit(_status(findings))
 
 
-def _examine(container: Container, tasks: Sequence[Task] | None) -> Iterator[Finding]:
+def _examine(
+    container: Container, tasks: Sequence[Task] | None, *, probe: bool
+) -> Iterator[Finding]:
     settings = container.settings()
     yield from container.doctor().examine(
-        queues=settings.queues, retry_delay=settings.retry_delay, tasks=tasks
+        queues=settings.queues, retry_delay=settings.retry_delay, tasks=tasks, probe=probe
     )
 
 

@@ -2,6 +2,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 import attrs
+import pytest
 
 from cronhare.adapters.memory.inspection import MemoryBrokerInspection, MemoryLedgerInspection
 from cronhare.application.doctor import Doctor
@@ -11,6 +12,8 @@ from cronhare.domain.diagnosis import (
     DatabaseFacts,
     Finding,
     InMemory,
+    LaneReport,
+    LaneState,
     LedgerFacts,
     ScheduleFacts,
     Severity,
@@ -34,10 +37,14 @@ class Broker:
 
     facts: BrokerFacts | InMemory | Unreachable
     asked: list[Topology] = attrs.field(factory=list[Topology])
+    lanes: Sequence[LaneReport] | InMemory | Unreachable = ()
 
     def inspect(self, topology: Topology) -> BrokerFacts | InMemory | Unreachable:
         self.asked.append(topology)
         return self.facts
+
+    def probe(self) -> Sequence[LaneReport] | InMemory | Unreachable:
+        return self.lanes
 
 
 @attrs.frozen
@@ -55,9 +62,13 @@ def examine(
     broker: BrokerInspectionPort,
     *,
     tasks: Sequence[Task] | None = None,
+    probe: bool = False,
 ) -> list[Finding]:
     doctor = Doctor(ledger=ledger, broker=broker)
-    return list(doctor.examine(queues=["mails"], retry_delay=timedelta(seconds=30), tasks=tasks))
+    findings = doctor.examine(
+        queues=["mails"], retry_delay=timedelta(seconds=30), tasks=tasks, probe=probe
+    )
+    return list(findings)
 
 
 def subjects(findings: Sequence[Finding], severity: Severity) -> list[str]:
@@ -103,3 +114,40 @@ def test_a_broker_in_memory_has_no_patience_to_lose() -> None:
     findings = examine(Ledger(LEDGER), MemoryBrokerInspection(), tasks=[lasting])
 
     assert not any("lasting" in finding.what for finding in findings)
+
+
+def test_of_tasks_that_nobody_named_nothing_good_is_said() -> None:
+    findings = examine(Ledger(LEDGER), Broker(RABBIT))
+
+    assert not any("None may run for longer" in finding.what for finding in findings)
+
+
+def test_the_lanes_are_probed_only_if_somebody_asks() -> None:
+    broken = Broker(RABBIT, lanes=[LaneReport(3, LaneState.BROKEN)])
+
+    unasked, asked = examine(Ledger(LEDGER), broken), examine(Ledger(LEDGER), broken, probe=True)
+
+    assert subjects(unasked, Severity.ERROR) == []
+    assert subjects(asked, Severity.ERROR) == ["lanes"]
+
+
+def test_what_cannot_be_seen_is_said_with_what_sees_it() -> None:
+    unasked = examine(Ledger(LEDGER), Broker(RABBIT))
+    asked = examine(Ledger(LEDGER), Broker(RABBIT), probe=True)
+
+    [unseen] = [finding for finding in unasked if "not to be seen" in finding.what]
+    assert "doctor --probe" in unseen.cure
+    [unseen] = [finding for finding in asked if "not to be seen" in finding.what]
+    assert "doctor --probe" not in unseen.cure
+
+
+@pytest.mark.parametrize(
+    ("lanes", "severity"), [(AWAY, [Severity.ERROR]), (InMemory(), [])], ids=["away", "in memory"]
+)
+def test_where_no_probe_could_be_sent_that_is_told(
+    lanes: InMemory | Unreachable, severity: list[Severity]
+) -> None:
+    findings = examine(Ledger(LEDGER), Broker(RABBIT, lanes=lanes), probe=True)
+
+    told = [each.severity for each in findings if each.severity is Severity.ERROR]
+    assert told == severity

@@ -16,6 +16,8 @@ from cronhare.domain.diagnosis import (
     Finding,
     Fit,
     Kind,
+    LaneReport,
+    LaneState,
     LedgerFacts,
     NodeFacts,
     ScheduleFacts,
@@ -26,6 +28,7 @@ from cronhare.domain.diagnosis import (
     Unreachable,
     judge_broker,
     judge_faults,
+    judge_lanes,
     judge_ledger,
     judge_rows,
     judge_settings,
@@ -33,6 +36,7 @@ from cronhare.domain.diagnosis import (
     judge_things,
     judge_timeouts,
     judge_unreachable,
+    judge_unseen,
 )
 from cronhare.domain.task import Task, TaskRef
 
@@ -491,3 +495,48 @@ def test_a_password_in_plain_text_on_a_network_is_a_note(
     notes = [finding for finding in judge_settings(facts) if finding.severity is NOTE]
 
     assert bool(notes) is told
+
+
+def lanes(**states: Iterable[int]) -> list[LaneReport]:
+    """Report all sixteen lanes; those that are not named are open."""
+    of = {lane: LaneState(state) for state, named in states.items() for lane in named}
+    return [LaneReport(lane, of.get(lane, LaneState.OPEN)) for lane in range(16)]
+
+
+def test_sixteen_open_lanes_are_fine() -> None:
+    [finding] = judge_lanes(lanes())
+
+    assert finding == Finding(OK, "lanes", "A probe came through each of 16 lanes")
+
+
+def test_a_lane_in_which_messages_wait_is_a_note_and_says_until_when() -> None:
+    busy, rest = judge_lanes(lanes(busy=[3, 15]))
+
+    assert (busy.severity, rest.severity) == (NOTE, OK)
+    assert "cron_scheduler_retry.03, cron_scheduler_retry.15" in busy.what
+    assert "within 3,276.8 s" in busy.cure
+    assert "14 lanes" in rest.what
+
+
+def test_broken_lanes_are_one_error_that_names_the_first() -> None:
+    [finding] = judge_lanes(lanes(broken=range(4, 16)), vhost="jobs")
+
+    assert finding.severity is ERROR
+    assert "cron_scheduler_retry.04 to .15" in finding.what
+    assert "where cron_scheduler_retry.04 leads" in finding.cure
+    assert "list_bindings --vhost jobs" in finding.cure
+
+
+def test_broken_and_busy_lanes_are_told_apart() -> None:
+    broken, busy = judge_lanes(lanes(broken=[7], busy=[8]))
+
+    assert (broken.severity, busy.severity) == (ERROR, NOTE)
+    assert "cron_scheduler_retry.07" in broken.what
+    assert "cron_scheduler_retry.08" in busy.what
+
+
+def test_what_amqp_does_not_show_is_a_note_that_names_who_does() -> None:
+    finding = judge_unseen(probed=False, vhost="jobs")
+
+    assert finding.severity is NOTE
+    assert "rabbitmqctl list_bindings --vhost jobs" in finding.cure

@@ -1,0 +1,26 @@
+"""Trying the delay lanes once, beside the work: loud only if retries would come late."""
+
+import logging
+
+from cronhare.domain.diagnosis import InMemory, Severity, Unreachable, judge_lanes
+from cronhare.ports.inspection import BrokerInspectionPort
+
+from .logs import say
+
+log = logging.getLogger(__name__)
+
+
+def try_lanes(broker: BrokerInspectionPort) -> None:
+    """Send a probe through each lane, and say what is broken.
+
+    A broker that is away, or lets us send no probe, is no news here.
+    """
+    reports = broker.probe()
+    if isinstance(reports, InMemory | Unreachable):
+        return
+    for finding in judge_lanes(reports):
+        if finding.severity is Severity.ERROR:
+            text = f"{finding.what}. What mends it, tells `cronhare doctor --probe`"
+            say(log, logging.ERROR, "lanes.broken", text)
+        else:
+            say(log, logging.DEBUG, "lanes", finding.what)

@@ -1,0 +1,79 @@
+"""What a probe through the delay lanes has shown, and what nobody can see of a broker over AMQP."""
+
+import enum
+from collections.abc import Iterator, Sequence
+
+import attrs
+
+from cronhare.domain.topology import LANE_UNIT, lane_queue
+
+from .finding import NAMES_TOLD, Finding, Severity, named
+
+SUBJECT = "lanes"
+
+
+class LaneState(enum.Enum):
+    """What a probe found."""
+
+    OPEN = "open"  # the probe came through
+    BUSY = "busy"  # messages wait there: a probe would have to wait behind them
+    BROKEN = "broken"  # there is no way in, or the probe did not come out
+
+
+@attrs.frozen
+class LaneReport:
+    """One lane, and what its probe found."""
+
+    lane: int
+    state: LaneState
+
+
+def judge_lanes(reports: Sequence[LaneReport], *, vhost: str = "/") -> Iterator[Finding]:
+    """Judge all lanes at once: what is cut behind one of them is cut for all that come before."""
+    broken, busy = _in(reports, LaneState.BROKEN), _in(reports, LaneState.BUSY)
+    if broken:
+        yield Finding(
+            Severity.ERROR,
+            SUBJECT,
+            f"What enters {_names(broken)} does not come out. No retry is lost, but those that "
+            "need one of them come late, sent again from the ledger",
+            "start a scheduler or worker anew: it declares what is missing, bindings included; "
+            "then `cronhare doctor --probe`. If that does not mend it, see where "
+            f"{lane_queue(broken[0])} leads: `rabbitmqctl list_bindings --vhost {vhost}`, "
+            f"`rabbitmqctl list_policies --vhost {vhost}`",
+        )
+    if busy:
+        longest = LANE_UNIT * 2 ** busy[-1]
+        yield Finding(
+            Severity.NOTE,
+            SUBJECT,
+            f"Messages wait in {_names(busy)}, behind which a probe would have to wait as well",
+            f"look whether they come out: within {longest.total_seconds():,.1f} s these have to be "
+            f"gone (`rabbitmqctl list_queues --vhost {vhost} name messages`); or probe again then",
+        )
+    if not broken:
+        what = f"A probe came through each of {len(reports) - len(busy)} lanes"
+        yield Finding(Severity.OK, SUBJECT, what)
+
+
+def judge_unseen(*, probed: bool, vhost: str = "/") -> Finding:
+    """Say what an examination of the broker leaves out."""
+    lanes = "" if probed else "; `cronhare doctor --probe` tries those of the lanes with a message"
+    return Finding(
+        Severity.NOTE,
+        "queues",
+        "Bindings, policies and the broker's own limits are not to be seen over AMQP",
+        f"each start of a scheduler or worker makes missing bindings anew{lanes}. To look: "
+        f"`rabbitmqctl list_bindings --vhost {vhost}`, `rabbitmqctl list_policies --vhost {vhost}`",
+    )
+
+
+def _in(reports: Sequence[LaneReport], state: LaneState) -> list[int]:
+    return sorted(report.lane for report in reports if report.state is state)
+
+
+def _names(lanes: Sequence[int]) -> str:
+    in_a_row = lanes[-1] - lanes[0] == len(lanes) - 1
+    if in_a_row and len(lanes) > NAMES_TOLD:
+        return f"{lane_queue(lanes[0])} to .{lanes[-1]:02}"
+    return named([lane_queue(lane) for lane in lanes])
