@@ -2,7 +2,7 @@
 
 import difflib
 from collections.abc import Callable, Collection, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from cronhare.domain.draft import ScheduleDraft
@@ -120,14 +120,16 @@ class Administrator:
             raise NotFound(f"the archive has no row {', '.join(map(str, missing))}")
         return found
 
-    def replay(self, ids: Collection[int], *, now: datetime) -> Sequence[Execution]:
-        """Send failed executions again, with a fresh retry allowance.
+    def replay(
+        self, ids: Collection[int], *, now: datetime, apart: timedelta = timedelta(0)
+    ) -> Sequence[Execution]:
+        """Send failed executions again, each *apart* from the next, with a fresh retry allowance.
 
         Raises:
             NotFound: one of the ids does not exist; nothing was sent.
         """
         self.archived(ids)
-        return self._records.replay(ids, now=now)
+        return self._records.replay(ids, now=now, apart=apart)
 
     def discard(self, ids: Collection[int], *, note: str, now: datetime) -> int:
         """Resolve failures without a run; they stay in the archive.

@@ -12,6 +12,9 @@ from .schedule import Schedule
 
 CRASHES = frozenset({Ending.CRASHED, Ending.LOST})
 
+#: What somebody asked for is overdue from the start, so that the next reconciler publishes it.
+ALREADY_OVERDUE = timedelta(days=1)
+
 
 def claim(
     schedule: Schedule, key: str, *, due: datetime, now: datetime, node: str, begins: datetime
@@ -101,6 +104,11 @@ def replay(execution: Execution, *, begins: datetime) -> Execution:
         finished_at=None,
         next_attempt_at=begins,
     )
+
+
+def replay_at(place: int, *, now: datetime, apart: timedelta) -> datetime:
+    """Say when the execution at a *place* in a row of replays begins; the first, 0, does so now."""
+    return now + place * apart if place * apart else now - ALREADY_OVERDUE
 
 
 def overruled(execution: Execution, verdict: Verdict) -> Verdict:

@@ -197,11 +197,18 @@ class RecordsPort(Protocol):
         """
         ...
 
-    def replay(self, archived_ids: Collection[int], *, now: datetime) -> Sequence[Execution]:
+    def replay(
+        self,
+        archived_ids: Collection[int],
+        *,
+        now: datetime,
+        apart: timedelta = timedelta(0),
+    ) -> Sequence[Execution]:
         """Send failed or quarantined executions again, with a fresh retry allowance.
 
         They are claimed anew, and their archive rows resolved, in one transaction; those that
-        are resolved already are left alone and not answered.
+        are resolved already are left alone and not answered. The oldest begins now, each other
+        *apart* later than the one before: what has just recovered is not overrun again (S2).
         """
         ...
 

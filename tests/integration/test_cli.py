@@ -211,6 +211,8 @@ def test_a_broken_row_cannot_be_run_and_says_why(shell: Shell) -> None:
         (("executions", "cancel", "99"), "there is no execution 99"),
         (("failed", "show", "7"), "the archive has no row 7"),
         (("failed", "replay"), "say which"),
+        (("failed", "replay", "--all", "--every", "2x"), "--every: '2x' is no duration"),
+        (("failed", "replay", "--all", "--every", "2h"), "at most 1h"),
         (("run", "nightly", "--params", f'"{"x" * 102_400}"'), "102402 bytes of JSON"),
         (("explain", "nightly", "--at", "eight"), '"eight" is no time'),
         (("next", "* * * * *", "--timezone", "Mars/Base"), "Mars/Base"),

@@ -9,15 +9,12 @@ import attrs
 
 from cronhare.domain.execution import STARTABLE, Execution, State
 from cronhare.domain.failures import Failure
-from cronhare.domain.moves import cancel, claim, replay
+from cronhare.domain.moves import ALREADY_OVERDUE, cancel, claim, replay, replay_at
 from cronhare.ports.records import Archived, Attempt, ExecutionFilter, Output, Retention
 
 from .ledger import MemoryLedger
 from .reported import keep_failure
 from .timetable import ScheduleRow
-
-#: What somebody asked for is overdue from the start, so that the next reconciler publishes it.
-ALREADY_OVERDUE = timedelta(days=1)
 
 REPLAYABLE = frozenset({State.FAILED, State.QUARANTINED})
 
@@ -106,15 +103,24 @@ class MemoryRecords:
                 execution = self._history.move(execution, cancel(execution, now=now))
             return execution.state
 
-    def replay(self, archived_ids: Collection[int], *, now: datetime) -> Sequence[Execution]:
+    def replay(
+        self,
+        archived_ids: Collection[int],
+        *,
+        now: datetime,
+        apart: timedelta = timedelta(0),
+    ) -> Sequence[Execution]:
         """See `RecordsPort.replay`."""
         with self._ledger.lock:
-            return tuple(
-                self._replay(archived, execution, now)
-                for archived in self._unresolved(archived_ids)
-                if (execution := self._history.get(archived.execution_id)) is not None
-                and execution.state in REPLAYABLE
-            )
+            replayed: list[Execution] = []
+            for archived in sorted(self._unresolved(archived_ids), key=lambda row: row.id):
+                execution = self._history.get(archived.execution_id)
+                if execution is not None and execution.state in REPLAYABLE:
+                    begins = replay_at(len(replayed), now=now, apart=apart)
+                    self._resolve(archived, "replayed", now)
+                    again = replay(execution, begins=begins)
+                    replayed.append(self._history.move(execution, again))
+            return replayed
 
     def discard(self, archived_ids: Collection[int], *, note: str, now: datetime) -> int:
         """See `RecordsPort.discard`."""
@@ -147,11 +153,6 @@ class MemoryRecords:
     def _unresolved(self, archived_ids: Collection[int]) -> list[Archived]:
         rows = (self._ledger.archive.get(id_) for id_ in dict.fromkeys(archived_ids))
         return [row for row in rows if row is not None and row.resolution is None]
-
-    def _replay(self, archived: Archived, execution: Execution, now: datetime) -> Execution:
-        self._resolve(archived, "replayed", now)
-        again = replay(execution, begins=now - ALREADY_OVERDUE)
-        return self._history.move(execution, again)
 
     def _resolve(
         self, archived: Archived, resolution: str, now: datetime, note: str | None = None

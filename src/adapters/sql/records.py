@@ -8,6 +8,7 @@ from sqlalchemy import Connection, Engine, Row, Select, bindparam, func, select,
 
 from cronhare.domain.execution import STARTABLE, Execution, State
 from cronhare.domain.failures import Failure
+from cronhare.domain.moves import ALREADY_OVERDUE, replay_at
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.records import Archived, Attempt, ExecutionFilter, Output, Retention
 from cronhare.ports.runner import Captured
@@ -27,9 +28,6 @@ from .rows import (
 )
 from .tables import attempts, executions, failed_tasks, outputs, schedulers
 from .types import UtcDateTime
-
-#: What somebody asked for is overdue from the start, so that the next reconciler publishes it.
-ALREADY_OVERDUE = timedelta(days=1)
 
 REPLAYABLE = frozenset({State.FAILED, State.QUARANTINED})
 
@@ -89,7 +87,7 @@ _CANCEL = (
 )
 _REPLAY = (
     update(executions)
-    .where(executions.c.id.in_(bindparam("ids", expanding=True)))
+    .where(executions.c.id == bindparam("replayed_id"))
     .values(
         state=State.CLAIMED.value,
         attempt=executions.c.attempt + 1,
@@ -210,7 +208,13 @@ class SqlRecords:
             return execution.state
 
     @repeatable
-    def replay(self, archived_ids: Collection[int], *, now: datetime) -> Sequence[Execution]:
+    def replay(
+        self,
+        archived_ids: Collection[int],
+        *,
+        now: datetime,
+        apart: timedelta = timedelta(0),
+    ) -> Sequence[Execution]:
         """See `RecordsPort.replay`."""
         with self._database.write("replaying") as connection:
             archived = self._unresolved(connection, archived_ids)
@@ -221,7 +225,14 @@ class SqlRecords:
             if not rows:
                 return []
             _resolve(connection, rows.values(), "replayed", now)
-            connection.execute(_REPLAY, {"ids": list(rows), "at": now - ALREADY_OVERDUE})
+            self._database.vendor.update_many(
+                connection,
+                _REPLAY,
+                [
+                    {"replayed_id": id_, "at": replay_at(place, now=now, apart=apart)}
+                    for place, id_ in enumerate(rows)
+                ],
+            )
             replayed = find_executions(connection, BY_IDS, rows)
             return [replayed[id_] for id_ in rows]
 

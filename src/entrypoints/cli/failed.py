@@ -1,9 +1,11 @@
 """`cronhare failed list | show | replay | discard`: the archive of what failed for good."""
 
+from datetime import timedelta
 from typing import Annotated
 
 import typer
 
+from cronhare.domain.durations import DurationInvalid, parse_duration, say_duration
 from cronhare.ports.records import Archived
 
 from ..container import Container
@@ -19,6 +21,9 @@ app = typer.Typer(
 
 #: What --all takes at once.
 MOST_AT_ONCE = 1_000
+
+#: What lies between two of them, and what may at most.
+SPREAD, LONGEST_SPREAD = timedelta(milliseconds=100), timedelta(hours=1)
 
 Ids = Annotated[list[int] | None, typer.Argument(help="Numbers from `failed list`.")]
 All = Annotated[bool, typer.Option("--all", help="Everything that is unresolved.")]
@@ -77,14 +82,26 @@ def show(
 
 
 @app.command()
-def replay(ids: Ids = None, *, everything: All = False) -> None:
+def replay(
+    ids: Ids = None,
+    *,
+    everything: All = False,
+    every: Annotated[
+        str | None,
+        typer.Option(
+            help="One in so long, such as 2s; numbers begin at once by default, --all 10 a second."
+        ),
+    ] = None,
+) -> None:
     """Run failed executions again, with a fresh retry allowance."""
+    apart = _apart(every, everything=everything)
     container = open_ledger()
     chosen = _chosen(ids, container, everything=everything)
     now = container.claims().now()
-    again = container.administrator().replay(chosen, now=now)
+    again = container.administrator().replay(chosen, now=now, apart=apart)
     numbers = ", ".join(str(execution.id) for execution in again)
-    said = f"Replaying {plural(len(again), 'execution')}" + (f": {numbers}" if again else "")
+    pace = f", one every {say_duration(apart)}" if apart and len(again) > 1 else ""
+    said = f"Replaying {plural(len(again), 'execution')}{pace}" + (f": {numbers}" if again else "")
     left = [row for row in container.administrator().archived(chosen) if row.resolution is None]
     resolved = len(set(chosen)) - len(again) - len(left)
     console().print(f"{said}; {resolved} resolved already." if resolved else f"{said}.")
@@ -105,6 +122,19 @@ def discard(
     now = container.claims().now()
     count = container.administrator().discard(chosen, note=note, now=now)
     console().print(f"Discarded {plural(count, 'failure')}.")
+
+
+def _apart(every: str | None, *, everything: bool) -> timedelta:
+    """Spread what nobody has counted: all at once, it would overrun what has just recovered."""
+    if every is None:
+        return SPREAD if everything else timedelta(0)
+    try:
+        apart = parse_duration(every)
+    except DurationInvalid as error:
+        raise Refusal(f"--every: {error}") from error
+    if apart > LONGEST_SPREAD:
+        raise Refusal(f"--every: {every} is too long; at most {say_duration(LONGEST_SPREAD)}")
+    return apart
 
 
 def _chosen(ids: list[int] | None, container: Container, *, everything: bool) -> list[int]:
