@@ -5,6 +5,7 @@ They are started for the benchmark and thrown away after it, and are what the te
 started here.
 """
 
+import gc
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -59,6 +60,8 @@ class Production:
             tasks=providers.Object((TRUE,)),
             queues=providers.Object((MAIN_QUEUE,)),
         )
+        gc.collect()
+        gc.freeze()  # as the processes do
         try:
             yield container
         finally:

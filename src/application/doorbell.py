@@ -100,8 +100,13 @@ def _report(sent: Sequence[Execution], outcomes: Sequence[Published]) -> Rung:
     if rung.returned:
         pairs = zip(sent, outcomes, strict=True)
         queues = {execution.queue for execution, outcome in pairs if outcome is Published.RETURNED}
-        text = f"The broker returned {rung.returned} messages; there is no queue"
-        say(log, logging.ERROR, "publish.returned", f"{text} {', '.join(sorted(queues))}")
+        names = ", ".join(sorted(queues))
+        text = (
+            f"The broker returned {rung.returned} messages: there is no queue {names}. They are "
+            f"sent again until there is: start a worker with --queues {names} (CRON_QUEUES), or "
+            "correct `queue` of these schedules"
+        )
+        say(log, logging.ERROR, "publish.returned", text)
     if rung.unknown:
         text = f"It is unknown whether {rung.unknown} messages arrived; they will be sent again"
         say(log, logging.WARNING, "publish.unknown", text)
