@@ -2,8 +2,8 @@
 
     .venv/bin/python benchmarks/bench_production.py [SECTION …]
 
-Sections: due. Private servers are started for it and thrown away; figures of a machine that
-others use too are to be compared within one run.
+Private servers are started for it and thrown away. Figures of a machine that others use too are to
+be compared within one run.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from figures import Figure, table_of
 from production import production
 from rich.console import Console
 
-SECTIONS = {"due": replicas.due}
+SECTIONS = {"due": replicas.due, "idle": replicas.idle, "memory": replicas.memory}
 
 
 def main() -> None:

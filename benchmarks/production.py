@@ -49,26 +49,6 @@ class Production:
         mariadb.run(mariadb.make_url(url), *_RESTORE)
         return url
 
-    @contextmanager
-    def opened(self, url: str, broker_url: str) -> Iterator[Container]:
-        """Give everything that works on this ledger and this broker."""
-        settings = attrs.evolve(
-            Settings.from_environment(), database_url=url, broker_url=broker_url
-        )
-        container = Container(
-            settings=settings,
-            tasks=providers.Object((TRUE,)),
-            queues=providers.Object((MAIN_QUEUE,)),
-        )
-        gc.collect()
-        gc.freeze()  # as the processes do
-        try:
-            yield container
-        finally:
-            container.broker().close()
-            container.ledger_threads().shutdown()
-            container.engine().dispose()
-
     def _fill(self, count: int, busy: int) -> str:
         """Write and plan the schedules in sessions whose clock stands at `WRITTEN`."""
         name = f"bench_{count}_{busy}"
@@ -77,7 +57,7 @@ class Production:
         upgrading = open_engine(url)
         upgrade(upgrading)
         upgrading.dispose()
-        with self.opened(url, "memory://") as container:
+        with opened(url, "memory://") as container:
             event.listen(container.engine(), "connect", _stand_still)
             container.schedules().save(drafts(count, busy=busy), source=None, now=WRITTEN)
             container.dispatcher().tick(WRITTEN)
@@ -95,6 +75,25 @@ def production(folder: Path) -> Iterator[Production]:
         mariadb.server(folder / "mariadb") as database,
     ):
         yield Production(broker, database)
+
+
+@contextmanager
+def opened(url: str, broker_url: str) -> Iterator[Container]:
+    """Give everything that works on this ledger and this broker."""
+    settings = attrs.evolve(Settings.from_environment(), database_url=url, broker_url=broker_url)
+    container = Container(
+        settings=settings,
+        tasks=providers.Object((TRUE,)),
+        queues=providers.Object((MAIN_QUEUE,)),
+    )
+    gc.collect()
+    gc.freeze()  # as the processes do
+    try:
+        yield container
+    finally:
+        container.broker().close()
+        container.ledger_threads().shutdown()
+        container.engine().dispose()
 
 
 def _stand_still(connection: mariadb.pymysql.Connection, _record: object) -> None:

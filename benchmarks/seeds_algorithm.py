@@ -61,9 +61,8 @@ class SeedsScheduler:
         return [Row(*values) for values in found]
 
     def matching(self, rows: Sequence[Row], now: datetime) -> list[Row]:
-        """Ask of each row whether its expression matches this minute."""
-        walls = {name: now.astimezone(ZoneInfo(name)) for name in {row.timezone for row in rows}}
-        return [row for row in rows if croniter.match(row.schedule, walls[row.timezone])]
+        """See `matching`."""
+        return matching(rows, now)
 
     def dispatch(self, rows: Sequence[Row], now: datetime) -> int:
         """Claim each, and publish what was claimed; tells how many."""
@@ -88,6 +87,12 @@ class SeedsScheduler:
         body = msgspec.json.encode(message)
         self._broker.publish([Envelope(Message(body=body), ToQueue(MAIN_QUEUE))])
         return True
+
+
+def matching(rows: Sequence[Row], now: datetime) -> list[Row]:
+    """Ask of each row whether its expression matches this minute."""
+    walls = {name: now.astimezone(ZoneInfo(name)) for name in {row.timezone for row in rows}}
+    return [row for row in rows if croniter.match(row.schedule, walls[row.timezone])]
 
 
 def work_off(broker: BrokerPort, execute: Callable[[TaskMessage], object]) -> int:

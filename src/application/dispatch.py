@@ -58,6 +58,7 @@ class Dispatcher:
         self._batch = batch
         self._refreshed_at: datetime | None = None
         self._compared_at: datetime | None = None
+        self._next_due: datetime | None = None
 
     def tick(self, now: datetime) -> Tick:
         """Notice edits, claim what is due at *now*, and publish it."""
@@ -74,12 +75,14 @@ class Dispatcher:
         return Tick(planned=planned, claimed=claimed, skipped=skipped, published=ringing.published)
 
     def wake_at(self, now: datetime) -> datetime:
-        """Say until when nothing is to do: the earliest plan, or the next refresh."""
+        """Say until when nothing is to do after a tick: the earliest plan, or the next refresh."""
         refresh_at = (self._refreshed_at or now) + self._refresh
-        due = self._claims.next_due()
-        return refresh_at if due is None else min(due, refresh_at)
+        return refresh_at if self._next_due is None else min(self._next_due, refresh_at)
 
     def _claim_due(self, now: datetime) -> Iterator[Batch]:
+        self._next_due = self._claims.next_due()
+        if self._next_due is None or self._next_due > now:  # most ticks: no lock is taken
+            return
         while True:
             batch = self._claims.claim_due(
                 now=now, limit=self._batch, node=self._node, planner=_plan_at(now)
@@ -87,7 +90,8 @@ class Dispatcher:
             self._complain(batch)
             yield batch
             if batch.looked < self._batch:
-                return
+                break
+        self._next_due = self._claims.next_due()
 
     def _plan_edited(self, now: datetime) -> int:
         if self._refreshed_at is not None and now < self._refreshed_at:

@@ -1,6 +1,7 @@
 """A scheduler's life: dispatch at each due instant, reconcile every few seconds."""
 
 import asyncio
+import time
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -34,7 +35,7 @@ class Scheduling:
 
     def round(self) -> float:
         """Do what is due, and say how many seconds to rest."""
-        now = self._claims.now()
+        now, began = self._claims.now(), time.monotonic()
         self._dispatcher.tick(now)
         reconcile_at = self._reconcile_at or now
         if now >= reconcile_at or now < reconcile_at - RECONCILE_EVERY:
@@ -43,7 +44,7 @@ class Scheduling:
         due_at = self._dispatcher.wake_at(now)
         if due_at <= now:  # another replica has it in hand
             return PASSED_OVER_REST
-        rest = (min(due_at, reconcile_at) - self._claims.now()).total_seconds()
+        rest = (min(due_at, reconcile_at) - now).total_seconds() - (time.monotonic() - began)
         return min(max(rest, 0.0), RECONCILE_EVERY.total_seconds())
 
 

@@ -58,11 +58,6 @@ def _after(
 
 
 _IS_DUE = plans.c.next_due_at <= bindparam("now", type_=UtcDateTime)
-_ANYTHING_DUE = (
-    select(plans.c.scheduler_id)
-    .where(_IS_DUE, *_after(plans.c.next_due_at, plans.c.scheduler_id, UtcDateTime))
-    .limit(1)
-)
 _NEXT_DUE = select(func.min(plans.c.next_due_at))
 _DUE = (
     select(plans)
@@ -168,20 +163,16 @@ class SqlClaimStore:
 
     @repeatable
     def claim_due(self, *, now: datetime, limit: int, node: str, planner: Planner) -> Batch:
-        """See `ClaimStorePort.claim_due`. Most looks find nothing, and take no lock.
+        """See `ClaimStorePort.claim_due`.
 
         After a full page the next look begins behind it: a plan that was moved leaves its old
         entry in the index until InnoDB finds the time to purge it, and to pass over 10,000 of
         those takes longer than to claim 1,000. Nothing depends on it: a short page ends it.
         """
         after, self._taken_to = self._taken_to, _BEFORE_ALL
-        asked = {"now": now, "at": after[0], "id": after[1]}
-        with self._database.read("looking for what is due") as connection:
-            if connection.execute(_ANYTHING_DUE, asked).first() is None:
-                return Batch()
+        asked = {"now": now, "at": after[0], "id": after[1], "limit": limit}
         with self._database.write("claiming what is due") as connection:
-            vendor = self._database.vendor
-            looks = vendor.read(connection, self._due, {**asked, "limit": limit})
+            looks = self._database.vendor.read(connection, self._due, asked)
             batch = self._carry_out(connection, looks, now, node, planner)
         if len(looks) == limit:
             self._taken_to = (looks[-1].next_due_at, looks[-1].planned_id)
