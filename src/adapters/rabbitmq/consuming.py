@@ -1,4 +1,4 @@
-"""RabbitMQ's asynchronous side, through aio-pika's own layer of the protocol, aiormq."""
+"""RabbitMQ's asynchronous side, through aiormq."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
