@@ -337,8 +337,19 @@ def test_whatever_is_wrong_with_a_url_is_said_without_the_password(
     assert "Traceback" not in said.err
 
 
+@pytest.mark.parametrize("process", ["scheduler", "worker"])
+def test_a_process_that_no_other_could_ever_reach_is_not_started(
+    empty: Shell, process: str
+) -> None:
+    said = empty(process)
+
+    assert said.status == 2
+    assert "CRON_BROKER_URL: memory:// is a broker inside of one process" in said.err
+
+
 def test_a_queue_that_is_the_systems_own_is_a_sentence(empty: Shell) -> None:
-    said = empty("worker", "--queues", "cron_scheduler_failed")
+    broker = "amqp://localhost/nobody"
+    said = empty("worker", "--queues", "cron_scheduler_failed", CRON_BROKER_URL=broker)
 
     assert said.status == 2
     assert "one of the system's own queues" in said.err

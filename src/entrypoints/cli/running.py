@@ -18,7 +18,7 @@ from .. import scheduler as scheduler_process
 from .. import worker as worker_process
 from ..container import Container
 from ..readiness import ledger_is_ready
-from ..settings import Settings, public_url
+from ..settings import Settings, SettingsInvalid, public_url
 from ..stopping import Stopping
 from .wiring import load, usable
 
@@ -57,6 +57,7 @@ def up(*, jobs: Jobs = None, concurrency: Concurrency = None) -> None:
 def scheduler() -> None:
     """Run a scheduler: one of any number, each a full substitute for the others."""
     settings, _ = _begin(None)
+    _refuse_to_be_alone(settings)
     container = usable(Container(settings=settings, queues=settings.queues))
     _announce(container, "Scheduler")
     _run(_until_stopped(container, partial(scheduler_process.run, container)))
@@ -73,6 +74,7 @@ def worker(
 ) -> None:
     """Run a worker: one of any number. Its tasks come from its own jobs file."""
     settings, file = _begin(jobs)
+    _refuse_to_be_alone(settings)
     names = tuple(queues.split(",")) if queues else settings.queues
     tasks = file.tasks if file else ()
     container = usable(Container(settings=settings, tasks=tasks, queues=names))
@@ -88,6 +90,17 @@ def _begin(jobs: Path | None) -> tuple[Settings, JobsFile | None]:
     logs.configure(style=settings.log_format, level=settings.log_level)
     path = jobs or settings.jobs
     return settings, load(path, settings, state="Nothing was started.") if path else None
+
+
+def _refuse_to_be_alone(settings: Settings) -> None:
+    """A broker in memory would be this process's own: no other would ever hear of it."""
+    if settings.broker_kind == "memory":
+        fault = (
+            "CRON_BROKER_URL: memory:// is a broker inside of one process, and this one needs one "
+            "that others reach: amqp://user:password@host:5672/vhost. On one machine `cronhare up` "
+            "is scheduler and worker in one"
+        )
+        raise SettingsInvalid((fault,))
 
 
 def _run(process: Coroutine[None, None, None]) -> None:
