@@ -199,6 +199,7 @@ class Private:
             f"--datadir={data}",
             f"--socket={self.folder / 's'}",
             f"--pid-file={self.folder / 'pid'}",
+            f"--tmpdir={data}",  # each server that starts deletes what others left in a shared one
             f"--port={self.port}",
             f"--init-file={self.folder / 'users.sql'}",
             "--bind-address=127.0.0.1",
