@@ -5,37 +5,32 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import attrs
-from sqlalchemy import Connection, Engine, bindparam, insert, select, update
+from sqlalchemy import Connection, Engine, Row, bindparam, select, update
 
 from cronhare.domain.execution import STARTABLE, Execution, State
 from cronhare.domain.messages import TaskMessage
+from cronhare.domain.moves import begin
 from cronhare.domain.task import TaskRef
 from cronhare.ports.attempts import Finish, Refused, Renewal, Start, Superseded
 from cronhare.ports.clock import ClockPort
 
+from .beginnings import write_beginnings
 from .claiming import claim_by_hand, find_by_key
 from .database import Database, repeatable
 from .endings import write_endings
 from .rows import BY_IDS, find_executions
-from .tables import attempts, executions
+from .tables import executions
 from .types import UtcDateTime
 
-_START = (
-    update(executions)
-    .where(executions.c.id == bindparam("wished_id"))
-    .values(
-        state=State.RUNNING.value,
-        owner=bindparam("owner"),
-        lease_until=bindparam("lease_until", type_=UtcDateTime),
-        started_at=bindparam("started_at", type_=UtcDateTime),
-        deaths=bindparam("deaths"),
-        next_attempt_at=None,
-        check_at=None,
-        version=executions.c.version + 1,
-    )
-)
-_RECORD = insert(attempts)
 _LONGEST_TYPE = 32
+_STANDING = select(
+    executions.c.id,
+    executions.c.state,
+    executions.c.owner,
+    executions.c.attempt,
+    executions.c.version,
+    executions.c.cancel_requested,
+).where(executions.c.id.in_(bindparam("ids", expanding=True)))
 _HELD = (
     executions.c.id.in_(bindparam("ids", expanding=True)),
     executions.c.state == State.RUNNING.value,
@@ -57,6 +52,7 @@ class SqlAttemptStore:
         """See `Database`."""
         self._database = Database(engine, clock)
         self._by_ids = self._database.vendor.held(BY_IDS)
+        self._standing = self._database.vendor.held(_STANDING)
 
     @repeatable
     def start(
@@ -68,16 +64,19 @@ class SqlAttemptStore:
                 connection, self._by_ids, {wish.execution_id for wish in wishes}
             )
             answers: list[Execution | Refused] = []
-            started: list[Execution] = []
+            started: dict[int, Execution] = {}
             for wish in wishes:
                 answer = _judge(wish, found.get(wish.execution_id), node)
-                if isinstance(answer, Execution) and answer.state is not State.RUNNING:
-                    answer = _started(answer, wish, now, node, lease)
-                    started.append(answer)
-                    # The same wish twice in one batch is two messages: one of them is refused.
-                    found[answer.id] = attrs.evolve(answer, owner=None)
+                if wish.execution_id in started:  # the same wish twice is two messages
+                    answer = Refused("another message of the same batch has started it")
+                elif isinstance(answer, Execution) and answer.state is not State.RUNNING:
+                    answer = started[answer.id] = begin(
+                        answer, deaths=wish.deaths, node=node, lease_until=now + lease, now=now
+                    )
                 answers.append(answer)
-            self._write_starts(connection, started, now)
+            write_beginnings(
+                connection, started.values(), now=now, node=node, lease_until=now + lease
+            )
             return answers
 
     @repeatable
@@ -86,8 +85,8 @@ class SqlAttemptStore:
     ) -> Sequence[State | Superseded]:
         """See `AttemptStorePort.finish`."""
 
-        def is_ours(execution: Execution, finish: Finish) -> bool:
-            return execution.owner == node and execution.attempt == finish.execution.attempt
+        def is_ours(row: Row[Any], finish: Finish) -> bool:
+            return bool(row.owner == node and row.attempt == finish.execution.attempt)
 
         with self._database.write("recording results") as connection:
             return self._end(connection, finishes, is_ours, now)
@@ -96,8 +95,8 @@ class SqlAttemptStore:
     def give_up(self, finishes: Sequence[Finish], *, now: datetime) -> Sequence[State | Superseded]:
         """See `AttemptStorePort.give_up`."""
 
-        def is_as_found(execution: Execution, finish: Finish) -> bool:
-            return execution.version == finish.execution.version
+        def is_as_found(row: Row[Any], finish: Finish) -> bool:
+            return bool(row.version == finish.execution.version)
 
         with self._database.write("giving up lost attempts") as connection:
             return self._end(connection, finishes, is_as_found, now)
@@ -142,45 +141,21 @@ class SqlAttemptStore:
             except LookupError as error:
                 return Refused(str(error))
 
-    def _write_starts(
-        self, connection: Connection, started: Sequence[Execution], now: datetime
-    ) -> None:
-        if not started:
-            return
-        values = [_start_values(one) for one in started]
-        self._database.vendor.update_many(connection, _START, values)
-        connection.execute(
-            _RECORD,
-            [
-                {
-                    "execution_id": one.id,
-                    "attempt": one.attempt,
-                    "node": one.owner,
-                    "started_at": now,
-                }
-                for one in started
-            ],
-        )
-
     def _end(
         self,
         connection: Connection,
         finishes: Sequence[Finish],
-        counts: Callable[[Execution, Finish], bool],
+        counts: Callable[[Row[Any], Finish], bool],
         now: datetime,
     ) -> list[State | Superseded]:
-        found = find_executions(
-            connection, self._by_ids, {finish.execution.id for finish in finishes}
-        )
+        ids = {"ids": [finish.execution.id for finish in finishes]}
+        standing = {row.id: row for row in connection.execute(self._standing, ids)}
         ended: dict[int, tuple[Execution, Finish]] = {}
         for place, finish in enumerate(finishes):
-            execution = found.get(finish.execution.id)
-            if (
-                execution is not None
-                and execution.state is State.RUNNING
-                and counts(execution, finish)
-            ):
-                ended[place] = (found.pop(execution.id), finish)
+            row = standing.get(finish.execution.id)
+            if row is not None and row.state == State.RUNNING and counts(row, finish):
+                del standing[row.id]  # of two ends of one attempt the first counts
+                ended[place] = (_as_it_stands(finish.execution, row), finish)
         states = dict(
             zip(
                 ended,
@@ -189,6 +164,13 @@ class SqlAttemptStore:
             )
         )
         return [states.get(place, Superseded()) for place in range(len(finishes))]
+
+
+def _as_it_stands(execution: Execution, row: Row[Any]) -> Execution:
+    """Give a running attempt's execution as it is now: all that others change is a cancel."""
+    if row.cancel_requested == execution.cancel_requested:
+        return execution
+    return attrs.evolve(execution, cancel_requested=row.cancel_requested)
 
 
 def _judge(wish: Start, execution: Execution | None, node: str) -> Execution | Refused:
@@ -204,28 +186,3 @@ def _judge(wish: Start, execution: Execution | None, node: str) -> Execution | R
     if execution.cancel_requested:
         return Refused("its end was asked for")
     return execution
-
-
-def _started(
-    execution: Execution, wish: Start, now: datetime, node: str, lease: timedelta
-) -> Execution:
-    return attrs.evolve(
-        execution,
-        state=State.RUNNING,
-        owner=node,
-        lease_until=now + lease,
-        started_at=execution.started_at or now,
-        deaths=max(execution.deaths, wish.deaths),
-        next_attempt_at=None,
-        version=execution.version + 1,
-    )
-
-
-def _start_values(started: Execution) -> dict[str, Any]:
-    return {
-        "wished_id": started.id,
-        "owner": started.owner,
-        "lease_until": started.lease_until,
-        "started_at": started.started_at,
-        "deaths": started.deaths,
-    }

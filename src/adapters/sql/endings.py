@@ -1,9 +1,11 @@
 """What the end of an attempt writes: its own row, its execution's, its output, the archive."""
 
+from collections import defaultdict
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, insert, update
+from sqlalchemy import Connection, Update, bindparam, insert, update
 
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.moves import CRASHES, end, overruled
@@ -17,40 +19,42 @@ from .tables import attempts, executions, failed_tasks, outputs
 from .types import UtcDateTime
 from .vendor import Vendor
 
-_END_EXECUTION = (
-    update(executions)
-    .where(executions.c.id == bindparam("ended_id"))
-    .values(
-        state=bindparam("state"),
-        attempt=bindparam("attempt"),
-        deaths=bindparam("deaths"),
-        crashes=executions.c.crashes + bindparam("crashed"),
-        next_attempt_at=bindparam("next_attempt_at", type_=UtcDateTime),
-        check_at=bindparam("next_attempt_at", type_=UtcDateTime),
-        finished_at=bindparam("finished_at", type_=UtcDateTime),
-        last_error=bindparam("last_error"),
-        owner=None,
-        lease_until=None,
-        version=executions.c.version + 1,
-    )
+_ENDED = update(executions).values(
+    state=bindparam("state"),
+    attempt=bindparam("attempt"),
+    deaths=bindparam("deaths"),
+    crashes=executions.c.crashes + bindparam("crashed"),
+    next_attempt_at=bindparam("next_attempt_at", type_=UtcDateTime),
+    check_at=bindparam("next_attempt_at", type_=UtcDateTime),
+    finished_at=bindparam("finished_at", type_=UtcDateTime),
+    last_error=bindparam("last_error"),
+    owner=None,
+    lease_until=None,
+    version=executions.c.version + 1,
+)
+_END_EACH = _ENDED.where(executions.c.id == bindparam("ended_id"))
+_END_ALIKE = _ENDED.where(executions.c.id.in_(bindparam("ids", expanding=True)))
+
+_THIS_ATTEMPT = (
+    attempts.c.execution_id == bindparam("ended_id"),
+    attempts.c.attempt == bindparam("ended_attempt"),
 )
 _END_ATTEMPT = (
     update(attempts)
-    .where(
-        attempts.c.execution_id == bindparam("ended_id"),
-        attempts.c.attempt == bindparam("ended_attempt"),
-    )
+    .where(*_THIS_ATTEMPT)
     .values(
         finished_at=bindparam("finished_at", type_=UtcDateTime),
-        ending=bindparam("ending"),
         exit_code=bindparam("exit_code"),
-        signal=bindparam("signal"),
         pid=bindparam("pid"),
-        error=bindparam("error"),
         peak_memory=bindparam("peak_memory"),
         cpu_seconds=bindparam("cpu_seconds"),
     )
 )
+# Of its own, because it is rare: MySQL writes long texts of many rows by way of a file.
+_END_BADLY = _END_ATTEMPT.values(
+    ending=bindparam("ending"), signal=bindparam("signal"), error=bindparam("error")
+)
+_END_WELL = _END_ATTEMPT.values(ending=Ending.SUCCEEDED.value)
 _KEEP_OUTPUT = insert(outputs)
 _ARCHIVE = insert(failed_tasks)
 _ARCHIVED = [column for column in failed_tasks.c if column.name != "id"]
@@ -70,8 +74,8 @@ def write_endings(
     if not ended:
         return []
     moves = [_moved(execution, finish, now) for execution, finish in ended]
-    vendor.update_many(connection, _END_EXECUTION, [_execution_values(*move) for move in moves])
-    vendor.update_many(connection, _END_ATTEMPT, [_attempt_values(*pair, now) for pair in ended])
+    _write_executions(connection, vendor, moves)
+    _write_attempts(connection, vendor, ended, now)
     if said := [_output_values(*pair) for pair in ended if _said_anything(pair[1])]:
         connection.execute(_KEEP_OUTPUT, said)
     if failed := [values for pair in ended if (values := _archive_values(*pair, now))]:
@@ -84,9 +88,33 @@ def _moved(execution: Execution, finish: Finish, now: datetime) -> tuple[Executi
     return end(execution, overruled(execution, finish.verdict), ending, now=now), ending
 
 
+def _write_executions(
+    connection: Connection, vendor: Vendor, moves: Sequence[tuple[Execution, Ending]]
+) -> None:
+    """Write by one plain statement what most of a batch has in common, and the rest by another."""
+    alike = defaultdict(list)
+    for after, ending in moves:
+        alike[tuple(_execution_values(after, ending).items())].append(after.id)
+    most = max(alike, key=lambda values: len(alike[values]))
+    connection.execute(_END_ALIKE, {**dict(most), "ids": alike.pop(most)})
+    if rest := [{**dict(values), "ended_id": id_} for values in alike for id_ in alike[values]]:
+        vendor.update_many(connection, _END_EACH, rest)
+
+
+def _write_attempts(
+    connection: Connection, vendor: Vendor, ended: Sequence[tuple[Execution, Finish]], now: datetime
+) -> None:
+    rows: dict[Update, list[dict[str, Any]]] = {_END_WELL: [], _END_BADLY: []}
+    for execution, finish in ended:
+        succeeded = finish.ran.outcome.ending is Ending.SUCCEEDED
+        rows[_END_WELL if succeeded else _END_BADLY].append(_attempt_values(execution, finish, now))
+    for statement, values in rows.items():
+        if values:
+            vendor.update_many(connection, statement, values)
+
+
 def _execution_values(after: Execution, ending: Ending) -> dict[str, Any]:
     return {
-        "ended_id": after.id,
         "state": after.state.value,
         "attempt": after.attempt,
         "deaths": after.deaths,
