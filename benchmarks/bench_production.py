@@ -11,11 +11,17 @@ import tempfile
 from pathlib import Path
 
 import replicas
+import work
 from figures import Figure, table_of
 from production import production
 from rich.console import Console
 
-SECTIONS = {"due": replicas.due, "idle": replicas.idle, "memory": replicas.memory}
+SECTIONS = {
+    "due": replicas.due,
+    "idle": replicas.idle,
+    "memory": replicas.memory,
+    "work": work.work,
+}
 
 
 def main() -> None:

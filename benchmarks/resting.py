@@ -1,0 +1,103 @@
+"""A worker with nothing to do: how soon it begins, and what it costs meanwhile."""
+
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import workers
+from figures import Figure
+from production import Production, opened
+from samples import BUSY
+
+from cronhare.application.doorbell import envelope
+from cronhare.domain.execution import Execution
+from cronhare.ports.broker import Published
+from cronhare.ports.records import ExecutionFilter
+
+SINGLE = 200
+
+#: Seconds between two messages, and for a worker to come to rest.
+PAUSE, SETTLED = 0.02, 10.0
+MINUTE = 60.0
+
+
+def figures(servers: Production) -> list[Figure]:
+    """Send single messages, and watch a worker at rest."""
+    url = servers.ledger(SINGLE, busy=SINGLE)
+    with opened(url, "memory://") as container:  # claimed and marked, for us to publish
+        container.dispatcher().tick(BUSY)
+        waiting = container.records().executions(ExecutionFilter(limit=SINGLE))
+    ours = _until_started(
+        servers, url, waiting, lambda vhost: workers.ours(url, vhost, 1, workers.noted)
+    )
+    theirs = _until_started(
+        servers, url, waiting, lambda vhost: workers.seeds(vhost, workers.note_start)
+    )
+    memory, cpu = _at_rest(servers, url)
+    return [
+        Figure(
+            what="publish to start, idle worker", ours=ours, unit="ms", goal=3, theirs=theirs,
+            note=f"median of {SINGLE}; ours with the start in the ledger",
+        ),
+        Figure(what="a worker at rest, memory", ours=memory, unit="MB", goal=70, note="resident"),
+        Figure(
+            what="a worker at rest, CPU", ours=cpu * 100, unit="%", goal=1,
+            note=f"{MINUTE:.0f} s watched",
+        ),
+    ]  # fmt: skip
+
+
+def _until_started(
+    servers: Production,
+    url: str,
+    waiting: Sequence[Execution],
+    worker: Callable[[str], workers.Work],
+) -> float:
+    """Give the median of milliseconds from before a publish until its task begins."""
+    took = []
+    with servers.broker.vhost() as vhost, opened(url, vhost) as container:
+        container.broker().declare(container.queues())
+        with workers.crew(worker(vhost), 1) as crew:
+            [post] = crew.posts
+            crew.begin()
+            time.sleep(1)
+            for execution in waiting:
+                time.sleep(PAUSE)
+                message = envelope(execution, now=BUSY)
+                began = time.perf_counter()
+                assert container.broker().publish([message]) == [Published.CONFIRMED]
+                assert post.started.poll(workers.PATIENCE)
+                took.append(post.started.recv() - began)
+    return statistics.median(took) * 1e3
+
+
+def _at_rest(servers: Production, url: str) -> tuple[float, float]:
+    """Give the MB that `cronhare worker` holds, and the share of a core that it takes."""
+    with servers.broker.vhost() as vhost:
+        process = subprocess.Popen(
+            [Path(sys.executable).with_name("cronhare"), "worker"],
+            env={**os.environ, "CRON_DATABASE_URL": url, "CRON_BROKER_URL": vhost},
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            time.sleep(SETTLED)
+            before = _cpu_seconds(process.pid)
+            time.sleep(MINUTE)
+            return _resident(process.pid), (_cpu_seconds(process.pid) - before) / MINUTE
+        finally:
+            process.terminate()
+            process.wait(workers.PATIENCE)
+
+
+def _cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _resident(pid: int) -> float:
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
