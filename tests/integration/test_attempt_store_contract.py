@@ -181,6 +181,18 @@ def test_the_answers_come_in_the_order_of_the_wishes(ledger: Ledger) -> None:
     assert [getattr(answer, "id", None) for answer in answers] == [second.id, None, first.id]
 
 
+def test_what_is_started_together_is_kept_apart(ledger: Ledger) -> None:
+    fresh, dying = ledger.claimed("fresh"), ledger.finished(ledger.claimed("dying"), IN_30_S)
+    wishes = [
+        Start(execution_id=one.id, attempt=one.attempt, deaths=one.deaths) for one in (fresh, dying)
+    ]
+
+    answers = ledger.attempts.start(wishes, now=ledger.now, node="ant", lease=LEASE)
+
+    assert list(answers) == [ledger.seen(fresh), ledger.seen(dying)]
+    assert [len(ledger.records.attempts(one.id)) for one in (fresh, dying)] == [1, 2]
+
+
 def test_no_wishes_have_no_answers(ledger: Ledger) -> None:
     assert not ledger.attempts.start([], now=ledger.now, node="ant", lease=LEASE)
     assert not ledger.attempts.finish([], now=ledger.now, node="ant")
@@ -363,6 +375,32 @@ def test_the_answers_come_in_the_order_of_the_finishes(ledger: Ledger) -> None:
     answers = ledger.attempts.finish(finishes, now=ledger.now, node="ant")
 
     assert list(answers) == [State.SUCCEEDED, Superseded(), State.RETRYING]
+
+
+def test_what_is_finished_together_is_kept_apart(ledger: Ledger) -> None:
+    ends: list[tuple[Ran, Verdict]] = [
+        (SUCCESS, Complete()),
+        (SUCCESS, Complete()),
+        (FAILURE, IN_30_S),
+        (CRASH, FOR_GOOD),
+    ]
+    running = [ledger.running(f"job-{number}") for number in range(len(ends))]
+    finishes = [
+        Finish(execution=execution, ran=ran, verdict=verdict)
+        for execution, (ran, verdict) in zip(running, ends, strict=True)
+    ]
+
+    ledger.attempts.finish(finishes, now=ledger.now, node="ant")
+
+    seen = [ledger.seen(execution) for execution in running]
+    assert [(one.state, one.attempt, one.deaths, len(one.crashed_at)) for one in seen] == [
+        (State.SUCCEEDED, 1, 0, 0),
+        (State.SUCCEEDED, 1, 0, 0),
+        (State.RETRYING, 2, 1, 0),
+        (State.FAILED, 1, 0, 1),
+    ]
+    endings = [attempt.ending for one in running for attempt in ledger.records.attempts(one.id)]
+    assert endings == ["succeeded", "succeeded", "failed", "crashed"]
 
 
 def test_of_many_finishes_of_one_attempt_one_counts(ledger: Ledger) -> None:
