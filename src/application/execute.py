@@ -32,6 +32,9 @@ from .story import tell
 
 log = logging.getLogger(__name__)
 
+#: An ack and the delivery that follows it take less.
+LINGER = 0.004
+
 
 @attrs.define
 class Counters:
@@ -63,8 +66,13 @@ class Worker:
         executor: Executor,
         chance: Callable[[], float],
         uuid: Callable[[], UUID],
+        linger: float = LINGER,
     ) -> None:
-        """*policy* holds for schedules without one; *executor* has the threads for the ledger."""
+        """*policy* holds for schedules without one; *executor* has the threads for the ledger.
+
+        *linger* is for how many seconds one of many attempts waits to be started or finished
+        together with others.
+        """
         self.counters = Counters()
         self._node = node
         self._broker = broker
@@ -82,10 +90,12 @@ class Worker:
         self._starts = Batcher[Start, Execution | Refused](
             lambda wishes: attempts.start(wishes, now=clock.now(), node=node, lease=lease),
             executor=executor,
+            linger=linger,
         )
         self._finishes = Batcher[Finish, State | Superseded](
             lambda finishes: attempts.finish(finishes, now=clock.now(), node=node),
             executor=executor,
+            linger=linger,
         )
 
     @property

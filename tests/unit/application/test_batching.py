@@ -104,3 +104,34 @@ async def test_somebody_who_does_not_wait_any_more_is_no_trouble() -> None:
     gone.cancel()
 
     assert await stays == 4
+
+
+async def test_a_group_waits_to_become_as_large_as_the_one_before() -> None:
+    ask = Doubling()
+    batcher = Batcher[int, int](ask, executor=Inline(), linger=60)
+    await asyncio.gather(*(batcher.submit(number) for number in (1, 2)))
+
+    first = asyncio.create_task(batcher.submit(3))
+    await asyncio.sleep(0.01)
+    asked_before = len(ask.groups)
+    await asyncio.wait_for(asyncio.gather(first, batcher.submit(4)), 5)
+
+    assert (asked_before, ask.groups) == (1, [[1, 2], [3, 4]])
+
+
+async def test_a_group_that_stays_small_is_asked_all_the_same() -> None:
+    ask = Doubling()
+    batcher = Batcher[int, int](ask, executor=Inline(), linger=0.01)
+    await asyncio.gather(*(batcher.submit(number) for number in (1, 2)))
+
+    answer = await asyncio.wait_for(batcher.submit(3), 5)
+
+    assert (answer, ask.groups) == (6, [[1, 2], [3]])
+
+
+async def test_single_questions_do_not_wait_for_company() -> None:
+    batcher = Batcher[int, int](Doubling(), executor=Inline(), linger=60)
+
+    answers = [await asyncio.wait_for(batcher.submit(number), 5) for number in (1, 2, 3)]
+
+    assert answers == [2, 4, 6]
