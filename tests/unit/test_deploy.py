@@ -16,7 +16,7 @@ from typer.main import get_command
 from cronhare.adapters.jobs.reader import read_jobs
 from cronhare.adapters.process.attempt import GRACE
 from cronhare.domain.retry import RetryPolicy
-from cronhare.entrypoints.cli.commands import app
+from cronhare.entrypoints.cli.commands import app_for
 from cronhare.entrypoints.settings import Settings
 
 ROOT = Path(__file__).parents[2]
@@ -144,7 +144,7 @@ def test_two_schedulers_and_three_workers_run(processes: Sequence[Process]) -> N
 def test_a_process_is_given_commands_and_settings_that_exist(process: Process) -> None:
     variables = {name for name in process.environment if name.startswith("CRON_")}
 
-    assert process.command[0] in getattr(get_command(app), "commands", {})
+    assert process.command[0] in getattr(get_command(app_for([])), "commands", {})
     assert {name.removesuffix("_FILE") for name in variables} <= settings_that_exist()
 
 

@@ -1,12 +1,13 @@
 """The commands, together."""
 
 import sys
+from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Annotated
 
 import typer
 
-from . import administration, doctor, executions, failed, files, imports, running, times
+from . import running
 from .trouble import report
 
 app = typer.Typer(
@@ -40,20 +41,22 @@ def _global(
     """
 
 
-running.add_to(app)
-files.add_to(app)
-times.add_to(app)
-administration.add_to(app)
-doctor.add_to(app)
-app.add_typer(executions.app, name="executions")
-app.add_typer(failed.app, name="failed")
-app.add_typer(imports.app, name="import")
-app.add_typer(administration.db, name="db")
+def app_for(arguments: Sequence[str]) -> typer.Typer:
+    """Give the command line with what these arguments need.
+
+    A process that lives long needs none of the others, whose tables would take 3 MB of it.
+    """
+    running.add_to(app)
+    if not arguments or arguments[0] not in running.NAMES:
+        from . import short_lived  # noqa: PLC0415
+
+        short_lived.add_to(app)
+    return app
 
 
 def run() -> None:
     """Run a command and leave with its exit status."""
     try:
-        app()
+        app_for(sys.argv[1:])()
     except Exception as error:  # noqa: BLE001 - the edge: every error becomes a sentence
         sys.exit(report(error))

@@ -25,6 +25,9 @@ from .wiring import load, usable
 log = logging.getLogger(__name__)
 
 
+NAMES = frozenset({"up", "scheduler", "worker"})
+
+
 def add_to(app: typer.Typer) -> None:
     """Add the commands to the command line."""
     app.command()(up)
@@ -109,6 +112,7 @@ def _run(process: Coroutine[None, None, None]) -> None:
     What was loaded so far stays: to walk through it again and again would take the garbage
     collector an eighth of a busy minute.
     """
+    gc.collect()
     gc.freeze()
     asyncio.run(process)
 

@@ -1,0 +1,17 @@
+"""The commands that do one thing and end."""
+
+import typer
+
+from . import administration, doctor, executions, failed, files, imports, times
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the commands to the command line."""
+    files.add_to(app)
+    times.add_to(app)
+    administration.add_to(app)
+    doctor.add_to(app)
+    app.add_typer(executions.app, name="executions")
+    app.add_typer(failed.app, name="failed")
+    app.add_typer(imports.app, name="import")
+    app.add_typer(administration.db, name="db")
