@@ -14,8 +14,9 @@ from .container import Container
 from .loops import Loop
 from .stopping import Stopping
 
-#: How often a replica looks for what is overdue or lost.
-RECONCILE_EVERY = timedelta(seconds=2)
+#: How often a replica looks for what is overdue or lost: twice per refresh, so that a quiet
+#: scheduler wakes for both at once.
+RECONCILE_EVERY = timedelta(seconds=2.5)
 
 #: Seconds until what was due, and was not to be had, is looked for again.
 PASSED_OVER_REST = 0.02
