@@ -6,11 +6,12 @@ from datetime import datetime
 
 from cronhare.domain.execution import STARTABLE, Execution, State
 from cronhare.domain.moves import claim, skip
+from cronhare.domain.patience import expected_anew_at
 from cronhare.domain.planning import Planned, Run, Skip
 from cronhare.domain.schedule import OverlapPolicy, Schedule
 from cronhare.ports.claims import Batch, Graces, Planner, ask
 
-from .lateness import grace_of, mark_published, next_expected_at
+from .lateness import grace_of, mark_published
 from .ledger import MemoryLedger
 from .timetable import ScheduleRow
 
@@ -71,7 +72,9 @@ class MemoryClaimStore:
                 key=lambda execution: (self._history.expected_at(execution), execution.id),
             )
             for execution in late:
-                self._history.expect(execution, next_expected_at(execution, now, graces))
+                self._history.expect(
+                    execution, expected_anew_at(execution, now, grace=graces.published)
+                )
             return tuple(late)
 
     def unfinished(self, *, after: int, limit: int) -> Sequence[Execution]:

@@ -4,15 +4,10 @@ from datetime import datetime, timedelta
 
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.moves import publish
+from cronhare.domain.patience import RESENT_WAIT
 from cronhare.ports.claims import Graces
 
 from .history import History
-
-#: However long a message has been in its queue, it is looked for again after so long.
-LONGEST_WAIT = timedelta(days=1)
-
-#: A retry that was sent again is given so long to be started.
-RESENT_WAIT = timedelta(minutes=5)
 
 
 def grace_of(execution: Execution, graces: Graces) -> timedelta:
@@ -33,11 +28,3 @@ def mark_published(history: History, execution: Execution, now: datetime) -> Non
         history.expect(published, max(published.next_attempt_at or now, now))
     elif execution.state is State.RETRYING and expected <= now:
         history.expect(execution, now + RESENT_WAIT)
-
-
-def next_expected_at(found: Execution, now: datetime, graces: Graces) -> datetime:
-    """Say from when on the grace counts again, for one that was found late just now."""
-    if found.state is not State.PUBLISHED:
-        return now
-    waited = now - (found.published_at or now)
-    return now + min(max(2 * waited, graces.published), LONGEST_WAIT) - graces.published

@@ -1,0 +1,110 @@
+"""Executions that wait, or should have begun: how they are marked, and found again."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import and_, bindparam, func, or_, select, update
+
+from cronhare.domain.execution import STARTABLE, Execution, State
+from cronhare.domain.patience import RESENT_WAIT, expected_anew_at
+from cronhare.ports.claims import Graces
+
+from .rows import EXECUTION
+from .tables import executions
+from .types import UtcDateTime
+
+_THE_TOLD_ATTEMPT = and_(
+    executions.c.id == bindparam("told_id"), executions.c.attempt == bindparam("told_attempt")
+)
+MARK_CLAIMED = (
+    update(executions)
+    .where(_THE_TOLD_ATTEMPT, executions.c.state == State.CLAIMED.value)
+    .values(
+        state=State.PUBLISHED.value,
+        published_at=func.coalesce(executions.c.published_at, bindparam("now", type_=UtcDateTime)),
+        check_at=bindparam("check", type_=UtcDateTime),
+        version=executions.c.version + 1,
+    )
+)
+MARK_RETRYING = (
+    update(executions)
+    .where(_THE_TOLD_ATTEMPT, executions.c.state == State.RETRYING.value)
+    .values(check_at=bindparam("check", type_=UtcDateTime))
+)
+POSTPONE = (
+    update(executions)
+    .where(executions.c.id == bindparam("found_id"))
+    .values(check_at=bindparam("check", type_=UtcDateTime))
+)
+_IS_OVERDUE = or_(
+    *(
+        and_(
+            executions.c.state == state.value,
+            executions.c.check_at <= bindparam(state.value, type_=UtcDateTime),
+        )
+        for state in sorted(STARTABLE)
+    )
+)
+LONGEST_OVERDUE = (
+    select(executions.c.id)
+    .where(_IS_OVERDUE)
+    .order_by(executions.c.check_at, executions.c.id)
+    .limit(bindparam("limit"))
+)
+# Chosen first and taken then, or a database that sorts would hold all that it sorted.
+_CHOSEN = LONGEST_OVERDUE.subquery("chosen")
+OVERDUE = (
+    EXECUTION.join(_CHOSEN, _CHOSEN.c.id == executions.c.id)
+    .where(_IS_OVERDUE)
+    .order_by(executions.c.check_at, executions.c.id)
+)
+UNFINISHED = (
+    EXECUTION.where(
+        executions.c.state.in_(sorted(state.value for state in STARTABLE)),
+        executions.c.id > bindparam("after"),
+    )
+    .order_by(executions.c.id)
+    .limit(bindparam("limit"))
+)
+# What runs has a lease; saying so lets SQLite use its index of the few rows that have one.
+_RUNNING = and_(executions.c.state == State.RUNNING.value, executions.c.lease_until.is_not(None))
+OWNERS = select(executions.c.owner).where(_RUNNING, executions.c.owner.is_not(None)).distinct()
+LAPSED = (
+    EXECUTION.where(
+        _RUNNING,
+        or_(
+            executions.c.lease_until <= bindparam("now", type_=UtcDateTime),
+            executions.c.owner.in_(bindparam("gone", expanding=True)),
+        ),
+    )
+    .order_by(executions.c.id)
+    .limit(bindparam("limit"))
+)
+
+
+def claimed_marks(told: Sequence[Execution], now: datetime) -> Iterator[dict[str, Any]]:
+    """Give the parameters of `MARK_CLAIMED` for those whose messages arrived."""
+    for one in told:
+        if one.state is not State.RETRYING:
+            yield {
+                "told_id": one.id,
+                "told_attempt": one.attempt,
+                "now": now,
+                "check": max(one.next_attempt_at or now, now),
+            }
+
+
+def resent_marks(told: Sequence[Execution], now: datetime) -> Iterator[dict[str, Any]]:
+    """Give the parameters of `MARK_RETRYING`.
+
+    A retry whose message still waits for its time is looked for at that time, as before.
+    """
+    for one in told:
+        if one.state is State.RETRYING and (one.next_attempt_at or now) <= now:
+            yield {"told_id": one.id, "told_attempt": one.attempt, "check": now + RESENT_WAIT}
+
+
+def postponement(found: Execution, now: datetime, graces: Graces) -> dict[str, Any]:
+    """Give the parameters of `POSTPONE`: from when on the grace counts again."""
+    return {"found_id": found.id, "check": expected_anew_at(found, now, grace=graces.published)}
