@@ -11,6 +11,7 @@ from cronhare.domain.messages import Call, read
 from cronhare.domain.topology import MAIN_QUEUE, RETRY_QUEUE
 from cronhare.ports.broker import Delivery
 from tests.integration import amqp
+from tests.integration.seeds_worker import SeedsWorker
 
 pytestmark = pytest.mark.integration
 
@@ -23,19 +24,6 @@ BODY = json.dumps(
 ).encode()
 
 
-def nack_as_the_seeds_do(url: str) -> int:
-    """Take a message, read how often it was retried as S0 does, and nack it without requeue."""
-    with amqp.channel(url) as plain:
-        for method, properties, _ in plain.consume(MAIN_QUEUE, inactivity_timeout=5):
-            assert method is not None, "nothing came"
-            assert properties is not None
-            deaths = (properties.headers or {}).get("x-death") or [{"count": 0}]
-            plain.basic_nack(method.delivery_tag, requeue=False)
-            plain.cancel()
-            return int(deaths[0]["count"])
-    raise AssertionError("nothing came")
-
-
 @pytest.mark.parametrize("queue_type", ["quorum", "classic"])
 async def test_what_a_foreign_consumer_nacks_comes_back_and_its_deaths_are_counted_by_ours(
     vhost: str, queue_type: str
@@ -45,15 +33,16 @@ async def test_what_a_foreign_consumer_nacks_comes_back_and_its_deaths_are_count
     with amqp.channel(vhost) as plain:
         plain.basic_publish("", MAIN_QUEUE, BODY)  # by hand: no headers of ours
     seen: asyncio.Queue[Delivery] = asyncio.Queue()
+    theirs = SeedsWorker(vhost)
 
-    theirs = [await asyncio.to_thread(nack_as_the_seeds_do, vhost) for _ in range(2)]
+    await asyncio.to_thread(theirs.work, many=2)
     await broker.consume([MAIN_QUEUE], prefetch=1, on_delivery=seen.put_nowait)
     delivery = await asyncio.wait_for(seen.get(), timeout=5)
     await broker.ack(delivery)
     await broker.close()
 
     call = read(delivery.message.body, delivery.message.headers)
-    assert theirs == [0, 1]
+    assert theirs.counts == [0, 1]
     assert isinstance(call, Call)
     assert (call.deaths, call.ticket, call.task.scheduler_id) == (2, None, 16)
     x_death = delivery.message.headers["x-death"]

@@ -1,0 +1,221 @@
+"""A real worker on queues and a table that it shares with programs of the seeds."""
+
+import json
+import re
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cronhare.domain.execution import State
+from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE, RETRY_QUEUE
+from cronhare.ports.records import ExecutionFilter
+from tests.integration import amqp
+from tests.integration.seeds_worker import MAX_RETRIES, SeedsWorker
+from tests.production.plant import PATIENCE, SCHEDULER, Plant, plant
+from tests.services.finding import wait_until
+from tests.services.mariadb import Server as Mariadb
+from tests.services.mariadb import run
+from tests.services.rabbitmq import Server as RabbitMQ
+
+pytestmark = pytest.mark.integration
+
+RETRY_DELAY = 0.4
+
+SETTINGS = {
+    "CRON_MAX_RETRIES": str(MAX_RETRIES),
+    "CRON_RETRY_DELAY_MS": f"{RETRY_DELAY * 1000:.0f}",
+    "CRON_RETRY_DELAY_MULTIPLIER": "1",
+}
+
+JOBS = """
+[tasks.refresh-user-token]
+type = "report"
+id = 25
+env = { EFFECTS = "%(effects)s", GIVEN = "%(given)s" }
+command = ["/bin/sh", "-c", '''
+cat "$CRON_PARAMS_FILE" >> "$GIVEN"
+echo "$CRON_EXECUTION_ID $CRON_ATTEMPT" >> "$EFFECTS"
+''']
+
+[tasks.always-fails]
+type = "report"
+id = 26
+command = ["/bin/sh", "-c", 'echo "Connection timeout after 30s" >&2; exit 1']
+"""
+
+#: As the seeds' web application writes them.
+SCHEDULES = (
+    "INSERT INTO Scheduler (id, schedule, params, status, report_id, user_id) VALUES "
+    "(16, '0 8 29 2 *', '{}', 1, 25, 7), (17, '0 8 29 2 *', '{}', 1, 26, 7)"
+)
+
+#: JSON text inside of the JSON, with what a second writer might write otherwise.
+PARAMS = '{ "controller": "RefreshUserToken", "stadt": "Köln", "path": "a/b", "n": 1.0 }'
+
+
+@pytest.fixture
+def shared(rabbitmq: RabbitMQ, mariadb: Mariadb, tmp_path: Path) -> Iterator[Plant]:
+    """Queues and tables, with nobody at work yet."""
+    jobs = JOBS % {"effects": tmp_path / "effects", "given": tmp_path / "given"}
+    with plant(tmp_path, rabbitmq, mariadb, jobs, **SETTINGS) as shared:
+        run(shared.arena.engine.url, SCHEDULES)
+        yield shared
+
+
+def body(task: int, params: str = PARAMS) -> bytes:
+    """S1's task message, as `JSON.stringify` writes it."""
+    text = json.dumps(params, ensure_ascii=False)
+    fields = f'"type":"report","id":{task},"scheduler_id":{task - 9},"params_scheduler":{text}'
+    return b"{%b}" % fields.encode()
+
+
+def publish(shared: Plant, message: bytes) -> None:
+    """Publish by hand: no headers of ours, no id."""
+    with amqp.channel(shared.broker_url) as plain:
+        plain.basic_publish("", MAIN_QUEUE, message)
+
+
+def wait_for(shared: Plant, state: State, *, many: int = 1) -> None:
+    which = ExecutionFilter(states={state}, limit=1_000)
+    wait_until(
+        lambda: len(shared.arena.records.executions(which)) == many,
+        seconds=PATIENCE,
+        every=0.1,
+        what=f"{many} {state.value}",
+    )
+
+
+def test_a_message_that_was_published_by_hand_runs_once_and_is_in_the_ledger(
+    shared: Plant,
+) -> None:
+    shared.start_worker()
+    shared.wait_until_all_work(workers=1)
+
+    publish(shared, body(25))
+    wait_for(shared, State.SUCCEEDED)
+    shared.stop()
+
+    [execution] = shared.arena.executions()
+    [attempt] = shared.arena.records.attempts(execution.id)
+    assert (execution.scheduler_id, str(execution.task)) == (16, "report 25")
+    assert (execution.params, execution.key[:7]) == (PARAMS, "manual-")
+    assert (attempt.attempt, attempt.ending, attempt.exit_code) == (1, "succeeded", 0)
+    assert shared.arena.starts() == {(execution.id, 1): 1}
+    assert json.loads((shared.arena.folder / "given").read_text()) == json.loads(PARAMS)
+    assert amqp.depth(shared.broker_url, MAIN_QUEUE) == 0
+    assert shared.troubles() == []
+
+
+def test_a_task_of_a_message_by_hand_that_fails_is_retried_and_fails_in_the_seeds_words(
+    shared: Plant,
+) -> None:
+    shared.start_worker(CRON_FAILED_MONITOR="off")
+    shared.wait_until_all_work(workers=1)
+
+    publish(shared, body(26))
+    wait_for(shared, State.FAILED)
+    shared.stop()
+
+    [execution] = shared.arena.executions()
+    attempts = shared.arena.records.attempts(execution.id)
+    assert [one.ending for one in attempts] == ["failed"] * 4
+    assert [one.retry_count for one in shared.arena.records.archive()] == [3]
+    failed = one_failed(shared)
+    told = re.escape(body(26)[:-1]) + (
+        rb',"failed_at":"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)"'
+        rb',"failed_reason":"([^"]*)","retry_count":3}'
+    )
+    said = re.fullmatch(told, failed["body"])
+    assert said, failed["body"]
+    assert datetime.fromisoformat(said[1].decode()).tzinfo is not None
+    assert said[2].decode() == execution.last_error
+    assert (failed["exchange"], failed["key"], failed["mode"]) == ("cron_dlx", "failed", 2)
+
+
+@pytest.mark.parametrize("nacks", [2, 3])
+def test_what_a_worker_of_the_seeds_nacks_comes_back_and_is_not_retried_from_zero(
+    shared: Plant, nacks: int
+) -> None:
+    shared.start(*SCHEDULER)  # declares the queues; nobody of ours consumes yet
+    shared.wait_until_declared()
+    theirs = SeedsWorker(shared.broker_url)
+
+    publish(shared, body(26))
+    theirs.work(many=nacks)
+    shared.start_worker(CRON_FAILED_MONITOR="off")
+    wait_for(shared, State.FAILED)
+    shared.stop()
+
+    [execution] = shared.arena.executions()
+    attempts = shared.arena.records.attempts(execution.id)
+    assert theirs.counts == list(range(nacks))
+    assert len(theirs.back_after) == nacks - 1
+    assert all(seconds >= RETRY_DELAY for seconds in theirs.back_after)
+    assert len(attempts) == MAX_RETRIES + 1 - nacks
+    failed = one_failed(shared)
+    assert json.loads(failed["body"])["retry_count"] == MAX_RETRIES
+    if len(attempts) == 1:  # it failed at the very message that was nacked
+        entries = {(one["queue"], one["reason"]): one["count"] for one in failed["x-death"]}
+        assert entries == {(MAIN_QUEUE, "rejected"): nacks, (RETRY_QUEUE, "expired"): nacks}
+
+
+def test_workers_of_both_kinds_share_a_queue_and_every_death_is_counted(shared: Plant) -> None:
+    many, stop = 12, threading.Event()
+    bodies = {n: body(26, f'{{"n": {n}}}') for n in range(many)}
+    shared.start_worker()
+    shared.wait_until_all_work(workers=1)
+    theirs = SeedsWorker(shared.broker_url)
+    working = threading.Thread(target=theirs.work, kwargs={"stop": stop})
+    working.start()
+    shared.wait_until_all_work(workers=2)
+
+    for each in bodies.values():
+        publish(shared, each)
+    try:
+        wait_until(
+            lambda: len(shared.arena.records.archive()) == many,
+            seconds=PATIENCE,
+            every=0.1,
+            what="the archive of all of them",
+        )
+    finally:
+        stop.set()
+        working.join()
+    shared.stop()
+
+    archived = shared.arena.records.archive()
+    assert Counter(one.params for one in archived) == {f'{{"n": {n}}}': 1 for n in bodies}
+    assert shared.arena.unfinished() == []
+    assert [amqp.depth(shared.broker_url, each) for each in (MAIN_QUEUE, FAILED_QUEUE)] == [0, 0]
+    ours = [one for one in archived if bodies[number_of(one.params)] not in theirs.given_up]
+    for one in ours:
+        attempts = len(shared.arena.records.attempts(one.execution_id))
+        deaths = theirs.nacked[bodies[number_of(one.params)]] + attempts
+        assert one.retry_count == deaths - 1 >= MAX_RETRIES
+    assert ours
+    assert theirs.nacked.total() > 0
+
+
+def number_of(params: str) -> int:
+    return int(json.loads(params)["n"])
+
+
+def one_failed(shared: Plant) -> dict[str, Any]:
+    """Take the one message of the failed queue, as `rabbitmqadmin get` does."""
+    with amqp.channel(shared.broker_url) as plain:
+        method, properties, message = plain.basic_get(FAILED_QUEUE, auto_ack=True)
+        assert method is not None, "the failed queue is empty"
+        assert properties is not None
+        assert method.message_count == 0
+    return {
+        "body": message,
+        "exchange": method.exchange,
+        "key": method.routing_key,
+        "mode": properties.delivery_mode,
+        "x-death": (properties.headers or {}).get("x-death"),
+    }

@@ -1,0 +1,140 @@
+"""Schedulers and workers as processes of their own, on a real broker and a real database.
+
+Nothing is hurt here; `tests.faults` does that.
+"""
+
+import json
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import attrs
+from pika.exceptions import ChannelClosedByBroker
+
+from cronhare.domain.topology import MAIN_QUEUE
+from tests.faults.arena import Arena
+from tests.faults.house import has_begun, stop_politely
+from tests.integration import amqp
+from tests.services import mariadb, rabbitmq
+from tests.services.finding import wait_until
+
+Process = subprocess.Popen[bytes]
+
+#: Seconds until a process that does not come is stuck, however busy the machine.
+PATIENCE = 60.0
+
+SCHEDULER = ("scheduler",)
+
+TROUBLES = {"WARN", "ERROR"}
+
+
+@attrs.define(kw_only=True)
+class Plant:
+    """A vhost, a database with our schema, and the processes that were started on them."""
+
+    arena: Arena
+    processes: list[Process] = attrs.field(factory=list)
+
+    @property
+    def broker_url(self) -> str:
+        """Where the queues are."""
+        return self.arena.settings["CRON_BROKER_URL"]
+
+    def start(self, *command: str, **settings: str) -> Process:
+        """Start a command of cronhare; *settings* are its alone."""
+        self.processes.append(self.arena.start(*command, **settings))
+        return self.processes[-1]
+
+    def start_worker(self, *, concurrency: int = 1, **settings: str) -> Process:
+        """Start a worker with the plant's tasks."""
+        asked = ("worker", "--jobs", "jobs.toml", "--concurrency", str(concurrency))
+        return self.start(*asked, **settings)
+
+    def wait_until_all_work(self, *, workers: int) -> None:
+        """Wait until every process has begun, and *workers* of them consume."""
+        for process in self.processes:
+            wait_until(partial(has_begun, process), seconds=PATIENCE, what="a process's start")
+        wait_until(
+            lambda: self._ask(amqp.consumers) == workers,
+            seconds=PATIENCE,
+            every=0.1,
+            what=f"the consuming of {workers} workers",
+        )
+
+    def wait_until_declared(self) -> None:
+        """Wait until a scheduler has declared the queues, and tried the lanes."""
+        wait_until(
+            lambda: any("each of 16 lanes" in line["message"] for line in self.lines("lanes")),
+            seconds=PATIENCE,
+            every=0.1,
+            what="the declaration",
+        )
+
+    def waiting(self) -> int:
+        """Count the messages in the main queue; none while there is no such queue."""
+        return self._ask(amqp.depth)
+
+    def _ask(self, ask: Callable[[str, str], int]) -> int:
+        with suppress(ChannelClosedByBroker):  # there is no such queue yet
+            return ask(self.broker_url, MAIN_QUEUE)
+        return 0
+
+    def lines(self, action: str) -> list[dict[str, Any]]:
+        """Give the log lines of one kind, of all processes."""
+        return [line for line in self.log() if line.get("action") == action]
+
+    def troubles(self) -> list[dict[str, Any]]:
+        """Give the warnings and errors of all processes, but for the one that SIGTERM asks for."""
+        return [
+            line
+            for line in self.log()
+            if line["level"] in TROUBLES and line.get("action") != "shutdown"
+        ]
+
+    def log(self) -> Iterator[dict[str, Any]]:
+        """Read all logs; a line that is none of ours, like a bare traceback, is an error."""
+        for path in sorted(self.arena.logs.glob("*.log")):
+            for text in path.read_text().splitlines():
+                try:
+                    yield json.loads(text)
+                except ValueError:
+                    yield {"level": "ERROR", "message": text}
+
+    def query(self, statement: str) -> list[tuple[Any, ...]]:
+        """Ask the database, in an operator's session."""
+        return mariadb.run(self.arena.engine.url, statement)
+
+    def stop(self) -> None:
+        """Stop everybody as an operator would.
+
+        Raises:
+            AssertionError: somebody ended by himself, or did not end well.
+        """
+        assert not any(each.poll() for each in self.processes), self.arena.said()[-3000:]
+        stop_politely(self.processes)
+
+
+@contextmanager
+def plant(
+    folder: Path, broker: rabbitmq.Server, database: mariadb.Server, jobs: str, **settings: str
+) -> Iterator[Plant]:
+    """Build a plant whose workers have the tasks of a jobs file; its schedules are applied."""
+    with broker.vhost() as broker_url, mariadb.database(database) as url:
+        servers = {
+            "CRON_DATABASE_URL": url.render_as_string(hide_password=False),
+            "CRON_BROKER_URL": broker_url,
+        }
+        arena = Arena(folder, 0, **servers, **settings)
+        (folder / "jobs.toml").write_text(jobs)
+        arena.apply()
+        built = Plant(arena=arena)
+        try:
+            yield built
+        finally:
+            for process in built.processes:
+                process.kill()
+                process.wait()
+            arena.engine.dispose()
