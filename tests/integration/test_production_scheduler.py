@@ -1,0 +1,123 @@
+"""What a scheduler process promises: minutes, edits by hand, and servers that come later."""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import make_url
+
+from cronhare.domain.execution import State
+from tests.production import minutes
+from tests.production.plant import PATIENCE, SCHEDULER, Plant, plant
+from tests.services.finding import free_port, wait_until
+from tests.services.mariadb import Server as Mariadb
+from tests.services.mariadb import run
+from tests.services.proxy import proxy
+from tests.services.rabbitmq import Server as RabbitMQ
+
+pytestmark = pytest.mark.integration
+
+#: Seconds.
+REFRESH = 1
+
+JOBS = '[tasks.true]\nid = 1\ncommand = ["/bin/true"]\n' + "".join(
+    f'[schedules.s{n}]\ntask = "true"\nschedule = "@yearly"\n' for n in range(1, 6)
+)
+
+#: What each server's absence makes a scheduler say.
+AWAY = {
+    "CRON_DATABASE_URL": "The ledger is not there, asking again in",
+    "CRON_BROKER_URL": "The declaration tries again in",
+}
+
+
+@pytest.fixture
+def quiet(rabbitmq: RabbitMQ, mariadb: Mariadb, tmp_path: Path) -> Iterator[Plant]:
+    """Schedules that are due once a year, and nobody at work yet."""
+    with plant(tmp_path, rabbitmq, mariadb, JOBS, CRON_REFRESH_SECONDS=str(REFRESH)) as quiet:
+        yield quiet
+
+
+def test_each_minute_is_begun_in_time_and_never_early(
+    rabbitmq: RabbitMQ, mariadb: Mariadb, tmp_path: Path
+) -> None:
+    with plant(tmp_path, rabbitmq, mariadb, minutes.JOBS) as at_work:
+        measured = minutes.measure(at_work, minutes=1)
+
+    minutes.tell(measured)
+    [minute] = measured
+    assert 0 <= minute.begun <= minute.first <= minute.last < 5_000  # what is later is stuck
+
+
+def test_a_plain_update_is_seen_within_the_refresh_by_a_scheduler_at_work(quiet: Plant) -> None:
+    arena = quiet.arena
+    quiet.start(*SCHEDULER)
+    wait_until(lambda: next_run(quiet) != [], seconds=PATIENCE, what="the first plans")
+    id_ = arena.schedules.ids(["s1"])["s1"]
+    off = f"UPDATE Scheduler SET status = 0 WHERE id = {id_}"
+    on = f"UPDATE Scheduler SET status = 1, schedule = '0 8 * * *' WHERE id = {id_}"
+
+    seconds = [
+        seconds_until_seen(quiet, off, lambda: next_run(quiet) == []),
+        seconds_until_seen(quiet, on, lambda: next_run(quiet) != []),
+    ]
+    quiet.stop()
+    print(f"\nseen after {seconds[0]:.2f} and {seconds[1]:.2f} s, the refresh is {REFRESH} s")
+
+    [[due]] = next_run(quiet)
+    now = arena.claims.now()
+    assert (due.hour, due.minute) == (8, 0)
+    assert 0 < (due.replace(tzinfo=UTC) - now).total_seconds() <= 24 * 3600
+    assert quiet.troubles() == []
+
+
+@pytest.mark.parametrize("away", AWAY)
+async def test_a_scheduler_that_starts_before_its_servers_says_so_and_works_when_they_are_there(
+    quiet: Plant, away: str
+) -> None:
+    genuine = make_url(quiet.arena.settings[away])
+    assert genuine.port is not None
+    port = free_port()
+    later = genuine.set(host="127.0.0.1", port=port).render_as_string(hide_password=False)
+    asked = quiet.arena.ask_for_runs()
+
+    quiet.start(*SCHEDULER, **{away: later})
+    await asyncio.to_thread(wait_for_words, quiet, AWAY[away])
+    async with proxy(genuine.port, listen=port) as (_, link):
+        await asyncio.to_thread(wait_for_messages, quiet, len(asked))
+        await asyncio.to_thread(quiet.stop)
+
+    assert link.connections > 0
+    executions = quiet.arena.executions()
+    assert {one.id for one in executions} == asked
+    assert {one.state for one in executions} == {State.PUBLISHED}
+
+
+def seconds_until_seen(quiet: Plant, statement: str, is_seen: Callable[[], bool]) -> float:
+    """Change a row as an operator does; tell how long the scheduler took to act on it."""
+    run(quiet.arena.engine.url, statement)
+    began = time.monotonic()
+    wait_until(is_seen, seconds=REFRESH + 5, what=f"the notice of {statement}")
+    return time.monotonic() - began
+
+
+def next_run(quiet: Plant) -> list[tuple[Any, ...]]:
+    """Read when the first schedule is due, where everything else reads it; nothing if never."""
+    return quiet.query(
+        "SELECT next_due_at FROM SchedulerPlan JOIN Scheduler ON id = scheduler_id "
+        "WHERE name = 's1' AND next_due_at IS NOT NULL"
+    )
+
+
+def wait_for_words(quiet: Plant, words: str) -> None:
+    wait_until(lambda: words in quiet.arena.said(), seconds=PATIENCE, every=0.1, what=words)
+
+
+def wait_for_messages(quiet: Plant, many: int) -> None:
+    wait_until(
+        lambda: quiet.waiting() >= many, seconds=PATIENCE, every=0.2, what=f"{many} messages"
+    )
