@@ -165,6 +165,28 @@ async def test_a_frozen_link_is_found_out_by_the_proof_of_life(vhost: str) -> No
         assert link.connections > 1
 
 
+async def test_after_a_publish_without_a_confirm_another_connection_is_used(vhost: str) -> None:
+    parts = urlsplit(vhost)
+    assert parts.port is not None
+    envelope = Envelope(Message(body=b"one"), ToQueue())
+    async with (
+        proxy(parts.port) as (port, link),
+        worker(vhost.replace(str(parts.port), str(port)), publish_timeout=1) as broker,
+    ):
+        await broker.connect()
+        await broker.publish(envelope)
+        before = link.connections
+
+        link.freeze()
+        answers = [await broker.publish(envelope) for _ in range(3)]
+        link.thaw()
+
+        assert set(answers) == {Published.UNKNOWN}
+        assert link.connections > before
+        answers = [await broker.publish(envelope) for _ in range(3)]
+        assert answers[-1] is Published.CONFIRMED
+
+
 async def test_a_living_consumer_passes_its_proofs(vhost: str) -> None:
     async with worker(vhost, proof_every=0.05) as broker:
         hands = Hands()

@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -18,6 +19,7 @@ from cronhare.domain.topology import (
 from cronhare.ports.broker import Envelope, Message, Published
 from tests.integration import amqp
 from tests.services.finding import wait_until
+from tests.services.proxy import proxy_in_thread
 from tests.services.rabbitmq import Server, alarm
 
 pytestmark = pytest.mark.integration
@@ -84,6 +86,27 @@ def test_a_lost_connection_is_made_again(vhost: str, own_rabbitmq: Server) -> No
 
         own_rabbitmq.control("close_all_connections", "--global", "a test")
 
+        wait_until(lambda: is_back(broker), seconds=10, what="publishing again")
+
+
+def test_a_connection_on_which_no_confirm_comes_gives_way_to_another(vhost: str) -> None:
+    port = urlsplit(vhost).port
+    assert port is not None
+    with (
+        proxy_in_thread(port) as (own_port, link),
+        publisher(vhost.replace(f":{port}/", f":{own_port}/"), publish_timeout=2) as broker,
+    ):
+        broker.publish(batch(1))
+        before = link.connections
+
+        link.freeze()
+        answers = broker.publish(batch(1))
+        wait_until(  # the heartbeats would take twenty seconds to tell
+            lambda: link.connections > before, seconds=8, what="connecting again"
+        )
+        link.thaw()
+
+        assert answers == [Published.UNKNOWN]
         wait_until(lambda: is_back(broker), seconds=10, what="publishing again")
 
 

@@ -1,34 +1,55 @@
-"""A link between a client and a server that can be frozen: nothing is copied, nothing is closed."""
+"""A link between a client and a server that can be frozen, in silence, or cut."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+import threading
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import Future
+from contextlib import asynccontextmanager, contextmanager, suppress
 
 
 class Link:
-    """What copies the bytes."""
+    """What copies the bytes. Any thread may hurt it."""
 
     def __init__(self) -> None:
+        """Made in the event loop that copies."""
         self.connections = 0
+        self.held_back = 0
+        self.cut_off = 0
+        self._loop = asyncio.get_running_loop()
         self._flows = asyncio.Event()
         self._flows.set()
+        self._ends: set[asyncio.StreamWriter] = set()
 
     def freeze(self) -> None:
         """Copy nothing more, while both ends look open. New connections hang as well."""
-        self._flows.clear()
+        self._loop.call_soon_threadsafe(self._flows.clear)
 
     def thaw(self) -> None:
         """Go on where it stopped."""
-        self._flows.set()
+        self._loop.call_soon_threadsafe(self._flows.set)
+
+    def cut(self) -> None:
+        """Break all connections, and lose what is on its way. New ones are welcome."""
+        self._loop.call_soon_threadsafe(self._cut)
+
+    def _cut(self) -> None:
+        for end in self._ends:
+            self.cut_off += 1
+            end.transport.abort()
 
     async def copy(self, source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
         """Copy one direction until its end."""
-        with suppress(OSError):
-            while data := await source.read(65536):
-                await self._flows.wait()
-                target.write(data)
-                await target.drain()
-        target.close()
+        self._ends.add(target)
+        try:
+            with suppress(OSError):
+                while data := await source.read(65536):
+                    self.held_back += not self._flows.is_set()
+                    await self._flows.wait()
+                    target.write(data)
+                    await target.drain()
+        finally:
+            self._ends.discard(target)
+            target.close()
 
 
 @asynccontextmanager
@@ -39,7 +60,11 @@ async def proxy(port: int, *, listen: int = 0) -> AsyncIterator[tuple[int, Link]
 
     async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         link.connections += 1
-        server_reader, server_writer = await asyncio.open_connection("127.0.0.1", port)
+        try:
+            server_reader, server_writer = await asyncio.open_connection("127.0.0.1", port)
+        except OSError:  # nobody is there: the client hears so
+            writer.close()
+            return
         for source, target in ((reader, server_writer), (server_reader, writer)):
             copying.add(asyncio.create_task(link.copy(source, target)))
 
@@ -52,3 +77,23 @@ async def proxy(port: int, *, listen: int = 0) -> AsyncIterator[tuple[int, Link]
         for task in copying:
             task.cancel()
         await asyncio.gather(*copying, return_exceptions=True)
+
+
+@contextmanager
+def proxy_in_thread(port: int) -> Iterator[tuple[int, Link]]:
+    """The same for whoever has no event loop."""
+    standing: Future[tuple[int, Link]] = Future()
+    leave = threading.Event()
+
+    async def stand() -> None:
+        async with proxy(port) as place:
+            standing.set_result(place)
+            await asyncio.to_thread(leave.wait)
+
+    thread = threading.Thread(target=lambda: asyncio.run(stand()), name="proxy", daemon=True)
+    thread.start()
+    try:
+        yield standing.result(timeout=10)
+    finally:
+        leave.set()
+        thread.join()

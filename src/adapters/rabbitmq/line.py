@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from pika import BasicProperties, ConnectionParameters, SelectConnection
 from pika.channel import Channel
+from pika.exceptions import AMQPConnectionError
 from pika.frame import Method
 from pika.spec import Basic
 
@@ -31,12 +32,18 @@ class Line:
         parameters: ConnectionParameters,
         waiting: deque[Batch],
         *,
+        patience: float,
         on_ready: Callable[[], None],
     ) -> None:
-        """*waiting* is shared: others append, the line takes."""
+        """*waiting* is shared: others append, the line takes.
+
+        A confirm that is owed for *patience* seconds, or twice that, ends the connection.
+        """
         self.was_open = False
         self.ended_by: BaseException | None = None
         self._waiting = waiting
+        self._patience = patience
+        self._waited_for: int | None = None
         self._on_ready = on_ready
         self._window = Window(WINDOW)
         self._channel: Channel | None = None
@@ -103,6 +110,22 @@ class Line:
         self.was_open = True
         self._on_ready()
         self._pump()
+        self._watch()
+
+    def _watch(self) -> None:
+        """End a connection whose confirms do not come.
+
+        When a quorum queue is deleted while messages are on their way to it, RabbitMQ can leave
+        their channel without a word for ever, with heartbeats as if all were well.
+        """
+        oldest = self._window.oldest
+        if oldest is not None and oldest == self._waited_for:
+            # As pika does itself when a heartbeat is missed: who does not confirm says no good-bye.
+            silence = AMQPConnectionError(f"no confirm within {self._patience:.1f} s")
+            self._connection._terminate_stream(silence)  # noqa: SLF001 - nothing public hangs up
+            return
+        self._waited_for = oldest
+        self._loop.call_later(self._patience, self._watch)
 
     def _pump(self) -> None:
         while self._waiting and self._window.has_room and self._channel is not None:

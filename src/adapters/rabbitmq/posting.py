@@ -60,6 +60,9 @@ class Postman:
             return Published.RETURNED
         except DeliveryError:  # refused; nothing is known of an earlier copy
             return Published.UNKNOWN
+        except asyncio.CancelledError:  # out of time: a channel can be without a word for ever
+            self._leave(channel)
+            raise
         return Published.CONFIRMED
 
     async def _send(self, channel: AbstractChannel, parcel: Parcel) -> None:
@@ -72,6 +75,11 @@ class Postman:
                 delivery_mode=PERSISTENT, headers=parcel.headers, message_id=parcel.id
             ),
         )
+
+    def _leave(self, channel: AbstractChannel) -> None:
+        """Publish on this channel no more."""
+        if self._channel is channel:
+            self._channel = None
 
     async def _open(self) -> AbstractChannel:
         async with self._opening:

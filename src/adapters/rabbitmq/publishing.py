@@ -39,7 +39,8 @@ class PikaBroker:
     ) -> None:
         """*retry_delay* is how long a nacked message rests; *publish_timeout* is in seconds.
 
-        Half of *publish_timeout* is given to a broker's alarm, then the connection is given up.
+        Half of *publish_timeout* is given to a broker's alarm or silence, then the connection is
+        given up.
 
         Raises:
             ValueError: the URL, the name of a queue or *queue_type* cannot be used.
@@ -54,9 +55,7 @@ class PikaBroker:
         )
         self._publish_timeout = publish_timeout
         self._reader = Reader(address)
-        self._sender = Sender(
-            address, prepare=self._upkeep.declare, blocked_timeout=publish_timeout / 2
-        )
+        self._sender = Sender(address, prepare=self._upkeep.declare, patience=publish_timeout / 2)
 
     @property
     def differences(self) -> tuple[Difference, ...]:

@@ -31,16 +31,14 @@ class Sender:
     ones fail, batches are answered at once, so that nobody's loop hangs in an outage.
     """
 
-    def __init__(
-        self, address: Address, *, prepare: Callable[[], None], blocked_timeout: float
-    ) -> None:
+    def __init__(self, address: Address, *, prepare: Callable[[], None], patience: float) -> None:
         """*prepare* is called before each connection is made, and may raise BrokerUnavailable.
 
-        After *blocked_timeout* seconds of a broker's alarm the connection is given up.
+        After *patience* seconds of a broker's alarm, or of its silence, the connection is given up.
         """
         self._address = address
         self._prepare = prepare
-        self._blocked_timeout = blocked_timeout
+        self._patience = patience
         self._lock = threading.Lock()
         self._waiting: deque[Batch] = deque()
         self._line: Line | None = None
@@ -98,9 +96,9 @@ class Sender:
     def _live(self) -> bool:
         """Publish until the connection ends, and say whether it had been open."""
         parameters = self._address.for_pika(
-            name="cronhare publishing", blocked_timeout=self._blocked_timeout
+            name="cronhare publishing", blocked_timeout=self._patience
         )
-        line = Line(parameters, self._waiting, on_ready=self._has_opened)
+        line = Line(parameters, self._waiting, patience=self._patience, on_ready=self._has_opened)
         with self._lock:
             self._line = line
         try:

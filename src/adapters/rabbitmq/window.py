@@ -65,6 +65,11 @@ class Window:
         """Whether one more may be published before the next confirm."""
         return len(self._ahead) < self._size
 
+    @property
+    def oldest(self) -> int | None:
+        """The number of the message that has waited longest for its confirm, if one waits."""
+        return next(iter(self._ahead), None)
+
     def publish(self, batch: Batch, index: int) -> None:
         """Count a message that is published now."""
         self._published += 1
