@@ -1,5 +1,6 @@
 """What a publish says when the broker refuses, stops, or goes away."""
 
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -9,14 +10,14 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from cronhare.adapters.rabbitmq import PikaBroker
+from cronhare.adapters.rabbitmq import PikaBroker, address
 from cronhare.domain.topology import (
     FAILED_QUEUE,
     MAIN_QUEUE,
     ToQueue,
     lane_exchange,
 )
-from cronhare.ports.broker import Envelope, Message, Published
+from cronhare.ports.broker import BrokerUnavailable, Envelope, Message, Published
 from tests.integration import amqp
 from tests.services.finding import wait_until
 from tests.services.proxy import proxy_in_thread
@@ -166,6 +167,24 @@ def test_without_a_broker_a_publish_fails_fast_from_the_second_time_on() -> None
 
         assert set(first) == set(second) == {Published.UNKNOWN}
         assert took < 0.5
+
+
+def test_a_broker_that_takes_connections_and_says_nothing_is_away(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(address, "CONNECT_TIMEOUT", 0.3)
+    with (
+        socket.create_server(("127.0.0.1", 0)) as silent,
+        publisher(f"amqp://127.0.0.1:{silent.getsockname()[1]}/") as broker,
+    ):
+        with pytest.raises(BrokerUnavailable):
+            broker.declare([])
+        with pytest.raises(BrokerUnavailable):
+            broker.receive(MAIN_QUEUE)
+        answers = broker.publish(batch(1))
+
+    assert answers == [Published.UNKNOWN]
+    assert not any(getattr(line, "action", "") == "broker.fault" for line in caplog.records)
 
 
 def test_what_is_too_large_is_refused_before_anything_is_published(vhost: str) -> None:

@@ -11,12 +11,13 @@ from contextlib import contextmanager, suppress
 import attrs
 from pika import BlockingConnection
 from pika.adapters.blocking_connection import BlockingChannel
-from pika.exceptions import AMQPError, ChannelClosedByBroker
+from pika.exceptions import ChannelClosedByBroker
 
 from cronhare.domain.topology import Binding, Exchange, Queue, Topology
 from cronhare.ports.broker import BrokerUnavailable
 
 from .address import Address
+from .trouble import TROUBLE
 from .versions import QUORUM, arguments
 
 log = logging.getLogger(__name__)
@@ -78,9 +79,9 @@ def _connection(address: Address) -> Iterator[BlockingConnection]:
         try:
             yield connection
         finally:
-            with suppress(AMQPError, OSError):
+            with suppress(*TROUBLE):
                 connection.close()
-    except (AMQPError, OSError) as error:
+    except TROUBLE as error:
         raise BrokerUnavailable(f"{doing}: {error!r}") from error
 
 

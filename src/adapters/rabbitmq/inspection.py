@@ -11,7 +11,6 @@ import attrs
 from pika import BlockingConnection
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import (
-    AMQPError,
     ChannelClosedByBroker,
     ProbableAccessDeniedError,
     ProbableAuthenticationError,
@@ -32,6 +31,7 @@ from cronhare.ports.broker import BrokerUnavailable
 
 from .address import Address
 from .probing import probe_lanes
+from .trouble import TROUBLE
 from .versions import QUORUM, arguments
 
 #: Seconds that the broker has for its answer to a message, and then to the farewell.
@@ -80,7 +80,7 @@ class RabbitInspection:
                 said = connection._impl.server_properties or {}  # noqa: SLF001
             with self._connection() as connection:
                 alarm, answered = _ask_for_alarms(connection)
-        except (AMQPError, OSError) as error:
+        except TROUBLE as error:
             return Unreachable(_cause(error), f"{self._address}: {_said(error)}")
         return BrokerFacts(
             product=str(said.get("product", "a broker without a name")),
@@ -107,7 +107,7 @@ class RabbitInspection:
         try:
             yield connection
         finally:
-            with suppress(AMQPError, OSError):
+            with suppress(*TROUBLE):
                 connection.close()
 
     def _exchange(self, looking: "_Looking", exchange: Exchange) -> Thing:

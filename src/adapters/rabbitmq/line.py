@@ -59,7 +59,7 @@ class Line:
         """Publish until the connection ends.
 
         Raises:
-            AMQPError: it could not be opened.
+            Exception: what pika says (`TROUBLE`): it could not be opened.
         """
         self._loop.start()
         if not self.was_open and self.ended_by is not None:

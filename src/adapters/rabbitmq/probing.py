@@ -9,7 +9,7 @@ import uuid
 from contextlib import suppress
 
 from pika import BasicProperties, BlockingConnection
-from pika.exceptions import AMQPError, ChannelClosedByBroker, UnroutableError
+from pika.exceptions import ChannelClosedByBroker, UnroutableError
 
 from cronhare.domain.diagnosis import LaneReport, LaneState
 from cronhare.domain.topology import (
@@ -23,6 +23,7 @@ from cronhare.domain.topology import (
 from cronhare.ports.broker import BrokerUnavailable
 
 from .address import Address
+from .trouble import TROUBLE
 
 #: Seconds between two looks at the end of the road.
 _PAUSE = 0.01
@@ -50,9 +51,9 @@ def probe_lanes(url: str, *, patience: float = 5.0) -> tuple[LaneReport, ...]:
         try:
             return _probe(connection, patience)
         finally:
-            with suppress(AMQPError, OSError):
+            with suppress(*TROUBLE):
                 connection.close()
-    except (AMQPError, OSError) as error:
+    except TROUBLE as error:
         raise BrokerUnavailable(f"probing the lanes at {address}: {error!r}") from error
 
 

@@ -7,12 +7,13 @@ from contextlib import contextmanager, suppress
 import attrs
 from pika import BlockingConnection
 from pika.adapters.blocking_connection import BlockingChannel
-from pika.exceptions import AMQPError, ChannelClosedByBroker
+from pika.exceptions import ChannelClosedByBroker
 
 from cronhare.ports.broker import BrokerUnavailable, Delivery
 
 from .address import Address
 from .messages import unpacked
+from .trouble import TROUBLE
 
 #: Seconds. Between two commands nobody answers heartbeats, so the broker must not expect them soon.
 HEARTBEAT = 600
@@ -68,7 +69,7 @@ class Reader:
             if not isinstance(tag, _Tag) or tag not in self._held:
                 return
             self._held.discard(tag)
-            with suppress(AMQPError):  # the message comes again
+            with suppress(*TROUBLE):  # the message comes again
                 if acked:
                     tag.channel.basic_ack(tag.number)
                 else:
@@ -78,7 +79,7 @@ class Reader:
         """Let go. What was not settled goes back to its queue, to its head and in order."""
         with self._lock:
             self._closed = True
-            with suppress(AMQPError, OSError):
+            with suppress(*TROUBLE):
                 for channel in {tag.channel for tag in self._held}:
                     channel.basic_nack(0, multiple=True, requeue=True)
             self._forget()
@@ -100,7 +101,7 @@ class Reader:
     def _own_errors(self, doing: str) -> Iterator[None]:
         try:
             yield
-        except (AMQPError, OSError) as error:
+        except TROUBLE as error:
             self._forget()
             raise BrokerUnavailable(f"{doing} at {self._address}: {error!r}") from error
 
@@ -109,5 +110,5 @@ class Reader:
         self._channels.clear()
         self._held.clear()
         if connection is not None:
-            with suppress(AMQPError, OSError):
+            with suppress(*TROUBLE):
                 connection.close()

@@ -9,13 +9,12 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-from pika.exceptions import AMQPError
-
 from cronhare.ports.broker import BrokerUnavailable
 
 from .address import Address
 from .backoff import Backoff
 from .line import Line
+from .trouble import TROUBLE
 from .window import Batch
 
 log = logging.getLogger(__name__)
@@ -80,7 +79,7 @@ class Sender:
             try:
                 self._prepare()
                 opened = self._live()
-            except (BrokerUnavailable, AMQPError, OSError) as error:
+            except (BrokerUnavailable, *TROUBLE) as error:
                 text = f"Cannot publish at {self._address}: {error!r}"
                 log.warning("%s", text, extra={"action": "broker.unavailable"})
             except Exception:  # whatever it is, the thread must not die of it
