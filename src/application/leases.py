@@ -105,6 +105,15 @@ class LeaseKeeper:
             if id_ in renewal.cancel_requested:
                 self._end(id_, lease, StopReason.CANCELLED, "somebody asked for its end")
 
+    def watch(self) -> None:
+        """End what could not be renewed in time, as `renew` does: to be called beside it.
+
+        A silent ledger keeps a call for longer than a short lease lasts.
+        """
+        with self._lock:
+            leases = dict(self._leases)
+        self._give_up_old(leases, "the ledger has not answered yet")
+
     def _give_up_old(self, leases: Mapping[int, Lease], why: str) -> None:
         now = self._clock.monotonic()  # anew: the ledger may have taken long not to answer
         margin = self._lease.total_seconds() * 2 / 3

@@ -22,8 +22,8 @@ from .stopping import Stopping
 
 log = logging.getLogger(__name__)
 
-#: Seconds between two renewals of the leases.
-RENEW_EVERY = 2.0
+#: Seconds between two renewals of the leases, if these are long: a sixth of a short one.
+RENEW_EVERY, RENEWALS = 2.0, 6
 
 #: Seconds between two looks at the ledger's clock, and how far ours may be off it unsaid.
 MEASURE_EVERY, WORRYING_SKEW = 30.0, timedelta(seconds=1)
@@ -158,8 +158,10 @@ async def run(container: Container, stopping: Stopping, *, concurrency: int) -> 
     working, keeper = _wire(container)
     watched = container.connection()
     monitoring = Monitoring(broker=watched, monitor=container.monitor(broker=watched))
+    every = min(RENEW_EVERY, settings.lease.total_seconds() / RENEWALS)
     loops = [
-        Loop("lease keeper", partial(_renew, keeper)),
+        Loop("lease keeper", partial(_renew, keeper, every)),
+        Loop("lease watch", partial(_watch, keeper, every)),
         Loop("clock", partial(_measure, container)),
         Loop("settling", partial(_settle, container), once=True),
     ]
@@ -187,9 +189,14 @@ def _wire(container: Container) -> tuple[Working, LeaseKeeper]:
     return Working(broker=connection, worker=worker, runner=runner), keeper
 
 
-def _renew(keeper: LeaseKeeper) -> float:
+def _renew(keeper: LeaseKeeper, every: float) -> float:
     keeper.renew()
-    return RENEW_EVERY
+    return every
+
+
+def _watch(keeper: LeaseKeeper, every: float) -> float:
+    keeper.watch()
+    return every
 
 
 def _measure(container: Container) -> float:

@@ -61,6 +61,36 @@ async def test_the_time_that_the_ledger_took_not_to_answer_counts() -> None:
     assert house.runner.running == frozenset()
 
 
+async def test_a_renewal_without_an_answer_does_not_keep_a_lease_from_being_given_up() -> None:
+    house = House(holds=True)
+    await begin(house)
+    stopped: list[StopReason] = []
+    keeper = LeaseKeeper(
+        attempts=house.attempts,
+        clock=house.clock,
+        node=house.node,
+        lease=LEASE,
+        stop=lambda _, reason: stopped.append(reason),
+    )
+    keeper.hold(house.only, since=house.clock.monotonic())
+    early: list[StopReason] = []
+
+    def hang() -> None:
+        house.clock.advance(LEASE * 2 / 3 - SECOND)
+        keeper.watch()
+        early.extend(stopped)
+        house.clock.advance(SECOND)
+        keeper.watch()
+        keeper.has_ended(house.only)  # it was killed
+
+    house.outage.begin("renew", calls=1)
+    house.outage.takes["renew"] = hang
+    keeper.renew()
+
+    assert early == []
+    assert stopped == [StopReason.LEASE_LOST]
+
+
 async def test_an_outage_that_ends_in_time_ends_nothing() -> None:
     house = House(holds=True)
     await begin(house)
