@@ -92,6 +92,7 @@ def opened(url: str, broker_url: str) -> Iterator[Container]:
         yield container
     finally:
         container.broker().close()
+        container.publishing_thread().shutdown()
         container.ledger_threads().shutdown()
         container.engine().dispose()
 

@@ -30,6 +30,7 @@ class Lease:
     attempt: int
     renewed_at: float
     over: bool = False
+    stopped_for: StopReason | None = None
 
 
 class LeaseKeeper:
@@ -125,5 +126,7 @@ class LeaseKeeper:
         with self._lock:
             if self._leases.get(execution_id) is not lease or lease.over:
                 return
-        say(log, logging.WARNING, "attempt.stop", f"Stopping execution {execution_id}: {why}")
+            is_news, lease.stopped_for = lease.stopped_for is not reason, reason
+        if is_news:
+            say(log, logging.WARNING, "attempt.stop", f"Stopping execution {execution_id}: {why}")
         self._stop(execution_id, reason)

@@ -36,15 +36,21 @@ class Ringing:
         trace: TracebackType | None,
     ) -> None:
         """Wait for what is under way; its error comes after one that was met meanwhile."""
-        self._finish()
+        rung, self._under_way = self._under_way, None
+        self._note(rung)
 
     def ring(self, batch: Sequence[Execution]) -> None:
-        """Begin to publish *batch*, once the one before it is through."""
-        self._finish()
-        if batch:
-            self._under_way = self._executor.submit(self._doorbell.ring, batch, now=self._now)
+        """Begin to publish *batch*, once the one before it is through.
 
-    def _finish(self) -> None:
-        if self._under_way is not None:
-            rung, self._under_way = self._under_way, None
+        Raises what came of the one before; *batch* is published all the same.
+        """
+        before, self._under_way = self._under_way, None
+        try:
+            self._note(before)
+        finally:
+            if batch:
+                self._under_way = self._executor.submit(self._doorbell.ring, batch, now=self._now)
+
+    def _note(self, rung: Future[Rung] | None) -> None:
+        if rung is not None:
             self.published += rung.result().published

@@ -18,6 +18,10 @@ DEFAULT_WINDOW = timedelta(days=7)
 DEFAULT_CAP = 100
 
 
+#: The name of the system's own schedule, which deletes old history.
+CLEANUP_NAME = "cronhare-cleanup"
+
+
 class MisfirePolicy(enum.StrEnum):
     """What to do with instants that nobody claimed in time."""
 

@@ -32,6 +32,7 @@ from cronhare.application.leases import LeaseKeeper
 from cronhare.application.monitor import FailedMonitor
 from cronhare.application.reconcile import Reconciler
 
+from .aside import Aside
 from .nodes import node_name
 from .settings import Settings
 
@@ -88,8 +89,12 @@ class Container(containers.DeclarativeContainer):
     )
 
     housekeeper = providers.Singleton(Housekeeper, attempts=attempts, records=records, node=node)
+    chores_thread = providers.Singleton(
+        ThreadPoolExecutor, max_workers=1, thread_name_prefix="chores"
+    )
+    aside = providers.Singleton(Aside, housekeeper.provided.run, executor=chores_thread)
     doorbell = providers.Singleton(
-        Doorbell, broker=broker, claims=claims, inside=housekeeper.provided.run
+        Doorbell, broker=broker, claims=claims, inside=aside.provided.begin
     )
     publishing_thread = providers.Singleton(
         ThreadPoolExecutor, max_workers=1, thread_name_prefix="publishing"
@@ -128,12 +133,15 @@ class Container(containers.DeclarativeContainer):
         chance=chance,
         uuid=uuid4,
     )
+    monitoring_thread = providers.Singleton(
+        ThreadPoolExecutor, max_workers=1, thread_name_prefix="monitoring"
+    )
     monitor = providers.Factory(
         FailedMonitor,
         records=records,
         clock=ledger_clock,
         node=node,
-        executor=ledger_threads,
+        executor=monitoring_thread,
         patience=settings.provided.lease,
     )
     administrator = providers.Singleton(

@@ -219,7 +219,7 @@ async def test_a_task_that_babbles_is_ended_and_does_not_hold_up_the_loop(
         longest = max(longest, time.monotonic() - before)
 
     assert (await running).outcome.ending is Ending.TIMED_OUT
-    assert longest < 1.0  # the last pipe full is read in one go, on a busy machine
+    assert longest < 5.0  # a bound for a loop that stands still, not for a busy machine
 
 
 async def test_bytes_that_are_not_utf_8_are_replaced(runner: ProcessRunner) -> None:

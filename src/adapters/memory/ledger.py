@@ -10,6 +10,7 @@ from threading import RLock
 import attrs
 
 from cronhare.domain.draft import ScheduleDraft
+from cronhare.domain.schedule import CLEANUP_NAME
 from cronhare.domain.task import TaskRef
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.records import Archived
@@ -19,7 +20,7 @@ from .timetable import Timetable
 
 #: The system's own schedule: claimed like any other, so that one replica does it (C13).
 CLEANUP = ScheduleDraft(
-    name="cronhare-cleanup",
+    name=CLEANUP_NAME,
     task=TaskRef("system", 1),
     schedule="0 3 * * *",
     description="deletes history that is older than its retention",

@@ -177,7 +177,7 @@ class MysqlVendor:
         transaction is repeated: the next time it is among the older ones.
         """
         before = connection.scalar(_NEWEST)
-        rows = Rows.of(_NEW, map(new_values, wanted))
+        rows = Rows.of(_NEW, [new_values(one) for one in wanted])
         statement = _insert_executions(rows.differing)
         inserted = sum(
             connection.exec_driver_sql(statement, parameters).rowcount
@@ -197,10 +197,10 @@ class MysqlVendor:
     def set_plans(self, connection: Connection, rows: Sequence[PlanRow]) -> None:
         """See `Vendor.set_plans`. In one order everywhere, so that replicas do not deadlock."""
         ordered = sorted(rows, key=lambda row: row.scheduler_id)
-        values = (
+        values = [
             (row.scheduler_id, moment_text(row.next_due_at), _stamp(row.planned_at), row.problem)
             for row in ordered
-        )
+        ]
         fresh = Rows.of(_PLAN, values)
         for parameters in fresh.parameters():
             connection.exec_driver_sql(_set_plans(fresh.differing), parameters)
@@ -210,7 +210,7 @@ class MysqlVendor:
     ) -> None:
         """See `Vendor.update_many`."""
         names = parameters_of(statement)
-        fresh = Rows.of(names, ([row[name] for name in names] for row in rows))
+        fresh = Rows.of(names, [[row[name] for name in names] for row in rows])
         joined = update_from_rows(statement, fresh.differing)
         for parameters in fresh.parameters():
             connection.execute(joined, parameters)

@@ -15,6 +15,7 @@ import msgspec
 from sqlalchemy import ColumnElement, Connection, Row, Select, func
 from sqlalchemy.types import NullType, String
 
+from . import types
 from .types import UtcDateTime
 
 
@@ -42,14 +43,14 @@ def read_rows(
 
 @lru_cache(maxsize=1024)
 def read_moment(said: str) -> datetime | str:
-    """Read a moment; a zero date is none, and stays the text that it is.
+    """Read a moment, in a column for moments or for text; a zero date is none, and stays as it is.
 
     The driver's own reading takes ten times as long, and a busy minute has few different moments.
     """
     try:
         return datetime.fromisoformat(f"{said}+00:00")
     except ValueError:
-        return said
+        return types.read_moment(said) or said
 
 
 @lru_cache(maxsize=16)

@@ -40,9 +40,9 @@ class Rows:
     _differences: Sequence[tuple[Any, ...]]
 
     @classmethod
-    def of(cls, names: Iterable[str], rows: Iterable[Sequence[Any]]) -> Self:
+    def of(cls, names: Iterable[str], rows: Sequence[Sequence[Any]]) -> Self:
         """Take rows apart, whose values are in the order of *names*."""
-        columns = dict(zip(names, zip(*rows, strict=True), strict=False))
+        columns = dict(zip(names, zip(*rows, strict=True), strict=True)) if rows else {}
         agreed = {
             name: values[0]
             for name, values in columns.items()

@@ -10,6 +10,7 @@ from cronhare.domain.execution import STARTABLE, Execution
 from cronhare.domain.failures import Failure
 from cronhare.domain.moves import fail_elsewhere
 from cronhare.domain.retry import Fail
+from cronhare.domain.schedule import CLEANUP_NAME
 from cronhare.domain.task import TaskRef
 from cronhare.ports.records import Archived
 
@@ -50,9 +51,9 @@ _ARCHIVE: Final = insert(failed_tasks)
 #: An execution id that no row has; those alone have 0.
 _NOBODY: Final = -1
 
-#: A row that is always there. Who holds it is alone in adding rows without an execution, whose
-#: keys nothing else would keep apart.
-_TURN: Final = select(schedulers.c.id).where(schedulers.c.system_id == 1)
+#: The system's own row, found by its unique name, so that no other is locked on the way. Who holds
+#: it is alone in adding rows without an execution, whose keys nothing else would keep apart.
+_TURN: Final = select(schedulers.c.id).where(schedulers.c.name == CLEANUP_NAME)
 
 
 def keep_failure(

@@ -95,6 +95,10 @@ class HandWritten(UtcDateTime):
         """Write; text is compared as it was read."""
         return value if isinstance(value, str) else super().process_bind_param(value, dialect)
 
+    def result_processor(self, dialect: Dialect, coltype: object) -> Any:  # noqa: ANN401
+        """An adopted column may hold text, which no driver reads."""
+        return TypeDecorator.result_processor(self, dialect, coltype)
+
     def process_result_value(self, value: Any, dialect: Dialect) -> Any:  # noqa: ANN401, ARG002
         """Read."""
         if value is None:
