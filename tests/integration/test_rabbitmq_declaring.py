@@ -1,5 +1,6 @@
 """Declaring on a broker that is not empty, and trying the lanes."""
 
+import threading
 from contextlib import closing
 from datetime import timedelta
 from urllib.parse import urlsplit
@@ -140,6 +141,23 @@ def test_a_probe_finds_the_lane_that_has_no_way_in_and_the_one_that_has_no_way_o
 
     broken = [report.lane for report in reports if report.state is LaneState.BROKEN]
     assert broken == [*range(4, 16)]  # all of them pass 3 on their way
+
+
+def test_a_probe_does_not_wait_for_a_lane_that_says_nothing(
+    vhost: str, own_rabbitmq: Server
+) -> None:
+    broker_at(vhost).declare([])
+    leader = f"'{urlsplit(vhost).path[1:]}_{lane_queue(3)}'"
+
+    own_rabbitmq.control("eval", f"sys:suspend({leader}).")
+    # The confirm comes then, long after the patience; and only then does the broker say good-bye.
+    later = threading.Timer(3, own_rabbitmq.control, ["eval", f"sys:resume({leader})."])
+    later.start()
+    reports = probe_lanes(vhost, patience=0.5)
+    later.join()
+
+    broken = [report.lane for report in reports if report.state is LaneState.BROKEN]
+    assert broken == [3]
 
 
 def test_a_lane_in_which_messages_wait_is_left_alone(vhost: str) -> None:

@@ -9,7 +9,7 @@ import uuid
 from contextlib import suppress
 
 from pika import BasicProperties, BlockingConnection
-from pika.exceptions import ChannelClosedByBroker, UnroutableError
+from pika.exceptions import ChannelClosedByBroker
 
 from cronhare.domain.diagnosis import LaneReport, LaneState
 from cronhare.domain.topology import (
@@ -79,13 +79,15 @@ def _probe(connection: BlockingConnection, patience: float) -> tuple[LaneReport,
 
 
 def _send(connection: BlockingConnection, lane: int, end: str) -> LaneState:
-    """Send a probe on its way; its lane counts as broken until it is seen again."""
+    """Send a probe on its way; its lane counts as broken until it is seen again.
+
+    Its confirm would tell no more, and is waited for without an end where a queue has no leader.
+    """
     channel = connection.channel()  # of its own: what is missing costs the channel
-    channel.confirm_delivery()
     exchange, key = route(ToQueue(end, LANE_UNIT * 2**lane))
     properties = BasicProperties(message_id=str(lane), expiration="0")
-    with suppress(ChannelClosedByBroker, UnroutableError):
+    with suppress(ChannelClosedByBroker):
         if channel.queue_declare(lane_queue(lane), passive=True).method.message_count:
             return LaneState.BUSY
-        channel.basic_publish(exchange, key, _BODY, properties, mandatory=True)
+        channel.basic_publish(exchange, key, _BODY, properties)
     return LaneState.BROKEN
