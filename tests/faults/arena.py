@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
 from itertools import count
@@ -22,20 +23,10 @@ from cronhare.domain.keys import manual_key
 from cronhare.domain.planning import plan
 from cronhare.domain.retry import RetryPolicy
 from cronhare.ports.records import ExecutionFilter
+from tests.faults.jobs import MARK, SCHEDULES, YEARLY, hold, jobs
+from tests.services.finding import wait_until
 
-SCHEDULES = 20
-MARK = "FAULTS_MARK"
 ROOT = Path(__file__).parents[2]
-
-#: Writes down that it began, works a little, and fails on its first attempt every third time.
-TASK = """\
-echo "$CRON_EXECUTION_ID $CRON_ATTEMPT" >> "$EFFECTS"
-sleep 0.{tenths}
-[ "$CRON_ATTEMPT" -gt 1 ] || [ $((CRON_EXECUTION_ID % 3)) -ne 0 ]
-"""
-
-#: What is due once a year is due when we say so, and not again.
-YEARLY = "0 0 1 1 *"
 
 
 class Arena:
@@ -60,7 +51,8 @@ class Arena:
         self.owed: set[tuple[str, datetime | str]] = set()
         self.asked = 0
         self._numbers = count(1)
-        (folder / "jobs.toml").write_text(self._jobs())
+        text = jobs(effects=self.effects, mark=self.mark, holds=folder)
+        (folder / "jobs.toml").write_text(text)
         self.engine = engine = open_engine(self.settings["CRON_DATABASE_URL"])
         upgrade(engine)
         clock = SystemClock()
@@ -68,19 +60,13 @@ class Arena:
         self.records = SqlRecords(engine, clock)
         self.schedules = SqlScheduleStore(engine, clock)
 
-    def _jobs(self) -> str:
-        env = f'{{ EFFECTS = "{self.effects}", {MARK} = "{self.mark}" }}'
-        tasks = [
-            f'[tasks.t{n}]\nid = {n}\nenv = {env}\ncommand = ["/bin/sh", "-c", \'\'\'\n'
-            f"{TASK.format(tenths=n % 10)}''']\n"
-            for n in range(1, SCHEDULES + 1)
-        ]
-        schedules = [
-            f'[schedules.s{n}]\ntask = "t{n}"\nschedule = "* * * * *"\nretry = {{ attempts = 8, '
-            f'backoff = {{ type = "fixed", delay = 1000 }} }}\n'
-            for n in range(1, SCHEDULES + 1)
-        ]
-        return "\n".join(tasks + schedules)
+    def hold(self, name: str) -> None:
+        """Let no first attempt of a group end from now on."""
+        hold(self.folder, name).touch()
+
+    def let_go(self, name: str) -> None:
+        """Hold it no longer. Safe to repeat."""
+        hold(self.folder, name).unlink(missing_ok=True)
 
     def start(self, *command: str, **settings: str) -> subprocess.Popen[bytes]:
         """Start `cronhare up`, or another *command* of it, in a session of its own.
@@ -90,9 +76,12 @@ class Arena:
         program = str(Path(sys.executable).with_name("cronhare"))
         return self._start(program, *(command or ("up", "--jobs", "jobs.toml")), **settings)
 
-    def start_module(self, module: str, *arguments: str) -> subprocess.Popen[bytes]:
+    def start_module(
+        self, module: str, *arguments: str, **settings: str
+    ) -> subprocess.Popen[bytes]:
         """Start a program of the tests, as `start` does."""
-        return self._start(sys.executable, "-m", module, *arguments, PYTHONPATH=str(ROOT))
+        command = sys.executable, "-m", module, *arguments
+        return self._start(*command, PYTHONPATH=str(ROOT), **settings)
 
     def _start(self, *command: str, **settings: str) -> subprocess.Popen[bytes]:
         environment = {name: text for name, text in os.environ.items() if "CRON_" not in name}
@@ -112,13 +101,15 @@ class Arena:
         file = read_jobs(self.folder / "jobs.toml", policy=RetryPolicy())
         self.schedules.save(file.drafts, source=file.source, now=self.claims.now())
 
-    def ask_for_runs(self, many: int = 5) -> frozenset[int]:
+    def ask_for_runs(self, many: int = 5, *, of: Sequence[str] = ()) -> frozenset[int]:
         """Begin a few runs by hand, as `cronhare run` does from another process; gives their ids.
+
+        They are runs *of* these schedules, or of the first *many*.
 
         A reconciler sends their messages, for the first time.
         """
         asked = set()
-        ids = self.schedules.ids([f"s{n}" for n in range(1, many + 1)])
+        ids = self.schedules.ids(of or [f"s{n}" for n in range(1, many + 1)])
         for name, scheduler_id in ids.items():
             key = manual_key(uuid4())
             now = self.claims.now()
@@ -128,18 +119,16 @@ class Arena:
         self.asked += len(asked)
         return frozenset(asked)
 
-    def make_due(self, many: int) -> frozenset[str]:
+    def make_due(self, many: int, *, like: str = f"s{SCHEDULES}") -> frozenset[str]:
         """Let *many* new schedules be due in this very minute; gives their names."""
-        [pattern] = self.schedules.schedules([f"s{SCHEDULES}"])
+        [pattern] = self.schedules.schedules([like])
         assert pattern.draft is not None
         batch = next(self._numbers)
         names = [f"due-{batch}-{n}" for n in range(many)]
         drafts = [attrs.evolve(pattern.draft, name=name, schedule=YEARLY) for name in names]
         now = self.claims.now()
         self.schedules.save(drafts, source="by hand", now=now)
-        self.claims.plan_edited(
-            now=now, since=None, limit=many, node="by-hand", planner=lambda one: plan(one, now)
-        )
+        wait_until(lambda: self._are_planned(names), seconds=30, what="planning")
         minute = now.replace(second=0, microsecond=0)
         with self.engine.begin() as connection:
             ids = self.schedules.ids(names).values()
@@ -147,6 +136,14 @@ class Arena:
             connection.execute(update(plans).where(those).values(next_due_at=minute))
         self.owed |= {(name, minute) for name in names}
         return frozenset(names)
+
+    def _are_planned(self, names: list[str]) -> bool:
+        """Plan them, unless a scheduler is doing so, out of our sight."""
+        now = self.claims.now()
+        self.claims.plan_edited(
+            now=now, since=None, limit=1_000, node="by-hand", planner=lambda one: plan(one, now)
+        )
+        return all(one.next_due_at is not None for one in self.schedules.schedules(names))
 
     def executions(self) -> list[Execution]:
         """Read the ledger, without the system's own."""
@@ -177,13 +174,15 @@ class Arena:
         """Read all logs."""
         return "".join(path.read_text() for path in sorted(self.logs.glob("*.log")))
 
-    def running(self) -> list[int]:
-        """Name the execution of each process that carries our mark."""
+    def running(self) -> list[tuple[int, int]]:
+        """Name the execution and the attempt of each process that carries our mark."""
         found = []
         for folder in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):  # it has just ended
                 environment = (folder / "environ").read_text(errors="replace").split("\0")
                 variables = dict(each.partition("=")[::2] for each in environment)
                 if variables.get(MARK) == self.mark:
-                    found.append(int(variables["CRON_EXECUTION_ID"]))
+                    found.append(
+                        (int(variables["CRON_EXECUTION_ID"]), int(variables["CRON_ATTEMPT"]))
+                    )
         return found

@@ -10,7 +10,8 @@ from sqlalchemy import select
 
 from cronhare.adapters.sql.tables import attempts
 from cronhare.domain.execution import UNFINISHED, Execution, State
-from tests.faults.arena import SCHEDULES, Arena
+from tests.faults.arena import Arena
+from tests.faults.jobs import SCHEDULES
 from tests.faults.saying import said
 
 MINUTE = timedelta(minutes=1)
@@ -72,7 +73,7 @@ def judge(
         lost=_lost(arena, executions, endings, starts),
         doubled=_doubled(executions, endings, starts),
         stuck=sum(row.state in UNFINISHED for row in executions) + _stuck_plans(arena, settled_at),
-        orphans=sum(id_ not in later for id_ in running),
+        orphans=sum(id_ not in later for id_, _ in running),
         bugs=says.bugs,
         fenced=says.fenced,
         republished=max(says.sent - arena.asked, 0),

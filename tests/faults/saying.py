@@ -2,41 +2,67 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import attrs
 
+from tests.services.finding import wait_until
+
 #: How many executions a reconciler sends, in the words of its log.
 _MANY = re.compile(r"(?:Sending|Taking up) (\d+) ")
+
+#: Seconds after which nobody says any more what he has not said yet.
+LISTENING = 60.0
 
 
 @attrs.define
 class Said:
-    """Counts of what was said.
+    """Counts of what was said: the log's actions, and the executions that a reconciler *sent*."""
 
-    *fenced* are the deliveries that were not started again, *sent* the executions that a
-    reconciler sent, *bugs* the faults of its own that a process met.
-    """
-
-    fenced: int = 0
+    actions: Counter[str] = attrs.field(factory=Counter)
     sent: int = 0
-    bugs: int = 0
+
+    @property
+    def fenced(self) -> int:
+        """The deliveries that were not started again."""
+        return self.actions["attempt.fenced"]
+
+    @property
+    def bugs(self) -> int:
+        """The faults of its own that a process met."""
+        return sum(many for action, many in self.actions.items() if action.endswith("fault"))
 
 
 def said(logs: Path) -> Said:
     """Read all logs of a folder."""
     counts = Said()
     for line in _lines(logs):
-        match str(line.get("action", "")):
-            case "attempt.fenced":
-                counts.fenced += 1
-            case "reconcile" | "recover":
-                counts.sent += _many(line["message"])
-            case action if action.endswith("fault"):
-                counts.bugs += 1
+        action = str(line.get("action", ""))
+        counts.actions[action] += 1
+        if action in {"reconcile", "recover"}:
+            counts.sent += _many(line["message"])
     return counts
+
+
+@contextmanager
+def hearing(logs: Path, action: str, *, times: int = 1) -> Iterator[None]:
+    """Have somebody say *action* so many times between now and soon after the end of the block.
+
+    Raises:
+        TimeoutError: nobody did.
+    """
+    before = said(logs).actions[action]
+    yield
+    wait_until(
+        lambda: said(logs).actions[action] - before >= times,
+        seconds=LISTENING,
+        every=0.2,
+        what=f"saying {action} {times} times",
+    )
 
 
 def _lines(logs: Path) -> Iterator[dict[str, Any]]:

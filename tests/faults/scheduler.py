@@ -28,7 +28,7 @@ from cronhare.ports.clock import ClockPort
 #: So soon something late is sent again here. A message that is only slow is then sent twice: the
 #: fences have more to do than with the graces of everyday.
 GRACES = Graces(
-    claimed=timedelta(seconds=2), retrying=timedelta(seconds=1), published=timedelta(seconds=10)
+    claimed=timedelta(seconds=2), retrying=timedelta(seconds=1), published=timedelta(seconds=5)
 )
 
 #: So many executions at once are a busy minute.

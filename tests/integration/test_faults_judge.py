@@ -10,7 +10,8 @@ from sqlalchemy import delete, insert, update
 
 from cronhare.adapters.sql.tables import attempts, executions, plans
 from cronhare.domain.planning import plan
-from tests.faults.arena import MARK, Arena
+from tests.faults.arena import Arena
+from tests.faults.jobs import MARK
 from tests.faults.judging import Figures, judge
 
 pytestmark = pytest.mark.integration
@@ -152,8 +153,8 @@ def test_the_judge_sees(arena: Arena, break_it: Callable[[Arena], None], name: s
 
 def test_the_judge_sees_a_process_that_was_left_over(arena: Arena) -> None:
     id_ = str(arena.executions()[0].id)
-    environment = {MARK: arena.mark, "CRON_EXECUTION_ID": id_, "PATH": "/usr/bin:/bin"}
-    left = subprocess.Popen(["sleep", "60"], env=environment)
+    environment = {MARK: arena.mark, "CRON_EXECUTION_ID": id_, "CRON_ATTEMPT": "1"}
+    left = subprocess.Popen(["/bin/sleep", "60"], env=environment)
     try:
         figures = verdict(arena)
     finally:

@@ -5,11 +5,13 @@ server from the machine's own binaries. Never an instance that was running befor
 """
 
 import os
+import random
 import shutil
 import socket
 import subprocess
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import NoReturn
@@ -18,6 +20,10 @@ import pytest
 
 #: Debian keeps servers here, which a plain user has not in PATH.
 _MORE_FOLDERS = ("/usr/sbin", "/usr/local/sbin", "/usr/lib/rabbitmq/bin")
+
+#: Below those that the kernel gives to clients: whoever knocks at a server that is being restarted
+#: may be given that server's own port.
+_PORTS = range(20_000, 32_000)
 
 
 def address(variable: str) -> str | None:
@@ -54,11 +60,12 @@ def missing(server: str, hint: str) -> NoReturn:
 
 
 def free_port() -> int:
-    """Find a port that nobody listens at now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """Find a port that nobody uses now, and no client will be given while its server is away."""
+    while True:
+        port = random.choice(_PORTS)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def wait_until(

@@ -14,7 +14,6 @@ class Link:
         """Made in the event loop that copies."""
         self.connections = 0
         self.held_back = 0
-        self.cut_off = 0
         self._loop = asyncio.get_running_loop()
         self._flows = asyncio.Event()
         self._flows.set()
@@ -34,7 +33,6 @@ class Link:
 
     def _cut(self) -> None:
         for end in self._ends:
-            self.cut_off += 1
             end.transport.abort()
 
     async def copy(self, source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
@@ -47,6 +45,7 @@ class Link:
                     await self._flows.wait()
                     target.write(data)
                     await target.drain()
+                await self._flows.wait()
         finally:
             self._ends.discard(target)
             target.close()

@@ -103,6 +103,28 @@ def alarm(server: Server) -> Iterator[None]:
         server.control("set_vm_memory_high_watermark", "0.4")
 
 
+@contextmanager
+def impatience(server: Server, *, seconds: float) -> Iterator[None]:
+    """Have the broker take a message back that a consumer keeps for longer than *seconds*.
+
+    It asks for its patience when a channel is opened, and looks at the clock once a minute; here
+    it does so all the time.
+    """
+    _set_patience(server, seconds=seconds, look_every=0.25)
+    try:
+        yield
+    finally:
+        _set_patience(server, seconds=1_800, look_every=60)
+
+
+def _set_patience(server: Server, *, seconds: float, look_every: float) -> None:
+    server.control(
+        "eval",
+        f"ok = application:set_env(rabbit, consumer_timeout, {seconds * 1000:.0f}),"
+        f"ok = application:set_env(rabbit, channel_tick_interval, {look_every * 1000:.0f}).",
+    )
+
+
 @attrs.frozen
 class Given:
     """Somebody else's broker: one vhost of it is emptied and used, and nothing is ever stopped."""
@@ -232,6 +254,7 @@ class Private:
             "RABBITMQ_PID_FILE": str(self.folder / "pid"),
             "RABBITMQ_CONFIG_FILE": str(self.folder / "rabbitmq.conf"),
             "RABBITMQ_CONF_ENV_FILE": str(self.folder / "none"),
+            "ERL_CRASH_DUMP": str(self.folder / "erl_crash.dump"),
             "RABBITMQ_ENABLED_PLUGINS_FILE": str(self.folder / "plugins"),
             # It shares the machine with the tests: one scheduler, and no spinning.
             "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "+S 1:1 +sbwt none +sbwtdcpu none +sbwtdio none",

@@ -1,0 +1,105 @@
+"""The link between a process and a server is frozen in silence, or cut; others take over."""
+
+import time
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+
+from sqlalchemy import make_url
+
+from tests.faults.house import PATIENCE, House, Process, stop_politely
+from tests.faults.jobs import LATE
+from tests.faults.occupying import given_up, holding, occupy, still_run
+from tests.faults.saying import hearing
+from tests.services.finding import wait_until
+from tests.services.proxy import Link, proxy_in_thread
+
+BROKER, DATABASE = "CRON_BROKER_URL", "CRON_DATABASE_URL"
+BUSY, CUTS = 100, 6
+
+
+def broker_frozen(house: House) -> None:
+    """Freeze the link to the broker under a scheduler and a worker; others end what they began."""
+    with behind_a_link(house, BROKER, heartbeat="2") as (link, worker):
+        with holding(house, LATE):
+            occupy(house, worker, LATE)
+            link.freeze()
+            house.arena.make_due(BUSY)
+        wait_until_all_has_ended_without(link, house)
+        house.recover()
+        house.check_that_all_live()
+
+
+def database_frozen(house: House) -> None:
+    """Freeze the link to the database likewise: what the worker ran is over when others run it."""
+    with behind_a_link(house, DATABASE) as (link, worker):
+        with holding(house, LATE):
+            [begun] = occupy(house, worker, LATE)
+            link.freeze()
+            house.arena.make_due(BUSY)
+            wait_until(lambda: are_taken_over(house, begun), seconds=PATIENCE, what="taking over")
+        wait_until_all_has_ended_without(link, house)
+        house.recover()
+        house.check_that_all_live()
+
+
+def are_taken_over(house: House, begun: Collection[int]) -> bool:
+    """Tell whether all these first attempts were given up.
+
+    Raises:
+        AssertionError: the task of one that was still runs.
+    """
+    free = given_up(house, begun)
+    both = still_run(house, free)
+    assert not both, f"others were given {both} tasks that a worker without a ledger still ran"
+    return free == begun
+
+
+def wait_until_all_has_ended_without(link: Link, house: House) -> None:
+    """See everything to its end while the link is frozen, and thaw it."""
+    try:
+        wait_until(
+            lambda: house.arena.settled_at() is not None,
+            seconds=PATIENCE,
+            every=0.1,
+            what="ending everything while a link is frozen",
+        )
+    finally:
+        link.thaw()
+    assert link.held_back, "nobody had anything to say while the link was frozen"
+
+
+def broker_cut(house: House) -> None:
+    """Cut the link to the broker under a scheduler and a worker, again and again."""
+    with behind_a_link(house, BROKER) as (link, worker):
+        with holding(house, LATE):
+            occupy(house, worker, LATE)
+            with hearing(house.arena.logs, "broker.lost", times=CUTS // 2):
+                for _ in range(CUTS):
+                    link.cut()
+                    time.sleep(house.die.uniform(0.05, 0.7))
+        house.recover()
+        house.check_that_all_live()
+
+
+@contextmanager
+def behind_a_link(house: House, server: str, **options: str) -> Iterator[tuple[Link, Process]]:
+    """Start one more scheduler and one more worker, behind a link that can be hurt.
+
+    *options* are added to the server's URL.
+    """
+    url = make_url(house.arena.settings[server])
+    assert url.port is not None
+    with proxy_in_thread(url.port) as (port, link):
+        through = url.set(port=port).update_query_dict(options)
+        settings = {server: through.render_as_string(hide_password=False)}
+        scheduler = house.start_scheduler(**settings)
+        worker = house.start_worker(**settings)
+        yield link, worker
+        stop_politely([scheduler, worker])
+
+
+SCENARIOS = {
+    "broker-link-frozen": broker_frozen,
+    "broker-link-cut": broker_cut,
+    "database-link-frozen": database_frozen,
+}

@@ -1,0 +1,92 @@
+"""Have a worker in the middle of something: runs that end when they are let go."""
+
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
+
+from pika.exceptions import AMQPError
+
+from cronhare.domain.topology import MAIN_QUEUE
+from tests.faults.house import PATIENCE, House, Process
+from tests.integration.amqp import consumers
+from tests.services.finding import wait_until
+
+#: How many runs of a group there are, for all workers to share.
+HELD = 6
+
+#: Seconds in which the tasks of a worker that is gone must be gone, too.
+SOON = 5.0
+
+
+@contextmanager
+def holding(house: House, *groups: str) -> Iterator[None]:
+    """Let the first attempts of these groups end when they are let go, or at the latest now."""
+    for group in groups:
+        house.arena.hold(group)
+    try:
+        yield
+    finally:
+        for group in groups:
+            house.arena.let_go(group)
+
+
+def occupy(house: House, worker: Process, *groups: str) -> list[frozenset[int]]:
+    """Have *worker* begin some runs of each group; gives their ids by group.
+
+    Other workers get some, too. The groups must be held, or they are over before one can look.
+    """
+    wait_until(lambda: all_consume(house), seconds=PATIENCE, what="consuming")
+    batches = [house.arena.make_due(HELD, like=group) for group in groups]
+
+    def are_begun() -> bool:
+        return all(run_by(house, worker, names) for names in batches)
+
+    wait_until(are_begun, seconds=PATIENCE, every=0.1, what="the start of runs that are held")
+    return [run_by(house, worker, names) for names in batches]
+
+
+def all_consume(house: House) -> bool:
+    """Tell whether every worker has found the queue."""
+    with suppress(AMQPError):  # nobody has declared it yet
+        broker = house.arena.settings["CRON_BROKER_URL"]
+        return consumers(broker, MAIN_QUEUE) == len(house.workers)
+    return False
+
+
+def run_by(house: House, worker: Process, names: Collection[str]) -> frozenset[int]:
+    """Tell which executions of some schedules a worker runs."""
+    return frozenset(
+        row.id
+        for row in house.arena.unfinished()
+        if row.schedule_name in names and (row.owner or "").endswith(f"-{worker.pid}")
+    )
+
+
+def given_up(house: House, ids: Collection[int]) -> frozenset[int]:
+    """Tell which of these first attempts somebody has ended in the ledger."""
+    waiting = {row.id for row in house.arena.unfinished() if row.attempt == 1}
+    return frozenset(ids) - waiting
+
+
+def still_run(house: House, ids: Collection[int]) -> int:
+    """Count the processes of these first attempts."""
+    return sum(id_ in ids and attempt == 1 for id_, attempt in house.arena.running())
+
+
+def wait_until_given_up(house: House, ids: Collection[int]) -> None:
+    """Wait until somebody has decided that these first attempts are lost."""
+    wait_until(
+        lambda: given_up(house, ids) == ids,
+        seconds=PATIENCE,
+        every=0.1,
+        what="the end of a worker's leases",
+    )
+
+
+def wait_until_gone(house: House, ids: Collection[int]) -> None:
+    """Wait until no process of these first attempts is left."""
+    wait_until(
+        lambda: not still_run(house, ids),
+        seconds=SOON,
+        every=0.1,
+        what="the end of a worker's tasks",
+    )
