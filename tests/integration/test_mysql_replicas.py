@@ -1,8 +1,9 @@
 """Many schedulers and workers on one database, each with sessions of its own."""
 
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 
 import attrs
@@ -27,11 +28,15 @@ from tests.integration.ledgers import (
     empty,
     sql_ledger,
 )
+from tests.services.finding import wait_until
+from tests.services.mariadb import PATIENCE, connect, run
 
 pytestmark = pytest.mark.integration
 
 NODES = 6
 SCHEDULES = 600
+
+Call = Callable[[], object]
 
 
 @attrs.define
@@ -154,6 +159,68 @@ def test_of_workers_that_wish_to_start_the_same_each_attempt_is_started_and_ende
     assert sum(ended for _, ended in counts) == len(executions)
     assert {one.state for one in first.executions()} == {State.SUCCEEDED}
     assert all(len(first.records.attempts(one.id)) == 1 for one in executions)
+
+
+def test_a_mark_takes_no_lock_that_a_start_of_the_same_needs(
+    replicas: Replicas, clock: FrozenClock, migrated_mysql: URL
+) -> None:
+    first = replicas.ledgers[0]
+    first.save(draft("ant"), draft("bee"))  # so few that the index of states looks short
+    first.plan_edited()
+    clock.advance(MINUTE)
+    told = first.claim_due().claimed
+
+    with moving(migrated_mysql, [one.id for one in told], State.RUNNING) as beside:
+        beside(lambda: first.claims.mark_published(told, now=clock.now()))
+
+    assert not replicas.errors
+    assert {one.state for one in first.executions()} == {State.RUNNING}
+
+
+def test_a_renewal_takes_no_lock_that_a_finish_of_the_same_needs(
+    replicas: Replicas, clock: FrozenClock, migrated_mysql: URL
+) -> None:
+    first = replicas.ledgers[0]
+    first.save(*(draft(f"job-{number}") for number in range(30)))
+    first.plan_edited()
+    clock.advance(MINUTE)
+    ids = [one.id for one in first.claim_due().claimed]
+    wishes = [Start(execution_id=id_, attempt=1, deaths=0) for id_ in ids[:2]]
+    first.attempts.start(wishes, now=clock.now(), node="ant", lease=LEASE)
+
+    with moving(migrated_mysql, ids[:2], State.SUCCEEDED) as beside:
+        # Of ten that are asked for two run: the index of states looks short.
+        beside(lambda: first.attempts.renew(ids[:10], now=clock.now(), node="ant", lease=LEASE))
+
+    assert not replicas.errors
+    assert [one.id for one in first.executions(State.SUCCEEDED)] == ids[:2]
+
+
+@contextmanager
+def moving(url: URL, ids: list[int], state: State) -> Iterator[Callable[[Call], None]]:
+    """Move two executions on, as a worker does: hold the rows, then write them.
+
+    Gives what makes a call in between, and waits until it is held up.
+    """
+    waits = "SELECT trx_id FROM information_schema.INNODB_TRX WHERE trx_state = 'LOCK WAIT'"
+    with ThreadPoolExecutor(1) as other, connect(url) as session:
+        worker = session.cursor()
+        worker.execute("BEGIN")
+        worker.execute("SELECT id FROM SchedulerExecution WHERE id IN (%s, %s) FOR UPDATE", ids)
+        calls = []
+
+        def beside(call: Call) -> None:
+            calls.append(other.submit(call))
+            wait_until(lambda: bool(run(url, waits)), seconds=PATIENCE, what="its wait for a row")
+
+        yield beside
+        worker.execute(
+            "UPDATE SchedulerExecution SET state = %s, check_at = NULL WHERE id IN (%s, %s)",
+            (state.value, *ids),
+        )
+        session.commit()
+        for call in calls:
+            call.result(PATIENCE)
 
 
 def test_reconcilers_find_different_ones(replicas: Replicas, clock: FrozenClock) -> None:

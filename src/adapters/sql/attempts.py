@@ -18,7 +18,7 @@ from .beginnings import write_beginnings
 from .claiming import claim_by_hand, find_by_key
 from .database import Database, repeatable
 from .endings import write_endings
-from .rows import BY_IDS, find_executions
+from .rows import BY_IDS, find_executions, is_in
 from .tables import executions
 from .types import UtcDateTime
 
@@ -33,7 +33,7 @@ _STANDING = select(
 ).where(executions.c.id.in_(bindparam("ids", expanding=True)))
 _HELD = (
     executions.c.id.in_(bindparam("ids", expanding=True)),
-    executions.c.state == State.RUNNING.value,
+    is_in(State.RUNNING),
     executions.c.owner == bindparam("node"),
 )
 _RENEW = (

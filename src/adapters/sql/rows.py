@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import Connection, Row, Select, bindparam, select
+from sqlalchemy import ColumnElement, Connection, Row, Select, bindparam, func, select
 
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.outcome import Ending
@@ -67,6 +67,16 @@ NEW_COLUMNS: Final = (
     "last_due_at",
     "missed",
 )
+
+
+def is_in(state: State) -> ColumnElement[bool]:
+    """Ask for the state of rows that an UPDATE finds by their ids, and must find by nothing else.
+
+    Of few rows MySQL and MariaDB would rather take those of the state from its index, and hold
+    their entries there before the rows. Whoever starts or ends them holds the rows first: each
+    would wait for the other.
+    """
+    return func.coalesce(executions.c.state, "") == state.value
 
 
 def new_values(execution: Execution) -> tuple[Any, ...]:

@@ -10,7 +10,7 @@ from cronhare.domain.execution import STARTABLE, Execution, State
 from cronhare.domain.patience import RESENT_WAIT, expected_anew_at
 from cronhare.ports.claims import Graces
 
-from .rows import EXECUTION
+from .rows import EXECUTION, is_in
 from .tables import executions
 from .types import UtcDateTime
 
@@ -19,7 +19,7 @@ _THE_TOLD_ATTEMPT = and_(
 )
 MARK_CLAIMED = (
     update(executions)
-    .where(_THE_TOLD_ATTEMPT, executions.c.state == State.CLAIMED.value)
+    .where(_THE_TOLD_ATTEMPT, is_in(State.CLAIMED))
     .values(
         state=State.PUBLISHED.value,
         published_at=func.coalesce(executions.c.published_at, bindparam("now", type_=UtcDateTime)),
@@ -29,7 +29,7 @@ MARK_CLAIMED = (
 )
 MARK_RETRYING = (
     update(executions)
-    .where(_THE_TOLD_ATTEMPT, executions.c.state == State.RETRYING.value)
+    .where(_THE_TOLD_ATTEMPT, is_in(State.RETRYING))
     .values(check_at=bindparam("check", type_=UtcDateTime))
 )
 POSTPONE = (
