@@ -8,7 +8,7 @@ from cronhare.domain.execution import State
 from cronhare.domain.topology import MAIN_QUEUE
 from tests.faults.house import PATIENCE, House, stop_politely
 from tests.faults.jobs import LATE
-from tests.faults.occupying import holding, occupy
+from tests.faults.occupying import holding, occupy, wait_until_all_consume
 from tests.faults.saying import hearing
 from tests.integration.amqp import channel
 from tests.services.finding import wait_until
@@ -30,6 +30,7 @@ def killed(house: House) -> None:
         finally:
             house.servers.rabbitmq.start()
     house.recover()
+    wait_until_all_consume(house)
     house.check_that_all_live()
 
 
@@ -40,6 +41,7 @@ def restarted(house: House) -> None:
         house.servers.rabbitmq.stop()
         house.servers.rabbitmq.start()
     house.recover()
+    wait_until_all_consume(house)
     house.check_that_all_live()
 
 
@@ -55,6 +57,7 @@ def queue_deleted(house: House) -> None:
         deleted = plain.queue_delete(MAIN_QUEUE).method.message_count
     assert deleted, "the queue was empty when it was deleted"
     house.recover()
+    wait_until_all_consume(house)
     house.check_that_all_live()
 
 

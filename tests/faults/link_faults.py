@@ -8,7 +8,7 @@ from sqlalchemy import make_url
 
 from tests.faults.house import PATIENCE, House, Process, stop_politely
 from tests.faults.jobs import LATE
-from tests.faults.occupying import given_up, holding, occupy, still_run
+from tests.faults.occupying import given_up, holding, occupy, still_run, wait_until_all_consume
 from tests.faults.saying import hearing
 from tests.services.finding import wait_until
 from tests.services.proxy import Link, proxy_in_thread
@@ -26,6 +26,7 @@ def broker_frozen(house: House) -> None:
             house.arena.make_due(BUSY)
         wait_until_all_has_ended_without(link, house)
         house.recover()
+        wait_until_all_consume(house)
         house.check_that_all_live()
 
 
@@ -78,6 +79,7 @@ def broker_cut(house: House) -> None:
                     link.cut()
                     time.sleep(house.die.uniform(0.05, 0.7))
         house.recover()
+        wait_until_all_consume(house)
         house.check_that_all_live()
 
 

@@ -34,7 +34,7 @@ def occupy(house: House, worker: Process, *groups: str) -> list[frozenset[int]]:
 
     Other workers get some, too. The groups must be held, or they are over before one can look.
     """
-    wait_until(lambda: all_consume(house), seconds=PATIENCE, what="consuming")
+    wait_until_all_consume(house)
     batches = [house.arena.make_due(HELD, like=group) for group in groups]
 
     def are_begun() -> bool:
@@ -44,12 +44,16 @@ def occupy(house: House, worker: Process, *groups: str) -> list[frozenset[int]]:
     return [run_by(house, worker, names) for names in batches]
 
 
-def all_consume(house: House) -> bool:
-    """Tell whether every worker has found the queue."""
-    with suppress(AMQPError):  # nobody has declared it yet
-        broker = house.arena.settings["CRON_BROKER_URL"]
-        return consumers(broker, MAIN_QUEUE) == len(house.workers)
-    return False
+def wait_until_all_consume(house: House) -> None:
+    """Wait until every worker has found the queue, or has found it again."""
+
+    def all_consume() -> bool:
+        with suppress(AMQPError):  # nobody has declared it yet
+            broker = house.arena.settings["CRON_BROKER_URL"]
+            return consumers(broker, MAIN_QUEUE) == len(house.workers)
+        return False
+
+    wait_until(all_consume, seconds=PATIENCE, every=0.1, what="consuming by all workers")
 
 
 def run_by(house: House, worker: Process, names: Collection[str]) -> frozenset[int]:
