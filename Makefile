@@ -32,7 +32,7 @@ test: $(INSTALLED)  ## format check, lint, strict types, import contracts, unit 
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	@scripts/ensure-servers
-	$(BIN)/pytest --quiet --doctest-modules --pyargs cronhare tests
+	$(BIN)/pytest --quiet --doctest-modules -m "not long" --pyargs cronhare tests
 
 .PHONY: unit
 unit: $(INSTALLED)  ## the unit tests alone: no server, no process, under ten seconds
@@ -43,6 +43,7 @@ CYCLES ?= 20
 .PHONY: faults
 faults: $(INSTALLED)  ## every fault again and again, on private servers: CYCLES=20, some minutes each
 	@scripts/ensure-servers
+	$(BIN)/pytest --quiet -m long tests/integration
 	$(BIN)/python -m tests.faults --cycles $(CYCLES)
 
 .PHONY: bench

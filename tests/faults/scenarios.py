@@ -19,5 +19,14 @@ SCENARIOS: dict[str, Scenario] = {
     **delivery_faults.SCENARIOS,
 }
 
-#: Left to `make faults`: they take longest, and have a sibling that is run each time.
-LONG = frozenset({"broker-restarted", "database-link-frozen"})
+#: Left to `make faults`: each has a sibling that is run with every change.
+LONG = frozenset(
+    {
+        "broker-link-frozen",
+        "broker-restarted",
+        "database-link-frozen",
+        "scheduler-killed-inserted",
+        "task-outlasts-consumer-timeout",
+        "worker-drained",
+    }
+)

@@ -27,6 +27,7 @@ def test_the_waits_of_three_retries_grow_and_are_never_early(
     assert 0 <= waits[0].late <= waits[-1].late < STUCK
 
 
+@pytest.mark.long
 def test_two_hundred_mixed_waits_at_once_are_never_early(
     rabbitmq: RabbitMQ, mariadb: Mariadb, tmp_path: Path
 ) -> None:

@@ -20,6 +20,7 @@ pytestmark = pytest.mark.integration
 SCHEDULES = 3_000
 
 
+@pytest.mark.long
 def test_replicas_claim_and_run_a_busy_minute_exactly_once(
     rabbitmq: RabbitMQ, mariadb: Mariadb, tmp_path: Path
 ) -> None:

@@ -42,6 +42,7 @@ def quiet(rabbitmq: RabbitMQ, mariadb: Mariadb, tmp_path: Path) -> Iterator[Plan
         yield quiet
 
 
+@pytest.mark.long
 def test_each_minute_is_begun_in_time_and_never_early(
     rabbitmq: RabbitMQ, mariadb: Mariadb, tmp_path: Path
 ) -> None:
