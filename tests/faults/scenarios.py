@@ -25,6 +25,7 @@ LONG = frozenset(
         "broker-link-frozen",
         "broker-restarted",
         "database-link-frozen",
+        "database-restarted",
         "scheduler-killed-inserted",
         "task-outlasts-consumer-timeout",
         "worker-drained",
