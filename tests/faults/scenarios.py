@@ -19,15 +19,13 @@ SCENARIOS: dict[str, Scenario] = {
     **delivery_faults.SCENARIOS,
 }
 
-#: Left to `make faults`: each has a sibling that is run with every change.
-LONG = frozenset(
-    {
-        "broker-link-frozen",
-        "broker-restarted",
-        "database-link-frozen",
-        "database-restarted",
-        "scheduler-killed-inserted",
-        "task-outlasts-consumer-timeout",
-        "worker-drained",
-    }
+#: What is run with every change: one of each kind. `make faults` runs all of them.
+SHORT = (
+    "scheduler-killed-committed",
+    "scheduler-killed-half-published",
+    "worker-killed",
+    "database-killed",
+    "broker-killed",
+    "broker-link-cut",
+    "messages-copied",
 )

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.house import House, Servers, house
-from tests.faults.scenarios import LONG, SCENARIOS
+from tests.faults.scenarios import SCENARIOS, SHORT
 from tests.services import mariadb as mariadb_service
 from tests.services import rabbitmq as rabbitmq_service
 from tests.services.finding import missing
@@ -65,7 +65,7 @@ def street(tmp_path_factory: pytest.TempPathFactory, servers: Servers) -> Iterat
     street.close()
 
 
-@pytest.mark.parametrize("name", [name for name in SCENARIOS if name not in LONG])
+@pytest.mark.parametrize("name", SHORT)
 def test_whatever_happens_nothing_is_lost_doubled_stuck_or_left_over(
     street: Street, name: str
 ) -> None:
