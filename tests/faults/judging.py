@@ -70,7 +70,7 @@ def judge(
         cut_off=sum(ending == "lost" for ending in endings.values()),
         retried=sum(row.attempt > 1 for row in executions),
         quarantined=sum(row.state is State.QUARANTINED for row in executions),
-        lost=_lost(arena, executions, endings, starts),
+        lost=_lost(arena, settled_at, executions, endings, starts),
         doubled=_doubled(executions, endings, starts),
         stuck=sum(row.state in UNFINISHED for row in executions) + _stuck_plans(arena, settled_at),
         orphans=sum(id_ not in later for id_, _ in running),
@@ -90,13 +90,14 @@ def _endings(arena: Arena) -> list[tuple[Attempt, str | None]]:
 
 def _lost(
     arena: Arena,
+    settled_at: datetime,
     executions: Sequence[Execution],
     endings: dict[Attempt, str | None],
     starts: Counter[Attempt],
 ) -> int:
     """Count what was owed and is in no row, and what is said to be done and is not."""
     found = set(_identities(executions))
-    owed = arena.owed | set(_every_minute(arena))
+    owed = arena.owed | set(_every_minute(arena, settled_at))
     done = {one for one, ending in endings.items() if ending == "succeeded"}
     return len(owed - found) + len(done - starts.keys())
 
@@ -121,11 +122,14 @@ def _identities(executions: Sequence[Execution]) -> Iterator[Identity]:
             yield row.schedule_name, row.due_at + n * MINUTE
 
 
-def _every_minute(arena: Arena) -> Iterator[Identity]:
-    """Say what the jobs file owes: each minute between a schedule's making and its cursor."""
+def _every_minute(arena: Arena, settled_at: datetime) -> Iterator[Identity]:
+    """Say what the jobs file owes: each minute between a schedule's making and its cursor.
+
+    The schedulers go on after *settled_at*: what they claim since is nobody's debt here.
+    """
     for schedule in arena.schedules.schedules([f"s{n}" for n in range(1, SCHEDULES + 1)]):
         minute = schedule.created_at.replace(second=0, microsecond=0) + MINUTE
-        while schedule.next_due_at is not None and minute < schedule.next_due_at:
+        while schedule.next_due_at is not None and minute < min(schedule.next_due_at, settled_at):
             yield schedule.name, minute
             minute += MINUTE
 

@@ -25,6 +25,7 @@ SHORT = (
     "scheduler-killed-half-published",
     "worker-killed",
     "database-killed",
+    "database-restarted",
     "broker-killed",
     "broker-link-cut",
     "messages-copied",

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import delete, insert, update
 
-from cronhare.adapters.sql.tables import attempts, executions, plans
+from cronhare.adapters.sql.tables import attempts, executions, plans, schedulers
 from cronhare.domain.planning import plan
 from tests.faults.arena import Arena
 from tests.faults.jobs import MARK
@@ -64,6 +64,14 @@ def test_what_was_claimed_after_all_had_ended_is_not_judged(arena: Arena) -> Non
     assert (figures.executions, figures.doubled, figures.stuck) == (RUNS, 0, 0)
 
 
+def test_what_fell_due_after_all_had_ended_is_not_owed(arena: Arena) -> None:
+    [schedule] = arena.schedules.schedules(["s1"])
+    assert schedule.next_due_at is not None
+    move(arena, schedule.id, schedule.next_due_at + timedelta(minutes=1))
+
+    assert verdict(arena).lost == 0
+
+
 def a_row_vanishes(arena: Arena) -> None:
     with arena.engine.begin() as connection:
         connection.execute(delete(executions).where(executions.c.id == arena.executions()[0].id))
@@ -73,10 +81,11 @@ def a_due_instant_is_in_no_row(arena: Arena) -> None:
     arena.owed.add(("s1", datetime.now().astimezone()))
 
 
-def a_cursor_passes_a_minute_over(arena: Arena) -> None:
-    [schedule] = arena.schedules.schedules(["s1"])
-    assert schedule.next_due_at is not None
-    move(arena, schedule.id, schedule.next_due_at + timedelta(minutes=1))
+def minutes_are_passed_over(arena: Arena) -> None:
+    long_ago = arena.claims.now() - timedelta(minutes=3)
+    with arena.engine.begin() as connection:
+        one = schedulers.c.name == "s1"
+        connection.execute(update(schedulers).where(one).values(created_at=long_ago))
 
 
 def a_success_did_nothing(arena: Arena) -> None:
@@ -131,7 +140,7 @@ def move(arena: Arena, schedule_id: int, cursor: datetime) -> None:
     [
         (a_row_vanishes, "lost"),
         (a_due_instant_is_in_no_row, "lost"),
-        (a_cursor_passes_a_minute_over, "lost"),
+        (minutes_are_passed_over, "lost"),
         (a_success_did_nothing, "lost"),
         (an_attempt_begins_twice, "doubled"),
         (an_attempt_begins_unknown_to_the_ledger, "doubled"),
