@@ -1,6 +1,7 @@
 """A schedule as people write it, and the one place that understands or refuses it."""
 
 from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
 
 import attrs
 
@@ -92,35 +93,60 @@ def understand(draft: ScheduleDraft, *, id: int, changed_at: datetime) -> Schedu
     )
 
 
-def _judge(draft: ScheduleDraft) -> tuple[Recurring | Once | ByHand, tuple[Fault, ...]]:
+def judge_times(
+    *,
+    schedule: str | None,
+    date_time: datetime | None,
+    timezone: str,
+    starts_at: datetime | None,
+    ends_at: datetime | None,
+) -> tuple[Recurring | Once | ByHand, tuple[Fault, ...]]:
+    """Understand what a draft says of its times, and name what is wrong with it."""
     faults: list[Fault] = []
-    timing = _timing(draft, faults)
-    starts_at, ends_at = draft.starts_at, draft.ends_at
+    if schedule is not None and date_time is not None:
+        faults.append(Fault("date_time", "a schedule has cron text or a date-time, not both"))
+    zone = _zone(timezone, faults)
+    expression = None if schedule is None else _expression(schedule, faults)
     if starts_at is not None and ends_at is not None and starts_at > ends_at:
         faults.append(Fault("ends_at", "lies before starts_at"))
-    if draft.timeout is not None and draft.timeout <= timedelta(0):
-        faults.append(Fault("timeout", "must be longer than nothing"))
-    if (too_large := fault_of_params(draft.params)) is not None:
-        faults.append(Fault("params", too_large))
-    try:
-        checked_queue(draft.queue)
-    except ValueError as error:
-        faults.append(Fault("queue", str(error)))
+    timing: Recurring | Once | ByHand = ByHand() if date_time is None else Once(date_time)
+    if expression is not None and zone is not None:
+        timing = Recurring(expression, zone)
     return timing, tuple(faults)
 
 
-def _timing(draft: ScheduleDraft, faults: list[Fault]) -> Recurring | Once | ByHand:
-    if draft.schedule is not None and draft.date_time is not None:
-        faults.append(Fault("date_time", "a schedule has cron text or a date-time, not both"))
+def judge_manner(*, timeout: timedelta | None, queue: str) -> tuple[Fault, ...]:
+    """Name what is wrong with how a draft wants to be run."""
+    faults: list[Fault] = []
+    if timeout is not None and timeout <= timedelta(0):
+        faults.append(Fault("timeout", "must be longer than nothing"))
     try:
-        zone = find_zone(draft.timezone)
+        checked_queue(queue)
+    except ValueError as error:
+        faults.append(Fault("queue", str(error)))
+    return tuple(faults)
+
+
+def _judge(draft: ScheduleDraft) -> tuple[Recurring | Once | ByHand, tuple[Fault, ...]]:
+    timing, faults = judge_times(
+        schedule=draft.schedule,
+        date_time=draft.date_time,
+        timezone=draft.timezone,
+        starts_at=draft.starts_at,
+        ends_at=draft.ends_at,
+    )
+    faults += judge_manner(timeout=draft.timeout, queue=draft.queue)
+    if (too_large := fault_of_params(draft.params)) is not None:
+        faults += (Fault("params", too_large),)
+    return timing, faults
+
+
+def _zone(name: str, faults: list[Fault]) -> ZoneInfo | None:
+    try:
+        return find_zone(name)
     except UnknownZone as error:
         faults.append(Fault("timezone", str(error)))
-        zone = None
-    expression = None if draft.schedule is None else _expression(draft.schedule, faults)
-    if expression is not None and zone is not None:
-        return Recurring(expression, zone)
-    return ByHand() if draft.date_time is None else Once(draft.date_time)
+        return None
 
 
 def _expression(text: str, faults: list[Fault]) -> CronExpression | None:

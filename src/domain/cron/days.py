@@ -44,6 +44,7 @@ def days_of(rule: DayRule, shape: int) -> int:
     return days & ((1 << length_of(shape)) - 1)
 
 
+@lru_cache(maxsize=4096)
 def fires(rule: DayRule, months: int) -> bool:
     """Whether any date of the 400 years after which the calendar repeats satisfies the rule."""
     return any(

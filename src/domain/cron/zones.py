@@ -26,6 +26,7 @@ class UnknownZone(ValueError):
         return f'unknown zone "{shown(self.name)}"' + (f" ({self.hint})" if self.hint else "")
 
 
+@lru_cache(maxsize=1024)
 def find_zone(name: str) -> ZoneInfo:
     """Find a zone by its IANA name, exactly as it is spelt there.
 
