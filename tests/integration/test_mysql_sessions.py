@@ -18,6 +18,7 @@ from cronhare.domain.execution import Execution, State
 from cronhare.ports.attempts import Start
 from cronhare.ports.ledger import LedgerUnavailable
 from tests.integration.ledgers import LEASE, MINUTE, NOON, Ledger, draft, empty, sql_ledger
+from tests.services.finding import wait_until
 from tests.services.mariadb import Server, connect
 
 pytestmark = pytest.mark.integration
@@ -97,14 +98,45 @@ def test_a_session_depends_on_nothing_that_an_administrator_chose(engine: Engine
     with engine.connect() as connection:
         told = connection.execute(
             text(
-                "SELECT @@time_zone, @@sql_mode, @@character_set_client, @@autocommit, "
+                "SELECT @@time_zone, @@sql_mode, @@wait_timeout, @@character_set_client, "
+                "@@autocommit, "
                 "TIMESTAMPDIFF(SECOND, UTC_TIMESTAMP(), NOW())"
             )
         ).one()
         isolation = connection.get_isolation_level()
 
-    assert told == ("+00:00", mysql.SQL_MODE, "utf8mb4", 0, 0)
+    assert told == ("+00:00", mysql.SQL_MODE, mysql.IDLE_SECONDS, "utf8mb4", 0, 0)
     assert isolation == "READ COMMITTED"
+
+
+def test_what_a_vanished_host_held_is_free_again(
+    monkeypatch: pytest.MonkeyPatch, ledger: Ledger, shell: Session
+) -> None:
+    ledger.add(schedule=None, date_time=ledger.now + MINUTE)
+    ledger.clock.advance(MINUTE)
+    monkeypatch.setattr(mysql, "_SESSION", (*mysql._SESSION, "SET wait_timeout = 1"))
+    mysql.prepare(shell)
+    shell.begin()
+    with shell.cursor() as cursor:
+        cursor.execute("SELECT * FROM SchedulerPlan FOR UPDATE")
+
+    passed_over = ledger.claim_due()
+    wait_until(lambda: bool(ledger.claim_due().claimed), seconds=10, what="a claim")
+
+    assert passed_over.looked == 0
+
+
+def test_a_session_that_the_server_ended_is_replaced_without_a_word(
+    monkeypatch: pytest.MonkeyPatch, ledger: Ledger, engine: Engine, shell: Session
+) -> None:
+    engine.dispose()
+    monkeypatch.setattr(mysql, "_SESSION", (*mysql._SESSION, "SET wait_timeout = 1"))
+    ledger.claims.now()
+    assert sessions(shell)
+
+    wait_until(lambda: not sessions(shell), seconds=10, what="the end of an idle session")
+
+    ledger.claims.now()
 
 
 def test_the_servers_clock_is_the_ledgers(ledger: Ledger) -> None:

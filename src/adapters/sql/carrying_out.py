@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-import attrs
 from sqlalchemy import Connection, FromClause, Row, Select, bindparam, delete, func, select
 
 from cronhare.domain.execution import UNFINISHED, Execution, State
@@ -126,4 +125,4 @@ def _insert(connection: Connection, vendor: Vendor, wanted: Sequence[Execution])
         return []
     ordered = sorted(wanted, key=lambda one: (one.scheduler_id, one.due_at, one.key))
     ids = vendor.insert_executions(connection, ordered)
-    return [attrs.evolve(one, id=id_) for one, id_ in zip(ordered, ids, strict=True) if id_]
+    return [one.numbered(id_) for one, id_ in zip(ordered, ids, strict=True) if id_]

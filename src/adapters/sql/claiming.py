@@ -56,7 +56,7 @@ def claim_by_hand(
     [id_] = vendor.insert_executions(connection, [asked])
     if not id_:
         raise Undone(f"{key} was claimed by somebody else in this very moment")
-    return attrs.evolve(asked, id=id_)
+    return asked.numbered(id_)
 
 
 def _schedule(connection: Connection, scheduler_id: int) -> Schedule | BrokenSchedule:

@@ -51,6 +51,11 @@ CONNECT_SECONDS: Final = 5
 #: So long a statement waits for rows that others hold, and nobody of ours holds any that long.
 LOCK_SECONDS: Final = 3
 
+#: A session that says nothing for so long is ended by the server, so that what a host held when it
+#: vanished is free again; by default that takes eight hours. A worker at rest asks for the time
+#: every 30 s.
+IDLE_SECONDS: Final = 45
+
 #: Another process may take so long to migrate; tables may be large.
 MIGRATION_SECONDS: Final = 3_600
 
@@ -59,7 +64,8 @@ MIGRATION_SECONDS: Final = 3_600
 SQL_MODE: Final = "STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION"
 
 _SESSION: Final = (
-    f"SET time_zone = '+00:00', sql_mode = '{SQL_MODE}', innodb_lock_wait_timeout = {LOCK_SECONDS}",
+    f"SET time_zone = '+00:00', sql_mode = '{SQL_MODE}'",
+    f"SET innodb_lock_wait_timeout = {LOCK_SECONDS}, wait_timeout = {IDLE_SECONDS}",
     "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
 )
 _PATIENT_SESSION: Final = "SET innodb_lock_wait_timeout = 60, lock_wait_timeout = 60"
@@ -109,7 +115,9 @@ def _engine(url: URL, pool: type[Pool], **timeouts: int) -> Engine:
     lends: a connection that was lost is found out by its first statement, thrown away with all
     that are older, and the call repeated.
     """
-    waiting = {"pool_timeout": ANSWER_SECONDS} if pool is QueuePool else {}
+    pooling: dict[str, Any] = {}
+    if pool is QueuePool:  # the last that was given back is lent first, so that one stays awake
+        pooling = {"pool_timeout": ANSWER_SECONDS, "pool_use_lifo": True}
     engine = create_engine(
         url,
         poolclass=pool,
@@ -123,7 +131,7 @@ def _engine(url: URL, pool: type[Pool], **timeouts: int) -> Engine:
             "conv": _CONVERSIONS,
             **timeouts,
         },
-        **waiting,
+        **pooling,
     )
     event.listen(engine, "connect", lambda connection, _record: prepare(connection))
     event.listen(engine, "handle_error", _note_loss)
