@@ -109,10 +109,9 @@ def judge_times(
     expression = None if schedule is None else _expression(schedule, faults)
     if starts_at is not None and ends_at is not None and starts_at > ends_at:
         faults.append(Fault("ends_at", "lies before starts_at"))
-    timing: Recurring | Once | ByHand = ByHand() if date_time is None else Once(date_time)
     if expression is not None and zone is not None:
-        timing = Recurring(expression, zone)
-    return timing, tuple(faults)
+        return Recurring(expression, zone), tuple(faults)
+    return ByHand() if date_time is None else Once(date_time), tuple(faults)
 
 
 def judge_manner(*, timeout: timedelta | None, queue: str) -> tuple[Fault, ...]:

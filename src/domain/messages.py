@@ -6,9 +6,8 @@ ledger knows, they come from the ledger.
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated
 
-import attrs
 import msgspec
 
 from .deaths import DEATHS_HEADER, deaths_of
@@ -33,8 +32,7 @@ Retries = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
 LONGEST_TYPE = 32
 
 
-@attrs.frozen(kw_only=True)
-class TaskMessage:
+class TaskMessage(msgspec.Struct, frozen=True, kw_only=True):
     """S1's task message. *params_scheduler* is JSON text inside of the JSON."""
 
     type: str
@@ -43,8 +41,7 @@ class TaskMessage:
     params_scheduler: str
 
 
-@attrs.frozen(kw_only=True)
-class FailedMessage:
+class FailedMessage(msgspec.Struct, frozen=True, kw_only=True):
     """S0's failed message: the task message, and why."""
 
     type: Annotated[str, msgspec.Meta(max_length=LONGEST_TYPE)]
@@ -56,8 +53,7 @@ class FailedMessage:
     retry_count: Retries
 
 
-@attrs.frozen(kw_only=True)
-class PoisonPillRecord:
+class PoisonPillRecord(msgspec.Struct, frozen=True, kw_only=True):
     """S2's record of the crashes that set a run apart."""
 
     jobId: str  # noqa: N815 - S2's own spelling, here and below
@@ -66,8 +62,7 @@ class PoisonPillRecord:
     lastCrashAt: str  # noqa: N815
 
 
-@attrs.frozen(kw_only=True)
-class QuarantineMessage:
+class QuarantineMessage(msgspec.Struct, frozen=True, kw_only=True):
     """S2's payload for what crashed its workers."""
 
     originalQueue: str  # noqa: N815
@@ -77,16 +72,14 @@ class QuarantineMessage:
     quarantinedAt: str  # noqa: N815
 
 
-@attrs.frozen(kw_only=True)
-class Ticket:
+class Ticket(msgspec.Struct, frozen=True, kw_only=True):
     """Which attempt of which execution a message stands for, by our own headers."""
 
     execution_id: int
     attempt: int
 
 
-@attrs.frozen(kw_only=True)
-class Call:
+class Call(msgspec.Struct, frozen=True, kw_only=True):
     """A message understood. Without a *ticket* it was published by somebody else."""
 
     task: TaskMessage
@@ -94,8 +87,7 @@ class Call:
     ticket: Ticket | None
 
 
-@attrs.frozen
-class Unreadable:
+class Unreadable(msgspec.Struct, frozen=True):
     """A message that is to be parked, and why."""
 
     reason: str
@@ -103,7 +95,7 @@ class Unreadable:
 
 def task_body(execution: Execution) -> bytes:
     """Write S1's task message; the same bytes for every attempt."""
-    return msgspec.json.encode(_task_fields(execution))
+    return msgspec.json.encode(_task_message(execution))
 
 
 def failed_body(
@@ -114,12 +106,12 @@ def failed_body(
     *retry_count* counts the retries before this failure; the execution's deaths by default.
     """
     message = FailedMessage(
-        **_task_fields(execution),
+        **msgspec.structs.asdict(_task_message(execution)),
         failed_at=iso_ms(at),
         failed_reason=reason,
         retry_count=execution.deaths if retry_count is None else retry_count,
     )
-    return msgspec.json.encode(attrs.asdict(message))
+    return msgspec.json.encode(message)
 
 
 def quarantine_body(execution: Execution, *, at: datetime) -> bytes:
@@ -137,11 +129,11 @@ def quarantine_body(execution: Execution, *, at: datetime) -> bytes:
     message = QuarantineMessage(
         originalQueue=execution.queue,
         originalJobId=str(execution.id),
-        originalData=TaskMessage(**_task_fields(execution)),
+        originalData=_task_message(execution),
         poisonPillRecord=pill,
         quarantinedAt=iso_ms(at),
     )
-    return msgspec.json.encode(attrs.asdict(message))
+    return msgspec.json.encode(message)
 
 
 def headers_of(execution: Execution) -> dict[str, object]:
@@ -187,11 +179,10 @@ def ticket_of(headers: Mapping[str, object]) -> Ticket | None:
     return None
 
 
-def _task_fields(execution: Execution) -> dict[str, Any]:
-    """Give the fields in the seeds' order; of an attrs value, msgspec would write them by name."""
-    return {
-        "type": execution.task.type,
-        "id": execution.task.id,
-        "scheduler_id": execution.scheduler_id,
-        "params_scheduler": execution.params,
-    }
+def _task_message(execution: Execution) -> TaskMessage:
+    return TaskMessage(
+        type=execution.task.type,
+        id=execution.task.id,
+        scheduler_id=execution.scheduler_id,
+        params_scheduler=execution.params,
+    )

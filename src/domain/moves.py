@@ -2,7 +2,7 @@
 
 from datetime import datetime, timedelta
 
-import attrs
+import msgspec
 
 from .execution import Execution, State
 from .outcome import Ending
@@ -43,7 +43,7 @@ def claim(
 
 def skip(schedule: Schedule, skipped: Skip, *, now: datetime, node: str) -> Execution:
     """Describe a row of instants that do not run, under the key of the first."""
-    return attrs.evolve(
+    return msgspec.structs.replace(
         claim(schedule, skipped.key, due=skipped.first, now=now, node=node, begins=now),
         state=State.SKIPPED,
         next_attempt_at=None,
@@ -56,7 +56,7 @@ def skip(schedule: Schedule, skipped: Skip, *, now: datetime, node: str) -> Exec
 
 def publish(execution: Execution, *, now: datetime) -> Execution:
     """Note that the message of a claimed execution is in a queue."""
-    return attrs.evolve(
+    return msgspec.structs.replace(
         execution, state=State.PUBLISHED, version=execution.version + 1, published_at=now
     )
 
@@ -65,7 +65,7 @@ def begin(
     execution: Execution, *, deaths: int, node: str, lease_until: datetime, now: datetime
 ) -> Execution:
     """Start the attempt that an execution waits for; *deaths* is what its message has counted."""
-    return attrs.evolve(
+    return msgspec.structs.replace(
         execution,
         state=State.RUNNING,
         version=execution.version + 1,
@@ -79,7 +79,7 @@ def begin(
 
 def cancel(execution: Execution, *, now: datetime) -> Execution:
     """End an execution that waits, because somebody asked for it."""
-    return attrs.evolve(
+    return msgspec.structs.replace(
         execution,
         state=State.CANCELLED,
         version=execution.version + 1,
@@ -91,7 +91,7 @@ def cancel(execution: Execution, *, now: datetime) -> Execution:
 
 def replay(execution: Execution, *, begins: datetime) -> Execution:
     """Send an execution that ended badly on its way again, with a fresh retry allowance."""
-    return attrs.evolve(
+    return msgspec.structs.replace(
         execution,
         state=State.CLAIMED,
         version=execution.version + 1,
@@ -119,7 +119,7 @@ def overruled(execution: Execution, verdict: Verdict) -> Verdict:
 def end(execution: Execution, verdict: Verdict, ending: Ending, *, now: datetime) -> Execution:
     """Say how an execution stands once its running attempt has come to its end."""
     delay = delay_of(verdict)
-    return attrs.evolve(
+    return msgspec.structs.replace(
         execution,
         state=state_after(verdict),
         version=execution.version + 1,

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from hashlib import blake2b
 
-import attrs
+import msgspec
 
 from .schedule import BrokenSchedule, MisfirePolicy, OverlapPolicy, Schedule
 
@@ -20,8 +20,7 @@ GRACE = timedelta(seconds=60)
 MOST_COUNTED = 10_000
 
 
-@attrs.frozen(kw_only=True)
-class Run:
+class Run(msgspec.Struct, frozen=True, kw_only=True):
     """A due instant that is to run, *delay* later than it is claimed."""
 
     due: datetime
@@ -29,8 +28,7 @@ class Run:
     delay: timedelta = timedelta(0)
 
 
-@attrs.frozen(kw_only=True)
-class Skip:
+class Skip(msgspec.Struct, frozen=True, kw_only=True):
     """A row of due instants that do not run. *key* is the first one's."""
 
     first: datetime
@@ -40,8 +38,7 @@ class Skip:
     reason: str
 
 
-@attrs.frozen(kw_only=True)
-class Plan:
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """What a look at one schedule decided. Without *next_due* it is never due again.
 
     *problem* says why nothing can be planned at all.
@@ -53,8 +50,7 @@ class Plan:
     problem: str | None = None
 
 
-@attrs.frozen(kw_only=True)
-class Planned:
+class Planned(msgspec.Struct, frozen=True, kw_only=True):
     """A schedule as a replica finds it when it looks.
 
     *next_due* is its plan's cursor, None if it has none. *edited* tells that the row was
@@ -181,7 +177,7 @@ def _without_overlap(plan: Plan, schedule: Schedule, planned: Planned) -> Plan:
         _skip(schedule, [run.due], f"overlap: {other} has not ended (overlap policy skip)")
         for run in plan.runs[len(allowed) :]
     )
-    return attrs.evolve(plan, runs=allowed, skips=plan.skips + refused)
+    return msgspec.structs.replace(plan, runs=allowed, skips=plan.skips + refused)
 
 
 def _run(schedule: Schedule, due: datetime) -> Run:

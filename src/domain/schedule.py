@@ -6,6 +6,7 @@ from typing import Protocol
 from zoneinfo import ZoneInfo
 
 import attrs
+import msgspec
 
 from .cron import CronExpression
 from .keys import cron_key, once_key
@@ -122,8 +123,7 @@ class ByHand:
         return cron_key(due)
 
 
-@attrs.frozen(kw_only=True)
-class Schedule:
+class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     """A row of the users' table, understood.
 
     *params* is JSON text. *changed_at* is when the row was created, edited or enabled: no
@@ -139,7 +139,7 @@ class Schedule:
     params: str = "{}"
     enabled: bool = True
     retry: RetryPolicy | None = None
-    misfire: Misfire = attrs.field(factory=Misfire)
+    misfire: Misfire = Misfire()
     overlap: OverlapPolicy = OverlapPolicy.ALLOW
     timeout: timedelta | None = None
     jitter: timedelta = timedelta(0)

@@ -7,6 +7,7 @@ from datetime import timedelta
 from pathlib import PurePath
 
 import attrs
+import msgspec
 from attrs import validators
 
 DEFAULT_TIMEOUT = timedelta(hours=1)
@@ -21,8 +22,7 @@ class TaskType(enum.StrEnum):
     EVENT = "event"
 
 
-@attrs.frozen(order=True)
-class TaskRef:
+class TaskRef(msgspec.Struct, frozen=True, order=True):
     """How a schedule or a message names a task: `report 25`.
 
     *type* is plain text, because a message may name a type that nobody here knows.

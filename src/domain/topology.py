@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from datetime import timedelta
 
 import attrs
+import msgspec
 
 MAIN_QUEUE = "cron_scheduler"
 RETRY_QUEUE = "cron_scheduler_retry"
@@ -66,21 +67,18 @@ class Topology:
     bindings: tuple[Binding, ...]
 
 
-@attrs.frozen
-class ToQueue:
+class ToQueue(msgspec.Struct, frozen=True):
     """Deliver to a task queue, after *delay*, rounded up to the lanes' 100 ms."""
 
     queue: str = MAIN_QUEUE
     delay: timedelta = timedelta(0)
 
 
-@attrs.frozen
-class ToFailed:
+class ToFailed(msgspec.Struct, frozen=True):
     """Deliver to the queue of what failed for good."""
 
 
-@attrs.frozen
-class ToQuarantine:
+class ToQuarantine(msgspec.Struct, frozen=True):
     """Deliver to the queue of what nobody may run."""
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 import attrs
+import msgspec
 
 from cronhare.domain.topology import Destination
 
@@ -13,17 +14,15 @@ class BrokerUnavailable(Exception):
     """The broker could not be asked. Nothing is known of what was under way."""
 
 
-@attrs.frozen(kw_only=True)
-class Message:
+class Message(msgspec.Struct, frozen=True, kw_only=True):
     """A body with its headers; always persistent. *id* names it in logs and for deduplication."""
 
     body: bytes
-    headers: Mapping[str, object] = attrs.field(factory=dict[str, object])
+    headers: Mapping[str, object] = msgspec.field(default_factory=dict[str, object])
     id: str | None = None
 
 
-@attrs.frozen
-class Envelope:
+class Envelope(msgspec.Struct, frozen=True):
     """A message and where it is to go."""
 
     message: Message

@@ -4,6 +4,7 @@ import json
 from datetime import timedelta
 
 import attrs
+import msgspec
 import pytest
 
 from cronhare.domain.execution import Execution, State
@@ -115,7 +116,7 @@ def test_starting_again_as_the_holder_is_answered_as_started(ledger: Ledger) -> 
 def test_an_attempt_that_is_not_the_next_one_is_refused(ledger: Ledger, wrong: int) -> None:
     execution = ledger.claimed()
 
-    answer = ledger.start(attrs.evolve(execution, attempt=wrong))
+    answer = ledger.start(msgspec.structs.replace(execution, attempt=wrong))
 
     assert isinstance(answer, Refused)
     assert ledger.seen(execution) == execution
@@ -164,7 +165,7 @@ def test_the_greater_death_count_of_message_and_ledger_is_kept(
 ) -> None:
     execution = ledger.finished(ledger.claimed(), IN_30_S)
 
-    started = ledger.started(attrs.evolve(execution, deaths=told))
+    started = ledger.started(msgspec.structs.replace(execution, deaths=told))
 
     assert (execution.deaths, started.deaths) == (1, kept)
 
@@ -368,7 +369,7 @@ def test_the_answers_come_in_the_order_of_the_finishes(ledger: Ledger) -> None:
     first, second = ledger.claimed("first"), ledger.claimed("second")
     finishes = [
         Finish(execution=ledger.started(first), ran=SUCCESS, verdict=Complete()),
-        Finish(execution=attrs.evolve(first, id=4_711), ran=SUCCESS, verdict=Complete()),
+        Finish(execution=msgspec.structs.replace(first, id=4_711), ran=SUCCESS, verdict=Complete()),
         Finish(execution=ledger.started(second), ran=FAILURE, verdict=IN_30_S),
     ]
 

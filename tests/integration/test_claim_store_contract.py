@@ -4,6 +4,7 @@ import itertools
 from datetime import timedelta
 
 import attrs
+import msgspec
 import pytest
 
 from cronhare.domain.backoff import Backoff
@@ -74,7 +75,7 @@ def test_a_claim_holds_what_its_schedule_said(ledger: Ledger) -> None:
 
     (execution,) = ledger.claim_due(node="host:17").claimed
 
-    assert execution == attrs.evolve(
+    assert execution == msgspec.structs.replace(
         execution,
         scheduler_id=scheduler_id,
         schedule_name="report",

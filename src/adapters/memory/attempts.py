@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 
-import attrs
+import msgspec
 
 from cronhare.domain.execution import STARTABLE, Execution, State
 from cronhare.domain.messages import TaskMessage
@@ -71,7 +71,7 @@ class MemoryAttemptStore:
             row = self._ledger.timetable.row(message.scheduler_id)
             if row is None:
                 return Refused(f"there is no schedule with the id {message.scheduler_id}")
-            adopted = attrs.evolve(
+            adopted = msgspec.structs.replace(
                 claim(row.schedule, key, due=now, now=now, node=node, begins=now),
                 task=TaskRef(message.type, message.id),
                 params=message.params_scheduler,

@@ -6,7 +6,7 @@ from datetime import datetime
 from itertools import count
 from typing import Any
 
-import attrs
+import msgspec
 
 from cronhare.domain.execution import UNFINISHED, Execution, State, may_move
 from cronhare.ports.records import Attempt, Output
@@ -52,7 +52,7 @@ class History:
         key = (claim.scheduler_id, claim.key)
         if key in self._id_of:
             return None
-        execution = attrs.evolve(claim, id=next(self._ids))
+        execution = msgspec.structs.replace(claim, id=next(self._ids))
         self._id_of[key] = execution.id
         self._write(execution)
         return execution
@@ -66,7 +66,7 @@ class History:
 
     def change(self, execution: Execution, **changes: Any) -> Execution:  # noqa: ANN401
         """Write an execution with some of its fields changed, its state aside."""
-        return self._replace(execution, attrs.evolve(execution, **changes))
+        return self._replace(execution, msgspec.structs.replace(execution, **changes))
 
     def _replace(self, before: Execution, after: Execution) -> Execution:
         self._in_state[before.state].discard(before.id)

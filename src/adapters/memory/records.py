@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from itertools import islice
 
 import attrs
+import msgspec
 
 from cronhare.domain.execution import STARTABLE, Execution, State
 from cronhare.domain.failures import Failure
@@ -86,7 +87,7 @@ class MemoryRecords:
             row = self._schedule(scheduler_id)
             begins = now - ALREADY_OVERDUE
             run = claim(row.schedule, key, due=now, now=now, node=node, begins=begins)
-            asked = run if params is None else attrs.evolve(run, params=params)
+            asked = run if params is None else msgspec.structs.replace(run, params=params)
             inserted = self._history.insert(asked)
             assert inserted is not None, "the key was free a moment ago, under the same lock"
             return inserted

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-import attrs
+import msgspec
 
 from cronhare.domain.execution import STARTABLE, Execution
 from cronhare.domain.failures import Failure
@@ -58,7 +58,7 @@ def _insert(ledger: MemoryLedger, failure: Failure, now: datetime, node: str) ->
     row = ledger.timetable.row(message.scheduler_id)
     if row is None:
         return None
-    ran = attrs.evolve(
+    ran = msgspec.structs.replace(
         claim(row.schedule, failure.key, due=now, now=now, node=node, begins=now),
         task=TaskRef(message.type, message.id),
         params=message.params_scheduler,

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
-import attrs
+import msgspec
 
 from cronhare.domain.topology import route
 from cronhare.ports.broker import Envelope, Message
@@ -25,8 +25,7 @@ _AS_THEY_ARE = frozenset({str, float, bool, bytes, Decimal, type(None)})
 _LARGEST_INTEGER = 2**63 - 1
 
 
-@attrs.frozen(kw_only=True, eq=False)
-class Parcel:
+class Parcel(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """A message, checked, with its road."""
 
     exchange: str

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-import attrs
+import msgspec
 from sqlalchemy import Connection, Engine, Row, bindparam, select, update
 
 from cronhare.domain.execution import STARTABLE, Execution, State
@@ -170,7 +170,7 @@ def _as_it_stands(execution: Execution, row: Row[Any]) -> Execution:
     """Give a running attempt's execution as it is now: all that others change is a cancel."""
     if row.cancel_requested == execution.cancel_requested:
         return execution
-    return attrs.evolve(execution, cancel_requested=row.cancel_requested)
+    return msgspec.structs.replace(execution, cancel_requested=row.cancel_requested)
 
 
 def _judge(wish: Start, execution: Execution | None, node: str) -> Execution | Refused:

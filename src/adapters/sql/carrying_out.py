@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+import msgspec
 from sqlalchemy import Connection, FromClause, Row, Select, bindparam, delete, func, select
 
 from cronhare.domain.execution import UNFINISHED, Execution, State
@@ -125,4 +126,6 @@ def _insert(connection: Connection, vendor: Vendor, wanted: Sequence[Execution])
         return []
     ordered = sorted(wanted, key=lambda one: (one.scheduler_id, one.due_at, one.key))
     ids = vendor.insert_executions(connection, ordered)
-    return [one.numbered(id_) for one, id_ in zip(ordered, ids, strict=True) if id_]
+    return [
+        msgspec.structs.replace(one, id=id_) for one, id_ in zip(ordered, ids, strict=True) if id_
+    ]

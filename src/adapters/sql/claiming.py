@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-import attrs
+import msgspec
 from sqlalchemy import Connection, Select, bindparam, select
 
 from cronhare.domain.execution import Execution
@@ -52,11 +52,11 @@ def claim_by_hand(
             raise LookupError(f"schedule {schedule.name} cannot be run: {schedule.problem}")
         schedule = _stand_in(schedule)
     run = claim(schedule, key, due=now, now=now, node=node, begins=now)
-    asked = attrs.evolve(run, **changes)
+    asked = msgspec.structs.replace(run, **changes)
     [id_] = vendor.insert_executions(connection, [asked])
     if not id_:
         raise Undone(f"{key} was claimed by somebody else in this very moment")
-    return asked.numbered(id_)
+    return msgspec.structs.replace(asked, id=id_)
 
 
 def _schedule(connection: Connection, scheduler_id: int) -> Schedule | BrokenSchedule:

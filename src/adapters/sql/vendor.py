@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Any, Protocol
 
-import attrs
+import msgspec
 from sqlalchemy import Connection, Engine, Row, Select, Update
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -23,8 +23,7 @@ _OPTION = "cronhare_vendor"
 Connecting = Callable[[], AbstractContextManager[Connection]]
 
 
-@attrs.frozen(kw_only=True)
-class PlanRow:
+class PlanRow(msgspec.Struct, frozen=True, kw_only=True):
     """A plan to be written. *planned_at* is the schedule's `updated_at`, exactly as it was read."""
 
     scheduler_id: int

@@ -1,6 +1,6 @@
 from datetime import timedelta
 
-import attrs
+import msgspec
 
 from cronhare.application.leases import LeaseKeeper
 from cronhare.domain.execution import State
@@ -160,7 +160,7 @@ async def test_letting_an_attempt_go_keeps_the_lease_of_the_next_one() -> None:
     first = house.only
     keeper.hold(first, since=0.0)
 
-    keeper.hold(attrs.evolve(first, attempt=2), since=0.0)
+    keeper.hold(msgspec.structs.replace(first, attempt=2), since=0.0)
     keeper.has_ended(first)
     keeper.release(first)
 

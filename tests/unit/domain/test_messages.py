@@ -1,7 +1,7 @@
 import json
 from datetime import UTC, datetime
 
-import attrs
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -50,13 +50,15 @@ def test_a_task_message_is_the_seeds_byte_for_byte() -> None:
 
 
 def test_a_task_message_is_the_same_on_every_attempt() -> None:
-    third = attrs.evolve(EXECUTION, attempt=3, deaths=2, state=State.RETRYING)
+    third = msgspec.structs.replace(EXECUTION, attempt=3, deaths=2, state=State.RETRYING)
 
     assert task_body(third) == TASK_BODY
 
 
 def test_params_are_json_text_inside_of_the_json() -> None:
-    execution = attrs.evolve(EXECUTION, params='{"controller":"RefreshUserToken","name":"Zoë"}')
+    execution = msgspec.structs.replace(
+        EXECUTION, params='{"controller":"RefreshUserToken","name":"Zoë"}'
+    )
 
     body = json.loads(task_body(execution))
 
@@ -69,7 +71,7 @@ def test_params_are_json_text_inside_of_the_json() -> None:
 @pytest.mark.parametrize("reason", ["Connection timeout", "Connection timeout after 30s"])
 def test_a_failed_message_is_the_seeds_byte_for_byte(reason: str) -> None:
     failed_at = datetime(2025, 12, 12, 12, 3, 39, 2_000, tzinfo=UTC)
-    execution = attrs.evolve(EXECUTION, deaths=3)
+    execution = msgspec.structs.replace(EXECUTION, deaths=3)
 
     body = failed_body(execution, reason=reason, at=failed_at)
 
@@ -81,7 +83,9 @@ def test_a_failed_message_is_the_seeds_byte_for_byte(reason: str) -> None:
 
 
 def test_a_failed_message_can_say_the_retries_before_the_last_failure() -> None:
-    body = failed_body(attrs.evolve(EXECUTION, deaths=4), reason="x", at=NOON, retry_count=3)
+    body = failed_body(
+        msgspec.structs.replace(EXECUTION, deaths=4), reason="x", at=NOON, retry_count=3
+    )
 
     assert json.loads(body)["retry_count"] == 3
 
@@ -96,7 +100,7 @@ def test_milliseconds_are_cut_not_rounded(microsecond: int, text: str) -> None:
 
 
 def test_our_headers_tell_execution_attempt_deaths_and_key() -> None:
-    headers = headers_of(attrs.evolve(EXECUTION, attempt=3, deaths=2))
+    headers = headers_of(msgspec.structs.replace(EXECUTION, attempt=3, deaths=2))
 
     assert headers == {
         "cron-execution-id": 17,
@@ -108,7 +112,7 @@ def test_our_headers_tell_execution_attempt_deaths_and_key() -> None:
 
 
 def test_what_we_write_we_read() -> None:
-    execution = attrs.evolve(EXECUTION, attempt=3, deaths=2)
+    execution = msgspec.structs.replace(EXECUTION, attempt=3, deaths=2)
 
     call = read(task_body(execution), headers_of(execution))
 

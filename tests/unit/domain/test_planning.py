@@ -2,7 +2,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
-import attrs
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -39,7 +39,7 @@ def schedule(text: str = "* * * * *", **changes: Any) -> Schedule:  # noqa: ANN4
         timing=recurring(text),
         changed_at=NOON - HOUR,
     )
-    return attrs.evolve(plain, **changes)
+    return msgspec.structs.replace(plain, **changes)
 
 
 def misfire(policy: str, **changes: Any) -> Misfire:  # noqa: ANN401

@@ -2,7 +2,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
-import attrs
+import msgspec
 import pytest
 
 from cronhare.domain.cron import CronExpression
@@ -18,7 +18,7 @@ def schedule(timing: Recurring | Once | ByHand = HOURLY, **changes: Any) -> Sche
     plain = Schedule(
         id=16, name="report", task=TaskRef("report", 25), timing=timing, changed_at=NOON
     )
-    return attrs.evolve(plain, **changes)
+    return msgspec.structs.replace(plain, **changes)
 
 
 def at(hour: int, minute: int = 0) -> datetime:
