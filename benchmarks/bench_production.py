@@ -10,6 +10,7 @@ import argparse
 import tempfile
 from pathlib import Path
 
+import machine
 import replicas
 import work
 from figures import Figure, table_of
@@ -17,6 +18,7 @@ from production import production
 from rich.console import Console
 
 SECTIONS = {
+    "machine": machine.machine,
     "due": replicas.due,
     "idle": replicas.idle,
     "memory": replicas.memory,
