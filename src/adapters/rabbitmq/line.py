@@ -11,6 +11,7 @@ from pika.spec import Basic
 
 from cronhare.ports.broker import Published
 
+from .bundling import BundlingConnection
 from .messages import PERSISTENT
 from .window import Batch, Window
 
@@ -47,7 +48,7 @@ class Line:
         self._on_ready = on_ready
         self._window = Window(WINDOW)
         self._channel: Channel | None = None
-        self._connection = SelectConnection(
+        self._connection = BundlingConnection(
             parameters,
             on_open_callback=self._on_open,
             on_open_error_callback=self._on_end,
@@ -128,12 +129,13 @@ class Line:
         self._loop.call_later(self._patience, self._watch)
 
     def _pump(self) -> None:
-        while self._waiting and self._window.has_room and self._channel is not None:
-            batch = self._waiting[0]
-            if batch.is_out:
-                self._waiting.popleft()
-            else:
-                self._publish(self._channel, batch, batch.next())
+        with self._connection.bundled():
+            while self._waiting and self._window.has_room and self._channel is not None:
+                batch = self._waiting[0]
+                if batch.is_out:
+                    self._waiting.popleft()
+                else:
+                    self._publish(self._channel, batch, batch.next())
 
     def _publish(self, channel: Channel, batch: Batch, index: int) -> None:
         parcel = batch.parcels[index]

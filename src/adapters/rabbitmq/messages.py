@@ -67,14 +67,14 @@ def unpacked(body: bytes, headers: Mapping[str, object] | None, id: str | None) 
 
 def _outward(name: str, value: object) -> object:
     match value:
+        case int() if abs(value) <= _LARGEST_INTEGER:
+            return value
         case dict():
             return {key: _outward(f"{name}.{key}", item) for key, item in value.items()}
         case list():
             return [_outward(name, item) for item in value]
         case str():
             return str.__str__(value)  # the text of an enum's member, not the member
-        case int() if abs(value) <= _LARGEST_INTEGER:
-            return value
         case datetime():
             return value
         case _ if type(value) in _AS_THEY_ARE:

@@ -1,0 +1,75 @@
+"""Frames on their way to the socket; the connection itself is pika's."""
+
+import pytest
+
+from cronhare.adapters.rabbitmq.bundling import LARGEST_BUNDLE, BundlingConnection
+
+
+class Transport:
+    """Takes what would be sent."""
+
+    def __init__(self) -> None:
+        self.pieces: list[bytes] = []
+
+    def write(self, piece: bytes) -> None:
+        self.pieces.append(piece)
+
+
+@pytest.fixture
+def transport() -> Transport:
+    return Transport()
+
+
+@pytest.fixture
+def connection(transport: Transport) -> BundlingConnection:
+    """A connection that was never opened."""
+    connection = BundlingConnection.__new__(BundlingConnection)
+    connection._transport = transport  # type: ignore[assignment]
+    return connection
+
+
+def test_what_is_sent_together_is_one_piece(
+    connection: BundlingConnection, transport: Transport
+) -> None:
+    with connection.bundled():
+        for frame in (b"method", b"header", b"body"):
+            connection._adapter_emit_data(frame)
+    connection._adapter_emit_data(b"heartbeat")
+
+    assert transport.pieces == [b"methodheaderbody", b"heartbeat"]
+
+
+def test_nothing_is_kept_back_when_one_cannot_be_written(
+    connection: BundlingConnection, transport: Transport
+) -> None:
+    def publish_two() -> None:
+        with connection.bundled():
+            connection._adapter_emit_data(b"whole")
+            raise TypeError("a header that AMQP cannot carry")
+
+    with pytest.raises(TypeError):
+        publish_two()
+    connection._adapter_emit_data(b"heartbeat")
+
+    assert transport.pieces == [b"whole", b"heartbeat"]
+
+
+def test_a_bundle_is_no_larger_than_it_has_to_be(
+    connection: BundlingConnection, transport: Transport
+) -> None:
+    frame = b"x" * (LARGEST_BUNDLE // 2)
+
+    with connection.bundled():
+        for _ in range(5):
+            connection._adapter_emit_data(frame)
+
+    assert [len(piece) for piece in transport.pieces] == [LARGEST_BUNDLE] * 2 + [len(frame)]
+
+
+def test_a_bundle_of_nothing_is_not_sent(
+    connection: BundlingConnection, transport: Transport
+) -> None:
+    with connection.bundled():
+        pass
+
+    assert transport.pieces == []
