@@ -1,6 +1,5 @@
 """`cronhare doctor`: what is wrong, and how to mend it."""
 
-import logging
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -68,8 +67,6 @@ def doctor(
     Exit status 0: nothing must be mended (there may be warnings). 2: settings or jobs file are at
     fault. 3: a server cannot be reached, or something must be mended.
     """
-    # What libraries have to say of a server that is away, we say.
-    logging.getLogger("pika").setLevel(logging.CRITICAL)
     try:
         settings = Settings.from_environment()
     except SettingsInvalid as error:
