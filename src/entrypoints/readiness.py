@@ -1,13 +1,16 @@
-"""What a process waits for before it begins: a ledger whose schema it knows."""
+"""What a process waits for before it begins: its servers, and a ledger whose schema it knows."""
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 
 from sqlalchemy import Engine
 
 from cronhare.adapters.sql import check_schema
 from cronhare.application.logs import say
+from cronhare.ports.broker import BrokerUnavailable
 from cronhare.ports.ledger import LedgerNewer, LedgerOutdated, LedgerUnavailable
 
 from .loops import FIRST_PAUSE, LONGEST_PAUSE
@@ -16,31 +19,45 @@ from .stopping import Stopping
 log = logging.getLogger(__name__)
 
 
-async def ledger_is_ready(engine: Engine, stopping: Stopping) -> bool:
-    """Wait for the ledger, however long it is away; False if somebody wants us to stop.
-
-    A newer schema is fit for this program, too: a release removes nothing that the one before it
-    uses, and a process that dies during an upgrade has to come back.
+async def answered(server: str, ask: Callable[[], Awaitable[None]], *, stopping: Stopping) -> bool:
+    """Ask a server until it answers, however long it is away; False if somebody wants us to stop.
 
     Raises:
-        LedgerOutdated: there is no schema, or one that `cronhare db upgrade` has to mend.
+        LedgerOutdated: no pause mends that.
     """
     pause = FIRST_PAUSE
     while not stopping.asked.is_set():
         try:
-            await asyncio.to_thread(check_schema, engine)
-        except LedgerNewer as error:
-            text = f"{error}. Until then this one goes on with it"
-            say(log, logging.WARNING, "schema.newer", text)
-            return True
+            await ask()
         except LedgerOutdated:
             raise
-        except LedgerUnavailable as error:
-            text = f"The ledger is not there, asking again in {pause:.1f} s: {error}"
-            say(log, logging.ERROR, "ledger.unavailable", text)
+        except (LedgerUnavailable, BrokerUnavailable) as error:
+            text = f"The {server} is not there, asking again in {pause:.1f} s: {error}"
+            say(log, logging.ERROR, f"{server}.unavailable", text)
         else:
             return True
         with suppress(TimeoutError):
             await asyncio.wait_for(stopping.asked.wait(), pause)
         pause = min(pause * 2, LONGEST_PAUSE)
     return False
+
+
+async def ledger_is_ready(engine: Engine, stopping: Stopping) -> bool:
+    """Wait for the ledger; False if somebody wants us to stop.
+
+    Raises:
+        LedgerOutdated: there is no schema, or one that `cronhare db upgrade` has to mend.
+    """
+    return await answered("ledger", partial(asyncio.to_thread, _check, engine), stopping=stopping)
+
+
+def _check(engine: Engine) -> None:
+    """Take a newer schema for fit: a release removes nothing that the one before it uses.
+
+    A process that dies during an upgrade has to come back.
+    """
+    try:
+        check_schema(engine)
+    except LedgerNewer as error:
+        text = f"{error}. Until then this one goes on with it"
+        say(log, logging.WARNING, "schema.newer", text)

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
-from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 
@@ -12,12 +11,13 @@ from cronhare.application.leases import LeaseKeeper
 from cronhare.application.logs import say
 from cronhare.application.monitor import FailedMonitor
 from cronhare.domain.topology import FAILED_QUEUE
-from cronhare.ports.broker import AsyncBrokerPort, BrokerUnavailable, Delivery
+from cronhare.ports.broker import AsyncBrokerPort, Delivery
 from cronhare.ports.runner import StopReason, TaskRunnerPort
 
 from .container import Container
-from .loops import FIRST_PAUSE, LONGEST_PAUSE, Loop
+from .loops import Loop
 from .nodes import departed
+from .readiness import answered
 from .stopping import Stopping
 
 log = logging.getLogger(__name__)
@@ -74,7 +74,8 @@ class Working:
         While the broker is away it is asked again, until somebody wants us to stop.
         """
         accept = self._under_way.accept
-        await _consume(self._broker, queues, prefetch=concurrency, accept=accept, stopping=stopping)
+        ask = partial(self._broker.consume, queues, prefetch=concurrency, on_delivery=accept)
+        await answered("broker", ask, stopping=stopping)
 
     async def drain(self, *, grace: timedelta, hurry: asyncio.Event) -> None:
         """Give back what has not begun, let the rest finish within *grace*, then end it.
@@ -120,7 +121,8 @@ class Monitoring:
     async def begin(self, stopping: Stopping) -> None:
         """Start to watch, as soon as the broker is there."""
         accept = self._under_way.accept
-        await _consume(self._broker, [FAILED_QUEUE], prefetch=1, accept=accept, stopping=stopping)
+        ask = partial(self._broker.consume, [FAILED_QUEUE], prefetch=1, on_delivery=accept)
+        await answered("broker", ask, stopping=stopping)
 
     async def end(self) -> None:
         """Finish what was begun, give back what the ledger has no answer to, and stop."""
@@ -128,28 +130,6 @@ class Monitoring:
         await self._broker.pause()
         await self._under_way.settled()
         await self._broker.close()
-
-
-async def _consume(
-    broker: AsyncBrokerPort,
-    queues: Sequence[str],
-    *,
-    prefetch: int,
-    accept: Callable[[Delivery], None],
-    stopping: Stopping,
-) -> None:
-    pause = FIRST_PAUSE
-    while not stopping.asked.is_set():
-        try:
-            await broker.consume(queues, prefetch=prefetch, on_delivery=accept)
-        except BrokerUnavailable as error:
-            text = f"The broker is not there, asking again in {pause:.1f} s: {error}"
-            say(log, logging.ERROR, "broker.unavailable", text)
-        else:
-            return
-        with suppress(TimeoutError):
-            await asyncio.wait_for(stopping.asked.wait(), pause)
-        pause = min(pause * 2, LONGEST_PAUSE)
 
 
 async def run(container: Container, stopping: Stopping, *, concurrency: int) -> None:
