@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 import attrs
 import msgspec
 
+from .execution import STARTABLE, Execution
 from .keys import reported_key
 from .messages import FailedMessage, Ticket, Unreadable, ticket_of
 
@@ -25,6 +26,15 @@ class Failure:
     failed_at: datetime | None
     key: str
     ticket: Ticket | None
+
+    def speaks_of(self, execution: Execution) -> bool:
+        """Whether its ticket can name this execution: one of another schedule is none."""
+        return execution.scheduler_id == self.message.scheduler_id
+
+    def ends(self, execution: Execution) -> bool:
+        """Whether the execution that its ticket names still waits for the attempt that failed."""
+        waits = execution.state in STARTABLE
+        return waits and self.ticket is not None and execution.attempt == self.ticket.attempt
 
 
 def read_failed(body: bytes, headers: Mapping[str, object]) -> Failure | Unreadable:

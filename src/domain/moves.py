@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from .execution import Execution, State
+from .failures import Failure
 from .outcome import Ending
 from .planning import Skip
 from .retry import Cancel, Complete, Fail, GiveBack, Quarantine, RetryAfter, Verdict
@@ -134,10 +135,13 @@ def end(execution: Execution, verdict: Verdict, ending: Ending, *, now: datetime
     )
 
 
-def fail_elsewhere(execution: Execution, *, reason: str, deaths: int, now: datetime) -> Execution:
-    """Say how an execution stands once somebody else's worker has failed its coming attempt."""
+def fail_elsewhere(
+    execution: Execution, failure: Failure, *, now: datetime
+) -> tuple[Execution, Execution]:
+    """Start and end the attempt that somebody else's worker has failed: both steps."""
+    deaths, verdict = failure.message.retry_count, Fail(failure.message.failed_reason)
     running = begin(execution, deaths=deaths, node="", lease_until=now, now=now)
-    return end(running, Fail(reason), Ending.FAILED, now=now)
+    return running, end(running, verdict, Ending.FAILED, now=now)
 
 
 def delay_of(verdict: Verdict) -> timedelta | None:

@@ -4,9 +4,9 @@ from datetime import datetime
 
 import msgspec
 
-from cronhare.domain.execution import STARTABLE, Execution
+from cronhare.domain.execution import Execution
 from cronhare.domain.failures import Failure
-from cronhare.domain.moves import begin, claim, fail_elsewhere
+from cronhare.domain.moves import claim, fail_elsewhere
 from cronhare.domain.retry import Fail
 from cronhare.domain.task import TaskRef
 from cronhare.ports.records import Archived
@@ -19,7 +19,7 @@ def keep_failure(
 ) -> Archived | None:
     """Archive a failure that the ledger has not heard of; None if it has."""
     if (ticketed := _ticketed(ledger, failure)) is not None:
-        return _end(ledger, ticketed, failure, now) if _awaits(ticketed, failure) else None
+        return _end(ledger, ticketed, failure, now) if failure.ends(ticketed) else None
     if _is_known(ledger, failure):
         return None
     execution = _insert(ledger, failure, now, node)
@@ -32,12 +32,7 @@ def _ticketed(ledger: MemoryLedger, failure: Failure) -> Execution | None:
     if failure.ticket is None:
         return None
     found = ledger.history.get(failure.ticket.execution_id)
-    return found if found and found.scheduler_id == failure.message.scheduler_id else None
-
-
-def _awaits(execution: Execution, failure: Failure) -> bool:
-    assert failure.ticket is not None
-    return execution.state in STARTABLE and execution.attempt == failure.ticket.attempt
+    return found if found and failure.speaks_of(found) else None
 
 
 def _is_known(ledger: MemoryLedger, failure: Failure) -> bool:
@@ -68,8 +63,7 @@ def _insert(ledger: MemoryLedger, failure: Failure, now: datetime, node: str) ->
 
 
 def _end(ledger: MemoryLedger, execution: Execution, failure: Failure, now: datetime) -> Archived:
-    reason, deaths = failure.message.failed_reason, failure.message.retry_count
-    began = begin(execution, deaths=deaths, node="", lease_until=now, now=now)
-    failed = fail_elsewhere(execution, reason=reason, deaths=deaths, now=now)
+    began, failed = fail_elsewhere(execution, failure, now=now)
     ledger.history.move(ledger.history.move(execution, began), failed)
-    return ledger.keep(Archived.of(failed, Fail(reason), None, failure.failed_at or now))
+    verdict = Fail(failure.message.failed_reason)
+    return ledger.keep(Archived.of(failed, verdict, None, failure.failed_at or now))

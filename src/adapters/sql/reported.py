@@ -6,7 +6,7 @@ from typing import Any, Final
 import attrs
 from sqlalchemy import Connection, bindparam, insert, or_, select, update
 
-from cronhare.domain.execution import STARTABLE, Execution
+from cronhare.domain.execution import Execution
 from cronhare.domain.failures import Failure
 from cronhare.domain.moves import fail_elsewhere
 from cronhare.domain.retry import Fail
@@ -61,7 +61,7 @@ def keep_failure(
 ) -> Archived | None:
     """Archive a failure that the ledger has not heard of; None if it has."""
     if (ticketed := _ticketed(connection, vendor, failure)) is not None:
-        return _end(connection, ticketed, failure, now) if _awaits(ticketed, failure) else None
+        return _end(connection, ticketed, failure, now) if failure.ends(ticketed) else None
     if find_by_key(connection, failure.message.scheduler_id, failure.key) is not None:
         return None
     if _is_archived(connection, failure):
@@ -80,12 +80,7 @@ def _ticketed(connection: Connection, vendor: Vendor, failure: Failure) -> Execu
         return None
     id_ = failure.ticket.execution_id
     found = find_executions(connection, vendor.held(BY_IDS), [id_]).get(id_)
-    return found if found and found.scheduler_id == failure.message.scheduler_id else None
-
-
-def _awaits(execution: Execution, failure: Failure) -> bool:
-    assert failure.ticket is not None
-    return execution.state in STARTABLE and execution.attempt == failure.ticket.attempt
+    return found if found and failure.speaks_of(found) else None
 
 
 def _is_archived(connection: Connection, failure: Failure) -> bool:
@@ -116,10 +111,10 @@ def _claim(
 
 
 def _end(connection: Connection, execution: Execution, failure: Failure, now: datetime) -> Archived:
-    reason, deaths = failure.message.failed_reason, failure.message.retry_count
-    failed = fail_elsewhere(execution, reason=reason, deaths=deaths, now=now)
+    _, failed = fail_elsewhere(execution, failure, now=now)
     connection.execute(_FAIL, _failed_values(failed))
-    return _archive(connection, Archived.of(failed, Fail(reason), None, failure.failed_at or now))
+    verdict = Fail(failure.message.failed_reason)
+    return _archive(connection, Archived.of(failed, verdict, None, failure.failed_at or now))
 
 
 def _failed_values(failed: Execution) -> dict[str, Any]:
