@@ -23,6 +23,10 @@ _BY_KEY = EXECUTION.where(
 _SCHEDULE: Select[Any] = select(*READ).where(schedulers.c.id == bindparam("scheduler_id"))
 
 
+class NotToBeRun(LookupError):
+    """There is no such schedule, or its row names no task that could be run."""
+
+
 def find_by_key(connection: Connection, scheduler_id: int, key: str) -> Execution | None:
     """Find an execution by what is unique of it."""
     if not 0 < scheduler_id <= LARGEST_ID:
@@ -44,12 +48,12 @@ def claim_by_hand(
     """Claim a run with what its schedule says now, *changes* aside. The key is known to be free.
 
     Raises:
-        LookupError: there is no such schedule, or its row names no task that could be run.
+        NotToBeRun: what the schedule's row says, or that there is none.
     """
     schedule = _schedule(connection, scheduler_id)
     if isinstance(schedule, BrokenSchedule):
         if "task" not in changes:
-            raise LookupError(f"schedule {schedule.name} cannot be run: {schedule.problem}")
+            raise NotToBeRun(f"schedule {schedule.name} cannot be run: {schedule.problem}")
         schedule = _stand_in(schedule)
     run = claim(schedule, key, due=now, now=now, node=node, begins=now)
     asked = msgspec.structs.replace(run, **changes)
@@ -63,7 +67,7 @@ def _schedule(connection: Connection, scheduler_id: int) -> Schedule | BrokenSch
     known = 0 < scheduler_id <= LARGEST_ID
     row = connection.execute(_SCHEDULE, {"scheduler_id": scheduler_id}).first() if known else None
     if row is None:
-        raise LookupError(f"there is no schedule with the id {scheduler_id}")
+        raise NotToBeRun(f"there is no schedule with the id {scheduler_id}")
     return schedule_of(row)
 
 

@@ -14,7 +14,7 @@ from cronhare.domain.schedule import CLEANUP_NAME
 from cronhare.domain.task import TaskRef
 from cronhare.ports.records import Archived
 
-from .claiming import claim_by_hand, find_by_key
+from .claiming import NotToBeRun, claim_by_hand, find_by_key
 from .rows import BY_IDS, find_executions
 from .tables import executions, failed_tasks, schedulers
 from .types import UtcDateTime
@@ -68,7 +68,7 @@ def keep_failure(
         return None
     try:
         execution = _claim(connection, vendor, failure, now, node)
-    except LookupError:
+    except NotToBeRun:
         connection.execute(vendor.held(_TURN)).all()
         alone = Archived.alone(failure, now)
         return None if _is_archived(connection, failure) else _archive(connection, alone)
