@@ -304,13 +304,32 @@ def test_a_failure_of_our_own_is_archived_already(ledger: Ledger) -> None:
     assert list(ledger.records.archive()) == [archived]
 
 
+def forget_execution_of(archived: Archived, ledger: Ledger) -> None:
+    """Resolve a row of the archive, and wait until nothing else speaks of it."""
+    ledger.records.discard([archived.id], note="", now=ledger.now)
+    ledger.clock.advance(DAY * 400)
+    ledger.records.clean_up(now=ledger.now, retention=Retention())
+    assert ledger.executions() == []
+
+
+def test_a_foreign_failure_stays_archived_once_when_its_execution_is_forgotten(
+    ledger: Ledger,
+) -> None:
+    failure = reported(ledger.add())
+    kept = keep(ledger, failure)
+    assert kept is not None
+    forget_execution_of(kept, ledger)
+
+    assert keep(ledger, failure) is None
+    assert [row.id for row in ledger.records.archive(unresolved=False)] == [kept.id]
+    assert ledger.executions() == []
+
+
 def test_a_failure_of_our_own_stays_archived_once_when_its_execution_is_forgotten(
     ledger: Ledger,
 ) -> None:
     archived = ledger.failed()
-    ledger.records.discard([archived.id], note="", now=ledger.now)
-    ledger.clock.advance(DAY * 400)
-    ledger.records.clean_up(now=ledger.now, retention=Retention())
+    forget_execution_of(archived, ledger)
     ticket = Ticket(execution_id=archived.execution_id, attempt=archived.attempts)
 
     kept = keep(ledger, reported(archived.scheduler_id, ticket=ticket))

@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Any, Final
 
 import attrs
-from sqlalchemy import Connection, bindparam, insert, or_, select, update
+from sqlalchemy import Connection, bindparam, insert, select, union_all, update
 
 from cronhare.domain.execution import Execution
 from cronhare.domain.failures import Failure
@@ -34,22 +34,15 @@ _FAIL: Final = (
         check_at=None,
     )
 )
-_ARCHIVED: Final = (
-    select(failed_tasks.c.id)
-    .where(
-        failed_tasks.c.execution_id.in_([0, bindparam("forgotten")]),
-        failed_tasks.c.scheduler_id == bindparam("scheduler_id"),
-        or_(
-            failed_tasks.c.execution_key == bindparam("key"),
-            failed_tasks.c.execution_id == bindparam("forgotten"),
-        ),
-    )
-    .limit(1)
+_OF_SCHEDULE: Final = select(failed_tasks.c.id).where(
+    failed_tasks.c.scheduler_id == bindparam("scheduler_id")
+)
+#: By its own key, and by the execution that its ticket names: each has an index of its own.
+_ARCHIVED: Final = union_all(
+    _OF_SCHEDULE.where(failed_tasks.c.execution_key == bindparam("key")),
+    _OF_SCHEDULE.where(failed_tasks.c.execution_id == bindparam("forgotten")),
 )
 _ARCHIVE: Final = insert(failed_tasks)
-
-#: An execution id that no row has; those alone have 0.
-_NOBODY: Final = -1
 
 #: The system's own row, found by its unique name, so that no other is locked on the way. Who holds
 #: it is alone in adding rows without an execution, whose keys nothing else would keep apart.
@@ -84,9 +77,9 @@ def _ticketed(connection: Connection, vendor: Vendor, failure: Failure) -> Execu
 
 
 def _is_archived(connection: Connection, failure: Failure) -> bool:
-    """Look for a row alone, and for one whose execution was cleaned up since."""
+    """Look for its row: it may stand alone, or its execution was cleaned up since."""
     asked = {
-        "forgotten": failure.ticket.execution_id if failure.ticket else _NOBODY,
+        "forgotten": failure.ticket.execution_id if failure.ticket else None,
         "scheduler_id": failure.message.scheduler_id,
         "key": failure.key,
     }

@@ -188,5 +188,6 @@ failed_tasks = Table(
     Column("note", LongText),
     Index("ix_failed_resolution", "resolution", "id"),
     Index("ix_failed_execution", "execution_id"),
+    Index("ix_failed_key", "scheduler_id", "execution_key"),
     sqlite_autoincrement=True,
 )
