@@ -347,12 +347,25 @@ def test_a_process_that_no_other_could_ever_reach_is_not_started(
     assert "CRON_BROKER_URL: memory:// is a broker inside of one process" in said.err
 
 
-def test_a_queue_that_is_the_systems_own_is_a_sentence(empty: Shell) -> None:
-    broker = "amqp://localhost/nobody"
-    said = empty("worker", "--queues", "cron_scheduler_failed", CRON_BROKER_URL=broker)
+@pytest.mark.parametrize(
+    ("command", "culprit"),
+    [
+        ("worker --queues mails,cron_scheduler_failed", "cronhare: --queues: "),
+        ("worker", "  CRON_QUEUES: "),
+        ("up --jobs jobs.toml", "  schedules.nightly: queue: "),
+    ],
+)
+def test_who_names_one_of_the_systems_own_queues_is_told(
+    empty: Shell, command: str, culprit: str
+) -> None:
+    jobs = JOBS.replace('30 2 * * *"', '30 2 * * *"\nqueue = "cron_scheduler_failed"')
+    (empty.folder / "jobs.toml").write_text(jobs)
+    queues = {} if "--" in command else {"CRON_QUEUES": "cron_scheduler_failed"}
+
+    said = empty(*command.split(), CRON_BROKER_URL="amqp://localhost/nobody", **queues)
 
     assert said.status == 2
-    assert "one of the system's own queues" in said.err
+    assert f"{culprit}cron_scheduler_failed is one of the system's own queues" in said.err
 
 
 def test_ctrl_c_is_quiet_at_any_moment(empty: Shell) -> None:

@@ -12,6 +12,7 @@ import typer
 
 from cronhare.adapters.jobs.reader import JobsFile
 from cronhare.application.logs import say
+from cronhare.domain.topology import checked_queue
 
 from .. import embedded, logs
 from .. import scheduler as scheduler_process
@@ -20,6 +21,7 @@ from ..container import Container
 from ..readiness import ledger_is_ready
 from ..settings import Settings, SettingsInvalid, public_url
 from ..stopping import Stopping
+from .trouble import Refusal
 from .wiring import load, usable
 
 log = logging.getLogger(__name__)
@@ -78,7 +80,7 @@ def worker(
     """Run a worker: one of any number. Its tasks come from its own jobs file."""
     settings, file = _begin(jobs)
     _refuse_to_be_alone(settings)
-    names = tuple(queues.split(",")) if queues else settings.queues
+    names = _named(queues) if queues else settings.queues
     tasks = file.tasks if file else ()
     container = usable(Container(settings=settings, tasks=tasks, queues=names))
     _announce(container, "Worker")
@@ -86,6 +88,13 @@ def worker(
     process = partial(worker_process.run, container, concurrency=at_a_time)
     _run(_until_stopped(container, process))
     _end(container)
+
+
+def _named(queues: str) -> tuple[str, ...]:
+    try:
+        return tuple(map(checked_queue, queues.split(",")))
+    except ValueError as error:
+        raise Refusal(f"--queues: {error}", advice="Nothing was started.") from error
 
 
 def _begin(jobs: Path | None) -> tuple[Settings, JobsFile | None]:
