@@ -66,6 +66,11 @@ class Topology:
     queues: tuple[Queue, ...]
     bindings: tuple[Binding, ...]
 
+    @property
+    def things(self) -> tuple[Exchange | Queue, ...]:
+        """All that bindings lead from and to."""
+        return (*self.exchanges, *self.queues)
+
 
 class ToQueue(msgspec.Struct, frozen=True):
     """Deliver to a task queue, after *delay*, rounded up to the lanes' 100 ms."""

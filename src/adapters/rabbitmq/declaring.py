@@ -5,11 +5,9 @@ difference is told with its cure: arguments cannot be changed once a queue is de
 """
 
 import logging
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from functools import partial
 
 import attrs
-from pika import BlockingConnection
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ChannelClosedByBroker
 
@@ -17,16 +15,11 @@ from cronhare.domain.topology import Binding, Exchange, Queue, Topology
 from cronhare.ports.broker import BrokerUnavailable
 
 from .address import Address
+from .blocking import ACCESS_REFUSED, NOT_FOUND, PRECONDITION_FAILED, Walk, opened
 from .trouble import TROUBLE
 from .versions import QUORUM, arguments
 
 log = logging.getLogger(__name__)
-
-_NOT_FOUND = 404
-_ACCESS_REFUSED = 403
-_PRECONDITION_FAILED = 406
-
-Declare = Callable[[BlockingChannel], object]
 
 
 @attrs.frozen(kw_only=True)
@@ -58,105 +51,58 @@ def declare(
     Raises:
         BrokerUnavailable: the broker is away, or will not let us make something that is missing.
     """
-    with _connection(address) as connection:
-        declaring = _Declaring(connection, address.vhost)
-        for exchange in topology.exchanges:
-            declaring.exchange(exchange)
-        for queue in topology.queues:
-            wanted = arguments(queue, queue_type=queue_type, deduplication=deduplication)
-            declaring.queue(queue, wanted)
-        for binding in topology.bindings:
-            declaring.binding(binding)
-        return tuple(declaring.differences)
-
-
-@contextmanager
-def _connection(address: Address) -> Iterator[BlockingConnection]:
-    doing = f"declaring at {address}"
+    arguments_of = partial(arguments, queue_type=queue_type, deduplication=deduplication)
     try:
-        parameters = address.for_pika(name="cronhare declaring")
-        connection = BlockingConnection(parameters)
-        try:
-            yield connection
-        finally:
-            with suppress(*TROUBLE):
-                connection.close()
+        with opened(address, name="cronhare declaring") as connection:
+            declaring = _Declaring(Walk(connection, arguments_of), address.vhost)
+            for thing in topology.things:
+                declaring.ensure(thing)
+            for binding in topology.bindings:
+                declaring.bind(binding)
+            return tuple(declaring.differences)
     except TROUBLE as error:
-        raise BrokerUnavailable(f"{doing}: {error!r}") from error
+        raise BrokerUnavailable(f"declaring at {address}: {error!r}") from error
 
 
 class _Declaring:
-    """One walk through the topology. A channel that the broker closes costs that object alone."""
+    """What one walk through the topology has made, and what it found otherwise."""
 
-    def __init__(self, connection: BlockingConnection, vhost: str) -> None:
+    def __init__(self, walk: Walk, vhost: str) -> None:
         self.differences: list[Difference] = []
-        self._connection = connection
+        self._walk = walk
         self._vhost = vhost
-        self._channel: BlockingChannel | None = None
 
-    def exchange(self, exchange: Exchange) -> None:
-        """Make sure of an exchange."""
-        alternate = {} if exchange.alternate is None else {"alternate-exchange": exchange.alternate}
-        self._ensure(
-            "exchange",
-            exchange.name,
-            passive=lambda channel: channel.exchange_declare(exchange.name, passive=True),
-            active=lambda channel: channel.exchange_declare(
-                exchange.name, exchange.kind, durable=True, arguments=alternate
-            ),
-        )
+    def ensure(self, thing: Exchange | Queue) -> None:
+        """Look first: who may not configure the broker may still use what is there."""
+        kind = "queue" if isinstance(thing, Queue) else "exchange"
+        looked = self._walk.look_at(thing)
+        missing = isinstance(looked, ChannelClosedByBroker) and looked.reply_code == NOT_FOUND
+        refusal = self._walk.declare(thing)
+        if refusal is None:
+            return
+        if missing:
+            raise BrokerUnavailable(f"{kind} {thing.name}: {refusal.reply_text}") from refusal
+        if refusal.reply_code == PRECONDITION_FAILED:
+            cure = self._cure(kind, thing.name)
+            self.differences.append(
+                Difference(kind=kind, name=thing.name, what=refusal.reply_text, cure=cure)
+            )
 
-    def queue(self, queue: Queue, wanted: dict[str, object]) -> None:
-        """Make sure of a queue."""
-        self._ensure(
-            "queue",
-            queue.name,
-            passive=lambda channel: channel.queue_declare(queue.name, passive=True),
-            active=lambda channel: channel.queue_declare(
-                queue.name, durable=True, arguments=wanted
-            ),
-        )
-
-    def binding(self, binding: Binding) -> None:
+    def bind(self, binding: Binding) -> None:
         """Make sure of a road; the broker does not double one."""
 
-        def bind(channel: BlockingChannel) -> None:
+        def act(channel: BlockingChannel) -> None:
             if binding.to_exchange:
                 channel.exchange_bind(binding.target, binding.source, binding.key)
             else:
                 channel.queue_bind(binding.target, binding.source, binding.key)
 
-        refusal = self._try(bind)
-        if refusal is not None and refusal.reply_code == _ACCESS_REFUSED:
+        refusal = self._walk.ask(act)
+        if refusal is not None and refusal.reply_code == ACCESS_REFUSED:
             log.warning("Cannot see whether %s leads to %s", binding.source, binding.target)
         elif refusal is not None:
             road = f"binding {binding.source} to {binding.target}"
             raise BrokerUnavailable(f"{road}: {refusal.reply_text}") from refusal
-
-    def _ensure(self, kind: str, name: str, *, passive: Declare, active: Declare) -> None:
-        """Look first: who may not configure the broker may still use what is there."""
-        looked = self._try(passive)
-        missing = looked is not None and looked.reply_code == _NOT_FOUND
-        refusal = self._try(active)
-        if refusal is None:
-            return
-        if missing:
-            raise BrokerUnavailable(f"{kind} {name}: {refusal.reply_text}") from refusal
-        if refusal.reply_code == _PRECONDITION_FAILED:
-            cure = self._cure(kind, name)
-            self.differences.append(
-                Difference(kind=kind, name=name, what=refusal.reply_text, cure=cure)
-            )
-
-    def _try(self, act: Declare) -> ChannelClosedByBroker | None:
-        """Act, and answer the broker's refusal, which has cost the channel."""
-        try:
-            if self._channel is None or not self._channel.is_open:
-                self._channel = self._connection.channel()
-            act(self._channel)
-        except ChannelClosedByBroker as refusal:
-            return refusal
-        return None
 
     def _cure(self, kind: str, name: str) -> str:
         again = "start a scheduler or worker, which declares it anew"

@@ -2,14 +2,14 @@
 
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from functools import partial
 from secrets import token_hex
-from typing import Any, Final
+from typing import Final
 
 import attrs
 from pika import BlockingConnection
-from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import (
     ChannelClosedByBroker,
     ProbableAccessDeniedError,
@@ -30,6 +30,7 @@ from cronhare.domain.topology import Exchange, Queue, Topology
 from cronhare.ports.broker import BrokerUnavailable
 
 from .address import Address
+from .blocking import NOT_FOUND, PRECONDITION_FAILED, Walk, opened
 from .probing import probe_lanes
 from .trouble import TROUBLE
 from .versions import QUORUM, arguments
@@ -41,9 +42,6 @@ _FAREWELL: Final = 2.0
 #: Seconds that probes have for their way, which takes milliseconds. A busy broker is not broken.
 PROBING: Final = 10.0
 
-_NOT_FOUND: Final = 404
-_PRECONDITION_FAILED: Final = 406
-
 # … inequivalent arg 'x-message-ttl' for queue 'q' in vhost '/': received the value '100' of type
 # 'signedint' but current is none
 _DIFFERENCE: Final = re.compile(
@@ -52,8 +50,6 @@ _DIFFERENCE: Final = re.compile(
     r"but current is (the value )?(none|'(?P<found>[^']*)')",
     re.DOTALL,
 )
-
-_Act = Callable[[BlockingChannel], Any]
 
 
 class RabbitInspection:
@@ -73,9 +69,8 @@ class RabbitInspection:
         """See `BrokerInspectionPort.inspect`."""
         try:
             with self._connection() as connection:
-                looking = _Looking(connection)
-                exchanges = [self._exchange(looking, each) for each in topology.exchanges]
-                queues = [self._queue(looking, each) for each in topology.queues]
+                walk = Walk(connection, partial(arguments, queue_type=self._queue_type))
+                things = [_thing(walk, each) for each in topology.things]
                 # pika keeps what the server said of itself to itself.
                 said = connection._impl.server_properties or {}  # noqa: SLF001
             with self._connection() as connection:
@@ -86,7 +81,7 @@ class RabbitInspection:
             product=str(said.get("product", "a broker without a name")),
             version=str(said.get("version", "")),
             vhost=self._address.vhost,
-            things=(*exchanges, *queues),
+            things=tuple(things),
             alarm=alarm,
             answered=answered,
         )
@@ -99,70 +94,27 @@ class RabbitInspection:
             cause = error.__cause__ or error
             return Unreachable(_cause(cause), f"{self._address}: {_said(cause)}")
 
-    @contextmanager
-    def _connection(self) -> Iterator[BlockingConnection]:
-        """Connect. Under an alarm the broker reads no farewell: then we go without."""
-        parameters = self._address.for_pika(name="cronhare doctor", blocked_timeout=_FAREWELL)
-        connection = BlockingConnection(parameters)
-        try:
-            yield connection
-        finally:
-            with suppress(*TROUBLE):
-                connection.close()
-
-    def _exchange(self, looking: "_Looking", exchange: Exchange) -> Thing:
-        alternate = {} if exchange.alternate is None else {"alternate-exchange": exchange.alternate}
-        return looking.at(
-            Thing(kind=Kind.EXCHANGE, name=exchange.name, fit=Fit.FITS),
-            passive=lambda channel: channel.exchange_declare(exchange.name, passive=True),
-            active=lambda channel: channel.exchange_declare(
-                exchange.name, exchange.kind, durable=True, arguments=alternate
-            ),
-        )
-
-    def _queue(self, looking: "_Looking", queue: Queue) -> Thing:
-        wanted = arguments(queue, queue_type=self._queue_type)
-        return looking.at(
-            Thing(kind=Kind.QUEUE, name=queue.name, fit=Fit.FITS),
-            passive=lambda channel: channel.queue_declare(queue.name, passive=True),
-            active=lambda channel: channel.queue_declare(
-                queue.name, durable=True, arguments=wanted
-            ),
-        )
+    def _connection(self) -> AbstractContextManager[BlockingConnection]:
+        return opened(self._address, name="cronhare doctor", blocked_timeout=_FAREWELL)
 
 
-class _Looking:
-    """One walk through the topology, over channels that each refusal costs."""
-
-    def __init__(self, connection: BlockingConnection) -> None:
-        self._connection = connection
-        self._channel: BlockingChannel | None = None
-
-    def at(self, thing: Thing, *, passive: _Act, active: _Act) -> Thing:
-        """Look whether it is there; only then declare it, which changes nothing that exists."""
-        seen = self._try(passive)
-        if isinstance(seen, ChannelClosedByBroker):
-            missing = seen.reply_code == _NOT_FOUND
-            return attrs.evolve(thing, fit=Fit.MISSING if missing else Fit.HIDDEN)
-        if thing.kind is Kind.QUEUE:
-            counts = seen.method
-            thing = attrs.evolve(
-                thing, messages=counts.message_count, consumers=counts.consumer_count
-            )
-        refusal = self._try(active)
-        if not isinstance(refusal, ChannelClosedByBroker):
-            return thing
-        if refusal.reply_code != _PRECONDITION_FAILED:
-            return attrs.evolve(thing, fit=Fit.HIDDEN)
-        return attrs.evolve(thing, fit=Fit.DIFFERS, difference=difference(refusal.reply_text))
-
-    def _try(self, act: _Act) -> Any:  # noqa: ANN401 - pika's frame, or its refusal
-        try:
-            if self._channel is None or not self._channel.is_open:
-                self._channel = self._connection.channel()
-            return act(self._channel)
-        except ChannelClosedByBroker as refusal:
-            return refusal
+def _thing(walk: Walk, wanted: Exchange | Queue) -> Thing:
+    """Look whether it is there; only then declare it, which changes nothing that exists."""
+    kind = Kind.QUEUE if isinstance(wanted, Queue) else Kind.EXCHANGE
+    thing = Thing(kind=kind, name=wanted.name, fit=Fit.FITS)
+    seen = walk.look_at(wanted)
+    if isinstance(seen, ChannelClosedByBroker):
+        missing = seen.reply_code == NOT_FOUND
+        return attrs.evolve(thing, fit=Fit.MISSING if missing else Fit.HIDDEN)
+    if thing.kind is Kind.QUEUE:
+        counts = seen.method
+        thing = attrs.evolve(thing, messages=counts.message_count, consumers=counts.consumer_count)
+    refusal = walk.declare(wanted)
+    if refusal is None:
+        return thing
+    if refusal.reply_code != PRECONDITION_FAILED:
+        return attrs.evolve(thing, fit=Fit.HIDDEN)
+    return attrs.evolve(thing, fit=Fit.DIFFERS, difference=difference(refusal.reply_text))
 
 
 def difference(text: str) -> Difference:

@@ -23,12 +23,11 @@ from cronhare.domain.topology import (
 from cronhare.ports.broker import BrokerUnavailable
 
 from .address import Address
+from .blocking import NOT_FOUND, opened
 from .trouble import TROUBLE
 
 #: Seconds between two looks at the end of the road.
 _PAUSE = 0.01
-
-_NOT_FOUND = 404
 
 _BODY = b'"A probe of the delay lanes. It came too late, and may be thrown away."'
 
@@ -45,14 +44,9 @@ def probe_lanes(url: str, *, patience: float = 5.0) -> tuple[LaneReport, ...]:
         ValueError: the URL cannot be used.
     """
     address = Address.parse(url)
-    parameters = address.for_pika(name="cronhare probing", blocked_timeout=patience)
     try:
-        connection = BlockingConnection(parameters)
-        try:
+        with opened(address, name="cronhare probing", blocked_timeout=patience) as connection:
             return _probe(connection, patience)
-        finally:
-            with suppress(*TROUBLE):
-                connection.close()
     except TROUBLE as error:
         raise BrokerUnavailable(f"probing the lanes at {address}: {error!r}") from error
 
@@ -64,7 +58,7 @@ def _probe(connection: BlockingConnection, patience: float) -> tuple[LaneReport,
     try:
         channel.queue_bind(end, DELIVERY_EXCHANGE, f"{'*.' * LANES}{end}")
     except ChannelClosedByBroker as refusal:
-        if refusal.reply_code != _NOT_FOUND:
+        if refusal.reply_code != NOT_FOUND:
             raise
         return tuple(LaneReport(lane, LaneState.BROKEN) for lane in range(LANES))
     states = {lane: _send(connection, lane, end) for lane in range(LANES)}

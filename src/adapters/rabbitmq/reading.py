@@ -12,13 +12,12 @@ from pika.exceptions import ChannelClosedByBroker
 from cronhare.ports.broker import BrokerUnavailable, Delivery
 
 from .address import Address
+from .blocking import NOT_FOUND
 from .messages import unpacked
 from .trouble import TROUBLE
 
 #: Seconds. Between two commands nobody answers heartbeats, so the broker must not expect them soon.
 HEARTBEAT = 600
-
-_NOT_FOUND = 404
 
 
 @attrs.frozen(eq=False)
@@ -49,7 +48,7 @@ class Reader:
             try:
                 method, properties, body = channel.basic_get(queue)
             except ChannelClosedByBroker as refusal:
-                if refusal.reply_code == _NOT_FOUND:
+                if refusal.reply_code == NOT_FOUND:
                     return None
                 raise
             if method is None or properties is None:
