@@ -29,7 +29,8 @@ from tests.integration.ledgers import (
     sql_ledger,
 )
 from tests.services.finding import wait_until
-from tests.services.mariadb import PATIENCE, connect, run
+from tests.services.lives import PATIENCE
+from tests.services.mariadb import connect, run
 
 pytestmark = pytest.mark.integration
 

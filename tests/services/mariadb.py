@@ -12,15 +12,9 @@ import attrs
 import pymysql
 from sqlalchemy import URL, make_url
 
-from tests.services.finding import (
-    address,
-    binary,
-    end,
-    free_port,
-    has_docker,
-    missing,
-    wait_until,
-)
+from tests.services import lives
+from tests.services.finding import address, binary, end, free_port, has_docker, missing
+from tests.services.lives import PATIENCE
 
 ADDRESS = "CRON_TEST_DATABASE_URL"
 HINT = (
@@ -38,32 +32,14 @@ CONTRARY = (
 )
 HURT = f"unset {ADDRESS}, and a private one is started"
 IMAGE = "mysql:8.4"
-PATIENCE = 60.0
 
 
-class Server(Protocol):
+class Server(lives.Server, Protocol):
     """A running server."""
 
     @property
     def url(self) -> URL:
         """Its address, without a database."""
-        ...
-
-    @property
-    def is_ours(self) -> bool:
-        """Whether it may be stopped."""
-        ...
-
-    def kill(self) -> None:
-        """Let it die without a word (kill -9)."""
-        ...
-
-    def stop(self) -> None:
-        """Stop it politely."""
-        ...
-
-    def start(self) -> None:
-        """Start it, after a kill or a stop, on the same port and the same data."""
         ...
 
 
@@ -120,52 +96,30 @@ def server(folder: Path) -> Iterator[Server]:
 
 
 @attrs.frozen
-class Given:
-    """Somebody else's server: it is used, and never stopped."""
+class Given(lives.Lent):
+    """An address from the environment."""
 
     url: URL
-    is_ours: bool = False
-
-    def kill(self) -> None:
-        """Not ours to do."""
-        raise NotImplementedError
-
-    def stop(self) -> None:
-        """Not ours to do."""
-        raise NotImplementedError
-
-    def start(self) -> None:
-        """Not ours to do."""
-        raise NotImplementedError
 
 
-@attrs.define
-class Private:
-    """A server from this machine's binaries, with a port, a socket and data of its own."""
-
-    folder: Path
-    port: int = attrs.field(factory=free_port)
-    is_ours: bool = True
-    _process: subprocess.Popen[bytes] | None = None
+class Private(lives.Private):
+    """MariaDB, with a socket of its own as well."""
 
     @property
     def url(self) -> URL:
         """See `Server.url`."""
-        return URL.create(
-            "mysql+pymysql", username="tester", password="tester", host="127.0.0.1", port=self.port
-        )
+        return _local("tester", self.port)
 
     def start(self) -> None:
         """See `Server.start`."""
         data = self.folder / "data"
         if not data.exists():
             self._install(data)
-        log = (self.folder / "server.log").open("ab")
-        with log:
-            self._process = subprocess.Popen(
-                [str(binary("mariadbd")), *self._options(data)], stdout=log, stderr=log
-            )
-        wait_until(self._answers, seconds=PATIENCE, what=f"the start of MariaDB in {self.folder}")
+        self._launch(str(binary("mariadbd")), *self._options(data))
+
+    def accepts(self) -> bool:
+        """See `lives.Private.accepts`."""
+        return _accepts(self.url)
 
     def kill(self) -> None:
         """See `Server.kill`."""
@@ -208,17 +162,16 @@ class Private:
             *_as_whoever_we_are(),
         ]
 
-    def _answers(self) -> bool:
-        assert self._process is not None
-        if self._process.poll() is not None:
-            log = (self.folder / "server.log").read_text(errors="replace")
-            raise RuntimeError(f"MariaDB ended at its start:\n{log[-2000:]}")
-        return _accepts(self.url)
-
 
 def _as_whoever_we_are() -> list[str]:
     """The server refuses to run as root unless it is told so."""
     return ["--user=root"] if os.geteuid() == 0 else []
+
+
+def _local(user: str, port: int) -> URL:
+    return URL.create(
+        "mysql+pymysql", username=user, password="tester", host="127.0.0.1", port=port
+    )
 
 
 def _accepts(url: URL) -> bool:
@@ -233,39 +186,27 @@ def _contained() -> Iterator[Server]:
     """MySQL rather than MariaDB: what the binaries of a Debian machine cannot show."""
     from testcontainers.core.container import DockerContainer  # noqa: PLC0415 - only with Docker
 
-    port = free_port()  # a port of our choice stays the same when the server is started again
+    port = free_port()
     container = (
         DockerContainer(IMAGE)
         .with_env("MYSQL_ROOT_PASSWORD", "tester")
         .with_bind_ports(3306, port)
         .with_command(" ".join(option for option in CONTRARY))
     )
-    url = URL.create(
-        "mysql+pymysql", username="root", password="tester", host="127.0.0.1", port=port
-    )
     with container:
-        contained = Contained(url, container)
-        wait_until(lambda: _accepts(url), seconds=2 * PATIENCE, what="the start of MySQL")
+        contained = Contained(port, container)
+        contained.wait()
         yield contained
 
 
-@attrs.frozen
-class Contained:
-    """A server in a container."""
+class Contained(lives.Contained):
+    """MySQL."""
 
-    url: URL
-    container: Any
-    is_ours: bool = True
+    @property
+    def url(self) -> URL:
+        """See `Server.url`."""
+        return _local("root", self.port)
 
-    def kill(self) -> None:
-        """See `Server.kill`."""
-        self.container.get_wrapped_container().kill()
-
-    def stop(self) -> None:
-        """See `Server.stop`."""
-        self.container.get_wrapped_container().stop()
-
-    def start(self) -> None:
-        """See `Server.start`."""
-        self.container.get_wrapped_container().start()
-        wait_until(lambda: _accepts(self.url), seconds=PATIENCE, what="the start of MySQL")
+    def accepts(self) -> bool:
+        """See `lives.Contained.accepts`."""
+        return _accepts(self.url)

@@ -8,22 +8,16 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 from secrets import token_hex
-from typing import Any, Protocol
+from typing import Protocol
 
 import attrs
 import pika
 from pika.exceptions import AMQPError
 
 from cronhare.domain.topology import MAIN_QUEUE, topology
-from tests.services.finding import (
-    address,
-    binary,
-    end,
-    free_port,
-    has_docker,
-    missing,
-    wait_until,
-)
+from tests.services import lives
+from tests.services.finding import address, binary, end, free_port, has_docker, missing, wait_until
+from tests.services.lives import PATIENCE
 
 ADDRESS = "CRON_TEST_BROKER_URL"
 HINT = (
@@ -32,7 +26,6 @@ HINT = (
 )
 HURT = f"unset {ADDRESS}, and a private one is started"
 IMAGE = "rabbitmq:4"
-PATIENCE = 60.0
 
 #: How many vhosts are made at a time.
 _DOZEN = 12
@@ -44,32 +37,15 @@ TEST_QUEUES = ("cron_scheduler.reports", "cron_scheduler.mails")
 _DEBIAN = Path("/usr/lib/rabbitmq/bin")
 
 
-class Server(Protocol):
+class Server(lives.Server, Protocol):
     """A running broker."""
-
-    @property
-    def is_ours(self) -> bool:
-        """Whether it may be stopped, alarmed, and asked with `control`."""
-        ...
 
     def vhost(self) -> AbstractContextManager[str]:
         """Give the URL of a vhost with nothing in it."""
         ...
 
     def control(self, *command: str) -> str:
-        """Run rabbitmqctl and give its output."""
-        ...
-
-    def kill(self) -> None:
-        """Let it die without a word (kill -9)."""
-        ...
-
-    def stop(self) -> None:
-        """Stop it politely."""
-        ...
-
-    def start(self) -> None:
-        """Start it, after a kill or a stop, on the same port and the same data."""
+        """Run rabbitmqctl and give its output; of a broker that is ours."""
         ...
 
 
@@ -126,11 +102,10 @@ def _set_patience(server: Server, *, seconds: float, look_every: float) -> None:
 
 
 @attrs.frozen
-class Given:
-    """Somebody else's broker: one vhost of it is emptied and used, and nothing is ever stopped."""
+class Given(lives.Lent):
+    """An address from the environment: its vhost is emptied and used."""
 
     url: str
-    is_ours: bool = False
 
     @contextmanager
     def vhost(self) -> Iterator[str]:
@@ -143,26 +118,11 @@ class Given:
         """Not ours to do."""
         raise NotImplementedError
 
-    def kill(self) -> None:
-        """Not ours to do."""
-        raise NotImplementedError
-
-    def stop(self) -> None:
-        """Not ours to do."""
-        raise NotImplementedError
-
-    def start(self) -> None:
-        """Not ours to do."""
-        raise NotImplementedError
-
 
 @attrs.define
-class Private:
-    """A broker from this machine's binaries, with ports, a cookie and data of its own."""
+class Private(lives.Private):
+    """RabbitMQ, with ports for its own talk and a cookie."""
 
-    folder: Path
-    port: int = attrs.field(factory=free_port)
-    is_ours: bool = True
     _name: str = attrs.field(factory=lambda: f"cronhare-{token_hex(4)}@localhost")
     _vhosts: "_Vhosts" = attrs.field(
         init=False, default=attrs.Factory(lambda self: _Vhosts(self.control), takes_self=True)
@@ -170,7 +130,6 @@ class Private:
     _names_port: int = attrs.field(factory=free_port)
     _distribution_port: int = attrs.field(factory=free_port)
     _names: subprocess.Popen[bytes] | None = None
-    _wrapper: subprocess.Popen[bytes] | None = None
 
     @contextmanager
     def vhost(self) -> Iterator[str]:
@@ -188,34 +147,30 @@ class Private:
             self._start_names()
         (self.folder / "plugins").write_text("[].")
         (self.folder / "rabbitmq.conf").write_text("disk_free_limit.absolute = 50MB\n")
-        with (self.folder / "server.log").open("ab") as log:
-            self._wrapper = subprocess.Popen(
-                [str(_program("rabbitmq-server"))],
-                env=self._environment(),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-            )
-        wait_until(self._answers, seconds=PATIENCE, what=f"the start of RabbitMQ in {self.folder}")
+        self._launch(str(_program("rabbitmq-server")), env=self._environment())
+
+    def accepts(self) -> bool:
+        """See `lives.Private.accepts`."""
+        return _accepts(self.port)
 
     def kill(self) -> None:
         """See `Server.kill`."""
-        assert self._wrapper is not None
+        assert self._process is not None
         os.kill(self._pid, 9)
-        self._wrapper.wait(PATIENCE)
+        self._process.wait(PATIENCE)
 
     def stop(self) -> None:
         """See `Server.stop`."""
-        assert self._wrapper is not None
+        assert self._process is not None
         self.control("stop")
-        self._wrapper.wait(PATIENCE)
+        self._process.wait(PATIENCE)
 
     def end(self) -> None:
         """Leave nothing running. The data is thrown away, so nobody waits for a good-bye."""
-        if self._wrapper is not None and self._wrapper.poll() is None:
+        if self._process is not None and self._process.poll() is None:
             with suppress(OSError, ValueError):
                 os.kill(self._pid, 9)
-            end(self._wrapper)
+            end(self._process)
         if self._names is not None:
             end(self._names)
 
@@ -269,13 +224,6 @@ class Private:
         if asked.returncode:
             raise RuntimeError(f"{' '.join(command)}: {asked.stdout}{asked.stderr}")
         return asked.stdout
-
-    def _answers(self) -> bool:
-        assert self._wrapper is not None
-        if self._wrapper.poll() is not None:
-            log = (self.folder / "server.log").read_text(errors="replace")
-            raise RuntimeError(f"RabbitMQ ended at its start:\n{log[-2000:]}")
-        return _accepts(self.port)
 
 
 def _program(name: str) -> Path | None:
@@ -342,7 +290,7 @@ def _names(vhosts: Iterable[str]) -> str:
 def _contained() -> Iterator[Server]:
     from testcontainers.core.container import DockerContainer  # noqa: PLC0415 - only with Docker
 
-    port = free_port()  # a port of our choice stays the same when the broker is started again
+    port = free_port()
     container = DockerContainer(IMAGE).with_bind_ports(5672, port)
     with container:
         contained = Contained(port, container)
@@ -351,12 +299,9 @@ def _contained() -> Iterator[Server]:
 
 
 @attrs.define
-class Contained:
-    """A broker in a container."""
+class Contained(lives.Contained):
+    """RabbitMQ."""
 
-    port: int
-    container: Any
-    is_ours: bool = True
     _vhosts: "_Vhosts" = attrs.field(
         init=False, default=attrs.Factory(lambda self: _Vhosts(self.control), takes_self=True)
     )
@@ -375,19 +320,6 @@ class Contained:
             raise RuntimeError(f"rabbitmqctl {' '.join(command)}: {text}")
         return text
 
-    def kill(self) -> None:
-        """See `Server.kill`."""
-        self.container.get_wrapped_container().kill()
-
-    def stop(self) -> None:
-        """See `Server.stop`."""
-        self.container.get_wrapped_container().stop()
-
-    def start(self) -> None:
-        """See `Server.start`."""
-        self.container.get_wrapped_container().start()
-        self.wait()
-
-    def wait(self) -> None:
-        """Wait until it can be used."""
-        wait_until(lambda: _accepts(self.port), seconds=2 * PATIENCE, what="the start of RabbitMQ")
+    def accepts(self) -> bool:
+        """See `lives.Contained.accepts`."""
+        return _accepts(self.port)

@@ -1,0 +1,109 @@
+"""What may be done to a server, by who it belongs to: hurt it, stop it, start it again."""
+
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import attrs
+
+from tests.services.finding import free_port, wait_until
+
+PATIENCE = 60.0
+
+
+class Server(Protocol):
+    """A running server."""
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it may be hurt and stopped."""
+        ...
+
+    def kill(self) -> None:
+        """Let it die without a word (kill -9)."""
+        ...
+
+    def stop(self) -> None:
+        """Stop it politely."""
+        ...
+
+    def start(self) -> None:
+        """Start it, after a kill or a stop, on the same port and the same data."""
+        ...
+
+
+class Lent:
+    """Somebody else's server: it is used, and never stopped."""
+
+    is_ours = False
+
+    def kill(self) -> None:
+        """Not ours to do."""
+        raise NotImplementedError
+
+    def stop(self) -> None:
+        """Not ours to do."""
+        raise NotImplementedError
+
+    def start(self) -> None:
+        """Not ours to do."""
+        raise NotImplementedError
+
+
+@attrs.define
+class Private:
+    """A server from this machine's binaries, with a port and data of its own."""
+
+    folder: Path
+    port: int = attrs.field(factory=free_port)
+    is_ours: bool = True
+    _process: subprocess.Popen[bytes] | None = None
+
+    def accepts(self) -> bool:
+        """Whether it lets a client in."""
+        raise NotImplementedError
+
+    def _launch(self, *command: str, env: Mapping[str, str] | None = None) -> None:
+        with (self.folder / "server.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                command, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+        wait_until(self._has_started, seconds=PATIENCE, what=f"the start of {command[0]}")
+
+    def _has_started(self) -> bool:
+        assert self._process is not None
+        if self._process.poll() is not None:
+            log = (self.folder / "server.log").read_text(errors="replace")
+            raise RuntimeError(f"{self._process.args!r} ended at its start:\n{log[-2000:]}")
+        return self.accepts()
+
+
+@attrs.define
+class Contained:
+    """A server in a container, on a port of our choice: it keeps that when it is started again."""
+
+    port: int
+    container: Any
+    is_ours: bool = True
+
+    def accepts(self) -> bool:
+        """Whether it lets a client in."""
+        raise NotImplementedError
+
+    def kill(self) -> None:
+        """See `Server.kill`."""
+        self.container.get_wrapped_container().kill()
+
+    def stop(self) -> None:
+        """See `Server.stop`."""
+        self.container.get_wrapped_container().stop()
+
+    def start(self) -> None:
+        """See `Server.start`."""
+        self.container.get_wrapped_container().start()
+        self.wait()
+
+    def wait(self) -> None:
+        """Wait until it can be used."""
+        wait_until(self.accepts, seconds=2 * PATIENCE, what="the start of a container")
