@@ -331,6 +331,17 @@ def test_times_that_a_table_kept_already_are_kept_up_as_ours_are(
     assert abs(rows["#18"].updated_at - datetime.now(UTC)) < MINUTE
 
 
+def test_a_status_that_was_kept_as_a_bit_means_what_it_meant(engine: Engine, seeds: URL) -> None:
+    run(seeds, "ALTER TABLE Scheduler MODIFY status BIT(1) DEFAULT b'1', MODIFY stay_alive BIT(1)")
+
+    upgrade(engine, NOW)
+    run(seeds, "INSERT INTO Scheduler (id, schedule, report_id) VALUES (90, '0 8 * * *', 25)")
+
+    drafts = [row.draft for row in SqlLedger(engine, FrozenClock(NOW)).schedules.schedules()]
+    assert [draft and draft.status for draft in drafts] == [True, True, False, True]
+    assert run(seeds, "SELECT max(stay_alive) FROM Scheduler") == [(0,)]
+
+
 def test_many_old_executions_are_all_adopted(engine: Engine, seeds: URL) -> None:
     run(
         seeds,

@@ -22,7 +22,7 @@ _COLUMNS = sa.text(
     "SELECT COLUMN_NAME AS name, DATA_TYPE AS kind, COLUMN_TYPE AS full_type, "
     "CHARACTER_SET_NAME AS charset, COLLATION_NAME AS collation, "
     "CHARACTER_MAXIMUM_LENGTH AS length, DATETIME_PRECISION AS digits, "
-    "IS_NULLABLE = 'YES' AS nullable "
+    "IS_NULLABLE = 'YES' AS nullable, COLUMN_DEFAULT AS initial "
     "FROM information_schema.COLUMNS "
     "WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = :name ORDER BY ORDINAL_POSITION"
 )
@@ -75,12 +75,18 @@ def prepare_adoption(connection: sa.Connection) -> None:
 
 
 def _change(column: sa.Row[Any]) -> str | None:
-    """Say how a column must keep more: fractions of seconds, and keys letter by letter."""
+    """Say how a column must keep more: fractions of seconds, and keys letter by letter.
+
+    A bit it need not be: its 0 is read as a byte, which counts as true.
+    """
     null = "NULL" if column.nullable else "NOT NULL"
     if column.name in _KEPT_UP:
         return None
     if column.kind == "timestamp" or (column.kind == "datetime" and not column.digits):
         return f"DATETIME(6) {null}"
+    if column.full_type == "bit(1)":
+        initial = "" if column.initial is None else f" DEFAULT {column.initial}"
+        return f"TINYINT(1) {null}{initial}"
     if column.name in {"execution_key", "container_id"} and column.collation != COLLATION:
         return f"{column.full_type} CHARACTER SET utf8mb4 COLLATE {COLLATION} {null}"
     return None
