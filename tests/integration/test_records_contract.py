@@ -78,10 +78,12 @@ def test_the_systems_own_executions_are_listed(ledger: Ledger) -> None:
     assert [execution.task.type for execution in listed] == ["system"]
 
 
-def test_an_unknown_execution_is_none(ledger: Ledger) -> None:
-    assert ledger.records.execution(4_711) is None
-    assert list(ledger.records.attempts(4_711)) == []
-    assert list(ledger.records.output(4_711)) == []
+@pytest.mark.parametrize("number", [4_711, -1, 10**30])
+def test_an_unknown_execution_is_none(ledger: Ledger, number: int) -> None:
+    assert ledger.records.execution(number) is None
+    assert list(ledger.records.attempts(number)) == []
+    assert list(ledger.records.output(number)) == []
+    assert ledger.records.cancel(number, now=ledger.now) is None
 
 
 def test_attempts_are_listed_oldest_first(ledger: Ledger) -> None:
@@ -490,10 +492,6 @@ def test_cancelling_can_be_repeated(ledger: Ledger) -> None:
     answer = ledger.records.cancel(execution.id, now=ledger.now)
 
     assert (answer, ledger.seen(execution)) == (State.CANCELLED, cancelled)
-
-
-def test_an_unknown_execution_cannot_be_cancelled(ledger: Ledger) -> None:
-    assert ledger.records.cancel(4_711, now=ledger.now) is None
 
 
 # Replaying
