@@ -13,6 +13,9 @@ from .schedule import Schedule
 
 CRASHES = frozenset({Ending.CRASHED, Ending.LOST})
 
+#: States of what ended badly, and may be sent again.
+REPLAYABLE = frozenset({State.FAILED, State.QUARANTINED})
+
 #: What somebody asked for is overdue from the start, so that the next reconciler publishes it.
 ALREADY_OVERDUE = timedelta(days=1)
 

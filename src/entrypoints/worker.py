@@ -10,6 +10,7 @@ from cronhare.application.execute import Worker
 from cronhare.application.leases import LeaseKeeper
 from cronhare.application.logs import say
 from cronhare.application.monitor import FailedMonitor
+from cronhare.domain.diagnosis import WORRYING_SKEW
 from cronhare.domain.topology import FAILED_QUEUE
 from cronhare.ports.broker import AsyncBrokerPort, Delivery
 from cronhare.ports.runner import StopReason, TaskRunnerPort
@@ -25,8 +26,8 @@ log = logging.getLogger(__name__)
 #: Seconds between two renewals of the leases, if these are long: a sixth of a short one.
 RENEW_EVERY, RENEWALS = 2.0, 6
 
-#: Seconds between two looks at the ledger's clock, and how far ours may be off it unsaid.
-MEASURE_EVERY, WORRYING_SKEW = 30.0, timedelta(seconds=1)
+#: Seconds between two looks at the ledger's clock.
+MEASURE_EVERY = 30.0
 
 
 class UnderWay:

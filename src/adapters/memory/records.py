@@ -10,14 +10,12 @@ import msgspec
 
 from cronhare.domain.execution import STARTABLE, Execution, State
 from cronhare.domain.failures import Failure
-from cronhare.domain.moves import ALREADY_OVERDUE, cancel, claim, replay, replay_at
+from cronhare.domain.moves import ALREADY_OVERDUE, REPLAYABLE, cancel, claim, replay, replay_at
 from cronhare.ports.records import Archived, Attempt, ExecutionFilter, Output, Retention
 
 from .ledger import MemoryLedger
 from .reported import keep_failure
 from .timetable import ScheduleRow
-
-REPLAYABLE = frozenset({State.FAILED, State.QUARANTINED})
 
 
 class MemoryRecords:

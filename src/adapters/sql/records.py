@@ -8,7 +8,7 @@ from sqlalchemy import Connection, Engine, Row, Select, bindparam, func, select,
 
 from cronhare.domain.execution import STARTABLE, Execution, State
 from cronhare.domain.failures import Failure
-from cronhare.domain.moves import ALREADY_OVERDUE, replay_at
+from cronhare.domain.moves import ALREADY_OVERDUE, REPLAYABLE, replay_at
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.records import Archived, Attempt, ExecutionFilter, Output, Retention
 from cronhare.ports.runner import Captured
@@ -28,8 +28,6 @@ from .rows import (
 )
 from .tables import attempts, executions, failed_tasks, outputs, schedulers
 from .types import UtcDateTime
-
-REPLAYABLE = frozenset({State.FAILED, State.QUARANTINED})
 
 _ATTEMPTS = (
     select(attempts)

@@ -7,7 +7,7 @@ from .broker import CONSUMER_TIMEOUT, BrokerFacts, judge_broker
 from .database import DatabaseFacts
 from .finding import Finding, Severity, counted
 from .lanes import LaneReport, LaneState, judge_lanes, judge_unseen
-from .ledger import Activity, LedgerFacts, NodeFacts, SchemaFault, judge_ledger
+from .ledger import WORRYING_SKEW, Activity, LedgerFacts, NodeFacts, SchemaFault, judge_ledger
 from .queues import Difference, Fit, Kind, Thing, judge_things
 from .servers import BROKER, DATABASE, Cause, InMemory, Unreachable, judge_unreachable
 from .settings import SettingsFacts, judge_faults, judge_settings
@@ -17,6 +17,7 @@ __all__ = [
     "BROKER",
     "CONSUMER_TIMEOUT",
     "DATABASE",
+    "WORRYING_SKEW",
     "Activity",
     "BrokerFacts",
     "Cause",

@@ -9,7 +9,7 @@ from .database import DatabaseFacts, judge_database
 from .finding import Finding, Severity, counted
 from .work import ScheduleFacts
 
-#: How far this node's clock may be off unsaid; the worker's log has the same bound.
+#: How far a node's clock may be off unsaid, here and in a worker's log.
 WORRYING_SKEW = timedelta(seconds=1)
 
 #: A scheduler is there within a second; whoever is that late is not coming.
