@@ -14,8 +14,6 @@ from cronhare.domain.durations import DurationInvalid, parse_duration
 
 from .tables import echo
 
-LARGEST_PARAMS = 64 * 1024
-
 
 def read_duration(field: str, text: str | None, faults: list[Fault]) -> timedelta | None:
     """Read `5m` and the like."""
@@ -56,11 +54,7 @@ def read_moment(
 def read_params(value: object, faults: list[Fault]) -> str:
     """Write params as JSON text."""
     faults += _beyond_json("params", value)
-    text = msgspec.json.encode(value)
-    if len(text) > LARGEST_PARAMS:
-        problem = f"{len(text)} bytes of JSON; {LARGEST_PARAMS} are allowed"
-        faults.append(Fault("params", problem))
-    return text.decode()
+    return msgspec.json.encode(value).decode()
 
 
 def _moment(value: object) -> datetime:

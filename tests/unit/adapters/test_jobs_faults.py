@@ -193,8 +193,8 @@ def test_the_systems_own_queues_are_refused(faults: Faults, queue: str) -> None:
         ("{ day = 2026-01-01 }", "params.day: 2026-01-01 is no JSON; put it in quotes"),
         ("[07:30:00]", "params[0]: 07:30:00 is no JSON; put it in quotes"),
         ("{ at = 2026-01-01T00:00:00Z }", "params.at: 2026-01-01T00:00:00Z is no JSON"),
-        (f'{{ a = "{"x" * 65_536}" }}', "params: 65544 bytes of JSON; 65536 are allowed"),
-        (f'{{ a = "{"é" * 32_768}" }}', "params: 65544 bytes of JSON; 65536 are allowed"),
+        (f'{{ a = "{"x" * 102_400}" }}', "params: 102408 bytes of JSON, 102400 are allowed"),
+        (f'{{ a = "{"é" * 51_200}" }}', "params: 102408 bytes of JSON, 102400 are allowed"),
     ],
 )
 def test_params_that_json_cannot_carry_are_refused(faults: Faults, params: str, fault: str) -> None:
