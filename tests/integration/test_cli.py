@@ -1,19 +1,16 @@
 """The commands, as a person or a pipe calls them."""
 
-import json
-import os
 import signal
 import sqlite3
 import subprocess
-import sys
 import time
 from contextlib import closing
 from pathlib import Path
 from shutil import copytree
-from typing import Any
 
-import attrs
 import pytest
+
+from tests.integration.shell import PROGRAM, Shell
 
 pytestmark = pytest.mark.integration
 
@@ -32,39 +29,6 @@ task = "report"
 on_start = true
 params = { who = "world" }
 """
-
-
-@attrs.frozen
-class Said:
-    status: int
-    out: str
-    err: str
-
-    def json(self) -> Any:  # noqa: ANN401 - whatever a command prints
-        return json.loads(self.out)
-
-
-@attrs.frozen
-class Shell:
-    """Calls cronhare in a folder of its own, with an environment of its own."""
-
-    folder: Path
-
-    def __call__(self, *arguments: str, **settings: str) -> Said:
-        clean = {name: text for name, text in os.environ.items() if "CRON_" not in name}
-        done = subprocess.run(
-            [Path(sys.executable).with_name("cronhare"), *arguments],
-            cwd=self.folder,
-            env=clean | {"TZ": "UTC"} | settings,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        return Said(done.returncode, done.stdout, done.stderr)
-
-    def write(self, text: str, name: str = "jobs.toml") -> None:
-        (self.folder / name).write_text(text)
 
 
 @pytest.fixture
@@ -377,7 +341,7 @@ def test_ctrl_c_is_quiet_at_any_moment(empty: Shell) -> None:
 
 def interrupt(shell: Shell, *, after: float) -> tuple[int, str]:
     process = subprocess.Popen(
-        [Path(sys.executable).with_name("cronhare"), "next", "* * * * *", "--count", "100000"],
+        [PROGRAM, "next", "* * * * *", "--count", "100000"],
         cwd=shell.folder,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,

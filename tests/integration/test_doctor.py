@@ -1,15 +1,10 @@
 """`cronhare doctor`, on every server that there is."""
 
-import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import attrs
 import pika
 import pytest
 from sqlalchemy import URL, Engine
@@ -38,6 +33,7 @@ from cronhare.domain.topology import LANES, topology
 from cronhare.ports.broker import BrokerUnavailable
 from cronhare.ports.inspection import BrokerInspectionPort, LedgerInspectionPort
 from tests.integration.ledgers import Ledger, draft
+from tests.integration.shell import Said, Shell
 from tests.services import mariadb as mariadb_service
 from tests.services import rabbitmq as rabbitmq_service
 from tests.services.finding import free_port
@@ -58,47 +54,23 @@ schedule = "30 2 * * *"
 """
 
 
-@attrs.frozen
-class Examined:
-    """What the command said."""
-
-    status: int
-    out: str
-    err: str
-
-    def told(self, severity: str) -> list[tuple[str, str]]:
-        """Read subjects and sentences out of the JSON."""
-        findings: list[dict[str, str]] = json.loads(self.out)["findings"]
-        return [
-            (each["subject"], each["what"]) for each in findings if each["severity"] == severity
-        ]
-
-
-def cronhare(folder: Path, *arguments: str, **settings: str) -> Examined:
-    clean = {name: text for name, text in os.environ.items() if "CRON_" not in name}
-    done = subprocess.run(
-        [Path(sys.executable).with_name("cronhare"), *arguments],
-        cwd=folder,
-        env=clean | {"TZ": "UTC"} | settings,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    return Examined(done.returncode, done.stdout, done.stderr)
+def told(said: Said, severity: str) -> list[tuple[str, str]]:
+    """Read subjects and sentences out of the JSON."""
+    findings = said.json()["findings"]
+    return [(each["subject"], each["what"]) for each in findings if each["severity"] == severity]
 
 
 @pytest.fixture
 def applied(tmp_path: Path) -> Path:
     """A folder with a jobs file and a ledger that has it."""
     (tmp_path / "jobs.toml").write_text(JOBS)
-    assert cronhare(tmp_path, "db", "upgrade").status == 0
-    assert cronhare(tmp_path, "apply", "jobs.toml").status == 0
+    assert Shell(tmp_path)("db", "upgrade").status == 0
+    assert Shell(tmp_path)("apply", "jobs.toml").status == 0
     return tmp_path
 
 
 def test_the_embedded_system_has_nothing_to_mend(applied: Path) -> None:
-    said = cronhare(applied, "doctor", "--jobs", "jobs.toml")
+    said = Shell(applied)("doctor", "--jobs", "jobs.toml")
 
     assert said.status == 0
     assert "✓  schema     Revision" in said.out
@@ -108,7 +80,7 @@ def test_the_embedded_system_has_nothing_to_mend(applied: Path) -> None:
 
 
 def test_a_missing_ledger_is_told_with_its_cure_and_not_made(tmp_path: Path) -> None:
-    said = cronhare(tmp_path, "doctor")
+    said = Shell(tmp_path)("doctor")
 
     assert said.status == 3
     assert "✗  schema    There is no file cronhare.sqlite3 yet" in said.out
@@ -119,20 +91,20 @@ def test_a_missing_ledger_is_told_with_its_cure_and_not_made(tmp_path: Path) -> 
 def test_an_empty_file_is_told_with_its_cure(tmp_path: Path) -> None:
     (tmp_path / "cronhare.sqlite3").touch()
 
-    said = cronhare(tmp_path, "doctor", "--json")
+    said = Shell(tmp_path)("doctor", "--json")
 
     assert said.status == 3
-    assert [subject for subject, _ in said.told("error")] == ["schema"]
+    assert [subject for subject, _ in told(said, "error")] == ["schema"]
 
 
 def test_settings_at_fault_are_told_all_at_once_as_json_too(tmp_path: Path) -> None:
     faults = {"CRON_LEASE_SECONDS": "1", "CRON_MAX_RETRIES": "many"}
 
-    said = cronhare(tmp_path, "doctor", "--json", **faults)
+    said = Shell(tmp_path)("doctor", "--json", **faults)
 
     assert said.status == 2
-    assert {what.partition(" ")[0] for _, what in said.told("error")} == set(faults)
-    assert json.loads(said.out)["healthy"] is False
+    assert {what.partition(" ")[0] for _, what in told(said, "error")} == set(faults)
+    assert said.json()["healthy"] is False
 
 
 @pytest.mark.parametrize(
@@ -147,10 +119,10 @@ def test_settings_at_fault_are_told_all_at_once_as_json_too(tmp_path: Path) -> N
 def test_what_can_be_read_and_not_be_used_is_a_fault_of_the_settings(
     tmp_path: Path, name: str, value: str
 ) -> None:
-    said = cronhare(tmp_path, "doctor", "--json", **{name: value})
+    said = Shell(tmp_path)("doctor", "--json", **{name: value})
 
     assert said.status == 2
-    [(_, what)] = said.told("error")
+    [(_, what)] = told(said, "error")
     assert what.startswith(value if name == "CRON_JOBS" else name)
     assert "secret" not in said.out + said.err
 
@@ -158,10 +130,10 @@ def test_what_can_be_read_and_not_be_used_is_a_fault_of_the_settings(
 def test_every_fault_of_a_jobs_file_is_told(tmp_path: Path) -> None:
     (tmp_path / "jobs.toml").write_text(JOBS.replace("30 2", "61 25"))
 
-    said = cronhare(tmp_path, "doctor", "--jobs", "jobs.toml", "--json")
+    said = Shell(tmp_path)("doctor", "--jobs", "jobs.toml", "--json")
 
     assert said.status == 2
-    assert all(subject == "tasks" for subject, _ in said.told("error"))
+    assert all(subject == "tasks" for subject, _ in told(said, "error"))
     assert "minute: 61" in said.out
     assert "hour: 25" in said.out
 
@@ -171,22 +143,22 @@ def test_a_schedule_whose_task_is_in_no_file_and_a_misspelt_setting_are_warnings
 ) -> None:
     (applied / "others.toml").write_text('[tasks.other]\nid = 2\ncommand = ["true"]\n')
 
-    said = cronhare(applied, "doctor", "--jobs", "others.toml", "--json", CRON_MAX_RETRY="3")
+    said = Shell(applied)("doctor", "--jobs", "others.toml", "--json", CRON_MAX_RETRY="3")
 
     assert said.status == 0
-    assert [subject for subject, _ in said.told("warning")] == ["settings", "tasks"]
+    assert [subject for subject, _ in told(said, "warning")] == ["settings", "tasks"]
     assert "did you mean CRON_MAX_RETRIES?" in said.out
 
 
 def test_a_broker_that_is_away_is_told_without_a_line_of_log(applied: Path) -> None:
     port = free_port()
 
-    said = cronhare(
-        applied, "doctor", "--json", CRON_BROKER_URL=f"amqp://user:secret@127.0.0.1:{port}/"
+    said = Shell(applied)(
+        "doctor", "--json", CRON_BROKER_URL=f"amqp://user:secret@127.0.0.1:{port}/"
     )
 
     assert said.status == 3
-    [(subject, what)] = said.told("error")
+    [(subject, what)] = told(said, "error")
     assert (subject, f"127.0.0.1:{port}" in what) == ("broker", True)
     assert "secret" not in said.out
     assert said.err == ""
@@ -507,9 +479,9 @@ def test_in_production_the_command_looks_at_both_servers(
         "CRON_DATABASE_URL": migrated_mysql.render_as_string(hide_password=False),
     }
 
-    said = cronhare(applied, "doctor", "--jobs", "jobs.toml", "--json", "--probe", **settings)
+    said = Shell(applied)("doctor", "--jobs", "jobs.toml", "--json", "--probe", **settings)
 
     assert said.status == 0, said.out
-    subjects = {subject for subject, _ in said.told("ok")}
+    subjects = {subject for subject, _ in told(said, "ok")}
     assert {"settings", "database", "schema", "clock", "broker", "queues", "lanes"} <= subjects
     assert said.err == ""

@@ -1,10 +1,8 @@
 """What scheduler and worker make of a ledger that is not as it should be when they start."""
 
 import asyncio
-import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +13,7 @@ import pytest
 from sqlalchemy import URL
 
 from cronhare.adapters.sql import open_engine, upgrade
+from tests.integration.shell import PROGRAM, clean_environment
 from tests.services.finding import free_port
 from tests.services.proxy import proxy
 
@@ -57,7 +56,6 @@ class Start(Protocol):
 def start(tmp_path: Path) -> Iterator[Start]:
     """Start commands, and end what a test leaves running."""
     started: list[subprocess.Popen[bytes]] = []
-    clean = {name: text for name, text in os.environ.items() if "CRON_" not in name}
 
     away = f"amqp://127.0.0.1:{free_port()}/"
 
@@ -66,9 +64,9 @@ def start(tmp_path: Path) -> Iterator[Start]:
         servers = {"CRON_DATABASE_URL": url, "CRON_BROKER_URL": broker, "CRON_LOG_LEVEL": "DEBUG"}
         with (tmp_path / "log").open("wb") as log:
             popen = subprocess.Popen(
-                [Path(sys.executable).with_name("cronhare"), command],
+                [PROGRAM, command],
                 cwd=tmp_path,
-                env=clean | servers,
+                env=clean_environment() | servers,
                 stderr=log,
             )
         started.append(popen)

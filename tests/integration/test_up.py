@@ -1,16 +1,16 @@
 """`cronhare up`, as a newcomer starts and stops it."""
 
-import os
 import re
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import attrs
 import pytest
+
+from tests.integration.shell import PROGRAM, clean_environment
 
 pytestmark = pytest.mark.integration
 
@@ -59,12 +59,11 @@ class Starter:
         self.started: list[Up] = []
 
     def __call__(self, jobs: Path, **settings: str) -> Up:
-        clean = {name: text for name, text in os.environ.items() if "CRON_" not in name}
         with (self.folder / "log").open("wb") as log:
             process = subprocess.Popen(
-                [Path(sys.executable).with_name("cronhare"), "up", "--jobs", str(jobs)],
+                [PROGRAM, "up", "--jobs", str(jobs)],
                 cwd=self.folder,
-                env=clean | settings,
+                env=clean_environment() | settings,
                 stderr=log,
                 start_new_session=True,
             )
