@@ -100,7 +100,7 @@ class ProcessRunner:
 
     def _signal(self, id_: int, signum: int) -> None:
         if self._link is not None and id_ in self._attempts:
-            self._link.send({"kill": id_, "signal": signum})
+            self._link.send({"kill": id_, "signal": int(signum)})  # no enum travels
 
     def _on_frame(self, frame: Frame) -> None:
         attempt = self._attempts.get(frame["started"] if "started" in frame else frame["ended"])

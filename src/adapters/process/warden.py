@@ -11,19 +11,23 @@ it ends, the kernel hands what it leaves to the warden. So a child of the warden
 main process of a running attempt or a remnant of one that is over, and remnants are killed on
 sight: no marks to look for, none that a task could remove.
 
-Frames, both ways, are a length (4 bytes, big endian) and JSON:
+Every page that this process or its child writes to after a fork is a page fault, and some hundred
+of them are most of what a task costs. So what happens for each task is written with few means: no
+enums, no context managers, no wrappers of the standard library.
+
+Frames, both ways, are a length (4 bytes, big endian) and an object as `marshal` writes it; both
+ends are one interpreter:
 
     worker → warden   {"spawn": id, "argv": […], "env": {…}, "cwd": path | null} and the
                       descriptors for 0, 1, 2 and 3; {"kill": id, "signal": n}
     warden → worker   {"started": id, "pid": n}, then {"ended": id, "status": n, …}
 """
 
-import contextlib
 import ctypes
 import errno
 import fcntl
 import gc
-import json
+import marshal
 import os
 import select
 import signal
@@ -45,15 +49,27 @@ _RECEIVE = 1 << 16
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 #: Looked up before any fork: between fork and exec the less happens the better.
-_prctl = ctypes.CDLL(None).prctl
+_prctl = ctypes.PyDLL(None).prctl
 _prctl.argtypes = (ctypes.c_int, *[ctypes.c_ulong] * 4)
+# As the standard library's own costs a child, which has to answer with enums.
+_sigprocmask = ctypes.PyDLL(None).sigprocmask
+_sigprocmask.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)
+_SETMASK, _NO_SIGNALS = int(signal.SIG_SETMASK), bytes(128)
+
+# As plain numbers: an enum's own arithmetic is Python, and slow.
+_TO_RECEIVE = int(socket.MSG_CMSG_CLOEXEC | socket.MSG_DONTWAIT)
+_TO_SEND = int(socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+_TRUNCATED = int(socket.MSG_CTRUNC)
+_KILL, _TERM, _CONT = int(signal.SIGKILL), int(signal.SIGTERM), int(signal.SIGCONT)
+_SPACE = socket.CMSG_SPACE(16 * DESCRIPTORS)
+_PEEK = os.WEXITED | os.WNOHANG | os.WNOWAIT
 
 Frame = dict[str, Any]
 
 
-def pack(frame: Mapping[str, object]) -> bytes:
-    """Make the bytes of a frame. Escaped surrogates carry what is not UTF-8 unharmed."""
-    body = json.dumps(frame, separators=(",", ":")).encode()
+def pack(frame: Frame) -> bytes:
+    """Make the bytes of a frame. Surrogates carry what is not UTF-8 unharmed."""
+    body = marshal.dumps(frame)
     return _LENGTH.pack(len(body)) + body
 
 
@@ -78,18 +94,17 @@ class Unpacker:
                 return
             body = bytes(buffer[_LENGTH.size : end])
             del buffer[:end]
-            yield json.loads(body)
+            yield marshal.loads(body)  # noqa: S302 - from our other end
 
 
 class _Attempt:
     """A main process, from its fork until nothing of it remains."""
 
-    __slots__ = ("ended", "failure", "id", "pid", "remnants", "signalled")
+    __slots__ = ("ended", "id", "pid", "remnants", "signalled")
 
-    def __init__(self, id_: int, pid: int, failure: int) -> None:
+    def __init__(self, id_: int, pid: int) -> None:
         self.id = id_
         self.pid = pid
-        self.failure = failure  # where the child says why it could not become the command
         self.signalled = False
         self.remnants: set[int] = set()
         self.ended: Frame = {}
@@ -103,6 +118,8 @@ class Warden:
         self._unpacker = Unpacker()
         self._descriptors: list[int] = []
         self._outbox = bytearray()
+        self._is_stuck = False
+        self._failures = _Failures()
         self._running: dict[int, _Attempt] = {}  # by pid
         self._ending: list[_Attempt] = []
         self._doomed: set[int] = set()
@@ -131,17 +148,14 @@ class Warden:
             self._flush()
 
     def _receive(self) -> None:
-        space = socket.CMSG_SPACE(16 * DESCRIPTORS)
         try:
-            chunk, ancillary, flags, _ = self._control.recvmsg(
-                _RECEIVE, space, socket.MSG_CMSG_CLOEXEC | socket.MSG_DONTWAIT
-            )
+            chunk, ancillary, flags, _ = self._control.recvmsg(_RECEIVE, _SPACE, _TO_RECEIVE)
         except BlockingIOError:
             return
         except ConnectionError:
             self._leave()
             return
-        if flags & socket.MSG_CTRUNC:  # descriptors were dropped: nothing fits together any more
+        if flags & _TRUNCATED:  # descriptors were dropped: nothing fits together any more
             raise OSError(errno.EMFILE, "no room for a task's descriptors")
         for _, _, data in ancillary:
             self._descriptors += memoryview(data).cast("i")
@@ -159,33 +173,32 @@ class Warden:
     def _spawn(self, task: Frame) -> None:
         # A stream keeps descriptors and bytes in one order: these belong to this frame.
         fds, self._descriptors = self._descriptors[:DESCRIPTORS], self._descriptors[DESCRIPTORS:]
-        failure, report = -1, -1
         try:
-            failure, report = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
             pid = os.fork()
         except OSError as error:
             self._send({"ended": task["spawn"], "failure": ["fork", error.errno]})
-            _close(failure)
         else:
             if pid == 0:
-                _become(task, fds, report, self._pid)
-            self._running[pid] = _Attempt(task["spawn"], pid, failure)
+                _become(task, fds, self._failures, self._pid)
+            self._running[pid] = _Attempt(task["spawn"], pid)
             self._send({"started": task["spawn"], "pid": pid})
-        _close(report, *fds)
+        for fd in fds:
+            os.close(fd)
 
     def _kill(self, id_: int, signum: int) -> None:
         for attempt in self._running.values():
             if attempt.id == id_ and not _is_over(attempt.pid):
                 attempt.signalled = True
                 _signal_group(attempt.pid, signum)
-                if signum == signal.SIGTERM:  # a stopped process would not hear it
-                    _signal_group(attempt.pid, signal.SIGCONT)
+                if signum == _TERM:  # a stopped process would not hear it
+                    _signal_group(attempt.pid, _CONT)
 
     def _reap(self) -> None:
-        peek = os.WEXITED | os.WNOHANG | os.WNOWAIT
-        with contextlib.suppress(ChildProcessError):
-            while dead := os.waitid(os.P_ALL, 0, peek):
+        try:
+            while dead := os.waitid(os.P_ALL, 0, _PEEK):
                 self._bury(dead.si_pid)
+        except ChildProcessError:  # none is left
+            pass
         if self._ending or self._leaving:
             self._sweep()
 
@@ -193,7 +206,7 @@ class Warden:
         attempt = self._running.pop(pid, None)
         if attempt is not None:
             # Before the wait: until then nobody else can have this number.
-            _signal_group(pid, signal.SIGKILL)
+            _signal_group(pid, _KILL)
         _, status, usage = os.wait4(pid, 0)
         if attempt is not None:
             attempt.ended = {
@@ -202,7 +215,8 @@ class Warden:
                 "signalled": attempt.signalled,
                 "max_rss": usage.ru_maxrss * 1024,
                 "cpu": usage.ru_utime + usage.ru_stime,
-                "failure": _read_failure(attempt.failure),
+                # One that failed so did not end well: no other has to be asked.
+                "failure": self._failures.of(pid) if status else None,
             }
             self._ending.append(attempt)
 
@@ -224,13 +238,13 @@ class Warden:
     def _doom(self, pid: int) -> bool:
         """Kill a remnant and its group. False if we may not: it runs as another user."""
         try:
-            os.kill(pid, signal.SIGKILL)
+            os.kill(pid, _KILL)
             group = os.getpgid(pid)
         except PermissionError:
             self._immortal.add(pid)
             return False
         if group != self._pid and group not in self._running:
-            _signal_group(group, signal.SIGKILL)
+            _signal_group(group, _KILL)
         return True
 
     def _leave(self) -> None:
@@ -239,7 +253,7 @@ class Warden:
             self._poll.unregister(self._control)
             self._poll.unregister(self._parent)
             for pid in self._running:
-                _signal_group(pid, signal.SIGKILL)
+                _signal_group(pid, _KILL)
 
     def _all_gone(self) -> bool:
         return not self._running and not self._doomed
@@ -251,13 +265,38 @@ class Warden:
         if self._leaving or not self._outbox:
             return
         try:
-            sent = self._control.send(self._outbox, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+            sent = self._control.send(self._outbox, _TO_SEND)
             del self._outbox[:sent]
         except BlockingIOError:
             pass
         except ConnectionError:
             return  # its end shows on the way in
-        self._poll.modify(self._control, select.POLLIN | (select.POLLOUT if self._outbox else 0))
+        if self._outbox or self._is_stuck:
+            self._is_stuck = bool(self._outbox)
+            events = select.POLLIN | (select.POLLOUT if self._is_stuck else 0)
+            self._poll.modify(self._control, events)
+
+
+class _Failures:
+    """A pipe in which children say why they could not become their commands."""
+
+    def __init__(self) -> None:
+        self._readable, self._writable = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._said: dict[int, list[str | int]] = {}
+
+    def say(self, step: str, number: int) -> None:
+        """In the child: name the step that failed, and the error."""
+        os.write(self._writable, f"{os.getpid()} {step} {number}\n".encode())
+
+    def of(self, pid: int) -> list[str | int] | None:
+        """Tell what a child said that has ended."""
+        try:
+            for line in os.read(self._readable, _RECEIVE).decode().splitlines():
+                child, step, number = line.split()
+                self._said[int(child)] = [step, int(number)]
+        except BlockingIOError:
+            pass
+        return self._said.pop(pid, None)
 
 
 class _Children:
@@ -292,12 +331,12 @@ class _Children:
             return False
 
 
-def _become(task: Frame, fds: Sequence[int], report: int, warden: int) -> NoReturn:
-    """In the child: turn into the command, or tell *report* at which step that failed."""
+def _become(task: Frame, fds: Sequence[int], failures: _Failures, warden: int) -> NoReturn:
+    """In the child: turn into the command, or say at which step that failed."""
     step = "prepare"
     try:
         os.setsid()
-        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        _prctl(_PR_SET_PDEATHSIG, _KILL, 0, 0, 0)
         if os.getppid() != warden:  # it died before we asked
             os._exit(1)
         _prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -307,12 +346,12 @@ def _become(task: Frame, fds: Sequence[int], report: int, warden: int) -> NoRetu
         if task["cwd"] is not None:
             os.chdir(task["cwd"])
         step = "exec"
-        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        _sigprocmask(_SETMASK, _NO_SIGNALS, None)
         _exec(task["argv"], task["env"])
     except OSError as error:
-        os.write(report, f"{step} {error.errno}".encode())
+        failures.say(step, error.errno or 0)
     except ValueError:  # a NUL in an argument
-        os.write(report, f"{step} {errno.EINVAL}".encode())
+        failures.say(step, errno.EINVAL)
     finally:
         os._exit(127)
 
@@ -338,27 +377,13 @@ def _is_over(pid: int) -> bool:
 
 
 def _signal_group(leader: int, signum: int) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
+    try:
         try:
             os.killpg(leader, signum)
         except ProcessLookupError:  # forked a moment ago, not yet a leader
             os.kill(leader, signum)
-
-
-def _read_failure(fd: int) -> list[str | int] | None:
-    try:
-        step, _, number = os.read(fd, 64).decode().partition(" ")
-    except BlockingIOError:
-        return None
-    finally:
-        os.close(fd)
-    return [step, int(number)] if step else None
-
-
-def _close(*fds: int) -> None:
-    for fd in fds:
-        if fd >= 0:
-            os.close(fd)
+    except (ProcessLookupError, PermissionError):
+        pass
 
 
 def _wake_up_on_sigchld() -> int:
