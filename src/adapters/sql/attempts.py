@@ -60,9 +60,8 @@ class SqlAttemptStore:
     ) -> Sequence[Execution | Refused]:
         """See `AttemptStorePort.start`."""
         with self._database.write("starting attempts") as connection:
-            found = find_executions(
-                connection, self._by_ids, {wish.execution_id for wish in wishes}
-            )
+            ids = {wish.execution_id for wish in wishes}
+            found = find_executions(connection, self._by_ids, ids, read=self._database.vendor.read)
             answers: list[Execution | Refused] = []
             started: dict[int, Execution] = {}
             for wish in wishes:

@@ -1,6 +1,6 @@
 """Executions, from rows and to rows."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
 from itertools import islice
@@ -20,6 +20,8 @@ from .types import duration, milliseconds, to_text
 
 #: No id is larger; a message of somebody else may carry any number.
 LARGEST_ID = 2**63 - 1
+
+Reading = Callable[[Connection, Select[Any], Mapping[str, Any]], Iterable[Row[Any]]]
 
 #: The name of an execution's schedule. No join: whoever holds executions would hold their
 #: schedules as well, and everybody would wait for a person who edits one.
@@ -133,13 +135,17 @@ def executions_of(connection: Connection, rows: Iterable[Row[Any]]) -> list[Exec
 
 
 def find_executions(
-    connection: Connection, statement: Select[Any], ids: Collection[int]
+    connection: Connection,
+    statement: Select[Any],
+    ids: Collection[int],
+    *,
+    read: Reading = Connection.execute,
 ) -> dict[int, Execution]:
-    """Find executions by id with a statement that takes `ids`."""
+    """Find executions by id with a statement that takes `ids`; many of them by a `Vendor.read`."""
     known = [id_ for id_ in ids if 0 < id_ <= LARGEST_ID]
     if not known:
         return {}
-    rows = connection.execute(statement, {"ids": known})
+    rows = read(connection, statement, {"ids": known})
     return {found.id: found for found in executions_of(connection, rows)}
 
 
@@ -178,7 +184,7 @@ def _execution(row: Row[Any], crashed_at: tuple[datetime, ...]) -> Execution:
         started_at=row.started_at,
         finished_at=row.finished_at,
         last_error=row.last_error,
-        cancel_requested=row.cancel_requested,
+        cancel_requested=bool(row.cancel_requested),
         last_due_at=row.last_due_at,
         missed=row.missed,
         crashed_at=crashed_at,
