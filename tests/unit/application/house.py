@@ -142,7 +142,7 @@ class House:
             executor=Inline(),
             chance=lambda: 0.0,
             uuid=self.uuid,
-            linger=0.0,
+            lingers=(0.0, 0.0),
         )
         self.administrator = Administrator(
             schedules=self.schedules, records=self.records, node=self.node, uuid=self.uuid
