@@ -20,7 +20,7 @@ class Journal:
 
     def __init__(self, task: Task) -> None:
         self._label = task.label
-        self._extra = {"child": task.label}
+        self._extra = {"child": self._label}
         self.wants_lines = _logger.isEnabledFor(logging.INFO)
 
     def sign_as(self, pid: int) -> None:

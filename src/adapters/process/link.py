@@ -34,6 +34,7 @@ class Link:
         self._loop = asyncio.get_running_loop()
         self._unpacker = Unpacker()
         self._outbox: deque[tuple[bytes, Sequence[int]]] = deque()
+        self._is_stuck = False
         self.folder = tempfile.mkdtemp(prefix="cronhare-")
         self._socket, theirs = socket.socketpair()
         with theirs:
@@ -74,6 +75,7 @@ class Link:
             try:
                 sent = self._send(data, descriptors)
             except BlockingIOError:
+                self._is_stuck = True
                 self._loop.add_writer(self._socket, self._flush)
                 return
             except ConnectionError:  # told to us by an end of file, in a moment
@@ -83,7 +85,9 @@ class Link:
                 self._outbox[0] = (data[sent:], ())
             else:
                 self._outbox.popleft()
-        self._loop.remove_writer(self._socket)
+        if self._is_stuck:
+            self._is_stuck = False
+            self._loop.remove_writer(self._socket)
 
     def _send(self, data: bytes, descriptors: Sequence[int]) -> int:
         if not descriptors:

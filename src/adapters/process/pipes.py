@@ -1,7 +1,6 @@
 """Reading what a task writes, without a thread and without waiting for an end of file."""
 
 import asyncio
-import contextlib
 import os
 from collections.abc import Callable
 
@@ -22,9 +21,10 @@ class Pipe:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def listen(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Begin to hand on what comes, as it comes."""
-        self._loop = loop
-        loop.add_reader(self._reader, self._read)
+        """Begin to hand on what comes, as it comes. Safe to repeat, and after `close`."""
+        if self._loop is None and self._reader >= 0:
+            self._loop = loop
+            loop.add_reader(self._reader, self._read)
 
     def drain(self) -> None:
         """Hand on what the pipe still holds. A writer that we do not know is not waited for."""
@@ -40,14 +40,15 @@ class Pipe:
             self._reader = -1
 
     def _read(self) -> int:
-        with contextlib.suppress(BlockingIOError):
+        try:
             chunk = os.read(self._reader, _CHUNK)
-            if chunk:
-                self._sink(chunk)
-            else:
-                self._stop_listening()
-            return len(chunk)
-        return 0
+        except BlockingIOError:
+            return 0
+        if chunk:
+            self._sink(chunk)
+        else:
+            self._stop_listening()
+        return len(chunk)
 
     def _stop_listening(self) -> None:
         if self._loop is not None:
