@@ -18,7 +18,7 @@ from cronhare.ports.attempts import AttemptStorePort, Finish, Refused, Start, Su
 from cronhare.ports.broker import AsyncBrokerPort, Delivery, Envelope, Published
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerUnavailable
-from cronhare.ports.runner import Ran, TaskRunnerPort
+from cronhare.ports.runner import Ran, StopReason, TaskRunnerPort
 
 from .batching import Batcher
 from .catalog import Catalog
@@ -88,6 +88,7 @@ class Worker:
         self._uuid = uuid
         self._insist = Insistence(clock, patience=lease)
         self._at_hand: set[Ticket] = set()
+        self._running: dict[int, asyncio.Event] = {}  # set when the attempt is over
         to_start, to_finish = lingers
         self._starts = Batcher[Start, Execution | Refused](
             lambda wishes: attempts.start(wishes, now=clock.now(), node=node, lease=lease),
@@ -217,7 +218,19 @@ class Worker:
             case Ran() as refused:
                 return refused
             case invocation:
-                return await self._runner.run(invocation)
+                await self._end_earlier(execution)
+                over = self._running[execution.id] = asyncio.Event()
+                try:
+                    return await self._runner.run(invocation)
+                finally:
+                    del self._running[execution.id]
+                    over.set()
+
+    async def _end_earlier(self, execution: Execution) -> None:
+        """End an attempt that was lost here while we were stopped, before the next one begins."""
+        while (over := self._running.get(execution.id)) is not None:
+            self._runner.stop(execution.id, StopReason.LEASE_LOST)
+            await over.wait()
 
     async def _conclude(self, delivery: Delivery, following: Envelope | None) -> None:
         if following is not None:

@@ -23,7 +23,7 @@ from tests.unit.application.deliveries import (
     waits,
 )
 from tests.unit.application.endings import CRASH, Seen, always, failure, one_by_one
-from tests.unit.application.house import House
+from tests.unit.application.house import LEASE, House
 
 
 async def test_a_due_instant_goes_from_the_table_to_a_finished_attempt(lines: Lines) -> None:
@@ -46,6 +46,23 @@ async def test_a_due_instant_goes_from_the_table_to_a_finished_attempt(lines: Li
         '[DEBUG] Task parameters: {"controller":"RefreshUserToken"}',
         f"[SUCCESS] {about}, duration=0ms] Task completed successfully",
     ]
+
+
+async def test_an_attempt_that_was_lost_here_ends_before_the_next_one_begins_here() -> None:
+    house = House(holds=True)
+    await begin(house)
+    await live(house, 2.5 * LEASE)  # nothing is renewed: to the others we are gone, but we are not
+    await house.settle()
+
+    [lost, next_one] = house.records.attempts(house.only.id)
+    assert (lost.ending, next_one.attempt, next_one.ending) == ("lost", 2, None)
+    assert house.runner.running == house.keeper.held == {house.only.id}
+    assert (house.worker.counters.superseded, house.only.state) == (1, State.RUNNING)
+
+    house.runner.release(house.only.id)
+    await house.settle()
+
+    assert house.only.state is State.SUCCEEDED
 
 
 async def test_a_report_is_told_to_run_in_the_foreground() -> None:
