@@ -143,18 +143,20 @@ class Warden:
                 elif fd == self._parent:
                     self._leave()
                 elif event & ~select.POLLOUT and not self._leaving:
-                    self._receive()
+                    # All that is there: between two forks the less happens the better, too.
+                    while self._receive():
+                        pass
             self._reap()
             self._flush()
 
-    def _receive(self) -> None:
+    def _receive(self) -> bool:
+        """Take in and obey what came in one piece; False if there was nothing."""
         try:
             chunk, ancillary, flags, _ = self._control.recvmsg(_RECEIVE, _SPACE, _TO_RECEIVE)
         except BlockingIOError:
-            return
+            return False
         except ConnectionError:
-            self._leave()
-            return
+            chunk, ancillary, flags = b"", [], 0
         if flags & _TRUNCATED:  # descriptors were dropped: nothing fits together any more
             raise OSError(errno.EMFILE, "no room for a task's descriptors")
         for _, _, data in ancillary:
@@ -163,6 +165,7 @@ class Warden:
             self._obey(frame)
         if not chunk:
             self._leave()
+        return bool(chunk)
 
     def _obey(self, frame: Frame) -> None:
         if "spawn" in frame:
