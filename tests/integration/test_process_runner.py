@@ -146,7 +146,7 @@ async def test_parameters_come_on_stdin_and_in_a_file_that_only_the_owner_may_re
     modes_and_path = ran.stdout.head.split()
     assert json.loads(ran.stderr.head + ran.stderr.tail) == params
     assert modes_and_path[:2] == ["600", "700"]
-    assert not exists(modes_and_path[2].removesuffix("/params.json"))
+    assert not exists(modes_and_path[2])
 
 
 async def test_what_a_task_leaves_in_its_folder_goes_with_it(runner: ProcessRunner) -> None:

@@ -1,12 +1,15 @@
-"""The folder of one attempt, with the parameters that it is given."""
+"""The folders of the attempts, with the parameters that each is given."""
 
 import contextlib
 import os
 import shutil
+import stat
 from pathlib import Path
 
 import attrs
 import msgspec
+
+_PRIVATE = stat.S_IFDIR | 0o700
 
 
 @attrs.frozen
@@ -14,24 +17,6 @@ class Folder:
     """A folder that only we and the task can look into."""
 
     path: str
-
-    @classmethod
-    def make(cls, path: str, params: object) -> "Folder":
-        """Make the folder at *path* and write *params* into it, as JSON.
-
-        Raises:
-            OSError: there is no room, or no right; nothing is left behind.
-        """
-        os.mkdir(path, 0o700)  # noqa: PTH102 - pathlib is five times slower, and this is hot
-        folder = cls(path)
-        try:
-            fd = os.open(folder.params_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with open(fd, "wb") as file:  # noqa: PTH123 - a descriptor, not a path
-                file.write(msgspec.json.encode(params) + b"\n")
-        except OSError:
-            folder.remove()
-            raise
-        return folder
 
     @property
     def params_file(self) -> str:
@@ -42,11 +27,54 @@ class Folder:
         """A descriptor to read the parameters from: the task's stdin."""
         return os.open(self.params_file, os.O_RDONLY)
 
-    def remove(self) -> None:
-        """Remove the folder with all that the task may have put there. Never raises."""
-        with contextlib.suppress(OSError):
-            os.unlink(self.params_file)  # noqa: PTH108 - see make
+
+class Folders:
+    """Lends a folder to each attempt, and lends it again if it comes back as it went.
+
+    Making a folder and removing it costs a disk more than all else that an attempt asks of it,
+    and the event loop waits for that.
+    """
+
+    def __init__(self, parent: str) -> None:
+        """They are made in *parent*, and go with it."""
+        self._parent = parent
+        self._made = 0
+        self._spare: list[str] = []
+
+    def lend(self, params: object) -> Folder:
+        """Give a folder with *params* in it, as JSON.
+
+        Raises:
+            OSError: there is no room, or no right; nothing is left behind.
+        """
+        folder = Folder(self._spare.pop() if self._spare else self._make())
         try:
-            os.rmdir(self.path)  # noqa: PTH106 - see make
+            fd = os.open(folder.params_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with open(fd, "wb") as file:  # noqa: PTH123 - a descriptor, not a path
+                file.write(msgspec.json.encode(params) + b"\n")
         except OSError:
-            shutil.rmtree(Path(self.path), ignore_errors=True)
+            self.take_back(folder)
+            raise
+        return folder
+
+    def take_back(self, folder: Folder) -> None:
+        """Remove all that the task may have put there. Never raises."""
+        with contextlib.suppress(OSError):
+            os.unlink(folder.params_file)  # noqa: PTH108 - pathlib is slower, and this is hot
+        if _is_as_made(folder.path):
+            self._spare.append(folder.path)
+        else:
+            shutil.rmtree(Path(folder.path), ignore_errors=True)
+
+    def _make(self) -> str:
+        self._made += 1
+        path = f"{self._parent}/{self._made}"
+        os.mkdir(path, 0o700)  # noqa: PTH102 - as above
+        return path
+
+
+def _is_as_made(path: str) -> bool:
+    try:
+        return os.lstat(path).st_mode == _PRIVATE and not os.listdir(path)  # noqa: PTH208 - as above
+    except OSError:
+        return False

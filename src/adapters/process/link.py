@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from .folder import Folders
 from .warden import Frame, Unpacker, pack
 
 _WARDEN = Path(__file__).with_name("warden.py")
@@ -36,6 +37,7 @@ class Link:
         self._outbox: deque[tuple[bytes, Sequence[int]]] = deque()
         self._is_stuck = False
         self.folder = tempfile.mkdtemp(prefix="cronhare-")
+        self.folders = Folders(self.folder)
         self._socket, theirs = socket.socketpair()
         with theirs:
             self._process = _start_warden(theirs, self.folder)

@@ -36,7 +36,7 @@ class ProcessRunner:
         id_ = next(self._ids)
         try:
             link = self._warden()
-            folder = Folder.make(f"{link.folder}/{id_}", invocation.params)
+            folder = link.folders.lend(invocation.params)
         except OSError as error:
             return _not_prepared(invocation, error)
         attempt = Attempt(invocation, partial(self._signal, id_))
@@ -50,7 +50,7 @@ class ProcessRunner:
         finally:
             del self._attempts[id_]
             attempt.release()
-            folder.remove()
+            link.folders.take_back(folder)
 
     def stop(self, execution_id: int, reason: StopReason) -> bool:
         """See `TaskRunnerPort.stop`."""
