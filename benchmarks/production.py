@@ -5,7 +5,6 @@ They are started for the benchmark and thrown away after it, and are what the te
 started here.
 """
 
-import gc
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from cronhare.adapters.sql import open_engine, upgrade
 from cronhare.domain.topology import MAIN_QUEUE
+from cronhare.entrypoints import garbage
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.settings import Settings
 from tests.services import mariadb, rabbitmq
@@ -86,8 +86,7 @@ def opened(url: str, broker_url: str) -> Iterator[Container]:
         tasks=providers.Object((TRUE,)),
         queues=providers.Object((MAIN_QUEUE,)),
     )
-    gc.collect()
-    gc.freeze()  # as the processes do
+    garbage.spare()  # as the processes do
     try:
         yield container
     finally:

@@ -1,7 +1,6 @@
 """`cronhare up | scheduler | worker`."""
 
 import asyncio
-import gc
 import logging
 from collections.abc import Callable, Coroutine
 from functools import partial
@@ -14,7 +13,7 @@ from cronhare.adapters.jobs.reader import JobsFile
 from cronhare.application.logs import say
 from cronhare.domain.topology import checked_queue
 
-from .. import embedded, logs
+from .. import embedded, garbage, logs
 from .. import scheduler as scheduler_process
 from .. import worker as worker_process
 from ..container import Container
@@ -116,13 +115,8 @@ def _refuse_to_be_alone(settings: Settings) -> None:
 
 
 def _run(process: Coroutine[None, None, None]) -> None:
-    """Run what lives long.
-
-    What was loaded so far stays: to walk through it again and again would take the garbage
-    collector an eighth of a busy minute.
-    """
-    gc.collect()
-    gc.freeze()
+    """Run what lives long."""
+    garbage.spare()
     asyncio.run(process)
 
 
