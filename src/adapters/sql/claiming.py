@@ -7,12 +7,13 @@ import msgspec
 from sqlalchemy import Connection, Select, bindparam, select
 
 from cronhare.domain.execution import Execution
+from cronhare.domain.messages import LARGEST_ID
 from cronhare.domain.moves import claim
 from cronhare.domain.schedule import BrokenSchedule, ByHand, Schedule
 from cronhare.domain.task import TaskRef
 
 from .drafts import READ, schedule_of
-from .rows import EXECUTION, LARGEST_ID, executions_of
+from .rows import EXECUTION, executions_of
 from .tables import executions, schedulers
 from .vendor import Undone, Vendor
 

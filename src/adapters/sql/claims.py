@@ -8,13 +8,14 @@ from typing import Any
 from sqlalchemy import Connection, Engine, Row
 
 from cronhare.domain.execution import Execution, State
+from cronhare.domain.messages import LARGEST_ID
 from cronhare.ports.claims import Batch, Graces, Planner
 from cronhare.ports.clock import ClockPort
 
 from . import pages, waiting
 from .carrying_out import carry_out
 from .database import Database, repeatable
-from .rows import LARGEST_ID, executions_of
+from .rows import executions_of
 
 
 class SqlClaimStore:

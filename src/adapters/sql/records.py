@@ -8,6 +8,7 @@ from sqlalchemy import Connection, Engine, Row, Select, bindparam, func, select,
 
 from cronhare.domain.execution import STARTABLE, Execution, State
 from cronhare.domain.failures import Failure
+from cronhare.domain.messages import LARGEST_ID
 from cronhare.domain.moves import ALREADY_OVERDUE, REPLAYABLE, replay_at
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.records import Archived, Attempt, ExecutionFilter, Output, Retention
@@ -20,7 +21,6 @@ from .reported import keep_failure
 from .rows import (
     BY_IDS,
     EXECUTION,
-    LARGEST_ID,
     SCHEDULE_NAME,
     executions_of,
     find_executions,

@@ -10,6 +10,7 @@ import msgspec
 from sqlalchemy import ColumnElement, Connection, Row, Select, bindparam, func, select
 
 from cronhare.domain.execution import Execution, State
+from cronhare.domain.messages import LARGEST_ID
 from cronhare.domain.outcome import Ending
 from cronhare.domain.policies import RetryPolicyInvalid, read_policy, write_policy
 from cronhare.domain.retry import RetryPolicy
@@ -17,9 +18,6 @@ from cronhare.domain.task import TaskRef
 
 from .tables import attempts, executions, schedulers
 from .types import duration, milliseconds, to_text
-
-#: No id is larger; a message of somebody else may carry any number.
-LARGEST_ID = 2**63 - 1
 
 Reading = Callable[[Connection, Select[Any], Mapping[str, Any]], Iterable[Row[Any]]]
 
