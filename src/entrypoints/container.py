@@ -66,6 +66,7 @@ class Container(containers.DeclarativeContainer):
         retry_delay=settings.provided.retry_delay,
         queues=queues,
         queue_type=settings.provided.queue_type,
+        deduplication=settings.provided.message_deduplication,
     )
     aiormq_broker = providers.Factory(
         AiormqBroker,
@@ -73,6 +74,7 @@ class Container(containers.DeclarativeContainer):
         retry_delay=settings.provided.retry_delay,
         queues=queues,
         queue_type=settings.provided.queue_type,
+        deduplication=settings.provided.message_deduplication,
     )
     broker = providers.Selector(
         settings.provided.broker_kind, memory=memory_broker, amqp=pika_broker
@@ -155,6 +157,7 @@ class Container(containers.DeclarativeContainer):
             RabbitInspection,
             settings.provided.broker_url,
             queue_type=settings.provided.queue_type,
+            deduplication=settings.provided.message_deduplication,
         ),
     )
     ledger_inspection = providers.Singleton(SqlInspection, engine.provider, clock)

@@ -48,6 +48,7 @@ class Settings:
     concurrency: int | None
     queues: tuple[str, ...]
     queue_type: str
+    message_deduplication: bool
     failed_monitor: bool
     log_format: str
     log_level: str
@@ -104,6 +105,7 @@ class Settings:
             queue_type=env.str(
                 "QUEUE_TYPE", "quorum", validate=validate.OneOf(["quorum", "classic"])
             ),
+            message_deduplication=env.bool("MESSAGE_DEDUPLICATION", default=False),
             failed_monitor=env.bool("FAILED_MONITOR", default=True),
             log_format=env.str("LOG_FORMAT", "text", validate=validate.OneOf(["text", "json"])),
             log_level=env.str(

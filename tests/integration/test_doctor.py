@@ -164,6 +164,21 @@ def test_a_broker_that_is_away_is_told_without_a_line_of_log(applied: Path) -> N
     assert said.err == ""
 
 
+@pytest.mark.parametrize(("queue_type", "severity"), [("quorum", "warning"), ("classic", "note")])
+def test_what_deduplication_by_the_broker_takes_is_told_before_the_broker_is_there(
+    applied: Path, queue_type: str, severity: str
+) -> None:
+    said = Shell(applied)(
+        "doctor",
+        "--json",
+        CRON_BROKER_URL=f"amqp://127.0.0.1:{free_port()}/",
+        CRON_QUEUE_TYPE=queue_type,
+        CRON_MESSAGE_DEDUPLICATION="on",
+    )
+
+    assert "CRON_MESSAGE_DEDUPLICATION" in "".join(what for _, what in told(said, severity))
+
+
 @pytest.fixture
 def sqlite_engine(sqlite: Ledger, tmp_path: Path) -> Iterator[Engine]:  # noqa: ARG001 - makes it
     """A second look at the ledger of the `sqlite` fixture."""

@@ -1,5 +1,6 @@
 """Declaring on a broker that is not empty, and trying the lanes."""
 
+import json
 import threading
 from contextlib import closing
 from datetime import timedelta
@@ -17,6 +18,8 @@ from cronhare.domain.topology import (
     lane_exchange,
     lane_queue,
 )
+from cronhare.entrypoints.container import Container
+from cronhare.entrypoints.settings import Settings
 from cronhare.ports.broker import BrokerUnavailable, Envelope, Message, Published
 from tests.integration import amqp
 from tests.services.rabbitmq import Server
@@ -82,6 +85,28 @@ def test_the_queues_of_the_seeds_are_ours_but_for_the_delay_when_we_are_asked_fo
     (difference,) = broker.differences
     assert difference.name == RETRY_QUEUE
     assert "received '300' but current is '100'" in difference.what
+
+
+async def test_the_setting_for_deduplication_reaches_both_clients(
+    vhost: str, own_rabbitmq: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CRON_BROKER_URL", vhost)
+    Container(settings=Settings.from_environment(), queues=["unset"]).broker().declare([])
+    monkeypatch.setenv("CRON_MESSAGE_DEDUPLICATION", "on")
+    settings = Settings.from_environment()
+    Container(settings=settings, queues=["scheduler"]).broker().declare([])
+    await Container(settings=settings, queues=["worker"]).connection().connect()
+
+    name = urlsplit(vhost).path[1:]
+    shown = own_rabbitmq.control(
+        "list_queues", "--vhost", name, "--formatter", "json", "name", "arguments"
+    )
+
+    assert {
+        queue["name"]
+        for queue in json.loads(shown)
+        if ["x-message-deduplication", "bool", True] in queue["arguments"]
+    } == {"scheduler", "worker"}
 
 
 def test_a_second_declaration_finds_nothing_to_tell(vhost: str) -> None:

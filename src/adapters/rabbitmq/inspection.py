@@ -55,21 +55,21 @@ _DIFFERENCE: Final = re.compile(
 class RabbitInspection:
     """Satisfies `BrokerInspectionPort`."""
 
-    def __init__(self, url: str, *, queue_type: str = QUORUM) -> None:
-        """*queue_type* is the one that our queues are wanted to be of.
+    def __init__(self, url: str, *, queue_type: str = QUORUM, deduplication: bool = False) -> None:
+        """*queue_type* and *deduplication* are what our queues are wanted to have.
 
         Raises:
             ValueError: the URL cannot be used.
         """
         self._url = url
         self._address = Address.parse(url)
-        self._queue_type = queue_type
+        self._arguments_of = partial(arguments, queue_type=queue_type, deduplication=deduplication)
 
     def inspect(self, topology: Topology) -> BrokerFacts | Unreachable:
         """See `BrokerInspectionPort.inspect`."""
         try:
             with self._connection() as connection:
-                walk = Walk(connection, partial(arguments, queue_type=self._queue_type))
+                walk = Walk(connection, self._arguments_of)
                 things = [_thing(walk, each) for each in topology.things]
                 # pika keeps what the server said of itself to itself.
                 said = connection._impl.server_properties or {}  # noqa: SLF001

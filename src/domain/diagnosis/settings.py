@@ -20,13 +20,16 @@ _LOCAL = {"localhost", "127.0.0.1", "::1"}
 class SettingsFacts:
     """The settings of this process. *broker_host* is None for the in-memory broker.
 
-    *given* are the CRON_ variables of the environment, *known* those that mean something.
+    *deduplicates* and *quorum* are what task queues are wanted to do and to be. *given* are the
+    CRON_ variables of the environment, *known* those that mean something.
     """
 
     on_one_file: bool
     broker_host: str | None
     encrypted: bool
     lease: timedelta
+    deduplicates: bool = False
+    quorum: bool = True
     given: Collection[str] = ()
     known: Collection[str] = ()
 
@@ -40,7 +43,7 @@ def judge_faults(faults: Collection[str]) -> Iterator[Finding]:
 
 def judge_settings(facts: SettingsFacts) -> Iterator[Finding]:
     """Judge settings that can be used."""
-    found = [*_unknown(facts), *_pairing(facts), *_link(facts), *_lease(facts)]
+    found = [*_unknown(facts), *_pairing(facts), *_link(facts), *_copies(facts), *_lease(facts)]
     yield from found
     if not any(finding.severity is not Severity.NOTE for finding in found):
         yield Finding(Severity.OK, SUBJECT, "All of them can be read")
@@ -79,6 +82,26 @@ def _link(facts: SettingsFacts) -> Iterator[Finding]:
             SUBJECT,
             f"Password and params travel to {host} in plain text",
             "use amqps:// unless the network between is your own",
+        )
+
+
+def _copies(facts: SettingsFacts) -> Iterator[Finding]:
+    if not facts.deduplicates or facts.broker_host is None:
+        return
+    if facts.quorum:
+        yield Finding(
+            Severity.WARNING,
+            SUBJECT,
+            "CRON_MESSAGE_DEDUPLICATION does nothing for quorum queues",
+            "turn it off: the ledger lets no copy run; or set CRON_QUEUE_TYPE=classic",
+        )
+    else:
+        yield Finding(
+            Severity.NOTE,
+            SUBJECT,
+            "CRON_MESSAGE_DEDUPLICATION needs the plugin rabbitmq_message_deduplication and queues "
+            "that were declared with it: over AMQP neither can be seen",
+            "see `rabbitmq-plugins list --enabled` and `rabbitmqctl list_queues name arguments`",
         )
 
 

@@ -117,6 +117,8 @@ def _facts(settings: Settings) -> SettingsFacts:
         broker_host=broker.hostname if settings.broker_kind == "amqp" else None,
         encrypted=broker.scheme == "amqps",
         lease=settings.lease,
+        deduplicates=settings.message_deduplication,
+        quorum=settings.queue_type == "quorum",
         given=[name for name in os.environ if name.startswith(PREFIX)],
         known=_known(),
     )

@@ -484,6 +484,23 @@ def test_settings_that_do_not_belong_together_are_a_warning(
 
 
 @pytest.mark.parametrize(
+    ("quorum", "severity", "word"),
+    [(True, WARNING, "nothing for quorum queues"), (False, NOTE, "needs the plugin")],
+)
+def test_deduplication_by_the_broker_is_told_with_what_it_takes(
+    *, quorum: bool, severity: Severity, word: str
+) -> None:
+    wanted = attrs.evolve(EMBEDDED, on_one_file=False, deduplicates=True, quorum=quorum)
+
+    finding = only(judge_settings(attrs.evolve(wanted, broker_host="localhost")), severity)
+    in_memory = [each.what for each in judge_settings(wanted)]
+
+    assert "CRON_MESSAGE_DEDUPLICATION" in finding.what
+    assert word in finding.what
+    assert "DEDUPLICATION" not in "".join(in_memory)
+
+
+@pytest.mark.parametrize(
     ("host", "encrypted", "told"),
     [("rabbit", False, True), ("rabbit", True, False), ("127.0.0.1", False, False)],
 )

@@ -23,6 +23,16 @@ def test_the_defaults_are_the_embedded_system_with_the_seeds_retries() -> None:
     assert waits == [timedelta(seconds=30), timedelta(seconds=60), timedelta(seconds=120)]
 
 
+def test_deduplication_by_the_broker_is_off_until_it_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before = Settings.from_environment()
+    monkeypatch.setenv("CRON_MESSAGE_DEDUPLICATION", "on")
+    after = Settings.from_environment()
+
+    assert (before.message_deduplication, after.message_deduplication) == (False, True)
+
+
 def test_all_faults_are_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CRON_MAX_RETRIES", "many")
     monkeypatch.setenv("CRON_LEASE_SECONDS", "1")
