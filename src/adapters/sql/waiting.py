@@ -70,11 +70,13 @@ UNFINISHED = (
 # What runs has a lease; saying so lets SQLite use its index of the few rows that have one.
 _RUNNING = and_(executions.c.state == State.RUNNING.value, executions.c.lease_until.is_not(None))
 OWNERS = select(executions.c.owner).where(_RUNNING, executions.c.owner.is_not(None)).distinct()
+_HAS_LAPSED = executions.c.lease_until <= bindparam("now", type_=UtcDateTime)
+ONE_LAPSED = select(executions.c.id).where(_RUNNING, _HAS_LAPSED).limit(1)
 LAPSED = (
     EXECUTION.where(
         _RUNNING,
         or_(
-            executions.c.lease_until <= bindparam("now", type_=UtcDateTime),
+            _HAS_LAPSED,
             executions.c.owner.in_(bindparam("gone", expanding=True)),
         ),
     )
