@@ -50,6 +50,8 @@ async def run(container: Container, *, concurrency: int) -> None:
     """Be scheduler and worker until a signal comes; the scheduler ends first."""
     stopping = Stopping()
     stopping.listen()
+    text = "Running; Ctrl-C ends it. From another terminal: cronhare executions list"
+    say(log, logging.INFO, "running", text)
     loop = scheduler_loop(container)
     working = asyncio.create_task(worker.run(container, stopping, concurrency=concurrency))
     loop.start()

@@ -51,8 +51,6 @@ def up(*, jobs: Jobs = None, concurrency: Concurrency = None) -> None:
     container = usable(Container(settings=settings, tasks=tasks, queues=queues))
     say(log, logging.INFO, "up", f"Ledger {public_url(settings.database_url)}")
     embedded.prepare(container, file)
-    text = "Running; Ctrl-C ends it. From another terminal: cronhare executions list"
-    say(log, logging.INFO, "running", text)
     at_a_time = concurrency or settings.concurrency or embedded.CONCURRENCY
     _run(embedded.run(container, concurrency=at_a_time))
     _end(container)
