@@ -32,7 +32,7 @@ test: $(INSTALLED)  ## format check, lint, strict types, import contracts, unit 
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	@scripts/ensure-servers
-	$(BIN)/pytest --quiet --doctest-modules -m "not long" --pyargs cronhare tests
+	$(BIN)/pytest --quiet --numprocesses 2 --dist loadfile --doctest-modules -m "not long" --pyargs cronhare tests
 
 .PHONY: unit
 unit: $(INSTALLED)  ## the unit tests alone: no server, no process, under ten seconds

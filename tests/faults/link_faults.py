@@ -9,12 +9,12 @@ from sqlalchemy import make_url
 from tests.faults.house import PATIENCE, House, Process, stop_politely
 from tests.faults.jobs import LATE
 from tests.faults.occupying import given_up, holding, occupy, still_run, wait_until_all_consume
-from tests.faults.saying import hearing
+from tests.faults.saying import said
 from tests.services.finding import wait_until
 from tests.services.proxy import Link, proxy_in_thread
 
 BROKER, DATABASE = "CRON_BROKER_URL", "CRON_DATABASE_URL"
-BUSY, CUTS = 100, 6
+BUSY, LOSSES = 100, 3
 
 
 def broker_frozen(house: House) -> None:
@@ -74,13 +74,22 @@ def broker_cut(house: House) -> None:
     with behind_a_link(house, BROKER) as (link, worker):
         with holding(house, LATE):
             occupy(house, worker, LATE)
-            with hearing(house.arena.logs, "broker.lost", times=CUTS // 2):
-                for _ in range(CUTS):
-                    link.cut()
-                    time.sleep(house.die.uniform(0.05, 0.7))
+            cut_until_lost(link, house)
         house.recover()
         wait_until_all_consume(house)
         house.check_that_all_live()
+
+
+def cut_until_lost(link: Link, house: House) -> None:
+    """Cut a link again and again, also while it is being opened, until `LOSSES` were told."""
+    before = said(house.arena.logs).actions["broker.lost"]
+
+    def cut() -> bool:
+        link.cut()
+        time.sleep(house.die.uniform(0.05, 0.7))
+        return said(house.arena.logs).actions["broker.lost"] - before >= LOSSES
+
+    wait_until(cut, seconds=PATIENCE, what=f"losing the broker {LOSSES} times")
 
 
 @contextmanager
