@@ -64,6 +64,7 @@ def run(kills: int, seed: int) -> Figures:
     """Do all of it in a folder that is removed afterwards, unless a promise was broken."""
     folder = Path(tempfile.mkdtemp(prefix="kill-nine-"))
     arena = Arena(folder, seed)
+    arena.apply()  # a first life may end before it has
     recoveries = rounds(arena, kills=kills, die=random.Random(seed))
     settled_at = settle(arena)
     figures = judge(arena, cycles=kills, recoveries=recoveries, settled_at=settled_at)
