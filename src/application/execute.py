@@ -88,7 +88,7 @@ class Worker:
         self._uuid = uuid
         self._insist = Insistence(clock, patience=lease)
         self._at_hand: set[Ticket] = set()
-        self._running: dict[int, asyncio.Event] = {}  # set when the attempt is over
+        self._ends: dict[int, asyncio.Event] = {}  # each is set when the attempt is over
         to_start, to_finish = lingers
         self._starts = Batcher[Start, Execution | Refused](
             lambda wishes: attempts.start(wishes, now=clock.now(), node=node, lease=lease),
@@ -219,16 +219,16 @@ class Worker:
                 return refused
             case invocation:
                 await self._end_earlier(execution)
-                over = self._running[execution.id] = asyncio.Event()
+                over = self._ends[execution.id] = asyncio.Event()
                 try:
                     return await self._runner.run(invocation)
                 finally:
-                    del self._running[execution.id]
+                    del self._ends[execution.id]
                     over.set()
 
     async def _end_earlier(self, execution: Execution) -> None:
         """End an attempt that was lost here while we were stopped, before the next one begins."""
-        while (over := self._running.get(execution.id)) is not None:
+        while (over := self._ends.get(execution.id)) is not None:
             self._runner.stop(execution.id, StopReason.LEASE_LOST)
             await over.wait()
 

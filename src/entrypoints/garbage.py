@@ -2,7 +2,7 @@
 
 import gc
 
-#: So many new values it lets pass before it looks for cycles: ours have none.
+#: So many new values it lets pass before it looks for cycles: few of ours are in one.
 EVERY = 10_000
 
 

@@ -8,21 +8,20 @@ import msgspec
 from sqlalchemy import Connection, Engine, Row, bindparam, select, update
 
 from cronhare.domain.execution import STARTABLE, Execution, State
-from cronhare.domain.messages import TaskMessage
+from cronhare.domain.messages import LONGEST_TYPE, TaskMessage
 from cronhare.domain.moves import begin
 from cronhare.domain.task import TaskRef
 from cronhare.ports.attempts import Finish, Refused, Renewal, Start, Superseded
 from cronhare.ports.clock import ClockPort
 
 from .beginnings import write_beginnings
-from .claiming import claim_by_hand, find_by_key
+from .claiming import NotToBeRun, claim_by_hand, find_by_key
 from .database import Database, repeatable
 from .endings import write_endings
 from .rows import BY_IDS, find_executions, is_in
 from .tables import executions
 from .types import UtcDateTime
 
-_LONGEST_TYPE = 32
 _STANDING = select(
     executions.c.id,
     executions.c.state,
@@ -119,8 +118,8 @@ class SqlAttemptStore:
         self, message: TaskMessage, *, key: str, deaths: int, now: datetime, node: str
     ) -> Execution | Refused:
         """See `AttemptStorePort.adopt`."""
-        if len(message.type) > _LONGEST_TYPE:
-            return Refused(f"the type has {len(message.type)} letters, {_LONGEST_TYPE} are allowed")
+        if len(message.type) > LONGEST_TYPE:
+            return Refused(f"the type has {len(message.type)} letters, {LONGEST_TYPE} are allowed")
         with self._database.write("adopting a message") as connection:
             known = find_by_key(connection, message.scheduler_id, key)
             if known is not None:
@@ -137,7 +136,7 @@ class SqlAttemptStore:
                     params=message.params_scheduler,
                     deaths=deaths,
                 )
-            except LookupError as error:
+            except NotToBeRun as error:
                 return Refused(str(error))
 
     def _end(

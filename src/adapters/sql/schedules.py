@@ -10,6 +10,7 @@ from cronhare.domain.draft import ScheduleDraft
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.schedules import StoredSchedule
 
+from .cells import MANNER, TIMES
 from .database import Database, repeatable
 from .drafts import COLUMN_OF_TYPE, READ, STAMP, draft_of, moment_or_long_ago, row_values
 from .rows import answer_to, batches, id_answering_to
@@ -46,22 +47,10 @@ _REPLACE = (
             column: bindparam(f"new_{column}", type_=schedulers.c[column].type)
             for column in (
                 *COLUMN_OF_TYPE.values(),
-                "schedule",
-                "date_time",
-                "timezone",
+                *TIMES,
+                *MANNER,
                 "params",
-                "status",
                 "description",
-                "retry",
-                "misfire_policy",
-                "misfire_window_ms",
-                "misfire_cap",
-                "overlap_policy",
-                "timeout_ms",
-                "jitter_ms",
-                "starts_at",
-                "ends_at",
-                "queue",
                 "source",
                 "updated_at",
             )
