@@ -202,6 +202,13 @@ async def test_a_living_consumer_passes_its_proofs(vhost: str) -> None:
         assert amqp.consumers(vhost, MAIN_QUEUE) == 1
 
 
+async def test_it_can_be_closed_at_any_moment_of_a_proof(vhost: str) -> None:
+    for moment in range(40):
+        async with asyncio.timeout(SOON), worker(vhost, proof_every=0) as broker:
+            await broker.consume([MAIN_QUEUE], prefetch=1, on_delivery=print)
+            await asyncio.sleep(0.01 + moment / 9000)
+
+
 async def test_during_an_alarm_consuming_and_acking_go_on_and_a_publish_is_unknown(
     vhost: str, own_rabbitmq: Server
 ) -> None:

@@ -29,11 +29,15 @@ async def open_connection(address: Address, *, name: str) -> AbstractConnection:
     Raises:
         BrokerUnavailable: it did not work.
     """
-    with own_errors(f"connecting to {address}"):
-        connection = aiormq.Connection(address.for_aiormq(), context=address.context())
-        async with asyncio.timeout(2 * CONNECT_TIMEOUT):
-            await connection.connect(client_properties={"connection_name": name})
-        return connection
+    connection = aiormq.Connection(address.for_aiormq(), context=address.context())
+    try:
+        with own_errors(f"connecting to {address}"):
+            async with asyncio.timeout(2 * CONNECT_TIMEOUT):
+                await connection.connect(client_properties={"connection_name": name})
+    except BaseException:
+        await close_connection(connection)
+        raise
+    return connection
 
 
 async def close_connection(connection: AbstractConnection) -> None:
@@ -47,15 +51,24 @@ async def close_connection(connection: AbstractConnection) -> None:
 def own_errors(doing: str) -> Iterator[None]:
     """Turn the client's errors into ours.
 
-    When a connection breaks, the client cancels what waits for it. Only a cancellation that was
-    meant for our own task goes on as one.
+    When a connection breaks, the client cancels what waits for it: only a cancellation that was
+    meant for our own task goes on as one. And that one goes on even when the client dropped it:
+    it waits by `asyncio.wait_for`, which in Python 3.11 forgets a cancellation that arrives
+    together with the answer (python/cpython#86296).
     """
+    task = asyncio.current_task()
+    before = task.cancelling() if task else 0
+
+    def is_cancelled() -> bool:
+        return task is not None and task.cancelling() > before
+
     try:
         yield
     except TROUBLE as error:
         raise BrokerUnavailable(f"{doing}: {error!r}") from error
     except asyncio.CancelledError as error:
-        task = asyncio.current_task()
-        if task is not None and task.cancelling():
+        if is_cancelled():
             raise
         raise BrokerUnavailable(f"{doing}: the connection broke") from error
+    if is_cancelled():
+        raise asyncio.CancelledError

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 
 from cronhare.ports.broker import BrokerUnavailable, Delivery
 
@@ -221,5 +220,4 @@ class Subscription:
         watch, self._watch = self._watch, None
         if watch is not None:
             watch.cancel()
-            with suppress(asyncio.CancelledError):
-                await watch
+            await asyncio.wait({watch})  # awaited itself, its end would hide one meant for us
