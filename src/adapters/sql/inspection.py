@@ -1,12 +1,11 @@
 """Looking at the database behind the ledger, and at what its rows show of the nodes."""
 
-import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 
-from sqlalchemy import Connection, Engine, Select, Subquery, func, select, text
+from sqlalchemy import Connection, Dialect, Engine, Select, Subquery, func, select, text
 
 from cronhare.domain.diagnosis import (
     Activity,
@@ -115,7 +114,7 @@ def _not_there(engine: Engine) -> LedgerFacts | None:
     if engine.dialect.name != "sqlite" or file is None or Path(file).exists():
         return None
     fault = SchemaFault(f"There is no file {file} yet", f"{UPGRADE}, or start `cronhare up`")
-    facts = DatabaseFacts(product="SQLite", version=sqlite3.sqlite_version)
+    facts = DatabaseFacts(product="SQLite", version=_version_of_sqlite(engine.dialect))
     return LedgerFacts(database=facts, schema=fault)
 
 
@@ -128,7 +127,7 @@ def _fault(error: LedgerOutdated) -> SchemaFault:
 def _database(connection: Connection) -> DatabaseFacts:
     if connection.dialect.name == "sqlite":
         settings = {name: _pragma(connection, name) for name in _PRAGMAS}
-        version = sqlite3.sqlite_version
+        version = _version_of_sqlite(connection.dialect)
         return DatabaseFacts(product="SQLite", version=version, settings=settings)
     version = str(connection.scalar(text("SELECT VERSION()")))
     return DatabaseFacts(
@@ -137,6 +136,10 @@ def _database(connection: Connection) -> DatabaseFacts:
         settings=_variables(connection),
         plain_tables=tuple(_plain_tables(connection)),
     )
+
+
+def _version_of_sqlite(dialect: Dialect) -> str:
+    return str(dialect.loaded_dbapi.sqlite_version)
 
 
 def _pragma(connection: Connection, name: str) -> str:

@@ -15,7 +15,6 @@ from sqlalchemy import (
     String,
     Table,
     Text,
-    text,
 )
 from sqlalchemy.dialects.mysql import MEDIUMTEXT
 
@@ -66,7 +65,6 @@ schedulers = Table(
     Column("updated_at", HandWritten, nullable=False, server_default=""),
     Index("ux_scheduler_name", "name", unique=True),
     Index("ix_scheduler_updated_at", "updated_at"),
-    sqlite_autoincrement=True,
 )
 
 #: Each schedule's cursor. Edited means: the schedule's updated_at is not this planned_at.
@@ -114,11 +112,8 @@ executions = Table(
     Column("missed", Integer, nullable=False, server_default="0"),
     Index("ux_execution_key", "scheduler_id", "execution_key", unique=True),
     Index("ix_execution_check", "state", "check_at"),
-    Index(
-        "ix_execution_lease", "state", "lease_until", sqlite_where=text("lease_until IS NOT NULL")
-    ),
+    Index("ix_execution_lease", "state", "lease_until"),  # SQLite alone; of those that have one
     Index("ix_execution_open", "scheduler_id", "finished_at"),
-    sqlite_autoincrement=True,
 )
 
 attempts = Table(
@@ -189,5 +184,4 @@ failed_tasks = Table(
     Index("ix_failed_resolution", "resolution", "id"),
     Index("ix_failed_execution", "execution_id"),
     Index("ix_failed_key", "scheduler_id", "execution_key"),
-    sqlite_autoincrement=True,
 )

@@ -3,8 +3,6 @@
 import re
 from functools import lru_cache
 
-from croniter import croniter
-
 from .errors import shown
 from .extensions import (
     Extension,
@@ -105,6 +103,8 @@ def _expand(position: int, numbers: str) -> int:
     >>> bin(_expand(0, "0-10/5"))
     '0b10000100001'
     """
+    from croniter import croniter  # noqa: PLC0415 - who reads no range does without it
+
     kind = KINDS[position]
     fields = ["*"] * len(KINDS)
     fields[position] = numbers
