@@ -10,7 +10,6 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any, Final, TypeVar
 
-import attrs
 import msgspec
 
 from cronhare.domain.draft import Fault, judge_manner, judge_times
@@ -57,8 +56,7 @@ MANNER: Final = (
 )
 
 
-@attrs.frozen(kw_only=True)
-class Times:
+class Times(msgspec.Struct, frozen=True, kw_only=True):
     """When a schedule is due; its fields are a draft's, and what they come to."""
 
     schedule: str | None
@@ -70,8 +68,7 @@ class Times:
     faults: tuple[Fault, ...]
 
 
-@attrs.frozen(kw_only=True)
-class Manner:
+class Manner(msgspec.Struct, frozen=True, kw_only=True):
     """How a schedule is run; its fields are a draft's."""
 
     status: bool
@@ -87,19 +84,19 @@ class Manner:
 @lru_cache(maxsize=4096)
 def read_times(values: tuple[Any, ...]) -> Times:
     """Read the columns of `TIMES`."""
-    row = dict(zip(TIMES, values, strict=True))
+    schedule, date_time, timezone, starts_at, ends_at = values
     faults: list[Fault] = []
 
-    def moment(field: str) -> datetime | None:
-        return None if row[field] is None else _take(row, field, datetime, LONG_AGO, faults)
+    def moment(field: str, value: object) -> datetime | None:
+        return None if value is None else _take(field, value, datetime, LONG_AGO, faults)
 
     said: dict[str, Any] = {
         # Forms that people fill in leave an empty text where nothing is meant.
-        "schedule": _take(row, "schedule", str, "", faults) or None,
-        "date_time": moment("date_time"),
-        "timezone": _take(row, "timezone", str, "", faults) or "UTC",
-        "starts_at": moment("starts_at"),
-        "ends_at": moment("ends_at"),
+        "schedule": _take("schedule", schedule, str, "", faults) or None,
+        "date_time": moment("date_time", date_time),
+        "timezone": _take("timezone", timezone, str, "", faults) or "UTC",
+        "starts_at": moment("starts_at", starts_at),
+        "ends_at": moment("ends_at", ends_at),
     }
     timing, wrong = judge_times(**said)
     return Times(**said, timing=timing, faults=(*faults, *wrong))
@@ -112,7 +109,7 @@ def read_manner(values: tuple[Any, ...]) -> Manner:
     faults: list[Fault] = []
 
     def span(field: str, default: timedelta) -> timedelta:
-        milliseconds = _take(row, field, int, None, faults)
+        milliseconds = _take(field, row[field], int, None, faults)
         if milliseconds is None:
             return default
         if milliseconds not in _SPANS_MS:
@@ -121,14 +118,14 @@ def read_manner(values: tuple[Any, ...]) -> Manner:
         return timedelta(milliseconds=milliseconds)
 
     timeout = None if row["timeout_ms"] is None else span("timeout_ms", timedelta(0))
-    queue = _take(row, "queue", str, "", faults) or MAIN_QUEUE
+    queue = _take("queue", row["queue"], str, "", faults) or MAIN_QUEUE
     return Manner(
         status=bool(row["status"]),
-        retry=_retry(_take(row, "retry", str, "", faults), faults),
+        retry=_retry(_take("retry", row["retry"], str, "", faults), faults),
         misfire=Misfire(
             policy=_one_of(MisfirePolicy, "misfire_policy", row, MisfirePolicy.ONCE, faults),
             window=span("misfire_window_ms", DEFAULT_WINDOW),
-            cap=_take(row, "misfire_cap", int, DEFAULT_CAP, faults),
+            cap=_take("misfire_cap", row["misfire_cap"], int, DEFAULT_CAP, faults),
         ),
         overlap=_one_of(OverlapPolicy, "overlap_policy", row, OverlapPolicy.ALLOW, faults),
         timeout=timeout,
@@ -141,8 +138,7 @@ def read_manner(values: tuple[Any, ...]) -> Manner:
 _A: dict[type[Any], str] = {str: "text", int: "a whole number", datetime: "a time"}
 
 
-def _take(row: _Cells, field: str, kind: type[T], default: D, faults: list[Fault]) -> T | D:
-    value = row[field]
+def _take(field: str, value: object, kind: type[T], default: D, faults: list[Fault]) -> T | D:
     if value is None:
         return default
     if isinstance(value, kind):

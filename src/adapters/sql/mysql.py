@@ -37,6 +37,7 @@ from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerUnavailable
 
 from . import mysql_errors, mysql_reading
+from .mysql_reading import as_list
 from .mysql_rows import Rows, parameters_of, source_of, update_from_rows, value_of
 from .rows import NEW_COLUMNS, moment_text, new_values
 from .tables import executions, plans
@@ -71,6 +72,9 @@ _SESSION: Final = (
 _PATIENT_SESSION: Final = "SET innodb_lock_wait_timeout = 60, lock_wait_timeout = 60"
 
 _NOW: Final = select(text("UTC_TIMESTAMP(6)"))
+_NEWER: Final = (  # as JSON: see mysql_reading
+    "SELECT JSON_ARRAY(id, scheduler_id, execution_key) FROM `SchedulerExecution` WHERE id > %s"
+)
 _NEWEST: Final = select(func.coalesce(func.max(executions.c.id), 0))
 _OLDEST_SERVERS: Final = {"MariaDB": (10, 6), "MySQL": (8, 0)}
 
@@ -191,12 +195,9 @@ class MysqlVendor:
             connection.exec_driver_sql(statement, parameters).rowcount
             for parameters in rows.parameters()
         )
-        newer = connection.exec_driver_sql(
-            "SELECT id, scheduler_id, execution_key FROM `SchedulerExecution` WHERE id > %s",
-            (before,),
-        )
+        newer = connection.exec_driver_sql(_NEWER, (before,)).scalars()
         asked = {(one.scheduler_id, one.key) for one in wanted}
-        found = {(scheduler_id, key): id_ for id_, scheduler_id, key in newer}
+        found = {(scheduler_id, key): id_ for id_, scheduler_id, key in map(as_list, newer)}
         ids = {key: id_ for key, id_ in found.items() if key in asked}
         if len(ids) != inserted:
             raise Undone("somebody else claimed the same in this very moment")

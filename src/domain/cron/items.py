@@ -38,6 +38,7 @@ def read_word(kind: FieldKind, item: str) -> Extension | None:
     return None
 
 
+@lru_cache(maxsize=1024)
 def read_numbers(kind: FieldKind, item: str) -> tuple[int, str]:
     """Read a star, a value or a range, with or without a step: its mask, and a warning or ""."""
     match = _ITEM.fullmatch(item)
