@@ -91,7 +91,7 @@ def opened(url: str, broker_url: str) -> Iterator[Container]:
         yield container
     finally:
         container.broker().close()
-        container.publishing_thread().shutdown()
+        container.publishing_threads().shutdown()
         container.ledger_threads().shutdown()
         container.engine().dispose()
 

@@ -1,30 +1,34 @@
-"""Publishing one batch while the next one is being claimed (design.md, section 4.4)."""
+"""Publishing batches while the next one is being claimed (design.md, section 4.4)."""
 
+from collections import deque
 from collections.abc import Sequence
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor, Future, wait
 from datetime import datetime
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 from cronhare.domain.execution import Execution
 
 from .doorbell import Doorbell, Rung
 
+#: So many batches are under way at a time: one is on its way to the broker while another is marked
+#: as published. Not more, so that memory stays flat.
+AT_ONCE: Final = 2
+
 
 class Ringing:
-    """The publishing side of one tick. One batch is under way at a time, so memory stays flat.
+    """The publishing side of one tick.
 
-    Leaving it waits for the last one. What was claimed and could not be published is the
-    reconciler's.
+    Leaving it waits for all. What was claimed and could not be published is the reconciler's.
     """
 
     def __init__(self, doorbell: Doorbell, executor: Executor, *, now: datetime) -> None:
-        """*executor* lends the thread that waits for the broker."""
+        """*executor* lends `AT_ONCE` threads that wait for the broker."""
         self.published = 0
         self._doorbell = doorbell
         self._executor = executor
         self._now = now
-        self._under_way: Future[Rung] | None = None
+        self._under_way: deque[Future[Rung]] = deque()
 
     def __enter__(self) -> Self:
         return self
@@ -35,22 +39,23 @@ class Ringing:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Wait for what is under way; its error comes after one that was met meanwhile."""
-        rung, self._under_way = self._under_way, None
-        self._note(rung)
+        """Wait for what is under way; its errors come after one that was met meanwhile."""
+        wait(self._under_way)
+        while self._under_way:
+            self._note_oldest()
 
     def ring(self, batch: Sequence[Execution]) -> None:
-        """Begin to publish *batch*, once the one before it is through.
+        """Begin to publish *batch*, once there is a thread for it.
 
-        Raises what came of the one before; *batch* is published all the same.
+        Raises what came of an earlier one; *batch* is published all the same.
         """
-        before, self._under_way = self._under_way, None
         try:
-            self._note(before)
+            if len(self._under_way) == AT_ONCE:
+                self._note_oldest()
         finally:
             if batch:
-                self._under_way = self._executor.submit(self._doorbell.ring, batch, now=self._now)
+                rung = self._executor.submit(self._doorbell.ring, batch, now=self._now)
+                self._under_way.append(rung)
 
-    def _note(self, rung: Future[Rung] | None) -> None:
-        if rung is not None:
-            self.published += rung.result().published
+    def _note_oldest(self) -> None:
+        self.published += self._under_way.popleft().result().published

@@ -21,6 +21,7 @@ from cronhare.adapters.sql import (
 from cronhare.adapters.sql.inspection import SqlInspection
 from cronhare.adapters.system.clock import SystemClock
 from cronhare.adapters.system.ledger_clock import LedgerClock
+from cronhare.application import ringing
 from cronhare.application.administer import Administrator
 from cronhare.application.catalog import Catalog
 from cronhare.application.dispatch import Dispatcher
@@ -98,14 +99,14 @@ class Container(containers.DeclarativeContainer):
     doorbell = providers.Singleton(
         Doorbell, broker=broker, claims=claims, inside=aside.provided.begin
     )
-    publishing_thread = providers.Singleton(
-        ThreadPoolExecutor, max_workers=1, thread_name_prefix="publishing"
+    publishing_threads = providers.Singleton(
+        ThreadPoolExecutor, max_workers=ringing.AT_ONCE, thread_name_prefix="publishing"
     )
     dispatcher = providers.Singleton(
         Dispatcher,
         claims=claims,
         doorbell=doorbell,
-        executor=publishing_thread,
+        executor=publishing_threads,
         node=node,
         refresh=settings.provided.refresh,
     )

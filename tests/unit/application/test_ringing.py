@@ -1,4 +1,4 @@
-"""Publishing one batch while the next one is being claimed."""
+"""Publishing batches while the next one is being claimed."""
 
 import threading
 from collections.abc import Iterator, Sequence
@@ -9,6 +9,7 @@ import pytest
 
 from cronhare.adapters.memory.broker import MemoryBroker
 from cronhare.application.dispatch import Dispatcher
+from cronhare.application.ringing import AT_ONCE
 from cronhare.domain.execution import State
 from cronhare.ports.broker import Envelope, Published
 from cronhare.ports.ledger import LedgerUnavailable
@@ -40,7 +41,7 @@ def house() -> House:
 
 @pytest.fixture
 def executor() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor(1) as executor:
+    with ThreadPoolExecutor(AT_ONCE) as executor:
         yield executor
 
 
@@ -61,7 +62,7 @@ def due(house: House, count: int) -> None:
     house.clock.advance(MINUTE)
 
 
-def test_the_next_batch_is_claimed_while_one_is_being_published(
+def test_the_next_batch_is_claimed_while_two_are_being_published(
     house: House, executor: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broker = SlowBroker(house)
@@ -71,7 +72,7 @@ def test_the_next_batch_is_claimed_while_one_is_being_published(
 
     def claim_and_let_go(**asked: object) -> object:
         batch = claim_due(**asked)  # type: ignore[arg-type]
-        if next(looks) == 1:
+        if next(looks) == 2:
             broker.may_go_on.set()
         return batch
 
