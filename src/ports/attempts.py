@@ -73,7 +73,8 @@ class AttemptStorePort(Protocol):
 
         An attempt starts if its execution waits for exactly that number (claimed, published or
         retrying) and no cancel is requested. The winner's execution is running, owned by *node*
-        until ``now + lease``, with its attempt recorded.
+        until ``now + lease``, with its attempt recorded. What *node* holds already is answered as
+        it is: a start can be repeated.
         """
         ...
 

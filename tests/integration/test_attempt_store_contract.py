@@ -112,6 +112,17 @@ def test_starting_again_as_the_holder_is_answered_as_started(ledger: Ledger) -> 
     assert len(ledger.records.attempts(execution.id)) == 1
 
 
+def test_a_wish_that_is_said_twice_at_once_starts_one_attempt(ledger: Ledger) -> None:
+    execution = ledger.claimed()
+    wish = Start(execution_id=execution.id, attempt=1, deaths=0)
+
+    first, again = ledger.attempts.start([wish, wish], now=ledger.now, node="ant", lease=LEASE)
+
+    assert isinstance(first, Execution)
+    assert again == first
+    assert len(ledger.records.attempts(execution.id)) == 1
+
+
 @pytest.mark.parametrize("wrong", [0, 2])
 def test_an_attempt_that_is_not_the_next_one_is_refused(ledger: Ledger, wrong: int) -> None:
     execution = ledger.claimed()

@@ -10,12 +10,10 @@ from typing import Any, TypeAlias
 import pytest
 from sqlalchemy import URL
 
-from cronhare.domain.execution import Execution
 from cronhare.domain.planning import Plan, Planned
 from cronhare.domain.task import TaskRef
-from cronhare.ports.attempts import Refused, Start
 from cronhare.ports.claims import Batch
-from tests.integration.ledgers import LEASE, MINUTE, Ledger, draft
+from tests.integration.ledgers import MINUTE, Ledger, draft
 from tests.services.mariadb import connect
 
 SQLITE = "sqlite"
@@ -267,16 +265,6 @@ def test_plans_that_somebody_dropped_are_made_again_wherever_the_search_stands(
 
     assert (first, sum(following)) == (2, 6)
     assert all(stored.planned for stored in ledger.schedules.schedules())
-
-
-def test_two_messages_for_one_attempt_in_one_batch_start_it_once(ledger: Ledger) -> None:
-    execution = ledger.claimed()
-    wish = Start(execution_id=execution.id, attempt=1, deaths=0)
-
-    first, second = ledger.attempts.start([wish, wish], now=ledger.now, node="ant", lease=LEASE)
-
-    assert isinstance(first, Execution)
-    assert isinstance(second, Refused)
 
 
 def test_history_that_is_deleted_takes_its_attempts_along_and_leaves_the_archive(

@@ -64,10 +64,9 @@ class SqlAttemptStore:
             answers: list[Execution | Refused] = []
             started: dict[int, Execution] = {}
             for wish in wishes:
-                answer = _judge(wish, found.get(wish.execution_id), node)
-                if wish.execution_id in started:  # the same wish twice is two messages
-                    answer = Refused("another message of the same batch has started it")
-                elif isinstance(answer, Execution) and answer.state is not State.RUNNING:
+                known = started.get(wish.execution_id) or found.get(wish.execution_id)
+                answer = _judge(wish, known, node)
+                if isinstance(answer, Execution) and answer.state is not State.RUNNING:
                     answer = started[answer.id] = begin(
                         answer, deaths=wish.deaths, node=node, lease_until=now + lease, now=now
                     )
