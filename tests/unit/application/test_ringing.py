@@ -80,7 +80,7 @@ def test_the_next_batch_is_claimed_while_two_are_being_published(
     tick = dispatcher_of(house, executor, batch=2).tick(house.now)
 
     assert broker.was_waited_for
-    assert broker.sizes == [2, 2, 1]
+    assert sorted(broker.sizes) == [1, 2, 2]
     assert (tick.claimed, tick.published) == (5, 5)
 
 
