@@ -1,6 +1,7 @@
 """The sections of a benchmark: chosen by name, measured in a row, shown in one table."""
 
 import argparse
+import signal
 import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
@@ -21,6 +22,7 @@ def run(
 ) -> None:
     """Measure what the command line names, on what *opened* makes in a folder thrown away."""
     chosen = _asked_for(doc, sections)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends what it started, as Ctrl-C
     news = Console(stderr=True, style="dim")  # no spinner: its thread would be measured too
     figures: list[tuple[str, list[Figure]]] = []
     with (

@@ -9,6 +9,7 @@ The integration tests hold a short form of each against its promises.
 
 import argparse
 import random
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -59,6 +60,7 @@ def main() -> int:
     asked.add_parser("delays").add_argument("--seed", type=int, default=random.randrange(2**32))
     asked.add_parser("minutes").add_argument("--minutes", type=int, default=5)
     arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends what it started, as Ctrl-C
     with tempfile.TemporaryDirectory(prefix="production-") as name:
         places = [Path(name) / each for each in ("rabbitmq", "mariadb", "plant")]
         for place in places:
@@ -76,4 +78,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)
