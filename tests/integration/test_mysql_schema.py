@@ -15,7 +15,14 @@ from alembic.migration import MigrationContext
 from sqlalchemy import URL, Engine, event
 
 from cronhare.adapters.memory.clock import FrozenClock
-from cronhare.adapters.sql import SqlLedger, check_schema, mysql, open_engine, schema, upgrade
+from cronhare.adapters.sql import (
+    SqlLedger,
+    check_schema,
+    mysql_migrating,
+    open_engine,
+    schema,
+    upgrade,
+)
 from cronhare.adapters.sql.tables import metadata
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.task import TaskRef
@@ -179,7 +186,7 @@ def test_a_newer_ledger_is_left_alone(engine: Engine) -> None:
 
 
 def test_a_server_that_is_too_old_is_told(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mysql, "_OLDEST_SERVERS", {"MariaDB": (99, 1), "MySQL": (99, 1)})
+    monkeypatch.setattr(mysql_migrating, "_OLDEST_SERVERS", {"MariaDB": (99, 1), "MySQL": (99, 1)})
 
     with pytest.raises(LedgerUnavailable, match=r"cannot keep the ledger: 99\.1 or newer"):
         upgrade(engine)

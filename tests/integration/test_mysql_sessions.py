@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import URL, Engine, ExceptionContext, event, text
 
 from cronhare.adapters.memory.clock import FrozenClock
-from cronhare.adapters.sql import database, mysql, mysql_errors, mysql_rows, open_engine
+from cronhare.adapters.sql import database, mysql_errors, mysql_rows, mysql_sessions, open_engine
 from cronhare.domain.execution import Execution, State
 from cronhare.ports.attempts import Start
 from cronhare.ports.ledger import LedgerUnavailable
@@ -53,7 +53,9 @@ def shell(migrated_mysql: URL) -> Iterator[Session]:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wait for locks, and repeat, as long as a test may."""
-    monkeypatch.setattr(mysql, "_SESSION", (*mysql._SESSION, "SET innodb_lock_wait_timeout = 1"))
+    monkeypatch.setattr(
+        mysql_sessions, "_SESSION", (*mysql_sessions._SESSION, "SET innodb_lock_wait_timeout = 1")
+    )
     monkeypatch.setattr("cronhare.adapters.sql.database.PATIENCE", 0.0)
 
 
@@ -105,7 +107,7 @@ def test_a_session_depends_on_nothing_that_an_administrator_chose(engine: Engine
         ).one()
         isolation = connection.get_isolation_level()
 
-    assert told == ("+00:00", mysql.SQL_MODE, mysql.IDLE_SECONDS, "utf8mb4", 0, 0)
+    assert told == ("+00:00", mysql_sessions.SQL_MODE, mysql_sessions.IDLE_SECONDS, "utf8mb4", 0, 0)
     assert isolation == "READ COMMITTED"
 
 
@@ -114,8 +116,10 @@ def test_what_a_vanished_host_held_is_free_again(
 ) -> None:
     ledger.add(schedule=None, date_time=ledger.now + MINUTE)
     ledger.clock.advance(MINUTE)
-    monkeypatch.setattr(mysql, "_SESSION", (*mysql._SESSION, "SET wait_timeout = 1"))
-    mysql.prepare(shell)
+    monkeypatch.setattr(
+        mysql_sessions, "_SESSION", (*mysql_sessions._SESSION, "SET wait_timeout = 1")
+    )
+    mysql_sessions.prepare(shell)
     shell.begin()
     with shell.cursor() as cursor:
         cursor.execute("SELECT * FROM SchedulerPlan FOR UPDATE")
@@ -130,7 +134,9 @@ def test_a_session_that_the_server_ended_is_replaced_without_a_word(
     monkeypatch: pytest.MonkeyPatch, ledger: Ledger, engine: Engine, shell: Session
 ) -> None:
     engine.dispose()
-    monkeypatch.setattr(mysql, "_SESSION", (*mysql._SESSION, "SET wait_timeout = 1"))
+    monkeypatch.setattr(
+        mysql_sessions, "_SESSION", (*mysql_sessions._SESSION, "SET wait_timeout = 1")
+    )
     ledger.claims.now()
     assert sessions(shell)
 
@@ -287,7 +293,7 @@ def test_a_server_that_says_nothing_is_given_up_well_within_a_lease(
     monkeypatch: pytest.MonkeyPatch, migrated_mysql: URL, ledger: Ledger, shell: Session
 ) -> None:
     execution = ledger.claimed()
-    monkeypatch.setattr(mysql, "ANSWER_SECONDS", 1)
+    monkeypatch.setattr(mysql_sessions, "ANSWER_SECONDS", 1)
     monkeypatch.setattr("cronhare.adapters.sql.database.PATIENCE", 0.0)
     engine = open_engine(migrated_mysql.render_as_string(hide_password=False))
     waiting = sql_ledger(ledger.clock, engine)
@@ -307,7 +313,7 @@ def test_a_server_that_says_nothing_is_given_up_well_within_a_lease(
 
 
 def test_the_longest_that_a_call_may_take_is_well_below_a_lease() -> None:
-    longest = database.PATIENCE + mysql.CONNECT_SECONDS + mysql.ANSWER_SECONDS
+    longest = database.PATIENCE + mysql_sessions.CONNECT_SECONDS + mysql_sessions.ANSWER_SECONDS
 
     assert timedelta(seconds=longest) <= LEASE * 2 / 3
 
