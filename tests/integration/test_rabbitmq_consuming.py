@@ -10,6 +10,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from cronhare.adapters.rabbitmq import AiormqBroker, PikaBroker
+from cronhare.adapters.rabbitmq.address import Address
+from cronhare.adapters.rabbitmq.linking import open_connection
 from cronhare.domain.topology import MAIN_QUEUE, ToQueue
 from cronhare.ports.broker import BrokerUnavailable, Delivery, Envelope, Message, Published
 from tests.integration import amqp
@@ -256,6 +258,13 @@ async def test_without_a_broker_consuming_is_refused_and_a_publish_is_unknown_at
     assert set(answers) == {Published.UNKNOWN}
     assert time.monotonic() - began < 1
     await broker.close()
+
+
+async def test_a_certificate_that_cannot_be_read_is_told_as_an_unreachable_broker() -> None:
+    address = Address.parse("amqps://guest:secret@127.0.0.1:1/?cafile=/nowhere/ca.pem")
+
+    with pytest.raises(BrokerUnavailable, match="connecting to amqps://"):
+        await open_connection(address, name="a test")
 
 
 @pytest.mark.parametrize("queue_type", ["quorum", "classic"])

@@ -29,9 +29,11 @@ async def open_connection(address: Address, *, name: str) -> AbstractConnection:
     Raises:
         BrokerUnavailable: it did not work.
     """
-    connection = aiormq.Connection(address.for_aiormq(), context=address.context())
+    doing = f"connecting to {address}"
+    with own_errors(doing):  # a certificate may be unreadable
+        connection = aiormq.Connection(address.for_aiormq(), context=address.context())
     try:
-        with own_errors(f"connecting to {address}"):
+        with own_errors(doing):
             async with asyncio.timeout(2 * CONNECT_TIMEOUT):
                 await connection.connect(client_properties={"connection_name": name})
     except BaseException:
