@@ -39,7 +39,7 @@ class Ringing:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Wait for what is under way; its errors come after one that was met meanwhile."""
+        """Wait for all that is under way; its first error comes after one met meanwhile."""
         wait(self._under_way)
         while self._under_way:
             self._note_oldest()
