@@ -4,7 +4,6 @@ People write them by hand. What cannot be is named, and stands for what is meant
 said.
 """
 
-from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import lru_cache
@@ -30,8 +29,6 @@ from cronhare.domain.topology import MAIN_QUEUE
 T = TypeVar("T")
 D = TypeVar("D")
 E = TypeVar("E", bound=StrEnum)
-
-_Cells = Mapping[str, Any]
 
 #: Stands for a time that cannot be read.
 LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -83,7 +80,7 @@ class Manner(msgspec.Struct, frozen=True, kw_only=True):
 
 @lru_cache(maxsize=4096)
 def read_times(values: tuple[Any, ...]) -> Times:
-    """Read the columns of `TIMES`."""
+    """Read the columns of `TIMES`, in their order."""
     schedule, date_time, timezone, starts_at, ends_at = values
     faults: list[Fault] = []
 
@@ -108,8 +105,14 @@ def read_manner(values: tuple[Any, ...]) -> Manner:
     row = dict(zip(MANNER, values, strict=True))
     faults: list[Fault] = []
 
+    def take(field: str, kind: type[T], default: D) -> T | D:
+        return _take(field, row[field], kind, default, faults)
+
+    def one_of(field: str, default: E) -> E:
+        return _one_of(field, row[field], type(default), default, faults)
+
     def span(field: str, default: timedelta) -> timedelta:
-        milliseconds = _take(field, row[field], int, None, faults)
+        milliseconds = take(field, int, None)
         if milliseconds is None:
             return default
         if milliseconds not in _SPANS_MS:
@@ -118,16 +121,16 @@ def read_manner(values: tuple[Any, ...]) -> Manner:
         return timedelta(milliseconds=milliseconds)
 
     timeout = None if row["timeout_ms"] is None else span("timeout_ms", timedelta(0))
-    queue = _take("queue", row["queue"], str, "", faults) or MAIN_QUEUE
+    queue = take("queue", str, "") or MAIN_QUEUE
     return Manner(
         status=bool(row["status"]),
-        retry=_retry(_take("retry", row["retry"], str, "", faults), faults),
+        retry=_retry(take("retry", str, ""), faults),
         misfire=Misfire(
-            policy=_one_of(MisfirePolicy, "misfire_policy", row, MisfirePolicy.ONCE, faults),
+            policy=one_of("misfire_policy", MisfirePolicy.ONCE),
             window=span("misfire_window_ms", DEFAULT_WINDOW),
-            cap=_take("misfire_cap", row["misfire_cap"], int, DEFAULT_CAP, faults),
+            cap=take("misfire_cap", int, DEFAULT_CAP),
         ),
-        overlap=_one_of(OverlapPolicy, "overlap_policy", row, OverlapPolicy.ALLOW, faults),
+        overlap=one_of("overlap_policy", OverlapPolicy.ALLOW),
         timeout=timeout,
         jitter=span("jitter_ms", timedelta(0)),
         queue=queue,
@@ -147,8 +150,7 @@ def _take(field: str, value: object, kind: type[T], default: D, faults: list[Fau
     return default
 
 
-def _one_of(kinds: type[E], field: str, row: _Cells, default: E, faults: list[Fault]) -> E:
-    value = row[field]
+def _one_of(field: str, value: object, kinds: type[E], default: E, faults: list[Fault]) -> E:
     if value is None:
         return default
     for kind in kinds:

@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from functools import partial, wraps
-from inspect import signature
 from typing import Final, ParamSpec, TypeVar
 
-from sqlalchemy import URL, Connection, Engine, make_url
+from sqlalchemy import Connection, Engine, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from cronhare.ports.clock import ClockPort
@@ -44,40 +43,18 @@ def open_engine(url: str) -> Engine:
         raise ValueError(
             "a database URL looks like sqlite:///cronhare.db or mysql+pymysql://host/cronhare"
         ) from error
+    # Imported where it is chosen: the other's driver and dialect would take 1.6 MB.
     match parsed.get_backend_name():
         case "sqlite":
-            return _open_sqlite(parsed)
+            from . import sqlite  # noqa: PLC0415
+
+            return sqlite.open_engine(parsed)
         case "mysql" | "mariadb":
-            return _open_mysql(parsed)
+            from . import mysql  # noqa: PLC0415
+
+            return mysql.open_engine(parsed)
         case other:
             raise ValueError(f"the ledger cannot be kept in {other}; use sqlite or mysql")
-
-
-# Each vendor is imported where it is chosen: the other's driver and dialect would take 1.6 MB.
-
-
-def _open_sqlite(url: URL) -> Engine:
-    from . import sqlite  # noqa: PLC0415
-
-    if url.query or url.drivername != "sqlite":
-        raise ValueError("an SQLite URL has no options and no driver: sqlite:///cronhare.db")
-    return sqlite.open_engine(url)
-
-
-def _open_mysql(url: URL) -> Engine:
-    from . import mysql  # noqa: PLC0415
-
-    engine = mysql.open_engine(url)
-    _refuse_unknown_options(engine)
-    return engine
-
-
-def _refuse_unknown_options(engine: Engine) -> None:
-    """Refuse what would fail at the first connection, and look like a fault of ours there."""
-    _, options = engine.dialect.create_connect_args(engine.url)
-    known = signature(engine.dialect.loaded_dbapi.connect).parameters
-    if unknown := sorted(options.keys() - known.keys()):
-        raise ValueError(f"database URL: unknown option {', '.join(unknown)}")
 
 
 def repeatable(call: Callable[P, T]) -> Callable[P, T]:

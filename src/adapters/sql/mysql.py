@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from functools import lru_cache
+from inspect import signature
 from typing import Any, Final
 
 from sqlalchemy import URL, Connection, Engine, Row, Select, Update, func, select, text
@@ -37,7 +38,7 @@ def open_engine(url: URL) -> Engine:
     """Make the engine for a database on a server. Connects to nothing yet.
 
     Raises:
-        ValueError: the URL names no database, or a driver that is not ours.
+        ValueError: the URL names no database, or a driver or an option that is not known.
     """
     if "+" in url.drivername and not url.drivername.endswith("+pymysql"):
         raise ValueError(f"the driver of {url.drivername} is not known here: use mysql+pymysql://")
@@ -45,7 +46,17 @@ def open_engine(url: URL) -> Engine:
         raise ValueError(
             "a database URL ends with the name of the database: mysql+pymysql://host/cronhare"
         )
-    return remember(pooled(url.set(drivername="mysql+pymysql")), MysqlVendor())
+    engine = pooled(url.set(drivername="mysql+pymysql"))
+    _refuse_unknown_options(engine)
+    return remember(engine, MysqlVendor())
+
+
+def _refuse_unknown_options(engine: Engine) -> None:
+    """Refuse what would fail at the first connection, and look like a fault of ours there."""
+    _, options = engine.dialect.create_connect_args(engine.url)
+    known = signature(engine.dialect.loaded_dbapi.connect).parameters
+    if unknown := sorted(options.keys() - known.keys()):
+        raise ValueError(f"database URL: unknown option {', '.join(unknown)}")
 
 
 class MysqlVendor:

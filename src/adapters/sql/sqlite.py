@@ -151,9 +151,11 @@ def open_engine(url: URL) -> Engine:
     """Make the engine for a file, whose folder is created if it is missing. Opens nothing yet.
 
     Raises:
-        ValueError: the URL names no file.
+        ValueError: the URL names no file, or options, or a driver.
         LedgerUnavailable: the folder cannot be created.
     """
+    if url.query or url.drivername != "sqlite":
+        raise ValueError("an SQLite URL has no options and no driver: sqlite:///cronhare.db")
     if url.database is None or url.database in {"", ":memory:"}:
         raise ValueError("a ledger in memory would be lost with its process; name a file")
     _make_folder(Path(url.database).parent)
