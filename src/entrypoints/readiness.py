@@ -37,7 +37,8 @@ async def answered(server: str, ask: Callable[[], Awaitable[None]], *, stopping:
         else:
             return True
         with suppress(TimeoutError):
-            await asyncio.wait_for(stopping.asked.wait(), pause)
+            async with asyncio.timeout(pause):
+                await stopping.asked.wait()
         pause = min(pause * 2, LONGEST_PAUSE)
     return False
 
