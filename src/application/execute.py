@@ -25,7 +25,7 @@ from .catalog import Catalog
 from .insist import Draining, Insistence
 from .invocation import prepare
 from .leases import LeaseKeeper
-from .logs import say
+from .logs import place_of, say
 from .parking import park
 from .settle import follow_up
 from .story import tell
@@ -193,7 +193,8 @@ class Worker:
     async def _perform(self, execution: Execution, delivery: Delivery) -> Envelope | None:
         """Run the attempt and record its end; answer the message that has to follow."""
         say(log, logging.INFO, "attempt.start", "Processing task", execution)
-        say(log, logging.DEBUG, "attempt.params", f"Task parameters: {execution.params}")
+        params = f"Task parameters: {execution.params}"
+        say(log, logging.DEBUG, "attempt.params", params, **place_of(execution))
         began = self._clock.monotonic()
         ran = await self._run(execution)
         duration = self._clock.monotonic() - began

@@ -32,6 +32,7 @@ def prepare(execution: Execution, catalog: Catalog) -> Invocation | Ran:
         execution_id=execution.id,
         execution_key=execution.key,
         scheduler_id=execution.scheduler_id,
+        schedule_name=execution.schedule_name,
         attempt=execution.attempt,
         deaths=execution.deaths,
         task=task,

@@ -4,6 +4,7 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from datetime import timedelta
+from typing import Any
 
 import attrs
 
@@ -128,5 +129,7 @@ class LeaseKeeper:
                 return
             is_news, lease.stopped_for = lease.stopped_for is not reason, reason
         if is_news:
-            say(log, logging.WARNING, "attempt.stop", f"Stopping execution {execution_id}: {why}")
+            text = f"Stopping execution {execution_id}: {why}"
+            place: dict[str, Any] = {"execution": execution_id, "attempt": lease.attempt}
+            say(log, logging.WARNING, "attempt.stop", text, **place)
         self._stop(execution_id, reason)

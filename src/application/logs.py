@@ -1,6 +1,7 @@
 """What the use cases say to a log: a stable action for machines, a sentence for people."""
 
 import logging
+from typing import Any
 
 from cronhare.domain.execution import Execution
 
@@ -18,12 +19,25 @@ def say(
     stack: str | None = None,
     **context: object,
 ) -> None:
-    """Log a line. *context* is shown in brackets after type, id and scheduler_id (S1)."""
+    """Log a line. *context* is shown in brackets.
+
+    What is said *about* an execution begins with S1's type, id and scheduler_id, and ends with what
+    joins the line to the ledger.
+    """
     if about is not None:
-        identity = {
+        task = {
             "type": about.task.type,
             "id": about.task.id,
             "scheduler_id": about.scheduler_id,
         }
-        context = {**identity, **context}
+        context = {**task, **context, **place_of(about)}
     log.log(level, "%s", text, extra={"action": action, "context": context, "stack": stack})
+
+
+def place_of(execution: Execution) -> dict[str, Any]:
+    """Say which attempt of which execution a line is about."""
+    return {
+        "execution": execution.id,
+        "attempt": execution.attempt,
+        "schedule": execution.schedule_name,
+    }

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from concurrent.futures import Executor
 from datetime import timedelta
+from typing import Any
 
 import msgspec
 
@@ -81,7 +82,10 @@ class FailedMonitor:
 
 
 def _say(failure: Failure, body: bytes) -> None:
-    message = failure.message
+    message, ticket = failure.message, failure.ticket
+    place: dict[str, Any] = {}
+    if ticket is not None:
+        place = {"execution": ticket.execution_id, "attempt": ticket.attempt}
     say(
         log,
         logging.ERROR,
@@ -92,8 +96,9 @@ def _say(failure: Failure, body: bytes) -> None:
         scheduler_id=message.scheduler_id,
         retry_count=message.retry_count,
         failed_at=message.failed_at,
+        **place,
     )
-    details = msgspec.json.format(body, indent=2).decode()
+    details = msgspec.json.format(body, indent=0).decode()
     say(log, logging.DEBUG, "failed.details", f"Failed task details: {details}")
 
 

@@ -1,4 +1,9 @@
-"""The log lines that tell how an attempt ended (S0, S1: the words are theirs)."""
+"""The log lines that tell how an attempt ended (S0, S1: the words are theirs).
+
+One attempt that failed is one line at ERROR, with its stack. What follows from that
+is told at WARN: a retry, the archive, the quarantine. The monitor's line for what failed for good
+is S0's, at ERROR.
+"""
 
 import logging
 
@@ -43,10 +48,10 @@ def _tell_failure(finish: Finish, state: State, duration: str, policy: RetryPoli
             say(log, logging.WARNING, "attempt.retry", text, execution)
         case State.FAILED, _:
             text = f"Task failed for good and is kept in the archive: {verdict.reason}"
-            say(log, logging.ERROR, "execution.failed", text, execution)
+            say(log, logging.WARNING, "execution.failed", text, execution)
         case State.QUARANTINED, _:
             text = f"Task quarantined: {verdict.reason}"
-            say(log, logging.ERROR, "execution.quarantined", text, execution)
+            say(log, logging.WARNING, "execution.quarantined", text, execution)
 
 
 def _stack(error: TaskError | None) -> str:

@@ -1,14 +1,20 @@
-"""Log lines: the seeds' for people, JSON for machines."""
+"""Log lines: the seeds' for people, JSON for machines.
+
+Whatever a record carries, one line of it is one line of the log: what rows, messages and tasks
+bring along is escaped here, for both forms, and nowhere before.
+"""
 
 import logging
 import sys
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TextIO
 
-import msgspec
-
 from cronhare.application.logs import SUCCESS
 from cronhare.domain.messages import iso_ms
+from cronhare.domain.printable import printable, shortened
+
+from .json_text import as_json
 
 LEVELS = {
     logging.DEBUG: "DEBUG",
@@ -21,9 +27,40 @@ LEVELS = {
 
 COLOURS = {"DEBUG": 90, "INFO": 36, "SUCCESS": 32, "WARN": 33, "ERROR": 31}  # as in S1
 
+#: What a stack's lines begin with: none of them can pass for a line of ours.
+INDENT = "    "
 
-class SeedsFormatter(logging.Formatter):
-    """`2025-12-12T12:00:00.000Z [INFO] [type=report, id=25, scheduler_id=16] Processing task`."""
+#: So many characters of a sentence, of a value in brackets and of a stack are logged.
+LONGEST_MESSAGE, LONGEST_VALUE, LONGEST_STACK = 16_384, 256, 32_768
+
+
+class _Formatter(logging.Formatter):
+    """What both forms share: the node, once it has a name, and what a record says."""
+
+    node: str | None = None
+
+    def _context(self, record: logging.LogRecord) -> Mapping[str, object]:
+        """Give what stands in brackets; of an execution, the node is said as well."""
+        context = getattr(record, "context", None) or {}
+        if self.node is not None and "execution" in context:
+            return {**context, "node": self.node}
+        return context
+
+    def _message(self, record: logging.LogRecord) -> str:
+        return shortened(record.getMessage(), LONGEST_MESSAGE)
+
+    def _stack(self, record: logging.LogRecord) -> str | None:
+        stack = getattr(record, "stack", None)
+        if record.exc_info:
+            stack = self.formatException(record.exc_info)
+        return shortened(stack, LONGEST_STACK) if isinstance(stack, str) else None
+
+
+class SeedsFormatter(_Formatter):
+    """`2025-12-12T12:00:00.000Z [INFO] [type=report, id=25, scheduler_id=16, …] Processing task`.
+
+    A child's line is `… [Report:RefreshUserToken:12345] [execution=7, …] its text`.
+    """
 
     def __init__(self, *, colours: bool = False) -> None:
         """*colours* are for terminals only."""
@@ -34,26 +71,26 @@ class SeedsFormatter(logging.Formatter):
         """Write a line, and a stack trace below it."""
         time = iso_ms(datetime.fromtimestamp(record.created, UTC))
         child = getattr(record, "child", None)
-        if child is not None:
-            return f"{time} [{child}] {record.getMessage()}"
         level = LEVELS.get(record.levelno, record.levelname)
-        context = getattr(record, "context", None) or {}
-        shown = ", ".join(f"{name}={value}" for name, value in context.items())
-        line = f"{time} {self._paint(f'[{level}]', level)}{f' [{shown}]' if shown else ''} "
-        return line + record.getMessage() + self._stack(record, time, level)
+        head = self._paint(f"[{level}]", level) if child is None else f"[{printable(child)}]"
+        context = self._context(record).items()
+        shown = ", ".join(f"{name}={_value(value)}" for name, value in context)
+        parts = (time, head, f"[{shown}]" if shown else "", printable(self._message(record)))
+        return " ".join(filter(None, parts)) + self._below(record, level)
 
-    def _stack(self, record: logging.LogRecord, time: str, level: str) -> str:
-        stack = _stack_of(self, record)
+    def _below(self, record: logging.LogRecord, level: str) -> str:
+        stack = self._stack(record)
         if not stack:
             return ""
-        head = f"\n{time} {self._paint(f'[{level}]', level)} Stack trace:\n"
-        return head + self._paint(stack.rstrip(), level)
+        lines = stack.replace("\r\n", "\n").rstrip().split("\n")
+        shown = "\n".join(f"{INDENT}{printable(line)}" for line in lines)
+        return f"\n{self._paint(shown, level)}"
 
     def _paint(self, text: str, level: str) -> str:
         return f"\x1b[{COLOURS[level]}m{text}\x1b[0m" if self._colours else text
 
 
-class JsonFormatter(logging.Formatter):
+class JsonFormatter(_Formatter):
     """One JSON object per line."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -63,13 +100,14 @@ class JsonFormatter(logging.Formatter):
             "level": LEVELS.get(record.levelno, record.levelname),
             "logger": record.name,
             "action": getattr(record, "action", None),
-            "message": record.getMessage(),
+            "message": self._message(record),
             "child": getattr(record, "child", None),
-            **(getattr(record, "context", None) or {}),
-            "stack": _stack_of(self, record),
+            **self._context(record),
+            "node": self.node,
+            "stack": self._stack(record),
         }
         said = {name: value for name, value in line.items() if value is not None}
-        return msgspec.json.encode(said, enc_hook=str).decode()
+        return as_json(said, encode=str)
 
 
 def configure(*, style: str, level: str, stream: TextIO | None = None) -> None:
@@ -85,11 +123,20 @@ def configure(*, style: str, level: str, stream: TextIO | None = None) -> None:
     # the forty objects that are not there yet, and of a broker that is away five times a try.
     for library in ("pika", "aiormq"):
         logging.getLogger(library).setLevel(logging.CRITICAL)
+    set_level(level)
+
+
+def set_level(level: str) -> None:
+    """Say from now on what is at least so weighty."""
     logging.getLogger("cronhare").setLevel("WARNING" if level == "WARN" else level)
 
 
-def _stack_of(formatter: logging.Formatter, record: logging.LogRecord) -> str | None:
-    if record.exc_info:
-        return formatter.formatException(record.exc_info)
-    stack = getattr(record, "stack", None)
-    return stack if isinstance(stack, str) else None
+def sign_as(node: str) -> None:
+    """Name the node from now on: in each line about an execution, and in every line of JSON."""
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler.formatter, _Formatter):
+            handler.formatter.node = node
+
+
+def _value(value: object) -> str:
+    return printable(shortened(str(value), LONGEST_VALUE))

@@ -20,6 +20,7 @@ class Invocation:
     execution_id: int
     execution_key: str
     scheduler_id: int
+    schedule_name: str
     attempt: int
     deaths: int
     task: Task

@@ -27,6 +27,7 @@ def invocation(
         execution_id=next(_ids),
         execution_key="cron-2025-12-12-8-0",
         scheduler_id=16,
+        schedule_name="nightly",
         attempt=attempt,
         deaths=deaths,
         params={} if params is None else params,

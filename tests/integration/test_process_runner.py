@@ -255,7 +255,7 @@ async def test_each_line_is_logged_in_the_name_of_the_child(
     assert messages[-1] == "Process exited successfully (code: 0)"
     assert set(messages[1:-1]) == {
         "Refreshing 100%",
-        r"\x1b[31mred" + "\tsea",
+        "\x1b[31mred\tsea",
         "x" * 4096 + " … [line cut at 4 KiB]",
         "Process finished successfully",
     }
@@ -268,12 +268,54 @@ async def test_each_line_is_logged_in_the_name_of_the_child(
         ("kill -KILL $$", "Process killed by signal SIGKILL"),
     ],
 )
-async def test_a_bad_end_is_logged_as_a_warning(
+async def test_a_bad_end_is_told_and_left_for_the_attempts_one_error(
     runner: ProcessRunner, caplog: pytest.LogCaptureFixture, script: str, farewell: str
 ) -> None:
+    caplog.set_level(logging.INFO, logger="cronhare.task")
+
     await runner.run(shell(script))
 
-    assert [(r.levelname, r.getMessage()) for r in caplog.records] == [("WARNING", farewell)]
+    assert [(r.levelname, r.getMessage()) for r in caplog.records] == [
+        ("INFO", "Process spawned (instant mode)"),
+        ("INFO", farewell),
+    ]
+
+
+async def test_what_cannot_be_started_was_never_spawned(
+    runner: ProcessRunner, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="cronhare.task")
+
+    await runner.run(invocation("/nowhere/at-all"))
+
+    [said] = [record.getMessage() for record in caplog.records]
+    assert said.startswith("Process cannot be started: command '/nowhere/at-all'")
+
+
+async def test_a_silent_task_is_told_to_have_been_spawned_while_it_runs(
+    runner: ProcessRunner, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="cronhare.task")
+    silent = shell("sleep 60")
+    running = asyncio.create_task(runner.run(silent))
+    while not caplog.records:  # noqa: ASYNC110 - a log has no event to wait for
+        await asyncio.sleep(0.01)
+
+    assert [r.getMessage() for r in caplog.records] == ["Process spawned (instant mode)"]
+    runner.stop(silent.execution_id, StopReason.CANCELLED)
+    await running
+
+
+async def test_a_childs_lines_say_which_attempt_of_which_execution_they_are_of(
+    runner: ProcessRunner, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="cronhare.task")
+    asked = shell("echo hello")
+
+    await runner.run(asked)
+
+    place = {"execution": asked.execution_id, "attempt": 1, "schedule": "nightly"}
+    assert [getattr(record, "context", None) for record in caplog.records] == [place] * 3
 
 
 async def test_broken_ipc_messages_are_complained_of_and_ignored(

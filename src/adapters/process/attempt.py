@@ -33,7 +33,7 @@ class Attempt:
         self._loop = asyncio.get_running_loop()
         self.over: asyncio.Future[Ran] = self._loop.create_future()
         self._send_signal = send_signal
-        self._journal = Journal(invocation.task)
+        self._journal = Journal(invocation)
         self._stdout, self._stderr = Output(self._journal), Output(self._journal)
         self._inbox = Inbox(self._journal)
         self._pipes: list[Pipe] = []
@@ -63,8 +63,7 @@ class Attempt:
     def started(self, pid: int) -> None:
         """The main process exists; the clock of its timeout runs."""
         self.pid = pid
-        self._journal.sign_as(pid)
-        self._journal.info("Process spawned (instant mode)")
+        self._journal.began_as(pid, "Process spawned (instant mode)")
         self._extend_deadline()
         if self._ending is None:
             self._timer = self._loop.call_later(HEAD_START, self._look_after)
@@ -85,10 +84,12 @@ class Attempt:
 
     def ended(self, report: Frame) -> None:
         """Nothing of it runs any more; *report* is the warden's."""
+        failure = report["failure"]
+        if failure is not None:
+            self._journal.never_began()
         self._read_the_rest()
         if left := report.get("left"):
             self._journal.warn(f"Processes of another user are left: {left}")
-        failure = report["failure"]
         if failure is not None:  # what ran, if anything, was our own child on its way
             self._settle(Ran(outcome=verdict.not_started(self.invocation.task, *failure)))
         else:
@@ -132,11 +133,12 @@ class Attempt:
         if outcome.ending is Ending.SUCCEEDED:
             self._journal.info("Process exited successfully (code: 0)")
         else:
-            self._journal.warn(_farewell(outcome))
+            self._journal.info(_farewell(outcome))
         if not self.over.done():
             self.over.set_result(ran)
 
     def _look_after(self) -> None:
+        self._journal.has_begun()
         self._listen()
         self._check_deadline()
 

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Iterable, Iterator
 
-from cronhare.domain.task import Task
+from cronhare.ports.runner import Invocation
 
 from .capture import Capture
 from .lines import LOG_LINE_LIMIT, Line, LineSplitter, loggable
@@ -18,22 +18,47 @@ _COMPLAINTS = 10
 class Journal:
     """Writes log lines in the name of a child (S1): the record's `child` is `Report:Name:pid`."""
 
-    def __init__(self, task: Task) -> None:
-        self._label = task.label
-        self._extra = {"child": self._label}
+    def __init__(self, invocation: Invocation) -> None:
+        self._label = invocation.task.label
+        self._place = {
+            "execution": invocation.execution_id,
+            "attempt": invocation.attempt,
+            "schedule": invocation.schedule_name,
+        }
+        self._child = self._label
+        self._unsaid: str | None = None
         self.wants_lines = _logger.isEnabledFor(logging.INFO)
 
-    def sign_as(self, pid: int) -> None:
-        """Write in the name of this process from now on."""
-        self._extra = {"child": f"{self._label}:{pid}"}
+    def began_as(self, pid: int, text: str) -> None:
+        """Write in the name of this process from now on; *text* before all else that it says.
+
+        Nobody knows yet whether it becomes its command: see `never_began`.
+        """
+        self._child = f"{self._label}:{pid}"
+        self._unsaid = text
+
+    def has_begun(self) -> None:
+        """Write what the beginning was to be told with, if that is still to be written."""
+        if self._unsaid is not None:
+            text, self._unsaid = self._unsaid, None
+            self._log(logging.INFO, text)
+
+    def never_began(self) -> None:
+        """Forget the beginning: the command could not be started."""
+        self._unsaid = None
 
     def info(self, text: str) -> None:
         """Write a line of the child, or of its life."""
-        _logger.info(text, extra=self._extra)
+        self.has_begun()
+        self._log(logging.INFO, text)
 
     def warn(self, text: str) -> None:
         """Write a line about something that went wrong."""
-        _logger.warning(text, extra=self._extra)
+        self.has_begun()
+        self._log(logging.WARNING, text)
+
+    def _log(self, level: int, text: str) -> None:
+        _logger.log(level, "%s", text, extra={"child": self._child, "context": self._place})
 
 
 class Output:

@@ -1,6 +1,5 @@
-"""Cutting a stream into lines, and lines into what a log can bear."""
+"""Cutting a stream into lines, and lines to a length that a log can bear."""
 
-import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -8,9 +7,6 @@ from .capture import whole_characters
 
 #: What is longer is cut in the log; the capture keeps it.
 LOG_LINE_LIMIT = 4 * 1024
-
-# All controls but tab, and the two separators that some viewers take for a line's end.
-_CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 class Line(NamedTuple):
@@ -63,13 +59,11 @@ class LineSplitter:
 
 
 def loggable(line: Line) -> str:
-    r"""The text of a line that cannot harm a log or a terminal.
+    r"""The text of a line, as it is: what could harm a log or a terminal is escaped by the log.
 
     >>> loggable(Line(b"\x1b[31mred\tsea\r"))
-    '\\x1b[31mred\tsea'
+    '\x1b[31mred\tsea'
     """
     data = whole_characters(line.data) if line.cut else line.data.removesuffix(b"\r")
     text = data.decode("utf-8", errors="replace")
-    if not text.isprintable():
-        text = _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
     return f"{text} … [line cut at {LOG_LINE_LIMIT // 1024} KiB]" if line.cut else text

@@ -49,6 +49,7 @@ def up(*, jobs: Jobs = None, concurrency: Concurrency = None) -> None:
     queues = embedded.queues_of(file)
     tasks = file.tasks if file else ()
     container = usable(Container(settings=settings, tasks=tasks, queues=queues))
+    logs.sign_as(container.node())
     say(log, logging.INFO, "up", f"Ledger {public_url(settings.database_url)}")
     embedded.prepare(container, file)
     at_a_time = concurrency or settings.concurrency or embedded.CONCURRENCY
@@ -120,6 +121,7 @@ def _run(process: Coroutine[None, None, None]) -> None:
 
 def _announce(container: Container, what: str) -> None:
     settings = container.settings()
+    logs.sign_as(container.node())
     ledger, doorbell = public_url(settings.database_url), public_url(settings.broker_url)
     text = f"{what} {container.node()}: ledger {ledger}, doorbell {doorbell}"
     say(log, logging.INFO, "process.start", text)

@@ -16,6 +16,7 @@ def invocation(execution_id: int = 1, attempt: int = 1) -> Invocation:
         execution_id=execution_id,
         execution_key=f"manual-{execution_id}",
         scheduler_id=16,
+        schedule_name="nightly",
         attempt=attempt,
         deaths=attempt - 1,
         task=TASK,

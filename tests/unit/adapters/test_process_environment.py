@@ -14,6 +14,7 @@ INVOCATION = Invocation(
     execution_id=7,
     execution_key="cron-2025-12-12-8-0",
     scheduler_id=16,
+    schedule_name="nightly",
     attempt=1,
     deaths=0,
     task=TASK,

@@ -38,10 +38,9 @@ def test_how_it_is_chopped_makes_no_difference(chunks: list[bytes]) -> None:
     assert split(*chunks) == split(b"".join(chunks))
 
 
-def test_controls_cannot_reach_a_terminal() -> None:
-    dangerous = "\x1b[2J\x00\x9b\u2028\ttab é €\r".encode()
-
-    assert loggable(Line(dangerous)) == "\\x1b[2J\\x00\\x9b\\u2028\ttab é €"
+def test_a_line_is_told_as_it_is_and_bytes_that_are_no_text_are_replaced() -> None:
+    assert loggable(Line("\x1b[2J\ttab é €\r".encode())) == "\x1b[2J\ttab é €"
+    assert loggable(Line(b"a\xffb")) == "a\N{REPLACEMENT CHARACTER}b"
 
 
 def test_a_cut_line_says_so_and_tears_no_character() -> None:

@@ -41,10 +41,11 @@ async def test_a_due_instant_goes_from_the_table_to_a_finished_attempt(lines: Li
     assert invocation.params == {"controller": "RefreshUserToken"}
     assert house.broker.depth(MAIN_QUEUE) == 0
     about = f"[type=report, id=25, scheduler_id={execution.scheduler_id}"
+    place = f"execution={execution.id}, attempt=1, schedule={execution.schedule_name}]"
     assert lines()[-3:] == [
-        f"[INFO] {about}] Processing task",
-        '[DEBUG] Task parameters: {"controller":"RefreshUserToken"}',
-        f"[SUCCESS] {about}, duration=0ms] Task completed successfully",
+        f"[INFO] {about}, {place} Processing task",
+        f'[DEBUG] [{place} Task parameters: {{"controller":"RefreshUserToken"}}',
+        f"[SUCCESS] {about}, duration=0ms, {place} Task completed successfully",
     ]
 
 
@@ -128,17 +129,22 @@ async def test_a_failing_task_is_retried_after_30_60_and_120_seconds_then_archiv
     assert waits(house) == [30.0, 60.0, 120.0]
     about = f"[type=report, id=25, scheduler_id={execution.scheduler_id}"
     said = [line for line in lines() if not line.startswith("[DEBUG]")]
-    processing = f"[INFO] {about}] Processing task"
-    failed = f"[ERROR] {about}, duration=0ms] Task execution failed"
-    for_good = "Task failed for good and is kept in the archive: Connection timeout"
-    assert [line.splitlines()[0] for line in said] == [
-        *(processing, failed, f"[WARN] {about}] Scheduling retry 1/3 in 30000ms"),
-        *(processing, failed, f"[WARN] {about}] Scheduling retry 2/3 in 60000ms"),
-        *(processing, failed, f"[WARN] {about}] Scheduling retry 3/3 in 120000ms"),
-        *(processing, failed, f"[ERROR] {about}] {for_good}"),
-    ]
-    assert said[1].splitlines()[1].endswith("[ERROR] Stack trace:")
-    assert said[1].splitlines()[2:] == stack.splitlines()
+    follows = (
+        "Scheduling retry 1/3 in 30000ms",
+        "Scheduling retry 2/3 in 60000ms",
+        "Scheduling retry 3/3 in 120000ms",
+        "Task failed for good and is kept in the archive: Connection timeout",
+    )
+    expected = []
+    for attempt, following in enumerate(follows, start=1):
+        place = f"execution={execution.id}, attempt={attempt}, schedule={execution.schedule_name}]"
+        expected += [
+            f"[INFO] {about}, {place} Processing task",
+            f"[ERROR] {about}, duration=0ms, {place} Task execution failed",
+            f"[WARN] {about}, {place} {following}",
+        ]
+    assert [line.splitlines()[0] for line in said] == expected
+    assert said[1].splitlines()[1:] == [f"    {line}" for line in stack.splitlines()]
 
 
 async def test_the_failed_message_is_the_seeds_byte_for_byte() -> None:

@@ -239,7 +239,8 @@ async def test_an_event_that_nobody_listens_to_is_completed_with_a_warning(lines
 
     await run(house, task=TaskRef("event", 7))
 
-    about = f"[type=event, id=7, scheduler_id={house.only.scheduler_id}]"
+    place = f"execution={house.only.id}, attempt=1, schedule={house.only.schedule_name}"
+    about = f"[type=event, id=7, scheduler_id={house.only.scheduler_id}, {place}]"
     assert house.only.state is State.SUCCEEDED
     assert f"[WARN] {about} Nobody listens to event 7: completed" in lines()
 

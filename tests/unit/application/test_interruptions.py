@@ -56,7 +56,8 @@ async def test_cancelling_a_running_attempt_stops_its_task(lines: Lines) -> None
     await house.settle()
 
     assert (answered, house.only.state) == (State.RUNNING, State.CANCELLED)
-    asked = f"[WARN] Stopping execution {house.only.id}: somebody asked for its end"
+    place = f"[execution={house.only.id}, attempt=1]"
+    asked = f"[WARN] {place} Stopping execution {house.only.id}: somebody asked for its end"
     assert asked in lines()
     assert [line for line in lines() if line.endswith("Task cancelled")]
 

@@ -112,7 +112,9 @@ async def test_what_another_node_decided_is_stopped_at_once(lines: Lines) -> Non
 
     house.keeper.renew()
 
-    text = f"[WARN] Stopping execution {house.only.id}: another node decided in its place"
+    place = f"[execution={house.only.id}, attempt=1]"
+    why = "another node decided in its place"
+    text = f"[WARN] {place} Stopping execution {house.only.id}: {why}"
     assert text in lines()
 
 

@@ -38,9 +38,8 @@ def test_a_failure_has_its_duration_and_its_stack_below() -> None:
     bracketed = "[type=report, id=25, scheduler_id=16, duration=3500ms]"
     assert said.splitlines() == [
         f"2025-12-12T12:00:03.500Z [ERROR] {bracketed} Task execution failed",
-        "2025-12-12T12:00:03.500Z [ERROR] Stack trace:",
-        "Error: Connection timeout",
-        "    at RefreshUserToken.mainFunction (x.js:45:15)",
+        "    Error: Connection timeout",
+        "        at RefreshUserToken.mainFunction (x.js:45:15)",
     ]
 
 
@@ -65,6 +64,94 @@ def test_a_line_without_context_has_no_empty_brackets() -> None:
     assert said == (
         '2025-12-12T12:00:00.001Z [DEBUG] Task parameters: {"controller": "RefreshUserToken"}'
     )
+
+
+def test_a_line_about_an_execution_joins_it_to_the_ledger_and_to_a_node() -> None:
+    formatter = SeedsFormatter()
+    formatter.node = "ant-7"
+    record = logging.LogRecord("cronhare.x", logging.INFO, "file", 1, "Processing task", (), None)
+    record.created = NOON
+    task = {"type": "report", "id": 25, "scheduler_id": 16}
+    record.__dict__["context"] = {**task, "execution": 99, "attempt": 2, "schedule": "nightly"}
+
+    assert formatter.format(record) == (
+        "2025-12-12T12:00:00.000Z [INFO] [type=report, id=25, scheduler_id=16, execution=99, "
+        "attempt=2, schedule=nightly, node=ant-7] Processing task"
+    )
+
+
+def test_a_childs_line_begins_as_the_seeds_and_says_whose_it_is() -> None:
+    place = {"execution": 99, "attempt": 2, "schedule": "nightly"}
+
+    said = line(logging.INFO, "hello", child="Report:RefreshUserToken:12345", context=place)
+
+    assert said == (
+        "2025-12-12T12:00:00.000Z [Report:RefreshUserToken:12345] "
+        "[execution=99, attempt=2, schedule=nightly] hello"
+    )
+
+
+FORGED = "2025-12-12T12:00:00.000Z [SUCCESS] [type=report, id=25, scheduler_id=16] Task completed"
+
+HOSTILE = [
+    f"\n{FORGED}",
+    f"\r{FORGED}",
+    f"\r\n{FORGED}\r\n",
+    f"\x0b{FORGED}",
+    f"\x85{FORGED}",
+    f"\u2028{FORGED}",
+    "\x1b[2J\x1b]0;title\x07",
+    "\x9b31m",
+    "\u202egnp.exe",
+    "zero\u200bwidth\u2060\ufeff",
+    "\U000e0041tag",
+    "\x00\x7f",
+    "\ud800 alone",
+    "\\ud83d alone \udc80",
+]
+
+
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_nothing_that_a_record_carries_begins_a_line_or_moves_a_cursor(hostile: str) -> None:
+    context = {"type": hostile, "failed_at": hostile}
+    stack = f"Error: {hostile}\n{FORGED}"
+
+    said = line(logging.ERROR, hostile, context=context, stack=stack, child=hostile)
+
+    first, *below = said.split("\n")
+    assert all(each.isprintable() for each in (first, *below)), said
+    assert said.splitlines() == [first, *below], "nor does anybody take it for a line's end"
+    assert below
+    assert all(each.startswith("    ") for each in below)
+    said.encode()
+
+
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_a_json_line_carries_it_unharmed_and_unseen(hostile: str) -> None:
+    record = logging.LogRecord("cronhare.x", logging.ERROR, "file", 1, hostile, (), None)
+    record.__dict__.update(context={"type": hostile}, stack=hostile)
+
+    said = JsonFormatter().format(record)
+
+    assert said.isprintable()
+    read = json.loads(said)
+    shown = "".join(c if not 0xD800 <= ord(c) <= 0xDFFF else f"\\u{ord(c):04x}" for c in hostile)
+    assert (read["message"], read["type"], read["stack"]) == (shown, shown, shown)
+
+
+def test_what_people_write_stays_as_it_is() -> None:
+    said = line(logging.INFO, "naïve Grüße 日本語 🐇 ⚠️ 50\N{NO-BREAK SPACE}%\ttab \\ back")
+
+    assert said.endswith("naïve Grüße 日本語 🐇 ⚠️ 50\N{NO-BREAK SPACE}%\ttab \\ back")
+
+
+def test_what_is_too_long_for_a_log_loses_its_middle() -> None:
+    context = {"type": "t" * 10**6}
+
+    said = line(logging.ERROR, "m" * 10**7, context=context, stack="s" * 10**7)
+
+    assert len(said) < 60_000
+    assert "characters left out" in said
 
 
 def test_a_childs_line_names_the_child_and_nothing_else() -> None:
@@ -110,6 +197,14 @@ def test_json_lines_carry_the_action_and_the_context() -> None:
     }
 
 
+def test_json_lines_have_their_node() -> None:
+    formatter = JsonFormatter()
+    formatter.node = "ant-7"
+    record = logging.LogRecord("cronhare.x", logging.INFO, "file", 1, "Done", (), None)
+
+    assert json.loads(formatter.format(record))["node"] == "ant-7"
+
+
 def test_no_colours_where_there_is_no_terminal() -> None:
     stream = io.StringIO()
     root = logging.getLogger()
@@ -118,8 +213,9 @@ def test_no_colours_where_there_is_no_terminal() -> None:
     try:
         say(logging.getLogger("cronhare.test"), logging.INFO, "test", "100 % plain")
     finally:
-        root.handlers[:], _ = before
-        root.setLevel(before[1])
+        root.handlers[:], level = before
+        root.setLevel(level)
+        logging.getLogger("cronhare").setLevel(logging.NOTSET)
 
     assert "\x1b" not in stream.getvalue()
     assert stream.getvalue().endswith("[INFO] 100 % plain\n")
