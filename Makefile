@@ -46,6 +46,11 @@ faults: $(INSTALLED)  ## every fault again and again, on private servers: CYCLES
 	$(BIN)/pytest --quiet -m long tests/integration
 	$(BIN)/python -m tests.faults --cycles $(CYCLES)
 
+.PHONY: fuzz
+fuzz: $(INSTALLED)  ## every boundary with all that may come from outside, beside the innocent
+	@scripts/ensure-servers
+	$(BIN)/python -m tests.fuzz $(BOUNDARIES)
+
 .PHONY: bench
 bench: $(INSTALLED)  ## the benchmarks, beside the alternatives; some three minutes
 	$(BIN)/python benchmarks/bench_cron.py

@@ -1,0 +1,44 @@
+"""What comes from outside, at its worst: every boundary is tried, beside an innocent neighbour.
+
+Run it:  make fuzz                                    all boundaries, in the long form
+         .venv/bin/python -m tests.fuzz texts rows    these
+         .venv/bin/python -m tests.fuzz rows --only brackets --short
+`make test` runs the short form: `tests/integration/test_fuzz.py`.
+
+A boundary is one module of this package: `deliveries.py`, `rows.py`, `pipes.py`, `texts.py`,
+`addresses.py` and so on. It holds one `BOUNDARY`, and is found by that; nothing else has to be
+told of it:
+
+    def _brackets(works: Works) -> Answer:
+        with works.edited("Scheduler", "broken", retry="[" * 5_000):
+            works.wait_for_line("schedule.broken", naming="retry")
+        return Answer.REFUSED
+
+    BOUNDARY = Boundary(
+        name="rows",
+        at=works,
+        entries=[Entry("5,000 brackets in retry", _brackets, short=True)],
+        by_chance=lambda chance: Entry(f"noise {(n := chance.random())}", partial(_noise, n)),
+    )
+
+**An entry** is a name and a function of the site. It applies the input, waits until its end is
+seen, tidies up, and says what became of it: `Answer.HANDLED` (it was taken, and rightly so) or
+`Answer.REFUSED` (somebody was told the place, what is wrong and what is allowed). An entry that is
+not answered so raises `Mishandled`; whatever else it raises counts as mishandled as well. An entry
+asserts the telling itself: silence is mishandled too. Each wait in it is bounded. `short=True` puts
+it into the short form: choose a handful of quick ones per boundary, the worst of each kind.
+
+**By chance**, in the long form, a boundary may make further entries of a `random.Random`; a
+Hypothesis strategy belongs into the unit tests. The seed is printed, and `--seed` repeats it.
+
+**A site** is what the boundary belongs to, running: see `commands.py` (the command line in a folder
+with a ledger of its own) and `works.py` (a scheduler and two workers on a real broker and a real
+database). It is opened once for all boundaries that name the same one, and anew after an entry that
+was mishandled. A site has one method that the runner needs: `innocent()`. It is called after each
+entry, has innocent work done, and raises `Mishandled` if that does not end in its time, or if it
+finds a traceback, a process that ended, or a flood of lines: what is wrong whatever was tried.
+
+Mishandled is: a traceback, a hang, a restart loop, silence, a half-written state, an innocent who
+waits. The figures are printed per boundary, "rows: tried 108, handled 12, refused 96, mishandled
+0"; the exit status is 1 if anything was mishandled.
+"""

@@ -1,0 +1,94 @@
+"""Try boundaries: see the package. The exit status is 1 if anything was mishandled."""
+
+import argparse
+import random
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import cached_property, partial
+from pathlib import Path
+
+import attrs
+
+from tests.fuzz.corpus import Place
+from tests.fuzz.trying import Choice, attempt, boundaries
+from tests.services import mariadb, rabbitmq
+
+
+@attrs.define(slots=False)
+class Servers:
+    """Started when they are first asked for."""
+
+    root: Path
+    stack: ExitStack
+
+    @cached_property
+    def broker(self) -> rabbitmq.Server:
+        """A private broker."""
+        return self.stack.enter_context(rabbitmq.server(self._folder("rabbitmq")))
+
+    @cached_property
+    def database(self) -> mariadb.Server:
+        """A private database server."""
+        return self.stack.enter_context(mariadb.server(self._folder("mariadb")))
+
+    def _folder(self, name: str) -> Path:
+        folder = self.root / name
+        folder.mkdir()
+        return folder
+
+
+@attrs.frozen
+class Ground:
+    """A fresh folder, and the servers."""
+
+    folder: Path
+    servers: Servers
+
+    @property
+    def broker(self) -> rabbitmq.Server:
+        """See `Place.broker`."""
+        return self.servers.broker
+
+    @property
+    def database(self) -> mariadb.Server:
+        """See `Place.database`."""
+        return self.servers.database
+
+
+@contextmanager
+def place(servers: Servers) -> Iterator[Place]:
+    """Make a fresh folder beside the servers."""
+    with tempfile.TemporaryDirectory(dir=servers.root, ignore_cleanup_errors=True) as folder:
+        yield Ground(Path(folder), servers)
+
+
+def main() -> int:
+    """Try what was asked for."""
+    every = {boundary.name: boundary for boundary in boundaries()}
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition(":")[0])
+    parser.add_argument("boundaries", nargs="*", metavar=f"{{{','.join(every)}}}")
+    parser.add_argument("--short", action="store_true", help="as `make test` does")
+    parser.add_argument("--only", default="", help="entries with this text in their name")
+    parser.add_argument("--by-chance", type=int, default=100, help="how many more per boundary")
+    parser.add_argument("--seed", type=int, default=random.randrange(2**32))
+    asked = parser.parse_args()
+    if unknown := set(asked.boundaries) - set(every):
+        parser.error(f"there is no boundary {', '.join(sorted(unknown))}")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends what it started, as Ctrl-C
+    choice = Choice(short=asked.short, only=asked.only, by_chance=asked.by_chance, seed=asked.seed)
+    chosen = [every[name] for name in asked.boundaries or every]
+    print(f"seed {asked.seed}")
+    with tempfile.TemporaryDirectory(prefix="fuzz-") as root, ExitStack() as stack:
+        servers = Servers(Path(root), stack)
+        figures = attempt(chosen, choice, partial(place, servers), tell=partial(print, flush=True))
+    return 1 if any(one.mishandled for one in figures) else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)
