@@ -38,7 +38,9 @@ def explain(
             answer="It cannot be planned: its row in the table is broken",
             because=(stored.problem or "", "Mend the row; an edit is noticed within seconds."),
         )
-    schedule = understand(stored.draft, id=stored.id, changed_at=stored.updated_at)
+    schedule = understand(
+        stored.draft, id=stored.id, changed_at=stored.updated_at, source=stored.source
+    )
     return _without_record(schedule, stored, minute, now)
 
 

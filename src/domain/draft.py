@@ -37,12 +37,14 @@ class ScheduleInvalid(ValueError):
 class ScheduleDraft:
     """A schedule as somebody wants it to be: what a row says, already checked.
 
-    *schedule* is cron text, *date_time* an instant in UTC; with neither it runs by hand.
+    *task_name* is the task's name in the jobs file that the draft came from. *schedule* is cron
+    text, *date_time* an instant in UTC; with neither it runs by hand.
     *params* is canonical JSON text.
     """
 
     name: str
     task: TaskRef
+    task_name: str | None = None
     schedule: str | None = None
     date_time: datetime | None = None
     timezone: str = "UTC"
@@ -65,7 +67,13 @@ def faults_of(draft: ScheduleDraft) -> tuple[Fault, ...]:
     return faults
 
 
-def understand(draft: ScheduleDraft, *, id: int, changed_at: datetime) -> Schedule:  # noqa: A002
+def understand(
+    draft: ScheduleDraft,
+    *,
+    id: int,  # noqa: A002
+    changed_at: datetime,
+    source: str | None = None,
+) -> Schedule:
     """Turn a draft into a schedule.
 
     Raises:
@@ -80,6 +88,8 @@ def understand(draft: ScheduleDraft, *, id: int, changed_at: datetime) -> Schedu
         task=draft.task,
         timing=timing,
         changed_at=changed_at,
+        source=source,
+        task_name=draft.task_name,
         params=draft.params,
         enabled=draft.status,
         retry=draft.retry,

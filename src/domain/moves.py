@@ -10,6 +10,7 @@ from .outcome import Ending
 from .planning import Skip
 from .retry import Cancel, Complete, Fail, GiveBack, Quarantine, RetryAfter, Verdict
 from .schedule import Schedule
+from .task import TaskRef
 
 CRASHES = frozenset({Ending.CRASHED, Ending.LOST})
 
@@ -30,6 +31,8 @@ def claim(
         schedule_name=schedule.name,
         key=key,
         state=State.CLAIMED,
+        source=schedule.source,
+        task_name=schedule.task_name,
         task=schedule.task,
         params=schedule.params,
         queue=schedule.queue,
@@ -43,6 +46,14 @@ def claim(
         timeout=schedule.timeout,
         next_attempt_at=begins,
     )
+
+
+def as_told(run: Execution, task: TaskRef) -> Execution:
+    """Let a message say which task is run. One with another number has another name, unknown.
+
+    Its source stays the schedule's: a message cannot reach a task of another one.
+    """
+    return run if task == run.task else msgspec.structs.replace(run, task=task, task_name=None)
 
 
 def skip(schedule: Schedule, skipped: Skip, *, now: datetime, node: str) -> Execution:

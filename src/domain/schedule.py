@@ -126,7 +126,9 @@ class ByHand:
 class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     """A row of the users' table, understood.
 
-    *params* is JSON text. *changed_at* is when the row was created, edited or enabled: no
+    *source* is the jobs file that it came from, and *task_name* its task's name there; a row that
+    somebody wrote by hand has neither, and only the *task*'s number. *params* is JSON text.
+    *changed_at* is when the row was created, edited or enabled: no
     instant from before it is ever run (C33). None for *retry* and *timeout* means the
     system's and the task's own.
     """
@@ -136,6 +138,8 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     task: TaskRef
     timing: Recurring | Once | ByHand
     changed_at: datetime
+    source: str | None = None
+    task_name: str | None = None
     params: str = "{}"
     enabled: bool = True
     retry: RetryPolicy | None = None
@@ -168,3 +172,4 @@ class BrokenSchedule:
     name: str
     problem: str
     changed_at: datetime
+    source: str | None = None

@@ -37,11 +37,16 @@ class TaskRef(msgspec.Struct, frozen=True, order=True):
 
 @attrs.frozen(kw_only=True)
 class Task:
-    """A command with its limits, as a jobs file describes it."""
+    """A command with its limits, as a jobs file describes it.
+
+    Its name within its *source* is what it is called by (see `domain/catalog.py`); *ref* is for
+    rows and messages that can name it by nothing else.
+    """
 
     name: str
     ref: TaskRef
     command: tuple[str, ...] = attrs.field(validator=validators.min_len(1))
+    source: str | None = None
     timeout: timedelta = DEFAULT_TIMEOUT
     cwd: PurePath | None = None
     env: Mapping[str, str] = attrs.field(factory=dict[str, str])

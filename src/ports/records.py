@@ -70,6 +70,8 @@ class Archived:
     resolved_at: datetime | None = None
     resolution: str | None = None
     note: str | None = None
+    source: str | None = None
+    task_name: str | None = None
 
     @classmethod
     def of(
@@ -92,6 +94,8 @@ class Archived:
             error=None if error is None else error.as_json(),
             attempts=execution.attempt,
             retry_count=execution.deaths,
+            source=execution.source,
+            task_name=execution.task_name,
         )
 
     @classmethod

@@ -45,6 +45,13 @@ class ScheduleStorePort(Protocol):
         """Create or replace schedules by name, all or none."""
         ...
 
+    def name_tasks(self, names: Mapping[str, str]) -> None:
+        """Say for each schedule, by its name, how its task is called within its source.
+
+        That is no edit: `updated_at` stays, and so does the plan. Unknown names are left out.
+        """
+        ...
+
     def disable(self, names: Collection[str], *, now: datetime) -> None:
         """Set status to false; their rows and their history stay."""
         ...

@@ -10,6 +10,8 @@ from typing import Any, TypeAlias
 import pytest
 from sqlalchemy import URL
 
+from cronhare.domain.execution import Execution
+from cronhare.domain.messages import TaskMessage
 from cronhare.domain.planning import Plan, Planned
 from cronhare.domain.task import TaskRef
 from cronhare.ports.claims import Batch
@@ -149,6 +151,8 @@ BROKEN_ANYWHERE = [
     ("timeout_ms = 9223372036854775807", "timeout_ms"),
     ("overlap_policy = 'maybe'", "overlap_policy"),
     ("jitter_ms = -5", "jitter_ms: -5"),
+    ("task_name = 'backup'", "task_name: names a task of no source"),
+    (f"source = '{'s' * 256}'", "source: is not text of at most 255 letters"),
     ("starts_at = '2026-04-01', ends_at = '2026-03-01'", "ends_at"),
 ]
 
@@ -160,6 +164,7 @@ BROKEN_IN_SQLITE = [
     ("report_id = 'many'", "report_id: 'many' is no task's number"),
     ("misfire_window_ms = 'long'", "misfire_window_ms: 'long' is not a whole number"),
     ("misfire_cap = 0.5", "misfire_cap"),
+    ("source = x'00'", "source: is not text of at most 255 letters"),
     ("schedule = CAST(x'ff2a' AS TEXT)", "schedule"),
     ("queue = 7.5, timezone = CAST(x'ff' AS TEXT)", "timezone"),
     ("updated_at = 'yesterday'", "updated_at: 'yesterday' is no time"),
@@ -231,6 +236,40 @@ def test_a_planner_that_fails_for_one_row_does_not_stop_the_others(ledger: Ledge
 
     assert [one.schedule_name for one in batch.claimed] == ["sound"]
     assert batch.problems == (("odd", "ZeroDivisionError: by chance"),)
+
+
+def test_a_row_by_hand_may_name_a_task_of_a_source(ledger: Ledger, shell: Shell) -> None:
+    shell(
+        "INSERT INTO Scheduler (name, schedule, worker_id, status, source, task_name)"
+        " VALUES ('by-hand', '* * * * *', 3, 1, 'shop', 'backup')"
+    )
+    ledger.plan_edited()
+    shell("UPDATE SchedulerPlan SET next_due_at = '2026-03-02 11:59:00.000000'")
+
+    names = [(run.source, run.task_name) for run in ledger.claim_due().claimed]
+
+    assert ("shop", "backup") in names
+
+
+def test_an_empty_source_is_none(ledger: Ledger, shell: Shell) -> None:
+    ledger.save(draft())
+
+    shell("UPDATE Scheduler SET source = '', task_name = '' WHERE name = 'report'")
+
+    [stored] = ledger.schedules.schedules()
+    assert (stored.problem, stored.draft) == (None, draft())
+
+
+def test_a_message_stays_within_the_source_of_a_broken_row(ledger: Ledger, shell: Shell) -> None:
+    ledger.schedules.save([draft()], source="shop", now=ledger.now)
+    scheduler_id = ledger.schedules.ids(["report"])["report"]
+    shell("UPDATE Scheduler SET schedule = 'every day' WHERE name = 'report'")
+    message = TaskMessage(type="worker", id=1, scheduler_id=scheduler_id, params_scheduler="{}")
+
+    run = ledger.attempts.adopt(message, key="foreign", deaths=0, now=ledger.now, node="ant")
+
+    assert isinstance(run, Execution)
+    assert (run.source, run.task_name) == ("shop", None)
 
 
 def test_a_schedule_that_is_deleted_leaves_its_history_and_runs_no_more(

@@ -7,7 +7,7 @@ import msgspec
 
 from cronhare.domain.execution import STARTABLE, Execution, State
 from cronhare.domain.messages import TaskMessage
-from cronhare.domain.moves import begin, claim
+from cronhare.domain.moves import as_told, begin, claim
 from cronhare.domain.task import TaskRef
 from cronhare.ports.attempts import Finish, Refused, Renewal, Start, Superseded
 from cronhare.ports.records import Attempt
@@ -71,9 +71,9 @@ class MemoryAttemptStore:
             row = self._ledger.timetable.row(message.scheduler_id)
             if row is None:
                 return Refused(f"there is no schedule with the id {message.scheduler_id}")
+            run = claim(row.schedule, key, due=now, now=now, node=node, begins=now)
             adopted = msgspec.structs.replace(
-                claim(row.schedule, key, due=now, now=now, node=node, begins=now),
-                task=TaskRef(message.type, message.id),
+                as_told(run, TaskRef(message.type, message.id)),
                 params=message.params_scheduler,
                 deaths=deaths,
             )

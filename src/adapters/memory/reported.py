@@ -6,7 +6,7 @@ import msgspec
 
 from cronhare.domain.execution import Execution
 from cronhare.domain.failures import Failure
-from cronhare.domain.moves import claim, fail_elsewhere
+from cronhare.domain.moves import as_told, claim, fail_elsewhere
 from cronhare.domain.retry import Fail
 from cronhare.domain.task import TaskRef
 from cronhare.ports.records import Archived
@@ -53,9 +53,9 @@ def _insert(ledger: MemoryLedger, failure: Failure, now: datetime, node: str) ->
     row = ledger.timetable.row(message.scheduler_id)
     if row is None:
         return None
+    run = claim(row.schedule, failure.key, due=now, now=now, node=node, begins=now)
     ran = msgspec.structs.replace(
-        claim(row.schedule, failure.key, due=now, now=now, node=node, begins=now),
-        task=TaskRef(message.type, message.id),
+        as_told(run, TaskRef(message.type, message.id)),
         params=message.params_scheduler,
         attempt=message.retry_count + 1,
     )

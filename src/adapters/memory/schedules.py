@@ -31,6 +31,12 @@ class MemoryScheduleStore:
             for draft in drafts:
                 self._timetable.save(draft, source=source, now=now)
 
+    def name_tasks(self, names: Mapping[str, str]) -> None:
+        """See `ScheduleStorePort.name_tasks`."""
+        with self._ledger.lock:
+            for row in self._users_rows(names):
+                self._timetable.name_task(row, names[row.draft.name])
+
     def disable(self, names: Collection[str], *, now: datetime) -> None:
         """See `ScheduleStorePort.disable`."""
         with self._ledger.lock:

@@ -5,6 +5,7 @@ from datetime import datetime
 from itertools import count
 
 import attrs
+import msgspec
 
 from cronhare.domain.draft import ScheduleDraft, understand
 from cronhare.domain.planning import Plan
@@ -79,10 +80,18 @@ class Timetable:
         self._id_of[draft.name] = id_
         self._rows[id_] = ScheduleRow(
             draft=draft,
-            schedule=understand(draft, id=id_, changed_at=changed_at),
+            schedule=understand(draft, id=id_, changed_at=changed_at, source=source),
             source=source,
             created_at=created_at,
             system=system,
+        )
+
+    def name_task(self, row: ScheduleRow, task_name: str) -> None:
+        """Say which task of its source a row runs: no edit, so that its plan still holds."""
+        self._rows[row.id] = attrs.evolve(
+            row,
+            draft=attrs.evolve(row.draft, task_name=task_name),
+            schedule=msgspec.structs.replace(row.schedule, task_name=task_name),
         )
 
     def is_edited(self, row: ScheduleRow) -> bool:

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, Select, bindparam, select
 
 from cronhare.domain.execution import Execution
 from cronhare.domain.messages import LARGEST_ID
-from cronhare.domain.moves import claim
+from cronhare.domain.moves import as_told, claim
 from cronhare.domain.schedule import BrokenSchedule, ByHand, Schedule
 from cronhare.domain.task import TaskRef
 
@@ -57,7 +57,7 @@ def claim_by_hand(
             raise NotToBeRun(f"schedule {schedule.name} cannot be run: {schedule.problem}")
         schedule = _stand_in(schedule)
     run = claim(schedule, key, due=now, now=now, node=node, begins=now)
-    asked = msgspec.structs.replace(run, **changes)
+    asked = msgspec.structs.replace(as_told(run, changes.pop("task", run.task)), **changes)
     [id_] = vendor.insert_executions(connection, [asked])
     if not id_:
         raise Undone(f"{key} was claimed by somebody else in this very moment")
@@ -80,4 +80,5 @@ def _stand_in(broken: BrokenSchedule) -> Schedule:
         task=TaskRef("", 0),
         timing=ByHand(),
         changed_at=broken.changed_at,
+        source=broken.source,
     )

@@ -33,17 +33,29 @@ STAMP = type_coerce(schedulers.c.updated_at, NullType())
 #: The task of a schedule whose row names none.
 _NOWHERE = TaskRef("report", 0)
 
+#: So many letters have the columns of executions that keep a source and a task's name.
+LONGEST_NAME = 255
+
 #: What is read of a row, and what each row begins with that is read here. Not all columns, and by
 #: their places: most of a busy minute is spent on reading.
 READ = tuple(
     schedulers.c[name]
     for name in (
-        "id", "name", "params", "updated_at", *COLUMN_OF_TYPE.values(), *TIMES, *MANNER
+        "id", "name", "params", "updated_at", "source", "task_name", *COLUMN_OF_TYPE.values(),
+        *TIMES, *MANNER,
     )
 )  # fmt: skip
-_IN_TASK = slice(4, 4 + len(COLUMN_OF_TYPE))
+_IN_TASK = slice(4, 6 + len(COLUMN_OF_TYPE))
 _IN_TIMES = slice(_IN_TASK.stop, _IN_TASK.stop + len(TIMES))
 _IN_MANNER = slice(_IN_TIMES.stop, len(READ))
+
+
+class NamedTask(msgspec.Struct, frozen=True, kw_only=True):
+    """What a row says of its task: its number always, its source and name where it has them."""
+
+    ref: TaskRef
+    source: str | None
+    name: str | None
 
 
 def draft_of(row: Row[Any]) -> tuple[ScheduleDraft | None, str | None]:
@@ -53,7 +65,8 @@ def draft_of(row: Row[Any]) -> tuple[ScheduleDraft | None, str | None]:
         return None, _say(faults)
     return ScheduleDraft(
         name=answer_to(row.name, row.id),
-        task=task,
+        task=task.ref,
+        task_name=task.name,
         schedule=times.schedule,
         date_time=times.date_time,
         timezone=times.timezone,
@@ -77,11 +90,19 @@ def schedule_of(row: Row[Any]) -> Schedule | BrokenSchedule:
     name = answer_to(row.name, row.id)
     if faults:
         changed_at = moment_or_long_ago(row.updated_at)
-        return BrokenSchedule(id=row.id, name=name, problem=_say(faults), changed_at=changed_at)
+        return BrokenSchedule(
+            id=row.id,
+            name=name,
+            problem=_say(faults),
+            changed_at=changed_at,
+            source=task.source,
+        )
     return Schedule(
         id=row.id,
         name=name,
-        task=task,
+        task=task.ref,
+        source=task.source,
+        task_name=task.name,
         timing=times.timing,
         changed_at=row.updated_at,
         params=params,
@@ -106,6 +127,7 @@ def row_values(draft: ScheduleDraft) -> dict[str, Any]:
     return {
         **dict.fromkeys(COLUMN_OF_TYPE.values()),
         column: draft.task.id,
+        "task_name": draft.task_name,
         "name": draft.name,
         "schedule": draft.schedule,
         "date_time": draft.date_time,
@@ -131,7 +153,7 @@ def moment_or_long_ago(value: object) -> datetime:
     return value if isinstance(value, datetime) else LONG_AGO
 
 
-def _read(row: Row[Any]) -> tuple[Times, Manner, TaskRef, str, Sequence[Fault]]:
+def _read(row: Row[Any]) -> tuple[Times, Manner, NamedTask, str, Sequence[Fault]]:
     times, manner = read_times(row[_IN_TIMES]), read_manner(row[_IN_MANNER])
     faults = [*times.faults, *manner.faults]
     task = _task(row[_IN_TASK], faults)
@@ -145,7 +167,27 @@ def _say(faults: Sequence[Fault]) -> str:
     return "; ".join(map(str, faults))
 
 
-def _task(ids: Sequence[Any], faults: list[Fault]) -> TaskRef:
+def _task(values: Sequence[Any], faults: list[Fault]) -> NamedTask:
+    source, name = _name("source", values[0], faults), _name("task_name", values[1], faults)
+    if name is not None and source is None:
+        faults.append(Fault("task_name", "names a task of no source: set source, or clear both"))
+    return NamedTask(ref=_number(values[2:], faults), source=source, name=name)
+
+
+def _name(column: str, value: object, faults: list[Fault]) -> str | None:
+    """Read a name that is kept with each execution, where its column has a bound.
+
+    A name at fault stays one, and another than all others: its row is nobody else's.
+    """
+    if value is None or value == "":
+        return None
+    if isinstance(value, str) and len(value) <= LONGEST_NAME:
+        return value
+    faults.append(Fault(column, f"is not text of at most {LONGEST_NAME} letters"))
+    return f"{value!r}"[:LONGEST_NAME]
+
+
+def _number(ids: Sequence[Any], faults: list[Fault]) -> TaskRef:
     named = [(kind, id_) for kind, id_ in zip(COLUMN_OF_TYPE, ids, strict=True) if id_ is not None]
     if len(named) != 1:
         columns = ", ".join(column for kind, column in COLUMN_OF_TYPE.items() if kind != "system")

@@ -66,6 +66,8 @@ NEW_COLUMNS: Final = (
     "last_error",
     "last_due_at",
     "missed",
+    "source",
+    "task_name",
 )
 
 
@@ -104,6 +106,8 @@ def new_values(execution: Execution) -> tuple[Any, ...]:
         execution.last_error,
         moment_text(execution.last_due_at),
         execution.missed,
+        execution.source,
+        execution.task_name,
     )
 
 
@@ -185,6 +189,8 @@ def _execution(row: Row[Any], crashed_at: tuple[datetime, ...]) -> Execution:
         cancel_requested=bool(row.cancel_requested),
         last_due_at=row.last_due_at,
         missed=row.missed,
+        source=row.source,
+        task_name=row.task_name,
         crashed_at=crashed_at,
     )
 

@@ -21,7 +21,6 @@ _STORED: Select[Any] = (
     select(
         *READ,
         schedulers.c.description,
-        schedulers.c.source,
         schedulers.c.created_at,
         plans.c.next_due_at,
         plans.c.problem,
@@ -52,10 +51,17 @@ _REPLACE = (
                 "params",
                 "description",
                 "source",
+                "task_name",
                 "updated_at",
             )
         }
     )
+)
+_NAME_TASK = (
+    update(schedulers)
+    .where(schedulers.c.id == bindparam("row_id"))
+    # As it was: by itself MySQL would call it an edit.
+    .values(task_name=bindparam("new_name"), updated_at=schedulers.c.updated_at)
 )
 _DISABLE = (
     update(schedulers)
@@ -105,6 +111,17 @@ class SqlScheduleStore:
                 for name, row in known.items()
             ]:
                 connection.execute(_REPLACE, old)
+
+    @repeatable
+    def name_tasks(self, names: Mapping[str, str]) -> None:
+        """See `ScheduleStorePort.name_tasks`."""
+        with self._database.write("naming tasks") as connection:
+            rows = _find(connection, self._users, names)
+            told = [
+                {"row_id": row.id, "new_name": names[answer_to(row.name, row.id)]} for row in rows
+            ]
+            if told:
+                connection.execute(_NAME_TASK, told)
 
     @repeatable
     def disable(self, names: Collection[str], *, now: datetime) -> None:

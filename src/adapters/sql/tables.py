@@ -60,6 +60,7 @@ schedulers = Table(
     Column("ends_at", HandWritten),
     Column("queue", String(255)),
     Column("source", LongText),
+    Column("task_name", String(255)),
     # Kept up by the database itself in rows that people write: see `migrations.upkeep`.
     Column("created_at", HandWritten, nullable=False, server_default=""),
     Column("updated_at", HandWritten, nullable=False, server_default=""),
@@ -110,6 +111,8 @@ executions = Table(
     Column("cancel_requested", Boolean, nullable=False, server_default="0"),
     Column("last_due_at", UtcDateTime),
     Column("missed", Integer, nullable=False, server_default="0"),
+    Column("source", String(255)),
+    Column("task_name", String(255)),
     Index("ux_execution_key", "scheduler_id", "execution_key", unique=True),
     Index("ix_execution_check", "state", "check_at"),
     Index("ix_execution_lease", "state", "lease_until"),  # SQLite alone; of those that have one
@@ -181,6 +184,8 @@ failed_tasks = Table(
     Column("resolved_at", UtcDateTime),
     Column("resolution", String(16)),
     Column("note", LongText),
+    Column("source", String(255)),
+    Column("task_name", String(255)),
     Index("ix_failed_resolution", "resolution", "id"),
     Index("ix_failed_execution", "execution_id"),
     Index("ix_failed_key", "scheduler_id", "execution_key"),

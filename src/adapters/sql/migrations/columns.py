@@ -35,3 +35,9 @@ TABLE_OPTIONS: dict[str, Any] = {
 def string(length: int) -> TypeEngine[str]:
     """Give a text of at most *length* letters."""
     return sa.String(length).with_variant(mysql.VARCHAR(length, collation=COLLATION), "mysql")
+
+
+def columns_of(connection: sa.Connection, table: str) -> set[str]:
+    """By a SELECT, not by reflection: that stumbles over types such as TINYINT(1) in SQLite."""
+    nothing = sa.select(sa.text("*")).select_from(sa.table(table)).limit(0)
+    return set(connection.execute(nothing).keys())

@@ -38,6 +38,14 @@ _SQLITE = (
     END""",  # noqa: S608 - likewise
 )
 
+#: An UPDATE of these is an edit; one of `task_name` alone changes nothing that is planned.
+_EDITABLE = (
+    "schedule, date_time, params, status, stay_alive, description, report_id, worker_id, "
+    "reminder_id, user_id, group_id, language_id, name, event_id, system_id, timezone, retry, "
+    "misfire_policy, misfire_window_ms, misfire_cap, overlap_policy, timeout_ms, jitter_ms, "
+    "starts_at, ends_at, queue, source"
+)
+
 
 # MySQL keeps them up by itself. TIMESTAMP, not DATETIME as everywhere else: it is UTC whatever
 # the time zone of the session that edits; an edit hours ahead would keep a schedule from running
@@ -67,3 +75,11 @@ def keep_up_times(connection: sa.Connection) -> None:
         return
     for statement in _SQLITE:
         connection.exec_driver_sql(statement)
+
+
+def keep_up_updates(connection: sa.Connection) -> None:
+    """Let an UPDATE of what is planned by count as an edit, and none of anything else."""
+    if connection.dialect.name != "sqlite":
+        return
+    connection.exec_driver_sql("DROP TRIGGER IF EXISTS scheduler_updated")
+    connection.exec_driver_sql(_SQLITE[1].replace("UPDATE ON", f"UPDATE OF {_EDITABLE} ON", 1))

@@ -12,7 +12,14 @@ import sqlalchemy as sa
 from alembic import context, op
 
 from cronhare.adapters.sql.migrations.adoption import adopt_executions, adopt_schedulers
-from cronhare.adapters.sql.migrations.columns import ID, LONG_TEXT, MOMENT, TABLE_OPTIONS, string
+from cronhare.adapters.sql.migrations.columns import (
+    ID,
+    LONG_TEXT,
+    MOMENT,
+    TABLE_OPTIONS,
+    columns_of,
+    string,
+)
 from cronhare.adapters.sql.migrations.mysql import (
     id_of_executions,
     is_mysql,
@@ -119,23 +126,17 @@ def _make_or_complete(name: str, columns: list[sa.Column[Any]]) -> bool:
     if not sa.inspect(op.get_bind()).has_table(name):
         op.create_table(name, *columns, **TABLE_OPTIONS)
         return False
-    there = _columns_of(name)
+    there = columns_of(op.get_bind(), name)
     for column in columns:
         if column.name not in there:
             op.add_column(name, column)
     return True
 
 
-def _columns_of(name: str) -> set[str]:
-    """By a SELECT, not by reflection: that stumbles over types such as TINYINT(1) in SQLite."""
-    nothing = sa.select(sa.text("*")).select_from(sa.table(name)).limit(0)
-    return set(op.get_bind().execute(nothing).keys())
-
-
 def _make(name: str, *columns: sa.Column[Any]) -> None:
     """Make a table of our own. On MySQL one with all its columns is what was left of a try."""
     if is_mysql(op.get_bind()) and sa.inspect(op.get_bind()).has_table(name):
-        lacking = {column.name for column in columns} - _columns_of(name)
+        lacking = {column.name for column in columns} - columns_of(op.get_bind(), name)
         if not lacking:
             return
     op.create_table(name, *columns, **TABLE_OPTIONS)

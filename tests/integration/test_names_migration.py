@@ -1,0 +1,95 @@
+"""A ledger from before schedules named their tasks: what is under way stays its source's."""
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from shutil import copyfile
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, text
+
+from cronhare.adapters.memory.clock import FrozenClock
+from cronhare.adapters.sql import open_engine, upgrade
+from cronhare.adapters.sql.schema import VERSION_TABLE
+from cronhare.domain.execution import State
+from tests.integration.ledgers import FOR_GOOD, MINUTE, NOON, Ledger, draft, sql_ledger
+
+#: What the fourth migration adds, taken away again.
+BEFORE = (
+    "ALTER TABLE Scheduler DROP COLUMN task_name",
+    "ALTER TABLE SchedulerExecution DROP COLUMN source",
+    "ALTER TABLE SchedulerExecution DROP COLUMN task_name",
+    "ALTER TABLE FailedTask DROP COLUMN source",
+    "ALTER TABLE FailedTask DROP COLUMN task_name",
+    f"UPDATE {VERSION_TABLE} SET version_num = '0003'",
+)
+
+
+@pytest.fixture(params=["sqlite", pytest.param("mysql", marks=pytest.mark.integration)])
+def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
+    with _opened(request, tmp_path) as engine:
+        yield engine
+
+
+@contextmanager
+def _opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
+    if request.param == "sqlite":
+        copyfile(request.getfixturevalue("migrated_sqlite"), tmp_path / "ledger.db")
+        url = f"sqlite:///{tmp_path / 'ledger.db'}"
+    else:
+        url = request.getfixturevalue("empty_mysql").render_as_string(hide_password=False)
+    engine = open_engine(url)
+    upgrade(engine)
+    yield engine
+    engine.dispose()
+
+
+def take_back(engine: Engine) -> None:
+    with closing(engine.connect()) as connection:
+        for statement in BEFORE:
+            connection.execute(text(statement))
+        connection.commit()
+
+
+def save(ledger: Ledger, name: str, source: str | None, **changes: Any) -> None:  # noqa: ANN401
+    ledger.schedules.save([draft(name, **changes)], source=source, now=ledger.now)
+
+
+def test_what_can_still_run_stays_its_sources(engine: Engine, clock: FrozenClock) -> None:
+    ledger = sql_ledger(clock, engine)
+    for name, source in (("ours", "shop"), ("theirs", "garden"), ("by-hand", None)):
+        save(ledger, name, source)
+    ledger.plan_edited()
+    clock.advance(MINUTE)
+    claimed = {run.schedule_name: run for run in ledger.claim_due().claimed}
+    ledger.finished(claimed["theirs"], FOR_GOOD)
+    take_back(engine)
+
+    applied = upgrade(engine)
+
+    assert applied[:1] == ["0004"]
+    found = {run.schedule_name: (run.source, run.state) for run in ledger.executions()}
+    assert found == {
+        "ours": ("shop", State.CLAIMED),
+        "theirs": ("garden", State.FAILED),
+        "by-hand": (None, State.CLAIMED),
+    }
+
+
+def test_the_upgrade_is_no_edit_and_nothing_is_missed_by_it(
+    engine: Engine, clock: FrozenClock
+) -> None:
+    ledger = sql_ledger(clock, engine)
+    save(ledger, "ours", "shop")
+    ledger.plan_edited()
+    clock.advance(MINUTE)
+    take_back(engine)
+
+    upgrade(engine)
+    ledger.schedules.name_tasks({"ours": "backup"})
+    looked = ledger.plan_edited().looked
+
+    [run] = ledger.claim_due().claimed
+    assert looked == 0
+    assert (run.due_at, run.source, run.task_name) == (NOON + MINUTE, "shop", "backup")
