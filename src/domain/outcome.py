@@ -6,6 +6,8 @@ from datetime import timedelta
 import attrs
 import msgspec
 
+from .printable import shortened
+
 
 class ErrorClass(enum.StrEnum):
     """What a failure says about trying again."""
@@ -26,15 +28,36 @@ CLASS_OF_CODE = {
 }
 
 
+#: In characters, with the middle left out: the beginning says what it is, the end of a stack what
+#: happened. What a failure says of itself goes into log lines, rows and messages.
+LONGEST_MESSAGE, LONGEST_CODE, LONGEST_STACK = 4 * 1024, 64, 16 * 1024
+
+
+def _message(text: str) -> str:
+    return shortened(text, LONGEST_MESSAGE)
+
+
+def _code(text: str | None) -> str | None:
+    return None if text is None else shortened(text, LONGEST_CODE)
+
+
+def _stack(text: str | None) -> str | None:
+    return None if text is None else shortened(text, LONGEST_STACK)
+
+
 @attrs.frozen(kw_only=True)
 class TaskError:
-    """What went wrong, in the words of the task or of its supervisor."""
+    """What went wrong, in the words of the task or of its supervisor, cut to what can be kept.
 
-    message: str
-    code: str | None = None
+    >>> TaskError(message="wide", code="E" * 100).code == shortened("E" * 100, LONGEST_CODE)
+    True
+    """
+
+    message: str = attrs.field(converter=_message)
+    code: str | None = attrs.field(default=None, converter=_code)
     error_class: ErrorClass = ErrorClass.UNKNOWN
     retry_after: timedelta | None = None
-    stack: str | None = None
+    stack: str | None = attrs.field(default=None, converter=_stack)
 
     def as_json(self) -> str:
         """Write it down as the ledger keeps it."""

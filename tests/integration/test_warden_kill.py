@@ -67,6 +67,10 @@ async def eventually(condition: Callable[[], bool]) -> bool:
     return False
 
 
+def is_stopped(pid: int) -> bool:
+    return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] == b"T"
+
+
 @pytest.fixture
 def worker(tmp_path: Path) -> Callable[[str], "subprocess.Popen[bytes]"]:
     def start(script: str) -> "subprocess.Popen[bytes]":
@@ -93,6 +97,22 @@ async def test_a_killed_worker_leaves_no_process_and_no_file(
     assert not alive(int(task))
     assert sleepers(seconds) == set()
     assert not exists(params_file.rpartition("/")[0].rpartition("/")[0])
+
+
+async def test_a_killed_worker_whose_warden_was_stopped_leaves_nothing_either(
+    worker: Callable[[str], "subprocess.Popen[bytes]"], tmp_path: Path
+) -> None:
+    seconds, ready = unique_sleep(), tmp_path / "ready"
+    stops = family(seconds, ready).replace("trap ''", "kill -STOP $PPID; trap ''")
+    with worker(stops) as process:
+        task, warden, _ = (await until_file(ready)).split()
+        assert await eventually(lambda: is_stopped(int(warden)))
+
+        process.kill()
+
+    assert await eventually(lambda: not alive(int(warden)))
+    assert not alive(int(task))
+    assert sleepers(seconds) == set()
 
 
 async def test_a_task_dies_with_its_warden_even_if_no_worker_can_see_to_it(

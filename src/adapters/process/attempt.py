@@ -12,7 +12,7 @@ from cronhare.ports.runner import Invocation, Ran, StopReason
 from . import verdict
 from .journal import Inbox, Journal, Output
 from .messages import Failed, Finished, Progress
-from .pipes import Pipe
+from .pipes import CHUNK, Pipe
 from .warden import Frame
 
 #: How long a task that was asked to end may take.
@@ -20,6 +20,8 @@ GRACE = 5.0
 #: How long what a task says waits in its pipes at first. To listen to three of them costs as much
 #: as all else that the loop does for a task, and most of the short ones say nothing.
 HEAD_START = 0.05
+#: A message is more work than a line of output, and there are few of them.
+_IPC_CHUNK = 8 * 1024
 _LAST_LINES = 20
 _LAST_BYTES = 4 * 1024
 
@@ -33,15 +35,16 @@ class Attempt:
         self._loop = asyncio.get_running_loop()
         self.over: asyncio.Future[Ran] = self._loop.create_future()
         self._send_signal = send_signal
-        self._journal = Journal(invocation)
+        self._journal = Journal(invocation, self._loop.time)
         self._stdout, self._stderr = Output(self._journal), Output(self._journal)
         self._inbox = Inbox(self._journal)
         self._pipes: list[Pipe] = []
         self._failed: TaskError | None = None
+        self._finished = False
         self._deadline = 0.0
         self._timer: asyncio.TimerHandle | None = None
         # What the end is to be called, if it is our signal that brings it about.
-        self._ending: Callable[[int], Outcome] | None = None
+        self._ending: Callable[[int | None], Outcome] | None = None
 
     def open_pipes(self) -> list[int]:
         """Make the pipes; give the ends for the task's stdout, stderr and IPC.
@@ -51,8 +54,12 @@ class Attempt:
         """
         writers = []
         try:
-            for sink in (self._stdout.feed, self._stderr.feed, self._hear):
-                self._pipes.append(Pipe(sink))
+            for sink, chunk in (
+                (self._stdout.feed, CHUNK),
+                (self._stderr.feed, CHUNK),
+                (self._hear, _IPC_CHUNK),
+            ):
+                self._pipes.append(Pipe(sink, chunk=chunk))
                 writers.append(self._pipes[-1].writer)
         except OSError:
             for fd in writers:
@@ -108,7 +115,18 @@ class Attempt:
         """Nothing of it runs any more, and nobody saw how it ended."""
         self._read_the_rest()
         stdout, stderr = self._stdout.capture.result(), self._stderr.capture.result()
-        self._settle(Ran(outcome=verdict.lost(why), pid=self.pid, stdout=stdout, stderr=stderr))
+        outcome = verdict.lost(why) if self._ending is None else self._ending(None)
+        self._settle(Ran(outcome=outcome, pid=self.pid, stdout=stdout, stderr=stderr))
+
+    def break_off(self, why: str, *, is_over: bool) -> None:
+        """End it as lost, whatever state it is in. Of what *is_over* nothing more will come."""
+        if self._ending is None:
+            self._ending = lambda _: verdict.lost(why)
+        if not is_over:
+            self._send_signal(signal.SIGKILL)
+        elif not self.over.done():
+            self.release()
+            self.over.set_result(Ran(outcome=self._ending(None), pid=self.pid))
 
     def release(self) -> None:
         """Let go of pipes and timers. Safe to repeat."""
@@ -160,7 +178,9 @@ class Attempt:
         for message in messages:
             match message:
                 case Finished():
-                    self._journal.info("Process finished successfully")
+                    if not self._finished:
+                        self._journal.info("Process finished successfully")
+                    self._finished = True
                 case Failed(error):
                     self._failed = error
                 case Progress():
@@ -175,7 +195,7 @@ class Attempt:
         elif self._ending is None:
             self._end_for(partial(verdict.timed_out, self.invocation.task.timeout))
 
-    def _end_for(self, ending: Callable[[int], Outcome]) -> None:
+    def _end_for(self, ending: Callable[[int | None], Outcome]) -> None:
         self._ending = ending
         self._send_signal(signal.SIGTERM)
         self._listen()

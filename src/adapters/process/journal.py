@@ -1,10 +1,12 @@
 """What an attempt says, on its way to the log."""
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
+from cronhare.domain.printable import printable
 from cronhare.ports.runner import Invocation
 
+from .budget import LINE, PER_SECOND, LogBudget
 from .capture import Capture
 from .lines import LOG_LINE_LIMIT, Line, LineSplitter, loggable
 from .messages import LONGEST_MESSAGE, BrokenMessage, Failed, Finished, Progress, read_message
@@ -13,12 +15,15 @@ _logger = logging.getLogger("cronhare.task")
 
 #: A task may break any number of messages; the log is not there to count them.
 _COMPLAINTS = 10
+#: A task that broke so many is not listened to any more; how it ends is seen without its word.
+MOST_BROKEN = 1000
 
 
 class Journal:
     """Writes log lines in the name of a child (S1): the record's `child` is `Report:Name:pid`."""
 
-    def __init__(self, invocation: Invocation) -> None:
+    def __init__(self, invocation: Invocation, clock: Callable[[], float]) -> None:
+        """*clock* gives monotonic seconds: the log takes only so many lines in a time."""
         self._label = invocation.task.label
         self._place = {
             "execution": invocation.execution_id,
@@ -27,6 +32,9 @@ class Journal:
         }
         self._child = self._label
         self._unsaid: str | None = None
+        self._clock = clock
+        self._budget = LogBudget()
+        self._left_out = 0
         self.wants_lines = _logger.isEnabledFor(logging.INFO)
 
     def began_as(self, pid: int, text: str) -> None:
@@ -48,7 +56,7 @@ class Journal:
         self._unsaid = None
 
     def info(self, text: str) -> None:
-        """Write a line of the child, or of its life."""
+        """Write a line of the child's life."""
         self.has_begun()
         self._log(logging.INFO, text)
 
@@ -59,6 +67,30 @@ class Journal:
 
     def _log(self, level: int, text: str) -> None:
         _logger.log(level, "%s", text, extra={"child": self._child, "context": self._place})
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a line of the child's own may be written now."""
+        return self._budget.is_open(self._clock())
+
+    def line(self, line: Line) -> None:
+        """Write a line of the child's own, unless it has written too much."""
+        text = loggable(line)
+        if not self._budget.take(len(printable(text)) + LINE, now=self._clock()):
+            self.leave_out(1)
+            return
+        self.tell_left_out()
+        self.info(text)
+
+    def leave_out(self, lines: int) -> None:
+        """Count lines that are not written."""
+        self._left_out += lines
+
+    def tell_left_out(self) -> None:
+        """Say how many lines were not written since it was said last, if any were."""
+        if self._left_out:
+            count, self._left_out = self._left_out, 0
+            self.warn(f"{count} lines not logged: an attempt may log {PER_SECOND // 1024} KiB/s")
 
 
 class Output:
@@ -72,18 +104,26 @@ class Output:
     def feed(self, chunk: bytes) -> None:
         """Take in what the task wrote."""
         self.capture.feed(chunk)
-        if self._journal.wants_lines:
-            for line in self._lines.feed(chunk):
-                self._journal.info(loggable(line))
+        if not self._journal.wants_lines:
+            return
+        if not self._journal.is_open:
+            self._journal.leave_out(self._lines.skip(chunk))
+            return
+        for line in self._lines.feed(chunk):
+            self._journal.line(line)
 
     def end(self) -> None:
-        """Log the last line, if it has no end."""
+        """Log the last line, if it has no end, and how many were left out."""
         for line in self._lines.rest():
-            self._journal.info(loggable(line))
+            self._journal.line(line)
+        self._journal.tell_left_out()
 
 
 class Inbox:
-    """The task's IPC messages. What is not one of them is complained of and skipped."""
+    """The task's IPC messages. What is not one of them is complained of and skipped.
+
+    Whatever a task writes there is no more than a complaint: nothing is raised.
+    """
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
@@ -100,6 +140,8 @@ class Inbox:
 
     def _read(self, lines: Iterable[Line]) -> Iterator[Finished | Failed | Progress]:
         for line in lines:
+            if self._complaints >= MOST_BROKEN:
+                continue
             try:
                 yield read_message(line)
             except BrokenMessage as error:
@@ -107,6 +149,8 @@ class Inbox:
 
     def _complain(self, why: str) -> None:
         self._complaints += 1
+        if self._complaints == MOST_BROKEN:
+            self._journal.warn(f"{MOST_BROKEN} broken IPC messages: no other is read")
         if self._complaints <= _COMPLAINTS:
             last = " (no more of these are logged)" if self._complaints == _COMPLAINTS else ""
             self._journal.warn(f"Ignored an IPC message: {why}{last}")

@@ -37,6 +37,17 @@ class LineSplitter:
             yield from self._end()
         yield from self._grow(last)
 
+    def skip(self, chunk: bytes) -> int:
+        r"""Let lines go by unread, which costs next to nothing; say how many.
+
+        >>> splitter = LineSplitter(limit=4)
+        >>> splitter.skip(b"a\nb\nc"), splitter.skip(b"d\ne\n"), list(splitter.feed(b"f\n"))
+        (3, 1, [Line(data=b'f', cut=False)])
+        """
+        is_counted, self._skipping = self._skipping, not chunk.endswith(b"\n")
+        self._begun.clear()
+        return chunk.count(b"\n") + self._skipping - is_counted
+
     def rest(self) -> Iterator[Line]:
         """Give the last line of a stream that did not end with a line's end."""
         if self._begun:

@@ -5,6 +5,7 @@ import asyncio
 import contextlib
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -14,22 +15,29 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from .folder import Folders
+from .pulse import Pulse
 from .warden import Frame, Unpacker, pack
 
 _WARDEN = Path(__file__).with_name("warden.py")
 _RECEIVE = 1 << 16
-_PATIENCE = 10.0  # seconds for a warden to go
+_PATIENCE = 5.0  # seconds for a warden to go
 
 
 class Link:
     """Starts a warden and talks to it, until one of the two ends.
 
     *on_frame* is called for each of its reports; *on_lost*, once and with the link's folder, if
-    it vanishes before `close`. *folder* is ours while the link lives, and removed with it, by the
-    warden even if we are killed.
+    it vanishes before `close`, or has to be killed because it stands still while it is *needed*.
+    *folder* is ours while the link lives, and removed with it, by the warden even if we are killed.
     """
 
-    def __init__(self, on_frame: Callable[[Frame], None], on_lost: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        on_frame: Callable[[Frame], None],
+        on_lost: Callable[[str], None],
+        *,
+        needed: Callable[[], bool],
+    ) -> None:
         self._on_frame = on_frame
         self._on_lost = on_lost
         self._loop = asyncio.get_running_loop()
@@ -43,6 +51,7 @@ class Link:
             self._process = _start_warden(theirs, self.folder)
         self._socket.setblocking(False)  # noqa: FBT003 - the standard library's own face
         self._loop.add_reader(self._socket, self._receive)
+        self._pulse = Pulse(self._process, ask=lambda: self.send({"ping": True}), needed=needed)
 
     @property
     def pid(self) -> int:
@@ -55,9 +64,14 @@ class Link:
         if len(self._outbox) == 1:
             self._flush()
 
+    def wake(self) -> None:
+        """Continue the warden: if somebody stopped it, it would hear nothing."""
+        self._process.send_signal(signal.SIGCONT)
+
     async def close(self) -> None:
-        """Hang up. The warden kills what still runs and goes; we wait for that."""
+        """Hang up. The warden kills what still runs and goes; we wait for that, within bounds."""
         self._hang_up()
+        self.wake()
         gone = asyncio.Event()
         pidfd = os.pidfd_open(self.pid)
         self._loop.add_reader(pidfd, gone.set)
@@ -105,7 +119,10 @@ class Link:
         except ConnectionError:
             chunk = b""
         for frame in self._unpacker.feed(chunk):
-            self._on_frame(frame)
+            if "pong" in frame:
+                self._pulse.answered()
+            else:
+                self._on_frame(frame)
         if not chunk:
             self._lose()
 
@@ -116,6 +133,7 @@ class Link:
         self._on_lost(self.folder)
 
     def _hang_up(self) -> None:
+        self._pulse.stop()
         self._loop.remove_reader(self._socket)
         self._loop.remove_writer(self._socket)
         self._socket.close()
@@ -124,7 +142,8 @@ class Link:
         self._outbox.clear()
 
     def _end(self) -> None:
-        self._process.wait()
+        with contextlib.suppress(subprocess.TimeoutExpired):  # if it hangs in the kernel itself
+            self._process.wait(_PATIENCE)
         shutil.rmtree(self.folder, ignore_errors=True)
 
 

@@ -1,7 +1,7 @@
 """What a task may say through its IPC pipe: one JSON object per line (S1)."""
 
-import math
 from datetime import timedelta
+from typing import Any
 
 import attrs
 import msgspec
@@ -10,8 +10,11 @@ from cronhare.domain.outcome import ErrorClass, TaskError, classify
 
 from .lines import Line
 
+#: Of a line, in bytes. What it says is cut to less: see `TaskError`.
 LONGEST_MESSAGE = 64 * 1024
-_LONGEST_RETRY_AFTER = timedelta(days=366)
+#: A fraction is meant; whoever counts instead may do so.
+LARGEST_PROGRESS = 10**15
+LONGEST_RETRY_AFTER = timedelta(days=366)
 
 
 class BrokenMessage(ValueError):
@@ -49,13 +52,24 @@ def read_message(line: Line) -> Finished | Failed | Progress:
     if line.cut:
         raise BrokenMessage(f"longer than {LONGEST_MESSAGE // 1024} KiB")
     try:
-        message = msgspec.json.decode(line.data)
+        return _understood(msgspec.json.decode(line.data))
+    except BrokenMessage:
+        raise
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BrokenMessage(f"not JSON: {error}") from error
+    except Exception as error:  # a task may write anything: none of it is a fault of ours
+        raise BrokenMessage(f"{type(error).__name__}: {error}") from error
+
+
+def _understood(message: Any) -> Finished | Failed | Progress:  # noqa: ANN401 - any JSON value
     match message:
         case {"failed": True}:
             return Failed(_error(message.get("error")))
         case {"progress": int() | float() as value} if not isinstance(value, bool):
+            if (
+                not -LARGEST_PROGRESS <= value <= LARGEST_PROGRESS
+            ):  # as it came: it may fit no float
+                raise BrokenMessage("a progress is between 0 and 1, and at most 10^15")
             return Progress(float(value))
         case {"finish": finish} if finish is not False and finish is not None:
             return Finished()
@@ -86,8 +100,8 @@ def _retry_after(milliseconds: object) -> timedelta | None:
     """A wait that makes sense, or None: a task's slip must not park its schedule for an age."""
     if isinstance(milliseconds, bool) or not isinstance(milliseconds, int | float):
         return None
-    longest = _LONGEST_RETRY_AFTER / timedelta(milliseconds=1)
-    if not math.isfinite(milliseconds) or not 0 <= milliseconds <= longest:
+    longest = LONGEST_RETRY_AFTER / timedelta(milliseconds=1)
+    if not 0 <= milliseconds <= longest:  # before it has to fit a float
         return None
     return timedelta(milliseconds=milliseconds)
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import logging
 import os
 from collections.abc import Collection, Mapping
 from functools import partial
@@ -15,6 +16,11 @@ from .folder import Folder
 from .link import Link
 from .remains import end_remains
 from .warden import Frame
+
+log = logging.getLogger(__name__)
+
+#: Seconds that `close` waits for what it killed.
+CLOSING = 5.0
 
 
 class ProcessRunner:
@@ -68,17 +74,21 @@ class ProcessRunner:
         running = list(self._attempts.values())
         for attempt in running:
             attempt.kill()
+        if self._link is not None:
+            self._link.wake()
         if running:
-            await asyncio.wait([attempt.over for attempt in running])
-        if self._burials:
-            await asyncio.wait(self._burials)
+            await asyncio.wait([attempt.over for attempt in running], timeout=CLOSING)
         if self._link is not None:
             link, self._link = self._link, None
             await link.close()
+        if self._burials:
+            await asyncio.wait(self._burials, timeout=CLOSING)
+        for attempt in running:
+            attempt.break_off("its end could not be waited for", is_over=True)
 
     def _warden(self) -> Link:
         if self._link is None:
-            self._link = Link(self._on_frame, self._on_lost)
+            self._link = Link(self._on_frame, self._on_lost, needed=lambda: bool(self._attempts))
         return self._link
 
     def _start(self, link: Link, id_: int, attempt: Attempt, folder: Folder) -> None:
@@ -106,10 +116,15 @@ class ProcessRunner:
         attempt = self._attempts.get(frame["started"] if "started" in frame else frame["ended"])
         if attempt is None:  # its `run` was cancelled twice and did not wait
             return
-        if "started" in frame:
-            attempt.started(frame["pid"])
-        else:
-            attempt.ended(frame)
+        try:
+            if "started" in frame:
+                attempt.started(frame["pid"])
+            else:
+                attempt.ended(frame)
+        except Exception as fault:  # it is that one attempt's, and neither ours nor its neighbours'
+            text = f"A report of execution {attempt.invocation.execution_id} met a fault of ours"
+            log.exception("%s", text, extra={"action": "fault"})
+            attempt.break_off(f"{text}: {fault!r}", is_over="ended" in frame)
 
     def _on_lost(self, folder: str) -> None:
         self._link = None

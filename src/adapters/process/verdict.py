@@ -51,13 +51,13 @@ def natural_end(end: Exit) -> Outcome:
 
 
 def stopped(reason: StopReason, status: int | None) -> Outcome:
-    """The outcome of a task that was ended for *reason*; without *status* it never began."""
+    """The outcome of a task that was ended for *reason*; *status* if its end was seen."""
     ending, message = _STOPPED[reason]
     return _ended_by_us(ending, message, status)
 
 
-def timed_out(timeout: timedelta, status: int) -> Outcome:
-    """The outcome of a task that was ended at its deadline."""
+def timed_out(timeout: timedelta, status: int | None) -> Outcome:
+    """The outcome of a task that was ended at its deadline; *status* if its end was seen."""
     return _ended_by_us(Ending.TIMED_OUT, f"timed out after {timeout.total_seconds():g} s", status)
 
 

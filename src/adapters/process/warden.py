@@ -19,8 +19,8 @@ Frames, both ways, are a length (4 bytes, big endian) and an object as `marshal`
 ends are one interpreter:
 
     worker → warden   {"spawn": id, "argv": […], "env": {…}, "cwd": path | null} and the
-                      descriptors for 0, 1, 2 and 3; {"kill": id, "signal": n}
-    warden → worker   {"started": id, "pid": n}, then {"ended": id, "status": n, …}
+                      descriptors for 0, 1, 2 and 3; {"kill": id, "signal": n}; {"ping": true}
+    warden → worker   {"started": id, "pid": n}, then {"ended": id, "status": n, …}; {"pong": true}
 """
 
 import ctypes
@@ -170,6 +170,8 @@ class Warden:
     def _obey(self, frame: Frame) -> None:
         if "spawn" in frame:
             self._spawn(frame)
+        elif "ping" in frame:
+            self._send({"pong": True})
         else:
             self._kill(frame["kill"], frame["signal"])
 
@@ -427,6 +429,8 @@ def main() -> None:
         name.write("cronhare-warden")
     if _prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
         sys.exit("cronhare: this kernel has no subreapers; tasks could leave processes behind")
+    # Stopped by a task, we could not see our worker's end.
+    _prctl(_PR_SET_PDEATHSIG, _CONT, 0, 0, 0)
     warden = Warden(control)
     gc.freeze()  # keeps collections from touching, and a fork from copying, what we loaded
     warden.run()

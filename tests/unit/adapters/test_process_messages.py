@@ -12,7 +12,13 @@ from cronhare.adapters.process.messages import (
     Progress,
     read_message,
 )
-from cronhare.domain.outcome import ErrorClass, TaskError
+from cronhare.domain.outcome import (
+    LONGEST_CODE,
+    LONGEST_MESSAGE,
+    LONGEST_STACK,
+    ErrorClass,
+    TaskError,
+)
 
 
 def error(text: str) -> TaskError:
@@ -60,7 +66,10 @@ def test_a_wait_makes_a_rate_limit() -> None:
     assert limited.retry_after == timedelta(milliseconds=250)
 
 
-@pytest.mark.parametrize("wait", ["-1", "1e300", '"5"', "true", "null", "99999999999999"])
+NO_WAIT = ["-1", "1e300", '"5"', "true", "null", "99999999999999", "1" + "0" * 400]
+
+
+@pytest.mark.parametrize("wait", NO_WAIT)
 def test_a_wait_that_makes_no_sense_is_none(wait: str) -> None:
     nonsense = error(f'{{"message": "slow down", "retry_after_ms": {wait}}}')
 
@@ -80,12 +89,25 @@ def test_a_wait_that_makes_no_sense_is_none(wait: str) -> None:
         b'{"progress": true}',
         b'{"progress": "half"}',
         b'{"finish": null}',
+        b'{"progress": 1' + b"0" * 400 + b"}",
+        b'{"progress": -1' + b"0" * 400 + b"}",
+        b'{"progress": 1' + b"0" * 10**5 + b"}",
+        b'{"progress": 1e16}',
         b"[" * 10_000,
     ],
 )
 def test_what_is_no_message_is_broken(line: bytes) -> None:
     with pytest.raises(BrokenMessage):
         read_message(Line(line))
+
+
+def test_what_a_failure_says_is_cut_to_what_can_be_kept() -> None:
+    said = error('{"message": "m%s", "code": "c%s", "stack": "s%s!"}' % (("x" * 60_000,) * 3))
+
+    assert len(said.message) <= LONGEST_MESSAGE + 50
+    assert len(said.code or "") <= LONGEST_CODE + 50
+    assert len(said.stack or "") <= LONGEST_STACK + 50
+    assert (said.stack or "")[-1] == "!"
 
 
 def test_a_message_that_is_too_long_is_broken() -> None:

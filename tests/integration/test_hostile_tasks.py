@@ -1,0 +1,177 @@
+"""What a task can do to the runner of all the others, by its pipes and by signals."""
+
+import asyncio
+import json
+import logging
+import signal
+import subprocess
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from cronhare.adapters.process import ProcessRunner, pulse
+from cronhare.adapters.process.budget import BURST, PER_SECOND
+from cronhare.domain.outcome import LONGEST_MESSAGE, Ending
+from tests.integration.invocations import alive, invocation, shell, until_file
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+async def runner() -> AsyncIterator[ProcessRunner]:
+    runner = ProcessRunner()
+    yield runner
+    await runner.close()
+
+
+class Weighed(logging.Handler):
+    """Counts what the log of tasks would weigh, with 256 bytes for what stands before a line."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bytes = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.bytes += len(record.getMessage().encode()) + 256
+
+
+@pytest.fixture
+def weighed() -> "Weighed":
+    return Weighed()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"progress": 1%0400d}',
+        '{"failed": true, "error": {"message": "m", "retry_after_ms": 1%0400d}}',
+        '{"progress": 1%05000d}',
+    ],
+)
+async def test_no_number_on_the_pipe_hangs_an_attempt_or_its_neighbour(
+    runner: ProcessRunner, line: str
+) -> None:
+    hostile = shell(f"printf '{line}\\n' 0 >&3; sleep 0.2")
+    async with asyncio.timeout(60):
+        rans = await asyncio.gather(runner.run(hostile), runner.run(shell("sleep 0.3")))
+
+    assert rans[0].outcome.ending in (Ending.SUCCEEDED, Ending.FAILED)
+    assert rans[1].outcome.ending is Ending.SUCCEEDED
+
+
+async def test_a_task_that_stops_the_warden_costs_nobody_anything(
+    runner: ProcessRunner, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(pulse, "EVERY", 0.2)
+    async with asyncio.timeout(60):
+        stops, innocent, late = await asyncio.gather(
+            runner.run(shell("kill -STOP $PPID; exec sleep 300", timeout=1)),
+            runner.run(shell("sleep 0.5")),
+            _after(0.3, runner),
+        )
+
+    assert stops.outcome.ending is Ending.TIMED_OUT
+    assert innocent.outcome.ending is Ending.SUCCEEDED
+    assert late is Ending.SUCCEEDED
+    assert "stands still" in caplog.text
+
+
+async def _after(seconds: float, runner: ProcessRunner) -> Ending:
+    await asyncio.sleep(seconds)
+    return (await runner.run(invocation("true"))).outcome.ending
+
+
+async def test_a_task_that_stops_the_warden_again_and_again_ends_all_the_same(
+    runner: ProcessRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pulse, "EVERY", 0.2)
+    stops = "while kill -STOP $PPID; do :; done; exec sleep 300"
+    async with asyncio.timeout(60):
+        ran = await runner.run(shell(stops, timeout=0.5))
+        after = await runner.run(invocation("true"))
+
+    assert ran.outcome.ending in (Ending.LOST, Ending.TIMED_OUT)
+    assert after.outcome.ending is Ending.SUCCEEDED
+
+
+async def test_a_warden_that_answers_nothing_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pulse, "EVERY", 0.02)
+    asked = 0
+
+    def ask() -> None:
+        nonlocal asked
+        asked += 1
+
+    with subprocess.Popen(["sleep", "300"]) as silent:  # noqa: ASYNC220 - to be killed
+        beating = pulse.Pulse(silent, ask=ask, needed=lambda: True)
+        async with asyncio.timeout(60):
+            while silent.poll() is None:  # noqa: ASYNC110 - a process ends
+                await asyncio.sleep(0.01)
+        beating.stop()
+
+    assert silent.returncode == -signal.SIGKILL
+    assert asked == pulse.UNANSWERED
+
+
+async def test_a_runner_closes_though_its_warden_is_stopped(
+    runner: ProcessRunner, tmp_path: Path
+) -> None:
+    ready = tmp_path / "ready"
+    task = f"kill -STOP $PPID; echo $$ $PPID >{ready}; exec sleep 300"
+    running = asyncio.create_task(runner.run(shell(task)))
+    pid, warden = map(int, (await until_file(ready)).split())
+
+    async with asyncio.timeout(60):
+        await runner.close()
+        ran = await running
+
+    assert ran.outcome.ending is Ending.INTERRUPTED
+    assert not alive(pid)
+    assert not alive(warden)
+
+
+async def test_tasks_that_write_without_end_leave_room_for_the_others(
+    runner: ProcessRunner, weighed: Weighed
+) -> None:
+    log = logging.getLogger("cronhare.task")
+    log.setLevel(logging.INFO)
+    log.propagate = False
+    log.addHandler(weighed)
+    floods = [
+        shell("exec yes ''", timeout=3),
+        shell("yes '' >&2", timeout=3),
+        shell("""yes '{"progress": "x"}' >&3""", timeout=3),
+        shell("""yes '{"finish": 1}' >&3""", timeout=3),
+    ]
+    began, cpu = time.monotonic(), time.thread_time()
+    try:
+        flooding = asyncio.gather(*map(runner.run, floods))
+        await asyncio.sleep(0.5)
+        innocent = [(await runner.run(invocation("true"))).outcome.ending for _ in range(10)]
+        late = await runner.run(shell("sleep 300", timeout=0.5))
+        ended_before = not flooding.done()
+        rans = await flooding
+    finally:
+        log.removeHandler(weighed)
+        log.setLevel(logging.NOTSET)
+        log.propagate = True
+    took, cpu = time.monotonic() - began, time.thread_time() - cpu
+
+    assert innocent == [Ending.SUCCEEDED] * 10
+    assert late.outcome.ending is Ending.TIMED_OUT
+    assert ended_before
+    assert {ran.outcome.ending for ran in rans} == {Ending.TIMED_OUT}
+    assert weighed.bytes <= 3 * (BURST + (took + 1) * PER_SECOND) + 100_000
+    assert cpu < took * 0.8  # of one processor; a loop that does nothing else takes all of it
+    assert rans[0].stdout.bytes > 1024 * 1024
+
+
+async def test_a_failure_may_be_huge_and_is_kept_within_bounds(runner: ProcessRunner) -> None:
+    failed = json.dumps({"failed": True, "error": {"message": "m" * 20_000, "stack": "s" * 40_000}})
+
+    ran = await runner.run(shell("cat >&3 <<'END'\n" + failed + "\nEND"))
+
+    assert ran.outcome.error is not None
+    assert len(ran.outcome.error.message) <= LONGEST_MESSAGE + 50

@@ -1,0 +1,127 @@
+"""What a task's words cost the log."""
+
+import logging
+
+import pytest
+
+from cronhare.adapters.process.budget import BURST, PER_SECOND
+from cronhare.adapters.process.journal import MOST_BROKEN, Inbox, Journal, Output
+from cronhare.adapters.process.messages import Progress
+from tests.integration.invocations import invocation
+
+BABBLE = invocation("yes")
+
+
+class Seconds:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def seconds() -> Seconds:
+    return Seconds()
+
+
+@pytest.fixture
+def journal(seconds: Seconds, caplog: pytest.LogCaptureFixture) -> Journal:
+    caplog.set_level(logging.INFO, logger="cronhare.task")
+    return Journal(BABBLE, seconds)
+
+
+def words(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records]
+
+
+def test_a_task_of_a_few_hundred_lines_is_logged_whole(
+    journal: Journal, caplog: pytest.LogCaptureFixture
+) -> None:
+    output = Output(journal)
+
+    output.feed(b"line\n" * 400)
+    output.end()
+
+    assert words(caplog) == ["line"] * 400
+
+
+def test_a_task_that_writes_without_end_costs_a_burst_and_then_so_much_a_second(
+    journal: Journal, seconds: Seconds, caplog: pytest.LogCaptureFixture
+) -> None:
+    output = Output(journal)
+
+    for _ in range(600):  # a minute
+        output.feed(b"\n" * 64 * 1024)
+        seconds.now += 0.1
+    output.end()
+
+    assert len(caplog.records) * 256 <= BURST + 62 * PER_SECOND
+    left_out = [int(each.split()[0]) for each in words(caplog) if "lines not logged" in each]
+    assert len(left_out) <= 62
+    logged = len(caplog.records) - len(left_out)
+    assert sum(left_out) + logged == 600 * 64 * 1024
+
+
+def test_long_lines_cost_what_they_are_long(
+    journal: Journal, caplog: pytest.LogCaptureFixture
+) -> None:
+    output = Output(journal)
+
+    output.feed((b"x" * 4000 + b"\n") * 1000)
+    output.end()
+
+    assert sum(len(text) for text in words(caplog)) <= BURST + 100
+    assert "lines not logged" in words(caplog)[-1]
+
+
+def test_both_streams_of_an_attempt_share_its_budget(
+    journal: Journal, caplog: pytest.LogCaptureFixture
+) -> None:
+    out, err = Output(journal), Output(journal)
+
+    out.feed(b"\n" * 10_000)
+    err.feed(b"told\n")
+
+    assert "told" not in words(caplog)
+
+
+def test_what_is_kept_of_the_output_knows_nothing_of_the_log(journal: Journal) -> None:
+    output = Output(journal)
+
+    for _ in range(10):
+        output.feed(b"0123456789abcde\n" * 4096)
+    output.end()
+
+    kept = output.capture.result()
+    assert kept.bytes == 10 * 16 * 4096
+    assert len(kept.head) == len(kept.tail) == 64 * 1024
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"progress": 1' + b"0" * 400 + b"}",
+        b'{"failed": true, "error": {"retry_after_ms": 1' + b"0" * 400 + b"}}",
+        b'{"progress": 1' + b"0" * 5000 + b"}",
+        b'{"failed": true, "error": ' + b"[" * 5000 + b"]" * 5000 + b"}",
+    ],
+)
+def test_no_line_is_more_than_a_complaint_and_the_next_one_counts(
+    journal: Journal, line: bytes
+) -> None:
+    inbox = Inbox(journal)
+
+    messages = inbox.feed(line + b'\n{"progress": 0.5}\n')
+
+    assert messages[-1] == Progress(0.5)
+
+
+def test_a_task_that_breaks_too_many_messages_is_not_listened_to_any_more(
+    journal: Journal, caplog: pytest.LogCaptureFixture
+) -> None:
+    inbox = Inbox(journal)
+
+    messages = inbox.feed(b"\n" * (MOST_BROKEN + 10) + b'{"progress": 0.5}\n')
+
+    assert messages == []
+    assert len(caplog.records) == 11
