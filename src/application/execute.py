@@ -125,6 +125,9 @@ class Worker:
 
     async def _handle(self, delivery: Delivery) -> None:
         message = delivery.message
+        if delivery.defect is not None:
+            await self._park(delivery, delivery.defect.reason)
+            return
         match read(message.body, message.headers):
             case Unreadable(reason):
                 await self._park(delivery, reason)

@@ -64,6 +64,9 @@ class FailedMonitor:
 
     async def _handle(self, delivery: Delivery) -> None:
         message = delivery.message
+        if delivery.defect is not None:
+            await park(self._broker, delivery, delivery.defect.reason)
+            return
         match read_failed(message.body, message.headers):
             case Unreadable(reason):
                 await park(self._broker, delivery, reason)

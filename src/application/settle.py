@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from cronhare.domain.execution import Execution, State
+from cronhare.domain.headers import kept_headers
 from cronhare.domain.messages import failed_body, headers_of, quarantine_body
 from cronhare.domain.moves import end
 from cronhare.domain.topology import ToFailed, ToQuarantine
@@ -22,9 +23,9 @@ def follow_up(
 ) -> Envelope | None:
     """Make the message that follows the end of an attempt, if any does.
 
-    *state* is what the ledger answered, *headers* are those of the message that began it; a
-    failed message keeps them (S0), a retry never does (C3). What no message carries waits in the
-    ledger alone: the reconciler finds it when it is due.
+    *state* is what the ledger answered, *headers* are those of the message that began it: a
+    failed message keeps what there is room for (S0), a retry none of them (C3). What no message
+    carries waits in the ledger alone: the reconciler finds it when it is due.
     """
     execution, verdict = finish.execution, finish.verdict
     match state:
@@ -41,5 +42,5 @@ def follow_up(
 
 
 def _last_message(execution: Execution, body: bytes, headers: Mapping[str, object]) -> Message:
-    kept = {**headers, **headers_of(execution)}
+    kept = {**kept_headers(headers), **headers_of(execution)}
     return Message(body=body, headers=kept, id=f"{execution.message_id}:end")

@@ -29,17 +29,30 @@ class Envelope(msgspec.Struct, frozen=True):
     to: Destination
 
 
+class Defect(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a delivery cannot be read as it was sent; it can be settled like any other.
+
+    *size* is that of its whole body, of which only the beginning may have been kept. *properties*
+    are the raw ones, where no reading makes sense of them: the message then has none.
+    """
+
+    reason: str
+    size: int
+    properties: bytes = b""
+
+
 @attrs.frozen(kw_only=True)
 class Delivery:
     """A message in our hands. It is ours until it is acked, nacked, or the consumer closes.
 
-    *tag* belongs to the adapter.
+    *tag* belongs to the adapter. With a *defect* the message is what could be read of it.
     """
 
     message: Message
     queue: str
     redelivered: bool
     tag: object = attrs.field(repr=False)
+    defect: Defect | None = None
 
 
 class Published(enum.Enum):
@@ -105,7 +118,9 @@ class AsyncBrokerPort(Protocol):
         """Begin to hand deliveries to *on_delivery*, at most *prefetch* unsettled at a time.
 
         Returns once consuming has begun. Messages of one queue come in order, those that came
-        back after a consumer vanished first and marked *redelivered*.
+        back after a consumer vanished first and marked *redelivered*; of several queues none
+        waits for ever while another has messages. Whatever a message is made of it is handed
+        over; with a `Defect` if it cannot be read.
 
         Raises:
             BrokerUnavailable: not consuming; repeat the call.

@@ -12,8 +12,8 @@ from pamqp.commands import Basic
 from cronhare.ports.broker import BrokerUnavailable, Delivery
 
 from .address import Address
+from .guarding import Guarding, received
 from .linking import TROUBLE, close_connection, open_connection, own_errors
-from .messages import unpacked
 
 #: Seconds in which the broker must have answered a question.
 ANSWER_TIMEOUT = 10.0
@@ -65,7 +65,7 @@ class Hookup:
         Raises:
             BrokerUnavailable: it did not work.
         """
-        connection = await open_connection(address, name="cronhare consuming")
+        connection = await open_connection(address, name="cronhare consuming", transport=Guarding())
         try:
             with own_errors(f"opening a channel at {address}"):
                 channel = await connection.channel(publisher_confirms=False, timeout=answer_timeout)
@@ -145,15 +145,16 @@ class Hookup:
 
     def _receiver(self, queue: str) -> Callable[[DeliveredMessage], Coroutine[Any, Any, None]]:
         async def receive(message: DeliveredMessage) -> None:
-            properties = message.header.properties
             frame = message.delivery
             assert isinstance(frame, Basic.Deliver)
+            understood, defect = received(message)
             await self._on_delivery(
                 Delivery(
-                    message=unpacked(message.body, properties.headers, properties.message_id),
+                    message=understood,
                     queue=queue,
                     redelivered=bool(frame.redelivered),
                     tag=Tag(self, int(frame.delivery_tag or 0)),
+                    defect=defect,
                 )
             )
 

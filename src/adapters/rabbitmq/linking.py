@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 
 import aiormq
 from aiormq.abc import AbstractConnection
+from aiormq.connection import TransportFactory
 from aiormq.exceptions import AMQPError
 
 from cronhare.ports.broker import BrokerUnavailable
@@ -23,15 +24,19 @@ TROUBLE = (AMQPError, OSError, RuntimeError, TimeoutError)
 GOODBYE = 5.0
 
 
-async def open_connection(address: Address, *, name: str) -> AbstractConnection:
-    """Connect, within a bound.
+async def open_connection(
+    address: Address, *, name: str, transport: TransportFactory | None = None
+) -> AbstractConnection:
+    """Connect, within a bound; by another *transport* than the client's own, if one is given.
 
     Raises:
         BrokerUnavailable: it did not work.
     """
     doing = f"connecting to {address}"
     with own_errors(doing):  # a certificate may be unreadable
-        connection = aiormq.Connection(address.for_aiormq(), context=address.context())
+        connection = aiormq.Connection(
+            address.for_aiormq(), context=address.context(), transport_factory=transport
+        )
     try:
         with own_errors(doing):
             async with asyncio.timeout(2 * CONNECT_TIMEOUT):

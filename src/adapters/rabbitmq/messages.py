@@ -10,6 +10,7 @@ import msgspec
 from cronhare.domain.topology import route
 from cronhare.ports.broker import Envelope, Message
 
+from .properties import COUNTS
 from .versions import LARGEST_BODY
 
 PERSISTENT = 2
@@ -18,11 +19,8 @@ PERSISTENT = 2
 #: one that we park or pass on for somebody else must not.
 _COPYING = frozenset({"CC", "BCC"})
 
-#: A quorum queue's own counts; `redelivered` says what is to be known of them.
-_COUNTS = frozenset({"x-delivery-count", "x-acquired-count"})
-
 _AS_THEY_ARE = frozenset({str, float, bool, bytes, Decimal, type(None)})
-_LARGEST_INTEGER = 2**63 - 1
+_INTEGERS = range(-(2**63), 2**63)
 
 
 class Parcel(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -61,13 +59,13 @@ def packed(envelope: Envelope) -> Parcel:
 
 def unpacked(body: bytes, headers: Mapping[str, object] | None, id: str | None) -> Message:  # noqa: A002 - the field's name
     """Make a message of what came, in plain Python: dict, list, str, int, aware datetime."""
-    plain = {name: _inward(value) for name, value in (headers or {}).items() if name not in _COUNTS}
+    plain = {name: _inward(value) for name, value in (headers or {}).items() if name not in COUNTS}
     return Message(body=body, headers=plain, id=id)
 
 
 def _outward(name: str, value: object) -> object:
     match value:
-        case int() if abs(value) <= _LARGEST_INTEGER:
+        case int() if value in _INTEGERS:
             return value
         case dict():
             return {key: _outward(f"{name}.{key}", item) for key, item in value.items()}

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from typing import Any
 
 from aiormq.abc import AbstractChannel, AbstractConnection
 from aiormq.exceptions import DeliveryError, PublishError
@@ -72,7 +73,9 @@ class Postman:
             routing_key=parcel.key,
             mandatory=True,
             properties=Basic.Properties(
-                delivery_mode=PERSISTENT, headers=parcel.headers, message_id=parcel.id
+                delivery_mode=PERSISTENT,
+                headers=_in_its_types(parcel.headers),
+                message_id=parcel.id,
             ),
         )
 
@@ -108,3 +111,15 @@ class Postman:
         connection, self._connection, self._channel = self._connection, None, None
         if connection is not None:
             await close_connection(connection)
+
+
+def _in_its_types(value: Any) -> Any:  # noqa: ANN401 - what AMQP carries, as `packed` gives it
+    """Write bytes as aiormq knows them; pika has another type for the same."""
+    match value:
+        case bytes():
+            return bytearray(value)
+        case dict():
+            return {name: _in_its_types(item) for name, item in value.items()}
+        case list():
+            return [_in_its_types(item) for item in value]
+    return value

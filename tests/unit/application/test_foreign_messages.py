@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from cronhare.domain.execution import State
+from cronhare.domain.messages import LARGEST_BODY
 from cronhare.domain.retry import RetryPolicy
 from cronhare.domain.task import TaskRef
 from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE, QUARANTINE_QUEUE
@@ -126,7 +127,8 @@ async def test_an_unreadable_message_is_parked_as_it_is_and_the_worker_goes_on(
     await house.work()
 
     [parked] = house.messages(QUARANTINE_QUEUE)
-    assert parked.body == body
+    assert parked.body == body[:LARGEST_BODY]
+    assert parked.headers["cron-parked-size"] == len(body)
     assert reason in str(parked.headers["cron-parked-because"])
     assert house.only.state is State.SUCCEEDED
 

@@ -1,0 +1,182 @@
+"""Reading a message's properties: total, whatever bytes a publisher wrote.
+
+A client that raises here loses its connection, and the message is the first that the next one is
+given. So the properties are read in our own hands: what means nothing to us is passed over unread,
+text that is no UTF-8 is shown with escapes, and what no reading can get past has a reason.
+"""
+
+import struct
+from collections.abc import Callable
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Final
+
+import msgspec
+
+#: How deep tables and arrays of headers may be nested.
+DEEPEST: Final = 32
+
+#: A quorum queue's own counts; `redelivered` says what is to be known of them.
+COUNTS: Final = frozenset({"x-delivery-count", "x-acquired-count"})
+
+_SHORT, _TABLE = -1, -2
+
+#: The properties in the order of their flags, from the highest bit: what each takes.
+_FORMS: Final = (_SHORT, _SHORT, _TABLE, 1, 1, _SHORT, _SHORT, _SHORT, _SHORT, 8, *[_SHORT] * 4)
+_MESSAGE_ID: Final = 8
+
+
+class Properties(msgspec.Struct, frozen=True, kw_only=True):
+    """What we want to know of a message's properties, in plain Python."""
+
+    headers: dict[str, object]
+    id: str | None
+
+
+class UnreadableProperties(ValueError):
+    """They cannot be read to their end; the text says why."""
+
+
+def read_properties(raw: bytes) -> Properties:
+    r"""Read flags and properties as they came in the content header.
+
+    >>> read_properties(b"\x00\x80" b"\x02\xff7")
+    Properties(headers={}, id='\\xff7')
+
+    Raises:
+        UnreadableProperties: they end too early, nest too deep, or have a value of unknown type.
+    """
+    try:
+        return _read(raw)
+    except (struct.error, IndexError) as error:
+        raise UnreadableProperties("the properties end in the middle of a value") from error
+
+
+def _read(raw: bytes) -> Properties:
+    flags = _number(">H", raw, 0)
+    if flags & 0b11:
+        raise UnreadableProperties(f"there are no properties for the flags {flags:#06x}")
+    headers: dict[str, object] = {}
+    id_: str | None = None
+    offset = 2
+    for place, form in enumerate(_FORMS):
+        if not flags & (0x8000 >> place):
+            continue
+        if form == _TABLE:
+            headers, offset = _table(raw, offset, 0)
+        elif form == _SHORT:
+            text, offset = _sized(raw, offset, ">B")
+            id_ = _text(text) if place == _MESSAGE_ID else id_
+        else:
+            _, offset = _bytes(raw, offset, form)
+    return Properties(headers={n: v for n, v in headers.items() if n not in COUNTS}, id=id_)
+
+
+def _table(raw: bytes, offset: int, depth: int) -> tuple[dict[str, object], int]:
+    inside, end = _inside(raw, offset, depth)
+    found: dict[str, object] = {}
+    place = 0
+    while place < len(inside):
+        name, place = _sized(inside, place, ">B")
+        found[_text(name)], place = _value(inside, place, depth)
+    return found, end
+
+
+def _array(raw: bytes, offset: int, depth: int) -> tuple[list[object], int]:
+    inside, end = _inside(raw, offset, depth)
+    found: list[object] = []
+    place = 0
+    while place < len(inside):
+        value, place = _value(inside, place, depth)
+        found.append(value)
+    return found, end
+
+
+def _inside(raw: bytes, offset: int, depth: int) -> tuple[bytes, int]:
+    if depth > DEEPEST:
+        raise UnreadableProperties(f"the headers are nested over {DEEPEST} deep")
+    return _sized(raw, offset, ">I")
+
+
+def _value(raw: bytes, offset: int, depth: int) -> tuple[object, int]:
+    kind, offset = raw[offset], offset + 1
+    if kind == ord("S"):
+        text, offset = _sized(raw, offset, ">I")
+        return _text_or_bytes(text), offset
+    if kind == ord("F"):
+        return _table(raw, offset, depth + 1)
+    if kind == ord("A"):
+        return _array(raw, offset, depth + 1)
+    if kind == ord("x"):
+        return _sized(raw, offset, ">I")
+    if kind not in _FIXED:
+        raise UnreadableProperties(f"a header has a value of the unknown type {kind:#04x}")
+    size, understood = _FIXED[kind]
+    value, offset = _bytes(raw, offset, size)
+    return understood(value), offset
+
+
+def _sized(raw: bytes, offset: int, form: str) -> tuple[bytes, int]:
+    return _bytes(raw, offset + struct.calcsize(form), _number(form, raw, offset))
+
+
+def _bytes(raw: bytes, offset: int, size: int) -> tuple[bytes, int]:
+    end = offset + size
+    if end > len(raw):
+        raise IndexError
+    return raw[offset:end], end
+
+
+def _number(form: str, raw: bytes, offset: int) -> int:
+    number: int = struct.unpack_from(form, raw, offset)[0]
+    return number
+
+
+def _text(text: bytes) -> str:
+    return text.decode(errors="backslashreplace")
+
+
+def _text_or_bytes(text: bytes) -> str | bytes:
+    """A long string is any bytes to AMQP, and text to almost everybody."""
+    try:
+        return text.decode()
+    except UnicodeDecodeError:
+        return text
+
+
+def _moment(raw: bytes) -> datetime | int:
+    """Understand seconds since 1970; a number that is no moment of ours stays a number."""
+    seconds = _number(">Q", raw, 0)
+    try:
+        return datetime.fromtimestamp(seconds, tz=UTC)
+    except (ValueError, OverflowError, OSError):
+        return seconds
+
+
+def _decimal(raw: bytes) -> Decimal:
+    return Decimal(_number(">I", raw, 1)).scaleb(-raw[0])
+
+
+def _unpacked(form: str) -> tuple[int, Callable[[bytes], object]]:
+    form = f">{form}"
+    return struct.calcsize(form), lambda raw: struct.unpack(form, raw)[0]
+
+
+#: Types of values with a fixed size, as RabbitMQ reads them.
+_FIXED: Final[dict[int, tuple[int, Callable[[bytes], object]]]] = {
+    ord("t"): _unpacked("?"),
+    ord("b"): _unpacked("b"),
+    ord("B"): _unpacked("B"),
+    ord("s"): _unpacked("h"),
+    ord("u"): _unpacked("H"),
+    ord("I"): _unpacked("i"),
+    ord("i"): _unpacked("I"),
+    ord("l"): _unpacked("q"),
+    ord("L"): _unpacked("q"),
+    ord("f"): _unpacked("f"),
+    ord("d"): _unpacked("d"),
+    ord("D"): (5, _decimal),
+    ord("T"): (8, _moment),
+    ord("V"): (0, lambda _: None),
+    0: (0, lambda _: None),
+}
