@@ -14,7 +14,7 @@ from cronhare.ports.broker import BrokerPort
 from cronhare.ports.claims import ClaimStorePort, Graces
 from cronhare.ports.runner import Ran
 
-from .doorbell import Doorbell
+from .doorbell import SYSTEM, Doorbell
 from .logs import say
 from .settle import follow_up
 from .story import tell
@@ -71,6 +71,17 @@ class Reconciler:
         self._send_what_follows(lost, now)
         return len(lost)
 
+    def run_by(self, nodes: Collection[str], now: datetime) -> Sequence[Execution]:
+        """Find what *nodes* run for the users: to be given up later, if they stay silent."""
+        lapsed = self._claims.lapsed(now=now, limit=self._limit, gone=nodes)
+        return [each for each in lapsed if each.owner in nodes and each.task.type != SYSTEM]
+
+    def give_up(self, found: Sequence[Execution], now: datetime) -> int:
+        """End what was found some time ago, but for what somebody has renewed or ended since."""
+        lost = self._give_up(found, now)
+        self._send_what_follows(lost, now)
+        return len(lost)
+
     def recover(self, now: datetime, *, gone: Collection[str]) -> Reconciled:
         """Begin beside a broker that remembers nothing, after the nodes in *gone* went away.
 
@@ -86,10 +97,12 @@ class Reconciler:
         return Reconciled(republished=republished, lost=len(lost))
 
     def _end_lost(self, now: datetime, *, gone: Collection[str]) -> Sequence[Ended]:
-        lapsed = self._claims.lapsed(now=now, limit=self._limit, gone=gone)
-        if not lapsed:
+        return self._give_up(self._claims.lapsed(now=now, limit=self._limit, gone=gone), now)
+
+    def _give_up(self, found: Sequence[Execution], now: datetime) -> Sequence[Ended]:
+        if not found:
             return ()
-        finishes = [self._lost(execution, now) for execution in lapsed]
+        finishes = [self._lost(execution, now) for execution in found]
         states = self._attempts.give_up(finishes, now=now)
         ended = [
             (finish, state)

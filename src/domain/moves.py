@@ -6,6 +6,7 @@ import msgspec
 
 from .execution import Execution, State
 from .failures import Failure
+from .nodes import container_id
 from .outcome import Ending
 from .planning import Skip
 from .retry import Cancel, Complete, Fail, GiveBack, Quarantine, RetryAfter, Verdict
@@ -41,7 +42,7 @@ def claim(
         version=1,
         due_at=due,
         executed_at=now,
-        container_id=node,
+        container_id=container_id(node),
         retry=schedule.retry,
         timeout=schedule.timeout,
         next_attempt_at=begins,

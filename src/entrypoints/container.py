@@ -34,7 +34,7 @@ from cronhare.application.monitor import FailedMonitor
 from cronhare.application.reconcile import Reconciler
 
 from .aside import Aside
-from .nodes import node_name
+from .nodes import this_node
 from .settings import Settings
 
 
@@ -45,7 +45,8 @@ class Container(containers.DeclarativeContainer):
     tasks = providers.Object(())
     queues = providers.Object(())
 
-    node = providers.Singleton(node_name)
+    ourselves = providers.Singleton(this_node)
+    node = providers.Singleton(str, ourselves)
     clock = providers.Singleton(SystemClock)
     chance = providers.Object(random.random)
     uuid4 = providers.Object(uuid.uuid4)

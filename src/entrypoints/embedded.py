@@ -7,11 +7,12 @@ from cronhare.adapters.jobs.reader import JobsFile
 from cronhare.adapters.sql import upgrade
 from cronhare.application.difference import Change
 from cronhare.application.logs import say
+from cronhare.domain.nodes import departed
 from cronhare.domain.topology import MAIN_QUEUE
 
 from . import worker
 from .container import Container
-from .nodes import departed
+from .nodes import lives
 from .scheduler import scheduler_loop
 from .stopping import Stopping
 
@@ -39,7 +40,7 @@ def prepare(container: Container, jobs: JobsFile | None) -> None:
         say(log, logging.INFO, "jobs", f"{text}, {len(changed)} of them new or changed")
         for name in jobs.on_start:
             administrator.run_now(name, params=None, now=now)
-    gone = departed(claims.owners(), ourselves=True)
+    gone = departed(claims.owners(), ourselves=container.ourselves(), lives=lives).gone
     recovered = container.reconciler().recover(now, gone=gone)
     if recovered.republished or recovered.lost:
         text = f"Taking up {recovered.republished} executions, {recovered.lost} were cut off"

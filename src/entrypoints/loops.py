@@ -15,13 +15,15 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.5, 10.0
 
 
 class Loop:
-    """Calls *work*, which answers how many seconds to rest; survives whatever it raises."""
+    """Calls *work*, which answers how many seconds to rest; survives whatever it raises.
 
-    def __init__(self, name: str, work: Callable[[], float], *, once: bool = False) -> None:
-        """*name* is the thread's. What is to be done *once* is tried until it was."""
+    None means that all is done: the loop ends.
+    """
+
+    def __init__(self, name: str, work: Callable[[], float | None]) -> None:
+        """*name* is the thread's."""
         self._name = name
         self._work = work
-        self._once = once
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
@@ -39,7 +41,7 @@ class Loop:
         while not self._stopped.is_set():
             try:
                 rest = self._work()
-                if self._once:
+                if rest is None:
                     return
                 pause = FIRST_PAUSE
             except (LedgerUnavailable, BrokerUnavailable) as error:

@@ -1,35 +1,41 @@
-"""Nodes of this host: who we are, and who is no more."""
+"""This process as a node, and what it can know of the others on its host."""
 
+import hashlib
 import os
+import secrets
 import socket
-from collections.abc import Collection, Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from cronhare.domain.nodes import Node
+
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+_PIDS = Path("/proc/self/ns/pid")
 
 
-def node_name() -> str:
-    """Name this process as the seeds do: hostname and PID."""
-    return f"{socket.gethostname()}-{os.getpid()}"
+def this_node() -> Node:
+    """Name this process, once in its life."""
+    nonce = secrets.token_hex(4)
+    return Node(host=socket.gethostname(), pid=os.getpid(), place=_place() or nonce, nonce=nonce)
 
 
-def departed(owners: Iterable[str], *, ourselves: bool) -> Collection[str]:
-    """Tell which nodes of this host are no more: their PID is nobody's.
-
-    With *ourselves* our own name counts as such: true before we have begun anything, for in a
-    container a predecessor may well have had our PID.
-    """
-    host = f"{socket.gethostname()}-"
-    pids = {owner: owner.removeprefix(host) for owner in owners if owner.startswith(host)}
-    return [
-        owner
-        for owner, pid in pids.items()
-        if pid.isdigit() and (ourselves if int(pid) == os.getpid() else not _lives(int(pid)))
-    ]
-
-
-def _lives(pid: int) -> bool:
+def lives(pid: int) -> bool:
+    """Tell whether a PID is somebody's in our PID namespace."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    except PermissionError:
+    except (PermissionError, OverflowError):
         return True
     return True
+
+
+def _place() -> str | None:
+    """Name the PID namespace that we are in, and the boot of the kernel that counts them.
+
+    The host name does not: containers may share one, and each has a PID 1.
+    """
+    with suppress(OSError):
+        named = f"{_BOOT.read_text()} {_PIDS.readlink()}"
+        return hashlib.sha256(named.encode()).hexdigest()[:8]
+    return None

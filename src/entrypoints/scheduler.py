@@ -66,7 +66,7 @@ def scheduler_loop(container: Container) -> Loop:
 async def run(container: Container, stopping: Stopping) -> None:
     """Be a scheduler until a signal comes."""
     broker = container.broker()
-    declaring = Loop("declaration", partial(_declare, container), once=True)
+    declaring = Loop("declaration", partial(_declare, container))
     loop = scheduler_loop(container)
     declaring.start()
     loop.start()
@@ -76,8 +76,7 @@ async def run(container: Container, stopping: Stopping) -> None:
     await asyncio.to_thread(broker.close)
 
 
-def _declare(container: Container) -> float:
+def _declare(container: Container) -> None:
     """Declare, then try the lanes: beside the first rounds, which wait for neither."""
     container.broker().declare(container.queues())
     try_lanes(container.broker_inspection())
-    return 0.0

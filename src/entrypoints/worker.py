@@ -10,6 +10,7 @@ from cronhare.application.execute import Worker
 from cronhare.application.leases import LeaseKeeper
 from cronhare.application.logs import say
 from cronhare.application.monitor import FailedMonitor
+from cronhare.application.settling import Settling
 from cronhare.domain.diagnosis import WORRYING_SKEW
 from cronhare.domain.topology import FAILED_QUEUE
 from cronhare.ports.broker import AsyncBrokerPort, Delivery
@@ -17,7 +18,7 @@ from cronhare.ports.runner import StopReason, TaskRunnerPort
 
 from .container import Container
 from .loops import Loop
-from .nodes import departed
+from .nodes import lives
 from .readiness import answered
 from .stopping import Stopping
 
@@ -144,7 +145,7 @@ async def run(container: Container, stopping: Stopping, *, concurrency: int) -> 
         Loop("lease keeper", partial(_renew, keeper, every)),
         Loop("lease watch", partial(_watch, keeper, every)),
         Loop("clock", partial(_measure, container)),
-        Loop("settling", partial(_settle, container), once=True),
+        Loop("settling", _settling(container).round),
     ]
     for loop in loops:
         loop.start()
@@ -188,12 +189,11 @@ def _measure(container: Container) -> float:
     return MEASURE_EVERY
 
 
-def _settle(container: Container) -> float:
-    """End what a predecessor on this host was running when it vanished."""
-    claims = container.claims()
-    gone = departed(claims.owners(), ourselves=False)
-    lost = container.reconciler().bury(claims.now(), gone=gone) if gone else 0
-    if lost:
-        text = f"Settled {lost} attempts that {', '.join(gone)} left behind"
-        say(log, logging.INFO, "settle", text)
-    return 0.0
+def _settling(container: Container) -> Settling:
+    return Settling(
+        claims=container.claims(),
+        reconciler=container.reconciler(),
+        ourselves=container.ourselves(),
+        lives=lives,
+        lease=container.settings().lease,
+    )

@@ -76,6 +76,10 @@ class Arena:
         program = str(Path(sys.executable).with_name("cronhare"))
         return self._start(program, *(command or ("up", "--jobs", "jobs.toml")), **settings)
 
+    def start_program(self, *command: str, **settings: str) -> subprocess.Popen[bytes]:
+        """Start any program, as `start` does."""
+        return self._start(*command, **settings)
+
     def start_module(
         self, module: str, *arguments: str, **settings: str
     ) -> subprocess.Popen[bytes]:

@@ -5,6 +5,7 @@ from contextlib import contextmanager, suppress
 
 from pika.exceptions import AMQPError
 
+from cronhare.domain.nodes import container_id
 from cronhare.domain.topology import MAIN_QUEUE
 from tests.faults.house import PATIENCE, House, Process
 from tests.integration.amqp import consumers
@@ -61,7 +62,7 @@ def run_by(house: House, worker: Process, names: Collection[str]) -> frozenset[i
     return frozenset(
         row.id
         for row in house.arena.unfinished()
-        if row.schedule_name in names and (row.owner or "").endswith(f"-{worker.pid}")
+        if row.schedule_name in names and container_id(row.owner or "").endswith(f"-{worker.pid}")
     )
 
 

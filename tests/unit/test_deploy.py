@@ -189,7 +189,7 @@ def test_passwords_are_in_files_and_in_no_environment(process: Process) -> None:
 
 
 def test_nobody_shares_a_host_name() -> None:
-    # A worker takes the PIDs of its own host name for processes that it can see (nodes.py).
+    # It would be safe, and hard to read: logs name a node by its host name.
     services = compose_services().values()
     pods = [each["spec"]["template"]["spec"] for each in of_kind("Deployment")]
 

@@ -18,6 +18,7 @@ from cronhare.domain.diagnosis import (
     Unreachable,
 )
 from cronhare.domain.execution import State
+from cronhare.domain.nodes import container_id
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerOutdated, LedgerUnavailable
 from cronhare.ports.schedules import StoredSchedule
@@ -167,13 +168,15 @@ def _nodes(connection: Connection, now: datetime) -> Iterator[NodeFacts]:
         .group_by(executions.c.owner)
     )
     held = {owner: (count, until) for owner, count, until in connection.execute(running)}
-    for name in sorted({*seen, *held}):
+    at_work = {container_id(owner) for owner in held}
+    for name in sorted({*held, *(seen.keys() - at_work)}):
         count, until = held.get(name, (0, None))
-        yield NodeFacts(name=name, running=count, lease_until=until, seen_at=seen.get(name))
+        seen_at = seen.get(container_id(name))
+        yield NodeFacts(name=name, running=count, lease_until=until, seen_at=seen_at)
 
 
 def _seen(connection: Connection, since: datetime) -> dict[str, datetime]:
-    """Tell who claimed or started something, and when last. Commands that people gave are none."""
+    """Tell which host and PID claimed or started something, and when last. People do not count."""
     claimed = (
         select(executions.c.container_id.label("node"), executions.c.executed_at.label("at"))
         .where(executions.c.execution_key.not_like(f"{_BY_HAND}%"))
@@ -189,7 +192,8 @@ def _seen(connection: Connection, since: datetime) -> dict[str, datetime]:
     )
     seen: dict[str, datetime] = {}
     for newest in (claimed, started):
-        for node, at in connection.execute(_last(newest, since)):
+        for name, at in connection.execute(_last(newest, since)):
+            node = container_id(name)
             seen[node] = max(at, seen.get(node, at))
     return seen
 

@@ -95,6 +95,12 @@ class ClaimsWithOutages(MemoryClaimStore):
         with self._outage.over("mark_published"):
             super().mark_published(executions, now=now)
 
+    def lapsed(
+        self, *, now: datetime, limit: int, gone: Collection[str] = ()
+    ) -> Sequence[Execution]:
+        with self._outage.over("lapsed"):
+            return super().lapsed(now=now, limit=limit, gone=gone)
+
 
 class RecordsWithOutages(MemoryRecords):
     """Records in memory, now and then out of reach."""

@@ -1,0 +1,104 @@
+"""Ending what earlier lives of ours were running when they vanished, without waiting for leases."""
+
+import logging
+from collections.abc import Callable, Collection, Sequence
+from datetime import timedelta
+
+from cronhare.domain.execution import Execution
+from cronhare.domain.nodes import Node, departed, silence
+from cronhare.ports.claims import ClaimStorePort
+from cronhare.ports.ledger import LedgerUnavailable
+
+from .logs import say
+from .reconcile import Reconciler
+
+log = logging.getLogger(__name__)
+
+#: How often a suspected owner's leases are looked at before it counts as gone.
+LOOKS = 5
+
+
+class Settling:
+    """Done once, at the start of whoever runs tasks.
+
+    An owner of our own PID namespace is known to be gone. One that has our host name and PID and
+    is of another namespace is our predecessor in a container that was restarted, or a neighbour
+    in a container that shares the host's name: a neighbour renews its leases.
+    """
+
+    def __init__(
+        self,
+        *,
+        claims: ClaimStorePort,
+        reconciler: Reconciler,
+        ourselves: Node,
+        lives: Callable[[int], bool],
+        lease: timedelta,
+    ) -> None:
+        """*lives* tells whether a PID is somebody's; *lease* is as long as that of the others."""
+        self._claims = claims
+        self._reconciler = reconciler
+        self._ourselves = ourselves
+        self._lives = lives
+        self._silence = silence(lease)
+        self._suspected: Sequence[Execution] = ()
+        self._looks = 0
+
+    def round(self) -> float | None:
+        """Settle what can be settled; answers how many seconds to wait for more, None for none."""
+        if self._suspected:
+            return self._look_again()
+        others = departed(self._claims.owners(), ourselves=self._ourselves, lives=self._lives)
+        if others.gone:
+            lost = self._reconciler.bury(self._claims.now(), gone=others.gone)
+            _tell(lost, others.gone)
+        self._suspected = self._run_by(others.suspected)
+        if not self._suspected:
+            return None
+        text = (
+            f"{_names(self._suspected)}: our host name and PID, elsewhere. What it runs "
+            f"({len(self._suspected)}) is lost unless it renews a lease within "
+            f"{self._silence.total_seconds():.0f} s"
+        )
+        say(log, logging.INFO, "settle.suspected", text)
+        return self._pause()
+
+    def _look_again(self) -> float | None:
+        """Count the looks that found nothing renewed: a ledger that was away hears no renewals."""
+        try:
+            found = self._run_by({each.owner or "" for each in self._suspected})
+        except LedgerUnavailable:
+            self._looks = 0
+            raise
+        versions = {each.id: each.version for each in found}
+        silent = [each for each in self._suspected if versions.get(each.id) == each.version]
+        known = {each.id: each.version for each in self._suspected}
+        if any(known[each.id] != each.version for each in found if each.id in known):
+            text = (
+                f"{_names(self._suspected)} lives: a neighbour with our host name. Give each "
+                "container a host name of its own, so that their logs can be told apart"
+            )
+            say(log, logging.INFO, "settle.neighbour", text)
+        self._suspected = silent
+        self._looks += 1
+        if silent and self._looks >= LOOKS:
+            lost = self._reconciler.give_up(silent, self._claims.now())
+            _tell(lost, {each.owner or "" for each in silent})
+            return None
+        return self._pause() if silent else None
+
+    def _run_by(self, nodes: Collection[str]) -> Sequence[Execution]:
+        return self._reconciler.run_by(nodes, self._claims.now()) if nodes else ()
+
+    def _pause(self) -> float:
+        return self._silence.total_seconds() / LOOKS
+
+
+def _tell(lost: int, gone: Collection[str]) -> None:
+    if lost:
+        text = f"Settled {lost} attempts that {', '.join(sorted(gone))} left behind: it is gone"
+        say(log, logging.WARNING, "settle", text)
+
+
+def _names(found: Sequence[Execution]) -> str:
+    return ", ".join(sorted({each.owner or "" for each in found}))

@@ -1,0 +1,97 @@
+"""Nodes: the processes that own attempts, what they are called, and which of them are no more."""
+
+import re
+from collections.abc import Callable, Collection, Iterable
+from datetime import timedelta
+from functools import lru_cache
+
+import attrs
+
+_NAME = re.compile(
+    r"(?P<host>.+)-(?P<pid>[1-9]\d{0,9})-(?P<place>[0-9a-f]{8})(?P<nonce>[0-9a-f]{8})"
+)
+
+
+@attrs.frozen(kw_only=True)
+class Node:
+    """One process, from its start to its end.
+
+    *place* stands for the table of processes that *pid* is a number of: of all that are alive, no
+    two tables share it. *nonce* is made by chance at the start. Both are eight hex digits.
+    """
+
+    host: str
+    pid: int
+    place: str
+    nonce: str
+
+    def __str__(self) -> str:
+        """Write the name under which it owns attempts."""
+        return f"{self.host}-{self.pid}-{self.place}{self.nonce}"
+
+
+@attrs.frozen(kw_only=True)
+class Departed:
+    """Who is no more: *gone* for certain, *suspected* unless it renews a lease."""
+
+    gone: Collection[str]
+    suspected: Collection[str]
+
+
+def read_node(name: str) -> Node | None:
+    """Read a node's name; None if it is none of ours, or of a release that had no nonces.
+
+    >>> node = read_node("web-1-4711-0a1b2c3d4e5f6071")
+    >>> node.host, node.pid, str(node)
+    ('web-1', 4711, 'web-1-4711-0a1b2c3d4e5f6071')
+    >>> read_node("web-1-4711")
+    """
+    found = _NAME.fullmatch(name)
+    if found is None:
+        return None
+    return Node(
+        host=found["host"], pid=int(found["pid"]), place=found["place"], nonce=found["nonce"]
+    )
+
+
+@lru_cache(maxsize=1024)
+def container_id(name: str) -> str:
+    """Give the seeds' name of a node: host and PID.
+
+    >>> container_id("web-1-4711-0a1b2c3d4e5f6071")
+    'web-1-4711'
+    """
+    node = read_node(name)
+    return name if node is None else f"{node.host}-{node.pid}"
+
+
+def departed(owners: Iterable[str], *, ourselves: Node, lives: Callable[[int], bool]) -> Departed:
+    """Tell which owners of attempts are no more, from what one process can know.
+
+    A PID of our own place is proof: two processes never have one at a time, and *lives* tells of
+    the others. A PID of another place proves nothing, even if the host has our name: it may be our
+    predecessor in a container, or a neighbour's. Then only its silence tells them apart.
+    """
+    read = ((owner, read_node(owner)) for owner in owners)
+    others = {owner: node for owner, node in read if node is not None and node != ourselves}
+    gone = [
+        owner
+        for owner, node in others.items()
+        if node.place == ourselves.place and (node.pid == ourselves.pid or not lives(node.pid))
+    ]
+    suspected = [
+        owner
+        for owner, node in others.items()
+        if node.place != ourselves.place
+        and (node.host, node.pid) == (ourselves.host, ourselves.pid)
+    ]
+    return Departed(gone=gone, suspected=suspected)
+
+
+def silence(lease: timedelta) -> timedelta:
+    """Say how long somebody suspected may be silent: several renewals, and well under a lease.
+
+    >>> silence(timedelta(seconds=30))
+    datetime.timedelta(seconds=10)
+    """
+    return lease / 3
