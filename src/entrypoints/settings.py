@@ -9,9 +9,9 @@ from urllib.parse import urlsplit
 
 import attrs
 from environs import EnvError, EnvValidationError, FileAwareEnv, ValidationError, validate
-from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError
 
+from cronhare.adapters.rabbitmq.address import Address
+from cronhare.domain.addresses import LedgerFile, LedgerServer, parse_ledger
 from cronhare.domain.backoff import Backoff
 from cronhare.domain.retry import RetryPolicy
 from cronhare.domain.topology import MAIN_QUEUE
@@ -33,7 +33,7 @@ class SettingsInvalid(ValueError):
 class Settings:
     """What the environment says; the defaults are the embedded system.
 
-    URLs may hold passwords: they are kept out of the repr, and `public_url` prints them.
+    URLs may hold passwords: they are kept out of the repr; `ledger` can be printed.
     """
 
     database_url: str = attrs.field(repr=False)
@@ -52,6 +52,11 @@ class Settings:
     failed_monitor: bool
     log_format: str
     log_level: str
+
+    @property
+    def ledger(self) -> LedgerFile | LedgerServer:
+        """Where the ledger is; its text shows no user, password or option."""
+        return parse_ledger(self.database_url)
 
     @property
     def broker_kind(self) -> str:
@@ -114,17 +119,6 @@ class Settings:
         )
 
 
-def public_url(url: str) -> str:
-    """Write a URL without its credentials.
-
-    >>> public_url("mysql+pymysql://cron:secret@db:3306/cron")
-    'mysql+pymysql://***@db:3306/cron'
-    """
-    scheme, separator, rest = url.partition("://")
-    _, at, place = rest.rpartition("@")
-    return f"{scheme}{separator}{'***@' if at else ''}{place}"
-
-
 def _seconds(
     env: FileAwareEnv, name: str, default: float, *, at_least: float, at_most: float
 ) -> timedelta:
@@ -135,28 +129,27 @@ def _seconds(
 
 def _database(url: str) -> None:
     try:
-        backend = make_url(url).get_backend_name()
-    except (ArgumentError, ValueError) as error:  # its text may quote a part of the password
-        raise ValidationError(_DATABASES) from error
-    if backend not in {"sqlite", "mysql", "mariadb"}:
-        raise ValidationError(_DATABASES)
+        parse_ledger(url)
+    except ValueError as error:
+        raise ValidationError(str(error)) from error
 
 
 def _broker(url: str) -> None:
     try:
         parts = urlsplit(url)
         fits = parts.scheme in {"amqp", "amqps"} and parts.hostname and parts.port != 0
-    except ValueError as error:  # likewise
+    except ValueError as error:  # its text may quote a part of the password
         raise ValidationError(_BROKERS) from error
     if url != MEMORY and not fits:
         raise ValidationError(_BROKERS)
+    if fits:
+        try:
+            Address.parse(url)
+        except ValueError as error:
+            raise ValidationError(str(error)) from error
 
 
 _ESCAPES = "in a password / is written as %2F, @ as %40, : as %3A, [ as %5B"
-_DATABASES = (
-    'must be like "sqlite:///cronhare.sqlite3" or "mysql+pymysql://user:password@host/database"; '
-    + _ESCAPES
-)
 _BROKERS = f'must be "memory://" or like "amqp://user:password@host:5672/vhost"; {_ESCAPES}'
 
 

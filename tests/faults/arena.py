@@ -12,7 +12,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import attrs
-from sqlalchemy import update
+from sqlalchemy import URL, make_url, update
 
 from cronhare.adapters.jobs.reader import read_jobs
 from cronhare.adapters.sql import SqlClaimStore, SqlRecords, SqlScheduleStore, open_engine, upgrade
@@ -59,6 +59,11 @@ class Arena:
         self.claims = SqlClaimStore(engine, clock)
         self.records = SqlRecords(engine, clock)
         self.schedules = SqlScheduleStore(engine, clock)
+
+    @property
+    def database(self) -> URL:
+        """The ledger's address, as an operator uses it."""
+        return make_url(self.settings["CRON_DATABASE_URL"])
 
     def hold(self, name: str) -> None:
         """Let no first attempt of a group end from now on."""

@@ -279,8 +279,8 @@ def test_a_url_that_cannot_be_used_is_a_sentence_for_every_command(
 @pytest.mark.parametrize(
     ("setting", "reason"),
     [
-        ("CRON_DATABASE_URL=mysql+pymysql://u:secret@h/db?color=red", "unknown option color"),
-        ("CRON_DATABASE_URL=mysql+pymysql://u:se:secret@h:x/db", "must be like"),
+        ("CRON_DATABASE_URL=mysql+pymysql://u:secret@h/db?color=red", "option that is not known"),
+        ("CRON_DATABASE_URL=mysql+pymysql://u:se:secret@h:x/db", "a port that is no number"),
         ("CRON_DATABASE_URL=sqlite+secret:///x", "no driver"),
         ("CRON_DATABASE_URL=sqlite://", "name a file"),
         ("CRON_BROKER_URL=amqp://u:secret/x@h/", "in a password / is written as %2F"),

@@ -100,7 +100,7 @@ async def test_a_scheduler_that_starts_before_its_servers_says_so_and_works_when
 
 def seconds_until_seen(quiet: Plant, statement: str, is_seen: Callable[[], bool]) -> float:
     """Change a row as an operator does; tell how long the scheduler took to act on it."""
-    run(quiet.arena.engine.url, statement)
+    run(quiet.arena.database, statement)
     began = time.monotonic()
     wait_until(is_seen, seconds=REFRESH + 5, what=f"the notice of {statement}")
     return time.monotonic() - began

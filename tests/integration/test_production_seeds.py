@@ -63,7 +63,7 @@ def shared(rabbitmq: RabbitMQ, mariadb: Mariadb, tmp_path: Path) -> Iterator[Pla
     """Queues and tables, with nobody at work yet."""
     jobs = JOBS % {"effects": tmp_path / "effects", "given": tmp_path / "given"}
     with plant(tmp_path, rabbitmq, mariadb, jobs, **SETTINGS) as shared:
-        run(shared.arena.engine.url, SCHEDULES)
+        run(shared.arena.database, SCHEDULES)
         yield shared
 
 

@@ -1,6 +1,8 @@
 """What goes wrong with a file, in sentences that say what to do."""
 
+import os
 import sqlite3
+import stat
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -12,7 +14,7 @@ from sqlalchemy import Engine, event
 from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.sql import SqlLedger, check_schema, open_engine, sqlite, upgrade
 from cronhare.domain.execution import State
-from cronhare.ports.ledger import LedgerUnavailable
+from cronhare.ports.ledger import LedgerOutdated, LedgerUnavailable
 from tests.integration.ledgers import MINUTE, NOON, Ledger, draft
 
 
@@ -44,17 +46,66 @@ def test_a_missing_folder_is_made(tmp_path: Path) -> None:
     assert path.exists()
 
 
+def mode(path: Path) -> str:
+    return f"{stat.S_IMODE(path.stat().st_mode):04o}"
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
+def test_what_is_made_is_its_owners_alone_whatever_the_umask(tmp_path: Path, umask: int) -> None:
+    before = os.umask(umask)
+    try:
+        engine = open_engine(f"sqlite:///{tmp_path}/made/ledger.db")
+        upgrade(engine)
+        modes = {path.name: mode(path) for path in (tmp_path / "made").iterdir()}
+    finally:
+        os.umask(before)
+    engine.dispose()
+
+    assert modes == dict.fromkeys(("ledger.db", "ledger.db-wal", "ledger.db-shm"), "0600")
+    assert mode(tmp_path / "made") == "0700"
+
+
+def test_a_ledger_that_everybody_could_read_is_closed_and_told(
+    engine: Engine, path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    upgrade(engine)
+    for file in path.parent.iterdir():
+        file.chmod(0o644)
+
+    upgrade(engine)
+
+    assert {mode(file) for file in path.parent.iterdir()} == {"0600"}
+    assert f"{path} was open to every user (0644)" in caplog.text
+
+
+def test_a_ledger_that_somebody_opened_to_a_group_stays_so(engine: Engine, path: Path) -> None:
+    upgrade(engine)
+    path.chmod(0o640)
+
+    upgrade(engine)
+
+    assert mode(path) == "0640"
+
+
+def test_whoever_only_reads_makes_no_file(engine: Engine, path: Path) -> None:
+    with pytest.raises(LedgerOutdated, match=f"there is no ledger at {path}"):
+        check_schema(engine)
+
+    assert [*path.parent.iterdir()] == []
+
+
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
 
-    with pytest.raises(LedgerUnavailable, match=r"making the ledger's folder .*/file/data: Not a"):
-        open_engine(f"sqlite:///{tmp_path}/file/data/ledger.db")
+    engine = open_engine(f"sqlite:///{tmp_path}/file/data/ledger.db")
+    with pytest.raises(LedgerUnavailable, match=r"making the ledger .*/file/data/ledger.db: Not a"):
+        upgrade(engine)
 
 
 def test_a_folder_that_went_away_is_told(engine: Engine, path: Path) -> None:
     rmtree(path.parent)
 
-    with pytest.raises(LedgerUnavailable, match="cannot be opened: its folder must exist"):
+    with pytest.raises(LedgerOutdated, match=r"there is no ledger at .*/ledger.db"):
         check_schema(engine)
 
 
@@ -71,10 +122,12 @@ def test_a_file_that_is_no_database_is_left_as_it_is(engine: Engine, path: Path)
 @pytest.mark.parametrize(
     ("url", "problem"),
     [
-        ("postgresql://localhost/cron", "cannot be kept in postgresql"),
+        ("postgresql://localhost/cron", 'must be like "sqlite:///'),
         ("sqlite://", "name a file"),
         ("sqlite:///:memory:", "name a file"),
-        ("ledger.db", "looks like sqlite:///"),
+        ("sqlite://user:password@/ledger.db", "has no user, no host"),
+        ("sqlite:///ledger.db?timeout=9", "has no options"),
+        ("ledger.db", 'must be like "sqlite:///'),
     ],
 )
 def test_a_url_that_cannot_hold_a_ledger_is_refused(url: str, problem: str) -> None:

@@ -133,12 +133,15 @@ def test_a_failed_upgrade_leaves_nothing_behind(engine: Engine, path: Path) -> N
         assert tables.fetchall() == [("FailedTask",)]
 
 
-def test_an_empty_database_is_told_from_a_ledger(engine: Engine) -> None:
+def test_an_empty_database_is_told_from_a_ledger(engine: Engine, path: Path) -> None:
+    path.touch()
+
     with pytest.raises(LedgerOutdated, match="holds no ledger yet: run `cronhare db upgrade`"):
         check_schema(engine)
 
 
-def test_using_an_empty_database_says_what_to_do(engine: Engine) -> None:
+def test_using_an_empty_database_says_what_to_do(engine: Engine, path: Path) -> None:
+    path.touch()
     claims = SqlLedger(engine, FrozenClock(NOW)).claims
 
     with pytest.raises(LedgerOutdated, match=r"looking for the next due instant .*db upgrade"):

@@ -89,11 +89,15 @@ def ledger(tmp_path: Path) -> str:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_without_a_schema_it_ends_and_says_what_makes_one(start: Start, command: str) -> None:
+def test_without_a_ledger_it_makes_none_and_says_what_does(
+    start: Start, tmp_path: Path, command: str
+) -> None:
     process = start(command, "sqlite:///new.sqlite3")
 
     assert process.popen.wait(timeout=20) == 3
-    assert "holds no ledger yet: run `cronhare db upgrade`" in process.log.read_text()
+    assert "/new.sqlite3. To use another, set CRON_DATABASE_URL" in process.log.read_text()
+    assert "run `cronhare db upgrade`" in process.log.read_text()
+    assert not [*tmp_path.glob("new.sqlite3*")]
     assert "Traceback" not in process.log.read_text()
 
 

@@ -105,7 +105,7 @@ class Plant:
 
     def query(self, statement: str) -> list[tuple[Any, ...]]:
         """Ask the database, in an operator's session."""
-        return mariadb.run(self.arena.engine.url, statement)
+        return mariadb.run(self.arena.database, statement)
 
     def stop(self) -> None:
         """Stop everybody as an operator would.

@@ -84,7 +84,7 @@ def measure(plant: Plant, *, schedules: int) -> Busy:
     for _ in range(WORKERS):
         plant.start_worker(concurrency=CONCURRENCY, CRON_LOG_LEVEL="INFO")
     plant.wait_until_all_work(workers=WORKERS)
-    before = locks(plant.arena.engine.url)
+    before = locks(plant.arena.database)
     minute, ids = _save(plant, schedules)
     wait_until(
         lambda: plant.query(_SUCCEEDED) == [(schedules,)],
@@ -93,7 +93,7 @@ def measure(plant: Plant, *, schedules: int) -> Busy:
         what=f"the success of {schedules} executions",
     )
     plant.stop()
-    return _judge(plant, minute, ids, met=locks(plant.arena.engine.url) - before)
+    return _judge(plant, minute, ids, met=locks(plant.arena.database) - before)
 
 
 def locks(url: URL) -> int:

@@ -45,8 +45,9 @@ class Server(lives.Server, Protocol):
 
 def connect(url: URL, **changes: Any) -> "pymysql.Connection[Any]":  # noqa: ANN401
     """Open a session as an operator would: with the server's own settings. Commits by itself."""
+    assert url.host is not None, "without a host it would be the machine's own instance"
     return pymysql.connect(
-        host=url.host or "localhost",
+        host=url.host,
         port=url.port or 3306,
         user=url.username,
         password=url.password or "",
@@ -95,6 +96,20 @@ def server(folder: Path) -> Iterator[Server]:
             private.stop()
 
 
+@contextmanager
+def private(folder: Path, *options: str) -> Iterator["Private"]:
+    """Start one that is ours, with options of its own."""
+    if binary("mariadbd") is None or binary("mariadb-install-db") is None:
+        missing("MariaDB with options of its own", "apt-get install mariadb-server")
+    folder.mkdir(parents=True, exist_ok=True)
+    own = Private(folder, options=options)
+    try:
+        own.start()
+        yield own
+    finally:
+        own.stop()
+
+
 @attrs.frozen
 class Given(lives.Lent):
     """An address from the environment."""
@@ -102,8 +117,11 @@ class Given(lives.Lent):
     url: URL
 
 
+@attrs.define
 class Private(lives.Private):
-    """MariaDB, with a socket of its own as well."""
+    """MariaDB, with a socket of its own as well; *options* go to the server."""
+
+    options: tuple[str, ...] = ()
 
     @property
     def url(self) -> URL:
@@ -159,6 +177,7 @@ class Private(lives.Private):
             "--bind-address=127.0.0.1",
             "--skip-name-resolve",
             *CONTRARY,
+            *self.options,
             *_as_whoever_we_are(),
         ]
 

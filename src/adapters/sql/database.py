@@ -8,18 +8,17 @@ from datetime import datetime
 from functools import partial, wraps
 from typing import Final, ParamSpec, TypeVar
 
-from sqlalchemy import Connection, Engine, make_url
-from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import SQLAlchemyError
 
+from cronhare.domain.addresses import LedgerFile, parse_ledger
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerOutdated, LedgerUnavailable
 
-from .vendor import Undone, Vendor, vendor_of
+from .vendor import UPGRADE, Undone, Vendor, vendor_of
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-UPGRADE = "run `cronhare db upgrade`"
 
 #: A call is repeated for so long: together with its last try it is over well before a lease is.
 PATIENCE: Final = 5.0
@@ -28,33 +27,22 @@ _LONGEST_WAIT: Final = 0.5
 
 
 def open_engine(url: str) -> Engine:
-    """Make the engine for a database URL. Connects to nothing yet.
+    """Make the engine for a database URL. Connects to nothing yet, and makes nothing.
 
-    `sqlite:///path`, whose folder is created if it is missing, or
-    `mysql+pymysql://user:password@host/database`, which MariaDB has as well.
+    `sqlite:///path`, or `mysql+pymysql://user:password@host/database`, which MariaDB has as well.
 
     Raises:
-        ValueError: the URL is not one that the ledger can be kept at.
-        LedgerUnavailable: the folder cannot be created.
+        ValueError: the URL is not one that the ledger can be kept at; its text shows no secret.
     """
-    try:
-        parsed = make_url(url)
-    except (ArgumentError, ValueError) as error:
-        raise ValueError(
-            "a database URL looks like sqlite:///cronhare.db or mysql+pymysql://host/cronhare"
-        ) from error
+    address = parse_ledger(url)
     # Imported where it is chosen: the other's driver and dialect would take 1.6 MB.
-    match parsed.get_backend_name():
-        case "sqlite":
-            from . import sqlite  # noqa: PLC0415
+    if isinstance(address, LedgerFile):
+        from . import sqlite  # noqa: PLC0415
 
-            return sqlite.open_engine(parsed)
-        case "mysql" | "mariadb":
-            from . import mysql  # noqa: PLC0415
+        return sqlite.open_engine(address)
+    from . import mysql  # noqa: PLC0415
 
-            return mysql.open_engine(parsed)
-        case other:
-            raise ValueError(f"the ledger cannot be kept in {other}; use sqlite or mysql")
+    return mysql.open_engine(address)
 
 
 def repeatable(call: Callable[P, T]) -> Callable[P, T]:
@@ -129,10 +117,10 @@ def own_errors(engine: Engine, doing: str, *, committing: bool = True) -> Iterat
     try:
         yield
     except SQLAlchemyError as error:
-        vendor, where = vendor_of(engine), engine.url.render_as_string()
+        vendor = vendor_of(engine)
         if vendor.is_outdated(error):
-            text = f"{doing} in {where}: its schema is not this program's; {UPGRADE}"
+            text = f"{doing} in {vendor.place}: its schema is not this program's; {UPGRADE}"
             raise LedgerOutdated(text) from error
         undone = vendor.is_undone(error, committing=committing)
         kind = Undone if undone else LedgerUnavailable
-        raise kind(f"{doing} in {where}: {vendor.explain(error)}") from error
+        raise kind(f"{doing} in {vendor.place}: {vendor.explain(error)}") from error

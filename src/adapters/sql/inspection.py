@@ -24,11 +24,12 @@ from cronhare.ports.ledger import LedgerOutdated, LedgerUnavailable
 from cronhare.ports.schedules import StoredSchedule
 
 from .claims import SqlClaimStore
-from .database import UPGRADE, Database
+from .database import Database
 from .mysql_errors import number_of
 from .schedules import SqlScheduleStore
 from .schema import HEAD, check_schema
 from .tables import attempts, executions, metadata
+from .vendor import UPGRADE
 
 #: Nodes count as known if they did something in so short a time, among so many newest rows.
 RECENTLY: Final = timedelta(minutes=10)

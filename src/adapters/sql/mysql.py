@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from functools import lru_cache
-from inspect import signature
 from typing import Any, Final
 
-from sqlalchemy import URL, Connection, Engine, Row, Select, Update, func, select, text
+from sqlalchemy import Connection, Engine, Row, Select, Update, func, select, text
 from sqlalchemy.exc import SQLAlchemyError
 
+from cronhare.domain.addresses import LedgerServer
 from cronhare.domain.execution import Execution
 from cronhare.ports.clock import ClockPort
 
@@ -17,7 +17,7 @@ from . import mysql_errors, mysql_reading
 from .mysql_migrating import migrating
 from .mysql_reading import as_list
 from .mysql_rows import Rows, parameters_of, source_of, update_from_rows, value_of
-from .mysql_sessions import pooled
+from .mysql_sessions import Sessions
 from .rows import NEW_COLUMNS, moment_text, new_values
 from .tables import executions, plans
 from .types import to_text
@@ -34,33 +34,27 @@ _PLAN: Final = {
 }
 
 
-def open_engine(url: URL) -> Engine:
-    """Make the engine for a database on a server. Connects to nothing yet.
+def open_engine(server: LedgerServer) -> Engine:
+    """Make the engine for a database on one of several servers. Connects to nothing yet.
 
     Raises:
-        ValueError: the URL names no database, or a driver or an option that is not known.
+        ValueError: its certificates cannot be read.
     """
-    if "+" in url.drivername and not url.drivername.endswith("+pymysql"):
-        raise ValueError(f"the driver of {url.drivername} is not known here: use mysql+pymysql://")
-    if not url.database:
-        raise ValueError(
-            "a database URL ends with the name of the database: mysql+pymysql://host/cronhare"
-        )
-    engine = pooled(url.set(drivername="mysql+pymysql"))
-    _refuse_unknown_options(engine)
-    return remember(engine, MysqlVendor())
-
-
-def _refuse_unknown_options(engine: Engine) -> None:
-    """Refuse what would fail at the first connection, and look like a fault of ours there."""
-    _, options = engine.dialect.create_connect_args(engine.url)
-    known = signature(engine.dialect.loaded_dbapi.connect).parameters
-    if unknown := sorted(options.keys() - known.keys()):
-        raise ValueError(f"database URL: unknown option {', '.join(unknown)}")
+    sessions = Sessions(server)
+    return remember(sessions.pooled(), MysqlVendor(sessions))
 
 
 class MysqlVendor:
     """Satisfies `Vendor`."""
+
+    def __init__(self, sessions: Sessions) -> None:
+        """*sessions* makes the connections, for migrations too."""
+        self._sessions = sessions
+
+    @property
+    def place(self) -> str:
+        """See `Vendor.place`."""
+        return str(self._sessions.server)
 
     def now(self, clock: ClockPort, connect: Connecting) -> datetime:  # noqa: ARG002
         """Ask the server: one clock for all hosts."""
@@ -128,13 +122,15 @@ class MysqlVendor:
         for parameters in fresh.parameters():
             connection.execute(joined, parameters)
 
-    def migrating(self, engine: Engine) -> AbstractContextManager[Connection]:
+    def migrating(self, engine: Engine) -> AbstractContextManager[Connection]:  # noqa: ARG002
         """See `Vendor.migrating`. DDL commits by itself here: what was cut off is gone on with."""
-        return migrating(engine.url, self)
+        return migrating(self._sessions, self)
 
     def is_undone(self, error: SQLAlchemyError, *, committing: bool) -> bool:
         """See `Vendor.is_undone`."""
-        return mysql_errors.is_undone(error, committing=committing)
+        return mysql_errors.is_undone(
+            error, committing=committing, elsewhere=self._sessions.elsewhere
+        )
 
     def explain(self, error: SQLAlchemyError) -> str:
         """See `Vendor.explain`."""

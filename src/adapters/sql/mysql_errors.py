@@ -1,8 +1,11 @@
 """What MySQL's and MariaDB's errors mean, and what to do."""
 
-from typing import Final
+import re
+import ssl
+from typing import Any, Final
 
 import pymysql
+from pymysql.constants import CR
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
@@ -10,16 +13,26 @@ DEADLOCK: Final = 1213
 LOCK_WAIT_TIMEOUT: Final = 1205
 CHANGED_SINCE_READ: Final = 1020
 DUPLICATE: Final = 1062
+NOT_READY: Final = 1047  # a Galera node without the majority of its cluster, or not yet in it
+REFUSED_BY_THE_GROUP: Final = 3101  # group replication has certified another's transaction
 
 #: The transaction is taken back, by the server or by the rollback that follows every error here.
 #: A duplicate is what somebody else wrote in the same moment: the next look sees it.
-_TAKEN_BACK: Final = frozenset({DEADLOCK, LOCK_WAIT_TIMEOUT, CHANGED_SINCE_READ, DUPLICATE})
+#: What a cluster does not certify ends at COMMIT as a deadlock, and is taken back as well.
+_TAKEN_BACK: Final = frozenset(
+    {DEADLOCK, LOCK_WAIT_TIMEOUT, CHANGED_SINCE_READ, DUPLICATE, NOT_READY, REFUSED_BY_THE_GROUP}
+)
 
 #: The connection is gone: closed by the server, killed, cut, or silent for too long.
-_LOST: Final = frozenset({1053, 1927, 2006, 2013, 2014, 2055, 4031})
+_LOST: Final = frozenset({1053, NOT_READY, 1927, 2006, 2013, 2014, 2055, 4031})
+
+#: The server only reads: of several another may write.
+_READ_ONLY: Final = frozenset({1290, 1792, 1836, 3100})
 
 #: No such table, no such column.
 _OUTDATED: Final = frozenset({1146, 1054})
+
+_USER: Final = re.compile(r"(?:user )?'.*'@'[^']*'", re.DOTALL)
 
 _ADVICE: Final = {
     DEADLOCK: "it met others again and again: look at SHOW ENGINE INNODB STATUS",
@@ -28,6 +41,7 @@ _ADVICE: Final = {
     1040: "the server has too many connections: raise max_connections",
     1044: "this user may not use the database: GRANT ALL on it",
     1045: "the server refuses this user or password: look at the URL, and at the user's host",
+    NOT_READY: "this node has lost the majority of its cluster: see wsrep_cluster_status",
     1049: "there is no such database: CREATE DATABASE it",
     1064: "the server does not understand us: MariaDB 10.6 or MySQL 8.0 is needed, or newer",
     1114: "a table is full: make room on the server's disk",
@@ -60,9 +74,17 @@ def is_lost(error: BaseException | None) -> bool:
     return isinstance(error, pymysql.InterfaceError) or number_of(error) in _LOST
 
 
-def is_undone(error: SQLAlchemyError, *, committing: bool) -> bool:
-    """See `Vendor.is_undone`. Of a COMMIT without an answer nobody knows what became."""
-    if number_of(error) in _TAKEN_BACK:
+def is_read_only(error: BaseException | None) -> bool:
+    """Tell the refusal of a server that only reads."""
+    return number_of(error) in _READ_ONLY
+
+
+def is_undone(error: SQLAlchemyError, *, committing: bool, elsewhere: bool = False) -> bool:
+    """See `Vendor.is_undone`. Of a COMMIT without an answer nobody knows what became.
+
+    *elsewhere* says that the next session may be with another host, which writes.
+    """
+    if number_of(error) in _TAKEN_BACK or (elsewhere and is_read_only(error)):
         return True
     return not committing and is_lost(error)
 
@@ -77,7 +99,31 @@ def explain(error: SQLAlchemyError) -> str:
     if isinstance(error, PoolTimeout):
         return f"all connections of this process are in use ({error})"
     original = error.orig if isinstance(error, DBAPIError) else error
+    said = " ".join(map(str, without_user(original.args))) if original is not None else ""
+    if trouble := tls_trouble(original):
+        return f"{trouble} ({said})"
     advice = _ADVICE.get(number_of(error))
     if advice is None and is_lost(error):
         advice = "the connection was lost"
-    return f"{advice} ({original})" if advice else str(original)
+    return f"{advice} ({said})" if advice else said
+
+
+def without_user(said: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Take the user out of what the server says: where passwords are mistyped, it may be one."""
+    return tuple(_USER.sub("this user", each) if isinstance(each, str) else each for each in said)
+
+
+def tls_trouble(error: BaseException | None) -> str | None:
+    """Say what is wrong with the encryption of a link, and what to do; None if that is not it."""
+    cause = getattr(error, "original_exception", None)
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return (
+            f"its certificate is refused: {cause.verify_message}. Name the CA that signed it by "
+            "?ssl_ca=/path/ca.pem, and the server as its certificate does"
+        )
+    if number_of(error) == CR.CR_SSL_CONNECTION_ERROR or isinstance(cause, ssl.SSLError):
+        return (
+            "the server speaks no TLS that we accept: turn it on there (ssl_cert, ssl_key), or add "
+            "?tls=off to the URL if the network between is your own"
+        )
+    return None

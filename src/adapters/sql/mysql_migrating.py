@@ -5,11 +5,11 @@ from contextlib import contextmanager
 from hashlib import sha256
 from typing import Any, Final
 
-from sqlalchemy import URL, Connection, func, select
+from sqlalchemy import Connection, func, select
 
 from cronhare.ports.ledger import LedgerUnavailable
 
-from .mysql_sessions import patient
+from .mysql_sessions import Sessions
 from .vendor import Vendor, remember
 
 #: Another process may take so long to migrate; tables may be large.
@@ -21,14 +21,14 @@ _OLDEST_SERVERS: Final = {"MariaDB": (10, 6), "MySQL": (8, 0)}
 
 
 @contextmanager
-def migrating(url: URL, vendor: Vendor) -> Iterator[Connection]:
+def migrating(sessions: Sessions, vendor: Vendor) -> Iterator[Connection]:
     """Give a connection for DDL, which waits for its turn and has no bound for answers.
 
     Raises:
         LedgerUnavailable: the server is too old, or another process has been at it for hours.
     """
-    own = remember(patient(url), vendor)
-    lock = _lock_name(url)
+    own = remember(sessions.patient(), vendor)
+    lock = _lock_name(sessions.server.database)
     with own.connect() as connection, connection.begin():
         _refuse_old_servers(connection)
         connection.exec_driver_sql(_PATIENT_SESSION)
@@ -37,9 +37,9 @@ def migrating(url: URL, vendor: Vendor) -> Iterator[Connection]:
         yield connection  # the lock goes with the connection
 
 
-def _lock_name(url: URL) -> str:
+def _lock_name(database: str) -> str:
     """Name the lock of one schema; locks are the server's, and their names have 64 letters."""
-    return f"cronhare-{sha256(str(url.database).encode()).hexdigest()[:32]}"
+    return f"cronhare-{sha256(database.encode()).hexdigest()[:32]}"
 
 
 def _refuse_old_servers(connection: Connection) -> None:

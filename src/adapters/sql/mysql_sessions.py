@@ -7,15 +7,22 @@ character set are ours.
 from typing import Any, Final
 
 import pymysql
-from pymysql.constants import FIELD_TYPE
+from pymysql.constants import CR, FIELD_TYPE
 from sqlalchemy import URL, Engine, ExceptionContext, NullPool, QueuePool, create_engine, event
 
+from cronhare.domain.addresses import Host, LedgerServer, Tls
+
 from . import mysql_errors, mysql_reading
+from .mysql_nodes import Nodes
+from .mysql_tls import verifying
 
 #: So long the server may take for an answer. A worker whose lease could not be renewed for two
 #: thirds of its 30 s ends its tasks: a silent server has to be noticed well before.
 ANSWER_SECONDS: Final = 10
 CONNECT_SECONDS: Final = 5
+
+#: With several hosts one that is silent is passed over sooner: the others wait to be asked.
+ONE_OF_SEVERAL_SECONDS: Final = 2
 
 #: So long a statement waits for rows that others hold, and nobody of ours holds any that long.
 LOCK_SECONDS: Final = 3
@@ -35,62 +42,133 @@ _SESSION: Final = (
     "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
 )
 
-_CONVERSIONS: Final = {
+_CONVERSIONS: Final[dict[Any, Any]] = {
     **pymysql.converters.conversions,
     FIELD_TYPE.DATETIME: mysql_reading.read_moment,
     FIELD_TYPE.TIMESTAMP: mysql_reading.read_moment,
 }
 
-
-def pooled(url: URL) -> Engine:
-    """Make an engine that keeps its sessions. The last that was given back is lent first.
-
-    So one stays awake. What is lent is not tested: a session that was lost is found out by its
-    first statement, thrown away with all that are older, and the call repeated.
-    """
-    return _engine(
-        url,
-        connect_args={"read_timeout": ANSWER_SECONDS, "write_timeout": ANSWER_SECONDS},
-        poolclass=QueuePool,
-        pool_timeout=ANSWER_SECONDS,
-        pool_use_lifo=True,
-    )
+Session = pymysql.Connection
 
 
-def patient(url: URL) -> Engine:
-    """Make an engine without a bound for answers, whose sessions end with their use."""
-    return _engine(url, connect_args={}, poolclass=NullPool)
+class Sessions:
+    """Makes sessions with one of the hosts of a database, and engines that keep them."""
 
+    def __init__(self, server: LedgerServer) -> None:
+        """Connects to nothing yet.
 
-def _engine(url: URL, *, connect_args: dict[str, Any], **pooling: Any) -> Engine:  # noqa: ANN401
-    """Make an engine. Nothing is reset on return: our transactions end before."""
-    engine = create_engine(
-        url,
-        pool_reset_on_return=None,
-        connect_args={
-            "charset": "utf8mb4",
-            "connect_timeout": CONNECT_SECONDS,
+        Raises:
+            ValueError: the certificates that the address names cannot be read.
+        """
+        self.server = server
+        verified = any(server.tls_to(host) is Tls.VERIFIED for host in server.hosts)
+        self._verifying = verifying(server) if verified else None
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether there are other hosts, where what one refuses may be possible."""
+        return len(self.server.hosts) > 1
+
+    def pooled(self) -> Engine:
+        """Make an engine that keeps its sessions. The last that was given back is lent first.
+
+        So one stays awake. What is lent is not tested: a session that was lost is found out by
+        its first statement, thrown away with all that are older, and the call repeated.
+        """
+        return self._engine(
+            ANSWER_SECONDS,
+            poolclass=QueuePool,
+            pool_timeout=ANSWER_SECONDS,
+            pool_use_lifo=True,
+        )
+
+    def patient(self) -> Engine:
+        """Make an engine without a bound for answers, whose sessions end with their use."""
+        return self._engine(None, poolclass=NullPool)
+
+    def _engine(self, answer_seconds: int | None, **pooling: Any) -> Engine:  # noqa: ANN401
+        """Make an engine. Nothing is reset on return: our transactions end before.
+
+        Its URL names the kind of database alone: it can give away no secret.
+        """
+        nodes = Nodes(self.server.hosts, lambda host: self._open(host, answer_seconds))
+        url = URL.create("mysql+pymysql", database=self.server.database)
+        engine = create_engine(
+            url, creator=nodes.connect, pool_reset_on_return=None, hide_parameters=True, **pooling
+        )
+        event.listen(engine, "connect", lambda connection, _record: prepare(connection))
+        event.listen(engine, "handle_error", self._note_loss)
+        return engine
+
+    def _open(self, host: Host, answer_seconds: int | None) -> "Session[Any]":
+        """Open a session with one host.
+
+        Raises:
+            pymysql.MySQLError: it is away, or refuses us.
+        """
+        seconds = ONE_OF_SEVERAL_SECONDS if self.elsewhere else CONNECT_SECONDS
+        try:
+            session = self._greeted(host, seconds, answer_seconds)
+        except pymysql.MySQLError as error:
+            error.args = mysql_errors.without_user(error.args)
+            raise
+        except Exception as error:  # what answers may be anything: an HTTP server, say
+            text = f"what answers at {host} is not understood: {type(error).__name__}: {error}"
+            raise pymysql.OperationalError(CR.CR_SERVER_HANDSHAKE_ERR, text) from error
+        # The greeting had a bound of its own; there is no other way to change it.
+        vars(session)["_read_timeout"] = answer_seconds
+        return session
+
+    def _greeted(self, host: Host, seconds: int, answer_seconds: int | None) -> "Session[Any]":
+        server = self.server
+        return pymysql.connect(
+            host=host.name,
+            port=host.port,
+            unix_socket=server.unix_socket,
+            user=server.url.user,
+            # As bytes: of a text the driver would make Latin-1, and fail over what that lacks.
+            password=(server.url.password or "").encode(),
+            database=server.database,
+            charset="utf8mb4",
+            connect_timeout=seconds,
+            read_timeout=2 * seconds,
+            write_timeout=answer_seconds,
             # Without FOUND_ROWS a duplicate that is left as it is counts 0, so that the number
             # of affected rows is the number of those inserted.
-            "client_flag": 0,
-            "conv": _CONVERSIONS,
-            **connect_args,
-        },
-        **pooling,
-    )
-    event.listen(engine, "connect", lambda connection, _record: prepare(connection))
-    event.listen(engine, "handle_error", _note_loss)
-    return engine
+            client_flag=0,
+            conv=_CONVERSIONS,
+            **self._tls(host),
+        )
+
+    def _tls(self, host: Host) -> dict[str, Any]:
+        match self.server.tls_to(host):
+            case Tls.VERIFIED:
+                return {"ssl": self._verifying}
+            case Tls.OFF:
+                return {"ssl_disabled": True}
+            case Tls.OFFERED:
+                return {}
+
+    def _note_loss(self, context: ExceptionContext) -> None:
+        """Let the pool throw away what SQLAlchemy does not know to be lost."""
+        error = context.original_exception
+        if mysql_errors.is_lost(error) or (self.elsewhere and mysql_errors.is_read_only(error)):
+            context.is_disconnect = True
 
 
-def prepare(connection: "pymysql.Connection[Any]") -> None:
+def prepare(connection: "Session[Any]") -> None:
     """Set up a new session."""
     with connection.cursor() as cursor:
         for statement in _SESSION:
             cursor.execute(statement)
+        _wait_for_the_others(cursor)
 
 
-def _note_loss(context: ExceptionContext) -> None:
-    """Let the pool throw away what SQLAlchemy does not know to be lost."""
-    if mysql_errors.is_lost(context.original_exception):
-        context.is_disconnect = True
+def _wait_for_the_others(cursor: "pymysql.cursors.Cursor") -> None:
+    """Let a node of a Galera cluster see what was committed on another, before each statement.
+
+    Or the start fence, on its node, would not find what a scheduler has claimed on its own.
+    """
+    cursor.execute("SHOW SESSION VARIABLES LIKE 'wsrep_on'")
+    if (found := cursor.fetchone()) and found[1] == "ON":
+        cursor.execute("SET SESSION wsrep_sync_wait = 7")

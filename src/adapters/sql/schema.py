@@ -7,8 +7,8 @@ from sqlalchemy import Column, Connection, Engine, MetaData, String, Table, insp
 
 from cronhare.ports.ledger import LedgerNewer, LedgerOutdated
 
-from .database import UPGRADE, own_errors
-from .vendor import vendor_of
+from .database import own_errors
+from .vendor import UPGRADE, vendor_of
 
 #: The newest revision. A test compares it with the migrations, so that starting need not read them.
 HEAD = "0004"
@@ -83,4 +83,4 @@ def _newer(engine: Engine) -> str:
 
 
 def _where(engine: Engine) -> str:
-    return engine.url.render_as_string()
+    return vendor_of(engine).place

@@ -19,6 +19,8 @@ from cronhare.ports.ledger import LedgerUnavailable
 
 _OPTION = "cronhare_vendor"
 
+UPGRADE = "run `cronhare db upgrade`"
+
 #: Gives a connection to read from.
 Connecting = Callable[[], AbstractContextManager[Connection]]
 
@@ -38,6 +40,11 @@ class Undone(LedgerUnavailable):
 
 class Vendor(Protocol):
     """One kind of database."""
+
+    @property
+    def place(self) -> str:
+        """Where it is, as people are told: without user, password and options."""
+        ...
 
     def now(self, clock: ClockPort, connect: Connecting) -> datetime:
         """Tell the one time that decides what is due and what has lapsed."""

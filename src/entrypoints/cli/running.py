@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from cronhare.adapters.jobs.reader import JobsFile
+from cronhare.adapters.rabbitmq.address import Address
 from cronhare.application.logs import say
 from cronhare.domain.topology import checked_queue
 
@@ -18,7 +19,7 @@ from .. import scheduler as scheduler_process
 from .. import worker as worker_process
 from ..container import Container
 from ..readiness import ledger_is_ready
-from ..settings import Settings, SettingsInvalid, public_url
+from ..settings import Settings, SettingsInvalid
 from ..stopping import Stopping
 from .trouble import Refusal
 from .wiring import load, usable
@@ -50,7 +51,7 @@ def up(*, jobs: Jobs = None, concurrency: Concurrency = None) -> None:
     tasks = file.tasks if file else ()
     container = usable(Container(settings=settings, tasks=tasks, queues=queues))
     logs.sign_as(container.node())
-    say(log, logging.INFO, "up", f"Ledger {public_url(settings.database_url)}")
+    say(log, logging.INFO, "up", f"Ledger {settings.ledger}")
     embedded.prepare(container, file)
     at_a_time = concurrency or settings.concurrency or embedded.CONCURRENCY
     _run(embedded.run(container, concurrency=at_a_time))
@@ -122,8 +123,8 @@ def _run(process: Coroutine[None, None, None]) -> None:
 def _announce(container: Container, what: str) -> None:
     settings = container.settings()
     logs.sign_as(container.node())
-    ledger, doorbell = public_url(settings.database_url), public_url(settings.broker_url)
-    text = f"{what} {container.node()}: ledger {ledger}, doorbell {doorbell}"
+    doorbell = Address.parse(settings.broker_url)
+    text = f"{what} {container.node()}: ledger {settings.ledger}, doorbell {doorbell}"
     say(log, logging.INFO, "process.start", text)
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cronhare.entrypoints.settings import Settings, SettingsInvalid, public_url
+from cronhare.entrypoints.settings import Settings, SettingsInvalid
 
 
 @pytest.fixture(autouse=True)
@@ -67,14 +67,3 @@ def test_a_missing_secret_file_is_a_fault_and_no_traceback(
 
 def test_urls_stay_out_of_the_repr() -> None:
     assert "sqlite" not in repr(Settings.from_environment())
-
-
-@pytest.mark.parametrize(
-    ("url", "shown"),
-    [
-        ("sqlite:///var/x.sqlite3", "sqlite:///var/x.sqlite3"),
-        ("amqps://u:p@ss@rabbit:5671/v", "amqps://***@rabbit:5671/v"),
-    ],
-)
-def test_a_url_is_printed_without_its_credentials(url: str, shown: str) -> None:
-    assert public_url(url) == shown

@@ -1,0 +1,120 @@
+"""Where the ledger is kept: a file, or a database on one of several servers."""
+
+import enum
+from typing import Final
+
+import attrs
+
+from .server_url import Host, ServerUrl
+
+EXAMPLE: Final = "mysql+pymysql://user:password@host/database"
+FILE_EXAMPLE: Final = "sqlite:///cronhare.sqlite3"
+
+_PORTS: Final = dict.fromkeys(("mysql+pymysql", "mysql", "mariadb+pymysql", "mariadb"), 3306)
+_TLS: Final = {"verified", "off"}
+_OPTIONS: Final = ("tls", "ssl_ca", "ssl_cert", "ssl_key", "unix_socket")
+
+
+class Tls(enum.Enum):
+    """How a link to a server is kept from others."""
+
+    VERIFIED = "verified"  # certificate and host name are, or there is no connection
+    OFFERED = "offered"  # taken where the server offers it; nobody is in between on one machine
+    OFF = "off"  # plain text, by explicit wish
+
+
+@attrs.frozen
+class LedgerFile:
+    """An SQLite file."""
+
+    path: str
+
+    def __str__(self) -> str:
+        return f"sqlite:///{self.path}"
+
+
+@attrs.frozen(kw_only=True)
+class LedgerServer:
+    """A database of MySQL or MariaDB. Printed, it shows no user and no password.
+
+    *tls* is None unless the URL says it; *ssl_ca*, *ssl_cert* and *ssl_key* name PEM files.
+    """
+
+    url: ServerUrl
+    database: str
+    tls: Tls | None = None
+    ssl_ca: str | None = None
+    ssl_cert: str | None = None
+    ssl_key: str | None = None
+    unix_socket: str | None = None
+
+    @property
+    def hosts(self) -> tuple[Host, ...]:
+        """Those of whom any will do that takes writes."""
+        return self.url.hosts
+
+    def tls_to(self, host: Host) -> Tls:
+        """Decide how to speak to a host: verified, unless it is this machine, or the URL says."""
+        if self.tls is not None:
+            return self.tls
+        if self.unix_socket is not None:
+            return Tls.OFFERED
+        wanted = not host.is_local or self.ssl_ca is not None or self.ssl_cert is not None
+        return Tls.VERIFIED if wanted else Tls.OFFERED
+
+    def __str__(self) -> str:
+        return str(self.url)
+
+
+def parse_ledger(url: str) -> LedgerFile | LedgerServer:
+    """Read `sqlite:///path`, or `mysql+pymysql://user:password@host,host:3307/database?tls=off`.
+
+    Raises:
+        ValueError: the ledger cannot be kept there; the text quotes nothing of it.
+    """
+    if url.lower().startswith("sqlite"):
+        return _file(url)
+    try:
+        parsed = ServerUrl.parse(
+            url, ports=_PORTS, options=_OPTIONS, example=EXAMPLE, host="localhost"
+        )
+    except ValueError as error:
+        if str(error).startswith("must be like"):
+            raise ValueError(f'must be like "{FILE_EXAMPLE}" or "{EXAMPLE}"') from None
+        raise
+    return _server(parsed)
+
+
+def _file(url: str) -> LedgerFile:
+    head, path = url[: len("sqlite:///")], url[len("sqlite:///") :]
+    if head.lower() != "sqlite:///":
+        raise ValueError(
+            "an SQLite URL has no user, no host and no driver; "
+            f'it must name a file, like "{FILE_EXAMPLE}"'
+        )
+    if "?" in path or "#" in path:
+        raise ValueError(f'an SQLite URL has no options; it must be like "{FILE_EXAMPLE}"')
+    if path in {"", ":memory:"}:
+        raise ValueError("a ledger in memory would be lost with its process; name a file")
+    if path.startswith("file:") or any(ord(sign) < 0x20 for sign in path):  # noqa: PLR2004 - ASCII's
+        raise ValueError("an SQLite URL names a file by a plain path, without control characters")
+    return LedgerFile(path)
+
+
+def _server(url: ServerUrl) -> LedgerServer:
+    if not url.place or "/" in url.place:
+        raise ValueError(f'a database URL ends with the name of the database: "{EXAMPLE}"')
+    said = dict(url.options)
+    tls = said.pop("tls", None)
+    if tls is not None and tls not in _TLS:
+        raise ValueError("tls must be verified or off")
+    server = LedgerServer(
+        url=url, database=url.place, tls=None if tls is None else Tls(tls), **said
+    )
+    if server.tls is Tls.OFF and (server.ssl_ca or server.ssl_cert or server.ssl_key):
+        raise ValueError("tls=off has no use for ssl_ca, ssl_cert or ssl_key: take one away")
+    if (server.ssl_cert is None) != (server.ssl_key is None):
+        raise ValueError("ssl_cert and ssl_key are given together, or neither")
+    if server.unix_socket is not None and len(server.hosts) > 1:
+        raise ValueError("unix_socket is on this machine: it goes with one host at most")
+    return server
