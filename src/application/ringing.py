@@ -1,5 +1,6 @@
 """Publishing batches while the next one is being claimed (design.md, section 4.4)."""
 
+import logging
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Executor, Future, wait
@@ -10,6 +11,8 @@ from typing import Final, Self
 from cronhare.domain.execution import Execution
 
 from .doorbell import Doorbell, Rung
+
+log = logging.getLogger(__name__)
 
 #: So many batches are under way at a time: one is on its way to the broker while another is marked
 #: as published. Not more, so that memory stays flat.
@@ -39,10 +42,19 @@ class Ringing:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Wait for all that is under way; its first error comes after one met meanwhile."""
+        """Wait for all that is under way, and raise the first error; the others are logged."""
         wait(self._under_way)
+        first: BaseException | None = error
         while self._under_way:
-            self._note_oldest()
+            try:
+                self._note_oldest()
+            except Exception as another:
+                if first is not None:
+                    text = "Another batch could not be published either"
+                    log.exception("%s", text, extra={"action": "publish.failed"})
+                first = first or another
+        if first is not None and first is not error:
+            raise first
 
     def ring(self, batch: Sequence[Execution]) -> None:
         """Begin to publish *batch*, once there is a thread for it.

@@ -2,16 +2,21 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from itertools import pairwise
 from urllib.parse import urlsplit
 
 import pytest
 
 from cronhare.adapters.rabbitmq import AiormqBroker, PikaBroker
 from cronhare.adapters.rabbitmq.address import Address
+from cronhare.adapters.rabbitmq.backoff import FIRST
+from cronhare.adapters.rabbitmq.hookup import Hookup
 from cronhare.adapters.rabbitmq.linking import open_connection
+from cronhare.adapters.rabbitmq.subscription import PATIENCE as SURPLUS_PATIENCE
+from cronhare.adapters.rabbitmq.upkeep import Upkeep
 from cronhare.domain.topology import MAIN_QUEUE, ToQueue
 from cronhare.ports.broker import BrokerUnavailable, Delivery, Envelope, Message, Published
 from tests.integration import amqp
@@ -145,6 +150,52 @@ async def test_a_surplus_is_left_to_other_workers_before_long(vhost: str) -> Non
         await busy.ack(long_task)  # and the busy one is back with both queues
         assert await busy_hands.body() == b"second report"
         await idle.ack(report)
+
+
+async def test_with_one_place_and_long_tasks_no_queue_waits_for_ever(vhost: str) -> None:
+    async with worker(vhost) as broker:
+        hands = Hands()
+        await broker.connect()
+        publish(vhost, *[b"first"] * 4)
+        publish(vhost, *[b"second"] * 4, queue=REPORTS)
+
+        await broker.consume([MAIN_QUEUE, REPORTS], prefetch=1, on_delivery=hands.take)
+        order = []
+        for _ in range(4):
+            delivery = await hands.next()
+            await asyncio.sleep(SURPLUS_PATIENCE + 0.5)  # the surplus has been given back
+            order.append(delivery.message.body)
+            await broker.ack(delivery)
+
+        assert sorted(order) == [b"first", b"first", b"second", b"second"]
+
+
+async def test_connections_that_break_at_once_come_more_and_more_slowly_and_declare_little(
+    vhost: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[float] = []
+    declared: list[float] = []
+    consume = Hookup.consume
+
+    async def consume_and_break(self: Hookup, queues: Sequence[str]) -> None:
+        opened.append(time.monotonic())
+        await consume(self, queues)
+        asyncio.get_running_loop().call_soon(asyncio.create_task, self.abandon())
+
+    def declare_and_count(self: Upkeep) -> None:
+        declared.append(time.monotonic())
+        declare(self)
+
+    declare = Upkeep.declare
+    monkeypatch.setattr(Hookup, "consume", consume_and_break)
+    monkeypatch.setattr(Upkeep, "declare", declare_and_count)
+    async with worker(vhost) as broker:
+        await broker.consume([MAIN_QUEUE], prefetch=1, on_delivery=print)
+        await eventually(lambda: len(opened) == 5, what="a fifth connection")
+
+    waits = [after - before for before, after in pairwise(opened)]
+    assert waits[-1] > FIRST * 2**3 / 2
+    assert len(declared) == 1
 
 
 async def test_a_frozen_link_is_found_out_by_the_proof_of_life(vhost: str) -> None:

@@ -74,7 +74,7 @@ class AiormqBroker:
         Raises:
             BrokerUnavailable: the broker is away, or will not let us make what is missing.
         """
-        await self._declare()
+        await asyncio.to_thread(self._upkeep.declare)
         return self
 
     async def consume(
@@ -99,7 +99,8 @@ class AiormqBroker:
             queues,
             prefetch=prefetch,
             on_delivery=on_delivery,
-            declare=self._declare,
+            declare=self._refresh,
+            doubt=self._upkeep.doubt,
             proof_every=self._proof_every,
             answer_timeout=self._answer_timeout,
         )
@@ -146,8 +147,8 @@ class AiormqBroker:
             for subscription in self._subscriptions:
                 await subscription.settle(tag, acked=acked, requeue=requeue)
 
-    async def _declare(self) -> None:
-        await asyncio.to_thread(self._upkeep.declare)
+    async def _refresh(self) -> None:
+        await asyncio.to_thread(self._upkeep.refresh)
 
     async def _drop_idle(self) -> None:
         for subscription in [each for each in self._subscriptions if each.is_idle]:

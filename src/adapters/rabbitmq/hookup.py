@@ -44,6 +44,7 @@ class Hookup:
         self._answer_timeout = answer_timeout
         self.lost = asyncio.Event()
         self.lost_by = "the channel was closed"
+        self.was_cancelled = False
         self._connection = connection
         self._channel = channel
         self._on_delivery = on_delivery
@@ -162,6 +163,7 @@ class Hookup:
 
     def _on_cancel(self, frame: Basic.Cancel) -> None:
         """The broker ends a consumer on its own when the queue is deleted or moves away."""
+        self.was_cancelled = True
         self._lose(f"the broker cancelled consumer {frame.consumer_tag}")
 
     def _on_closing(self, future: asyncio.Future[object]) -> None:

@@ -35,17 +35,23 @@ class Line:
         *,
         patience: float,
         on_ready: Callable[[], None],
+        on_life: Callable[[], None],
     ) -> None:
         """*waiting* is shared: others append, the line takes.
+
+        *on_life* is called with each sign that the broker serves us: a confirm, or that the
+        connection has held for *patience* seconds.
 
         A confirm that is owed for *patience* seconds, or twice that, ends the connection.
         """
         self.was_open = False
+        self.was_refused = False
         self.ended_by: BaseException | None = None
         self._waiting = waiting
         self._patience = patience
         self._waited_for: int | None = None
         self._on_ready = on_ready
+        self._on_life = on_life
         self._window = Window(WINDOW)
         self._channel: Channel | None = None
         self._connection = BundlingConnection(
@@ -102,6 +108,7 @@ class Line:
     def _on_channel_end(self, _channel: Channel, reason: Exception) -> None:
         """The broker refused something: begin anew, and declare what may be missing."""
         self._channel = None
+        self.was_refused = True
         self.ended_by = reason
         if self._connection.is_open:
             self._connection.close()
@@ -112,6 +119,7 @@ class Line:
         self._on_ready()
         self._pump()
         self._watch()
+        self._loop.call_later(self._patience, self._on_life)
 
     def _watch(self) -> None:
         """End a connection whose confirms do not come.
@@ -151,6 +159,7 @@ class Line:
     def _on_confirm(self, frame: Method[Basic.Ack | Basic.Nack]) -> None:
         answer = frame.method
         outcome = Published.CONFIRMED if isinstance(answer, Basic.Ack) else Published.UNKNOWN
+        self._on_life()
         self._window.confirm(answer.delivery_tag, multiple=answer.multiple, outcome=outcome)
         self._pump()
 

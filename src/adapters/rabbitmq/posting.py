@@ -58,13 +58,20 @@ class Postman:
         try:
             await self._send(channel, parcel)
         except PublishError:
+            self._has_answered()
             return Published.RETURNED
         except DeliveryError:  # refused; nothing is known of an earlier copy
             return Published.UNKNOWN
         except asyncio.CancelledError:  # out of time: a channel can be without a word for ever
             self._leave(channel)
             raise
+        self._has_answered()
         return Published.CONFIRMED
+
+    def _has_answered(self) -> None:
+        """Reconnect at once if need be: a connection alone would prove nothing."""
+        self._backoff.reset()
+        self._not_before = 0.0
 
     async def _send(self, channel: AbstractChannel, parcel: Parcel) -> None:
         await channel.basic_publish(
@@ -94,12 +101,8 @@ class Postman:
             now = asyncio.get_running_loop().time()
             if now < self._not_before:
                 raise BrokerUnavailable(f"{self._address} was away a moment ago")
-            try:
-                self._channel = await self._connect()
-            except BaseException:
-                self._not_before = now + self._backoff.next()
-                raise
-            self._backoff.reset()
+            self._not_before = now + self._backoff.next()
+            self._channel = await self._connect()
             return self._channel
 
     async def _connect(self) -> AbstractChannel:

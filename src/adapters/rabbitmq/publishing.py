@@ -55,7 +55,12 @@ class PikaBroker:
         )
         self._publish_timeout = publish_timeout
         self._reader = Reader(address)
-        self._sender = Sender(address, prepare=self._upkeep.declare, patience=publish_timeout / 2)
+        self._sender = Sender(
+            address,
+            prepare=self._upkeep.refresh,
+            doubt=self._upkeep.doubt,
+            patience=publish_timeout / 2,
+        )
 
     @property
     def differences(self) -> tuple[Difference, ...]:

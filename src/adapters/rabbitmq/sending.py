@@ -30,13 +30,24 @@ class Sender:
     ones fail, batches are answered at once, so that nobody's loop hangs in an outage.
     """
 
-    def __init__(self, address: Address, *, prepare: Callable[[], None], patience: float) -> None:
+    def __init__(
+        self,
+        address: Address,
+        *,
+        prepare: Callable[[], None],
+        doubt: Callable[[], None],
+        patience: float,
+    ) -> None:
         """*prepare* is called before each connection is made, and may raise BrokerUnavailable.
+
+        *doubt* is called when the broker refused something that *prepare* should have prepared.
 
         After *patience* seconds of a broker's alarm, or of its silence, the connection is given up.
         """
         self._address = address
         self._prepare = prepare
+        self._doubt = doubt
+        self._backoff = Backoff()
         self._patience = patience
         self._lock = threading.Lock()
         self._waiting: deque[Batch] = deque()
@@ -73,7 +84,6 @@ class Sender:
         self._give_up_waiting()
 
     def _run(self) -> None:
-        backoff = Backoff()
         while not self._closing.is_set():
             opened = False
             try:
@@ -84,20 +94,24 @@ class Sender:
                 log.warning("%s", text, extra={"action": "broker.unavailable"})
             except Exception:  # whatever it is, the thread must not die of it
                 log.exception("The publishing thread met a fault", extra={"action": "broker.fault"})
-            if opened:
-                backoff.reset()
             with self._lock:
                 self._hopeful = opened
             if not opened:
                 self._give_up_waiting()
-            self._closing.wait(backoff.next())
+            self._closing.wait(self._backoff.next())
 
     def _live(self) -> bool:
         """Publish until the connection ends, and say whether it had been open."""
         parameters = self._address.for_pika(
             name="cronhare publishing", blocked_timeout=self._patience
         )
-        line = Line(parameters, self._waiting, patience=self._patience, on_ready=self._has_opened)
+        line = Line(
+            parameters,
+            self._waiting,
+            patience=self._patience,
+            on_ready=self._has_opened,
+            on_life=self._backoff.reset,
+        )
         with self._lock:
             self._line = line
         try:
@@ -107,6 +121,8 @@ class Sender:
             with self._lock:
                 self._line = None
             line.end()
+        if line.was_refused:
+            self._doubt()
         if not self._closing.is_set():
             text = f"Lost the publishing connection to {self._address}: {line.ended_by!r}"
             log.warning("%s", text, extra={"action": "broker.lost"})

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 
 from cronhare.ports.broker import BrokerUnavailable, Delivery
@@ -35,18 +36,23 @@ class Subscription:
         prefetch: int,
         on_delivery: Callable[[Delivery], None],
         declare: Callable[[], Awaitable[None]],
+        doubt: Callable[[], None],
         proof_every: float = PROOF_EVERY,
         answer_timeout: float = ANSWER_TIMEOUT,
     ) -> None:
         """*declare* makes sure that the queues are there, or raises BrokerUnavailable.
 
+        *doubt* is told when they may not be, and another `declare` has to look.
+
         *proof_every* and *answer_timeout* are in seconds.
         """
         self._address = address
-        self._queues = tuple(dict.fromkeys(queues))
+        self._queues = deque(dict.fromkeys(queues))
         self._prefetch = prefetch
         self._on_delivery = on_delivery
         self._declare = declare
+        self._doubt = doubt
+        self._backoff = Backoff()
         self._proof_every = proof_every
         self._answer_timeout = answer_timeout
         self._loop = asyncio.get_running_loop()
@@ -77,6 +83,8 @@ class Subscription:
         """Ack or nack what was handed over; anything else, or a second time, does nothing."""
         if not self._allowance.settle(tag):
             return
+        if tag.hookup is self._hookup:
+            self._backoff.reset()  # a connection alone is no success: it may be lost over and over
         if acked:
             await tag.hookup.ack(tag.number)
         else:
@@ -113,11 +121,20 @@ class Subscription:
         self._allowance.take_back()  # from a channel that is gone: the broker has them back
         self._hookup = hookup
         try:
-            await hookup.consume(self._queues)
+            await self._consume(hookup)
         except BaseException:
+            self._doubt()  # a queue may be gone
             self._hookup = None
             await hookup.close()
             raise
+
+    async def _consume(self, hookup: Hookup) -> None:
+        """Begin with another queue each time: the first is served first.
+
+        With one place, and tasks that take long, the others would never be served.
+        """
+        await hookup.consume(tuple(self._queues))
+        self._queues.rotate(-1)
 
     async def _arrived(self, delivery: Delivery) -> None:
         tag = delivery.tag
@@ -149,15 +166,16 @@ class Subscription:
                 log.warning("%s", text, extra={"action": "broker.lost"})
             except Exception:  # whatever it is, nobody else would bring the consumer back
                 log.exception("The consumer met a fault", extra={"action": "broker.fault"})
+            if hookup.was_cancelled:
+                self._doubt()
             self._hookup = None
             self._allowance.take_back()
             await hookup.abandon()
 
     async def _return(self) -> None:
         """Knock until the broker is there again."""
-        backoff = Backoff()
         while self._hookup is None:
-            await asyncio.sleep(backoff.next())
+            await asyncio.sleep(self._backoff.next())
             try:
                 await self._hook_up()
             except BrokerUnavailable as error:
@@ -182,6 +200,7 @@ class Subscription:
                 await self._see_to_surplus(hookup)
                 if self._loop.time() >= proof_at:
                     await hookup.prove()
+                    self._backoff.reset()
                     proof_at = self._loop.time() + self._proof_every
                 await self._rest(lost, until=proof_at)
         finally:
@@ -208,7 +227,7 @@ class Subscription:
             await self._give_back()
         if self._resting and self._allowance.has_room:
             self._resting = False
-            await hookup.consume(self._queues)
+            await self._consume(hookup)
 
     async def _give_back(self) -> None:
         for delivery in self._allowance.take_back():

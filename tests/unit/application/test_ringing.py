@@ -1,5 +1,6 @@
 """Publishing batches while the next one is being claimed."""
 
+import logging
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -9,8 +10,9 @@ import pytest
 
 from cronhare.adapters.memory.broker import MemoryBroker
 from cronhare.application.dispatch import Dispatcher
+from cronhare.application.doorbell import Rung
 from cronhare.application.ringing import AT_ONCE
-from cronhare.domain.execution import State
+from cronhare.domain.execution import Execution, State
 from cronhare.ports.broker import Envelope, Published
 from cronhare.ports.ledger import LedgerUnavailable
 from tests.unit.application.house import NOON, House
@@ -102,3 +104,24 @@ def test_what_was_claimed_when_the_ledger_went_away_is_sent_again_later(
 
     assert states == [State.CLAIMED] * 2 + [State.PUBLISHED] * 2, "the batch in hand was sent"
     assert {row.state for row in house.executions() if row.due_at > NOON} == {State.PUBLISHED}
+
+
+def test_of_two_batches_that_fail_the_second_one_is_told_too(
+    house: House,
+    executor: ThreadPoolExecutor,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    due(house, 4)
+    wrong = iter([LedgerUnavailable("the first"), ZeroDivisionError("the second")])
+
+    def ring(_: Sequence[Execution], **__: object) -> Rung:
+        raise next(wrong)
+
+    monkeypatch.setattr(house.doorbell, "ring", ring)
+    with pytest.raises(LedgerUnavailable, match="the first"):
+        dispatcher_of(house, executor, batch=2).tick(house.now)
+
+    [record] = [line for line in caplog.records if line.levelno == logging.ERROR]
+    assert record.exc_info is not None
+    assert str(record.exc_info[1]) == "the second"
