@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from datetime import timedelta
 from functools import partial
@@ -13,6 +13,7 @@ import attrs
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.keys import manual_key
 from cronhare.domain.messages import Call, Ticket, Unreadable, read
+from cronhare.domain.outcome import Ending, Outcome, TaskError
 from cronhare.domain.retry import RetryPolicy, decide
 from cronhare.ports.attempts import AttemptStorePort, Finish, Refused, Start, Superseded
 from cronhare.ports.broker import AsyncBrokerPort, Delivery, Envelope, Published
@@ -36,6 +37,13 @@ log = logging.getLogger(__name__)
 #: delivery that follows it take less. And to be finished: what began together ends at its own
 #: time, while each batch that is spared leaves the machine two milliseconds for tasks.
 LINGERS = (0.004, 0.02)
+
+#: How an attempt ends that the ledger let begin when everything was being stopped.
+_NOT_RUN = Ran(
+    outcome=Outcome(
+        ending=Ending.INTERRUPTED, error=TaskError(message="interrupted: the worker shuts down")
+    )
+)
 
 
 @attrs.define
@@ -87,11 +95,13 @@ class Worker:
         self._chance = chance
         self._uuid = uuid
         self._insist = Insistence(clock, patience=lease)
+        self._interrupted = False
         self._at_hand: set[Ticket] = set()
         self._ends: dict[int, asyncio.Event] = {}  # each is set when the attempt is over
         to_start, to_finish = lingers
-        self._starts = Batcher[Start, Execution | Refused](
-            lambda wishes: attempts.start(wishes, now=clock.now(), node=node, lease=lease),
+        self._lease = lease
+        self._starts = Batcher[Start, tuple[Execution | Refused, float]](
+            self._start_all,
             executor=executor,
             linger=to_start,
         )
@@ -109,6 +119,12 @@ class Worker:
     def drain(self) -> None:
         """From now on give back what has not begun."""
         self._insist.drain()
+
+    def interrupt(self) -> None:
+        """End what runs; what was asked for and begins from now on ends before it is run."""
+        self._interrupted = True
+        for execution_id in self.running:
+            self._runner.stop(execution_id, StopReason.INTERRUPTED)
 
     async def handle(self, delivery: Delivery) -> None:
         """Bring one delivery to its end; it is settled then, whatever happened."""
@@ -178,9 +194,9 @@ class Worker:
             self._at_hand.discard(ticket)
 
     async def _begin(self, delivery: Delivery, ticket: Ticket, deaths: int) -> None:
-        asked_at = self._clock.monotonic()
         wish = Start(execution_id=ticket.execution_id, attempt=ticket.attempt, deaths=deaths)
-        match await self._insist.to_begin(lambda: self._starts.submit(wish)):
+        answer, asked_at = await self._insist.to_begin(lambda: self._starts.submit(wish))
+        match answer:
             case Refused(reason, unknown=True):
                 await self._park(delivery, reason)
             case Refused(reason):
@@ -192,6 +208,14 @@ class Worker:
                 finally:  # before anybody can hear of the next attempt, which may be ours too
                     self._keeper.release(execution)
                 await self._conclude(delivery, following)
+
+    def _start_all(self, wishes: Sequence[Start]) -> Sequence[tuple[Execution | Refused, float]]:
+        """Ask the ledger, and say when: the leases that it gives are as old as the question."""
+        asked_at = self._clock.monotonic()
+        answers = self._attempts.start(
+            wishes, now=self._clock.now(), node=self._node, lease=self._lease
+        )
+        return [(answer, asked_at) for answer in answers]
 
     async def _perform(self, execution: Execution, delivery: Delivery) -> Envelope | None:
         """Run the attempt and record its end; answer the message that has to follow."""
@@ -223,6 +247,8 @@ class Worker:
                 return refused
             case invocation:
                 await self._end_earlier(execution)
+                if self._interrupted:
+                    return _NOT_RUN
                 over = self._ends[execution.id] = asyncio.Event()
                 try:
                     return await self._runner.run(invocation)

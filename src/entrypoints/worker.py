@@ -14,7 +14,7 @@ from cronhare.application.settling import Settling
 from cronhare.domain.diagnosis import WORRYING_SKEW
 from cronhare.domain.topology import FAILED_QUEUE
 from cronhare.ports.broker import AsyncBrokerPort, Delivery
-from cronhare.ports.runner import StopReason, TaskRunnerPort
+from cronhare.ports.runner import TaskRunnerPort
 
 from .container import Container
 from .loops import Loop
@@ -93,8 +93,7 @@ class Working:
             )
             say(log, logging.INFO, "shutdown.wait", text)
             await self._settled(grace, hurry)
-        for execution_id in self._worker.running:
-            self._runner.stop(execution_id, StopReason.INTERRUPTED)
+        self._worker.interrupt()
         await self._under_way.settled()
         await self._runner.close()
         await self._broker.close()

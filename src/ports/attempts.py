@@ -8,6 +8,8 @@ import attrs
 
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.messages import TaskMessage
+from cronhare.domain.moves import state_after
+from cronhare.domain.outcome import Ending
 from cronhare.domain.retry import Verdict
 
 from .runner import Ran
@@ -41,6 +43,16 @@ class Finish:
     ran: Ran
     verdict: Verdict
 
+    def repeated(self, ending: str | None, *, state: State, attempt: int) -> "State | Superseded":
+        """Answer a finish whose attempt has ended before, as every store does.
+
+        *ending* is what the attempt's row says if it was this node's; *state* and *attempt* are
+        the execution's now. What another one gave up as lost was never this one's result.
+        """
+        if ending != self.ran.outcome.ending or ending == Ending.LOST:
+            return Superseded()
+        return state if attempt == self.execution.attempt else state_after(self.verdict)
+
 
 @attrs.frozen
 class Superseded:
@@ -61,9 +73,8 @@ class AttemptStorePort(Protocol):
     Batches are one transaction each; their answers come in the order of the questions.
     What tests/integration/test_attempt_store_contract.py does not assert is not promised.
 
-    Every method may raise `LedgerUnavailable`; the outcome is then unknown. Repeating `start`
-    answers an attempt that the same node already holds as started; repeating `finish` answers
-    one that is already finished so as `Superseded`.
+    Every method may raise `LedgerUnavailable`; the outcome is then unknown, and the call can be
+    repeated: what the first one did is answered again.
     """
 
     def start(
@@ -73,8 +84,8 @@ class AttemptStorePort(Protocol):
 
         An attempt starts if its execution waits for exactly that number (claimed, published or
         retrying) and no cancel is requested. The winner's execution is running, owned by *node*
-        until ``now + lease``, with its attempt recorded. What *node* holds already is answered as
-        it is: a start can be repeated.
+        until ``now + lease``, with its attempt recorded. Of what *node* holds already only the
+        lease begins anew: a start can be repeated, long after the first one was heard.
         """
         ...
 
@@ -84,7 +95,8 @@ class AttemptStorePort(Protocol):
         """Record results, output and verdicts of attempts that *node* holds.
 
         Answers the state that the execution is in now: a requested cancel wins over the verdict,
-        whose result is kept with the attempt. Failures are archived in the same transaction.
+        whose result is kept with the attempt. Failures are archived in the same transaction. A
+        result that *node* has recorded before changes nothing, and is answered once more.
         """
         ...
 

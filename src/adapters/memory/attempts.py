@@ -5,9 +5,10 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from cronhare.domain.execution import STARTABLE, Execution, State
+from cronhare.domain import fence
+from cronhare.domain.execution import Execution, State
 from cronhare.domain.messages import TaskMessage
-from cronhare.domain.moves import as_told, begin, claim
+from cronhare.domain.moves import as_told, claim
 from cronhare.domain.task import TaskRef
 from cronhare.ports.attempts import Finish, Refused, Renewal, Start, Superseded
 from cronhare.ports.records import Attempt
@@ -53,7 +54,7 @@ class MemoryAttemptStore:
                     execution, lease_until=now + lease, version=execution.version + 1
                 )
                 for execution in asked
-                if execution is not None and _is_held(execution, node)
+                if execution is not None and fence.is_held(execution, node)
             ]
         return Renewal(
             held=frozenset(execution.id for execution in held),
@@ -85,14 +86,19 @@ class MemoryAttemptStore:
         execution = self._history.get(wish.execution_id)
         if execution is None:
             return Refused(f"execution {wish.execution_id} is unknown", unknown=True)
-        if execution.attempt != wish.attempt:
-            return Refused(f"attempt {execution.attempt} is due, not {wish.attempt}")
-        if _is_held(execution, node):
-            return execution
-        if execution.state not in STARTABLE:
-            return Refused(f"the execution is {execution.state}")
-        running = begin(execution, deaths=wish.deaths, node=node, lease_until=lease_until, now=now)
-        started = self._history.move(execution, running)
+        after = fence.start(
+            execution,
+            attempt=wish.attempt,
+            deaths=wish.deaths,
+            node=node,
+            now=now,
+            until=lease_until,
+        )
+        if isinstance(after, str):
+            return Refused(after)
+        if fence.is_held(execution, node):
+            return self._history.change(execution, lease_until=lease_until, version=after.version)
+        started = self._history.move(execution, after)
         self._history.record(
             Attempt(execution_id=started.id, attempt=wish.attempt, node=node, started_at=now)
         )
@@ -100,12 +106,13 @@ class MemoryAttemptStore:
 
     def _finish(self, finish: Finish, now: datetime, node: str) -> State | Superseded:
         execution = self._history.get(finish.execution.id)
-        if (
-            execution is None
-            or execution.attempt != finish.execution.attempt
-            or not _is_held(execution, node)
-        ):
+        if execution is None:
             return Superseded()
+        number = finish.execution.attempt
+        if execution.attempt != number or not fence.is_held(execution, node):
+            record = self._history.attempts(execution.id).get(number)
+            ending = record.ending if record is not None and record.node == node else None
+            return finish.repeated(ending, state=execution.state, attempt=execution.attempt)
         return end(self._ledger, execution, finish, now)
 
     def _give_up(self, finish: Finish, now: datetime) -> State | Superseded:
@@ -118,7 +125,3 @@ class MemoryAttemptStore:
         ):
             return Superseded()
         return end(self._ledger, execution, finish, now)
-
-
-def _is_held(execution: Execution, node: str) -> bool:
-    return execution.state is State.RUNNING and execution.owner == node

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, Engine, Row, bindparam, select, update
 
-from cronhare.domain.execution import STARTABLE, Execution, State
+from cronhare.domain import fence
+from cronhare.domain.execution import Execution, State
 from cronhare.domain.messages import LONGEST_TYPE, TaskMessage
-from cronhare.domain.moves import begin
 from cronhare.domain.task import TaskRef
 from cronhare.ports.attempts import Finish, Refused, Renewal, Start, Superseded
 from cronhare.ports.clock import ClockPort
@@ -19,7 +19,7 @@ from .claiming import NotToBeRun, claim_by_hand, find_by_key
 from .database import Database, repeatable
 from .endings import write_endings
 from .rows import BY_IDS, find_executions, is_in
-from .tables import executions
+from .tables import attempts, executions
 from .types import UtcDateTime
 
 _STANDING = select(
@@ -42,6 +42,20 @@ _RENEW = (
     .values(lease_until=bindparam("until", type_=UtcDateTime), version=executions.c.version + 1)
 )
 _RENEWED = select(executions.c.id, executions.c.cancel_requested).where(*_HELD)
+_RECORDED = (
+    select(
+        attempts.c.execution_id,
+        attempts.c.attempt,
+        attempts.c.ending,
+        executions.c.state,
+        executions.c.attempt.label("due"),
+    )
+    .join(executions, executions.c.id == attempts.c.execution_id)
+    .where(
+        attempts.c.execution_id.in_(bindparam("ids", expanding=True)),
+        attempts.c.node == bindparam("node"),
+    )
+)
 
 
 class SqlAttemptStore:
@@ -65,15 +79,16 @@ class SqlAttemptStore:
             started: dict[int, Execution] = {}
             for wish in wishes:
                 known = started.get(wish.execution_id) or found.get(wish.execution_id)
-                answer = _judge(wish, known, node)
-                if isinstance(answer, Execution) and answer.state is not State.RUNNING:
-                    answer = started[answer.id] = begin(
-                        answer, deaths=wish.deaths, node=node, lease_until=now + lease, now=now
-                    )
+                answer = _judge(wish, known, node=node, now=now, until=now + lease)
+                if isinstance(answer, Execution):
+                    started[answer.id] = answer
                 answers.append(answer)
-            write_beginnings(
-                connection, started.values(), now=now, node=node, lease_until=now + lease
-            )
+            held = {id_ for id_, one in found.items() if fence.is_held(one, node)} & started.keys()
+            if held:
+                asked = {"ids": list(held), "node": node, "until": now + lease}
+                connection.execute(_RENEW, asked)
+            fresh = [one for id_, one in started.items() if id_ not in held]
+            write_beginnings(connection, fresh, now=now, node=node, lease_until=now + lease)
             return answers
 
     @repeatable
@@ -86,7 +101,8 @@ class SqlAttemptStore:
             return bool(row.owner == node and row.attempt == finish.execution.attempt)
 
         with self._database.write("recording results") as connection:
-            return self._end(connection, finishes, is_ours, now)
+            answers = self._end(connection, finishes, is_ours, now)
+            return _answered_again(connection, finishes, answers, node)
 
     @repeatable
     def give_up(self, finishes: Sequence[Finish], *, now: datetime) -> Sequence[State | Superseded]:
@@ -163,6 +179,29 @@ class SqlAttemptStore:
         return [states.get(place, Superseded()) for place in range(len(finishes))]
 
 
+def _answered_again(
+    connection: Connection,
+    finishes: Sequence[Finish],
+    answers: Sequence[State | Superseded],
+    node: str,
+) -> Sequence[State | Superseded]:
+    """Answer once more what this node has recorded before: rare, so of nothing else it is asked."""
+    pairs = list(zip(finishes, answers, strict=True))
+    ids = [finish.execution.id for finish, answer in pairs if answer == Superseded()]
+    if not ids:
+        return answers
+    rows = connection.execute(_RECORDED, {"ids": ids, "node": node})
+    recorded = {(row.execution_id, row.attempt): row for row in rows}
+
+    def again(finish: Finish) -> State | Superseded:
+        row = recorded.get((finish.execution.id, finish.execution.attempt))
+        if row is None:
+            return Superseded()
+        return finish.repeated(row.ending, state=State(row.state), attempt=row.due)
+
+    return [again(finish) if answer == Superseded() else answer for finish, answer in pairs]
+
+
 def _as_it_stands(execution: Execution, row: Row[Any]) -> Execution:
     """Give a running attempt's execution as it is now: all that others change is a cancel."""
     if row.cancel_requested == execution.cancel_requested:
@@ -170,16 +209,12 @@ def _as_it_stands(execution: Execution, row: Row[Any]) -> Execution:
     return msgspec.structs.replace(execution, cancel_requested=row.cancel_requested)
 
 
-def _judge(wish: Start, execution: Execution | None, node: str) -> Execution | Refused:
-    """Say whether an attempt may start. One that this node holds already is answered as it is."""
+def _judge(
+    wish: Start, execution: Execution | None, *, node: str, now: datetime, until: datetime
+) -> Execution | Refused:
     if execution is None:
         return Refused(f"execution {wish.execution_id} is unknown", unknown=True)
-    if execution.attempt != wish.attempt:
-        return Refused(f"attempt {execution.attempt} is due, not {wish.attempt}")
-    if execution.state is State.RUNNING and execution.owner == node:
-        return execution
-    if execution.state not in STARTABLE:
-        return Refused(f"the execution is {execution.state}")
-    if execution.cancel_requested:
-        return Refused("its end was asked for")
-    return execution
+    after = fence.start(
+        execution, attempt=wish.attempt, deaths=wish.deaths, node=node, now=now, until=until
+    )
+    return Refused(after) if isinstance(after, str) else after

@@ -5,7 +5,8 @@ from datetime import timedelta
 import pytest
 
 from cronhare.domain.execution import State
-from cronhare.domain.topology import MAIN_QUEUE
+from cronhare.domain.retry import RetryPolicy
+from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE
 from cronhare.ports.runner import StopReason
 from tests.unit.application.conftest import Lines
 from tests.unit.application.deliveries import (
@@ -17,7 +18,7 @@ from tests.unit.application.deliveries import (
     live,
     run,
 )
-from tests.unit.application.endings import Seen, failure, one_by_one
+from tests.unit.application.endings import Seen, always, failure, one_by_one
 from tests.unit.application.house import LEASE, House
 
 
@@ -132,6 +133,33 @@ async def test_an_interrupted_attempt_costs_nothing_and_is_made_again(lines: Lin
     assert (house.only.state, house.only.attempt) == (State.SUCCEEDED, 2)
 
 
+async def test_what_begins_after_everything_was_stopped_is_given_back_and_never_run() -> None:
+    seen = Seen()
+    house = House(script=seen, holds=True)
+    due(house)
+    house.outage.takes["start"] = house.worker.interrupt  # while the question is on its way
+    house.outage.begin("start", calls=1, heard=True)
+    await house.open()
+    await house.settle()
+
+    await house.worker.handle(house.deliveries.pop())
+
+    assert (house.runner.running, seen.invocations) == (frozenset(), [])
+    given_back = house.only
+    assert (given_back.state, given_back.attempt, given_back.deaths) == (State.RETRYING, 2, 0)
+
+
+async def test_stopping_everything_ends_what_runs() -> None:
+    house = House(holds=True)
+    await begin(house)
+    await house.connection.pause()
+
+    house.worker.interrupt()
+    await house.settle()
+
+    assert (house.runner.running, house.only.state) == (frozenset(), State.RETRYING)
+
+
 # A ledger that is away
 
 
@@ -174,8 +202,22 @@ async def test_a_retry_comes_though_the_finish_was_heard_and_not_answered() -> N
 
     await live(house, timedelta(seconds=36))
 
-    assert (house.worker.counters.superseded, house.only.state) == (1, State.SUCCEEDED)
+    assert (house.worker.counters.superseded, house.only.state) == (0, State.SUCCEEDED)
     assert len(house.records.attempts(house.only.id)) == 2
+
+
+async def test_a_failure_for_good_is_told_though_its_finish_was_heard_and_not_answered(
+    lines: Lines,
+) -> None:
+    house = House(script=always(failure()), policy=RetryPolicy(attempts=1))
+    house.outage.begin("finish", calls=1, heard=True)
+
+    await run(house)
+
+    assert (house.only.state, len(house.messages(FAILED_QUEUE))) == (State.FAILED, 1)
+    assert len(house.records.archive()) == 1
+    assert [line for line in lines() if "Task failed for good and is kept in the archive" in line]
+    assert not [line for line in lines() if "The result is not counted" in line]
 
 
 async def test_a_worker_that_shuts_down_gives_a_result_up_after_a_lease_without_a_ledger() -> None:
