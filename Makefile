@@ -2,6 +2,10 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
+# Where it is set, each process compiles all it imports anew, tests with their rewritten asserts
+# first: a quarter of the time of `make unit`.
+unexport PYTHONDONTWRITEBYTECODE
+
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.integration
+
 BENCHMARKS = sorted((Path(__file__).parents[2] / "benchmarks").glob("bench_*.py"))
 
 

@@ -5,6 +5,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,7 @@ def compose() -> dict[str, Any]:
     return whole
 
 
+@cache
 def manifests() -> list[Any]:
     files = sorted((DEPLOY / "kubernetes").glob("*.yaml"))
     return [each for file in files for each in yaml.safe_load_all(file.read_text())]

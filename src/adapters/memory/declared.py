@@ -53,9 +53,10 @@ class Declared:
         """Find the queue whose head expires first, and when."""
         first: tuple[int, MemoryQueue] | None = None
         for queue in self._timed:
-            expires = queue.expires()
-            if expires is not None and (first is None or expires < first[0]):
-                first = expires, queue
+            if queue.ready:  # mostly none has anything, and this is asked all the time
+                expires = queue.expires()
+                if expires is not None and (first is None or expires < first[0]):
+                    first = expires, queue
         return first
 
     def _add_queue(self, spec: Queue) -> None:

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from weakref import WeakMethod
 
 from cronhare.ports.broker import BrokerUnavailable, Message
 from cronhare.ports.clock import ClockPort
@@ -34,7 +35,7 @@ class Engine:
         self._clock = clock
         self._lock = threading.Lock()
         self._announced: int | None = None
-        clock.on_jump(self.catch_up)
+        clock.on_jump(_while_it_lives(WeakMethod(self.catch_up)))
 
     @contextmanager
     def turn(self) -> Iterator[None]:
@@ -144,6 +145,16 @@ class Engine:
 
     def _wall_at(self, moment: int) -> datetime:
         return self._clock.now() - (self._now() - moment) * MICROSECOND
+
+
+def _while_it_lives(method: WeakMethod[Callable[[], None]]) -> Callable[[], None]:
+    """Call a method as long as anybody has its object: a clock outlives the brokers of a test."""
+
+    def call() -> None:
+        if (alive := method()) is not None:
+            alive()
+
+    return call
 
 
 def _warn_of_cycle(message: Message, target: MemoryQueue) -> None:
