@@ -1,8 +1,9 @@
 """The loop that sends again what the broker should have and does not, and ends what was lost."""
 
 import logging
-from collections.abc import Callable, Collection, Sequence
-from datetime import datetime
+from collections.abc import Callable, Collection, Iterator, Sequence
+from datetime import datetime, timedelta
+from functools import partial
 
 import attrs
 
@@ -22,6 +23,9 @@ from .story import tell
 log = logging.getLogger(__name__)
 
 Ended = tuple[Finish, State]
+
+#: So often what has no time at which to look for it is looked for. Only edits by hand make such.
+REGAIN_EVERY = timedelta(minutes=10)
 
 
 @attrs.frozen(kw_only=True)
@@ -56,14 +60,39 @@ class Reconciler:
         self._chance = chance
         self._graces = graces or Graces()
         self._limit = limit
+        self._regained_at: datetime | None = None
 
     def tick(self, now: datetime) -> Reconciled:
         """Send again what is overdue, and decide what becomes of attempts whose lease lapsed."""
-        overdue = self._claims.overdue(now=now, graces=self._graces, limit=self._limit)
-        if overdue:
-            say(log, logging.DEBUG, "reconcile", f"Sending {len(overdue)} overdue executions again")
-            self._doorbell.ring(overdue, now=now)
-        return Reconciled(republished=len(overdue), lost=self.bury(now, gone=()))
+        self._regain(now)
+        republished = 0
+        find = partial(self._claims.overdue, now=now, graces=self._graces, limit=self._limit)
+        for overdue in self._sound_pages(find):
+            if overdue:
+                text = f"Sending {len(overdue)} overdue executions again"
+                say(log, logging.DEBUG, "reconcile", text)
+                self._doorbell.ring(overdue, now=now)
+                republished += len(overdue)
+        return Reconciled(republished=republished, lost=self.bury(now, gone=()))
+
+    def _sound_pages(
+        self, find: Callable[[], Sequence[Execution]]
+    ) -> Iterator[Sequence[Execution]]:
+        """Look once, and again while broken rows have taken the place of others on a page."""
+        while True:
+            found = find()
+            sound = _sound(found)
+            yield sound
+            if len(sound) == len(found) or len(found) < self._limit:
+                return
+
+    def _regain(self, now: datetime) -> None:
+        if self._regained_at is not None and timedelta(0) <= now - self._regained_at < REGAIN_EVERY:
+            return
+        if found := self._claims.regain(now=now):
+            text = f"{found} executions waited or ran without a time at which to look for them"
+            say(log, logging.WARNING, "reconcile.regain", text)
+        self._regained_at = now
 
     def bury(self, now: datetime, *, gone: Collection[str]) -> int:
         """End what the nodes in *gone* were running, without waiting for its leases to lapse."""
@@ -73,7 +102,7 @@ class Reconciler:
 
     def run_by(self, nodes: Collection[str], now: datetime) -> Sequence[Execution]:
         """Find what *nodes* run for the users: to be given up later, if they stay silent."""
-        lapsed = self._claims.lapsed(now=now, limit=self._limit, gone=nodes)
+        lapsed = _sound(self._claims.lapsed(now=now, limit=self._limit, gone=nodes))
         return [each for each in lapsed if each.owner in nodes and each.task.type != SYSTEM]
 
     def give_up(self, found: Sequence[Execution], now: datetime) -> int:
@@ -91,13 +120,15 @@ class Reconciler:
         self._send_what_follows([each for each in lost if each[1] is not State.RETRYING], now)
         republished = last = 0
         while waiting := self._claims.unfinished(after=last, limit=self._limit):
-            self._doorbell.ring(waiting, now=now)
-            republished += len(waiting)
+            sound = _sound(waiting)
+            self._doorbell.ring(sound, now=now)
+            republished += len(sound)
             last = waiting[-1].id
         return Reconciled(republished=republished, lost=len(lost))
 
     def _end_lost(self, now: datetime, *, gone: Collection[str]) -> Sequence[Ended]:
-        return self._give_up(self._claims.lapsed(now=now, limit=self._limit, gone=gone), now)
+        find = partial(self._claims.lapsed, now=now, limit=self._limit, gone=gone)
+        return [each for found in self._sound_pages(find) for each in self._give_up(found, now)]
 
     def _give_up(self, found: Sequence[Execution], now: datetime) -> Sequence[Ended]:
         if not found:
@@ -133,3 +164,15 @@ class Reconciler:
             chance=self._chance(),
         )
         return Finish(execution=execution, ran=Ran(outcome=outcome), verdict=verdict)
+
+
+def _sound(found: Sequence[Execution]) -> Sequence[Execution]:
+    """Leave out what the ledger has set apart, and say why it did."""
+    for execution in found:
+        if execution.problem is not None:
+            text = (
+                f"Execution {execution.id} of {execution.schedule_name} is quarantined, its row is "
+                f"broken: {execution.problem}. Mend the row, then: cronhare failed replay"
+            )
+            say(log, logging.ERROR, "execution.broken", text)
+    return [execution for execution in found if execution.problem is None]

@@ -60,7 +60,8 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
     attempts that ended badly since the run began, or was replayed. What is run is as it was when
     the instant was claimed: *params* is JSON text, *task_name* the task's name in the jobs file
     *source*; neither is known of a row that somebody wrote by hand. *crashed_at* lists the crashes,
-    oldest first.
+    oldest first. *problem* says what is wrong with its row in the ledger, where somebody spoilt it:
+    it is not run then.
     """
 
     id: int
@@ -92,6 +93,7 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
     source: str | None = None
     task_name: str | None = None
     crashed_at: tuple[datetime, ...] = ()
+    problem: str | None = None
 
     @property
     def message_id(self) -> str:

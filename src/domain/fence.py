@@ -21,6 +21,8 @@ def start(
     *deaths* is what its message has counted, *until* the end of the lease. What the node holds
     already was asked for before, and not answered: its lease begins anew.
     """
+    if execution.problem is not None:
+        return f"its row is broken: {execution.problem}"
     if execution.attempt != attempt:
         return f"attempt {execution.attempt} is due, not {attempt}"
     if is_held(execution, node):

@@ -8,6 +8,9 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from uuid import NAMESPACE_OID, UUID, uuid5
 
+#: No key is longer, in letters: neither ours, nor one that stands in a row.
+LONGEST_KEY = 255
+
 
 def cron_key(due: datetime) -> str:
     """Name the run of a recurring schedule that is due at *due* (S1: no zero padding).

@@ -9,7 +9,7 @@ LARGEST_PARAMS = 100 * 1024
 
 def fault_of_params(params: str) -> str | None:
     """Say what is wrong with params that are JSON text already; None if nothing is."""
-    size = len(params.encode())
+    size = len(params.encode(errors="replace"))
     if size <= LARGEST_PARAMS:
         return None
     return f"{size} bytes of JSON, {LARGEST_PARAMS} are allowed"

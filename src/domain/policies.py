@@ -4,12 +4,16 @@ from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
 from .backoff import Backoff, BackoffType, Jitter
+from .echo import echo
 from .retry import RetryPolicy
 
 _E = TypeVar("_E", BackoffType, Jitter)
 
 ATTEMPTS = range(1, 20 + 1)
 DELAY_MS = range(1_000, 3_600_000 + 1)
+
+#: So many letters of JSON are read as a policy. The longest that makes sense has a tenth of them.
+LONGEST_POLICY = 4_096
 
 #: S2's named strategies. "aggressive" is the slower one; the name is kept (C23).
 BACKOFFS = {
@@ -54,7 +58,9 @@ def read_policy(value: object, *, default: RetryPolicy) -> RetryPolicy:
     if isinstance(value, str):
         if value in POLICIES:
             return POLICIES[value]
-        raise RetryPolicyInvalid((f"no preset is called {value!r}; there are {_names(POLICIES)}",))
+        raise RetryPolicyInvalid(
+            (f"no preset is called {echo(value)}; there are {_names(POLICIES)}",)
+        )
     if not isinstance(value, Mapping):
         raise RetryPolicyInvalid(("a table with attempts and backoff is expected",))
     faults = [*_unknown(value, {"attempts", "backoff"}, "retry")]
@@ -83,7 +89,7 @@ def write_policy(policy: RetryPolicy) -> dict[str, Any]:
 def _backoff(value: object, default: Backoff, faults: list[str]) -> Backoff:
     if isinstance(value, str):
         if value not in BACKOFFS:
-            faults.append(f"no backoff is called {value!r}; there are {_names(BACKOFFS)}")
+            faults.append(f"no backoff is called {echo(value)}; there are {_names(BACKOFFS)}")
         return BACKOFFS.get(value, default)
     if not isinstance(value, Mapping):
         faults.append("backoff: a table or a name is expected")
@@ -114,10 +120,11 @@ def _sequence(value: Mapping[str, object], default: Backoff, faults: list[str]) 
 def _multiplier(value: Mapping[str, object], default: float, faults: list[str]) -> float:
     multiplier = value.get("multiplier", default)
     if isinstance(multiplier, bool) or not isinstance(multiplier, int | float):
-        faults.append(f"backoff.multiplier: {multiplier!r} is not a number")
+        faults.append(f"backoff.multiplier: {echo(multiplier)} is not a number")
         return default
     if not 1 <= multiplier <= 100:  # noqa: PLR2004 - said in the sentence below
-        faults.append(f"backoff.multiplier: {multiplier} is outside 1-100")
+        faults.append(f"backoff.multiplier: {echo(multiplier)} is outside 1-100")
+        return default
     return float(multiplier)
 
 
@@ -134,7 +141,7 @@ def _whole(
 ) -> int:
     number = value.get(field, default)
     if field in value and not _within(number, allowed):
-        faults.append(f"{field}: {number!r} is outside {_span(allowed)}")
+        faults.append(f"{field}: {echo(number)} is outside {_span(allowed)}")
         return default
     return number if isinstance(number, int) else default
 
@@ -146,13 +153,13 @@ def _one_of(
     for kind in kinds:
         if kind.value == name:
             return kind
-    faults.append(f"backoff.{field}: {name!r} is none of {_names(kinds)}")
+    faults.append(f"backoff.{field}: {echo(name)} is none of {_names(kinds)}")
     return default
 
 
 def _unknown(value: Mapping[str, object], known: set[str], where: str) -> Iterator[str]:
     for field in sorted(value.keys() - known, key=str):
-        yield f"{where} has no {field!r}; it has {_names(sorted(known))}"
+        yield f"{where} has no {echo(field)}; it has {_names(sorted(known))}"
 
 
 def _within(number: object, allowed: range) -> bool:

@@ -18,6 +18,13 @@ from .topology import MAIN_QUEUE
 DEFAULT_WINDOW = timedelta(days=7)
 DEFAULT_CAP = 100
 
+#: So many runs at once may a schedule ask for, in a file as in a row.
+CAPS = range(1, 10_000 + 1)
+
+#: The longest texts of a row, in letters: MySQL's columns hold no more, SQLite's hold anything.
+LONGEST_NAME = 255
+LONGEST_EXPRESSION = 255
+LONGEST_ZONE = 64
 
 #: The name of the system's own schedule, which deletes old history.
 CLEANUP_NAME = "cronhare-cleanup"

@@ -47,6 +47,9 @@ class Graces:
 class ClaimStorePort(Protocol):
     """The plans and the claims. Safe to share between threads, processes and hosts.
 
+    `overdue`, `unfinished` and `lapsed` may answer executions with a *problem*: somebody has spoilt
+    their rows. By then they are quarantined, with a row in the archive, and found no more.
+
     Times are aware and in UTC; *now* is the ledger's own clock, `now()`, or what a test says.
     What tests/integration/test_claim_store_contract.py does not assert is not promised.
 
@@ -111,4 +114,11 @@ class ClaimStorePort(Protocol):
         self, *, now: datetime, limit: int, gone: Collection[str] = ()
     ) -> Sequence[Execution]:
         """Find running attempts whose lease has lapsed, or whose node is known to be *gone*."""
+        ...
+
+    def regain(self, *, now: datetime) -> int:
+        """Let *overdue* and *lapsed* find what they would never look at; answers how many.
+
+        That is what waits or runs, and has no time at which to look: after an edit by hand.
+        """
         ...

@@ -18,7 +18,10 @@ from .runner import Captured
 
 @attrs.frozen(kw_only=True)
 class Attempt:
-    """One start of an execution, as the ledger keeps it. *ending* is None while it runs."""
+    """One start of an execution, as the ledger keeps it. *ending* is None while it runs.
+
+    *problem* says what is wrong with its row, where somebody spoilt it.
+    """
 
     execution_id: int
     attempt: int
@@ -32,15 +35,17 @@ class Attempt:
     error: str | None = None
     peak_memory: int | None = None
     cpu_seconds: float | None = None
+    problem: str | None = None
 
 
 @attrs.frozen(kw_only=True)
 class Output:
-    """What an attempt wrote."""
+    """What an attempt wrote. *problem* is as in `Attempt`."""
 
     attempt: int
     stdout: Captured
     stderr: Captured
+    problem: str | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -49,7 +54,7 @@ class Archived:
 
     *execution_id* is 0 where somebody else's worker failed a task of an unknown schedule: there is
     nothing to replay then. *kind* is `failed` or `quarantined`. *resolution* is None until it is
-    `replayed` or `discarded`.
+    `replayed` or `discarded`. *problem* is as in `Attempt`.
     """
 
     id: int
@@ -72,6 +77,7 @@ class Archived:
     note: str | None = None
     source: str | None = None
     task_name: str | None = None
+    problem: str | None = None
 
     @classmethod
     def of(

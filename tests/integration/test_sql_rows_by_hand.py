@@ -154,6 +154,21 @@ BROKEN_ANYWHERE = [
     ("task_name = 'backup'", "task_name: names a task of no source"),
     (f"source = '{'s' * 256}'", "source: is not text of at most 255 letters"),
     ("starts_at = '2026-04-01', ends_at = '2026-03-01'", "ends_at"),
+    (f"retry = '{'[' * 4000}'", "retry: not JSON: "),
+    (f"retry = '{'[' * 5000}'", "retry: 5,000 letters, 4,096 are allowed"),
+    (
+        f"""retry = '{{"backoff": {{"multiplier": 2{"0" * 400}}}}}'""",
+        "a number of 401 digits is outs",
+    ),
+    (
+        f"""retry = '{{"attempts": 2{"0" * 400}}}'""",
+        "attempts: a number of 401 digits is outside 1-20",
+    ),
+    (f"params = '{'[' * 5000}'", "params: not JSON: "),
+    ("status = -1", "status: -1 is not 0 (off) or 1 (on)"),
+    ("status = 2", "status: 2 is not 0 (off) or 1 (on)"),
+    ("misfire_cap = 1000000000", "misfire_cap: 1000000000 is not 1-10,000"),
+    ("misfire_cap = -1", "misfire_cap: -1 is not 1-10,000"),
 ]
 
 #: Its columns take values of any type.
@@ -168,6 +183,13 @@ BROKEN_IN_SQLITE = [
     ("schedule = CAST(x'ff2a' AS TEXT)", "schedule"),
     ("queue = 7.5, timezone = CAST(x'ff' AS TEXT)", "timezone"),
     ("updated_at = 'yesterday'", "updated_at: 'yesterday' is no time"),
+    ("status = 'yes'", "status: 'yes' is not 0 (off) or 1 (on)"),
+    ("retry = x'5b5b'", "retry: 2 bytes is not text"),
+    ("retry = zeroblob(8000000)", "retry: 8,000,000 bytes is not text"),
+    ("params = zeroblob(4194304)", "params: 4,194,304 bytes is not JSON text"),
+    ("schedule = '* ' || hex(zeroblob(500000))", "schedule: 1,000,002 letters, 255 are allowed"),
+    ("report_id = 1e300", "report_id: 1e+300 is no task's number"),
+    ("starts_at = zeroblob(9000000)", "starts_at: 9,000,000 bytes is not a time"),
 ]
 
 #: Its columns for times take what is none.
@@ -203,6 +225,7 @@ def test_a_broken_row_is_told_once_and_the_others_run(
     [(name, said)] = first.problems
     assert name == "broken"
     assert problem in said
+    assert len(said) < 500
     assert second == Batch()
     assert ledger.plan_edited() == Batch()
     [stored] = ledger.schedules.schedules(["broken"])
@@ -317,3 +340,38 @@ def test_history_that_is_deleted_takes_its_attempts_along_and_leaves_the_archive
 
     assert shell("SELECT count(*) FROM ExecutionAttempt") == [(0,)]
     assert ledger.records.archive() == [archived]
+
+
+@pytest.mark.parametrize("name", ["x'ff00'", "hex(zeroblob(300))"])
+def test_a_name_that_can_be_none_is_told_under_the_rows_number(
+    sqlite: Ledger, sqlite_shell: Shell, name: str
+) -> None:
+    sqlite.plan_edited()
+    id_ = sqlite.add("spoilt")
+    sqlite.add("sound")
+    sqlite_shell(f"UPDATE Scheduler SET name = {name} WHERE id = {id_}")
+    sqlite.clock.advance(MINUTE)
+
+    batch = sqlite.claim_due()
+
+    assert [one.schedule_name for one in batch.claimed] == ["sound"]
+    [(told, problem)] = batch.problems
+    assert (told, problem.partition(":")[0]) == (f"#{id_}", "name")
+    assert {row.name for row in sqlite.schedules.schedules()} == {f"#{id_}", "sound"}
+
+
+@pytest.mark.parametrize("cursor", ["'garbage'", "x'00'", "0", "'0'", "'2026-02-31 99:00:00'"])
+def test_a_cursor_that_cannot_be_read_is_planned_anew(
+    sqlite: Ledger, sqlite_shell: Shell, cursor: str
+) -> None:
+    sqlite.plan_edited()
+    id_ = sqlite.add("spoilt")
+    sqlite.add("sound")
+    sqlite_shell(f"UPDATE SchedulerPlan SET next_due_at = {cursor} WHERE scheduler_id = {id_}")
+    sqlite.clock.advance(MINUTE)
+
+    claimed = [one.schedule_name for one in sqlite.claim_due().claimed]
+    listed = {row.name for row in sqlite.schedules.schedules()}
+
+    assert claimed == ["sound"]
+    assert listed == {"spoilt", "sound"}

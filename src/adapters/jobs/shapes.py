@@ -5,6 +5,8 @@ from typing import Annotated, Any, Literal
 import attrs
 from msgspec import Meta
 
+from cronhare.domain.schedule import CAPS
+
 from .tables import REQUIRED
 
 LARGEST_ID = 2**31 - 1
@@ -13,7 +15,9 @@ Id = Annotated[int, Meta(ge=1, le=LARGEST_ID, description=f"a whole number, 1-{L
 Source = Annotated[
     str, Meta(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$", description="a name of a-z, 0-9 and . _ -")
 ]
-Cap = Annotated[int, Meta(ge=1, le=10_000, description="a whole number, 1-10000")]
+Cap = Annotated[
+    int, Meta(ge=CAPS[0], le=CAPS[-1], description=f"a whole number, {CAPS[0]}-{CAPS[-1]}")
+]
 Command = Annotated[list[str], Meta(min_length=1, description="a list of texts, at least one")]
 QueueName = Annotated[
     str,

@@ -102,6 +102,10 @@ class MemoryClaimStore:
             )
             return tuple(heapq.nsmallest(limit, lost, key=_id))
 
+    def regain(self, *, now: datetime) -> int:  # noqa: ARG002 - the port's
+        """See `ClaimStorePort.regain`: nobody edits what is in memory."""
+        return 0
+
     # How plans are carried out
 
     def _plan(

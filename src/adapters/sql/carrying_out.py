@@ -101,7 +101,8 @@ def _planned(
 ) -> Planned:
     return Planned(
         schedule=schedule,
-        next_due=look.next_due_at,
+        # A cursor that somebody spoilt is none: the schedule is planned from its edit on.
+        next_due=look.next_due_at if isinstance(look.next_due_at, datetime) else None,
         edited=not look.is_current,
         unfinished=unfinished.get(schedule.id),
     )

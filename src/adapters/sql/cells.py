@@ -1,22 +1,24 @@
 """What groups of a row's columns say: often the same, and understood once for all that share them.
 
-People write them by hand. What cannot be is named, and stands for what is meant when nothing is
-said.
+People write them by hand. An impossible value is reported as a fault, and the default is used.
 """
 
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from functools import lru_cache
 from typing import Any, Final, TypeVar
 
 import msgspec
 
 from cronhare.domain.draft import Fault, judge_manner, judge_times
-from cronhare.domain.policies import RetryPolicyInvalid, read_policy
+from cronhare.domain.echo import echo
+from cronhare.domain.policies import LONGEST_POLICY, RetryPolicyInvalid, read_policy
 from cronhare.domain.retry import RetryPolicy
 from cronhare.domain.schedule import (
+    CAPS,
     DEFAULT_CAP,
     DEFAULT_WINDOW,
+    LONGEST_EXPRESSION,
+    LONGEST_ZONE,
     ByHand,
     Misfire,
     MisfirePolicy,
@@ -26,6 +28,8 @@ from cronhare.domain.schedule import (
 )
 from cronhare.domain.topology import MAIN_QUEUE
 
+from .kept import kept
+
 T = TypeVar("T")
 D = TypeVar("D")
 E = TypeVar("E", bound=StrEnum)
@@ -34,7 +38,8 @@ E = TypeVar("E", bound=StrEnum)
 LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 #: Up to a hundred years: beyond them, times could not be reckoned with.
-_SPANS_MS: Final = range(timedelta(days=36_525) // timedelta(milliseconds=1) + 1)
+LONGEST_SPAN: Final = timedelta(days=36_525)
+SPANS_MS: Final = range(LONGEST_SPAN // timedelta(milliseconds=1) + 1)
 
 #: The columns that say when.
 TIMES: Final = ("schedule", "date_time", "timezone", "starts_at", "ends_at")
@@ -78,7 +83,7 @@ class Manner(msgspec.Struct, frozen=True, kw_only=True):
     faults: tuple[Fault, ...]
 
 
-@lru_cache(maxsize=4096)
+@kept(entries=4096)
 def read_times(values: tuple[Any, ...]) -> Times:
     """Read the columns of `TIMES`, in their order."""
     schedule, date_time, timezone, starts_at, ends_at = values
@@ -89,9 +94,9 @@ def read_times(values: tuple[Any, ...]) -> Times:
 
     said: dict[str, Any] = {
         # Forms that people fill in leave an empty text where nothing is meant.
-        "schedule": _take("schedule", schedule, str, "", faults) or None,
+        "schedule": _text("schedule", schedule, LONGEST_EXPRESSION, faults) or None,
         "date_time": moment("date_time", date_time),
-        "timezone": _take("timezone", timezone, str, "", faults) or "UTC",
+        "timezone": _text("timezone", timezone, LONGEST_ZONE, faults) or "UTC",
         "starts_at": moment("starts_at", starts_at),
         "ends_at": moment("ends_at", ends_at),
     }
@@ -99,7 +104,7 @@ def read_times(values: tuple[Any, ...]) -> Times:
     return Times(**said, timing=timing, faults=(*faults, *wrong))
 
 
-@lru_cache(maxsize=1024)
+@kept(entries=1024)
 def read_manner(values: tuple[Any, ...]) -> Manner:
     """Read the columns of `MANNER`."""
     row = dict(zip(MANNER, values, strict=True))
@@ -115,20 +120,27 @@ def read_manner(values: tuple[Any, ...]) -> Manner:
         milliseconds = take(field, int, None)
         if milliseconds is None:
             return default
-        if milliseconds not in _SPANS_MS:
-            faults.append(Fault(field, f"{milliseconds} is not 0-{_SPANS_MS.stop - 1:,}"))
+        if milliseconds not in SPANS_MS:
+            faults.append(Fault(field, f"{echo(milliseconds)} is not 0-{SPANS_MS[-1]:,}"))
             return default
         return timedelta(milliseconds=milliseconds)
+
+    def cap() -> int:
+        number = take("misfire_cap", int, DEFAULT_CAP)
+        if number in CAPS:
+            return number
+        faults.append(Fault("misfire_cap", f"{echo(number)} is not {CAPS[0]}-{CAPS[-1]:,}"))
+        return DEFAULT_CAP
 
     timeout = None if row["timeout_ms"] is None else span("timeout_ms", timedelta(0))
     queue = take("queue", str, "") or MAIN_QUEUE
     return Manner(
-        status=bool(row["status"]),
-        retry=_retry(take("retry", str, ""), faults),
+        status=_status(row["status"], faults),
+        retry=_retry(_text("retry", row["retry"], LONGEST_POLICY, faults), faults),
         misfire=Misfire(
             policy=one_of("misfire_policy", MisfirePolicy.ONCE),
             window=span("misfire_window_ms", DEFAULT_WINDOW),
-            cap=take("misfire_cap", int, DEFAULT_CAP),
+            cap=cap(),
         ),
         overlap=one_of("overlap_policy", OverlapPolicy.ALLOW),
         timeout=timeout,
@@ -146,8 +158,24 @@ def _take(field: str, value: object, kind: type[T], default: D, faults: list[Fau
         return default
     if isinstance(value, kind):
         return value
-    faults.append(Fault(field, f"{value!r} is not {_A[kind]}"))
+    faults.append(Fault(field, f"{echo(value)} is not {_A[kind]}"))
     return default
+
+
+def _text(field: str, value: object, longest: int, faults: list[Fault]) -> str:
+    text = _take(field, value, str, "", faults)
+    if len(text) <= longest:
+        return text
+    faults.append(Fault(field, f"{len(text):,} letters, {longest:,} are allowed"))
+    return ""
+
+
+def _status(value: object, faults: list[Fault]) -> bool:
+    """Read whether a schedule is on. Without a word it is off."""
+    if value is None or value in (0, 1):
+        return bool(value)
+    faults.append(Fault("status", f"{echo(value)} is not 0 (off) or 1 (on)"))
+    return False
 
 
 def _one_of(field: str, value: object, kinds: type[E], default: E, faults: list[Fault]) -> E:
@@ -156,7 +184,7 @@ def _one_of(field: str, value: object, kinds: type[E], default: E, faults: list[
     for kind in kinds:
         if kind.value == value:
             return kind
-    faults.append(Fault(field, f"{value!r} is none of {', '.join(kinds)}"))
+    faults.append(Fault(field, f"{echo(value)} is none of {', '.join(kinds)}"))
     return default
 
 
@@ -165,7 +193,7 @@ def _retry(text: str, faults: list[Fault]) -> RetryPolicy | None:
         return None
     try:
         return read_policy(msgspec.json.decode(text), default=RetryPolicy())
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         faults.append(Fault("retry", f"not JSON: {error}"))
     except RetryPolicyInvalid as error:
         faults.append(Fault("retry", str(error)))

@@ -14,8 +14,11 @@ from cronhare.ports.clock import ClockPort
 
 from . import pages, waiting
 from .carrying_out import carry_out
+from .cells import LONGEST_SPAN
 from .database import Database, repeatable
+from .drafts import moment_or_long_ago
 from .rows import executions_of
+from .setting_apart import set_apart, set_apart_now
 
 
 class SqlClaimStore:
@@ -72,8 +75,8 @@ class SqlClaimStore:
     def next_due(self) -> datetime | None:
         """See `ClaimStorePort.next_due`."""
         with self._database.read("looking for the next due instant") as connection:
-            found: datetime | None = connection.scalar(pages.NEXT_DUE)
-        return found
+            found: object = connection.scalar(pages.NEXT_DUE)
+        return None if found is None else moment_or_long_ago(found)
 
     @repeatable
     def mark_published(self, executions: Sequence[Execution], *, now: datetime) -> None:
@@ -99,7 +102,9 @@ class SqlClaimStore:
         with self._database.write("taking what is overdue") as connection:
             rows = connection.execute(self._overdue, {**until, "limit": limit})
             found = executions_of(connection, rows)
-            checks = [waiting.postponement(one, now, graces) for one in found]
+            set_apart(connection, found, now)
+            sound = (one for one in found if one.problem is None)
+            checks = [waiting.postponement(one, now, graces) for one in sound]
             self._database.vendor.update_many(connection, waiting.POSTPONE, checks)
             return found
 
@@ -108,13 +113,27 @@ class SqlClaimStore:
         """See `ClaimStorePort.unfinished`."""
         with self._database.read("listing what is unfinished") as connection:
             rows = connection.execute(waiting.UNFINISHED, {"after": after, "limit": limit})
-            return executions_of(connection, rows)
+            found = executions_of(connection, rows)
+        return self._set_apart(found, self.now())
 
     @repeatable
     def owners(self) -> Collection[str]:
         """See `ClaimStorePort.owners`."""
         with self._database.read("listing the nodes at work") as connection:
-            return frozenset(connection.scalars(waiting.OWNERS))
+            found = frozenset(connection.scalars(waiting.OWNERS))
+        return frozenset(owner for owner in found if isinstance(owner, str))
+
+    @repeatable
+    def regain(self, *, now: datetime) -> int:
+        """See `ClaimStorePort.regain`. Most looks find nothing, and take no lock."""
+        asked = {"now": now, "horizon": now + LONGEST_SPAN}
+        with self._database.read("looking for what nobody would find") as connection:
+            if connection.execute(waiting.ONE_STRAY, asked).first() is None:
+                return 0
+        with self._database.write("finding what nobody would find") as connection:
+            return sum(
+                connection.execute(statement, asked).rowcount for statement in waiting.REGAIN
+            )
 
     @repeatable
     def lapsed(
@@ -125,7 +144,15 @@ class SqlClaimStore:
             if not gone and connection.execute(waiting.ONE_LAPSED, {"now": now}).first() is None:
                 return ()
             asked = {"now": now, "limit": limit, "gone": list(gone)}
-            return executions_of(connection, connection.execute(waiting.LAPSED, asked))
+            found = executions_of(connection, connection.execute(waiting.LAPSED, asked))
+        return self._set_apart(found, now)
+
+    def _set_apart(self, found: Sequence[Execution], now: datetime) -> Sequence[Execution]:
+        """Set apart what is broken of *found*, which is given as it was."""
+        if any(execution.problem is not None for execution in found):
+            with self._database.write("setting broken executions apart") as connection:
+                set_apart_now(connection, self._database.vendor, found, now)
+        return found
 
     def _carry_out(
         self,

@@ -8,9 +8,12 @@ import msgspec
 from sqlalchemy import Row, type_coerce
 from sqlalchemy.types import NullType
 
+from cronhare.domain.cron.errors import shown
 from cronhare.domain.draft import Fault, ScheduleDraft
+from cronhare.domain.echo import echo
+from cronhare.domain.messages import LARGEST_ID
 from cronhare.domain.params import fault_of_params
-from cronhare.domain.schedule import BrokenSchedule, Schedule
+from cronhare.domain.schedule import LONGEST_NAME, BrokenSchedule, Schedule
 from cronhare.domain.task import TaskRef
 
 from .cells import LONG_AGO, MANNER, TIMES, Manner, Times, read_manner, read_times
@@ -33,8 +36,9 @@ STAMP = type_coerce(schedulers.c.updated_at, NullType())
 #: The task of a schedule whose row names none.
 _NOWHERE = TaskRef("report", 0)
 
-#: So many letters have the columns of executions that keep a source and a task's name.
-LONGEST_NAME = 255
+#: What stands for a row that cannot be read at all.
+_NO_TIMES = read_times((None,) * len(TIMES))
+_NO_MANNER = read_manner((None,) * len(MANNER))
 
 #: What is read of a row, and what each row begins with that is read here. Not all columns, and by
 #: their places: most of a busy minute is spent on reading.
@@ -58,9 +62,15 @@ class NamedTask(msgspec.Struct, frozen=True, kw_only=True):
     name: str | None
 
 
+#: What stands for the task of a row that cannot be read at all.
+_NO_TASK = NamedTask(ref=_NOWHERE, source=None, name=None)
+
+
 def draft_of(row: Row[Any]) -> tuple[ScheduleDraft | None, str | None]:
     """Read a row as a draft, or say what is wrong with it."""
     times, manner, task, params, faults = _read(row)
+    if row.description is not None and not isinstance(row.description, str):
+        faults.append(Fault("description", f"{echo(row.description)} is not text"))
     if faults:
         return None, _say(faults)
     return ScheduleDraft(
@@ -153,14 +163,33 @@ def moment_or_long_ago(value: object) -> datetime:
     return value if isinstance(value, datetime) else LONG_AGO
 
 
-def _read(row: Row[Any]) -> tuple[Times, Manner, NamedTask, str, Sequence[Fault]]:
-    times, manner = read_times(row[_IN_TIMES]), read_manner(row[_IN_MANNER])
-    faults = [*times.faults, *manner.faults]
-    task = _task(row[_IN_TASK], faults)
-    params = _params(row.params, faults)
-    if not isinstance(row.updated_at, datetime):
-        faults.append(Fault("updated_at", f"{row.updated_at!r} is no time"))
+def _read(row: Row[Any]) -> tuple[Times, Manner, NamedTask, str, list[Fault]]:
+    """Read a row, whatever is in it: this is the one place where that may go wrong.
+
+    What nobody foresaw is a fault of that row as well, or it would stop all others.
+    """
+    try:
+        times, manner = read_times(row[_IN_TIMES]), read_manner(row[_IN_MANNER])
+        faults = [*times.faults, *manner.faults]
+        task = _task(row[_IN_TASK], faults)
+        params = _params(row.params, faults)
+        if row.name is not None:
+            _check_name(row.name, faults)
+        if not isinstance(row.updated_at, datetime):
+            faults.append(Fault("updated_at", f"{echo(row.updated_at)} is no time"))
+    except MemoryError:  # says nothing of the row
+        raise
+    except Exception as error:  # noqa: BLE001 - see above
+        unforeseen = Fault("row", f"cannot be read: {type(error).__name__}: {shown(str(error))}")
+        return _NO_TIMES, _NO_MANNER, _NO_TASK, "{}", [unforeseen]
     return times, manner, task, params, faults
+
+
+def _check_name(name: object, faults: list[Fault]) -> None:
+    if not isinstance(name, str):
+        faults.append(Fault("name", f"{echo(name)} is not text"))
+    elif len(name) > LONGEST_NAME:
+        faults.append(Fault("name", f"{len(name):,} letters, {LONGEST_NAME} are allowed"))
 
 
 def _say(faults: Sequence[Fault]) -> str:
@@ -184,7 +213,7 @@ def _name(column: str, value: object, faults: list[Fault]) -> str | None:
     if isinstance(value, str) and len(value) <= LONGEST_NAME:
         return value
     faults.append(Fault(column, f"is not text of at most {LONGEST_NAME} letters"))
-    return f"{value!r}"[:LONGEST_NAME]
+    return echo(value)
 
 
 def _number(ids: Sequence[Any], faults: list[Fault]) -> TaskRef:
@@ -194,8 +223,8 @@ def _number(ids: Sequence[Any], faults: list[Fault]) -> TaskRef:
         faults.append(Fault("task", f"one of {columns} is to be set, not {len(named)} of them"))
         return _NOWHERE
     [(kind, id_)] = named
-    if not isinstance(id_, int) or id_ < 0:
-        faults.append(Fault(COLUMN_OF_TYPE[kind], f"{id_!r} is no task's number"))
+    if not isinstance(id_, int) or not 0 <= id_ <= LARGEST_ID:
+        faults.append(Fault(COLUMN_OF_TYPE[kind], f"{echo(id_)} is no task's number"))
         return _NOWHERE
     return TaskRef(kind, id_)
 
@@ -205,12 +234,13 @@ def _params(value: object, faults: list[Fault]) -> str:
         return "{}"
     try:
         if isinstance(value, str):
-            msgspec.json.decode(value)
             if (too_large := fault_of_params(value)) is not None:
                 faults.append(Fault("params", too_large))
+            else:
+                msgspec.json.decode(value)
             return value
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         faults.append(Fault("params", f"not JSON: {error}"))
     else:
-        faults.append(Fault("params", f"{value!r} is not JSON text"))
+        faults.append(Fault("params", f"{echo(value)} is not JSON text"))
     return "{}"

@@ -168,7 +168,11 @@ def _nodes(connection: Connection, now: datetime) -> Iterator[NodeFacts]:
         .where(executions.c.state == State.RUNNING, executions.c.owner.is_not(None))
         .group_by(executions.c.owner)
     )
-    held = {owner: (count, until) for owner, count, until in connection.execute(running)}
+    held = {
+        owner: (count, until if isinstance(until, datetime) else None)
+        for owner, count, until in connection.execute(running)
+        if isinstance(owner, str)
+    }
     at_work = {container_id(owner) for owner in held}
     for name in sorted({*held, *(seen.keys() - at_work)}):
         count, until = held.get(name, (0, None))
@@ -194,8 +198,9 @@ def _seen(connection: Connection, since: datetime) -> dict[str, datetime]:
     seen: dict[str, datetime] = {}
     for newest in (claimed, started):
         for name, at in connection.execute(_last(newest, since)):
-            node = container_id(name)
-            seen[node] = max(at, seen.get(node, at))
+            if isinstance(name, str) and isinstance(at, datetime):
+                node = container_id(name)
+                seen[node] = max(at, seen.get(node, at))
     return seen
 
 

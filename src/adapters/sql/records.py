@@ -17,6 +17,7 @@ from cronhare.ports.runner import Captured
 from .claiming import claim_by_hand, find_by_key
 from .cleaning import clean_up
 from .database import Database, repeatable
+from .reading import ARCHIVED, ATTEMPT, OUTPUT, Cells
 from .reported import keep_failure
 from .rows import (
     BY_IDS,
@@ -133,7 +134,7 @@ class SqlRecords:
         """See `RecordsPort.attempts`."""
         with self._database.read(f"reading the attempts of execution {execution_id}") as connection:
             rows = connection.execute(_ATTEMPTS, {"execution_id": _bounded(execution_id)})
-            return [Attempt(**row._mapping) for row in rows]  # noqa: SLF001 - SQLAlchemy's public name
+            return [Attempt(**_read(ATTEMPT, row)) for row in rows]
 
     @repeatable
     def output(self, execution_id: int) -> Sequence[Output]:
@@ -164,7 +165,7 @@ class SqlRecords:
         elif unresolved:
             statement = statement.where(failed_tasks.c.resolution.is_(None))
         with self._database.read("listing the archive") as connection:
-            return [Archived(**row._mapping) for row in connection.execute(statement)]  # noqa: SLF001
+            return [Archived(**_read(ARCHIVED, row)) for row in connection.execute(statement)]
 
     @repeatable
     def keep_failure(self, failure: Failure, *, now: datetime, node: str) -> Archived | None:
@@ -217,7 +218,7 @@ class SqlRecords:
         with self._database.write("replaying") as connection:
             archived = self._unresolved(connection, archived_ids)
             found = self._held(connection, {row.execution_id for row in archived})
-            ready = {id_ for id_, one in found.items() if one.state in REPLAYABLE}
+            ready = {id_ for id_, one in found.items() if _may_be_replayed(one)}
             # Of two rows of one execution one is enough; the other waits for its own replay.
             rows = {row.execution_id: row.id for row in archived if row.execution_id in ready}
             if not rows:
@@ -250,9 +251,10 @@ class SqlRecords:
     def _held(self, connection: Connection, ids: Collection[int]) -> dict[int, Execution]:
         return find_executions(connection, self._database.vendor.held(BY_IDS), ids)
 
-    def _unresolved(self, connection: Connection, ids: Collection[int]) -> Sequence[Row[Any]]:
+    def _unresolved(self, connection: Connection, ids: Collection[int]) -> Sequence[Archived]:
         statement = self._database.vendor.held(_UNRESOLVED)
-        return connection.execute(statement, {"ids": list(map(_bounded, ids))}).all()
+        rows = connection.execute(statement, {"ids": list(map(_bounded, ids))})
+        return [Archived(**_read(ARCHIVED, row)) for row in rows]
 
 
 def _of_schedule(statement: Select[Any], name: str) -> Select[Any]:
@@ -274,9 +276,20 @@ def _resolve(
     connection.execute(_RESOLVE, {"ids": list(ids), "how": how, "at": now, "why": note})
 
 
+def _may_be_replayed(execution: Execution) -> bool:
+    return execution.state in REPLAYABLE and execution.problem is None
+
+
 def _output(row: Row[Any]) -> Output:
+    cells, problem = OUTPUT.read(row)
     return Output(
-        attempt=row.attempt,
-        stdout=Captured(head=row.stdout_head, tail=row.stdout_tail, bytes=row.stdout_bytes),
-        stderr=Captured(head=row.stderr_head, tail=row.stderr_tail, bytes=row.stderr_bytes),
+        attempt=cells.attempt,
+        stdout=Captured(head=cells.stdout_head, tail=cells.stdout_tail, bytes=cells.stdout_bytes),
+        stderr=Captured(head=cells.stderr_head, tail=cells.stderr_tail, bytes=cells.stderr_bytes),
+        problem=problem,
     )
+
+
+def _read(table: Cells, row: Row[Any]) -> dict[str, Any]:
+    cells, problem = table.read(row)
+    return {**{name: getattr(cells, name) for name in row._fields}, "problem": problem}

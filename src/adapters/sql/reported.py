@@ -124,7 +124,7 @@ def _failed_values(failed: Execution) -> dict[str, Any]:
 
 def _archive(connection: Connection, archived: Archived) -> Archived:
     values = attrs.asdict(archived)
-    del values["id"]
+    del values["id"], values["problem"]
     inserted = connection.execute(_ARCHIVE, values)
     (id_,) = inserted.inserted_primary_key or (0,)
     return attrs.evolve(archived, id=id_)

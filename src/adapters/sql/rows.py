@@ -9,13 +9,21 @@ from typing import Any, Final
 import msgspec
 from sqlalchemy import ColumnElement, Connection, Row, Select, bindparam, func, select
 
-from cronhare.domain.execution import Execution, State
-from cronhare.domain.messages import LARGEST_ID
+from cronhare.domain.echo import echo
+from cronhare.domain.execution import UNFINISHED, Execution, State
+from cronhare.domain.keys import LONGEST_KEY
+from cronhare.domain.messages import LARGEST_ID, LONGEST_TYPE
 from cronhare.domain.outcome import Ending
-from cronhare.domain.policies import RetryPolicyInvalid, read_policy, write_policy
+from cronhare.domain.params import LARGEST_PARAMS, fault_of_params
+from cronhare.domain.policies import LONGEST_POLICY, RetryPolicyInvalid, read_policy, write_policy
 from cronhare.domain.retry import RetryPolicy
+from cronhare.domain.schedule import LONGEST_NAME
 from cronhare.domain.task import TaskRef
+from cronhare.domain.topology import MAIN_QUEUE, checked_queue
 
+from .cells import SPANS_MS
+from .kept import kept
+from .reading import COUNTS, VERSIONS, Cell, Cells, moment, text, whole
 from .tables import attempts, executions, schedulers
 from .types import duration, milliseconds, to_text
 
@@ -42,6 +50,44 @@ _CRASHES = (
     .order_by(attempts.c.execution_id, attempts.c.attempt)
 )
 
+_STATES: Final[Mapping[str, State]] = {state.value: state for state in State}
+
+_CELLS: Final = Cells(
+    "SchedulerExecution",
+    {
+        "id": whole(range(-LARGEST_ID - 1, LARGEST_ID + 1)),  # whatever it is, it names the row
+        "scheduler_id": whole(range(LARGEST_ID + 1)),
+        "execution_key": text(LONGEST_KEY),
+        "executed_at": moment(nullable=False),
+        "container_id": text(LONGEST_NAME, nullable=True),
+        "due_at": moment(),
+        "state": text(),
+        "attempt": whole(COUNTS[1:]),
+        "deaths": whole(COUNTS),
+        "crashes": whole(COUNTS),
+        "version": whole(VERSIONS),
+        "task_type": text(LONGEST_TYPE),
+        "task_id": whole(range(LARGEST_ID + 1)),
+        "queue": text(LONGEST_NAME, stand_in=MAIN_QUEUE),
+        "params": text(LARGEST_PARAMS, nullable=True),
+        "retry": text(LONGEST_POLICY, nullable=True),
+        "timeout_ms": whole(SPANS_MS, nullable=True),
+        "owner": text(LONGEST_NAME, nullable=True),
+        "lease_until": moment(),
+        "next_attempt_at": moment(),
+        "check_at": moment(),
+        "published_at": moment(),
+        "started_at": moment(),
+        "finished_at": moment(),
+        "last_error": text(nullable=True),
+        "cancel_requested": whole(range(2)),
+        "last_due_at": moment(),
+        "missed": whole(range(LARGEST_ID + 1)),
+        "source": text(LONGEST_NAME, nullable=True),
+        "task_name": text(LONGEST_NAME, nullable=True),
+        "schedule_name": Cell(kind=object, wanted="", stand_in=None),  # see `answer_to`
+    },
+)
 
 #: The columns of a new execution, in the order of `new_values`.
 NEW_COLUMNS: Final = (
@@ -116,9 +162,11 @@ def moment_text(moment: datetime | None) -> str | None:
     return None if moment is None else to_text(moment)
 
 
-def answer_to(name: str | None, scheduler_id: int) -> str:
-    """Name a schedule; a row without a name answers to `#` and its id."""
-    return name or f"#{scheduler_id}"
+def answer_to(name: object, scheduler_id: object) -> str:
+    """Name a schedule; a row without a name that can be one answers to `#` and its id."""
+    if isinstance(name, str) and 0 < len(name) <= LONGEST_NAME:
+        return name
+    return f"#{echo(scheduler_id)}"
 
 
 def id_answering_to(name: str) -> int | None:
@@ -130,10 +178,13 @@ def id_answering_to(name: str) -> int | None:
 
 
 def executions_of(connection: Connection, rows: Iterable[Row[Any]]) -> list[Execution]:
-    """Turn rows of `EXECUTION` into executions, with their crashes where they had any."""
-    rows = list(rows)
-    crashes = _crashes(connection, {row.id: row.crashes for row in rows if row.crashes})
-    return [_execution(row, crashes.get(row.id, ())) for row in rows]
+    """Turn rows of `EXECUTION` into executions, with their crashes where they had any.
+
+    Of rows that somebody spoilt, too: see `Execution.problem`.
+    """
+    read = [_CELLS.read(row) for row in rows]
+    crashes = _crashes(connection, {row.id: row.crashes for row, _ in read if row.crashes})
+    return [_execution(row, problem, crashes.get(row.id, ())) for row, problem in read]
 
 
 def find_executions(
@@ -157,17 +208,21 @@ def _crashes(connection: Connection, counts: dict[int, int]) -> dict[int, tuple[
         return {}
     moments: dict[int, list[datetime]] = {id_: [] for id_ in counts}
     for row in connection.execute(_CRASHES, {"ids": list(counts)}):
-        moments[row.execution_id].append(row.finished_at)
+        if isinstance(row.finished_at, datetime):
+            moments[row.execution_id].append(row.finished_at)
     return {id_: tuple(found[-counts[id_] :]) for id_, found in moments.items()}
 
 
-def _execution(row: Row[Any], crashed_at: tuple[datetime, ...]) -> Execution:
+def _execution(row: Any, problem: str | None, crashed_at: tuple[datetime, ...]) -> Execution:  # noqa: ANN401
+    state = _STATES.get(row.state)
+    policy = _policy(row.retry) if row.retry else None
+    problem = problem or _fault_of(row, state, policy)
     return Execution(
         id=row.id,
         scheduler_id=row.scheduler_id,
         schedule_name=answer_to(row.schedule_name, row.scheduler_id),
         key=row.execution_key,
-        state=State(row.state),
+        state=state or State.SKIPPED,
         task=TaskRef(row.task_type, row.task_id),
         params=row.params or "{}",
         queue=row.queue,
@@ -176,8 +231,8 @@ def _execution(row: Row[Any], crashed_at: tuple[datetime, ...]) -> Execution:
         version=row.version,
         due_at=row.due_at or row.executed_at,
         executed_at=row.executed_at,
-        container_id=row.container_id,
-        retry=_policy(row.retry),
+        container_id=row.container_id or "",
+        retry=None if isinstance(policy, str) else policy,
         timeout=duration(row.timeout_ms),
         owner=row.owner,
         lease_until=row.lease_until,
@@ -192,7 +247,26 @@ def _execution(row: Row[Any], crashed_at: tuple[datetime, ...]) -> Execution:
         source=row.source,
         task_name=row.task_name,
         crashed_at=crashed_at,
+        problem=problem,
     )
+
+
+def _fault_of(row: Any, state: State | None, policy: RetryPolicy | str | None) -> str | None:  # noqa: ANN401
+    """Say what is wrong with a row whose cells are what they should be, each by itself."""
+    if row.id <= 0:
+        return f"SchedulerExecution: id: {row.id} is not 1-{LARGEST_ID}"
+    if state is None:
+        return f"SchedulerExecution: state: {echo(row.state)} is none of {', '.join(State)}"
+    if isinstance(policy, str):
+        return f"SchedulerExecution: retry: {policy}"
+    if row.params and (fault := fault_of_params(row.params)) is not None:
+        return f"SchedulerExecution: params: {fault}"
+    if state in UNFINISHED:
+        try:
+            checked_queue(row.queue)
+        except ValueError as error:
+            return f"SchedulerExecution: queue: {error}"
+    return None
 
 
 def policy_text(policy: RetryPolicy | None) -> str | None:
@@ -205,15 +279,15 @@ def _policy_text(policy: RetryPolicy) -> str:
     return msgspec.json.encode(write_policy(policy)).decode()
 
 
-@lru_cache(maxsize=1024)
-def _policy(text: str | None) -> RetryPolicy | None:
-    """Read a snapshot that we wrote; one that somebody broke since falls back to the default."""
-    if text is None:
-        return None
+@kept(entries=1024)
+def _policy(text: str) -> RetryPolicy | str:
+    """Read a snapshot that we wrote, or say what is wrong with one that somebody spoilt since."""
     try:
         return read_policy(msgspec.json.decode(text), default=RetryPolicy())
-    except (msgspec.DecodeError, RetryPolicyInvalid):
-        return None
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        return f"not JSON: {error}"
+    except RetryPolicyInvalid as error:
+        return str(error)
 
 
 def batches(values: Sequence[Any], size: int) -> Iterable[list[Any]]:

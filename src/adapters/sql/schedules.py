@@ -1,7 +1,7 @@
 """The users' table."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Connection, Engine, Row, Select, bindparam, insert, or_, select, update
@@ -68,6 +68,9 @@ _DISABLE = (
     .where(schedulers.c.id == bindparam("row_id"))
     .values(status=False, updated_at=bindparam("at", type_=HandWritten))
 )
+
+#: No moment is later, and none can be told apart from it.
+LATEST = datetime.max.replace(tzinfo=UTC)
 
 #: So many names are asked for in one statement.
 _NAMES = 1_000
@@ -158,7 +161,8 @@ def _replacement(row: Row[Any], values: dict[str, Any], now: datetime) -> dict[s
 
 def _edited_at(row: Row[Any], now: datetime) -> datetime:
     """Tell two edits at one instant apart, or the second would go unnoticed."""
-    return max(now, moment_or_long_ago(row.updated_at) + timedelta(microseconds=1))
+    before = moment_or_long_ago(row.updated_at)
+    return now if before >= LATEST else max(now, before + timedelta(microseconds=1))
 
 
 def _stored(row: Row[Any]) -> StoredSchedule:
@@ -168,10 +172,10 @@ def _stored(row: Row[Any]) -> StoredSchedule:
         id=row.id,
         name=answer_to(row.name, row.id),
         draft=draft,
-        problem=problem or row.problem,
-        source=row.source,
+        problem=problem or (str(row.problem) if row.problem else None),
+        source=row.source if isinstance(row.source, str) else None,
         created_at=moment_or_long_ago(row.created_at),
         updated_at=moment_or_long_ago(row.updated_at),
-        next_due_at=row.next_due_at,
+        next_due_at=row.next_due_at if isinstance(row.next_due_at, datetime) else None,
         planned=planned,
     )

@@ -18,7 +18,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.mysql import MEDIUMTEXT
 
-from .types import HandWritten, UtcDateTime
+from .types import Flag, HandWritten, UtcDateTime
 
 metadata = MetaData()
 
@@ -36,7 +36,7 @@ schedulers = Table(
     Column("schedule", String(255)),
     Column("date_time", HandWritten),
     Column("params", LongText),
-    Column("status", Boolean),
+    Column("status", Flag),
     Column("stay_alive", Boolean),
     Column("description", LongText),
     Column("report_id", Integer),
@@ -108,7 +108,7 @@ executions = Table(
     Column("started_at", UtcDateTime),
     Column("finished_at", UtcDateTime),
     Column("last_error", LongText),
-    Column("cancel_requested", Boolean, nullable=False, server_default="0"),
+    Column("cancel_requested", Flag, nullable=False, server_default="0"),
     Column("last_due_at", UtcDateTime),
     Column("missed", Integer, nullable=False, server_default="0"),
     Column("source", String(255)),

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import DateTime, Dialect, String
+from sqlalchemy import Boolean, DateTime, Dialect, String
 from sqlalchemy.dialects.mysql import DATETIME
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
@@ -32,9 +32,12 @@ def to_text(moment: datetime) -> str:
     return moment.isoformat(" ", "microseconds")[:LENGTH]
 
 
-def from_text(text: str) -> datetime:
-    """Read what `to_text` wrote."""
-    return datetime.fromisoformat(f"{text}+00:00")
+def from_text(text: Any) -> Any:  # noqa: ANN401 - in SQLite a column takes values of any type
+    """Read what `to_text` wrote. What is no moment comes back as it is, to be told."""
+    try:
+        return datetime.fromisoformat(f"{text}+00:00")
+    except ValueError:
+        return text
 
 
 def read_moment(value: object) -> datetime | None:
@@ -59,7 +62,7 @@ def read_moment(value: object) -> datetime | None:
 
 
 class UtcDateTime(TypeDecorator[datetime]):
-    """A moment that only we write."""
+    """A moment that only we write, as a rule. What cannot be read comes back as it is."""
 
     impl = DateTime
     cache_ok = True
@@ -72,28 +75,22 @@ class UtcDateTime(TypeDecorator[datetime]):
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> Any:  # noqa: ANN401, ARG002
         """Write."""
-        if value is None:
-            return None
         # A text does everywhere: MySQL's driver would write one, too, and take longer.
-        return to_text(value)
+        return to_text(value) if isinstance(value, datetime) else value
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Any:  # noqa: ANN401
         """Let MySQL's driver read by itself: a processor is called for every NULL, too."""
         return super().result_processor(dialect, coltype) if dialect.name == "sqlite" else None
 
-    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:  # noqa: ANN401, ARG002
+    def process_result_value(self, value: Any, dialect: Dialect) -> Any:  # noqa: ANN401, ARG002
         """Read."""
         return None if value is None else from_text(value)
 
 
 class HandWritten(UtcDateTime):
-    """A moment in the users' table. What cannot be read comes back as it is, to be told."""
+    """A moment in the users' table, in whatever form people wrote it."""
 
     cache_ok = True
-
-    def process_bind_param(self, value: Any, dialect: Dialect) -> Any:  # noqa: ANN401
-        """Write; text is compared as it was read."""
-        return value if isinstance(value, str) else super().process_bind_param(value, dialect)
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Any:  # noqa: ANN401
         """An adopted column may hold text, which no driver reads."""
@@ -104,6 +101,17 @@ class HandWritten(UtcDateTime):
         if value is None:
             return None
         return read_moment(value) or value
+
+
+class Flag(TypeDecorator[bool]):
+    """A yes or no, read as it is: SQLAlchemy's own type would take any text or number for a yes."""
+
+    impl = Boolean
+    cache_ok = True
+
+    def result_processor(self, dialect: Dialect, coltype: object) -> Any:  # noqa: ANN401, ARG002
+        """Leave the reading to whoever can tell what is wrong with it."""
+        return None
 
 
 def milliseconds(duration: timedelta | None) -> int | None:

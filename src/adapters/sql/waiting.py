@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import and_, bindparam, func, or_, select, update
+from sqlalchemy import ColumnElement, and_, bindparam, func, or_, select, union_all, update
 
 from cronhare.domain.execution import STARTABLE, Execution, State
 from cronhare.domain.patience import RESENT_WAIT, expected_anew_at
@@ -83,6 +83,28 @@ LAPSED = (
     .order_by(executions.c.id)
     .limit(bindparam("limit"))
 )
+_WAITS = executions.c.state.in_(sorted(state.value for state in STARTABLE))
+_RUNS = executions.c.state == State.RUNNING.value
+_HORIZON = bindparam("horizon", type_=UtcDateTime)
+
+
+def _has_no_time(column: ColumnElement[datetime]) -> ColumnElement[bool]:
+    """Ask for a time that never comes. In SQLite it may be a text, which is later than any."""
+    return or_(column.is_(None), column > _HORIZON)
+
+
+_STRAYS = {
+    executions.c.check_at: and_(_WAITS, _has_no_time(executions.c.check_at)),
+    executions.c.lease_until: and_(_RUNS, _has_no_time(executions.c.lease_until)),
+}
+#: Those of the waiting have an index, and of the running there are few.
+ONE_STRAY = union_all(*(select(executions.c.id).where(stray) for stray in _STRAYS.values())).limit(
+    1
+)
+REGAIN = [
+    update(executions).where(stray).values({column: bindparam("now", type_=UtcDateTime)})
+    for column, stray in _STRAYS.items()
+]
 
 
 def claimed_marks(told: Sequence[Execution], now: datetime) -> Iterator[dict[str, Any]]:

@@ -1,0 +1,27 @@
+"""Quoting what came from outside in a sentence: short, on one line, and whatever it is."""
+
+import math
+
+from .cron.errors import shown
+
+
+def echo(value: object) -> str:
+    """Quote a value so that it can stand in any log.
+
+    >>> echo("tomorrow"), echo(-5), echo(b"12"), echo(10**400)
+    ("'tomorrow'", '-5', '2 bytes', 'a number of 401 digits')
+    >>> len(echo("x" * 10**6)) < 70, echo([[]])
+    (True, 'a list')
+    """
+    match value:
+        case str():
+            return f"'{shown(value)}'"
+        case bytes() | bytearray() | memoryview():
+            return f"{len(value):,} bytes"
+        case bool() | None | float():
+            return repr(value)
+        case int() if value.bit_length() > 64:  # noqa: PLR2004 - Python refuses to write long ones
+            return f"a number of {math.floor(value.bit_length() * math.log10(2)) + 1} digits"
+        case int():
+            return str(value)
+    return f"a {type(value).__name__}"
