@@ -6,6 +6,7 @@ from typing import Any
 from sqlalchemy import Select, bindparam, case, delete, exists, func, select
 
 from cronhare.domain.execution import State
+from cronhare.domain.messages import LARGEST_ID
 from cronhare.ports.records import Retention
 
 from .database import Database
@@ -37,7 +38,7 @@ _OUTLIVED = select(executions.c.id).where(
     func.coalesce(executions.c.finished_at, executions.c.executed_at) < _LIMIT,
     ~_AWAITS_A_PERSON,
 )
-_ENDS = select(func.min(executions.c.id), func.max(executions.c.id))
+_NEXT = select(func.min(executions.c.id)).where(executions.c.id > bindparam("last"))
 # Counted in two steps: which schedules have many ended rows an index tells by itself, and a million
 # rows are counted in a second; how many of them succeeded is asked for each of those few.
 _MANY_ENDED = (
@@ -68,15 +69,21 @@ def clean_up(database: Database, *, now: datetime, retention: Retention) -> int:
 
 
 def _delete_outlived(database: Database, limits: dict[str, datetime]) -> int:
-    """Walk through all ids once, in windows: no index has to know ends, and no sort is needed."""
+    """Walk through all ids once, in windows: no index has to know ends, and no sort is needed.
+
+    Each begins at the next id that there is: a number that somebody chose may be far away.
+    """
+    deleted, last = 0, -LARGEST_ID
+    while (first := _next_id(database, last)) is not None:
+        last = min(first + STEP - 1, LARGEST_ID)
+        deleted += _delete(database, _OUTLIVED, {**limits, "first": first, "last": last})
+    return deleted
+
+
+def _next_id(database: Database, last: int) -> int | None:
     with database.read("looking for old history") as connection:
-        first, last = connection.execute(_ENDS).one()
-    if first is None:
-        return 0
-    return sum(
-        _delete(database, _OUTLIVED, {**limits, "first": start, "last": start + STEP - 1})
-        for start in range(first, last + 1, STEP)
-    )
+        first: int | None = connection.execute(_NEXT, {"last": last}).scalar_one()
+    return first
 
 
 def _delete_surplus(database: Database, most: int) -> int:

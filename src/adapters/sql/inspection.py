@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy import Connection, Dialect, Engine, Select, Subquery, func, select, text
 
@@ -204,7 +204,7 @@ def _seen(connection: Connection, since: datetime) -> dict[str, datetime]:
     return seen
 
 
-def _last(newest: Subquery, since: datetime) -> Select[str, datetime]:
+def _last(newest: Subquery, since: datetime) -> Select[Any]:
     at = func.max(newest.c.at)
     return select(newest.c.node, at).where(newest.c.at >= since).group_by(newest.c.node)
 

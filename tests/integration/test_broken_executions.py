@@ -1,0 +1,298 @@
+"""Rows of the ledger's own tables that somebody spoilt: set apart, and told; the others go on."""
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+from sqlalchemy import URL
+
+from cronhare.domain.execution import Execution, State
+from cronhare.ports.attempts import Refused
+from cronhare.ports.claims import Graces
+from cronhare.ports.records import Retention
+from tests.integration.ledgers import LEASE, Ledger
+from tests.services.mariadb import connect
+
+SQLITE = "sqlite"
+MYSQL = pytest.param("mysql", marks=pytest.mark.integration)
+DAY = timedelta(days=1)
+
+Shell: TypeAlias = Callable[[str], list[tuple[Any, ...]]]
+
+
+@pytest.fixture(params=[SQLITE, MYSQL])
+def database(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
+
+
+@pytest.fixture
+def ledger(database: str, request: pytest.FixtureRequest) -> Ledger:
+    ledger: Ledger = request.getfixturevalue(database)
+    ledger.plan_edited()
+    return ledger
+
+
+@pytest.fixture
+def shell(database: str, request: pytest.FixtureRequest) -> Iterator[Shell]:
+    if database == SQLITE:
+        path: Path = request.getfixturevalue("tmp_path") / "ledger.db"
+        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            yield lambda statement: connection.execute(statement).fetchall()
+        return
+    url: URL = request.getfixturevalue("migrated_mysql")
+    with closing(connect(url)) as session, session.cursor() as cursor:
+        cursor.execute("SET sql_mode = 'ALLOW_INVALID_DATES'")
+
+        def execute(statement: str) -> list[tuple[Any, ...]]:
+            cursor.execute(statement)
+            return list(cursor.fetchall())
+
+        yield execute
+
+
+ANYWHERE = [
+    (f"retry = '{'[' * 4000}'", "retry: not JSON"),
+    (f"""retry = '{{"backoff": {{"multiplier": 2{"0" * 400}}}}}'""", "a number of 401 digits"),
+    ("timeout_ms = 1000000000000000000", "timeout_ms: 1000000000000000000 is not a whole number"),
+    ("timeout_ms = -1", "timeout_ms: -1"),
+    ("attempt = 0", "attempt: 0 is not a whole number, 1-1000000"),
+    ("attempt = 2147483647", "attempt: 2147483647"),
+    ("deaths = -1", "deaths: -1"),
+    ("crashes = -2", "crashes: -2"),
+    ("version = 2147483647", "version: 2147483647"),
+    ("task_id = -1", "task_id: -1"),
+    ("queue = 'cron_scheduler_failed'", "queue: cron_scheduler_failed is one of the system's"),
+    ("queue = ''", "queue: '' cannot name a queue"),
+    ("cancel_requested = 7", "cancel_requested: 7"),
+    ("missed = -1", "missed: -1"),
+    ("scheduler_id = -4", "scheduler_id: -4"),
+]
+IN_SQLITE = [
+    ("due_at = 'garbage'", "due_at: 'garbage' is not a time"),
+    ("executed_at = x'00'", "executed_at: 1 bytes is not a time"),
+    ("started_at = 12", "started_at: '12' is not a time"),
+    ("next_attempt_at = '9'", "next_attempt_at: '9' is not a time"),
+    ("attempt = 'first'", "attempt: 'first' is not a whole number"),
+    ("crashes = 'some'", "crashes: 'some' is not a whole number"),
+    ("execution_key = x'ff'", "execution_key: 1 bytes is not text"),
+    ("execution_key = hex(zeroblob(500))", "is not text of at most 255 letters"),
+    ("task_type = hex(zeroblob(500))", "is not text of at most 32 letters"),
+    ("container_id = x'ff'", "container_id: 1 bytes is not text"),
+    ("params = hex(zeroblob(10000000))", "params: "),
+    ("params = zeroblob(4000000)", "params: 4,000,000 bytes is not text"),
+    ("retry = x'00'", "retry: 1 bytes is not text"),
+    ("last_error = x'00'", "last_error: 1 bytes is not text"),
+    ("timeout_ms = 1e300", "timeout_ms: 1e+300 is not a whole number"),
+    ("id = -id", "id: -"),
+    ("scheduler_id = 'none'", "scheduler_id: 'none' is not a whole number"),
+]
+IN_MYSQL = [
+    ("due_at = '0000-00-00'", "due_at: '0000-00-00 00:00:00.000000' is not a time"),
+    ("executed_at = '2026-02-31'", "executed_at: "),
+    ("params = REPEAT('x', 200000)", "params: "),
+]
+SPOILT = pytest.mark.parametrize(
+    ("database", "change", "problem"),
+    [
+        *((SQLITE, *each) for each in ANYWHERE + IN_SQLITE),
+        *(
+            pytest.param("mysql", *each, marks=pytest.mark.integration)
+            for each in ANYWHERE + IN_MYSQL
+        ),
+    ],
+)
+
+
+def spoil(shell: Shell, execution: Execution, change: str) -> None:
+    shell(f"UPDATE SchedulerExecution SET {change} WHERE id = {execution.id}")
+
+
+@SPOILT
+def test_what_waits_and_is_broken_is_quarantined_and_the_others_are_sent(
+    ledger: Ledger, shell: Shell, change: str, problem: str
+) -> None:
+    broken, sound = ledger.published("broken"), ledger.published("sound")
+    spoil(shell, broken, change)
+    ledger.clock.advance(DAY)
+
+    refused = ledger.start(broken)
+    found = ledger.claims.overdue(now=ledger.now, graces=Graces(), limit=2)
+
+    assert isinstance(refused, Refused)
+    [told] = (one for one in found if one.problem is not None)
+    assert [one.id for one in found if one.problem is None] == [sound.id]
+    assert told.problem is not None
+    assert problem in told.problem
+    assert len(told.problem) < 500
+    assert ledger.overdue() == []
+    ledger.clock.advance(DAY)
+    assert ledger.overdue() == [sound.id]
+    [row] = ledger.records.archive()
+    assert (row.execution_id, row.kind) == (told.id, "quarantined")
+    assert row.failed_reason == told.problem
+    assert {one.id: one.state for one in ledger.executions()} == {
+        told.id: State.QUARANTINED,
+        sound.id: State.PUBLISHED,
+    }
+    assert ledger.started(sound).state is State.RUNNING
+
+
+@SPOILT
+def test_what_runs_and_is_broken_is_quarantined_once_its_lease_has_lapsed(
+    ledger: Ledger, shell: Shell, change: str, problem: str
+) -> None:
+    broken, sound = ledger.running("broken"), ledger.running("sound")
+    spoil(shell, broken, change)
+    ledger.clock.advance(LEASE)
+
+    found = ledger.claims.lapsed(now=ledger.now, limit=2)
+
+    told = {one.id: one.problem for one in found}
+    assert told.pop(sound.id) is None
+    [said] = told.values()
+    assert said is not None
+    assert problem in said
+    assert ledger.lapsed() == [sound.id]
+    assert [row.kind for row in ledger.records.archive()] == ["quarantined"]
+
+
+@SPOILT
+def test_a_broken_row_is_passed_over_at_a_start_that_forgot_everything(
+    ledger: Ledger, shell: Shell, change: str, problem: str
+) -> None:
+    broken, sound = ledger.published("broken"), ledger.published("sound")
+    spoil(shell, broken, change)
+
+    first = ledger.claims.unfinished(after=0, limit=10)
+    second = ledger.claims.unfinished(after=0, limit=10)
+
+    assert [one.id for one in first if one.problem is None] == [sound.id]
+    assert all(problem in one.problem for one in first if one.problem is not None)
+    assert [one.id for one in second] == [sound.id]
+
+
+def test_a_state_that_nobody_knows_is_listed_and_nothing_else(ledger: Ledger, shell: Shell) -> None:
+    odd, sound = ledger.published("odd"), ledger.published("sound")
+    spoil(shell, odd, "state = 'paused'")
+    ledger.clock.advance(DAY)
+
+    assert ledger.overdue() == [sound.id]
+    listed = {one.id: one.problem for one in ledger.executions()}
+    assert listed[sound.id] is None
+    assert "state: 'paused' is none of claimed" in str(listed[odd.id])
+    assert ledger.records.cancel(odd.id, now=ledger.now) is State.SKIPPED
+
+
+def test_a_broken_row_that_was_mended_can_be_replayed(ledger: Ledger, shell: Shell) -> None:
+    broken = ledger.published()
+    spoil(shell, broken, "timeout_ms = -5")
+    ledger.clock.advance(DAY)
+    assert ledger.overdue() == [broken.id]
+    [archived] = ledger.records.archive()
+
+    refused = ledger.records.replay([archived.id], now=ledger.now)
+    spoil(shell, broken, "timeout_ms = 5000")
+    [replayed] = ledger.records.replay([archived.id], now=ledger.now)
+
+    assert refused == []
+    assert (replayed.id, replayed.state, replayed.problem) == (broken.id, State.CLAIMED, None)
+    assert ledger.started(replayed).attempt == 2
+
+
+@pytest.mark.parametrize("time", ["NULL", "'9999-12-31 23:59:59'"])
+def test_what_has_no_time_to_look_for_it_is_found_again(
+    ledger: Ledger, shell: Shell, time: str
+) -> None:
+    waiting, running = ledger.published("waiting"), ledger.running("running")
+    spoil(shell, waiting, f"check_at = {time}")
+    spoil(shell, running, f"lease_until = {time}")
+    ledger.clock.advance(DAY)
+    assert (ledger.overdue(), ledger.lapsed()) == ([], [])
+
+    regained = ledger.claims.regain(now=ledger.now)
+
+    assert regained == 2
+    assert ledger.lapsed() == [running.id]
+    ledger.clock.advance(DAY)
+    assert ledger.overdue() == [waiting.id]
+    assert ledger.claims.regain(now=ledger.now) == 0
+
+
+@pytest.mark.parametrize("time", ["'garbage'", "x'00'"])
+def test_a_time_that_is_none_is_found_as_well(sqlite: Ledger, tmp_path: Path, time: str) -> None:
+    sqlite.plan_edited()
+    waiting = sqlite.published()
+    with closing(sqlite3.connect(tmp_path / "ledger.db", isolation_level=None)) as connection:
+        connection.execute(f"UPDATE SchedulerExecution SET check_at = {time}")
+
+    assert sqlite.claims.regain(now=sqlite.now) == 1
+    sqlite.clock.advance(DAY)
+    assert sqlite.overdue() == [waiting.id]
+
+
+def test_more_broken_rows_than_a_page_holds_do_not_keep_others_from_being_sent(
+    sqlite: Ledger, tmp_path: Path
+) -> None:
+    sqlite.plan_edited()
+    for number in range(7):
+        sqlite.published(f"job-{number}")
+    with closing(sqlite3.connect(tmp_path / "ledger.db", isolation_level=None)) as connection:
+        connection.execute("UPDATE SchedulerExecution SET deaths = 'x' WHERE id <= 6")
+    sqlite.clock.advance(DAY)
+
+    pages = [sqlite.overdue(limit=2) for _ in range(4)]
+
+    assert [len(page) for page in pages] == [2, 2, 2, 1]
+
+
+@pytest.mark.parametrize(
+    ("table", "change"),
+    [
+        ("ExecutionAttempt", "started_at = 'garbage', node = x'ff', exit_code = 'none'"),
+        ("ExecutionAttempt", "finished_at = 5, cpu_seconds = 'much', ending = x'00'"),
+        ("FailedTask", "failed_at = 'garbage', kind = x'00', attempts = 'many'"),
+        ("FailedTask", "failed_reason = x'00', execution_id = 'none', params = x'ff'"),
+        ("AttemptOutput", "stdout_head = x'ff', stdout_bytes = 'many'"),
+    ],
+)
+def test_what_people_read_is_told_as_broken_beside_the_others(
+    sqlite: Ledger, tmp_path: Path, table: str, change: str
+) -> None:
+    sqlite.plan_edited()
+    archived = sqlite.failed("broken")
+    sound = sqlite.failed("sound")
+    with closing(sqlite3.connect(tmp_path / "ledger.db", isolation_level=None)) as connection:
+        connection.execute(
+            "INSERT INTO AttemptOutput SELECT execution_id, 1, '', '', 0, '', '', 0"
+            " FROM ExecutionAttempt"
+        )
+        connection.execute(f"UPDATE {table} SET {change} WHERE execution_id < {sound.execution_id}")
+
+    problems = [
+        *(one.problem for one in sqlite.records.attempts(archived.execution_id)),
+        *(one.problem for one in sqlite.records.output(archived.execution_id)),
+        *(one.problem for one in sqlite.records.archive()),
+    ]
+
+    assert [text.partition(":")[0] for text in problems if text is not None] == [table]
+    assert [one.problem for one in sqlite.records.attempts(sound.execution_id)] == [None]
+    assert sqlite.records.discard([sound.id], note="", now=sqlite.now) == 1
+
+
+def test_a_row_with_a_number_far_away_does_not_keep_the_cleanup_busy(
+    ledger: Ledger, shell: Shell
+) -> None:
+    near, far = ledger.succeeded(ledger.claimed("near")), ledger.succeeded(ledger.claimed("far"))
+    shell("DELETE FROM ExecutionAttempt")
+    shell(f"UPDATE SchedulerExecution SET id = 9000000000000000000 WHERE id = {far.id}")
+    ledger.clock.advance(30 * DAY)
+
+    deleted = ledger.records.clean_up(now=ledger.now, retention=Retention())
+
+    assert (deleted, ledger.executions()) == (2, [])
+    assert near.id < far.id
