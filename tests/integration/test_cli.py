@@ -270,7 +270,7 @@ def test_a_url_that_cannot_be_used_is_a_sentence_for_every_command(
 
     assert said.status == 2
     assert "CRON_DATABASE_URL: a database URL ends with the name" in said.out + said.err
-    assert "CRON_BROKER_URL: broker URL: unknown option color" in said.out + said.err
+    assert "the broker URL has an option that is not known" in said.out + said.err
     assert "secret" not in said.out + said.err
     assert "Traceback" not in said.err
     assert list(empty.folder.iterdir()) == []
@@ -283,7 +283,7 @@ def test_a_url_that_cannot_be_used_is_a_sentence_for_every_command(
         ("CRON_DATABASE_URL=mysql+pymysql://u:se:secret@h:x/db", "a port that is no number"),
         ("CRON_DATABASE_URL=sqlite+secret:///x", "no driver"),
         ("CRON_DATABASE_URL=sqlite://", "name a file"),
-        ("CRON_BROKER_URL=amqp://u:secret/x@h/", "in a password / is written as %2F"),
+        ("CRON_BROKER_URL=amqp://u:secret/x@h/", "/ as %2F"),
         ("CRON_BROKER_URL=amqp://[secret/", "must be"),
     ],
 )

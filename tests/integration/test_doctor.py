@@ -421,7 +421,7 @@ def test_who_may_not_configure_sees_what_is_there_and_not_its_arguments(
     own_rabbitmq.control("add_user", "reader", "reader")
     own_rabbitmq.control("set_permissions", "--vhost", where.vhost, "reader", "", "", ".*")
 
-    facts = inspect(f"amqp://reader:reader@{where.host}:{where.port}/{where.vhost}")
+    facts = inspect(f"amqp://reader:reader@{where.url.hosts[0]}/{where.vhost}")
     own_rabbitmq.control("delete_user", "reader")
 
     assert {thing.fit for thing in facts.things} == {Fit.HIDDEN}
@@ -430,10 +430,10 @@ def test_who_may_not_configure_sees_what_is_there_and_not_its_arguments(
 
 def test_why_a_broker_cannot_be_used_is_told_apart(vhost: str) -> None:
     where = Address.parse(vhost)
-    host = f"{where.host}:{where.port}"
+    [host] = where.url.hosts
     urls = {
         Cause.LOGIN: f"amqp://guest:wrong@{host}/{where.vhost}",
-        Cause.PLACE: f"amqp://{where.user}:{where.password}@{host}/nowhere",
+        Cause.PLACE: f"amqp://guest:guest@{host}/nowhere",
         Cause.ABSENT: f"amqp://guest:guest@127.0.0.1:{free_port()}/",
         Cause.OTHER: f"amqps://guest:guest@{host}/{where.vhost}",
     }
@@ -467,7 +467,7 @@ def test_where_no_probe_can_be_sent_the_reason_is_told(
     own_rabbitmq.control("add_user", "looker", "looker")
     own_rabbitmq.control("set_permissions", "--vhost", where.vhost, "looker", "", "", ".*")
 
-    refused = RabbitInspection(f"amqp://looker:looker@{where.host}:{where.port}/{where.vhost}")
+    refused = RabbitInspection(f"amqp://looker:looker@{where.url.hosts[0]}/{where.vhost}")
     absent = RabbitInspection(f"amqp://guest:guest@127.0.0.1:{free_port()}/")
     answers = refused.probe(), absent.probe()
     own_rabbitmq.control("delete_user", "looker")

@@ -1,31 +1,42 @@
-"""Where the broker is, read once and told to both clients alike."""
+"""Where the broker is, on one node or on several, read once and told to both clients alike."""
 
+import random
 import ssl
-from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
+from collections.abc import Callable
+from typing import Final
+from urllib.parse import quote, urlencode
 
 import attrs
 from pika import ConnectionParameters, PlainCredentials, SSLOptions
 
+from cronhare.domain.addresses import Host, ServerUrl
+
 #: Seconds. The peer is taken for dead after two to three of them without a sign.
-HEARTBEAT = 10
+HEARTBEAT: Final = 10
 
-#: Seconds in which a connection must have been made.
-CONNECT_TIMEOUT = 5.0
+#: Seconds. A longer one would find a dead peer later than the operating system does.
+LONGEST_HEARTBEAT: Final = 3_600
 
-_PORTS = {"amqp": 5672, "amqps": 5671}
-_OPTIONS = ("heartbeat", "cafile", "certfile", "keyfile")
+#: Seconds in which a connection to a node must have been made.
+CONNECT_TIMEOUT: Final = 5.0
+
+#: Bytes: AMQP writes the name of a vhost as a short string.
+LONGEST_VHOST: Final = 255
+
+EXAMPLE: Final = "amqp://user:password@host,host:5673/vhost"
+
+_PORTS: Final = {"amqp": 5672, "amqps": 5671}
+_OPTIONS: Final = ("heartbeat", "cafile", "certfile", "keyfile")
 
 
 @attrs.frozen(kw_only=True)
 class Address:
-    """A broker's URL, taken apart. Printed, it shows no password."""
+    """A broker's URL, taken apart. Printed, it shows no password.
 
-    host: str
-    port: int
-    user: str
-    password: str = attrs.field(repr=False)
-    vhost: str
-    tls: bool
+    With several hosts they are nodes of one cluster: any of them serves.
+    """
+
+    url: ServerUrl
     heartbeat: int = HEARTBEAT
     cafile: str | None = None
     certfile: str | None = None
@@ -33,61 +44,68 @@ class Address:
 
     @classmethod
     def parse(cls, url: str) -> "Address":
-        """Read `amqp://user:password@host:port/vhost?heartbeat=10`, or the same with `amqps`.
+        """Read `amqp://user:password@host,host:5673/vhost?heartbeat=10`, or the same with `amqps`.
 
         `cafile`, `certfile` and `keyfile` name PEM files. A missing vhost is `/`. Certificate and
         host name are always verified.
 
         Raises:
-            ValueError: it cannot be used; the text shows no password.
+            ValueError: it cannot be used; the text quotes nothing of it.
         """
-        parts = urlsplit(url)
-        if parts.scheme not in _PORTS or not parts.hostname:
-            raise ValueError("a broker URL looks like amqp://user:password@host:5672/vhost")
-        options = dict(parse_qsl(parts.query))
-        if unknown := sorted(options.keys() - set(_OPTIONS)):
-            known = ", ".join(_OPTIONS)
-            raise ValueError(f"broker URL: unknown option {', '.join(unknown)}; there are {known}")
-        return cls(
-            host=parts.hostname,
-            port=parts.port or _PORTS[parts.scheme],
-            user=unquote(parts.username or "guest"),
-            password=unquote(parts.password or "guest"),
-            vhost=unquote(parts.path[1:]) or "/",
-            tls=parts.scheme == "amqps",
-            heartbeat=_seconds(options.pop("heartbeat", str(HEARTBEAT))),
-            **options,
-        )
+        try:
+            read = ServerUrl.parse(url, ports=_PORTS, options=_OPTIONS, example=EXAMPLE)
+            options = dict(read.options)
+            heartbeat = _seconds(options.pop("heartbeat", str(HEARTBEAT)))
+            return cls(url=_checked(read), heartbeat=heartbeat, **options)
+        except ValueError as error:
+            raise ValueError(f"the broker URL {error}") from None  # its cause may quote it
+
+    @property
+    def vhost(self) -> str:
+        """The vhost; `/` where the URL names none."""
+        return self.url.place or "/"
+
+    def nodes(self, shuffle: Callable[[list[Host]], None] = random.shuffle) -> list[Host]:
+        """Give the nodes in the order in which they are to be tried now.
+
+        It is another one each time, so that what loses a node spreads over the others.
+        """
+        nodes = list(self.url.hosts)
+        shuffle(nodes)
+        return nodes
 
     def __str__(self) -> str:
-        scheme = "amqps" if self.tls else "amqp"
-        return f"{scheme}://{_host(self.host)}:{self.port}/{quote(self.vhost, safe='')}"
+        return str(self.url)
 
     def for_pika(
-        self, *, name: str, heartbeat: int | None = None, blocked_timeout: float | None = None
+        self,
+        node: Host,
+        *,
+        name: str,
+        heartbeat: int | None = None,
+        blocked_timeout: float | None = None,
     ) -> ConnectionParameters:
         """Tell pika. *name* is shown by the broker's tools; times are in seconds."""
         context = self.context()
         return ConnectionParameters(
-            host=self.host,
-            port=self.port,
+            host=node.name,
+            port=node.port,
             virtual_host=self.vhost,
-            credentials=PlainCredentials(self.user, self.password),
+            credentials=PlainCredentials(self._user, self._password),
             heartbeat=self.heartbeat if heartbeat is None else heartbeat,
             blocked_connection_timeout=blocked_timeout,
             socket_timeout=CONNECT_TIMEOUT,
             stack_timeout=2 * CONNECT_TIMEOUT,
-            ssl_options=None if context is None else SSLOptions(context, self.host),
+            ssl_options=None if context is None else SSLOptions(context, node.name),
             client_properties={"connection_name": name},
         )
 
-    def for_aiormq(self) -> str:
+    def for_aiormq(self, node: Host) -> str:
         """Tell aiormq, which also wants the `context`."""
-        scheme = "amqps" if self.tls else "amqp"
-        who = f"{quote(self.user, safe='')}:{quote(self.password, safe='')}"
+        who = f"{quote(self._user, safe='')}:{quote(self._password, safe='')}"
         query = urlencode({"heartbeat": self.heartbeat})
         vhost = quote(self.vhost, safe="")
-        return f"{scheme}://{who}@{_host(self.host)}:{self.port}/{vhost}?{query}"
+        return f"{self.url.scheme}://{who}@{node}/{vhost}?{query}"
 
     def context(self) -> ssl.SSLContext | None:
         """Make what verifies the broker; None without TLS.
@@ -95,19 +113,30 @@ class Address:
         Raises:
             OSError: a certificate file cannot be read, or is none.
         """
-        if not self.tls:
+        if self.url.scheme != "amqps":
             return None
         context = ssl.create_default_context(cafile=self.cafile)
         if self.certfile is not None:
             context.load_cert_chain(self.certfile, self.keyfile)
         return context
 
+    @property
+    def _user(self) -> str:
+        return self.url.user or "guest"
 
-def _host(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
+    @property
+    def _password(self) -> str:
+        return self.url.password or "guest"
+
+
+def _checked(url: ServerUrl) -> ServerUrl:
+    if len((url.place or "").encode()) > LONGEST_VHOST:
+        raise ValueError(f"names a vhost of more than {LONGEST_VHOST} bytes")
+    return url
 
 
 def _seconds(text: str) -> int:
-    if not text.isdigit():
-        raise ValueError(f"broker URL: heartbeat={text} is no number of seconds")
-    return int(text)
+    digits = text if text.isascii() and text.isdigit() and len(text) <= len("3600") else ""
+    if not digits or int(digits) > LONGEST_HEARTBEAT:
+        raise ValueError(f"has a heartbeat that is no number of seconds up to {LONGEST_HEARTBEAT}")
+    return int(digits)

@@ -25,13 +25,33 @@ ArgumentsOf = Callable[[Queue], dict[str, object]]
 def opened(
     address: Address, *, name: str, blocked_timeout: float | None = None
 ) -> Iterator[BlockingConnection]:
-    """Connect. Under an alarm the broker reads no farewell: then we go without."""
-    connection = BlockingConnection(address.for_pika(name=name, blocked_timeout=blocked_timeout))
+    """Connect to any node. Under an alarm the broker reads no farewell: then we go without."""
+    connection = connect(address, name=name, blocked_timeout=blocked_timeout)
     try:
         yield connection
     finally:
         with suppress(*TROUBLE):
             connection.close()
+
+
+def connect(
+    address: Address,
+    *,
+    name: str,
+    heartbeat: int | None = None,
+    blocked_timeout: float | None = None,
+) -> BlockingConnection:
+    """Connect to the first node that answers.
+
+    Raises:
+        Exception: what pika says of the last one (`TROUBLE`).
+    """
+    return BlockingConnection(
+        [
+            address.for_pika(node, name=name, heartbeat=heartbeat, blocked_timeout=blocked_timeout)
+            for node in address.nodes()
+        ]
+    )
 
 
 class Walk:

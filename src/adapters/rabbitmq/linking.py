@@ -12,6 +12,7 @@ from aiormq.abc import AbstractConnection
 from aiormq.connection import TransportFactory
 from aiormq.exceptions import AMQPError
 
+from cronhare.domain.addresses import Host
 from cronhare.ports.broker import BrokerUnavailable
 
 from .address import CONNECT_TIMEOUT, Address
@@ -27,19 +28,31 @@ GOODBYE = 5.0
 async def open_connection(
     address: Address, *, name: str, transport: TransportFactory | None = None
 ) -> AbstractConnection:
-    """Connect, within a bound; by another *transport* than the client's own, if one is given.
+    """Connect to the first node that answers, within a bound for each.
+
+    *transport* takes the place of the client's own, if one is given.
 
     Raises:
-        BrokerUnavailable: it did not work.
+        BrokerUnavailable: it did not work; the text tells of the last node.
     """
+    *others, last = address.nodes()
+    for node in others:
+        with suppress(BrokerUnavailable):
+            return await _connect(address, node, name, transport, within=CONNECT_TIMEOUT)
+    return await _connect(address, last, name, transport, within=2 * CONNECT_TIMEOUT)
+
+
+async def _connect(
+    address: Address, node: Host, name: str, transport: TransportFactory | None, *, within: float
+) -> AbstractConnection:
     doing = f"connecting to {address}"
     with own_errors(doing):  # a certificate may be unreadable
         connection = aiormq.Connection(
-            address.for_aiormq(), context=address.context(), transport_factory=transport
+            address.for_aiormq(node), context=address.context(), transport_factory=transport
         )
     try:
         with own_errors(doing):
-            async with asyncio.timeout(2 * CONNECT_TIMEOUT):
+            async with asyncio.timeout(within):
                 await connection.connect(client_properties={"connection_name": name})
     except BaseException:
         await close_connection(connection)

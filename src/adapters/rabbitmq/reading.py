@@ -12,7 +12,7 @@ from pika.exceptions import ChannelClosedByBroker
 from cronhare.ports.broker import BrokerUnavailable, Delivery
 
 from .address import Address
-from .blocking import NOT_FOUND
+from .blocking import NOT_FOUND, connect
 from .messages import unpacked
 from .trouble import TROUBLE
 
@@ -89,8 +89,7 @@ class Reader:
             raise BrokerUnavailable("this connection is closed")
         if self._connection is None or not self._connection.is_open:
             self._forget()
-            parameters = self._address.for_pika(name="cronhare reading", heartbeat=HEARTBEAT)
-            self._connection = BlockingConnection(parameters)
+            self._connection = connect(self._address, name="cronhare reading", heartbeat=HEARTBEAT)
         channel = self._channels.get(queue)
         if channel is None or not channel.is_open:
             channel = self._channels[queue] = self._connection.channel()

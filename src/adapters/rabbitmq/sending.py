@@ -8,7 +8,9 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 
+from cronhare.domain.addresses import Host
 from cronhare.ports.broker import BrokerUnavailable
 
 from .address import Address
@@ -101,9 +103,20 @@ class Sender:
             self._closing.wait(self._backoff.next())
 
     def _live(self) -> bool:
-        """Publish until the connection ends, and say whether it had been open."""
+        """Publish until the connection ends, and say whether it had been open.
+
+        Raises:
+            Exception: what pika says of the last node (`TROUBLE`): none could be opened.
+        """
+        *others, last = self._address.nodes()
+        for node in others:
+            with suppress(*TROUBLE):
+                return self._live_at(node)
+        return self._live_at(last)
+
+    def _live_at(self, node: Host) -> bool:
         parameters = self._address.for_pika(
-            name="cronhare publishing", blocked_timeout=self._patience
+            node, name="cronhare publishing", blocked_timeout=self._patience
         )
         line = Line(
             parameters,

@@ -4,13 +4,14 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
-from urllib.parse import urlsplit
 
 import attrs
 import typer
 from rich.text import Text
 
 from cronhare.adapters.jobs.reader import JobsFileInvalid, read_jobs
+from cronhare.adapters.rabbitmq.address import Address
+from cronhare.domain.addresses import Host
 from cronhare.domain.diagnosis import (
     Finding,
     SettingsFacts,
@@ -111,17 +112,22 @@ def _of_jobs(jobs: Jobs) -> Iterator[Finding]:
 
 
 def _facts(settings: Settings) -> SettingsFacts:
-    broker = urlsplit(settings.broker_url)
+    broker = None if settings.broker_kind == "memory" else Address.parse(settings.broker_url)
     return SettingsFacts(
         on_one_file=settings.database_url.startswith("sqlite"),
-        broker_host=broker.hostname if settings.broker_kind == "amqp" else None,
-        encrypted=broker.scheme == "amqps",
+        broker_host=None if broker is None else _farthest(broker.url.hosts).name,
+        encrypted=broker is not None and broker.url.scheme == "amqps",
         lease=settings.lease,
         deduplicates=settings.message_deduplication,
         quorum=settings.queue_type == "quorum",
         given=[name for name in os.environ if name.startswith(PREFIX)],
         known=_known(),
     )
+
+
+def _farthest(hosts: Sequence[Host]) -> Host:
+    """Give one to which the way leads over a network, if there is one."""
+    return next((host for host in hosts if not host.is_local), hosts[0])
 
 
 def _known() -> frozenset[str]:

@@ -9,6 +9,7 @@ from cronhare.adapters.rabbitmq.address import Address
 from cronhare.adapters.rabbitmq.backoff import LONGEST, Backoff
 from cronhare.adapters.rabbitmq.messages import packed, unpacked
 from cronhare.adapters.rabbitmq.versions import LARGEST_BODY, arguments
+from cronhare.domain.addresses import Host
 from cronhare.domain.topology import (
     FAILED_QUEUE,
     MAIN_QUEUE,
@@ -30,8 +31,7 @@ class Colour(StrEnum):
 def test_an_address_is_taken_apart_and_shows_no_password() -> None:
     address = Address.parse("amqps://ant:s%40crets@[::1]:5999/a%2Fb?heartbeat=4&cafile=ca.pem")
 
-    assert (address.host, address.port, address.vhost) == ("::1", 5999, "a/b")
-    assert (address.user, address.password, address.tls) == ("ant", "s@crets", True)
+    assert (address.nodes(), address.vhost) == ([Host("::1", 5999)], "a/b")
     assert (address.heartbeat, address.cafile) == (4, "ca.pem")
     assert "crets" not in f"{address} {address!r}"
     assert str(address) == "amqps://[::1]:5999/a%2Fb"
@@ -44,24 +44,58 @@ def test_an_address_is_taken_apart_and_shows_no_password() -> None:
 def test_what_an_address_leaves_out_is_what_rabbitmq_takes(url: str, vhost: str, port: int) -> None:
     address = Address.parse(url)
 
-    assert (address.vhost, address.port, address.user) == (vhost, port, "guest")
+    assert (address.vhost, address.nodes()) == (vhost, [Host("h", port)])
+    assert "//guest:guest@h:" in address.for_aiormq(Host("h", port))
+
+
+def test_several_nodes_are_tried_in_an_order_of_chance() -> None:
+    address = Address.parse("amqp://a,b:5673,[::1],c/vhost")
+    all_of_them = [Host("a", 5672), Host("b", 5673), Host("::1", 5672), Host("c", 5672)]
+
+    assert address.nodes(list.reverse) == all_of_them[::-1]
+    assert len({tuple(address.nodes()) for _ in range(200)}) > 10
+    assert sorted(address.nodes()) == sorted(all_of_them)
+    assert str(address) == "amqp://a:5672,b:5673,[::1]:5672,c:5672/vhost"
 
 
 @pytest.mark.parametrize(
-    "url", ["http://h/", "amqp:///v", "amqp://h/?heartbeat=x", "amqp://h/?verify=0", "rabbit"]
+    "url",
+    [
+        "http://h/",
+        "amqp:///v",
+        "rabbit",
+        "amqp://h/?verify=0",
+        "amqp://h/?heartbeat=c4nary",
+        "amqp://h/?heartbeat=3601",
+        "amqp://h/?heartbeat=²",
+        "amqp://h/" + "v" * 256,
+        "amqp://h/%00",
+        "amqp://h:0/",
+        "amqp://h:65536/",
+        "amqp://h:c4nary/",
+        "amqp://h,/",
+        "amqp://u:12?c4nary=x@h/",
+        "amqp://u:p@c4nary@h/",
+        "amqp://h/?password=c4nary",
+        "amqp://h/?user=c4nary",
+    ],
 )
-def test_an_address_that_cannot_be_used_is_refused(url: str) -> None:
-    with pytest.raises(ValueError, match="broker URL"):
+def test_an_address_that_cannot_be_used_is_refused_without_a_word_of_it(url: str) -> None:
+    with pytest.raises(ValueError, match="broker URL") as caught:
         Address.parse(url)
+
+    assert "c4nary" not in f"{caught.value} {caught.value.__cause__}"
 
 
 def test_both_clients_are_told_the_same() -> None:
     address = Address.parse("amqp://ant:s%40@h:1/a%2Fb?heartbeat=4")
+    [node] = address.nodes()
 
-    parameters = address.for_pika(name="n")
+    parameters = address.for_pika(node, name="n")
 
     assert (parameters.virtual_host, parameters.heartbeat) == ("a/b", 4)
-    assert address.for_aiormq() == "amqp://ant:s%40@h:1/a%2Fb?heartbeat=4"
+    assert (parameters.host, parameters.port) == ("h", 1)
+    assert address.for_aiormq(node) == "amqp://ant:s%40@h:1/a%2Fb?heartbeat=4"
 
 
 def test_the_queues_of_the_seeds_are_declared_as_they_did() -> None:
