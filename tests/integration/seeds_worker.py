@@ -15,7 +15,7 @@ from cronhare.domain.messages import iso_ms
 from tests.integration import amqp
 
 MAX_RETRIES = 3
-PATIENCE = 30.0
+PATIENCE = 60.0
 
 
 @attrs.define

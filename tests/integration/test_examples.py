@@ -38,7 +38,7 @@ def run(
         capture_output=True,
         text=True,
         env={"PATH": os.defpath, **environment},
-        timeout=20,
+        timeout=60,
         check=False,
     )
 
@@ -61,7 +61,7 @@ def read_failure(examples: Path, name: str, params: object, **environment: str) 
             text=True,
             env={"PATH": os.defpath, "CRON_IPC_FD": str(writer), **environment},
             pass_fds=[writer],
-            timeout=20,
+            timeout=60,
             check=False,
         )
         os.close(writer)

@@ -26,7 +26,7 @@ def run_imported(line: str, *settings: str, cwd: Path) -> subprocess.CompletedPr
         text=True,
         cwd=cwd,
         env={"PATH": os.defpath, **task.get("env", {})},
-        timeout=10,
+        timeout=60,
         check=False,
     )
 

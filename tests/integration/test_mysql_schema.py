@@ -316,7 +316,7 @@ def test_nodes_of_before_go_on_while_their_tables_are_adopted(engine: Engine, se
             applied = upgrade(engine, NOW)
         finally:
             is_over.set()
-        written = working.result(timeout=30)
+        written = working.result(timeout=60)
 
     assert applied == REVISIONS
     found = executions(engine)

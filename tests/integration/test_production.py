@@ -35,7 +35,7 @@ def test_two_schedulers_and_two_workers_lose_and_double_nothing_when_one_of_each
     arena: Arena,
 ) -> None:
     applied = arena.start("apply", "jobs.toml")
-    assert applied.wait(timeout=30) == 0
+    assert applied.wait(timeout=90) == 0
     processes = [arena.start(*command) for command in (("scheduler",), WORKER) * 2]
     try:
         for _ in range(6):
@@ -72,4 +72,4 @@ def wait_until(tell: Callable[[], T | None], arena: Arena) -> T:
 def end(processes: list[subprocess.Popen[bytes]]) -> list[int]:
     for process in processes:
         process.send_signal(signal.SIGTERM)
-    return [process.wait(timeout=40) for process in processes]
+    return [process.wait(timeout=90) for process in processes]

@@ -33,7 +33,7 @@ def test_replicas_claim_and_run_a_busy_minute_exactly_once(
     assert troubles == []
     assert len(busy.claimed_by) > 1
     assert len(busy.run_by) == replicas.WORKERS
-    assert 0 <= busy.first_claimed < 5  # never early; later than that is stuck
+    assert 0 <= busy.first_claimed < 60  # never early; later than that is stuck
 
 
 def test_a_deadlock_does_not_escape_the_count(empty_mysql: URL) -> None:

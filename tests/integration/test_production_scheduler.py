@@ -102,7 +102,7 @@ def seconds_until_seen(quiet: Plant, statement: str, is_seen: Callable[[], bool]
     """Change a row as an operator does; tell how long the scheduler took to act on it."""
     run(quiet.arena.database, statement)
     began = time.monotonic()
-    wait_until(is_seen, seconds=REFRESH + 5, what=f"the notice of {statement}")
+    wait_until(is_seen, seconds=PATIENCE, what=f"the notice of {statement}")
     return time.monotonic() - began
 
 

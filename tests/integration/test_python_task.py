@@ -43,7 +43,7 @@ def by_hand(body: str, *, stdin: str | None = None) -> "subprocess.CompletedProc
         capture_output=True,
         text=True,
         check=False,
-        timeout=20,
+        timeout=60,
         env={k: v for k, v in os.environ.items() if not k.startswith("CRON_")},
     )
 

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.integration
 
 RETRY_DELAY = timedelta(milliseconds=300)
 REPORTS = "cron_scheduler.reports"
-SOON = 15.0
+SOON = 60.0
 
 
 class Hands:
@@ -279,7 +279,7 @@ async def test_during_an_alarm_consuming_and_acking_go_on_and_a_publish_is_unkno
             last = await hands.next()
 
         assert (answer, last.message.body) == (Published.UNKNOWN, b"three")
-        assert took < 1.5
+        assert took < SOON
         await broker.ack(last)
 
 
@@ -294,11 +294,11 @@ async def test_it_can_be_closed_during_an_alarm(vhost: str, own_rabbitmq: Server
         await broker.close()
         took = time.monotonic() - began
 
-    assert took < 7
+    assert took < SOON
 
 
 async def test_without_a_broker_consuming_is_refused_and_a_publish_is_unknown_at_once() -> None:
-    broker = AiormqBroker("amqp://guest:secret@127.0.0.1:1/")
+    broker = AiormqBroker("amqp://guest:secret@127.0.0.1:1/", publish_timeout=10 * SOON)
     envelope = Envelope(Message(body=b"task"), ToQueue())
 
     with pytest.raises(BrokerUnavailable):
@@ -307,7 +307,7 @@ async def test_without_a_broker_consuming_is_refused_and_a_publish_is_unknown_at
     answers = [await broker.publish(envelope) for _ in range(20)]
 
     assert set(answers) == {Published.UNKNOWN}
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < SOON
     await broker.close()
 
 

@@ -18,7 +18,7 @@ from tests.services.frames import long, properties, raw_channel, short, table
 
 pytestmark = pytest.mark.integration
 
-SOON = 15.0
+SOON = 60.0
 
 DEEP = b"V"
 for _ in range(600):

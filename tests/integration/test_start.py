@@ -34,7 +34,7 @@ class Process:
 
     def until(self, words: str) -> None:
         """Wait for words in its log."""
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while words not in self.log.read_text():
             assert time.monotonic() < deadline, f"{words!r} did not come:\n{self.log.read_text()}"
             assert self.popen.poll() is None, self.log.read_text()
@@ -43,7 +43,7 @@ class Process:
     def end(self) -> int:
         """Ask for its end."""
         self.popen.send_signal(signal.SIGTERM)
-        return self.popen.wait(timeout=30)
+        return self.popen.wait(timeout=60)
 
 
 class Start(Protocol):
@@ -94,7 +94,7 @@ def test_without_a_ledger_it_makes_none_and_says_what_does(
 ) -> None:
     process = start(command, "sqlite:///new.sqlite3")
 
-    assert process.popen.wait(timeout=20) == 3
+    assert process.popen.wait(timeout=60) == 3
     assert "/new.sqlite3. To use another, set CRON_DATABASE_URL" in process.log.read_text()
     assert "run `cronhare db upgrade`" in process.log.read_text()
     assert not [*tmp_path.glob("new.sqlite3*")]

@@ -39,7 +39,7 @@ class Up:
     def log(self) -> str:
         return (self.folder / "log").read_text()
 
-    def until(self, pattern: str, *, seconds: float = 20) -> str:
+    def until(self, pattern: str, *, seconds: float = 60) -> str:
         deadline = time.monotonic() + seconds
         while not re.search(pattern, self.log, re.DOTALL):
             assert time.monotonic() < deadline, f"{pattern} did not come:\n{self.log}"
@@ -48,7 +48,7 @@ class Up:
 
     def end(self, number: int = signal.SIGTERM) -> int:
         self.process.send_signal(number)
-        return self.process.wait(timeout=30)
+        return self.process.wait(timeout=60)
 
 
 class Starter:

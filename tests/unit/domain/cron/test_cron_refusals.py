@@ -177,9 +177,9 @@ ANY_FIVE = st.lists(
 @example(",".join(["1-2/3"] * 40) + " * * * *")
 @example("@" + "y" * 255)
 def test_no_text_ever_raises_anything_else_or_takes_long(text: str) -> None:
-    began = time.perf_counter()
+    began = time.thread_time()  # no other load makes it longer
     outcome = parse_or_refuse(text)
-    assert time.perf_counter() - began < 0.2
+    assert time.thread_time() - began < 0.2
     if isinstance(outcome, CronExpression):
         assert CronExpression.parse(str(outcome)) == outcome
         assert outcome.fires is (outcome.why_never == "")
@@ -198,10 +198,10 @@ def test_a_bad_text_of_full_length_is_refused_within_a_millisecond() -> None:
     texts = ["jum," * 63, "@" + "dayly" * 50, "99-98/0," * 31 + " * * * ", "(" * 250 + " * *"]
 
     def refuse(text: str) -> float:
-        began = time.perf_counter()
+        began = time.thread_time()
         with pytest.raises(CronExpressionError):
             CronExpression.parse(text)
-        return time.perf_counter() - began
+        return time.thread_time() - began
 
-    # The best of five, each text a new one to the caches: the machine may be busy.
+    # The best of five, each text a new one to the caches, in CPU time: the machine may be busy.
     assert max(min(refuse(f"{text}{n}9") for n in range(5)) for text in texts) < 0.001
