@@ -22,6 +22,9 @@ LANES = 16
 LANE_UNIT = timedelta(milliseconds=100)
 LONGEST_LANE_DELAY = LANE_UNIT * (2**LANES - 1)
 
+#: So many task queues a process may serve.
+MOST_QUEUES = 256
+
 #: A routing key has at most 255 bytes; the bits and their dots take the first of them.
 LONGEST_QUEUE_NAME = 255 - 2 * LANES
 

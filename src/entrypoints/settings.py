@@ -1,13 +1,11 @@
-"""The settings: environment variables with the prefix CRON_, secrets also from *_FILE."""
+# ruff: noqa: RUF009 - a setting is declared by a call, as attrs.field is
+"""The settings: environment variables with the prefix CRON_, or a settings file; see `sources`."""
 
-import os
-from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import Self
+from typing import Any, Final, Self
 
 import attrs
-from environs import EnvError, EnvValidationError, FileAwareEnv, ValidationError, validate
 
 from cronhare.adapters.rabbitmq.address import Address
 from cronhare.domain.addresses import LedgerFile, LedgerServer, parse_ledger
@@ -15,8 +13,14 @@ from cronhare.domain.backoff import Backoff
 from cronhare.domain.retry import RetryPolicy
 from cronhare.domain.topology import MAIN_QUEUE
 
-PREFIX = "CRON_"
-MEMORY = "memory://"
+from .forms import Form, checked, decimal, one_of, queues, seconds, switch, whole
+from .sources import Sources, Told, read_sources
+
+MEMORY: Final = "memory://"
+_DECLARED: Final = "cronhare_setting"
+
+#: So much of a text that is no secret is shown in a refusal.
+LONGEST_SHOWN: Final = 60
 
 
 class SettingsInvalid(ValueError):
@@ -29,28 +33,61 @@ class SettingsInvalid(ValueError):
 
 
 @attrs.frozen(kw_only=True)
-class Settings:
-    """What the environment says; the defaults are the embedded system.
+class Declared:
+    """How a field is read: its name outside, its form, and the text that counts if none is told."""
 
-    URLs may hold passwords: they are kept out of the repr; `ledger` can be printed.
+    name: str | None
+    form: Form[Any]
+    default: str | None
+    secret: bool
+
+
+def setting(
+    form: Form[Any], default: str | None = None, *, name: str | None = None, secret: bool = False
+) -> Any:  # noqa: ANN401 - as attrs.field
+    """Declare a setting. *name* is its name outside, in lower case; else that of the field."""
+    declared = Declared(name=name, form=form, default=default, secret=secret)
+    return attrs.field(repr=not secret, metadata={_DECLARED: declared})
+
+
+def _broker(url: str) -> None:
+    if url == MEMORY:
+        return
+    try:
+        Address.parse(url)
+    except ValueError as error:
+        raise ValueError(f'must be "{MEMORY}" or a usable URL: {error}') from None
+
+
+def _file_or_server(url: str) -> None:
+    parse_ledger(url)
+
+
+@attrs.frozen(kw_only=True)
+class Settings:
+    """What a process is told; the defaults are the embedded system.
+
+    URLs may hold passwords: they are kept out of the repr; `ledger` can be printed. *sources* tells
+    where each came from.
     """
 
-    database_url: str = attrs.field(repr=False)
-    broker_url: str = attrs.field(repr=False)
-    jobs: Path | None
-    max_retries: int
-    retry_delay_ms: int
-    retry_delay_multiplier: float
-    refresh: timedelta
-    lease: timedelta
-    shutdown_grace: timedelta
-    concurrency: int | None
-    queues: tuple[str, ...]
-    queue_type: str
-    message_deduplication: bool
-    failed_monitor: bool
-    log_format: str
-    log_level: str
+    database_url: str = setting(checked(_file_or_server), "sqlite:///cronhare.sqlite3", secret=True)
+    broker_url: str = setting(checked(_broker), MEMORY, secret=True)
+    jobs: Path | None = setting(Path)
+    max_retries: int = setting(whole(0, 19), "3")
+    retry_delay_ms: int = setting(whole(1, 3_600_000), "30000")
+    retry_delay_multiplier: float = setting(decimal(1, 100), "2.0")
+    refresh: timedelta = setting(seconds(1, 3_600), "5", name="refresh_seconds")
+    lease: timedelta = setting(seconds(3, 3_600), "30", name="lease_seconds")
+    shutdown_grace: timedelta = setting(seconds(0, 86_400), "30", name="shutdown_grace_seconds")
+    concurrency: int | None = setting(whole(1, 1_000))
+    queues: tuple[str, ...] = setting(queues, MAIN_QUEUE)
+    queue_type: str = setting(one_of("quorum", "classic"), "quorum")
+    message_deduplication: bool = setting(switch, "off")
+    failed_monitor: bool = setting(switch, "on")
+    log_format: str = setting(one_of("text", "json"), "text")
+    log_level: str = setting(one_of("DEBUG", "INFO", "WARN", "ERROR"), "INFO")
+    sources: Sources = attrs.field(factory=lambda: Sources({}), repr=False, eq=False)
 
     @property
     def ledger(self) -> LedgerFile | LedgerServer:
@@ -74,81 +111,48 @@ class Settings:
         return RetryPolicy(attempts=self.max_retries + 1, backoff=backoff)
 
     @classmethod
+    def declared(cls) -> dict[str, tuple[str, Declared]]:
+        """Give each setting by its name outside, in lower case, with its field."""
+        found = {}
+        for field in attrs.fields(cls):
+            if (one := field.metadata.get(_DECLARED)) is not None:
+                found[one.name or field.name] = (field.name, one)
+        return found
+
+    @classmethod
     def from_environment(cls) -> Self:
-        """Read the environment.
+        """Read the environment, and the settings file.
 
         Raises:
             SettingsInvalid: with every fault at once.
         """
-        env = FileAwareEnv(eager=False, prefix=PREFIX, strip_whitespace=True)
-        try:
-            settings = cls._read(env)
-            env.seal()
-        except EnvValidationError as error:
-            raise SettingsInvalid(_faults(error)) from error
-        except (EnvError, ValueError) as error:  # a *_FILE that cannot be read, told at once
-            raise SettingsInvalid((f"{error} ({error.__cause__})",)) from error
-        return settings
-
-    @classmethod
-    def _read(cls, env: FileAwareEnv) -> Self:
-        return cls(
-            database_url=env.str("DATABASE_URL", "sqlite:///cronhare.sqlite3", validate=_database),
-            broker_url=env.str("BROKER_URL", "memory://", validate=_broker),
-            jobs=env.path("JOBS", None),
-            max_retries=env.int("MAX_RETRIES", 3, validate=validate.Range(0, 19)),
-            retry_delay_ms=env.int("RETRY_DELAY_MS", 30_000, validate=validate.Range(1, 3_600_000)),
-            retry_delay_multiplier=env.float(
-                "RETRY_DELAY_MULTIPLIER", 2.0, validate=validate.Range(1, 100)
-            ),
-            refresh=_seconds(env, "REFRESH_SECONDS", 5, at_least=1, at_most=3_600),
-            lease=_seconds(env, "LEASE_SECONDS", 30, at_least=3, at_most=3_600),
-            shutdown_grace=_seconds(env, "SHUTDOWN_GRACE_SECONDS", 30, at_least=0, at_most=86_400),
-            concurrency=env.int("CONCURRENCY", None, validate=validate.Range(1, 1_000)),
-            queues=tuple(env.list("QUEUES", [MAIN_QUEUE], subcast=str)),
-            queue_type=env.str(
-                "QUEUE_TYPE", "quorum", validate=validate.OneOf(["quorum", "classic"])
-            ),
-            message_deduplication=env.bool("MESSAGE_DEDUPLICATION", default=False),
-            failed_monitor=env.bool("FAILED_MONITOR", default=True),
-            log_format=env.str("LOG_FORMAT", "text", validate=validate.OneOf(["text", "json"])),
-            log_level=env.str(
-                "LOG_LEVEL", "INFO", validate=validate.OneOf(["DEBUG", "INFO", "WARN", "ERROR"])
-            ),
-        )
+        declared = cls.declared()
+        secrets = {name for name, (_, one) in declared.items() if one.secret}
+        sources = read_sources(declared.keys(), secrets)
+        values, faults = dict[str, Any](), [*sources.faults]
+        for name, (field, one) in declared.items():
+            told = sources.told.get(name)
+            try:
+                values[field] = _value(one, told)
+            except ValueError as error:
+                assert told is not None, "a default can be read"
+                faults.append(f"{told.name}{_shown(one, told)}: {error}")
+        if faults:
+            raise SettingsInvalid(tuple(faults))
+        return cls(**values, sources=sources)
 
 
-def _seconds(
-    env: FileAwareEnv, name: str, default: float, *, at_least: float, at_most: float
-) -> timedelta:
-    allowed = validate.Range(at_least, at_most)
-    # A faulty variable reads as None until all of them are told by `seal`.
-    return timedelta(seconds=env.float(name, default, validate=allowed) or 0)
+def _value(declared: Declared, told: Told | None) -> Any:  # noqa: ANN401 - what the form gives
+    text = declared.default if told is None else told.text
+    if text is None:
+        return None
+    if any(sign < " " or "\ud800" <= sign <= "\udfff" for sign in text):
+        raise ValueError("has a control character, or is no UTF-8")
+    return declared.form(text)
 
 
-def _database(url: str) -> None:
-    try:
-        parse_ledger(url)
-    except ValueError as error:
-        raise ValidationError(str(error)) from error
-
-
-def _broker(url: str) -> None:
-    if url == MEMORY:
-        return
-    try:
-        Address.parse(url)
-    except ValueError as error:
-        raise ValidationError(f'must be "{MEMORY}" or a usable URL: {error}') from None
-
-
-def _faults(error: EnvValidationError) -> tuple[str, ...]:
-    said = error.error_messages
-    if not isinstance(said, Mapping):
-        return tuple(map(str, said))
-    return tuple(f"{name}{_shown(name)}: {' '.join(texts)}" for name, texts in said.items())
-
-
-def _shown(name: str) -> str:
-    """Show what a variable is, unless it may hold a password."""
-    return "" if name.endswith("_URL") else f" (it is {os.environ.get(name)!r})"
+def _shown(declared: Declared, told: Told) -> str:
+    """Show what a setting is, unless it may hold a password."""
+    if declared.secret or told.source != "environment":
+        return ""
+    return f" (it is {told.text[:LONGEST_SHOWN]!a})"

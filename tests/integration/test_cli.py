@@ -315,7 +315,7 @@ def test_a_process_that_no_other_could_ever_reach_is_not_started(
     ("command", "culprit"),
     [
         ("worker --queues mails,cron_scheduler_failed", "cronhare: --queues: "),
-        ("worker", "  CRON_QUEUES: "),
+        ("worker", "  CRON_QUEUES (it is 'cron_scheduler_failed'): "),
         ("up --jobs jobs.toml", "  schedules.nightly: queue: "),
     ],
 )

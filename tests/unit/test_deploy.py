@@ -128,9 +128,7 @@ each_process = pytest.mark.parametrize("process", PROCESSES, ids=lambda process:
 
 
 def settings_that_exist() -> set[str]:
-    source = (ROOT / "src/entrypoints/settings.py").read_text()
-    names = re.findall(r'env(?:\.\w+\(|,)\s*"([A-Z_]+)"', source)
-    return {f"CRON_{name}" for name in names}
+    return {f"CRON_{name.upper()}" for name in Settings.declared()}
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,9 @@
 import re
 from pathlib import Path
 
+from cronhare.entrypoints.settings import Settings
+from cronhare.entrypoints.sources import CONFIG
+
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/operators.md").read_text(encoding="utf-8")
 SOURCES = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py"))
@@ -24,8 +27,7 @@ def test_every_alarm_has_a_line_that_says_what_to_do() -> None:
 
 
 def test_every_setting_that_is_named_exists() -> None:
-    settings = (ROOT / "src/entrypoints/settings.py").read_text(encoding="utf-8")
-    exist = {f"CRON_{name}" for name in re.findall(r'"([A-Z_]{4,})"', settings)} | OF_TASKS
+    exist = {f"CRON_{name.upper()}" for name in Settings.declared()} | {CONFIG} | OF_TASKS
 
     named = {name.removesuffix("_FILE") for name in re.findall(r"\bCRON_[A-Z_]+\b", PAGE)}
     assert named - exist == set()

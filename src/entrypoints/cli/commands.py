@@ -1,12 +1,15 @@
 """The commands, together."""
 
+import os
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from ..sources import CONFIG
 from . import running
 from .trouble import report
 
@@ -34,11 +37,20 @@ def _global(
             "--version", help="Print the version.", is_eager=True, callback=_print_version
         ),
     ] = False,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            help="The settings file; else cronhare.toml here, in ~/.config/cronhare or in "
+            "/etc/cronhare. [env: CRON_CONFIG]"
+        ),
+    ] = None,
 ) -> None:
     """A distributed cron that loses nothing.
 
     Start here: cronhare up --jobs jobs.toml
     """
+    if config is not None:
+        os.environ[CONFIG] = str(config)  # where whoever reads the settings looks
 
 
 def app_for(arguments: Sequence[str]) -> typer.Typer:

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from cronhare.adapters.jobs.reader import JobsFileInvalid, read_jobs
 from cronhare.adapters.rabbitmq.address import Address
-from cronhare.domain.addresses import Host
+from cronhare.domain.addresses import Host, LedgerFile
 from cronhare.domain.diagnosis import (
     Finding,
     SettingsFacts,
@@ -24,7 +24,8 @@ from cronhare.domain.task import Task
 
 from .. import logs
 from ..container import Container
-from ..settings import PREFIX, Settings, SettingsInvalid
+from ..settings import Settings, SettingsInvalid
+from ..sources import PREFIX, known_variables
 from .output import Json, console, print_json, table
 from .trouble import Status
 from .wiring import faults_of
@@ -35,9 +36,6 @@ SIGNS = {
     Severity.WARNING: ("!", "yellow"),
     Severity.ERROR: ("✗", "red"),
 }
-
-#: What a task finds in its environment: doctor may be called by one.
-_OF_TASKS = ("PARAMS_FILE", "EXECUTION_ID", "EXECUTION_KEY", "SCHEDULER_ID", "ATTEMPT")
 
 
 @attrs.frozen
@@ -114,27 +112,20 @@ def _of_jobs(jobs: Jobs) -> Iterator[Finding]:
 def _facts(settings: Settings) -> SettingsFacts:
     broker = None if settings.broker_kind == "memory" else Address.parse(settings.broker_url)
     return SettingsFacts(
-        on_one_file=settings.database_url.startswith("sqlite"),
+        on_one_file=isinstance(settings.ledger, LedgerFile),
         broker_host=None if broker is None else _farthest(broker.url.hosts).name,
         encrypted=broker is not None and broker.url.scheme == "amqps",
         lease=settings.lease,
         deduplicates=settings.message_deduplication,
         quorum=settings.queue_type == "quorum",
         given=[name for name in os.environ if name.startswith(PREFIX)],
-        known=_known(),
+        known=known_variables(Settings.declared()),
     )
 
 
 def _farthest(hosts: Sequence[Host]) -> Host:
     """Give one to which the way leads over a network, if there is one."""
     return next((host for host in hosts if not host.is_local), hosts[0])
-
-
-def _known() -> frozenset[str]:
-    """Name all variables; those in seconds say so, unlike the fields that hold them."""
-    fields = [field.name.upper() for field in attrs.fields(Settings)]
-    names = [*fields, *(f"{field}_SECONDS" for field in fields), *_OF_TASKS]
-    return frozenset(f"{PREFIX}{name}{end}" for name in names for end in ("", "_FILE"))
 
 
 def _status(findings: Sequence[Finding]) -> Status:

@@ -12,9 +12,8 @@ from cronhare.adapters.jobs.reader import JobsFile
 from cronhare.application.difference import Change, FieldChange, ScheduleChange
 from cronhare.domain.cron import CronExpression
 
-from ..settings import Settings
 from .output import Json, console, print_json
-from .wiring import JobsArgument, load, open_ledger, plural
+from .wiring import JobsArgument, load, open_ledger, plural, read_settings
 
 SIGNS = {
     Change.ADD: ("+", "green"),
@@ -33,7 +32,7 @@ def add_to(app: typer.Typer) -> None:
 
 def check(jobs: JobsArgument) -> None:
     """Validate a jobs file; every fault is told at once."""
-    file = load(jobs, Settings.from_environment(), state="Nothing was applied.")
+    file = load(jobs, read_settings(), state="Nothing was applied.")
     _print_notes(file, datetime.now(UTC))
     tasks, schedules = plural(len(file.tasks), "task"), plural(len(file.drafts), "schedule")
     console().print(f"{jobs}: {tasks} and {schedules}, no faults")

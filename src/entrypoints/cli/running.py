@@ -22,7 +22,7 @@ from ..readiness import ledger_is_ready
 from ..settings import Settings, SettingsInvalid
 from ..stopping import Stopping
 from .trouble import Refusal
-from .wiring import load, usable
+from .wiring import load, read_settings, usable
 
 log = logging.getLogger(__name__)
 
@@ -97,8 +97,7 @@ def _named(queues: str) -> tuple[str, ...]:
 
 
 def _begin(jobs: Path | None) -> tuple[Settings, JobsFile | None]:
-    settings = Settings.from_environment()
-    logs.configure(style=settings.log_format, level=settings.log_level)
+    settings = read_settings()
     path = jobs or settings.jobs
     return settings, load(path, settings, state="Nothing was started.") if path else None
 

@@ -2,7 +2,7 @@
 
 import typer
 
-from . import administration, doctor, executions, failed, files, imports, times
+from . import administration, doctor, executions, failed, files, imports, settings, times
 
 
 def add_to(app: typer.Typer) -> None:
@@ -11,6 +11,7 @@ def add_to(app: typer.Typer) -> None:
     times.add_to(app)
     administration.add_to(app)
     doctor.add_to(app)
+    settings.add_to(app)
     app.add_typer(executions.app, name="executions")
     app.add_typer(failed.app, name="failed")
     app.add_typer(imports.app, name="import")

@@ -58,7 +58,7 @@ def report(error: BaseException) -> Status:
             return Status.WRONG_INPUT
         case SettingsInvalid():
             advice = "Nothing was started. The README lists every setting."
-            _print("the environment has settings that cannot be used", error.faults, advice)
+            _print("there are settings that cannot be used", error.faults, advice)
             return Status.WRONG_INPUT
         case NotFound() | CannotRun():
             _print(str(error))

@@ -1,5 +1,6 @@
 """What most commands begin with: settings, the ledger, a jobs file."""
 
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
@@ -8,13 +9,15 @@ import typer
 
 from cronhare.adapters.jobs.reader import JobsFile, JobsFileInvalid, read_jobs
 from cronhare.adapters.sql import check_schema
-from cronhare.domain.topology import checked_queue
-from cronhare.ports.ledger import LedgerUnavailable
+from cronhare.application.logs import say
 
 from .. import logs
 from ..container import Container
-from ..settings import PREFIX, Settings, SettingsInvalid
+from ..settings import Settings, SettingsInvalid
+from ..sources import PREFIX
 from .trouble import file_refusal, jobs_refusal
+
+log = logging.getLogger(__name__)
 
 JobsArgument = Annotated[
     Path, typer.Argument(help="The jobs file.", metavar="JOBS.TOML", show_default=False)
@@ -38,9 +41,20 @@ def wire() -> Container:
     Raises:
         SettingsInvalid: with every fault at once.
     """
+    return usable(Container(settings=read_settings()))
+
+
+def read_settings() -> Settings:
+    """Read the settings, begin to log, and tell what was probably meant as one.
+
+    Raises:
+        SettingsInvalid: with every fault at once.
+    """
     settings = Settings.from_environment()
     logs.configure(style=settings.log_format, level=settings.log_level)
-    return usable(Container(settings=settings))
+    for stranger in settings.sources.strangers:
+        say(log, logging.WARNING, "settings.unknown", f"{stranger}: `cronhare settings` has all")
+    return settings
 
 
 def usable(container: Container) -> Container:
@@ -60,18 +74,10 @@ def faults_of(container: Container) -> Iterator[str]:
         container.engine()
     except ValueError as error:
         yield f"{PREFIX}DATABASE_URL: {error}"
-    except LedgerUnavailable:
-        pass  # no fault of the settings: whoever asks the ledger tells it
     try:
         container.broker_inspection()
     except ValueError as error:
         yield f"{PREFIX}BROKER_URL: {error}"
-    queues: tuple[str, ...] = container.queues()
-    for queue in queues:
-        try:
-            checked_queue(queue)
-        except ValueError as error:
-            yield f"{PREFIX}QUEUES: {error}"
 
 
 def load(path: Path, settings: Settings, *, state: str) -> JobsFile:

@@ -1,0 +1,82 @@
+"""`cronhare settings`: each value, and where it came from."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+import attrs
+import typer
+
+from cronhare.adapters.rabbitmq.address import Address
+
+from ..settings import MEMORY, Settings
+from ..sources import settings_files
+from .output import Json, console, print_json, table
+
+
+@attrs.frozen(kw_only=True)
+class Shown:
+    """A setting as it is printed."""
+
+    name: str
+    value: str | None
+    source: str
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command to the command line."""
+    app.command()(settings)
+
+
+def settings(*, json: Json = False) -> None:
+    """Show each setting, and where it came from; passwords are left out."""
+    found = Settings.from_environment()
+    shown = [*_shown(found)]
+    if json:
+        print_json(
+            {
+                "file": None if found.sources.file is None else str(found.sources.file),
+                "settings": [attrs.asdict(each) for each in shown],
+                "unknown": list(found.sources.strangers),
+            }
+        )
+        return
+    rows = [(each.name, each.value, each.source) for each in shown]
+    table("SETTING", "VALUE", "FROM", rows=rows, empty="There are none.")
+    out = console()
+    looked = ", ".join(map(str, settings_files()))
+    out.print(f"Settings file: {found.sources.file or f'none; looked for {looked}'}", markup=False)
+    for stranger in found.sources.strangers:
+        out.print(stranger, style="yellow", markup=False)
+
+
+def _shown(found: Settings) -> Iterator[Shown]:
+    for name, (field, declared) in Settings.declared().items():
+        told = found.sources.told.get(name)
+        value = getattr(found, field)
+        yield Shown(
+            name=name,
+            value=_secret(name, found) if declared.secret else _text(value),
+            source="default" if told is None else told.source,
+        )
+
+
+def _secret(name: str, found: Settings) -> str | None:
+    """Show of an address what is none, and of any other secret whether it is set."""
+    if name == "database_url":
+        return str(found.ledger)
+    if name == "broker_url":
+        return MEMORY if found.broker_url == MEMORY else str(Address.parse(found.broker_url))
+    return "***" if name in found.sources.told else None
+
+
+def _text(value: object) -> str | None:
+    match value:
+        case None:
+            return None
+        case bool():
+            return "on" if value else "off"
+        case tuple():
+            return ",".join(map(str, value))
+        case timedelta():
+            return f"{value.total_seconds():g}"
+    return str(value)

@@ -1,0 +1,90 @@
+"""How the text of a setting becomes its value. Each form refuses with what is allowed."""
+
+import re
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Final, TypeVar
+
+from cronhare.domain.topology import MOST_QUEUES, checked_queue
+
+T = TypeVar("T")
+
+#: Reads a text; a ValueError says what is allowed, and quotes nothing.
+Form = Callable[[str], T]
+
+_WHOLE: Final = re.compile(r"\d{1,18}", re.ASCII)
+_DECIMAL: Final = re.compile(r"\d{1,18}(\.\d{1,18})?", re.ASCII)
+_SWITCH: Final = {"on": True, "true": True, "yes": True, "1": True} | {
+    "off": False,
+    "false": False,
+    "no": False,
+    "0": False,
+}
+
+
+def whole(least: int, most: int) -> Form[int]:
+    """Read a whole number.
+
+    >>> whole(0, 19)("3")
+    3
+    """
+
+    def read(text: str) -> int:
+        if not _WHOLE.fullmatch(text) or not least <= int(text) <= most:
+            raise ValueError(f"must be a whole number from {least:,} to {most:,}")
+        return int(text)
+
+    return read
+
+
+def decimal(least: float, most: float) -> Form[float]:
+    """Read a number, with a point or without; neither `nan` nor `1e3`."""
+
+    def read(text: str) -> float:
+        if not _DECIMAL.fullmatch(text) or not least <= float(text) <= most:
+            raise ValueError(f"must be a number from {least:,} to {most:,}")
+        return float(text)
+
+    return read
+
+
+def seconds(least: float, most: float) -> Form[timedelta]:
+    """Read a time in seconds."""
+    number = decimal(least, most)
+    return lambda text: timedelta(seconds=number(text))
+
+
+def one_of(*words: str) -> Form[str]:
+    """Read one of a few words."""
+
+    def read(text: str) -> str:
+        if text not in words:
+            raise ValueError(f"must be one of {', '.join(words)}")
+        return text
+
+    return read
+
+
+def switch(text: str) -> bool:
+    """Read on or off."""
+    if (said := _SWITCH.get(text.lower())) is None:
+        raise ValueError("must be on or off")
+    return said
+
+
+def queues(text: str) -> tuple[str, ...]:
+    """Read the names of task queues, with commas between."""
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",")))
+    if len(names) > MOST_QUEUES:
+        raise ValueError(f"names {len(names):,} queues, more than {MOST_QUEUES}")
+    return tuple(map(checked_queue, names))
+
+
+def checked(judge: Callable[[str], object]) -> Form[str]:
+    """Read a text that is kept as it is, if *judge* can read it."""
+
+    def read(text: str) -> str:
+        judge(text)
+        return text
+
+    return read

@@ -1,0 +1,243 @@
+"""Where settings come from: the environment, files that it names, and a settings file.
+
+A variable goes before the settings file, which goes before the default. Nothing is read twice, and
+what cannot be read is a fault with its place.
+"""
+
+import os
+import stat
+import tomllib
+from collections.abc import Collection, Iterator, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+PREFIX: Final = "CRON_"
+FROM_FILE: Final = "_FILE"
+
+#: Names the settings file, as `--config` does.
+CONFIG: Final = "CRON_CONFIG"
+FILE_NAME: Final = "cronhare.toml"
+SYSTEM_FILE: Final = Path("/etc/cronhare") / FILE_NAME
+
+#: No setting, nor a file of them, is as long as that.
+LONGEST_FILE: Final = 65_536
+
+#: What a task finds in its environment: a command may be called by one.
+OF_TASKS: Final = ("PARAMS_FILE", "EXECUTION_ID", "EXECUTION_KEY", "SCHEDULER_ID", "ATTEMPT")
+
+
+@attrs.frozen(kw_only=True)
+class Told:
+    """A setting's text, and where it was found. *name* is what that place calls it."""
+
+    name: str
+    text: str = attrs.field(repr=False)
+    source: str
+
+
+@attrs.frozen
+class Sources:
+    """What was found: texts by setting, faults of the places, names that mean nothing."""
+
+    told: Mapping[str, Told]
+    faults: tuple[str, ...] = ()
+    file: Path | None = None
+    strangers: tuple[str, ...] = ()
+
+
+def read_sources(known: Collection[str], secrets: Collection[str]) -> Sources:
+    """Look for the settings *known*, in lower case; of them *secrets* may hold passwords."""
+    faults: list[str] = []
+    found, file = _from_settings_file(known, secrets, faults)
+    found.update(_from_environment(known, faults))
+    return Sources(found, tuple(faults), file, tuple(_strangers(known)))
+
+
+def settings_files() -> Iterator[Path]:
+    """Name the places where a settings file is looked for; the first that is there counts."""
+    if named := os.environ.get(CONFIG, "").strip():
+        yield Path(named)
+        return
+    yield Path(FILE_NAME)
+    home = os.environ.get("XDG_CONFIG_HOME", "")
+    yield (Path(home) if home else _home() / ".config") / "cronhare" / FILE_NAME
+    yield SYSTEM_FILE
+
+
+def _home() -> Path:
+    try:
+        return Path.home()
+    except RuntimeError:  # neither HOME nor an entry of this user
+        return Path("/")
+
+
+def _from_environment(known: Collection[str], faults: list[str]) -> dict[str, Told]:
+    found: dict[str, Told] = {}
+    for key in known:
+        name = f"{PREFIX}{key.upper()}"
+        plain, path = (os.environ.get(each, "").strip() for each in (name, name + FROM_FILE))
+        if plain and path:
+            faults.append(f"{name}: {name}{FROM_FILE} is set as well: keep one of them")
+        elif plain:
+            found[key] = Told(name=name, text=plain, source="environment")
+        elif path:
+            _add_from_file(found, faults, key, f"{name}{FROM_FILE}", Path(path))
+    return found
+
+
+def _add_from_file(
+    found: dict[str, Told], faults: list[str], key: str, name: str, path: Path
+) -> None:
+    try:
+        text = _read(path).strip()
+    except ValueError as error:
+        faults.append(f"{name}: {path} {error}")
+        return
+    if not text:
+        faults.append(f"{name}: {path} is empty")
+    else:
+        found[key] = Told(name=name, text=text, source=str(path))
+
+
+def _from_settings_file(
+    known: Collection[str], secrets: Collection[str], faults: list[str]
+) -> tuple[dict[str, Told], Path | None]:
+    for path in settings_files():
+        if not os.environ.get(CONFIG, "").strip() and not _is_there(path):
+            continue
+        try:
+            table = tomllib.loads(_read(path))
+        except tomllib.TOMLDecodeError as error:
+            faults.append(f"{path}: {_where(error)}")
+        except (ValueError, RecursionError) as error:
+            faults.append(f"{path} {error}")
+        else:
+            faults.extend(
+                _not_safe(path, [key for key in secrets if _holds_password(table.get(key))])
+            )
+            return _of_table(table, path, known, faults), path
+        return {}, path
+    return {}, None
+
+
+def _where(error: tomllib.TOMLDecodeError) -> str:
+    """Tell a fault of the form by its place: its text may quote a piece of a password."""
+    place = str(error).rpartition("(")[2].removesuffix(")")
+    return f'is not TOML ({place}); a text stands between quotes: queue_type = "classic"'
+
+
+def _of_table(
+    table: Mapping[str, Any], path: Path, known: Collection[str], faults: list[str]
+) -> dict[str, Told]:
+    found: dict[str, Told] = {}
+    folder = path.parent
+    for key, value in table.items():
+        plain = key.removesuffix("_file")
+        if key not in known and plain not in known:
+            faults.append(f"{path}: {key[:60]!a} is not known{_meant(key, known)}")
+        elif (text := _text(value)) is None:
+            faults.append(f"{path}: {key} must be a text, a number, true, false or a list of texts")
+        elif key not in known:
+            if plain in table:
+                faults.append(f"{path}: {key}: {plain} is there as well: keep one of them")
+            else:
+                _add_from_file(found, faults, plain, f"{key} in {path}", folder / text)
+        else:
+            text = _beside(key, text, folder)
+            found[key] = Told(name=f"{key} in {path}", text=text, source=str(path))
+    return found
+
+
+def _beside(key: str, text: str, folder: Path) -> str:
+    """Let a relative path begin where the file is that names it."""
+    if key == "jobs":
+        return str(folder / text)
+    head = "sqlite:///"
+    if text.startswith(head) and text not in {head, f"{head}:memory:"}:
+        return f"{head}{folder / text.removeprefix(head)}"
+    return text
+
+
+def _text(value: object) -> str | None:
+    match value:
+        case bool():
+            return "on" if value else "off"
+        case str():
+            return value.strip()
+        case int() | float():
+            return str(value) if abs(value) < 10**18 else "too large"
+        case list() if all(isinstance(each, str) and "," not in each for each in value):
+            return ",".join(value)
+    return None
+
+
+def _not_safe(path: Path, secrets: Collection[str]) -> Iterator[str]:
+    """Refuse a file that somebody else may write, or read where it holds a password."""
+    there = path.stat()
+    if there.st_uid not in {0, os.geteuid()}:
+        yield f"{path} belongs to another user: it is not read; chown it, or name another file"
+    if there.st_mode & stat.S_IWOTH:
+        yield f"{path} can be written by every user of this machine: chmod o-w it"
+    if secrets and there.st_mode & stat.S_IROTH:
+        names = ", ".join(sorted(secrets))
+        yield (
+            f"{path} can be read by every user of this machine, and has {names}: chmod 600 it, or "
+            f"put that into a file of its own ({min(secrets)}_file)"
+        )
+
+
+def _holds_password(value: object) -> bool:
+    """Tell a secret that is one: a URL without a user is none."""
+    return isinstance(value, str) and ("@" in value or "://" not in value)
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # a folder that is closed to us, a name that is too long
+        return False
+
+
+def _read(path: Path) -> str:
+    """Read a small file of text, and nothing that could keep us waiting.
+
+    Raises:
+        ValueError: it cannot be read; its text continues the path.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(descriptor, "rb") as file:  # noqa: PTH123 - it was opened without waiting
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise ValueError("is no plain file")
+            content = file.read(LONGEST_FILE + 1)
+    except OSError as error:
+        raise ValueError(f"cannot be read: {error.strerror}") from error
+    if len(content) > LONGEST_FILE:
+        raise ValueError(f"is longer than {LONGEST_FILE:,} bytes")
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        raise ValueError("is no UTF-8 text") from None
+
+
+def known_variables(known: Collection[str]) -> frozenset[str]:
+    """Name all variables that mean something."""
+    names = [*(key.upper() for key in known), *OF_TASKS]
+    return frozenset(
+        {CONFIG, *(f"{PREFIX}{name}{end}" for name in names for end in ("", FROM_FILE))}
+    )
+
+
+def _strangers(known: Collection[str]) -> Iterator[str]:
+    variables = known_variables(known)
+    for name in sorted(os.environ):
+        if name.startswith(PREFIX) and name not in variables:
+            yield f"{name} means nothing here{_meant(name, variables)}"
+
+
+def _meant(name: str, known: Collection[str]) -> str:
+    close = get_close_matches(name[:64], sorted(known), n=1, cutoff=0.6)
+    return f"; did you mean {close[0]}?" if close else ""
