@@ -13,7 +13,7 @@ from cronhare.domain.topology import MAIN_QUEUE
 from . import worker
 from .container import Container
 from .nodes import lives
-from .scheduler import scheduler_loop
+from .scheduler import ROUND, scheduler_loop
 from .stopping import Stopping
 
 log = logging.getLogger(__name__)
@@ -47,9 +47,8 @@ def prepare(container: Container, jobs: JobsFile | None) -> None:
         say(log, logging.INFO, "recover", text)
 
 
-async def run(container: Container, *, concurrency: int) -> None:
+async def run(container: Container, stopping: Stopping, *, concurrency: int) -> None:
     """Be scheduler and worker until a signal comes; the scheduler ends first."""
-    stopping = Stopping()
     stopping.listen()
     text = "Running; Ctrl-C ends it. From another terminal: cronhare executions list"
     say(log, logging.INFO, "running", text)
@@ -57,5 +56,5 @@ async def run(container: Container, *, concurrency: int) -> None:
     working = asyncio.create_task(worker.run(container, stopping, concurrency=concurrency))
     loop.start()
     await stopping.asked.wait()
-    await asyncio.to_thread(loop.stop)
+    await asyncio.to_thread(loop.stop, patience=ROUND)
     await working

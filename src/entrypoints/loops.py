@@ -22,7 +22,7 @@ class Loop:
 
     def __init__(self, name: str, work: Callable[[], float | None]) -> None:
         """*name* is the thread's."""
-        self._name = name
+        self.name = name
         self._work = work
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -31,10 +31,14 @@ class Loop:
         """Begin."""
         self._thread.start()
 
-    def stop(self) -> None:
-        """Let the round under way end, and no other begin."""
+    def stop(self, *, patience: float) -> bool:
+        """Let the round under way end, and no other begin; False if it does not in its time.
+
+        *patience* is in seconds. The thread is a daemon: nobody has to wait for it.
+        """
         self._stopped.set()
-        self._thread.join()
+        self._thread.join(patience)
+        return not self._thread.is_alive()
 
     def _run(self) -> None:
         pause = FIRST_PAUSE
@@ -45,11 +49,11 @@ class Loop:
                     return
                 pause = FIRST_PAUSE
             except (LedgerUnavailable, BrokerUnavailable) as error:
-                text = f"The {self._name} tries again in {pause:.1f} s: {error}"
+                text = f"The {self.name} tries again in {pause:.1f} s: {error}"
                 say(log, logging.ERROR, "server.unavailable", text)
                 rest, pause = pause, min(pause * 2, LONGEST_PAUSE)
             except Exception:
-                text = f"The {self._name} met a fault of ours and goes on in {pause:.1f} s"
+                text = f"The {self.name} met a fault of ours and goes on in {pause:.1f} s"
                 log.exception("%s", text, extra={"action": "loop.fault"})
                 rest, pause = pause, min(pause * 2, LONGEST_PAUSE)
             self._stopped.wait(rest)

@@ -28,7 +28,8 @@ async def answered(server: str, ask: Callable[[], Awaitable[None]], *, stopping:
     pause = FIRST_PAUSE
     while not stopping.asked.is_set():
         try:
-            await ask()
+            if not await _asked(ask, stopping):
+                return False
         except LedgerOutdated:
             raise
         except (LedgerUnavailable, BrokerUnavailable) as error:
@@ -41,6 +42,20 @@ async def answered(server: str, ask: Callable[[], Awaitable[None]], *, stopping:
                 await stopping.asked.wait()
         pause = min(pause * 2, LONGEST_PAUSE)
     return False
+
+
+async def _asked(ask: Callable[[], Awaitable[None]], stopping: Stopping) -> bool:
+    """Ask once; False if somebody wants us to stop before there is an answer."""
+    asking = asyncio.ensure_future(ask())
+    stop = asyncio.create_task(stopping.asked.wait())
+    try:
+        await asyncio.wait({asking, stop}, return_when=asyncio.FIRST_COMPLETED)
+        if asking.done():
+            await asking
+        return asking.done()
+    finally:
+        stop.cancel()
+        asking.cancel()
 
 
 async def ledger_is_ready(engine: Engine, stopping: Stopping) -> bool:

@@ -13,6 +13,7 @@ from cronhare.ports.claims import ClaimStorePort
 from .container import Container
 from .loops import Loop
 from .stopping import Stopping
+from .within import within
 
 #: How often a replica looks for what is overdue or lost: with each refresh, as that is by default.
 #: The graces and leases that it looks for are longer, and to look twice as often would make an idle
@@ -24,6 +25,10 @@ TOGETHER = timedelta(milliseconds=100)
 
 #: Seconds until what was due, and was not to be had, is looked for again.
 PASSED_OVER_REST = 0.02
+
+
+#: Seconds that the round under way may take once we are to stop, and the broker's farewell.
+ROUND, FAREWELL = 10.0, 5.0
 
 
 class Scheduling:
@@ -71,9 +76,12 @@ async def run(container: Container, stopping: Stopping) -> None:
     declaring.start()
     loop.start()
     await stopping.asked.wait()
-    await asyncio.to_thread(loop.stop)
-    await asyncio.to_thread(declaring.stop)
-    await asyncio.to_thread(broker.close)
+    stopping.resort.waits_for("the round under way")
+    await asyncio.to_thread(loop.stop, patience=ROUND)
+    stopping.resort.waits_for("the broker's farewell")
+    await asyncio.to_thread(declaring.stop, patience=FAREWELL)
+    await within(FAREWELL, "the broker's farewell", asyncio.to_thread(broker.close))
+    stopping.resort.leaving()
 
 
 def _declare(container: Container) -> None:

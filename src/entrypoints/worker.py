@@ -21,11 +21,17 @@ from .loops import Loop
 from .nodes import lives
 from .readiness import answered
 from .stopping import Stopping
+from .within import within
 
 log = logging.getLogger(__name__)
 
 #: Seconds between two renewals of the leases, if these are long: a sixth of a short one.
 RENEW_EVERY, RENEWALS = 2.0, 6
+
+#: Seconds that the broker may take to send nothing more, that what was interrupted may take to end
+#: (5 from TERM to KILL) and to be written down, and that each farewell may take. Together they are
+#: less than `last_resort.ENDING`.
+PAUSING, INTERRUPTING, FAREWELL = 1.5, 8.5, 3.0
 
 #: Seconds between two looks at the ledger's clock.
 MEASURE_EVERY = 30.0
@@ -82,10 +88,10 @@ class Working:
     async def drain(self, *, grace: timedelta, hurry: asyncio.Event) -> None:
         """Give back what has not begun, let the rest finish within *grace*, then end it.
 
-        *hurry* skips the wait.
+        *hurry* skips the wait. What cannot be written down then is found by its lease.
         """
         self._worker.drain()
-        await self._broker.pause()
+        await within(PAUSING, "the broker, to send nothing more", self._broker.pause())
         if self._under_way and not hurry.is_set():
             text = (
                 f"Waiting at most {grace.total_seconds():.0f} s for what runs "
@@ -94,9 +100,14 @@ class Working:
             say(log, logging.INFO, "shutdown.wait", text)
             await self._settled(grace, hurry)
         self._worker.interrupt()
-        await self._under_way.settled()
-        await self._runner.close()
-        await self._broker.close()
+        await within(INTERRUPTING, "the results of what runs", self._under_way.settled())
+
+    async def close(self) -> None:
+        """End what still runs, and take leave of the broker."""
+        await asyncio.gather(
+            within(FAREWELL, "the end of all tasks", self._runner.close()),
+            within(FAREWELL, "the broker's farewell", self._broker.close()),
+        )
 
     async def _settled(self, grace: timedelta, hurry: asyncio.Event) -> None:
         waits = [
@@ -128,6 +139,9 @@ class Monitoring:
     async def end(self) -> None:
         """Finish what was begun, give back what the ledger has no answer to, and stop."""
         self._monitor.drain()
+        await within(FAREWELL, "the failed queue", self._finish())
+
+    async def _finish(self) -> None:
         await self._broker.pause()
         await self._under_way.settled()
         await self._broker.close()
@@ -153,9 +167,13 @@ async def run(container: Container, stopping: Stopping, *, concurrency: int) -> 
         await monitoring.begin(stopping)
     await stopping.asked.wait()
     await working.drain(grace=settings.shutdown_grace, hurry=stopping.hurry)
-    for loop in loops:
-        await asyncio.to_thread(loop.stop)
-    await monitoring.end()
+    stopping.resort.waits_for("servers, to take leave of them")
+    stops = [
+        within(FAREWELL, loop.name, asyncio.to_thread(loop.stop, patience=FAREWELL))
+        for loop in loops
+    ]
+    await asyncio.gather(working.close(), monitoring.end(), *stops)
+    stopping.resort.leaving()
 
 
 def _wire(container: Container) -> tuple[Working, LeaseKeeper]:

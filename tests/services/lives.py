@@ -1,7 +1,10 @@
 """What may be done to a server, by who it belongs to: hurt it, stop it, start it again."""
 
+import os
+import signal
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -63,6 +66,21 @@ class Private:
     def accepts(self) -> bool:
         """Whether it lets a client in."""
         raise NotImplementedError
+
+    @property
+    def pid(self) -> int:
+        """The server itself, not what started it."""
+        assert self._process is not None
+        return self._process.pid
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Stand still meanwhile (SIGSTOP): the kernel accepts connections, and nobody answers."""
+        os.kill(self.pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(self.pid, signal.SIGCONT)
 
     def _launch(self, *command: str, env: Mapping[str, str] | None = None) -> None:
         with (self.folder / "server.log").open("ab") as log:

@@ -156,7 +156,7 @@ class Private(lives.Private):
     def kill(self) -> None:
         """See `Server.kill`."""
         assert self._process is not None
-        os.kill(self._pid, 9)
+        os.kill(self.pid, 9)
         self._process.wait(PATIENCE)
 
     def stop(self) -> None:
@@ -169,13 +169,13 @@ class Private(lives.Private):
         """Leave nothing running. The data is thrown away, so nobody waits for a good-bye."""
         if self._process is not None and self._process.poll() is None:
             with suppress(OSError, ValueError):
-                os.kill(self._pid, 9)
+                os.kill(self.pid, 9)
             end(self._process)
         if self._names is not None:
             end(self._names)
 
     @property
-    def _pid(self) -> int:
+    def pid(self) -> int:
         """The broker's own word for it: the script that starts it is another process."""
         return int((self.folder / "pid").read_text())
 

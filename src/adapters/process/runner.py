@@ -111,6 +111,7 @@ class ProcessRunner:
     def _signal(self, id_: int, signum: int) -> None:
         if self._link is not None and id_ in self._attempts:
             self._link.send({"kill": id_, "signal": int(signum)})  # no enum travels
+            self._link.wake()
 
     def _on_frame(self, frame: Frame) -> None:
         attempt = self._attempts.get(frame["started"] if "started" in frame else frame["ended"])
@@ -138,7 +139,7 @@ async def _until_over(attempt: Attempt) -> Ran:
         return await asyncio.shield(attempt.over)
     except asyncio.CancelledError:
         attempt.kill()
-        await asyncio.wait([attempt.over])
+        await asyncio.wait([attempt.over], timeout=CLOSING)
         raise
 
 

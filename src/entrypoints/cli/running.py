@@ -18,6 +18,7 @@ from .. import embedded, garbage, logs
 from .. import scheduler as scheduler_process
 from .. import worker as worker_process
 from ..container import Container
+from ..last_resort import LastResort
 from ..readiness import ledger_is_ready
 from ..settings import Settings, SettingsInvalid
 from ..stopping import Stopping
@@ -54,7 +55,8 @@ def up(*, jobs: Jobs = None, concurrency: Concurrency = None) -> None:
     say(log, logging.INFO, "up", f"Ledger {settings.ledger}")
     embedded.prepare(container, file)
     at_a_time = concurrency or settings.concurrency or embedded.CONCURRENCY
-    _run(embedded.run(container, concurrency=at_a_time))
+    stopping = Stopping(LastResort(grace=_grace(settings)))
+    _run(embedded.run(container, stopping, concurrency=at_a_time))
     _end(container)
 
 
@@ -64,7 +66,8 @@ def scheduler() -> None:
     _refuse_to_be_alone(settings)
     container = usable(Container(settings=settings, queues=settings.queues))
     _announce(container, "Scheduler")
-    _run(_until_stopped(container, partial(scheduler_process.run, container)))
+    stopping = Stopping(LastResort(grace=scheduler_process.ROUND))
+    _run(_until_stopped(container, stopping, partial(scheduler_process.run, container)))
     _end(container)
 
 
@@ -85,7 +88,8 @@ def worker(
     _announce(container, "Worker")
     at_a_time = concurrency or settings.concurrency or 1  # the seeds' prefetch
     process = partial(worker_process.run, container, concurrency=at_a_time)
-    _run(_until_stopped(container, process))
+    stopping = Stopping(LastResort(grace=_grace(settings)))
+    _run(_until_stopped(container, stopping, process))
     _end(container)
 
 
@@ -127,10 +131,15 @@ def _announce(container: Container, what: str) -> None:
     say(log, logging.INFO, "process.start", text)
 
 
+def _grace(settings: Settings) -> float:
+    return settings.shutdown_grace.total_seconds()
+
+
 async def _until_stopped(
-    container: Container, process: Callable[[Stopping], Coroutine[None, None, None]]
+    container: Container,
+    stopping: Stopping,
+    process: Callable[[Stopping], Coroutine[None, None, None]],
 ) -> None:
-    stopping = Stopping()
     stopping.listen()
     if await ledger_is_ready(container.engine(), stopping):
         await process(stopping)

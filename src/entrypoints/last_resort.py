@@ -1,0 +1,90 @@
+"""The end of a process whose shutdown does not come to its end by itself.
+
+Every wait of a shutdown has a bound of its own. This one holds where they do not add up, or where
+one was forgotten: in a thread that waits for a server, in the interpreter's own wait for threads.
+"""
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+from typing import Final
+
+from cronhare.application.logs import say
+
+log = logging.getLogger(__name__)
+
+#: Seconds that a shutdown may take beside its grace: 5 from TERM to KILL of what runs, the others
+#: to write down how it ended and to take leave of the servers. Whoever stops us may wait 15.
+ENDING: Final = 14.0
+#: Seconds for threads that are left when all has been said.
+LEAVING: Final = 6.0
+#: Seconds that the last word may take: whoever reads our log may stand still as well.
+_LAST_WORD = 1.0
+#: As of a command that could not reach a server: it is why a shutdown does not end.
+_STATUS = 3
+
+
+class LastResort:
+    """Ends the process when its time is over: the grace and `ENDING` after the first signal.
+
+    The second signal takes the grace away, the third one ends it at once.
+    """
+
+    def __init__(self, *, grace: float, clock: Callable[[], float] = time.monotonic) -> None:
+        """*grace* is in seconds. Nothing happens before `listen`."""
+        self._limits = (grace + ENDING, ENDING, 0.0)
+        self._clock = clock
+        self._ends = SimpleQueue[float]()
+        self._signals = 0
+        self._waits_for = "the tasks"
+
+    def listen(self) -> None:
+        """Wait for the first signal, in a thread that costs nothing until then."""
+        threading.Thread(target=self._run, name="last resort", daemon=True).start()
+
+    def signalled(self) -> float:
+        """Note a signal, and tell after how many seconds the process is gone for certain.
+
+        To be called from a signal handler: it may interrupt whatever it likes.
+        """
+        limit = self._limits[min(self._signals, len(self._limits) - 1)]
+        self._signals += 1
+        self._ends.put(self._clock() + limit)  # reentrant, as a lock would not be
+        return limit + _LAST_WORD
+
+    def leaving(self) -> None:
+        """All has been said: what is left are threads, and they have `LEAVING` seconds."""
+        self.waits_for("threads that still wait for a server")
+        self._ends.put(self._clock() + LEAVING)
+
+    def waits_for(self, what: str) -> None:
+        """Note what the shutdown is waiting for, for the last word."""
+        self._waits_for = what
+
+    def wait(self) -> None:
+        """Return when the time is over: the soonest of the ends that were told."""
+        over_at = self._ends.get()
+        while (left := over_at - self._clock()) > 0:
+            try:
+                over_at = min(over_at, self._ends.get(timeout=left))
+            except Empty:
+                return
+
+    def _run(self) -> None:
+        self.wait()
+        word = threading.Thread(target=self._say, daemon=True)
+        word.start()
+        word.join(_LAST_WORD)
+        os._exit(_STATUS)
+
+    def _say(self) -> None:
+        ours = {threading.main_thread(), threading.current_thread()}
+        names = sorted(each.name for each in threading.enumerate() if each not in ours)
+        text = (
+            f"Ended without waiting any longer for {self._waits_for}; still there: "
+            f"{', '.join(names)}. What was not written down is found by the lease"
+        )
+        say(log, logging.ERROR, "shutdown.forced", text)

@@ -1,0 +1,35 @@
+"""Waiting within bounds, when a process takes its leave."""
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from typing import Any
+
+from cronhare.application.logs import say
+
+log = logging.getLogger(__name__)
+
+
+async def within(seconds: float, what: str, waiting: Coroutine[Any, Any, object]) -> bool:
+    """Wait for something, and no longer than that; False if it was given up.
+
+    What is given up is cancelled, and not waited for: that may take as long again.
+    """
+    task = asyncio.create_task(waiting, name=what)
+    try:
+        done, _ = await asyncio.wait({task}, timeout=seconds)
+    finally:
+        task.cancel()
+    if not done:
+        text = f"Not waited for any longer than {seconds:g} s: {what}"
+        say(log, logging.WARNING, "shutdown.given-up", text)
+        task.add_done_callback(_forget)
+        return False
+    await task
+    return True
+
+
+def _forget(task: "asyncio.Task[object]") -> None:
+    """Take note of how it ended, or Python would complain that nobody did."""
+    if not task.cancelled():
+        task.exception()
