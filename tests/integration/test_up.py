@@ -94,10 +94,11 @@ def test_a_newcomer_sees_success_retries_and_a_failure_for_good(start: Starter) 
     log = up.until("PERMANENTLY FAILED TASK.*Worker:FailsTwice.*Task completed successfully")
 
     line = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z "
-    assert re.search(line + r"\[Report:SalesReport:\d+\] .+ sales from", log, re.MULTILINE)
-    assert re.search(
-        line + r"\[INFO\] \[type=report, id=1, scheduler_id=\d+\] Processing", log, re.MULTILINE
-    )
+    place = r"execution=\d+, attempt=1, schedule=sales-report, node=\S+\] "
+    child = r"\[Report:SalesReport:\d+\] \["
+    assert re.search(line + child + place + ".+ sales from", log, re.MULTILINE)
+    about = r"\[INFO\] \[type=report, id=1, scheduler_id=\d+, "
+    assert re.search(line + about + place + "Processing", log, re.MULTILINE)
     assert "Scheduling retry 1/3 in 1000ms" in log
     assert "Scheduling retry 2/3 in 1000ms" in log
     assert up.end(signal.SIGINT) == 0
