@@ -2,13 +2,14 @@
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import attrs
 
 from cronhare.domain.draft import Fault, ScheduleDraft
+from cronhare.domain.jobs_file import LARGEST_FILE, LONGEST_SOURCE, MOST_FAULTS
 from cronhare.domain.retry import RetryPolicy
 from cronhare.domain.task import Task, TaskRef
 
@@ -16,6 +17,7 @@ from .schedules import read_draft
 from .shapes import FileTable, ScheduleTable, TaskTable
 from .tables import hint, read_table
 from .tasks import read_task
+from .values import NO_INTEGER, beyond_toml
 
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 SYSTEM_PREFIX = "cronhare-"
@@ -67,12 +69,13 @@ def read_jobs(path: Path, *, policy: RetryPolicy) -> JobsFile:
     """
     content, found = _parse(path), list[Fault]()
     file = read_table(FileTable, content, found)
+    source = _source(file.source, path, found)
     faults = [FileFault("", fault) for fault in found]
     tasks = dict(_tasks(file.tasks, path.resolve().parent, faults))
     known = tasks if file.tasks or "tasks" not in content else None
     schedules = dict(_schedules(file.schedules, known, policy, faults))
     if faults:
-        raise JobsFileInvalid(path, tuple(faults))
+        raise JobsFileInvalid(path, _told(faults))
     return JobsFile(
         path=path,
         tasks=tuple(tasks.values()),
@@ -80,19 +83,60 @@ def read_jobs(path: Path, *, policy: RetryPolicy) -> JobsFile:
         on_start=tuple(
             draft.name for draft, table in schedules.values() if table.on_start and draft.status
         ),
-        source=file.source or path.name,
+        source=source,
     )
 
 
 def _parse(path: Path) -> dict[str, Any]:
+    text = _text(path)
     try:
-        return tomllib.loads(path.read_bytes().decode("utf-8-sig"))
+        content = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise _unreadable(path, f"cannot be read as TOML: {error}") from error
+    except ValueError as error:  # `int` reads no number of thousands of digits
+        raise _unreadable(path, f"has a number that {NO_INTEGER}") from error
+    if faults := [_at(place, problem) for place, problem in beyond_toml(content)]:
+        raise JobsFileInvalid(path, _told(faults))
+    return content
+
+
+def _at(place: Sequence[str], problem: str) -> FileFault:
+    """Name the table, `tasks.NAME` or `schedules.NAME`, and the field in it."""
+    table, field = ("".join(part).removeprefix(".") for part in (place[:2], place[2:]))
+    return FileFault(table, Fault(field, problem))
+
+
+def _text(path: Path) -> str:
+    with path.open("rb") as file:
+        content = file.read(LARGEST_FILE + 1)
+    if len(content) > LARGEST_FILE:
+        raise _unreadable(path, f"is larger than {LARGEST_FILE // 2**20} MiB")
+    try:
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         problem = f"is not UTF-8 text: {error.reason} at byte {error.start}"
-        raise JobsFileInvalid(path, (FileFault("", Fault("", problem)),)) from error
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        problem = f"cannot be read as TOML: {error}"
-        raise JobsFileInvalid(path, (FileFault("", Fault("", problem)),)) from error
+        raise _unreadable(path, problem) from error
+
+
+def _unreadable(path: Path, problem: str) -> JobsFileInvalid:
+    return JobsFileInvalid(path, (FileFault("", Fault("", problem)),))
+
+
+def _told(faults: Sequence[FileFault]) -> tuple[FileFault, ...]:
+    """Give the first of very many faults, and say that there are others."""
+    if len(faults) <= MOST_FAULTS:
+        return tuple(faults)
+    others = Fault("", f"these are the first {MOST_FAULTS} faults; there are more")
+    return (*faults[:MOST_FAULTS], FileFault("", others))
+
+
+def _source(given: str | None, path: Path, faults: list[Fault]) -> str:
+    """Name the source; a file's own name will do, if it is text and a column can hold it."""
+    name = given or path.name
+    if not given and (len(name) > LONGEST_SOURCE or not name.isprintable()):
+        allowed = 'give it another in its first line, such as source = "shop"'
+        faults.append(Fault("source", f"the name of the file, {name!r}, cannot be one; {allowed}"))
+    return name
 
 
 def _tasks(
@@ -100,6 +144,8 @@ def _tasks(
 ) -> Iterator[tuple[str, Task]]:
     owners: dict[TaskRef, str] = {}
     for name, content in tables.items():
+        if len(faults) > MOST_FAULTS:
+            return
         found = _name_faults(name)
         table = read_table(TaskTable, content, found)
         identified = not {"", "id", "type"} & {fault.field for fault in found}
@@ -117,6 +163,8 @@ def _schedules(
     faults: list[FileFault],
 ) -> Iterator[tuple[str, tuple[ScheduleDraft, ScheduleTable]]]:
     for name, content in tables.items():
+        if len(faults) > MOST_FAULTS:
+            return
         found = [*_name_faults(name), *_reserved(name)]
         table = read_table(ScheduleTable, content, found)
         task = _find(table.task, tasks, found)

@@ -21,6 +21,9 @@ REQUIRED = {"required": True}
 
 LONGEST_ECHO = 64
 
+#: So many names are compared with a misspelt one, which takes a while; and so many are listed.
+MOST_COMPARED, MOST_LISTED = 1_000, 20
+
 WORDS = {
     str: "text",
     bool: "true or false",
@@ -55,14 +58,19 @@ def read_table(kind: type[T], table: object, faults: list[Fault]) -> T:
 
 def hint(name: str, known: Sequence[str]) -> str:
     """Say which of the known names may have been meant, or which there are."""
-    close = get_close_matches(name, known, n=1)
-    return f"did you mean {close[0]}?" if close else f"there are {', '.join(sorted(known))}"
+    close = get_close_matches(name[:LONGEST_ECHO], known[:MOST_COMPARED], n=1)
+    return f"did you mean {close[0]}?" if close else f"there are {_some_of(sorted(known))}"
 
 
 def echo(value: object) -> str:
     """Show a value about as it was written, cut when it is long."""
     text = msgspec.json.encode(value).decode()
     return text if len(text) <= LONGEST_ECHO else f"{text[: LONGEST_ECHO - 3]}..."
+
+
+def _some_of(names: Sequence[str]) -> str:
+    more = len(names) - MOST_LISTED
+    return ", ".join(names[:MOST_LISTED]) + (f" and {more} others" if more > 0 else "")
 
 
 def _problem(value: object, kind: Any) -> str | None:  # noqa: ANN401 - any annotation

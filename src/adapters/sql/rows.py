@@ -174,6 +174,8 @@ def id_answering_to(name: str) -> int | None:
     digits = name.removeprefix("#")
     if name == digits or not (digits.isascii() and digits.isdigit()):
         return None
+    if len(digits) > len(str(LARGEST_ID)):  # more of them than `int` takes, perhaps
+        return None
     return int(digits) if int(digits) <= LARGEST_ID else None
 
 

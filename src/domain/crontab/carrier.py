@@ -6,6 +6,7 @@ from pathlib import PurePosixPath
 
 import attrs
 
+from ..jobs_file import LARGEST_FILE
 from .description import describe
 from .differences import list_changes, list_notes, why_dormant
 from .host import Host
@@ -17,6 +18,8 @@ from .report import Finding, Imported, Verdict
 from .settings import Surroundings, apply_setting
 from .source import Crontab, CrontabKind
 from .toml import write_comment
+
+_FULL = f"the jobs file has {LARGEST_FILE // 2**20} MiB: import this into another one"
 
 
 def import_crontabs(
@@ -52,7 +55,8 @@ class _Carrier:
     find_zone: Callable[[str], object]
     host: Host
     next_id: int
-    names: set[str] = attrs.field(factory=set)
+    names: dict[str, int] = attrs.field(factory=dict[str, int])
+    size: int = 0
     jobs: list[Job] = attrs.field(factory=list)
     findings: list[Finding] = attrs.field(factory=list)
 
@@ -80,6 +84,10 @@ class _Carrier:
         dormant = why_dormant(crontab, entry, self.host)
         changes = (*dormant, *list_changes(entry))
         job = self._job(crontab, entry, here, dormant=bool(dormant), changes=changes)
+        self.size += len(str(job).encode())
+        if self.size > LARGEST_FILE:
+            self._tell(crontab, entry, Verdict.LEFT_OUT, (_FULL,))
+            return
         self.jobs.append(job)
         verdict = Verdict.CHANGED if changes else Verdict.CARRIED
         self._tell(crontab, entry, verdict, changes, job=job.name)

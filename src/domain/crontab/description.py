@@ -3,6 +3,11 @@
 import re
 from collections.abc import Callable, Iterable
 
+from ..printable import shortened
+
+#: So much of what stands above a line is kept.
+LONGEST_DESCRIPTION = 1_000
+
 #: The row of column titles, and the picture that Debian draws in its place.
 _LEGEND = re.compile(
     r"m(in(ute)?)?\s+h(our)?\s+d|(\*\s+){4}\*|[.|┌│└├][-.|\s─│┌└├*]*(\s|-|─|$)", re.IGNORECASE
@@ -28,7 +33,7 @@ def describe(comment: Iterable[str], parse: Callable[[str], object]) -> str | No
             about_entry.clear()
         elif _speaks(line, parse):
             about_entry.append(line)
-    return " ".join(about_entry).rstrip(":") or None
+    return shortened(" ".join(about_entry).rstrip(":"), LONGEST_DESCRIPTION) or None
 
 
 def _speaks(line: str, parse: Callable[[str], object]) -> bool:

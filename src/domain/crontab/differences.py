@@ -45,7 +45,7 @@ def list_notes(jobs: list[Job], host: Host) -> tuple[str, ...]:
         return ()
     in_utc = any(job.when is not None and job.timezone is None for job in jobs)
     notes = {
-        "a run that failed is retried, a missed one is caught up; cron does neither": True,
+        "runs that were missed are caught up by one; cron drops them": True,
         "commands read their parameters, {}, from standard input; cron leaves it empty": True,
         "the host's zone is unknown: schedules without a timezone run in UTC": in_utc,
         "commands start in the jobs file's folder; cron starts them in the user's home": any(

@@ -9,7 +9,9 @@ from .source import CrontabKind
 #: Accounts that nobody would take for a command; `mail` and `backup` could be either.
 _ACCOUNTS = frozenset({"root", "daemon", "nobody", "www-data", "postgres"})
 
-_LEGEND_WITH_USER = re.compile(r"^\s*#.*(\bdow\s+user|\buser(-?name)?\s+command)\b", re.MULTILINE)
+_LEGEND_WITH_USER = re.compile(
+    r"^[ \t]*#.*(\bdow[ \t]+user|\buser(-?name)?[ \t]+command)\b", re.MULTILINE
+)
 
 
 def guess_kind(name: str, text: str) -> CrontabKind:

@@ -3,10 +3,13 @@
 import re
 import shlex
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import PurePosixPath
 
 LONGEST_NAME = 63
+
+#: What a command is named after is among its first words.
+MOST_WORDS = 256
 
 _SUBSTITUTION = re.compile(r"\$\([^()]*\)|`[^`]*`")
 _ASSIGNMENT = re.compile(r"\w+=")
@@ -45,13 +48,17 @@ def clean_name(text: str) -> str:
     return re.sub(r"[^a-z0-9._-]+", "-", text.lower())[:LONGEST_NAME].strip("-._") or "command"
 
 
-def make_unique(name: str, taken: set[str]) -> str:
-    """Give *name*, or the first of name-2, name-3, … that is not taken, and take it."""
-    unique, count = name, 1
+def make_unique(name: str, taken: dict[str, int]) -> str:
+    """Give *name*, or the first of name-2, name-3, … that is not taken, and take it.
+
+    *taken* holds with each name how far its numbers were tried: none is tried twice.
+    """
+    unique, count = name, taken.get(name, 1)
     while unique in taken:
         count += 1
         unique = f"{name[: LONGEST_NAME - len(f'-{count}')]}-{count}"
-    taken.add(unique)
+    taken[unique] = 1
+    taken[name] = count
     return unique
 
 
@@ -62,7 +69,7 @@ def _simple_commands(command: str) -> Iterator[list[str]]:
     lexer.commenters = ""
     words: list[str] = []
     try:
-        for token in lexer:
+        for token in islice(lexer, MOST_WORDS):
             if set(token) <= set(";&|()"):
                 yield words
                 words = []
@@ -75,11 +82,11 @@ def _simple_commands(command: str) -> Iterator[list[str]]:
 
 def _name_words(words: list[str]) -> str | None:
     rest = _without_prefix(words)
+    while rest and _WRAPPER.fullmatch(_file_name(rest[0])):
+        rest = _without_prefix(_after_options(rest[1:]))
     if not rest or _GUARD.fullmatch(rest[0]):
         return None
     program = _file_name(rest[0])
-    if _WRAPPER.fullmatch(program):
-        return _name_words(_after_options(rest[1:]))
     if _INTERPRETER.fullmatch(program):
         return _name_script(program, rest[1:])
     return program

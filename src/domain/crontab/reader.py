@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import attrs
 
+from ..printable import shortened
 from .percent import split_command
 from .source import CrontabKind
 
@@ -57,6 +58,9 @@ _SETTING = re.compile(
         \s*""",
     re.VERBOSE,
 )
+#: So many characters of a line are read, and of a comment; cron itself reads a thousand.
+LONGEST_LINE, LONGEST_COMMENT = 16_384, 1_000
+
 #: NUL, and the lone surrogates that stand for bytes that are not UTF-8.
 _NOT_TEXT = re.compile("[\x00\ud800-\udfff]")
 _FLAG = re.compile(r"-[a-z]+\s")
@@ -78,7 +82,8 @@ def _lines(text: str, kind: CrontabKind) -> Iterator[Line]:
     for number, raw in enumerate(raw_lines, start=1):
         stripped = raw.removesuffix("\r").lstrip(" \t")
         if stripped.startswith("#"):
-            comment.append(_NOT_TEXT.sub("\ufffd", stripped.lstrip("#").strip()))
+            said = stripped[:LONGEST_COMMENT].lstrip("#").strip()
+            comment.append(_NOT_TEXT.sub("\ufffd", said))
             continue
         if stripped.strip():
             line = _active_line(stripped, number, kind)
@@ -97,6 +102,9 @@ def _in_context(line: Line, comment: list[str], raw: str, *, unended: bool) -> L
 
 
 def _active_line(text: str, number: int, kind: CrontabKind) -> Line:
+    if len(text) > LONGEST_LINE:
+        reason = f"the line has {len(text)} characters; {LONGEST_LINE} are read"
+        return Unreadable(line=number, text=shortened(text, LONGEST_COMMENT), reason=reason)
     if _NOT_TEXT.search(text):
         shown = _NOT_TEXT.sub("\ufffd", text)
         reason = "the line holds a NUL or bytes that are not UTF-8"

@@ -16,7 +16,7 @@ from cronhare.ports.schedules import StoredSchedule
 
 from ..container import Container
 from .executions import show_attempts, show_execution
-from .output import Json, console, print_json, state, table
+from .output import Json, print_json, state, table, tell
 from .times import read_time
 from .trouble import Refusal, Status
 from .wiring import open_ledger, wire
@@ -75,7 +75,7 @@ def run(
         print_json(execution)
         return
     follow = f"Follow it: cronhare executions show {execution.id}"
-    console().print(f"Execution {execution.id} ({execution.key}) is on its way. {follow}")
+    tell(f"Execution {execution.id} ({execution.key}) is on its way. {follow}")
 
 
 def explain(
@@ -94,13 +94,12 @@ def explain(
     if json:
         print_json(found)
         return
-    out = console()
-    out.print(f"{name} at {instant:%Y-%m-%d %H:%M}Z ({instant.astimezone(zone):%H:%M %Z})")
-    out.print(found.answer, style="bold", markup=False)
+    tell(f"{name} at {instant:%Y-%m-%d %H:%M}Z ({instant.astimezone(zone):%H:%M %Z})")
+    tell(found.answer, style="bold")
     for reason in found.because:
-        out.print(f"  {reason}", markup=False)
+        tell(f"  {reason}")
     if found.execution is not None:
-        out.print(f"  Execution {found.execution.id}, key {found.execution.key}.")
+        tell(f"  Execution {found.execution.id}, key {found.execution.key}.")
     if found.attempts:
         show_attempts(found.attempts)
 
@@ -110,7 +109,7 @@ def upgrade_schema() -> None:
     """Bring the ledger's schema to this version; what is there stays there."""
     done = upgrade(wire().engine())
     text = f"Upgraded to {', '.join(done)}." if done else "The ledger is up to date."
-    console().print(text)
+    tell(text)
 
 
 def _wait(container: Container, execution_id: int, *, json: bool) -> Status:
@@ -137,7 +136,7 @@ def _ended(records: RecordsPort, execution_id: int) -> Execution:
 def _json(text: str) -> str:
     try:
         return msgspec.json.encode(msgspec.json.decode(text)).decode()
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise Refusal(f"--params is not JSON: {error}") from error
 
 

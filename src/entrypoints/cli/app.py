@@ -8,9 +8,15 @@ INTERRUPTED = 130
 
 def main() -> None:
     """Run a command and leave with its exit status."""
+    from . import streams  # noqa: PLC0415 - as below
+
+    streams.settle()
     try:
         from .commands import run  # noqa: PLC0415 - the imports take most of a short command's time
 
-        run()
+        status = run()
     except KeyboardInterrupt:
-        sys.exit(INTERRUPTED)
+        status = INTERRUPTED
+    finally:
+        streams.let_go()
+    sys.exit(status)

@@ -11,7 +11,7 @@ import typer
 
 from ..sources import CONFIG
 from . import running
-from .trouble import report
+from .trouble import Refusal, Status, report
 
 app = typer.Typer(
     name="cronhare",
@@ -66,9 +66,22 @@ def app_for(arguments: Sequence[str]) -> typer.Typer:
     return app
 
 
-def run() -> None:
-    """Run a command and leave with its exit status."""
+def _refuse_bytes(arguments: Sequence[str]) -> None:
+    """Refuse what neither a ledger nor a terminal could be given: bytes that are not text."""
+    for number, argument in enumerate(arguments, start=1):
+        try:
+            argument.encode()
+        except UnicodeEncodeError as error:
+            raise Refusal(f"argument {number} is not UTF-8 text: {argument!r}") from error
+
+
+def run() -> int:
+    """Run a command, and give its exit status."""
     try:
-        app_for(sys.argv[1:])()
+        arguments = sys.argv[1:]
+        _refuse_bytes(arguments)
+        status: int | None = app_for(arguments)(standalone_mode=False)
+        sys.stdout.flush()
     except Exception as error:  # noqa: BLE001 - the edge: every error becomes a sentence
-        sys.exit(report(error))
+        return report(error)
+    return status or Status.DONE

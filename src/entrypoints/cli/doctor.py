@@ -26,7 +26,7 @@ from .. import logs
 from ..container import Container
 from ..settings import Settings, SettingsInvalid
 from ..sources import PREFIX, known_variables
-from .output import Json, console, print_json, table
+from .output import Json, console, print_json, table, tell, text
 from .trouble import Status
 from .wiring import faults_of
 
@@ -150,7 +150,7 @@ def _tell(findings: Sequence[Finding], *, json: bool) -> None:
     table("", "SUBJECT", "FINDING", rows=rows, empty="Nothing was looked at.")
     _tell_cures(findings)
     summary = f"{counted(errors, 'error')}, {counted(warnings, 'warning')}."
-    console().print(summary if errors or warnings else "Nothing is wrong.", style="bold")
+    tell(summary if errors or warnings else "Nothing is wrong.", style="bold")
 
 
 def _tell_cures(findings: Sequence[Finding]) -> None:
@@ -158,9 +158,9 @@ def _tell_cures(findings: Sequence[Finding]) -> None:
     for finding in findings:
         if finding.cure:
             said = Text.assemble(
-                "\n", _sign(finding.severity), f" {finding.subject}: {finding.what}"
+                "\n", _sign(finding.severity), text(f" {finding.subject}: {finding.what}")
             )
-            out.print(said, Text(f"  → {finding.cure}", style="bold"), sep="\n", soft_wrap=True)
+            out.print(said, text(f"  → {finding.cure}", style="bold"), sep="\n", soft_wrap=True)
     out.print()
 
 

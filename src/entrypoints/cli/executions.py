@@ -1,24 +1,32 @@
 """`cronhare executions list | show | logs | cancel`."""
 
+import sys
 from collections.abc import Sequence
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from cronhare.application.administer import NotFound
 from cronhare.domain.execution import Execution, State
+from cronhare.domain.messages import LARGEST_ID
 from cronhare.ports.records import Attempt, ExecutionFilter
 from cronhare.ports.runner import Captured
 
-from .output import Json, console, facts, moment, print_json, state, table
+from .output import Json, facts, moment, print_json, printable_lines, state, table, tell
 from .wiring import open_ledger
 
 app = typer.Typer(
     help="What the ledger knows of each due instant.", no_args_is_help=True, rich_markup_mode=None
 )
 
-ID = Annotated[int, typer.Argument(help="The execution's number.", show_default=False)]
+ID = Annotated[
+    int,
+    typer.Argument(min=1, max=LARGEST_ID, help="The execution's number.", show_default=False),
+]
+Raw = Annotated[
+    bool,
+    typer.Option("--raw", help="As it was written, control characters and all, without headings."),
+]
 
 
 @app.command("list")
@@ -80,8 +88,8 @@ def show(execution_id: ID, *, json: Json = False) -> None:
 
 
 @app.command()
-def logs(execution_id: ID, *, json: Json = False) -> None:
-    """Print what the attempts of an execution wrote."""
+def logs(execution_id: ID, *, raw: Raw = False, json: Json = False) -> None:
+    """Print what the attempts of an execution wrote, with control characters escaped."""
     records = open_ledger().records()
     if records.execution(execution_id) is None:
         raise NotFound(f"there is no execution {execution_id}")
@@ -89,12 +97,14 @@ def logs(execution_id: ID, *, json: Json = False) -> None:
     if json:
         print_json(outputs)
         return
-    out = console()
     for output in outputs:
-        _print_stream(out, output.attempt, "stdout", output.stdout)
-        _print_stream(out, output.attempt, "stderr", output.stderr)
-    if not outputs:
-        out.print("Nothing was written.")
+        for name, stream in (("stdout", output.stdout), ("stderr", output.stderr)):
+            if raw:
+                sys.stdout.write(stream.head + stream.tail)
+            elif stream.bytes:
+                _print_stream(f"attempt {output.attempt}, {name}", stream)
+    if not outputs and not raw:
+        tell("Nothing was written.")
 
 
 @app.command()
@@ -107,9 +117,7 @@ def cancel(execution_id: ID) -> None:
         State.CANCELLED: "is cancelled",
         State.RUNNING: "is running; its worker was asked to stop it",
     }
-    console().print(
-        f"Execution {execution_id} {texts.get(answer, f'has ended already: {answer}')}."
-    )
+    tell(f"Execution {execution_id} {texts.get(answer, f'has ended already: {answer}')}.")
 
 
 def show_execution(execution: Execution) -> None:
@@ -150,14 +158,12 @@ def show_attempts(attempts: Sequence[Attempt]) -> None:
     )
 
 
-def _print_stream(out: Console, attempt: int, name: str, stream: Captured) -> None:
-    if not stream.bytes:
-        return
-    out.print(f"--- attempt {attempt}, {name}, {stream.bytes} bytes", style="bold", markup=False)
-    out.out(stream.head.removesuffix("\n"))
+def _print_stream(name: str, stream: Captured) -> None:
+    tell(f"--- {name}, {stream.bytes} bytes", style="bold")
+    sys.stdout.write(printable_lines(stream.head).removesuffix("\n") + "\n")
     if stream.tail:
-        out.print("--- [what lies between was not kept]", style="bold", markup=False)
-        out.out(stream.tail.removesuffix("\n"))
+        tell("--- [what lies between was not kept]", style="bold")
+        sys.stdout.write(printable_lines(stream.tail).removesuffix("\n") + "\n")
 
 
 def _attempt_row(attempt: Attempt) -> tuple[object, ...]:

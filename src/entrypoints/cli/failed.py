@@ -6,10 +6,11 @@ from typing import Annotated
 import typer
 
 from cronhare.domain.durations import DurationInvalid, parse_duration, say_duration
+from cronhare.domain.messages import LARGEST_ID
 from cronhare.ports.records import Archived
 
 from ..container import Container
-from .output import Json, console, facts, print_json, state, table
+from .output import Json, facts, print_json, state, table, tell
 from .trouble import Refusal
 from .wiring import open_ledger, plural
 
@@ -25,7 +26,10 @@ MOST_AT_ONCE = 1_000
 #: What lies between two of them, and what may at most.
 SPREAD, LONGEST_SPREAD = timedelta(milliseconds=100), timedelta(hours=1)
 
-Ids = Annotated[list[int] | None, typer.Argument(help="Numbers from `failed list`.")]
+Ids = Annotated[
+    list[int] | None,
+    typer.Argument(min=1, max=LARGEST_ID, help="Numbers from `failed list`."),
+]
 All = Annotated[bool, typer.Option("--all", help="Everything that is unresolved.")]
 
 
@@ -69,7 +73,9 @@ def list_(
 
 @app.command()
 def show(
-    archived_id: Annotated[int, typer.Argument(help="A number from `failed list`.")],
+    archived_id: Annotated[
+        int, typer.Argument(min=1, max=LARGEST_ID, help="A number from `failed list`.")
+    ],
     *,
     json: Json = False,
 ) -> None:
@@ -104,9 +110,9 @@ def replay(
     said = f"Replaying {plural(len(again), 'execution')}{pace}" + (f": {numbers}" if again else "")
     left = [row for row in container.administrator().archived(chosen) if row.resolution is None]
     resolved = len(set(chosen)) - len(again) - len(left)
-    console().print(f"{said}; {resolved} resolved already." if resolved else f"{said}.")
+    tell(f"{said}; {resolved} resolved already." if resolved else f"{said}.")
     for archived in left:
-        console().print(f"{archived.id} cannot be replayed: {_why_not(archived)}")
+        tell(f"{archived.id} cannot be replayed: {_why_not(archived)}")
 
 
 @app.command()
@@ -121,7 +127,7 @@ def discard(
     chosen = _chosen(ids, container, everything=everything)
     now = container.claims().now()
     count = container.administrator().discard(chosen, note=note, now=now)
-    console().print(f"Discarded {plural(count, 'failure')}.")
+    tell(f"Discarded {plural(count, 'failure')}.")
 
 
 def _apart(every: str | None, *, everything: bool) -> timedelta:

@@ -6,13 +6,12 @@ from datetime import UTC, datetime
 import attrs
 import msgspec
 import typer
-from rich.text import Text
 
 from cronhare.adapters.jobs.reader import JobsFile
 from cronhare.application.difference import Change, FieldChange, ScheduleChange
 from cronhare.domain.cron import CronExpression
 
-from .output import Json, console, print_json
+from .output import Json, print_json, tell
 from .wiring import JobsArgument, load, open_ledger, plural, read_settings
 
 SIGNS = {
@@ -35,7 +34,7 @@ def check(jobs: JobsArgument) -> None:
     file = load(jobs, read_settings(), state="Nothing was applied.")
     _print_notes(file, datetime.now(UTC))
     tasks, schedules = plural(len(file.tasks), "task"), plural(len(file.drafts), "schedule")
-    console().print(f"{jobs}: {tasks} and {schedules}, no faults")
+    tell(f"{jobs}: {tasks} and {schedules}, no faults")
 
 
 def plan(jobs: JobsArgument, *, json: Json = False) -> None:
@@ -47,7 +46,7 @@ def plan(jobs: JobsArgument, *, json: Json = False) -> None:
         print_json([_plain(change) for change in changes])
         return
     _print_changes(changes)
-    console().print(f"This would be: {_count(changes)}. To make it so: cronhare apply {jobs}")
+    tell(f"This would be: {_count(changes)}. To make it so: cronhare apply {jobs}")
 
 
 def apply(jobs: JobsArgument, *, json: Json = False) -> None:
@@ -61,12 +60,12 @@ def apply(jobs: JobsArgument, *, json: Json = False) -> None:
         return
     _print_notes(file, now)
     _print_changes(changes)
-    console().print(f"Applied: {_count(changes)}.")
+    tell(f"Applied: {_count(changes)}.")
 
 
 def _print_notes(file: JobsFile, now: datetime) -> None:
     for note in notes(file, now):
-        console().print(Text(f"  note: {note}", style="yellow"))
+        tell(f"  note: {note}", style="yellow")
 
 
 def notes(file: JobsFile, now: datetime) -> Iterator[str]:
@@ -84,10 +83,9 @@ def _print_changes(changes: Sequence[ScheduleChange]) -> None:
         sign, colour = SIGNS[change.change]
         if change.change is Change.KEEP:
             continue
-        console().print(Text(f"{sign} {change.name}", style=colour))
+        tell(f"{sign} {change.name}", style=colour)
         for field in change.fields:
-            shown = f"    {field.field}: {_say(field.before)} → {_say(field.after)}"
-            console().print(Text(shown))
+            tell(f"    {field.field}: {_say(field.before)} → {_say(field.after)}")
 
 
 def _count(changes: Sequence[ScheduleChange]) -> str:

@@ -1,6 +1,7 @@
 """`cronhare import crontab`."""
 
 import getpass
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from cronhare.domain.cron import find_zone
+from cronhare.domain.cron import UnknownZone, find_zone
 from cronhare.domain.crontab import (
     Crontab,
     CrontabKind,
@@ -22,7 +23,9 @@ from cronhare.domain.crontab import (
     import_crontabs,
     parse_usable,
 )
+from cronhare.domain.jobs_file import LARGEST_FILE
 
+from .output import text
 from .trouble import Refusal, file_refusal
 from .wiring import plural
 
@@ -32,6 +35,12 @@ app = typer.Typer(
 
 COLOURS = {Verdict.CARRIED: "green", Verdict.CHANGED: "yellow", Verdict.LEFT_OUT: "red"}
 LOCALTIME = Path("/etc/localtime")
+
+_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,255}\$?")
+
+
+class CrontabTooLarge(ValueError):
+    """A file that no cron daemon would read."""
 
 
 @app.callback()
@@ -60,8 +69,8 @@ def crontab(
     ] = None,
 ) -> None:
     """Turn crontabs into a jobs file, and say what could not be carried over, and why."""
-    user = run_as or getpass.getuser()
-    host = Host(run_as=user, timezone=timezone or host_zone(), home=_home(user))
+    user = _checked_user(run_as or getpass.getuser())
+    host = Host(run_as=user, timezone=_checked_zone(timezone), home=_home(user))
     crontabs, unread = _read_all(files, kind)
     imported = import_crontabs(crontabs, parse=parse_usable, find_zone=find_zone, host=host)
     _write(imported.text, output)
@@ -69,6 +78,23 @@ def crontab(
     if unread:
         what = f"{plural(len(unread), 'crontab')} could not be read; the others were"
         raise Refusal(what, unread, "Correct the names, and import those as well.")
+
+
+def _checked_user(name: str) -> str:
+    if not _USER.fullmatch(name):
+        raise Refusal(f"--run-as: {name!r} cannot name a user", advice="Nothing was written.")
+    return name
+
+
+def _checked_zone(given: str | None) -> str | None:
+    """Give the zone that was named, or the host's, if that is one that other hosts have too."""
+    name = given or host_zone()
+    try:
+        return name and str(find_zone(name))
+    except UnknownZone as error:
+        if given:
+            raise Refusal(f"--timezone: {error}", advice="Nothing was written.") from error
+        return None
 
 
 def host_zone() -> str | None:
@@ -99,6 +125,8 @@ def _read_all(files: Sequence[Path], kind: CrontabKind | None) -> tuple[list[Cro
             crontabs.append(_read(path, kind))
         except OSError as error:
             unread.append(f"{path}: {error.strerror or error}")
+        except CrontabTooLarge:
+            unread.append(f"{path}: it is larger than {LARGEST_FILE // 2**20} MiB")
     if unread and not crontabs:
         raise Refusal("no crontab could be read", unread, "Nothing was written.")
     return crontabs, unread
@@ -116,17 +144,22 @@ def _is_crontab(path: Path) -> bool:
 
 
 def _read(path: Path, kind: CrontabKind | None) -> Crontab:
-    text = path.read_text(encoding="utf-8", errors="surrogateescape")
+    with path.open("rb") as file:
+        content = file.read(LARGEST_FILE + 1)
+    if len(content) > LARGEST_FILE:
+        raise CrontabTooLarge
+    text = content.decode(errors="surrogateescape")
     return Crontab(name=str(path), text=text, kind=kind or guess_kind(str(path), text))
 
 
-def _write(text: str, output: Path | None) -> None:
+def _write(jobs: str, output: Path | None) -> None:
     if output is None:
-        sys.stdout.write(text)
+        sys.stdout.flush()
+        sys.stdout.buffer.write(jobs.encode())  # TOML is UTF-8, whatever the terminal speaks
         return
     try:
         with output.open("x", encoding="utf-8") as file:
-            file.write(text)
+            file.write(jobs)
     except FileExistsError as error:
         advice = "Nothing was written. Choose another name, or remove it first."
         raise Refusal(f"{output} exists already", advice=advice) from error
@@ -139,17 +172,17 @@ def _report(imported: Imported, output: Path | None) -> None:
     for finding in imported.findings:
         _say(out, finding)
     for note in imported.notes:
-        out.print(Text(f"note: {note}"))
+        out.print(text(f"note: {note}"))
     jobs = sum(finding.job is not None for finding in imported.findings)
     left = sum(finding.verdict is Verdict.LEFT_OUT for finding in imported.findings)
-    out.print(Text(f"{plural(jobs, 'job')} carried over, {plural(left, 'line')} left out."))
+    out.print(text(f"{plural(jobs, 'job')} carried over, {plural(left, 'line')} left out."))
     if output is not None:
-        out.print(Text(f"Look at {output}, then run: cronhare check {output}"))
+        out.print(text(f"Look at {output}, then run: cronhare check {output}"))
 
 
 def _say(out: Console, finding: Finding) -> None:
     verdict = Text(finding.verdict.value, style=COLOURS[finding.verdict])
     shown = finding.job or finding.text
-    out.print(Text.assemble(f"{finding.file}:{finding.line}: ", verdict, f": {shown}"))
+    out.print(Text.assemble(text(f"{finding.file}:{finding.line}: "), verdict, text(f": {shown}")))
     for reason in finding.reasons:
-        out.print(Text(f"    {reason}"))
+        out.print(text(f"    {reason}"))

@@ -5,11 +5,14 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
-import msgspec
 import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from cronhare.domain.printable import printable
+
+from ..json_text import as_json
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for pipes.")]
 
@@ -35,15 +38,24 @@ def console() -> Console:
 
 def print_json(value: Any) -> None:  # noqa: ANN401 - anything msgspec can write
     """Print a value as one JSON document."""
-    text = msgspec.json.format(msgspec.json.encode(value, enc_hook=_encode), indent=2).decode()
-    sys.stdout.write(text + "\n")
+    sys.stdout.write(as_json(value, encode=_encode, indent=2) + "\n")
+
+
+def tell(sentence: str, *, style: str = "") -> None:
+    """Print a sentence; what it quotes from outside is neither markup nor anything else."""
+    console().print(text(sentence, style=style))
+
+
+def text(shown: str, *, style: str = "") -> Text:
+    """Make a piece of a line, in which nothing can begin another one."""
+    return Text(printable(shown), style=style)
 
 
 def table(*columns: str, rows: Iterable[Iterable[object]], empty: str) -> None:
     """Print a table without a frame, or a sentence if there is nothing in it."""
     grid = Table(*columns, box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for row in rows:
-        grid.add_row(*(cell if isinstance(cell, Text) else Text(_cell(cell)) for cell in row))
+        grid.add_row(*(cell if isinstance(cell, Text) else text(_cell(cell)) for cell in row))
     _print(grid if grid.row_count else empty)
 
 
@@ -57,17 +69,25 @@ def _print(content: Table | str) -> None:
 
 def state(name: str) -> Text:
     """Show a state in its colour."""
-    return Text(name, style=STATE_COLOURS.get(name, ""))
+    return text(name, style=STATE_COLOURS.get(name, ""))
 
 
 def facts(pairs: Iterable[tuple[str, object]]) -> None:
-    """Print names and values below each other; what is None is left out."""
+    """Print names and values below each other; what is None is left out.
+
+    A value may have lines of its own: they stand below its first, not below the names.
+    """
     grid = Table.grid(padding=(0, 2, 0, 0))
     for name, value in pairs:
         if value is not None:
-            shown = value if isinstance(value, Text) else Text(_cell(value))
+            shown = value if isinstance(value, Text) else Text(printable_lines(_cell(value)))
             grid.add_row(Text(name, style="bold"), shown)
     _print(grid)
+
+
+def printable_lines(shown: str) -> str:
+    """Escape what could harm a terminal in a text of several lines."""
+    return printable(shown.replace("\r\n", "\n"), keep="\t\n")
 
 
 def moment(value: datetime | None) -> str | None:

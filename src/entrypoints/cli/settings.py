@@ -10,7 +10,7 @@ from cronhare.adapters.rabbitmq.address import Address
 
 from ..settings import MEMORY, Settings
 from ..sources import settings_files
-from .output import Json, console, print_json, table
+from .output import Json, print_json, table, tell
 
 
 @attrs.frozen(kw_only=True)
@@ -42,11 +42,10 @@ def settings(*, json: Json = False) -> None:
         return
     rows = [(each.name, each.value, each.source) for each in shown]
     table("SETTING", "VALUE", "FROM", rows=rows, empty="There are none.")
-    out = console()
     looked = ", ".join(map(str, settings_files()))
-    out.print(f"Settings file: {found.sources.file or f'none; looked for {looked}'}", markup=False)
+    tell(f"Settings file: {found.sources.file or f'none; looked for {looked}'}")
     for stranger in found.sources.strangers:
-        out.print(stranger, style="yellow", markup=False)
+        tell(stranger, style="yellow")
 
 
 def _shown(found: Settings) -> Iterator[Shown]:

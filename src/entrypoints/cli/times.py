@@ -1,5 +1,6 @@
 """`cronhare next`: when a cron expression is due."""
 
+from contextlib import suppress
 from datetime import UTC, datetime, time
 from itertools import islice
 from typing import Annotated
@@ -8,9 +9,14 @@ from zoneinfo import ZoneInfo
 import typer
 
 from cronhare.domain.cron import CronExpression, CronExpressionError, UnknownZone, find_zone
+from cronhare.domain.cron.timeline import FIRST_MINUTE, LAST_MINUTE, minute_of, moment_of
 
 from .output import Json, print_json, table
 from .trouble import Refusal
+
+_WRITE = "write 2026-03-28T08:00:00Z, or 08:00Z"
+
+LONGEST_TIME = 64
 
 
 def add_to(app: typer.Typer) -> None:
@@ -63,18 +69,31 @@ def read_time(text: str, zone: ZoneInfo, *, now: datetime) -> datetime:
     Raises:
         Refusal: it is none.
     """
+    if len(text) > LONGEST_TIME:  # of those, fromisoformat reads what it likes
+        raise Refusal(f'"{text[:LONGEST_TIME]}…" is no time; {_WRITE}')
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
         moment = _today(text, zone, now)
-    return (moment if moment.tzinfo else moment.replace(tzinfo=zone)).astimezone(UTC)
+    return _far_from_the_edge(text, moment if moment.tzinfo else moment.replace(tzinfo=zone))
+
+
+def _far_from_the_edge(text: str, moment: datetime) -> datetime:
+    """Refuse what no schedule can be due at, and some zone's calendar does not have."""
+    first, last = moment_of(FIRST_MINUTE), moment_of(LAST_MINUTE)
+    with suppress(OverflowError):
+        instant = moment.astimezone(UTC)
+        if FIRST_MINUTE <= minute_of(instant) <= LAST_MINUTE:
+            return instant
+    allowed = f"times are from {first.date()} to {last.date()}"
+    raise Refusal(f'"{text}" is too close to the edge of the calendar; {allowed}')
 
 
 def _today(text: str, zone: ZoneInfo, now: datetime) -> datetime:
     try:
         wall = time.fromisoformat(text)
     except ValueError as error:
-        raise Refusal(f'"{text}" is no time; write 2026-03-28T08:00:00Z, or 08:00Z') from error
+        raise Refusal(f'"{text}" is no time; {_WRITE}') from error
     return datetime.combine(now.astimezone(wall.tzinfo or zone), wall)
 
 

@@ -1,17 +1,30 @@
 """Exit statuses, and errors as people read them: what, where, in which state we are, what next."""
 
 import enum
+import errno
+import io
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
+
+from typer import TyperException
 
 from cronhare.adapters.jobs.reader import JobsFileInvalid
 from cronhare.application.administer import CannotRun, NotFound
+from cronhare.domain.printable import printable, shortened
 from cronhare.ports.broker import BrokerUnavailable
 from cronhare.ports.ledger import LedgerUnavailable
 
 from ..settings import SettingsInvalid
+from .streams import OutputLost
+
+#: What shells make of a SIGPIPE: 128 and its number. Whoever reads no further is told nothing.
+NO_READER = 141
+
+#: So many characters of one line are shown.
+LONGEST_LINE = 4_096
 
 
 class Status(enum.IntEnum):
@@ -50,9 +63,17 @@ def file_refusal(error: OSError, path: Path, state: str) -> Refusal:
     return Refusal(f"{path}: {error.strerror or error}", advice=state)
 
 
-def report(error: BaseException) -> Status:
+def report(error: BaseException) -> int:
     """Print an error on standard error and give the exit status that belongs to it."""
     match error:
+        case OutputLost(cause=OSError(errno=errno.EPIPE)):
+            return NO_READER
+        case OutputLost():
+            _print(f"{error}; what was asked for may be done, but not all was told")
+            return Status.WRONG_INPUT
+        case TyperException():
+            _print_usage(error)
+            return Status.WRONG_INPUT
         case Refusal():
             _print(error.what, error.details, error.advice)
             return Status.WRONG_INPUT
@@ -66,11 +87,28 @@ def report(error: BaseException) -> Status:
         case LedgerUnavailable() | BrokerUnavailable():
             _print(str(error))
             return Status.UNREACHABLE
-    traceback.print_exception(error)
+    _write("".join(traceback.format_exception(error)).splitlines())
     _print("this is a fault of ours; please report it with the lines above")
     return Status.OUR_BUG
 
 
 def _print(what: str, details: Sequence[str] = (), advice: str = "") -> None:
-    lines = [f"cronhare: {what}", *(f"  {detail}" for detail in details), advice]
-    print("\n".join(line for line in lines if line), file=sys.stderr)  # noqa: T201 - it is a CLI
+    _write([f"cronhare: {what}", *(f"  {detail}" for detail in details), advice])
+
+
+def _print_usage(error: TyperException) -> None:
+    """Print what typer has to say of arguments, with these escaped in it."""
+    told = io.StringIO()
+    show = getattr(error, "show", None)
+    if show is None:
+        told.write(f"Error: {error.format_message()}")
+    else:
+        show(told)
+    _write(told.getvalue().splitlines())
+
+
+def _write(lines: Iterable[str]) -> None:
+    shown = [printable(shortened(line, LONGEST_LINE)) for line in lines if line]
+    # Standard error may be full or gone; the exit status still says how it ended.
+    with suppress(OSError):
+        print("\n".join(shown), file=sys.stderr)  # noqa: T201 - it is a CLI

@@ -17,6 +17,9 @@ from cronhare.domain.crontab import (
     import_crontabs,
     parse_usable,
 )
+from cronhare.domain.crontab.reader import LONGEST_LINE
+from cronhare.domain.crontab.settings import LARGEST_ENVIRONMENT
+from cronhare.domain.jobs_file import LARGEST_FILE
 
 # /etc/crontab of Debian 12, from its package cron-daemon-common 3.0pl1-162.
 DEBIAN = r"""# /etc/crontab: system-wide crontab
@@ -343,3 +346,60 @@ def test_whatever_a_file_holds_the_result_reads_back_and_no_line_is_forgotten(
     assert [finding.line for finding in imported.findings] == active
     assert list(jobs.get("tasks", {})) == [f.job for f in imported.findings if f.job is not None]
     assert all(re.fullmatch(r"[a-z0-9._-]{1,63}", task) for task in jobs.get("tasks", {}))
+
+
+def test_a_line_that_no_cron_would_read_is_left_out_and_its_neighbours_are_not() -> None:
+    long = f"0 5 * * * echo {'x' * LONGEST_LINE}\n"
+
+    imported = carry(user_table(f"1 5 * * * before\n{long}2 5 * * * after\n"))
+
+    assert [finding.verdict for finding in imported.findings] == [
+        Verdict.CARRIED,
+        Verdict.LEFT_OUT,
+        Verdict.CARRIED,
+    ]
+    assert imported.findings[1].reasons == (
+        f"the line has {len(long) - 1} characters; 16384 are read",
+    )
+    assert len(imported.findings[1].text) < 2_000
+
+
+def test_settings_that_fill_a_page_are_enough() -> None:
+    settings = "".join(f"V{number}={'x' * 1_000}\n" for number in range(20))
+
+    imported = carry(user_table(f"{settings}V0=short\n0 5 * * * work\n"))
+
+    left_out = [each for each in imported.findings if each.verdict is Verdict.LEFT_OUT]
+    assert len(left_out) == 4
+    assert left_out[0].reasons == ("all settings together may have 16384 characters",)
+    [task] = tomllib.loads(imported.text)["tasks"].values()
+    assert (len(task["env"]), task["env"]["V0"]) == (16, "short")
+
+
+def test_an_import_is_not_larger_than_a_jobs_file_may_be() -> None:
+    value = "x" * (LARGEST_ENVIRONMENT - 100)
+
+    imported = carry(user_table(f"V={value}\n" + "0 5 * * * work\n" * 600))
+
+    assert len(imported.text.encode()) <= LARGEST_FILE
+    assert imported.findings[-1].verdict is Verdict.LEFT_OUT
+    assert imported.findings[-1].reasons == (
+        "the jobs file has 8 MiB: import this into another one",
+    )
+
+
+def test_a_long_comment_is_shortened_to_a_description() -> None:
+    imported = carry(user_table(f"{'# about this job' * 20}\n" * 50 + "0 5 * * * work\n"))
+
+    [schedule] = tomllib.loads(imported.text)["schedules"].values()
+    assert len(schedule["description"]) < 1_100
+    assert "characters left out" in schedule["description"]
+
+
+def test_the_notes_do_not_say_what_the_jobs_do_not_do() -> None:
+    imported = carry(user_table("0 5 * * * work\n"))
+
+    [schedule] = tomllib.loads(imported.text)["schedules"].values()
+    assert schedule["retry"] == ONCE
+    assert "retried" not in imported.text
+    assert "# Note: runs that were missed are caught up by one; cron drops them" in imported.text

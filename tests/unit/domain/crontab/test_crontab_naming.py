@@ -50,7 +50,7 @@ def test_whatever_a_command_is_its_name_is_allowed(command: str) -> None:
 
 
 def test_the_second_and_third_of_a_name_are_numbered() -> None:
-    taken = {"backup-2"}
+    taken = {"backup-2": 1}
 
     names = [make_unique("backup", taken) for _ in range(3)]
 
@@ -58,9 +58,26 @@ def test_the_second_and_third_of_a_name_are_numbered() -> None:
 
 
 def test_a_number_does_not_make_a_name_too_long() -> None:
-    taken: set[str] = set()
+    taken: dict[str, int] = {}
 
     names = [make_unique("x" * 63, taken) for _ in range(12)]
 
     assert len(set(names)) == 12
     assert all(len(name) == 63 for name in names)
+
+
+def test_four_thousand_of_a_name_are_told_apart() -> None:
+    taken: dict[str, int] = {}
+
+    names = [make_unique("backup", taken) for _ in range(4_000)]
+
+    assert (names[0], names[-1], len(set(names))) == ("backup", "backup-4000", 4_000)
+
+
+@pytest.mark.parametrize("prefix", ["nice ", "sudo -u root ", "sh -c ", "("])
+def test_however_much_stands_before_a_program_it_has_a_name(prefix: str) -> None:
+    assert clean_name(name_command(f"{prefix * 1_200}/usr/bin/work"))
+
+
+def test_a_program_behind_a_few_wrappers_is_found() -> None:
+    assert name_command("nice -n 5 ionice -c3 A=b timeout 5m flock /run/x /usr/bin/work") == "work"
