@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 import attrs
 
-from cronhare.domain.planning import Plan, Planned, plan
+from cronhare.domain.planning import GRACE, Plan, Planned, plan
 from cronhare.ports.claims import Batch, ClaimStorePort, Planner
 
 from .doorbell import Doorbell
@@ -22,6 +22,9 @@ LATE_COMMITS = timedelta(seconds=60)
 #: So often every row is compared, for whatever the search by time did not see. Of 100,000 that
 #: takes a third of a second: what is due goes first, unless that is so each time.
 FULL_COMPARISON = timedelta(minutes=10)
+
+#: So soon what was due and not to be had is looked for again, at first and in the end.
+FIRST_PAUSE, LONGEST_PAUSE = timedelta(milliseconds=20), timedelta(seconds=1)
 
 
 @attrs.frozen(kw_only=True)
@@ -60,6 +63,9 @@ class Dispatcher:
         self._refreshed_at: datetime | None = None
         self._compared_at: datetime | None = None
         self._next_due: datetime | None = None
+        self._is_behind = False
+        self._pause = FIRST_PAUSE
+        self._told: dict[str, str] = {}
 
     def tick(self, now: datetime) -> Tick:
         """Notice edits, claim what is due at *now*, and publish it."""
@@ -76,23 +82,56 @@ class Dispatcher:
         return Tick(planned=planned, claimed=claimed, skipped=skipped, published=ringing.published)
 
     def wake_at(self, now: datetime) -> datetime:
-        """Say until when nothing is to do after a tick: the earliest plan, or the next refresh."""
+        """Say until when nothing is to do after a tick: the earliest plan, or the next refresh.
+
+        What is due and was not to be had is in another replica's hands, or cannot be planned here:
+        it is looked for again, ever more rarely while nothing else happens.
+        """
+        if self._is_behind:
+            return now
         refresh_at = (self._refreshed_at or now) + self._refresh
         return refresh_at if self._next_due is None else min(self._next_due, refresh_at)
 
+    def _look_ahead(self, now: datetime, *, did_something: bool) -> None:
+        """Find out what is due next; what still is now, though it was looked for, comes later."""
+        self._next_due = self._claims.next_due()
+        if did_something:
+            self._pause = FIRST_PAUSE
+        if self._next_due is None or self._next_due > now:
+            return
+        later = self._claims.next_due(after=now)
+        self._next_due = min(now + self._pause, later or now + self._pause)
+        self._pause = min(2 * self._pause, LONGEST_PAUSE)
+
     def _claim_due(self, now: datetime) -> Iterator[Batch]:
+        """Claim what has just become due, then a part of what was missed.
+
+        The missed may be very many, and wait already: the others are not to wait for them.
+        """
+        self._is_behind = False
         self._next_due = self._claims.next_due()
         if self._next_due is None or self._next_due > now:  # most ticks: no lock is taken
             return
-        while True:
-            batch = self._claims.claim_due(
-                now=now, limit=self._batch, node=self._node, planner=_plan_at(now)
-            )
-            self._complain(batch)
+        more, done = True, 0
+        while more:
+            batch = self._claim(now, since=now - GRACE)
             yield batch
-            if batch.looked < self._batch:
-                break
+            more, done = batch.more, done + len(batch.claimed) + batch.skipped
         self._next_due = self._claims.next_due()
+        if self._next_due is None or self._next_due > now:
+            return
+        batch = self._claim(now, since=None)
+        self._is_behind = batch.more
+        yield batch
+        done += len(batch.claimed) + batch.skipped
+        self._look_ahead(now, did_something=done > 0)
+
+    def _claim(self, now: datetime, *, since: datetime | None) -> Batch:
+        batch = self._claims.claim_due(
+            now=now, limit=self._batch, node=self._node, planner=_plan_at(now), since=since
+        )
+        self._complain(batch)
+        return batch
 
     def _plan_edited(self, now: datetime) -> int:
         if self._refreshed_at is not None and now < self._refreshed_at:
@@ -100,19 +139,34 @@ class Dispatcher:
         if self._refreshed_at is not None and now - self._refreshed_at < self._refresh:
             return 0
         since = self._since(now)
-        planned = 0
-        while True:
+        if since is None:
+            self._told.clear()
+        planned, more = 0, True
+        while more:
             batch = self._claims.plan_edited(
                 now=now, since=since, limit=self._batch, node=self._node, planner=_plan_at(now)
             )
             self._complain(batch)
             planned += batch.looked
-            if batch.looked < self._batch:
-                break
+            more = batch.more
         self._refreshed_at = now
         if since is None:
+            self._plan_problems(now)
             self._compared_at = now
         return planned
+
+    def _plan_problems(self, now: datetime) -> None:
+        """Look again at what could not be planned: another release, or a passing fault, said so.
+
+        What it claims is the reconciler's to publish: those are few, and late already.
+        """
+        after, more = 0, True
+        while more:
+            batch, after = self._claims.plan_problems(
+                now=now, after=after, limit=self._batch, node=self._node, planner=_plan_at(now)
+            )
+            self._complain(batch)
+            more = batch.more
 
     def _since(self, now: datetime) -> datetime | None:
         if self._refreshed_at is None or self._compared_at is None:
@@ -125,6 +179,9 @@ class Dispatcher:
 
     def _complain(self, batch: Batch) -> None:
         for name, problem in batch.problems:
+            if self._told.get(name) == problem:
+                continue  # another replica could plan it meanwhile
+            self._told[name] = problem
             text = f"Schedule {name} cannot be planned and is left out: {problem}"
             say(log, logging.ERROR, "schedule.broken", text)
 

@@ -21,6 +21,7 @@ from cronhare.adapters.sql import (
 from cronhare.adapters.sql.inspection import SqlInspection
 from cronhare.adapters.system.clock import SystemClock
 from cronhare.adapters.system.ledger_clock import LedgerClock
+from cronhare.adapters.system.release import release
 from cronhare.application import ringing
 from cronhare.application.administer import Administrator
 from cronhare.application.catalog import Catalog
@@ -52,7 +53,7 @@ class Container(containers.DeclarativeContainer):
     uuid4 = providers.Object(uuid.uuid4)
 
     engine = providers.Singleton(open_engine, settings.provided.database_url)
-    claims = providers.Singleton(SqlClaimStore, engine, clock)
+    claims = providers.Singleton(SqlClaimStore, engine, clock, judge=providers.Callable(release))
     attempts = providers.Singleton(SqlAttemptStore, engine, clock)
     schedules = providers.Singleton(SqlScheduleStore, engine, clock)
     records = providers.Singleton(SqlRecords, engine, clock)

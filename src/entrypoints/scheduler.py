@@ -23,9 +23,6 @@ RECONCILE_EVERY = timedelta(seconds=5)
 #: It looks so much earlier if it is awake anyhow.
 TOGETHER = timedelta(milliseconds=100)
 
-#: Seconds until what was due, and was not to be had, is looked for again.
-PASSED_OVER_REST = 0.02
-
 
 #: Seconds that the round under way may take once we are to stop, and the broker's farewell.
 ROUND, FAREWELL = 10.0, 5.0
@@ -46,16 +43,19 @@ class Scheduling:
     def round(self) -> float:
         """Do what is due, and say how many seconds to rest."""
         now, began = self._claims.now(), time.monotonic()
-        self._dispatcher.tick(now)
-        reconcile_at = self._reconcile_at or now
-        if now >= reconcile_at - TOGETHER or now < reconcile_at - RECONCILE_EVERY:
-            self._reconciler.tick(now)
-            reconcile_at = self._reconcile_at = now + RECONCILE_EVERY
-        due_at = self._dispatcher.wake_at(now)
-        if due_at <= now:  # another replica has it in hand
-            return PASSED_OVER_REST
-        rest = (min(due_at, reconcile_at) - now).total_seconds() - (time.monotonic() - began)
+        try:
+            self._dispatcher.tick(now)
+        finally:  # what is lost must not wait for what cannot be planned
+            self._reconcile(now)
+        wake_at = min(self._dispatcher.wake_at(now), self._reconcile_at or now)
+        rest = (wake_at - now).total_seconds() - (time.monotonic() - began)
         return min(max(rest, 0.0), RECONCILE_EVERY.total_seconds())
+
+    def _reconcile(self, now: datetime) -> None:
+        due_at = self._reconcile_at or now
+        if now >= due_at - TOGETHER or now < due_at - RECONCILE_EVERY:
+            self._reconcile_at = now + RECONCILE_EVERY
+            self._reconciler.tick(now)
 
 
 def scheduler_loop(container: Container) -> Loop:

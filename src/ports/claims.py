@@ -16,19 +16,23 @@ Planner = Callable[[Planned], Plan]
 class Batch:
     """What one look at the plans did.
 
-    *looked* counts the schedules, so that a caller knows whether there may be more; *claimed*
-    are the executions that this call inserted; *skipped* counts the instants recorded as
-    skipped; *problems* pairs schedules that cannot be planned with the reason.
+    *looked* counts the schedules, and *more* tells whether there may be others; *claimed* are the
+    executions that this call inserted; *skipped* counts the instants recorded as skipped;
+    *problems* pairs schedules that cannot be planned with the reason, where that is news.
     """
 
     looked: int = 0
+    more: bool = False
     claimed: tuple[Execution, ...] = ()
     skipped: int = 0
     problems: tuple[tuple[str, str], ...] = ()
 
 
 def ask(planner: Planner, planned: Planned) -> Plan:
-    """Ask for a plan, as every store does: a planner's fault is that one schedule's problem."""
+    """Ask for a plan, as every store does: a planner's fault is that one schedule's problem.
+
+    It may pass, or be this replica's alone: see `cursor_after`.
+    """
     try:
         return planner(planned)
     except Exception as error:  # noqa: BLE001 - it must not keep the others from being planned
@@ -61,12 +65,23 @@ class ClaimStorePort(Protocol):
         """Tell the ledger's time: the one clock that decides what is due and what has lapsed."""
         ...
 
-    def claim_due(self, *, now: datetime, limit: int, node: str, planner: Planner) -> Batch:
+    def claim_due(
+        self,
+        *,
+        now: datetime,
+        limit: int,
+        node: str,
+        planner: Planner,
+        since: datetime | None = None,
+    ) -> Batch:
         """Take up to *limit* plans that are due at *now*, claim what *planner* says, advance them.
 
-        All of it is one transaction. Concurrent callers see disjoint plans, or wait; in any
-        case a key is claimed by one of them, and only that one is answered the execution. A
-        schedule that was edited since it was planned reaches *planner* marked so.
+        All of it is one transaction, which ends early once `INSTANTS_AT_ONCE` were looked at.
+        Concurrent callers see disjoint plans, or wait; in any case a key is claimed by one of
+        them, and only that one is answered the execution. A schedule that was edited since it was
+        planned reaches *planner* marked so. With *since* plans that were due before it are left.
+
+        A schedule that *planner* cannot plan stays due for others, as `cursor_after` says.
         """
         ...
 
@@ -79,8 +94,18 @@ class ClaimStorePort(Protocol):
         """
         ...
 
-    def next_due(self) -> datetime | None:
-        """Tell the earliest due instant of all plans, or None."""
+    def plan_problems(
+        self, *, now: datetime, after: int, limit: int, node: str, planner: Planner
+    ) -> tuple[Batch, int]:
+        """Plan up to *limit* schedules that somebody could not plan, by id, from after *after* on.
+
+        Answers the last id as well, from which to go on. An instant that was set aside is caught
+        up as if it had been due since.
+        """
+        ...
+
+    def next_due(self, *, after: datetime | None = None) -> datetime | None:
+        """Tell the earliest due instant of all plans, or of those later than *after*; or None."""
         ...
 
     def mark_published(self, executions: Sequence[Execution], *, now: datetime) -> None:

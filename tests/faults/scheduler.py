@@ -58,7 +58,15 @@ class MortalClaims(SqlClaimStore):
         self._planned = threading.local()  # publishing may go on beside, in another thread
         event.listen(engine, "commit", self._on_commit)
 
-    def claim_due(self, *, now: datetime, limit: int, node: str, planner: Planner) -> Batch:
+    def claim_due(
+        self,
+        *,
+        now: datetime,
+        limit: int,
+        node: str,
+        planner: Planner,
+        since: datetime | None = None,
+    ) -> Batch:
         def counting(planned: Planned) -> Plan:
             self._planned.many += 1
             if self._point == TAKEN and self._planned.many == MANY:
@@ -66,7 +74,7 @@ class MortalClaims(SqlClaimStore):
             return planner(planned)
 
         self._planned.many = 0
-        batch = super().claim_due(now=now, limit=limit, node=node, planner=counting)
+        batch = super().claim_due(now=now, limit=limit, node=node, planner=counting, since=since)
         self._planned.many = 0
         if self._point == COMMITTED and len(batch.claimed) >= MANY:
             die()

@@ -12,7 +12,7 @@ from cronhare.domain.execution import State
 from cronhare.domain.planning import Plan, Planned
 from cronhare.domain.retry import GiveBack, RetryPolicy
 from cronhare.domain.schedule import Misfire, MisfirePolicy, OverlapPolicy
-from cronhare.ports.claims import Batch, Graces
+from cronhare.ports.claims import Batch, Graces, Planner
 from tests.integration.ledgers import (
     CRASH,
     EVERY_MINUTE,
@@ -272,20 +272,159 @@ def test_a_schedule_that_cannot_be_planned_does_not_stop_the_others(ledger: Ledg
     assert [execution.schedule_name for execution in batch.claimed] == ["good"]
 
 
-def test_a_schedule_with_a_problem_is_looked_at_again_once_it_is_edited(ledger: Ledger) -> None:
+# What one replica cannot plan
+
+
+def cannot(_: Planned) -> Plan:
+    """Plan as a replica with old zone data does."""
+    return Plan(problem="no such zone")
+
+
+def fails(_: Planned) -> Plan:
+    """Plan as a replica does that has no memory left."""
+    raise MemoryError("by chance")
+
+
+def claim_in_vain(ledger: Ledger, planner: Planner = cannot) -> Batch:
+    """Claim what is due as a replica that can plan nothing."""
+    return ledger.claims.claim_due(now=ledger.now, limit=9, node="old", planner=planner)
+
+
+def plan_problems(ledger: Ledger, planner: Planner, *, after: int = 0) -> tuple[Batch, int]:
+    """Look again at what could not be planned."""
+    return ledger.claims.plan_problems(
+        now=ledger.now, after=after, limit=9, node="ant", planner=planner
+    )
+
+
+@pytest.mark.parametrize(
+    ("planner", "problem"), [(cannot, "no such zone"), (fails, "MemoryError: by chance")]
+)
+def test_what_one_replica_cannot_plan_stays_due_for_another(
+    ledger: Ledger, planner: Planner, problem: str
+) -> None:
     ledger.add()
     ledger.clock.advance(MINUTE)
-    ledger.claims.claim_due(
-        now=ledger.now, limit=9, node="ant", planner=lambda _: Plan(problem="no such day")
+
+    first, second = claim_in_vain(ledger, planner), claim_in_vain(ledger, planner)
+    (told,) = ledger.schedules.schedules(["report"])
+    (execution,) = ledger.claim_due(node="new").claimed
+    (healed,) = ledger.schedules.schedules(["report"])
+
+    assert (first.claimed, first.problems) == ((), (("report", problem),))
+    assert (second.claimed, second.problems) == ((), ())
+    assert str(told.problem).startswith(problem)
+    assert told.next_due_at == execution.due_at == NOON + MINUTE
+    assert (healed.problem, healed.next_due_at) == (None, NOON + 2 * MINUTE)
+
+
+def test_what_nobody_can_plan_is_set_aside_and_caught_up_once_somebody_can(
+    ledger: Ledger,
+) -> None:
+    ledger.add(misfire=Misfire(policy=MisfirePolicy.ALL))
+    ledger.clock.advance(MINUTE)
+    claim_in_vain(ledger)
+    ledger.clock.advance(10 * MINUTE)
+
+    last = claim_in_vain(ledger)
+    left_alone = claim_in_vain(ledger)
+    still, after = plan_problems(ledger, cannot)
+    found, _ = plan_problems(ledger, ledger.planner)
+
+    assert (last.looked, last.problems, left_alone) == (1, (), Batch())
+    assert (still.looked, still.problems, after) == (
+        1,
+        (),
+        ledger.schedules.ids(["report"])["report"],
     )
-    (broken,) = ledger.schedules.schedules(["report"])
-    left_alone = (ledger.claim_due(), ledger.plan_edited())
+    assert [one.due_at for one in found.claimed] == [NOON + n * MINUTE for n in range(1, 12)]
+    assert plan_problems(ledger, ledger.planner) == (Batch(), 0)
+
+
+def test_an_edit_that_cannot_be_planned_is_looked_at_with_the_problems(ledger: Ledger) -> None:
+    ledger.save(draft())
+
+    def plan_edited(planner: Planner) -> Batch:
+        return ledger.claims.plan_edited(
+            now=ledger.now, since=None, limit=9, node="ant", planner=planner
+        )
+
+    told, left_alone = plan_edited(cannot), plan_edited(ledger.planner)
+    ledger.clock.advance(MINUTE)
+    found, _ = plan_problems(ledger, ledger.planner)
+    (execution,) = ledger.claim_due().claimed
+
+    assert (told.problems, left_alone) == ((("report", "no such zone"),), Batch())
+    assert found.looked == 1
+    assert execution.due_at == NOON + MINUTE
+
+
+def test_a_problem_is_looked_at_again_once_its_schedule_is_edited(ledger: Ledger) -> None:
+    ledger.add()
+    ledger.clock.advance(MINUTE)
+    claim_in_vain(ledger)
 
     ledger.save(draft(schedule="30 * * * *"))
     mended = ledger.plan_edited()
 
-    assert broken.problem == "no such day"
-    assert (left_alone, mended.looked) == ((Batch(), Batch()), 1)
+    assert mended.looked == 1
+    assert [row.problem for row in ledger.schedules.schedules()] == [None]
+
+
+def test_problems_are_looked_at_in_pages(ledger: Ledger) -> None:
+    for number in range(5):
+        ledger.add(f"job-{number}")
+    ledger.clock.advance(MINUTE)
+    claim_in_vain(ledger)
+
+    after, looked = 0, []
+    more = True
+    while more:
+        batch, after = ledger.claims.plan_problems(
+            now=ledger.now, after=after, limit=2, node="ant", planner=cannot
+        )
+        looked.append(batch.looked)
+        more = batch.more
+
+    assert looked == [2, 2, 1]
+
+
+# Very many instants
+
+
+def test_a_transaction_ends_once_it_has_looked_at_very_many_instants(ledger: Ledger) -> None:
+    for number in range(7):
+        ledger.add(f"job-{number}")
+    ledger.clock.advance(timedelta(days=8))
+
+    first, second = ledger.claim_due(), ledger.claim_due()
+
+    assert (first.looked, first.more) == (5, True)
+    assert {one.schedule_name for one in first.claimed + second.claimed} >= {
+        f"job-{number}" for number in range(7)
+    }
+
+
+def test_what_was_due_long_ago_can_be_left_for_later(ledger: Ledger) -> None:
+    ledger.add("behind", schedule="1 12 * * *")
+    ledger.add("due", schedule="30 12 * * *")
+    ledger.clock.advance(30 * MINUTE)
+
+    fresh = ledger.claims.claim_due(
+        now=ledger.now, limit=9, node="ant", planner=ledger.planner, since=ledger.now - MINUTE
+    )
+    rest = ledger.claim_due()
+
+    assert [one.schedule_name for one in fresh.claimed] == ["due"]
+    assert [one.schedule_name for one in rest.claimed] == ["behind"]
+
+
+def test_the_next_due_instant_can_be_asked_for_behind_a_moment(ledger: Ledger) -> None:
+    ledger.add("first", schedule="1 12 * * *")
+    ledger.add("second", schedule="2 12 * * *")
+
+    assert ledger.claims.next_due() == NOON + MINUTE
+    assert ledger.claims.next_due(after=NOON + MINUTE) == NOON + 2 * MINUTE
 
 
 # Planning what was edited

@@ -1,13 +1,14 @@
 """Claims in memory."""
 
 import heapq
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
+from itertools import islice
 
 from cronhare.domain.execution import STARTABLE, Execution, State
 from cronhare.domain.moves import claim, skip
 from cronhare.domain.patience import expected_anew_at
-from cronhare.domain.planning import Planned, Run, Skip
+from cronhare.domain.planning import INSTANTS_AT_ONCE, Planned, Run, Skip, cursor_after
 from cronhare.domain.schedule import OverlapPolicy, Schedule
 from cronhare.ports.claims import Batch, Graces, Planner, ask
 
@@ -28,11 +29,19 @@ class MemoryClaimStore:
         """See `ClaimStorePort.now`: the clock is the one that the ledger was given."""
         return self._ledger.clock.now()
 
-    def claim_due(self, *, now: datetime, limit: int, node: str, planner: Planner) -> Batch:
+    def claim_due(
+        self,
+        *,
+        now: datetime,
+        limit: int,
+        node: str,
+        planner: Planner,
+        since: datetime | None = None,
+    ) -> Batch:
         """See `ClaimStorePort.claim_due`."""
         with self._ledger.lock:
-            rows = self._timetable.take_due(now, limit)
-            return self._plan(rows, now=now, node=node, planner=planner)
+            rows = tuple(islice(self._timetable.due(now, since), limit))
+            return self._plan(rows, limit, now=now, node=node, planner=planner)
 
     def plan_edited(
         self, *, now: datetime, since: datetime | None, limit: int, node: str, planner: Planner
@@ -44,12 +53,22 @@ class MemoryClaimStore:
                 for row in self._timetable.rows()
                 if (since is None or row.updated_at > since) and self._timetable.is_edited(row)
             ]
-            return self._plan(edited[:limit], now=now, node=node, planner=planner)
+            return self._plan(edited[:limit], limit, now=now, node=node, planner=planner)
 
-    def next_due(self) -> datetime | None:
+    def plan_problems(
+        self, *, now: datetime, after: int, limit: int, node: str, planner: Planner
+    ) -> tuple[Batch, int]:
+        """See `ClaimStorePort.plan_problems`."""
+        with self._ledger.lock:
+            rows = [row for row in self._timetable.rows() if row.id > after and self._fault(row)]
+            page = rows[:limit]
+            batch = self._plan(page, limit, now=now, node=node, planner=planner)
+            return batch, page[batch.looked - 1].id if batch.looked else after
+
+    def next_due(self, *, after: datetime | None = None) -> datetime | None:
         """See `ClaimStorePort.next_due`."""
         with self._ledger.lock:
-            return self._timetable.next_due()
+            return self._timetable.next_due(after)
 
     def mark_published(self, executions: Sequence[Execution], *, now: datetime) -> None:
         """See `ClaimStorePort.mark_published`."""
@@ -109,29 +128,47 @@ class MemoryClaimStore:
     # How plans are carried out
 
     def _plan(
-        self, rows: Iterable[ScheduleRow], *, now: datetime, node: str, planner: Planner
+        self,
+        rows: Sequence[ScheduleRow],
+        limit: int,
+        *,
+        now: datetime,
+        node: str,
+        planner: Planner,
     ) -> Batch:
-        looked, skipped = 0, 0
+        looked = skipped = weight = 0
         claimed: list[Execution] = []
         problems: list[tuple[str, str]] = []
         for row in rows:
-            plan = ask(planner, self._planned(row))
-            self._timetable.set_plan(row, plan)
+            if weight >= INSTANTS_AT_ONCE:
+                break
+            planned, known = self._planned(row), self._fault(row)
+            plan = ask(planner, planned)
+            self._timetable.set_plan(row, cursor_after(planned, plan, now))
             looked += 1
+            weight += plan.weight
             claimed += self._claim(row.schedule, plan.runs, now, node)
             skipped += self._skip(row.schedule, plan.skips, now, node)
-            if plan.problem is not None:
+            if plan.problem is not None and (planned.edited or plan.problem != known):
                 problems.append((row.schedule.name, plan.problem))
         return Batch(
-            looked=looked, claimed=tuple(claimed), skipped=skipped, problems=tuple(problems)
+            looked=looked,
+            more=looked == limit or looked < len(rows),
+            claimed=tuple(claimed),
+            skipped=skipped,
+            problems=tuple(problems),
         )
+
+    def _fault(self, row: ScheduleRow) -> str | None:
+        plan = self._timetable.plan_of(row)
+        return None if plan is None else plan.problem
 
     def _planned(self, row: ScheduleRow) -> Planned:
         plan = self._timetable.plan_of(row)
         asked = row.schedule.overlap is OverlapPolicy.SKIP
         return Planned(
             schedule=row.schedule,
-            next_due=None if plan is None else plan.next_due_at,
+            next_due=None if plan is None else plan.next_due_at or plan.resume_at,
             edited=self._timetable.is_edited(row),
             unfinished=self._history.unfinished_of(row.id) if asked else None,
         )

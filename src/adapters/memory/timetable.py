@@ -1,6 +1,7 @@
 """The in-memory ledger's schedules, and the cursor of each."""
 
 import heapq
+from collections.abc import Iterator
 from datetime import datetime
 from itertools import count
 
@@ -8,7 +9,7 @@ import attrs
 import msgspec
 
 from cronhare.domain.draft import ScheduleDraft, understand
-from cronhare.domain.planning import Plan
+from cronhare.domain.planning import Cursor
 from cronhare.domain.schedule import Schedule
 
 
@@ -40,6 +41,7 @@ class PlanRow:
     next_due_at: datetime | None
     planned_at: datetime
     problem: str | None
+    resume_at: datetime | None
 
 
 class Timetable:
@@ -99,30 +101,33 @@ class Timetable:
         plan = self._plans.get(row.id)
         return plan is None or plan.planned_at != row.updated_at
 
-    def set_plan(self, row: ScheduleRow, plan: Plan) -> None:
+    def set_plan(self, row: ScheduleRow, cursor: Cursor) -> None:
         """Move a schedule's cursor."""
+        before = self._plans.get(row.id)
         self._plans[row.id] = PlanRow(
-            next_due_at=plan.next_due, planned_at=row.updated_at, problem=plan.problem
+            next_due_at=cursor.next_due,
+            planned_at=row.updated_at,
+            problem=cursor.problem,
+            resume_at=cursor.resume_at,
         )
-        if plan.next_due is not None:
-            heapq.heappush(self._agenda, (plan.next_due, row.id))
+        if cursor.next_due is not None and (not before or before.next_due_at != cursor.next_due):
+            heapq.heappush(self._agenda, (cursor.next_due, row.id))
 
-    def next_due(self) -> datetime | None:
-        """Look at the earliest cursor."""
+    def next_due(self, after: datetime | None = None) -> datetime | None:
+        """Look at the earliest cursor, or at the earliest of those that are later than *after*."""
         while self._agenda and self._is_stale(*self._agenda[0]):
             heapq.heappop(self._agenda)
-        return self._agenda[0][0] if self._agenda else None
+        if after is None:
+            return self._agenda[0][0] if self._agenda else None
+        later = (due for due, id_ in self._agenda if due > after and not self._is_stale(due, id_))
+        return min(later, default=None)
 
-    def take_due(self, now: datetime, limit: int) -> tuple[ScheduleRow, ...]:
-        """Take up to *limit* schedules off the agenda; each is to be planned again."""
-        taken: dict[int, ScheduleRow] = {}
-        while len(taken) < limit:
-            due = self.next_due()
-            if due is None or due > now:
-                break
-            _, id_ = heapq.heappop(self._agenda)
-            taken[id_] = self._rows[id_]
-        return tuple(taken.values())
+    def due(self, now: datetime, since: datetime | None) -> Iterator[ScheduleRow]:
+        """Walk through what is due, earliest first. What is not planned anew stays due."""
+        entries = sorted(entry for entry in self._agenda if entry[0] <= now)
+        for due, id_ in dict.fromkeys(entries):
+            if (since is None or due > since) and not self._is_stale(due, id_):
+                yield self._rows[id_]
 
     def _is_stale(self, due: datetime, scheduler_id: int) -> bool:
         return self._plans[scheduler_id].next_due_at != due

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, FromClause, Row, Select, bindparam, delete, f
 
 from cronhare.domain.execution import UNFINISHED, Execution, State
 from cronhare.domain.moves import claim, skip
-from cronhare.domain.planning import Plan, Planned, Run
+from cronhare.domain.planning import INSTANTS_AT_ONCE, Cursor, Planned, Run, cursor_after
 from cronhare.domain.schedule import BrokenSchedule, OverlapPolicy, Schedule
 from cronhare.ports.claims import Batch, Planner, ask
 
@@ -37,6 +37,8 @@ def look(planned: FromClause = plans) -> Select[Any]:
         STAMP.label("stamp"),
         planned.c.scheduler_id.label("planned_id"),
         planned.c.next_due_at,
+        planned.c.resume_at,
+        planned.c.problem,
         STAMP.is_not_distinct_from(planned.c.planned_at).label("is_current"),
     )
 
@@ -49,19 +51,33 @@ def carry_out(
     now: datetime,
     node: str,
     planner: Planner,
+    judge: str,
 ) -> Batch:
-    """Plan each schedule, claim its runs, record its skips, and move its cursor."""
+    """Plan each schedule, claim its runs, record its skips, and move its cursor.
+
+    It may leave the last ones, once it has looked at very many instants: `looked` tells.
+    """
     _forget(connection, [look.planned_id for look in looks if look.id is None])
-    looked = [(look, schedule_of(look)) for look in looks if look.id is not None]
-    unfinished = _unfinished(connection, [schedule for _, schedule in looked])
+    known = [(look, schedule_of(look)) for look in looks if look.id is not None]
+    unfinished = _unfinished(connection, [schedule for _, schedule in known])
     rows: list[PlanRow] = []
     wanted: list[Execution] = []
     problems: list[tuple[str, str]] = []
-    for look, schedule in looked:
-        plan = ask(planner, _planned(look, schedule, unfinished))
-        rows.append(_plan_row(look, plan))
-        if plan.problem is not None:
+    weight = left = 0
+    for place, (look, schedule) in enumerate(known):
+        if weight >= INSTANTS_AT_ONCE:
+            left = len(known) - place
+            break
+        planned = _planned(look, schedule, unfinished)
+        plan = ask(planner, planned)
+        weight += plan.weight
+        if plan.problem is None:
+            rows.append(_plan_row(look, Cursor(next_due=plan.next_due)))
+        elif planned.edited or plan.problem != look.problem:
+            rows.append(_plan_row(look, cursor_after(planned, plan, now), judge))
             problems.append((schedule.name, plan.problem))
+        elif (cursor := cursor_after(planned, plan, now)).next_due != look.next_due_at:
+            rows.append(_plan_row(look, cursor, judge))
         if isinstance(schedule, Schedule):
             wanted += [_claim(schedule, run, now, node) for run in plan.runs]
             wanted += [skip(schedule, skipped, now=now, node=node) for skipped in plan.skips]
@@ -69,7 +85,7 @@ def carry_out(
     if rows:
         vendor.set_plans(connection, rows)
     return Batch(
-        looked=len(looks),
+        looked=len(looks) - left,
         claimed=tuple(one for one in inserted if one.state is State.CLAIMED),
         skipped=sum(one.missed for one in inserted),
         problems=tuple(problems),
@@ -99,10 +115,11 @@ def _unfinished(
 def _planned(
     look: Row[Any], schedule: Schedule | BrokenSchedule, unfinished: dict[int, int]
 ) -> Planned:
+    next_due = look.next_due_at or look.resume_at
     return Planned(
         schedule=schedule,
         # A cursor that somebody spoilt is none: the schedule is planned from its edit on.
-        next_due=look.next_due_at if isinstance(look.next_due_at, datetime) else None,
+        next_due=next_due if isinstance(next_due, datetime) else None,
         edited=not look.is_current,
         unfinished=unfinished.get(schedule.id),
     )
@@ -112,12 +129,14 @@ def _claim(schedule: Schedule, run: Run, now: datetime, node: str) -> Execution:
     return claim(schedule, run.key, due=run.due, now=now, node=node, begins=now + run.delay)
 
 
-def _plan_row(look: Row[Any], plan: Plan) -> PlanRow:
+def _plan_row(look: Row[Any], cursor: Cursor, judge: str | None = None) -> PlanRow:
     return PlanRow(
         scheduler_id=look.id,
-        next_due_at=plan.next_due,
+        next_due_at=cursor.next_due,
         planned_at=look.stamp,
-        problem=plan.problem,
+        problem=cursor.problem,
+        judged_by=judge,
+        resume_at=cursor.resume_at,
     )
 
 

@@ -5,6 +5,7 @@ from datetime import datetime
 from operator import itemgetter
 from typing import Any
 
+import attrs
 from sqlalchemy import Connection, Engine, Row
 
 from cronhare.domain.execution import Execution, State
@@ -24,13 +25,14 @@ from .setting_apart import set_apart, set_apart_now
 class SqlClaimStore:
     """Satisfies `ClaimStorePort`. What has a method here is one transaction."""
 
-    def __init__(self, engine: Engine, clock: ClockPort) -> None:
-        """See `Database`."""
+    def __init__(self, engine: Engine, clock: ClockPort, *, judge: str = "") -> None:
+        """See `Database`. *judge* stands beside what this replica cannot plan: which one it is."""
+        self._judge = judge
         self._database = Database(engine, clock)
         self._due = pages.schedules_of(self._database.vendor.held(pages.DUE, pass_over=True))
         self._overdue = self._database.vendor.held(waiting.OVERDUE, pass_over=True)
         self._resume_at = pages.BEFORE_ALL
-        self._taken_to = pages.BEFORE_ALL
+        self._taken_to: dict[bool, pages.Place] = {}
 
     @repeatable
     def now(self) -> datetime:
@@ -38,20 +40,33 @@ class SqlClaimStore:
         return self._database.now()
 
     @repeatable
-    def claim_due(self, *, now: datetime, limit: int, node: str, planner: Planner) -> Batch:
+    def claim_due(
+        self,
+        *,
+        now: datetime,
+        limit: int,
+        node: str,
+        planner: Planner,
+        since: datetime | None = None,
+    ) -> Batch:
         """See `ClaimStorePort.claim_due`.
 
         After a full page the next look begins behind it: a plan that was moved leaves its old
         entry in the index until InnoDB finds the time to purge it, and to pass over 10,000 of
         those takes longer than to claim 1,000. Nothing depends on it: a short page ends it.
         """
-        after, self._taken_to = self._taken_to, pages.BEFORE_ALL
-        asked = {"now": now, "at": after[0], "id": after[1], "limit": limit}
+        floor = pages.BEFORE_ALL if since is None else (since, LARGEST_ID)
+        taken_to = self._taken_to.pop(since is None, floor)
+        at, id_ = taken_to if pages.is_later(taken_to, floor) else floor
+        asked = {"now": now, "at": at, "id": id_, "limit": limit}
         with self._database.write("claiming what is due") as connection:
             looks = self._database.vendor.read(connection, self._due, asked)
-            batch = self._carry_out(connection, looks, now, node, planner)
-        if len(looks) == limit:
-            self._taken_to = (looks[-1].next_due_at, looks[-1].planned_id)
+            batch = self._carry_out(
+                connection, looks, limit=limit, now=now, node=node, planner=planner
+            )
+        if batch.more:
+            last = looks[batch.looked - 1]
+            self._taken_to[since is None] = (last.next_due_at, last.planned_id)
         return batch
 
     @repeatable
@@ -65,17 +80,38 @@ class SqlClaimStore:
                 return Batch()
         with self._database.write("planning edited schedules") as connection:
             looks = self._edited(connection, floor, limit)
-            batch = self._carry_out(connection, looks, now, node, planner)
+            batch = self._carry_out(
+                connection, looks, limit=limit, now=now, node=node, planner=planner
+            )
         self._resume_at = pages.BEFORE_ALL
-        if len(looks) == limit:
-            self._resume_at = (looks[-1].updated_at, looks[-1].id)
+        if batch.more:
+            last = looks[batch.looked - 1]
+            self._resume_at = (last.updated_at, last.id)
         return batch
 
     @repeatable
-    def next_due(self) -> datetime | None:
+    def plan_problems(
+        self, *, now: datetime, after: int, limit: int, node: str, planner: Planner
+    ) -> tuple[Batch, int]:
+        """See `ClaimStorePort.plan_problems`. Most looks find nothing, and take no lock."""
+        asked = {"after": after, "limit": limit}
+        vendor = self._database.vendor
+        with self._database.read("looking for what could not be planned") as connection:
+            if not vendor.read(connection, pages.PROBLEMS, {**asked, "limit": 1}):
+                return Batch(), after
+        with self._database.write("planning what could not be planned") as connection:
+            looks = vendor.read(connection, pages.PROBLEMS, asked)
+            batch = self._carry_out(
+                connection, looks, limit=limit, now=now, node=node, planner=planner
+            )
+        return batch, looks[batch.looked - 1].id if batch.looked else after
+
+    @repeatable
+    def next_due(self, *, after: datetime | None = None) -> datetime | None:
         """See `ClaimStorePort.next_due`."""
+        statement = pages.NEXT_DUE if after is None else pages.NEXT_DUE_AFTER
         with self._database.read("looking for the next due instant") as connection:
-            found: object = connection.scalar(pages.NEXT_DUE)
+            found: object = connection.scalar(statement, {} if after is None else {"after": after})
         return None if found is None else moment_or_long_ago(found)
 
     @repeatable
@@ -158,12 +194,22 @@ class SqlClaimStore:
         self,
         connection: Connection,
         looks: Sequence[Row[Any]],
+        *,
+        limit: int,
         now: datetime,
         node: str,
         planner: Planner,
     ) -> Batch:
-        vendor = self._database.vendor
-        return carry_out(connection, vendor, looks, now=now, node=node, planner=planner)
+        batch = carry_out(
+            connection,
+            self._database.vendor,
+            looks,
+            now=now,
+            node=node,
+            planner=planner,
+            judge=self._judge,
+        )
+        return attrs.evolve(batch, more=len(looks) == limit or batch.looked < len(looks))
 
     def _edited(self, connection: Connection, floor: pages.Place, limit: int) -> Sequence[Row[Any]]:
         """Find edited schedules, going on where the last full page ended.

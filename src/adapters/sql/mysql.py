@@ -30,8 +30,11 @@ _NEWER: Final = (  # as JSON: see mysql_reading
 _NEWEST: Final = select(func.coalesce(func.max(executions.c.id), 0))
 _NEW: Final = {name: executions.c[name].type for name in NEW_COLUMNS}
 _PLAN: Final = {
-    name: plans.c[name].type for name in ("scheduler_id", "next_due_at", "planned_at", "problem")
-}
+    name: plans.c[name].type
+    for name in (
+        "scheduler_id", "next_due_at", "planned_at", "problem", "judged_by", "resume_at"
+    )
+}  # fmt: skip
 
 
 def open_engine(server: LedgerServer) -> Engine:
@@ -105,7 +108,14 @@ class MysqlVendor:
         """See `Vendor.set_plans`. In one order everywhere, so that replicas do not deadlock."""
         ordered = sorted(rows, key=lambda row: row.scheduler_id)
         values = [
-            (row.scheduler_id, moment_text(row.next_due_at), _stamp(row.planned_at), row.problem)
+            (
+                row.scheduler_id,
+                moment_text(row.next_due_at),
+                _stamp(row.planned_at),
+                row.problem,
+                row.judged_by,
+                moment_text(row.resume_at),
+            )
             for row in ordered
         ]
         fresh = Rows.of(_PLAN, values)

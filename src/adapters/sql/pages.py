@@ -31,6 +31,7 @@ def _after(
 
 _IS_DUE = plans.c.next_due_at <= bindparam("now", type_=UtcDateTime)
 NEXT_DUE = select(func.min(plans.c.next_due_at))
+NEXT_DUE_AFTER = NEXT_DUE.where(plans.c.next_due_at > bindparam("after", type_=UtcDateTime))
 DUE = (
     select(plans)
     .where(_IS_DUE, *_after(plans.c.next_due_at, plans.c.scheduler_id, UtcDateTime))
@@ -45,6 +46,13 @@ EDITED = (
         *_after(schedulers.c.updated_at, schedulers.c.id, HandWritten),
     )
     .order_by(schedulers.c.updated_at, schedulers.c.id)
+    .limit(bindparam("limit"))
+)
+PROBLEMS = (
+    look()
+    .select_from(schedulers.join(plans, schedulers.c.id == plans.c.scheduler_id))
+    .where(plans.c.problem.is_not(None), plans.c.scheduler_id > bindparam("after"))
+    .order_by(plans.c.scheduler_id)
     .limit(bindparam("limit"))
 )
 

@@ -24,6 +24,7 @@ _STORED: Select[Any] = (
         schedulers.c.created_at,
         plans.c.next_due_at,
         plans.c.problem,
+        plans.c.judged_by,
         STAMP.is_not_distinct_from(plans.c.planned_at).label("is_planned"),
     )
     .select_from(schedulers.outerjoin(plans, plans.c.scheduler_id == schedulers.c.id))
@@ -172,10 +173,17 @@ def _stored(row: Row[Any]) -> StoredSchedule:
         id=row.id,
         name=answer_to(row.name, row.id),
         draft=draft,
-        problem=problem or (str(row.problem) if row.problem else None),
+        problem=problem or _problem_elsewhere(row),
         source=row.source if isinstance(row.source, str) else None,
         created_at=moment_or_long_ago(row.created_at),
         updated_at=moment_or_long_ago(row.updated_at),
         next_due_at=row.next_due_at if isinstance(row.next_due_at, datetime) else None,
         planned=planned,
     )
+
+
+def _problem_elsewhere(row: Row[Any]) -> str | None:
+    """Say what a replica made of a row that can be understood here."""
+    if not row.problem or not row.is_planned:
+        return None
+    return f"{row.problem} (says {row.judged_by})" if row.judged_by else str(row.problem)

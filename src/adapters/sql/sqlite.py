@@ -53,10 +53,11 @@ _INSERT_EXECUTION: Final = (
     "ON CONFLICT (scheduler_id, execution_key) DO NOTHING"
 )
 _SET_PLAN: Final = (
-    'INSERT INTO "SchedulerPlan" (scheduler_id, next_due_at, planned_at, problem) '
-    "VALUES (?, ?, ?, ?) ON CONFLICT (scheduler_id) DO UPDATE SET "
+    'INSERT INTO "SchedulerPlan" '
+    "(scheduler_id, next_due_at, planned_at, problem, judged_by, resume_at) "
+    "VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (scheduler_id) DO UPDATE SET "
     "next_due_at = excluded.next_due_at, planned_at = excluded.planned_at, "
-    "problem = excluded.problem"
+    "problem = excluded.problem, judged_by = excluded.judged_by, resume_at = excluded.resume_at"
 )
 _NEWEST: Final = select(func.coalesce(func.max(executions.c.id), 0))
 
@@ -125,7 +126,14 @@ class SqliteVendor:
         connection.exec_driver_sql(
             _SET_PLAN,
             [
-                (row.scheduler_id, moment_text(row.next_due_at), row.planned_at, row.problem)
+                (
+                    row.scheduler_id,
+                    moment_text(row.next_due_at),
+                    row.planned_at,
+                    row.problem,
+                    row.judged_by,
+                    moment_text(row.resume_at),
+                )
                 for row in rows
             ],
         )

@@ -68,7 +68,8 @@ schedulers = Table(
     Index("ix_scheduler_updated_at", "updated_at"),
 )
 
-#: Each schedule's cursor. Edited means: the schedule's updated_at is not this planned_at.
+#: Each schedule's cursor. Edited means: the schedule's updated_at is not this planned_at. What
+#: nobody could plan has a problem, who judged so beside it, and where to go on once somebody can.
 plans = Table(
     "SchedulerPlan",
     metadata,
@@ -76,6 +77,8 @@ plans = Table(
     Column("next_due_at", UtcDateTime),
     Column("planned_at", HandWritten, nullable=False),
     Column("problem", LongText),
+    Column("judged_by", String(255)),
+    Column("resume_at", UtcDateTime),
     Index("ix_plan_next_due_at", "next_due_at"),
 )
 

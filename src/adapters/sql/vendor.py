@@ -32,6 +32,8 @@ class PlanRow(msgspec.Struct, frozen=True, kw_only=True):
     next_due_at: datetime | None
     planned_at: object
     problem: str | None
+    judged_by: str | None
+    resume_at: datetime | None
 
 
 class Undone(LedgerUnavailable):

@@ -91,6 +91,10 @@ class ClaimsWithOutages(MemoryClaimStore):
         super().__init__(ledger)
         self._outage = outage
 
+    def next_due(self, *, after: datetime | None = None) -> datetime | None:
+        with self._outage.over("next_due"):
+            return super().next_due(after=after)
+
     def mark_published(self, executions: Sequence[Execution], *, now: datetime) -> None:
         with self._outage.over("mark_published"):
             super().mark_published(executions, now=now)

@@ -288,6 +288,81 @@ def test_it_sleeps_until_the_earliest_plan_or_the_next_refresh(house: House) -> 
     assert house.dispatcher.wake_at(house.now) == NOON + MINUTE
 
 
+def test_what_has_just_become_due_goes_before_what_was_missed(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cronhare.adapters.memory.claims.INSTANTS_AT_ONCE", 50)
+    for number in range(5):
+        house.add(f"behind-{number}")
+    house.dispatcher.tick(house.now)
+    house.clock.advance(timedelta(minutes=20, seconds=-30))
+    house.add("fresh")
+    house.clock.advance(30 * SECOND)
+
+    house.dispatcher.tick(house.now)
+    first = [run.schedule_name for run in house.executions() if run.state is not State.SKIPPED]
+    is_behind = house.dispatcher.wake_at(house.now) == house.now
+    house.dispatcher.tick(house.now)
+
+    assert first == ["fresh", *(f"behind-{n}" for n in (0, 0, 1, 1, 2, 2))]
+    assert is_behind
+    assert {run.schedule_name for run in house.executions()} == {
+        "fresh",
+        *(f"behind-{number}" for number in range(5)),
+    }
+    assert house.dispatcher.wake_at(house.now) > house.now
+
+
+def test_what_cannot_be_had_is_looked_for_ever_more_rarely_and_nothing_else_waits(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house.add("odd", schedule="1 12 2 3 *")
+    house.add("sound", schedule="1-3 12 2 3 *")
+    house.dispatcher.tick(house.now)
+
+    def but_odd(planned: Planned, now: datetime) -> Plan:
+        if planned.schedule.name == "odd":
+            raise MemoryError
+        return plan(planned, now)
+
+    monkeypatch.setattr(dispatch, "plan", but_odd)
+    house.clock.advance(MINUTE)
+    house.dispatcher.tick(house.now)
+    rests = []
+    while house.now < NOON + 2 * MINUTE:
+        rests.append(house.dispatcher.wake_at(house.now) - house.now)
+        house.clock.advance(rests[-1])
+        house.dispatcher.tick(house.now)
+
+    assert [rest / SECOND for rest in rests[:8]] == [0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.0, 1.0]
+    assert house.now == NOON + 2 * MINUTE
+    assert [run.due_at for run in house.executions()] == [NOON + MINUTE, NOON + 2 * MINUTE]
+    monkeypatch.undo()
+    house.clock.advance(SECOND)
+    house.dispatcher.tick(house.now)
+    assert [run.schedule_name for run in house.executions()].count("odd") == 1
+
+
+def test_a_problem_is_told_once_until_all_are_compared_again(
+    house: House, lines: Lines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = Dispatcher(
+        claims=house.claims, doorbell=house.doorbell, executor=Inline(), node="new-2"
+    )
+    house.add()
+    house.dispatcher.tick(house.now)
+    other.tick(house.now)
+    for _ in range(5):
+        house.clock.advance(MINUTE)
+        with monkeypatch.context() as patch:
+            patch.setattr(dispatch, "plan", lambda *_: Plan(problem="no such zone"))
+            house.dispatcher.tick(house.now)
+        other.tick(house.now)
+
+    assert len(house.executions()) == 5
+    assert len([line for line in lines() if "no such zone" in line]) == 1
+
+
 def test_edits_are_looked_for_once_in_a_refresh(house: House) -> None:
     house.dispatcher.tick(house.now)
     house.add()

@@ -1,0 +1,42 @@
+from datetime import timedelta
+
+import pytest
+
+from cronhare.domain.topology import MAIN_QUEUE
+from cronhare.entrypoints.scheduler import Scheduling
+from cronhare.ports.ledger import LedgerUnavailable
+from tests.unit.application.house import NOON, House
+
+SECOND = timedelta(seconds=1)
+MINUTE = timedelta(minutes=1)
+
+
+def scheduling(house: House) -> Scheduling:
+    return Scheduling(claims=house.claims, dispatcher=house.dispatcher, reconciler=house.reconciler)
+
+
+def test_what_was_lost_is_sent_again_although_nothing_can_be_claimed() -> None:
+    house = House()
+    house.add(schedule="1 12 2 3 *")
+    house.dispatcher.tick(house.now)
+    house.clock.advance(MINUTE)
+    house.broker.go_away()
+    house.dispatcher.tick(house.now)
+    house.broker.come_back()
+    house.clock.advance(10 * SECOND)
+    house.outage.begin("next_due")
+
+    with pytest.raises(LedgerUnavailable):
+        scheduling(house).round()
+
+    assert house.broker.depth(MAIN_QUEUE) == 1
+
+
+def test_it_rests_until_the_next_refresh() -> None:
+    house = House()
+    house.add(schedule="1 12 2 3 *")
+
+    rest = scheduling(house).round()
+
+    assert house.now == NOON
+    assert 4 < rest <= 5
