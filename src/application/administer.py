@@ -1,7 +1,7 @@
 """What people ask for: apply a file, run now, cancel, replay, discard."""
 
 import difflib
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from uuid import UUID
 
@@ -9,6 +9,8 @@ from cronhare.domain.draft import ScheduleDraft
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.keys import manual_key
 from cronhare.domain.params import fault_of_params
+from cronhare.domain.sources import Collision, Holder, collisions, shared_queues
+from cronhare.domain.task import Task
 from cronhare.ports.records import Archived, RecordsPort
 from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
 
@@ -24,6 +26,15 @@ class NotFound(LookupError):
 
 class CannotRun(ValueError):
     """A manual run that is refused: for its params, or because the schedule's row is broken."""
+
+
+class NumbersCollide(ValueError):
+    """A jobs file numbers its tasks as another one does; nothing was changed."""
+
+    def __init__(self, found: Sequence[Collision]) -> None:
+        """Keep them all."""
+        self.found = tuple(found)
+        super().__init__("; ".join(map(str, found)))
 
 
 class Administrator:
@@ -44,27 +55,71 @@ class Administrator:
         self._uuid = uuid
 
     def compare(
-        self, drafts: Sequence[ScheduleDraft], *, source: str
+        self, drafts: Sequence[ScheduleDraft], *, tasks: Sequence[Task], source: str
     ) -> tuple[ScheduleChange, ...]:
-        """Say what `apply` would change."""
+        """Say what `apply` would change.
+
+        Raises:
+            NumbersCollide: schedules of another source use a number that one of *tasks* has.
+        """
+        if found := self.collisions(drafts, tasks=tasks, source=source):
+            raise NumbersCollide(found)
         return difference(drafts, self._schedules.schedules(), source=source)
 
+    def collisions(
+        self, drafts: Sequence[ScheduleDraft], *, tasks: Sequence[Task], source: str
+    ) -> Sequence[Collision]:
+        """Find the numbers of *tasks* that schedules of another source use as well."""
+        kept = _kept_by_others(drafts, self._schedules.schedules(), source)
+        return collisions(tasks, _holders(kept))
+
     def apply(
+        self,
+        drafts: Sequence[ScheduleDraft],
+        *,
+        tasks: Sequence[Task],
+        source: str,
+        now: datetime,
+    ) -> tuple[ScheduleChange, ...]:
+        """Make the table as the file says; what is as it should be is not touched.
+
+        Raises:
+            NumbersCollide: see `compare`.
+        """
+        changes = self.compare(drafts, tasks=tasks, source=source)
+        self._carry_out(changes, source=source, now=now)
+        return changes
+
+    def bring_up_to_date(
         self, drafts: Sequence[ScheduleDraft], *, source: str, now: datetime
     ) -> tuple[ScheduleChange, ...]:
-        """Make the table as the file says; what is as it should be is not touched."""
-        changes = self.compare(drafts, source=source)
-        wanted = [
-            change.draft
-            for change in changes
-            if change.draft is not None and change.change in {Change.ADD, Change.CHANGE}
-        ]
+        """Do what `apply` does, whatever numbers others have: a start is not kept by a row."""
+        changes = difference(drafts, self._schedules.schedules(), source=source)
+        self._carry_out(changes, source=source, now=now)
+        return changes
+
+    def _carry_out(self, changes: Sequence[ScheduleChange], *, source: str, now: datetime) -> None:
+        """Make changes; to name a task is no edit of its schedule."""
+        wanted = [change for change in changes if change.change in {Change.ADD, Change.CHANGE}]
+        named = {change.name: name for change in wanted if (name := change.only_names_its_task)}
+        edited = [change.draft for change in wanted if change.draft and change.name not in named]
         gone = [change.name for change in changes if change.change is Change.DISABLE]
-        if wanted:
-            self._schedules.save(wanted, source=source, now=now)
+        if named:
+            self._schedules.name_tasks(named)
+        if edited:
+            self._schedules.save(edited, source=source, now=now)
         if gone:
             self._schedules.disable(gone, now=now)
-        return changes
+
+    def shared_queues(
+        self, drafts: Sequence[ScheduleDraft], *, source: str
+    ) -> Mapping[str, Sequence[str]]:
+        """Name the queues of *drafts* that another source has schedules on, with all of these."""
+        others = _kept_by_others(drafts, self._schedules.schedules(), source)
+        ours = {draft.queue for draft in drafts if draft.status}
+        used = [(queue, source) for queue in ours]
+        used += [(draft.queue, other) for other, draft in others if draft.queue in ours]
+        return shared_queues(used)
 
     def schedule(self, name: str) -> StoredSchedule:
         """Find a schedule by its name.
@@ -144,3 +199,25 @@ class Administrator:
 def _some_of(names: Sequence[str]) -> str:
     shown = ", ".join(names[:MOST_NAMED]) or "none"
     return shown if len(names) <= MOST_NAMED else f"{shown} and {len(names) - MOST_NAMED} others"
+
+
+def _kept_by_others(
+    drafts: Sequence[ScheduleDraft], stored: Sequence[StoredSchedule], source: str
+) -> list[tuple[str, ScheduleDraft]]:
+    """List what runs of other sources, with these; what *drafts* take over is theirs no more."""
+    taken = {draft.name for draft in drafts}
+    return [
+        (schedule.source, schedule.draft)
+        for schedule in stored
+        if schedule.source
+        and schedule.source != source
+        and schedule.draft is not None
+        and schedule.draft.status
+        and schedule.name not in taken
+    ]
+
+
+def _holders(others: Sequence[tuple[str, ScheduleDraft]]) -> Iterator[Holder]:
+    for source, draft in others:
+        task = f"task {draft.task_name}, " if draft.task_name else ""
+        yield Holder(ref=draft.task, source=source, place=f"{task}schedule {draft.name}")

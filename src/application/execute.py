@@ -10,6 +10,7 @@ from uuid import NAMESPACE_OID, UUID, uuid5
 
 import attrs
 
+from cronhare.domain.catalog import Catalog
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.keys import manual_key
 from cronhare.domain.messages import Call, Ticket, Unreadable, read
@@ -22,7 +23,6 @@ from cronhare.ports.ledger import LedgerUnavailable
 from cronhare.ports.runner import Ran, StopReason, TaskRunnerPort
 
 from .batching import Batcher
-from .catalog import Catalog
 from .insist import Draining, Insistence
 from .invocation import prepare
 from .leases import LeaseKeeper

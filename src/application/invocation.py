@@ -5,13 +5,13 @@ import logging
 import attrs
 import msgspec
 
+from cronhare.domain.catalog import Catalog, Lack, NotHere
 from cronhare.domain.execution import Execution
 from cronhare.domain.outcome import Ending, ErrorClass, Outcome, TaskError
 from cronhare.domain.params import force_instant
 from cronhare.domain.task import TaskType
 from cronhare.ports.runner import Invocation, Ran
 
-from .catalog import Catalog
 from .logs import say
 
 log = logging.getLogger(__name__)
@@ -19,9 +19,9 @@ log = logging.getLogger(__name__)
 
 def prepare(execution: Execution, catalog: Catalog) -> Invocation | Ran:
     """Say what to run; or how the attempt ends, where there is nothing that could be run."""
-    task = catalog.find(execution.task)
-    if task is None:
-        return _without_task(execution, catalog)
+    task = catalog.find(execution.task, source=execution.source, name=execution.task_name)
+    if isinstance(task, NotHere):
+        return _without_task(execution, task)
     try:
         params = msgspec.json.decode(execution.params)
     except (msgspec.DecodeError, RecursionError) as error:
@@ -40,14 +40,19 @@ def prepare(execution: Execution, catalog: Catalog) -> Invocation | Ran:
     )
 
 
-def _without_task(execution: Execution, catalog: Catalog) -> Ran:
-    """Nobody listens to an event: that is no failure (S3). An unknown task is one, for good."""
-    if execution.task.type == TaskType.EVENT:
-        text = f"Nobody listens to event {execution.task.id}: completed"
-        say(log, logging.WARNING, "event.no-listener", text, execution)
-        return Ran(outcome=Outcome(ending=Ending.SUCCEEDED))
-    known = ", ".join(f"{task.name} ({task.ref})" for task in catalog) or "none"
-    return _refused(f"this worker has no task {execution.task}; it has: {known}")
+def _without_task(execution: Execution, missing: NotHere) -> Ran:
+    """Nobody listens to an event: that is no failure (S3). An unknown task is one, for good.
+
+    So is another source's: whether a worker that has it would ever take the message, nobody knows.
+    """
+    match missing.lack:
+        case Lack.UNKNOWN if execution.task.type == TaskType.EVENT:
+            text = f"Nobody listens to event {execution.task.id}: completed"
+            say(log, logging.WARNING, "event.no-listener", text, execution)
+            return Ran(outcome=Outcome(ending=Ending.SUCCEEDED))
+        case Lack.FOREIGN:
+            return _refused(f"queue {execution.queue} led it to the wrong worker: {missing}")
+    return _refused(str(missing))
 
 
 def _refused(why: str) -> Ran:

@@ -4,6 +4,7 @@ import enum
 import re
 from collections.abc import Mapping
 from datetime import timedelta
+from hashlib import blake2b
 from pathlib import PurePath
 
 import attrs
@@ -11,6 +12,12 @@ import msgspec
 from attrs import validators
 
 DEFAULT_TIMEOUT = timedelta(hours=1)
+
+#: Where the numbers begin that are assigned; what people choose is far below.
+FIRST_ASSIGNED = 1_000_000_000
+
+#: The largest number that the seeds' columns hold.
+LARGEST_NUMBER = 2**31 - 1
 
 
 class TaskType(enum.StrEnum):
@@ -33,6 +40,21 @@ class TaskRef(msgspec.Struct, frozen=True, order=True):
 
     def __str__(self) -> str:
         return f"{self.type} {self.id}"
+
+
+def assigned_number(source: str, name: str) -> int:
+    """Number a task that was given no id: rows and messages of the seeds name it by one.
+
+    It depends on nothing but source and name: whoever reads the file finds the same, on any host,
+    and tasks that come and go leave the others as they are.
+
+    >>> assigned_number("jobs.toml", "backup") == assigned_number("jobs.toml", "backup")
+    True
+    >>> assigned_number("jobs.toml", "backup") == assigned_number("user.toml", "backup")
+    False
+    """
+    digest = blake2b(f"{source}\0{name}".encode(), digest_size=8).digest()
+    return FIRST_ASSIGNED + int.from_bytes(digest) % (LARGEST_NUMBER + 1 - FIRST_ASSIGNED)
 
 
 @attrs.frozen(kw_only=True)

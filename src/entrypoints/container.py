@@ -24,7 +24,6 @@ from cronhare.adapters.system.ledger_clock import LedgerClock
 from cronhare.adapters.system.release import release
 from cronhare.application import ringing
 from cronhare.application.administer import Administrator
-from cronhare.application.catalog import Catalog
 from cronhare.application.dispatch import Dispatcher
 from cronhare.application.doctor import Doctor
 from cronhare.application.doorbell import Doorbell
@@ -33,6 +32,7 @@ from cronhare.application.housekeeping import Housekeeper
 from cronhare.application.leases import LeaseKeeper
 from cronhare.application.monitor import FailedMonitor
 from cronhare.application.reconcile import Reconciler
+from cronhare.domain.catalog import Catalog
 
 from .aside import Aside
 from .nodes import this_node

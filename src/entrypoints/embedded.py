@@ -5,9 +5,11 @@ import logging
 
 from cronhare.adapters.jobs.reader import JobsFile
 from cronhare.adapters.sql import upgrade
+from cronhare.application.administer import Administrator
 from cronhare.application.difference import Change
 from cronhare.application.logs import say
 from cronhare.domain.nodes import departed
+from cronhare.domain.sources import ONE_FILE_EACH, say_shared
 from cronhare.domain.topology import MAIN_QUEUE
 
 from . import worker
@@ -34,7 +36,8 @@ def prepare(container: Container, jobs: JobsFile | None) -> None:
     claims, administrator = container.claims(), container.administrator()
     now = claims.now()
     if jobs is not None:
-        changes = administrator.apply(jobs.drafts, source=jobs.source, now=now)
+        _tell_of_other_files(administrator, jobs)
+        changes = administrator.bring_up_to_date(jobs.drafts, source=jobs.source, now=now)
         changed = [change.name for change in changes if change.change is not Change.KEEP]
         text = f"{jobs.path}: {len(jobs.tasks)} tasks, {len(jobs.drafts)} schedules"
         say(log, logging.INFO, "jobs", f"{text}, {len(changed)} of them new or changed")
@@ -45,6 +48,17 @@ def prepare(container: Container, jobs: JobsFile | None) -> None:
     if recovered.republished or recovered.lost:
         text = f"Taking up {recovered.republished} executions, {recovered.lost} were cut off"
         say(log, logging.INFO, "recover", text)
+
+
+def _tell_of_other_files(administrator: Administrator, jobs: JobsFile) -> None:
+    """Warn of what other files on this ledger share with ours: nobody runs another's commands."""
+    for collision in administrator.collisions(jobs.drafts, tasks=jobs.tasks, source=jobs.source):
+        text = f"{collision}; rows by hand and other programs' messages may mean either"
+        say(log, logging.WARNING, "jobs.same-number", text)
+    shared = administrator.shared_queues(jobs.drafts, source=jobs.source)
+    for queue, sources in shared.items():
+        text = f"{say_shared(queue, sources)}: {ONE_FILE_EACH}"
+        say(log, logging.WARNING, "jobs.shared-queue", text)
 
 
 async def run(container: Container, stopping: Stopping, *, concurrency: int) -> None:

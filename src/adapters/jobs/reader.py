@@ -71,8 +71,8 @@ def read_jobs(path: Path, *, policy: RetryPolicy) -> JobsFile:
     file = read_table(FileTable, content, found)
     source = _source(file.source, path, found)
     faults = [FileFault("", fault) for fault in found]
-    tasks = dict(_tasks(file.tasks, path.resolve().parent, faults))
-    known = tasks if file.tasks or "tasks" not in content else None
+    tasks = dict(_tasks(file.tasks, path.resolve().parent, source, faults))
+    known = None if "tasks" in {fault.field for fault in found} else tasks
     schedules = dict(_schedules(file.schedules, known, policy, faults))
     if faults:
         raise JobsFileInvalid(path, _told(faults))
@@ -140,7 +140,7 @@ def _source(given: str | None, path: Path, faults: list[Fault]) -> str:
 
 
 def _tasks(
-    tables: Mapping[str, Any], folder: Path, faults: list[FileFault]
+    tables: Mapping[str, Any], folder: Path, source: str, faults: list[FileFault]
 ) -> Iterator[tuple[str, Task]]:
     owners: dict[TaskRef, str] = {}
     for name, content in tables.items():
@@ -149,7 +149,7 @@ def _tasks(
         found = _name_faults(name)
         table = read_table(TaskTable, content, found)
         identified = not {"", "id", "type"} & {fault.field for fault in found}
-        task = read_task(name, table, folder, found)
+        task = read_task(name, table, folder, source, found)
         if identified and (owner := owners.setdefault(task.ref, name)) != name:
             found.append(Fault("id", f"{task.ref} is already the id of tasks.{owner}"))
         faults += [FileFault(f"tasks.{name}", fault) for fault in found]

@@ -26,6 +26,7 @@ def read_draft(
     draft = ScheduleDraft(
         name=name,
         task=task,
+        task_name=table.task,
         schedule=table.schedule,
         date_time=read_moment("date_time", table.date_time, zone, faults, fold=table.fold),
         timezone=table.timezone,

@@ -6,12 +6,13 @@ import attrs
 from msgspec import Meta
 
 from cronhare.domain.schedule import CAPS
+from cronhare.domain.task import LARGEST_NUMBER
 
 from .tables import REQUIRED
 
-LARGEST_ID = 2**31 - 1
-
-Id = Annotated[int, Meta(ge=1, le=LARGEST_ID, description=f"a whole number, 1-{LARGEST_ID}")]
+Id = Annotated[
+    int, Meta(ge=1, le=LARGEST_NUMBER, description=f"a whole number, 1-{LARGEST_NUMBER}")
+]
 Source = Annotated[
     str, Meta(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$", description="a name of a-z, 0-9 and . _ -")
 ]
@@ -30,9 +31,9 @@ QueueName = Annotated[
 
 @attrs.frozen(kw_only=True)
 class TaskTable:
-    """`[tasks.NAME]`: what a worker may run."""
+    """`[tasks.NAME]`: what a worker may run. Without an *id* one is assigned."""
 
-    id: Id = attrs.field(default=0, metadata=REQUIRED)
+    id: Id | None = None
     command: Command = attrs.field(factory=lambda: ["-"], metadata=REQUIRED)
     type: Literal["report", "worker", "reminder", "event"] = "worker"
     timeout: str | None = None

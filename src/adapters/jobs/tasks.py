@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cronhare.domain.draft import Fault
-from cronhare.domain.task import DEFAULT_TIMEOUT, Task, TaskRef
+from cronhare.domain.task import DEFAULT_TIMEOUT, Task, TaskRef, assigned_number
 
 from .fields import read_duration
 from .shapes import TaskTable
 
 
-def read_task(name: str, table: TaskTable, folder: Path, faults: list[Fault]) -> Task:
+def read_task(name: str, table: TaskTable, folder: Path, source: str, faults: list[Fault]) -> Task:
     """Make a task; *folder* is where its command runs unless it says otherwise."""
     timeout = read_duration("timeout", table.timeout, faults)
     if timeout is not None and not timeout:
@@ -18,7 +18,8 @@ def read_task(name: str, table: TaskTable, folder: Path, faults: list[Fault]) ->
     faults += _faults_of_command(table)
     return Task(
         name=name,
-        ref=TaskRef(table.type, table.id),
+        source=source,
+        ref=TaskRef(table.type, table.id or assigned_number(source, name)),
         command=tuple(table.command),
         timeout=timeout or DEFAULT_TIMEOUT,
         cwd=folder / table.cwd if table.cwd else folder,

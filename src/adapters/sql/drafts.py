@@ -62,8 +62,8 @@ class NamedTask(msgspec.Struct, frozen=True, kw_only=True):
     name: str | None
 
 
-#: What stands for the task of a row that cannot be read at all.
-_NO_TASK = NamedTask(ref=_NOWHERE, source=None, name=None)
+#: What stands for the task of a row that cannot be read at all: nobody's, lest it be anybody's.
+_NO_TASK = NamedTask(ref=_NOWHERE, source="a row that cannot be read", name=None)
 
 
 def draft_of(row: Row[Any]) -> tuple[ScheduleDraft | None, str | None]:

@@ -28,7 +28,6 @@ def import_crontabs(
     parse: Callable[[str], object],
     find_zone: Callable[[str], object],
     host: Host,
-    first_id: int = 1,
 ) -> Imported:
     """Carry crontabs over into the text of a jobs file.
 
@@ -36,7 +35,7 @@ def import_crontabs(
     a zone that cannot be used; an expression that can never fire is one. Nothing is raised for
     what the crontabs hold: it is in the findings.
     """
-    carrier = _Carrier(parse=parse, find_zone=find_zone, host=host, next_id=first_id)
+    carrier = _Carrier(parse=parse, find_zone=find_zone, host=host)
     files = tuple(crontabs)
     for crontab in files:
         carrier.carry(crontab)
@@ -49,12 +48,11 @@ def import_crontabs(
 
 @attrs.define(kw_only=True)
 class _Carrier:
-    """The one import under way: the names and ids given so far, and what was found."""
+    """The one import under way: the names given so far, and what was found."""
 
     parse: Callable[[str], object]
     find_zone: Callable[[str], object]
     host: Host
-    next_id: int
     names: dict[str, int] = attrs.field(factory=dict[str, int])
     size: int = 0
     jobs: list[Job] = attrs.field(factory=list)
@@ -101,10 +99,8 @@ class _Carrier:
         dormant: bool,
         changes: tuple[str, ...],
     ) -> Job:
-        number, self.next_id = self.next_id, self.next_id + 1
         return Job(
             name=make_unique(_name(crontab, entry), self.names),
-            id=number,
             command=as_argv(entry.command, entry.stdin, here.shell),
             env=here.env,
             cwd=_absolute(here.env.get("HOME")) or self.host.home,

@@ -16,7 +16,6 @@ class Job:
     """
 
     name: str
-    id: int
     command: tuple[str, ...]
     env: Mapping[str, str]
     cwd: str | None
@@ -31,7 +30,6 @@ class Job:
         """Write it as a piece of a jobs file."""
         task: dict[str, Value | None] = {
             "type": "worker",
-            "id": self.id,
             "command": self.command,
             "timeout": self.timeout,
             "cwd": self.cwd,

@@ -1,6 +1,6 @@
 """`cronhare check | plan | apply`: schedules as files."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 import attrs
@@ -8,11 +8,20 @@ import msgspec
 import typer
 
 from cronhare.adapters.jobs.reader import JobsFile
+from cronhare.application.administer import NumbersCollide
 from cronhare.application.difference import Change, FieldChange, ScheduleChange
 from cronhare.domain.cron import CronExpression
+from cronhare.domain.sources import (
+    ONE_FILE_EACH,
+    Collision,
+    Holder,
+    collisions,
+    say_shared,
+    shared_queues,
+)
 
 from .output import Json, print_json, tell
-from .wiring import JobsArgument, load, open_ledger, plural, read_settings
+from .wiring import JobsArgument, JobsArguments, load, open_ledger, plural, read_settings
 
 SIGNS = {
     Change.ADD: ("+", "green"),
@@ -29,23 +38,30 @@ def add_to(app: typer.Typer) -> None:
     app.command()(apply)
 
 
-def check(jobs: JobsArgument) -> None:
-    """Validate a jobs file; every fault is told at once."""
-    file = load(jobs, read_settings(), state="Nothing was applied.")
-    _print_notes(file, datetime.now(UTC))
-    tasks, schedules = plural(len(file.tasks), "task"), plural(len(file.drafts), "schedule")
-    tell(f"{jobs}: {tasks} and {schedules}, no faults")
+def check(jobs: JobsArguments) -> None:
+    """Validate jobs files, of several also beside each other; every fault is told at once."""
+    settings, now = read_settings(), datetime.now(UTC)
+    files = [load(path, settings, state="Nothing was applied.") for path in jobs]
+    if found := [*_between(files)]:
+        raise NumbersCollide(found)
+    for file in files:
+        _print_notes(file, now)
+        tasks, schedules = plural(len(file.tasks), "task"), plural(len(file.drafts), "schedule")
+        tell(f"{file.path}: {tasks} and {schedules}, no faults")
+    used = [(draft.queue, file.source) for file in files for draft in file.drafts if draft.status]
+    _print_shared(shared_queues(used))
 
 
 def plan(jobs: JobsArgument, *, json: Json = False) -> None:
     """Show what `apply` would change."""
     container = open_ledger()
     file = load(jobs, container.settings(), state="Nothing was compared.")
-    changes = container.administrator().compare(file.drafts, source=file.source)
+    changes = container.administrator().compare(file.drafts, tasks=file.tasks, source=file.source)
     if json:
         print_json([_plain(change) for change in changes])
         return
     _print_changes(changes)
+    _print_shared(container.administrator().shared_queues(file.drafts, source=file.source))
     tell(f"This would be: {_count(changes)}. To make it so: cronhare apply {jobs}")
 
 
@@ -54,18 +70,38 @@ def apply(jobs: JobsArgument, *, json: Json = False) -> None:
     container = open_ledger()
     file = load(jobs, container.settings(), state="Nothing was applied.")
     now = container.claims().now()
-    changes = container.administrator().apply(file.drafts, source=file.source, now=now)
+    changes = container.administrator().apply(
+        file.drafts, tasks=file.tasks, source=file.source, now=now
+    )
     if json:
         print_json([_plain(change) for change in changes])
         return
     _print_notes(file, now)
     _print_changes(changes)
+    _print_shared(container.administrator().shared_queues(file.drafts, source=file.source))
     tell(f"Applied: {_count(changes)}.")
 
 
 def _print_notes(file: JobsFile, now: datetime) -> None:
     for note in notes(file, now):
         tell(f"  note: {note}", style="yellow")
+
+
+def _between(files: Sequence[JobsFile]) -> Iterator[Collision]:
+    """Find the numbers that a file has in common with those before it."""
+    for place, file in enumerate(files):
+        before = [
+            Holder(ref=task.ref, source=other.source, place=f"tasks.{task.name}")
+            for other in files[:place]
+            for task in other.tasks
+        ]
+        yield from collisions(file.tasks, before)
+
+
+def _print_shared(shared: Mapping[str, Sequence[str]]) -> None:
+    for queue, sources in shared.items():
+        note = f"  note: {say_shared(queue, sources)}: {ONE_FILE_EACH}"
+        tell(note, style="yellow")
 
 
 def notes(file: JobsFile, now: datetime) -> Iterator[str]:

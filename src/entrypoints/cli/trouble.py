@@ -12,7 +12,7 @@ from pathlib import Path
 from typer import TyperException
 
 from cronhare.adapters.jobs.reader import JobsFileInvalid
-from cronhare.application.administer import CannotRun, NotFound
+from cronhare.application.administer import CannotRun, NotFound, NumbersCollide
 from cronhare.domain.printable import printable, shortened
 from cronhare.ports.broker import BrokerUnavailable
 from cronhare.ports.ledger import LedgerUnavailable
@@ -80,6 +80,14 @@ def report(error: BaseException) -> int:
         case SettingsInvalid():
             advice = "Nothing was started. The README lists every setting."
             _print("there are settings that cannot be used", error.faults, advice)
+            return Status.WRONG_INPUT
+        case NumbersCollide():
+            _print(
+                f"another jobs file numbers its tasks alike, in {len(error.found)} places",
+                [str(collision) for collision in error.found],
+                "Nothing was applied. Leave `id` out of one of the files, and a number is assigned "
+                "that no other has; then apply that file first.",
+            )
             return Status.WRONG_INPUT
         case NotFound() | CannotRun():
             _print(str(error))

@@ -22,6 +22,9 @@ log = logging.getLogger(__name__)
 JobsArgument = Annotated[
     Path, typer.Argument(help="The jobs file.", metavar="JOBS.TOML", show_default=False)
 ]
+JobsArguments = Annotated[
+    list[Path], typer.Argument(help="The jobs files.", metavar="JOBS.TOML…", show_default=False)
+]
 
 
 def open_ledger() -> Container:

@@ -10,7 +10,7 @@ from cronhare.domain.draft import ScheduleDraft
 from cronhare.domain.policies import POLICIES
 from cronhare.domain.retry import RetryPolicy
 from cronhare.domain.schedule import Misfire, MisfirePolicy, OverlapPolicy
-from cronhare.domain.task import DEFAULT_TIMEOUT, Task, TaskRef
+from cronhare.domain.task import DEFAULT_TIMEOUT, Task, TaskRef, assigned_number
 
 EXAMPLE = """
 [tasks.refresh-user-token]
@@ -70,6 +70,7 @@ def test_the_designs_example_is_read(read: Read, tmp_path: Path) -> None:
     [task], [draft] = jobs.tasks, jobs.drafts
     assert task == Task(
         name="refresh-user-token",
+        source="jobs.toml",
         ref=TaskRef("report", 25),
         command=("python", "-m", "reports.refresh_user_token"),
         timeout=timedelta(minutes=5),
@@ -78,6 +79,7 @@ def test_the_designs_example_is_read(read: Read, tmp_path: Path) -> None:
     assert draft == ScheduleDraft(
         name="daily-token-refresh",
         task=TaskRef("report", 25),
+        task_name="refresh-user-token",
         schedule="0 8 * * *",
         timezone="Europe/Berlin",
         params='{"controller":"RefreshUserToken"}',
@@ -100,6 +102,7 @@ def test_every_field_of_a_task_is_carried_over(read: Read, tmp_path: Path) -> No
 
     assert task == Task(
         name="t",
+        source="jobs.toml",
         ref=TaskRef("worker", 7),
         command=("./run.sh", "a b", ""),
         timeout=timedelta(minutes=90),
@@ -136,6 +139,7 @@ def test_every_field_of_a_schedule_is_carried_over(read: Read) -> None:
     assert draft == ScheduleDraft(
         name="s",
         task=TaskRef("worker", 1),
+        task_name="t",
         schedule="*/5 * * * *",
         status=False,
         description="so often",
@@ -287,3 +291,38 @@ def test_a_file_may_say_under_which_name_it_is_remembered(tmp_path: Path) -> Non
     path.write_text("")
 
     assert (named.source, read_jobs(path, policy=RetryPolicy()).source) == ("shop", "jobs.toml")
+
+
+# Names and numbers
+
+
+def test_a_task_without_an_id_has_one_that_is_its_sources_and_names(read: Read) -> None:
+    first = read('[tasks.t]\ncommand = ["true"]\n')
+    again = read('[tasks.a]\ncommand = ["a"]\n[tasks.t]\ncommand = ["false"]\n')
+    elsewhere = read('source = "shop"\n[tasks.t]\ncommand = ["true"]\n')
+
+    [number], [_, same] = [task.ref for task in first.tasks], [task.ref for task in again.tasks]
+    assert number == same == TaskRef("worker", assigned_number("jobs.toml", "t"))
+    assert elsewhere.tasks[0].ref == TaskRef("worker", assigned_number("shop", "t"))
+
+
+def test_two_tasks_of_one_number_are_refused_assigned_or_not(faults: Faults) -> None:
+    number = assigned_number("jobs.toml", "t")
+
+    [fault] = faults(
+        f'[tasks.t]\ncommand = ["true"]\n[tasks.u]\nid = {number}\ncommand = ["true"]\n'
+    )
+
+    assert fault == f"tasks.u: id: worker {number} is already the id of tasks.t"
+
+
+def test_a_schedule_knows_its_task_by_name_and_number(read: Read) -> None:
+    draft = one(read, 'schedule = "@daily"')
+
+    assert (draft.task_name, draft.task) == ("t", TaskRef("worker", 1))
+
+
+def test_an_empty_table_of_tasks_has_none(faults: Faults) -> None:
+    [fault] = faults('tasks = {}\n[schedules.s]\ntask = "t"\nschedule = "@daily"\n')
+
+    assert fault == "schedules.s: task: there is no task 't'; there are no tasks"

@@ -17,13 +17,13 @@ from cronhare.adapters.memory.ledger import MemoryLedger
 from cronhare.adapters.memory.runner import Script, ScriptedRunner, succeed
 from cronhare.adapters.memory.schedules import MemoryScheduleStore
 from cronhare.application.administer import Administrator
-from cronhare.application.catalog import Catalog
 from cronhare.application.dispatch import Dispatcher
 from cronhare.application.doorbell import Doorbell
 from cronhare.application.execute import Worker
 from cronhare.application.housekeeping import Housekeeper
 from cronhare.application.leases import LeaseKeeper
 from cronhare.application.reconcile import Reconciler
+from cronhare.domain.catalog import Catalog
 from cronhare.domain.draft import ScheduleDraft
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.retry import RetryPolicy

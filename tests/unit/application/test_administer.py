@@ -1,16 +1,18 @@
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
+from typing import Any
 
 import attrs
 import pytest
 
-from cronhare.application.administer import CannotRun, NotFound
+from cronhare.application.administer import CannotRun, NotFound, NumbersCollide
 from cronhare.application.difference import Change, FieldChange, difference
 from cronhare.domain.draft import ScheduleDraft
 from cronhare.domain.execution import State
 from cronhare.domain.failures import Failure, read_failed
 from cronhare.domain.params import LARGEST_PARAMS
 from cronhare.domain.retry import RetryPolicy
+from cronhare.domain.task import Task, TaskRef
 from tests.unit.application.deliveries import live, run
 from tests.unit.application.endings import Seen, always, failure, one_by_one
 from tests.unit.application.house import REPORT, House
@@ -19,8 +21,13 @@ NIGHTLY = ScheduleDraft(name="nightly", task=REPORT.ref, schedule="0 2 * * *")
 HOURLY = ScheduleDraft(name="hourly", task=REPORT.ref, schedule="@hourly")
 
 
-def apply(house: House, *drafts: ScheduleDraft, source: str = "jobs.toml") -> dict[str, Change]:
-    changes = house.administrator.apply(drafts, source=source, now=house.now)
+def apply(
+    house: House,
+    *drafts: ScheduleDraft,
+    tasks: Sequence[Task] = (),
+    source: str = "jobs.toml",
+) -> dict[str, Change]:
+    changes = house.administrator.apply(drafts, tasks=tasks, source=source, now=house.now)
     return {change.name: change.change for change in changes}
 
 
@@ -52,7 +59,7 @@ def test_a_change_is_told_field_by_field() -> None:
     apply(house, NIGHTLY)
     wanted = attrs.evolve(NIGHTLY, schedule="0 3 * * *", params='{"v":1}')
 
-    [change] = house.administrator.compare([wanted], source="jobs.toml")
+    [change] = house.administrator.compare([wanted], tasks=[], source="jobs.toml")
 
     assert change.fields == (
         FieldChange("schedule", "0 2 * * *", "0 3 * * *"),
@@ -63,7 +70,7 @@ def test_a_change_is_told_field_by_field() -> None:
 def test_comparing_changes_nothing() -> None:
     house = House()
 
-    house.administrator.compare([NIGHTLY], source="jobs.toml")
+    house.administrator.compare([NIGHTLY], tasks=[], source="jobs.toml")
 
     assert house.schedules.schedules() == ()
 
@@ -94,9 +101,102 @@ def test_a_schedule_that_comes_from_elsewhere_changes_hands() -> None:
     house = House()
     apply(house, NIGHTLY, source="other.toml")
 
-    [change] = house.administrator.compare([NIGHTLY], source="jobs.toml")
+    [change] = house.administrator.compare([NIGHTLY], tasks=[], source="jobs.toml")
 
     assert change.fields == (FieldChange("source", "other.toml", "jobs.toml"),)
+
+
+BACKUP = Task(name="backup", source="jobs.toml", ref=TaskRef("worker", 1), command=("true",))
+
+
+def scheduled(task: Task, name: str, **changes: Any) -> ScheduleDraft:  # noqa: ANN401
+    """Schedule a task as its own file does."""
+    hourly = ScheduleDraft(name=name, task=task.ref, task_name=task.name, schedule="@hourly")
+    return attrs.evolve(hourly, **changes)
+
+
+def of_another_file(house: House, **changes: Any) -> None:  # noqa: ANN401
+    """Apply a file that numbers its task as ours does."""
+    theirs = attrs.evolve(BACKUP, name="sweep", source="user.toml")
+    draft = scheduled(theirs, "their-sweep", **changes)
+    apply(house, draft, tasks=[theirs], source="user.toml")
+
+
+def test_a_number_that_another_file_has_is_refused_with_both_places() -> None:
+    house = House()
+    of_another_file(house)
+
+    with pytest.raises(NumbersCollide) as refused:
+        apply(house, scheduled(BACKUP, "backup"), tasks=[BACKUP])
+
+    said = "tasks.backup: worker 1 is also the number of task sweep, schedule their-sweep"
+    assert [str(found) for found in refused.value.found] == [f"{said} of user.toml"]
+    assert [stored.name for stored in house.schedules.schedules()] == ["their-sweep"]
+
+
+def test_a_task_without_a_schedule_is_numbered_apart_too() -> None:
+    house = House()
+    of_another_file(house)
+
+    with pytest.raises(NumbersCollide):
+        apply(house, tasks=[BACKUP])
+
+
+def test_what_the_other_file_no_longer_runs_keeps_no_number() -> None:
+    house = House()
+    of_another_file(house, status=False)
+
+    assert apply(house, scheduled(BACKUP, "backup"), tasks=[BACKUP]) == {"backup": Change.ADD}
+
+
+def test_a_file_under_another_name_takes_its_numbers_along() -> None:
+    house = House()
+    apply(house, scheduled(BACKUP, "backup"), tasks=[BACKUP], source="old.toml")
+
+    changes = apply(house, scheduled(BACKUP, "backup"), tasks=[BACKUP])
+
+    assert changes == {"backup": Change.CHANGE}
+    assert apply(house, scheduled(BACKUP, "backup"), tasks=[BACKUP]) == {"backup": Change.KEEP}
+
+
+def test_a_row_by_hand_may_mean_a_task_of_the_file() -> None:
+    house = House()
+    house.add("by-hand", task=BACKUP.ref)
+
+    assert apply(house, scheduled(BACKUP, "backup"), tasks=[BACKUP]) == {"backup": Change.ADD}
+
+
+def test_a_row_from_before_names_gets_its_name_and_is_not_edited() -> None:
+    house = House()
+    apply(house, scheduled(BACKUP, "backup", task_name=None))
+    before = house.administrator.schedule("backup").updated_at
+    house.clock.advance(timedelta(minutes=1))
+
+    changes = apply(house, scheduled(BACKUP, "backup"), tasks=[BACKUP])
+
+    stored = house.administrator.schedule("backup")
+    assert (changes, stored.updated_at) == ({"backup": Change.CHANGE}, before)
+    assert stored.draft == scheduled(BACKUP, "backup")
+
+
+def test_a_queue_that_two_files_use_is_told() -> None:
+    house = House()
+    of_another_file(house)
+    ours = [scheduled(BACKUP, "backup"), scheduled(BACKUP, "apart", queue="cron_scheduler.ours")]
+
+    shared = house.administrator.shared_queues(ours, source="jobs.toml")
+
+    assert shared == {"cron_scheduler": ["jobs.toml", "user.toml"]}
+
+
+def test_a_queue_apart_or_of_what_is_off_is_not_shared() -> None:
+    house = House()
+    of_another_file(house, queue="cron_scheduler.theirs")
+    apply(house, scheduled(BACKUP, "off", status=False), source="third.toml")
+
+    shared = house.administrator.shared_queues([scheduled(BACKUP, "ours")], source="jobs.toml")
+
+    assert shared == {}
 
 
 def test_a_broken_row_is_replaced() -> None:

@@ -213,7 +213,8 @@ async def test_an_unknown_type_of_task_fails_for_good_with_what_there_is(
     await deliver(house, foreign_body(house, **changes))
 
     reason = f"this worker has no task {house.only.task}; it has: daily-report (report 25)"
-    assert (house.only.state, house.only.last_error) == (State.FAILED, reason)
+    assert house.only.state is State.FAILED
+    assert str(house.only.last_error).startswith(reason)
     assert seen.invocations == []
 
 

@@ -53,10 +53,8 @@ HOST = Host(run_as="root", timezone="Europe/Berlin", home="/root")
 ONCE = {"attempts": 1}
 
 
-def carry(*crontabs: Crontab, host: Host = HOST, first_id: int = 1) -> Imported:
-    return import_crontabs(
-        crontabs, parse=parse_usable, find_zone=find_zone, host=host, first_id=first_id
-    )
+def carry(*crontabs: Crontab, host: Host = HOST) -> Imported:
+    return import_crontabs(crontabs, parse=parse_usable, find_zone=find_zone, host=host)
 
 
 def user_table(text: str, name: str = "mine") -> Crontab:
@@ -102,7 +100,6 @@ def test_debians_own_crontab_is_carried_whole() -> None:
     ]
     assert jobs["tasks"]["crontab-cron.daily"] == {
         "type": "worker",
-        "id": 2,
         "command": [
             "/bin/sh",
             "-c",
@@ -144,22 +141,24 @@ def test_a_time_that_cannot_be_used_is_left_out_in_the_parsers_words(when: str) 
     assert finding.reasons == (str(refusal.value),)
 
 
-def test_a_bad_line_does_not_cost_the_others_nor_an_id() -> None:
-    jobs = read(carry(user_table("@daily a\n* * nonsense\n@daily b\n"), first_id=7))
+def test_a_bad_line_does_not_cost_the_others() -> None:
+    jobs = read(carry(user_table("@daily a\n* * nonsense\n@daily b\n")))
 
-    assert {name: task["id"] for name, task in jobs["tasks"].items()} == {"a": 7, "b": 8}
+    assert list(jobs["tasks"]) == ["a", "b"]
 
 
-def test_names_and_ids_go_on_over_several_files() -> None:
+def test_no_task_is_numbered_for_two_imports_would_number_theirs_alike() -> None:
+    jobs = read(carry(user_table("@daily a\n@daily b\n")))
+
+    assert not any("id" in task for task in jobs["tasks"].values())
+
+
+def test_names_go_on_over_several_files() -> None:
     jobs = read(
         carry(user_table("@daily a\n"), system_table("@daily root a\n"), user_table("@daily a\n"))
     )
 
-    assert {name: task["id"] for name, task in jobs["tasks"].items()} == {
-        "a": 1,
-        "shop-a": 2,
-        "a-2": 3,
-    }
+    assert list(jobs["tasks"]) == ["a", "shop-a", "a-2"]
 
 
 def test_a_program_named_like_its_file_is_not_named_twice() -> None:

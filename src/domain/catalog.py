@@ -1,0 +1,91 @@
+"""The tasks that a worker may run, and the one rule that finds a run's task among them.
+
+A run of a jobs file names its task within that file, its source; one of a row that somebody wrote
+by hand, or of the seeds, has only the task's type and id. Nobody runs a task of another source:
+two files may call two tasks alike, and number them alike.
+"""
+
+import enum
+from collections.abc import Iterable, Iterator
+
+import attrs
+
+from .task import Task, TaskRef
+
+
+class Lack(enum.Enum):
+    """Why there is no task for a run."""
+
+    UNKNOWN = "unknown"
+    FOREIGN = "foreign"  # it is another source's
+    CONTRADICTED = "contradicted"  # its name and its number are two tasks'
+
+
+@attrs.frozen
+class NotHere:
+    """There is nothing to run here: why, and what mends it."""
+
+    lack: Lack
+    reason: str
+    cure: str
+
+    def __str__(self) -> str:
+        return f"{self.reason}: {self.cure}"
+
+
+class Catalog:
+    """Finds a task by its source and name, or by its number where a run knows no name."""
+
+    def __init__(self, tasks: Iterable[Task] = ()) -> None:
+        """Keep the tasks of a jobs file, which has no two of one name or one number."""
+        self._tasks = tuple(tasks)
+        self._named = {(task.source, task.name): task for task in self._tasks}
+        self._numbered = {task.ref: task for task in self._tasks}
+        self.sources = frozenset(task.source for task in self._tasks)
+
+    def find(
+        self, ref: TaskRef, *, source: str | None = None, name: str | None = None
+    ) -> Task | NotHere:
+        """Give the task of a run that has this number, and this source and name or None."""
+        if source is not None and source not in self.sources:
+            return self._foreign(ref, source, name)
+        numbered = self._numbered.get(ref)
+        if name is None:
+            return numbered or self._unknown(str(ref))
+        named = self._named.get((source, name))
+        if named is None:
+            return self._unknown(f"{name} of {source}")
+        if numbered is not None and numbered is not named:
+            return _contradicted(named, numbered)
+        return named
+
+    def __iter__(self) -> Iterator[Task]:
+        return iter(self._tasks)
+
+    def _foreign(self, ref: TaskRef, source: str, name: str | None) -> NotHere:
+        task = f"{name} ({ref})" if name else str(ref)
+        own = " and ".join(sorted(filter(None, self.sources))) or "no jobs file"
+        return NotHere(
+            Lack.FOREIGN,
+            f"task {task} is of {source}, and this worker has the tasks of {own}",
+            f"put both into one jobs file, or give the schedules of each a queue of its own, for "
+            f"workers that have their file; if it is the same file under another name, begin it "
+            f'with source = "{source}"',
+        )
+
+    def _unknown(self, what: str) -> NotHere:
+        known = ", ".join(f"{task.name} ({task.ref})" for task in self._tasks) or "none"
+        return NotHere(
+            Lack.UNKNOWN,
+            f"this worker has no task {what}; it has: {known}",
+            "give its jobs file that task, or disable the schedule",
+        )
+
+
+def _contradicted(named: Task, numbered: Task) -> NotHere:
+    return NotHere(
+        Lack.CONTRADICTED,
+        f"its schedule names two tasks of {named.source}: {named.name} ({named.ref}) and, by its "
+        f"number, {numbered.name} ({numbered.ref})",
+        "apply that file again; or set task_name to NULL in the row, and the number counts",
+    )

@@ -1,0 +1,77 @@
+"""What several jobs files on one ledger must not share: numbers of tasks, and queues.
+
+Our own workers go by source and name, and never run a task of another file. Rows that people
+write, the seeds' messages and their workers know numbers alone; and a worker takes whatever its
+queue brings, has one file, and refuses the runs of another.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+import attrs
+
+from .task import Task, TaskRef
+
+
+@attrs.frozen(kw_only=True)
+class Holder:
+    """A number that is in use: by a task of *source*, seen at *place*."""
+
+    ref: TaskRef
+    source: str
+    place: str
+
+
+@attrs.frozen
+class Collision:
+    """One number, two holders."""
+
+    ref: TaskRef
+    ours: str
+    theirs: Holder
+
+    def __str__(self) -> str:
+        return (
+            f"{self.ours}: {self.ref} is also the number of {self.theirs.place} "
+            f"of {self.theirs.source}"
+        )
+
+
+def collisions(tasks: Iterable[Task], others: Iterable[Holder]) -> tuple[Collision, ...]:
+    """Find the numbers of *tasks* that *others*, of other sources, have as well."""
+    holders: dict[TaskRef, Holder] = {}
+    for holder in others:
+        holders.setdefault(holder.ref, holder)
+    return tuple(
+        Collision(task.ref, f"tasks.{task.name}", holder)
+        for task in tasks
+        for holder in filter(None, (holders.get(task.ref),))
+    )
+
+
+def shared_queues(used: Iterable[tuple[str, str]]) -> Mapping[str, Sequence[str]]:
+    """Find the queues that more than one source has schedules on, from pairs of both."""
+    sources: defaultdict[str, set[str]] = defaultdict(set)
+    for queue, source in used:
+        sources[queue].add(source)
+    return {queue: sorted(found) for queue, found in sorted(sources.items()) if len(found) > 1}
+
+
+#: What mends a queue that is shared.
+ONE_FILE_EACH = (
+    "put their tasks and schedules into one file, or give the schedules of each a queue of its "
+    'own, queue = "…", and its workers that queue alone, --queues …'
+)
+
+
+def say_shared(queue: str, sources: Sequence[str]) -> str:
+    """Say what comes of a shared queue.
+
+    >>> say_shared("slow", ["jobs.toml", "user.toml"]).partition(":")[0]
+    'queue slow has schedules of jobs.toml and user.toml, and a worker has one file'
+    """
+    whose = f"{', '.join(sources[:-1])} and {sources[-1]}"
+    return (
+        f"queue {queue} has schedules of {whose}, and a worker has one file: the runs of every "
+        "other fail there, for good"
+    )

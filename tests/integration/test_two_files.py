@@ -1,0 +1,217 @@
+"""Two crontabs, imported and applied to one ledger: nobody runs a command of the other's."""
+
+import signal
+import subprocess
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from uuid import UUID
+
+import attrs
+import pytest
+from sqlalchemy import Engine, text
+
+from cronhare.adapters.sql import SqlRecords, SqlScheduleStore, open_engine
+from cronhare.adapters.system.clock import SystemClock
+from cronhare.domain.execution import Execution, State
+from cronhare.domain.keys import manual_key
+from cronhare.ports.records import ExecutionFilter
+from tests.integration.shell import PROGRAM, Shell, clean_environment
+from tests.services import mariadb as mariadb_service
+from tests.services.finding import wait_until
+from tests.services.mariadb import Server as Mariadb
+from tests.services.rabbitmq import Server as RabbitMQ
+
+pytestmark = pytest.mark.integration
+
+#: Two tables of cron, each with one command; it writes down which.
+TABLES = {"jobs": "0 0 1 1 * echo jobs >> jobs.ran", "user": "0 0 1 1 * echo user >> user.ran"}
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Shell:
+    """A folder with both tables, imported as `jobs.toml` and `user.toml`."""
+    shell = Shell(tmp_path)
+    for name, table in TABLES.items():
+        shell.write(f"HOME={tmp_path}\n{table}\n", name)
+        said = shell("import", "crontab", "--kind", "user", name, "-o", f"{name}.toml")
+        assert said.status == 0, said.err
+        imported = (
+            (tmp_path / f"{name}.toml").read_text().replace("schedules.echo", f"schedules.{name}")
+        )
+        shell.write(imported, f"{name}.toml")
+    return shell
+
+
+@contextmanager
+def running(shell: Shell, *commands: str, **settings: str) -> Iterator[None]:
+    """Have processes run, and end them in good order."""
+    processes = []
+    for number, command in enumerate(commands):
+        with (shell.folder / f"{number}.log").open("wb") as log:
+            processes.append(
+                subprocess.Popen(
+                    [PROGRAM, *command.split()],
+                    cwd=shell.folder,
+                    env=clean_environment() | settings,
+                    stderr=log,
+                    start_new_session=True,
+                )
+            )
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.send_signal(signal.SIGTERM)
+        for process in processes:
+            try:
+                process.wait(timeout=40)
+            finally:
+                process.kill()
+
+
+@attrs.frozen
+class Ledger:
+    """The ledger of a folder or of a server, as the processes see it."""
+
+    engine: Engine
+
+    def ask_for_runs(self, many: int) -> None:
+        """Ask for runs of both schedules, as `cronhare run` does."""
+        clock = SystemClock()
+        records = SqlRecords(self.engine, clock)
+        ids = SqlScheduleStore(self.engine, clock).ids(list(TABLES))
+        for number in range(many):
+            for name, id_ in ids.items():
+                key, now = manual_key(UUID(int=number)), clock.now()
+                records.run_now(id_, key=key, params=None, now=now, node=name)
+
+    def ended(self, count: int) -> Sequence[Execution]:
+        """Wait until so many executions have ended, and give them."""
+        records = SqlRecords(self.engine, SystemClock())
+        which = ExecutionFilter(states={State.SUCCEEDED, State.FAILED})
+
+        def all_of_them() -> bool:
+            return len(records.executions(which)) == count
+
+        wait_until(all_of_them, seconds=90, what="the end of all runs", every=0.2)
+        return records.executions(which)
+
+    def as_an_older_version_left_it(self) -> None:
+        """Number both tasks alike, and name neither: what two imports and `apply` did once."""
+        change = "UPDATE Scheduler SET worker_id = 1, task_name = NULL WHERE source IS NOT NULL"
+        with self.engine.begin() as connection:
+            connection.execute(text(change))
+
+
+@contextmanager
+def opened(url: str) -> Iterator[Ledger]:
+    engine = open_engine(url)
+    yield Ledger(engine)
+    engine.dispose()
+
+
+def number_alike(shell: Shell) -> None:
+    """Write into both files what an import wrote once."""
+    for name in TABLES:
+        path = shell.folder / f"{name}.toml"
+        path.write_text(path.read_text().replace('"worker"', '"worker"\nid = 1'))
+
+
+def effects(shell: Shell) -> dict[str, Counter[str]]:
+    """Tell what each command has written, and where."""
+    return {path.name: Counter(path.read_text().split()) for path in shell.folder.glob("*.ran")}
+
+
+@pytest.mark.parametrize("older", [False, True])
+def test_up_with_the_one_file_never_runs_a_command_of_the_other(
+    shell: Shell, *, older: bool
+) -> None:
+    shell("db", "upgrade")
+    for name in TABLES:
+        assert shell("apply", f"{name}.toml").status == 0
+    with opened(f"sqlite:///{shell.folder}/cronhare.sqlite3") as ledger:
+        if older:
+            ledger.as_an_older_version_left_it()
+            number_alike(shell)
+        ledger.ask_for_runs(2)
+
+        with running(shell, "up --jobs jobs.toml"):
+            rows = ledger.ended(4)
+
+    assert effects(shell) == {"jobs.ran": Counter(jobs=2)}
+    refused = [row for row in rows if row.schedule_name == "user"]
+    assert {row.state for row in refused} == {State.FAILED}
+    for row in refused:
+        assert "is of user.toml, and this worker has the tasks of jobs.toml" in str(row.last_error)
+    log = (shell.folder / "0.log").read_text()
+    assert "queue cron_scheduler has schedules of jobs.toml and user.toml" in log
+
+
+@pytest.mark.parametrize("older", [False, True])
+def test_of_two_workers_on_one_queue_each_runs_its_own_file_alone(
+    shell: Shell, rabbitmq: RabbitMQ, mariadb: Mariadb, *, older: bool
+) -> None:
+    with rabbitmq.vhost() as broker, mariadb_service.database(mariadb) as database:
+        url = database.render_as_string(hide_password=False)
+        settings = {"CRON_BROKER_URL": broker, "CRON_DATABASE_URL": url}
+        shell("db", "upgrade", **settings)
+        for name in TABLES:
+            assert shell("apply", f"{name}.toml", **settings).status == 0
+        workers = [f"worker --jobs {name}.toml" for name in TABLES]
+        with opened(url) as ledger:
+            if older:
+                ledger.as_an_older_version_left_it()
+                number_alike(shell)
+            ledger.ask_for_runs(10)
+            with running(shell, "scheduler", *workers, **settings):
+                rows = ledger.ended(20)
+
+    done = Counter((row.schedule_name, row.state) for row in rows)
+    for name in TABLES:
+        succeeded = done[name, State.SUCCEEDED]
+        wrote = effects(shell).get(f"{name}.ran", Counter())
+        assert wrote == (Counter({name: succeeded}) if succeeded else Counter())
+        assert succeeded + done[name, State.FAILED] == 10
+
+
+def test_workers_with_a_queue_for_each_file_run_everything(
+    shell: Shell, rabbitmq: RabbitMQ, mariadb: Mariadb
+) -> None:
+    for name in TABLES:
+        path = shell.folder / f"{name}.toml"
+        path.write_text(f'{path.read_text()}queue = "cron_{name}"\n')
+    with rabbitmq.vhost() as broker, mariadb_service.database(mariadb) as database:
+        url = database.render_as_string(hide_password=False)
+        queues = "cron_jobs,cron_user"
+        settings = {"CRON_BROKER_URL": broker, "CRON_DATABASE_URL": url, "CRON_QUEUES": queues}
+        shell("db", "upgrade", **settings)
+        for name in TABLES:
+            said = shell("apply", f"{name}.toml", **settings)
+            assert (said.status, "has schedules of" in said.out) == (0, False)
+        workers = [f"worker --jobs {name}.toml --queues cron_{name}" for name in TABLES]
+        with opened(url) as ledger:
+            ledger.ask_for_runs(5)
+            with running(shell, "scheduler", *workers, **settings):
+                rows = ledger.ended(10)
+
+    assert {row.state for row in rows} == {State.SUCCEEDED}
+    assert effects(shell) == {f"{name}.ran": Counter({name: 5}) for name in TABLES}
+
+
+def test_a_number_that_two_files_give_is_refused_with_both_places(shell: Shell) -> None:
+    number_alike(shell)
+    shell("db", "upgrade")
+    assert shell("apply", "jobs.toml").status == 0
+
+    refusals = [shell(command, "user.toml") for command in ("plan", "apply")]
+    refusals.append(shell("check", "jobs.toml", "user.toml"))
+
+    assert [refusal.status for refusal in refusals] == [2, 2, 2]
+    for refusal in refusals:
+        assert "tasks.echo: worker 1 is also the number of " in refusal.err
+        assert " of user.toml" in refusal.err or " of jobs.toml" in refusal.err
+        assert "Leave `id` out" in refusal.err
+    names = [schedule["name"] for schedule in shell("schedules", "--json").json()]
+    assert names == ["jobs"]

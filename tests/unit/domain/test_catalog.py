@@ -1,0 +1,83 @@
+"""Which task a run means, and that nobody runs another file's."""
+
+import pytest
+
+from cronhare.domain.catalog import Catalog, Lack, NotHere
+from cronhare.domain.task import LARGEST_NUMBER, Task, TaskRef, assigned_number
+
+ONE, TWO, UNHEARD = TaskRef("worker", 1), TaskRef("worker", 2), TaskRef("worker", 9)
+
+
+def task(name: str, ref: TaskRef, source: str | None = "shop") -> Task:
+    return Task(name=name, ref=ref, command=("true",), source=source)
+
+
+BACKUP, SWEEP = task("backup", ONE), task("sweep", TWO)
+CATALOG = Catalog([BACKUP, SWEEP])
+
+
+def test_a_run_of_the_file_is_found_by_its_name() -> None:
+    assert CATALOG.find(ONE, source="shop", name="backup") is BACKUP
+
+
+def test_a_file_that_numbers_its_task_anew_still_runs_it() -> None:
+    assert CATALOG.find(UNHEARD, source="shop", name="sweep") is SWEEP
+
+
+@pytest.mark.parametrize("source", ["shop", None])
+def test_a_run_without_a_name_is_found_by_its_number(source: str | None) -> None:
+    assert CATALOG.find(TWO, source=source) is SWEEP
+
+
+@pytest.mark.parametrize("name", ["backup", None])
+def test_nobody_runs_a_task_of_another_source(name: str | None) -> None:
+    answer = CATALOG.find(ONE, source="garden", name=name)
+
+    assert isinstance(answer, NotHere)
+    assert answer.lack is Lack.FOREIGN
+    assert "worker 1" in answer.reason
+    assert "is of garden, and this worker has the tasks of shop" in answer.reason
+    assert 'source = "garden"' in answer.cure
+
+
+def test_a_worker_without_a_file_runs_nothing_of_any() -> None:
+    answer = Catalog().find(ONE, source="shop", name="backup")
+
+    assert isinstance(answer, NotHere)
+    assert (answer.lack, "no jobs file" in answer.reason) == (Lack.FOREIGN, True)
+
+
+def test_tasks_of_no_file_are_no_files() -> None:
+    answer = Catalog([task("backup", ONE, source=None)]).find(ONE, source="shop")
+
+    assert isinstance(answer, NotHere)
+    assert answer.lack is Lack.FOREIGN
+
+
+@pytest.mark.parametrize(("source", "name"), [("shop", "tidy"), (None, None)])
+def test_an_unknown_task_is_told_with_what_there_is(source: str | None, name: str | None) -> None:
+    answer = CATALOG.find(UNHEARD, source=source, name=name)
+
+    assert isinstance(answer, NotHere)
+    assert answer.lack is Lack.UNKNOWN
+    assert answer.reason.endswith("it has: backup (worker 1), sweep (worker 2)")
+
+
+def test_a_name_and_a_number_of_two_tasks_run_neither() -> None:
+    answer = CATALOG.find(TWO, source="shop", name="backup")
+
+    assert isinstance(answer, NotHere)
+    assert answer.lack is Lack.CONTRADICTED
+    assert "backup (worker 1) and, by its number, sweep (worker 2)" in answer.reason
+
+
+def test_an_assigned_number_is_a_large_one_that_a_column_holds() -> None:
+    numbers = {assigned_number("shop", f"task-{n}") for n in range(1_000)}
+
+    assert min(numbers) >= 1_000_000_000
+    assert max(numbers) <= LARGEST_NUMBER
+    assert len(numbers) == 1_000
+
+
+def test_an_assigned_number_never_changes() -> None:
+    assert assigned_number("jobs.toml", "backup") == 1_168_272_980
