@@ -23,6 +23,7 @@ from cronhare.domain.diagnosis import (
     judge_timeouts,
     judge_unreachable,
     judge_unseen,
+    judge_waiting,
 )
 from cronhare.domain.task import Task
 from cronhare.domain.topology import MAIN_QUEUE, topology
@@ -57,6 +58,7 @@ class Doctor:
         named = (schedule.queue for schedule in schedules if schedule.queue is not None)
         task_queues = tuple(dict.fromkeys((MAIN_QUEUE, *queues, *named)))
         broker = self._broker.inspect(topology(retry_delay=retry_delay, queues=task_queues))
+        yield from _of_runs(ledger, broker)
         yield from _of_broker(broker, task_queues)
         if isinstance(broker, BrokerFacts):
             yield judge_unseen(probed=probe, vhost=broker.vhost)
@@ -75,6 +77,18 @@ def _of_ledger(facts: LedgerFacts | InMemory | Unreachable) -> Iterator[Finding]
             yield from judge_ledger(facts)
             if facts.activity is not None:
                 yield from judge_rows(facts.schedules)
+
+
+def _of_runs(
+    ledger: LedgerFacts | InMemory | Unreachable, broker: BrokerFacts | InMemory | Unreachable
+) -> Iterator[Finding]:
+    if not isinstance(ledger, LedgerFacts) or ledger.activity is None:
+        return
+    consumers = None
+    if isinstance(broker, BrokerFacts):
+        consumers = {thing.name: thing.consumers for thing in broker.things}
+    activity = ledger.activity
+    yield from judge_waiting(activity.waiting, now=activity.now, consumers=consumers)
 
 
 def _of_broker(

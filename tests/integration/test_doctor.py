@@ -1,6 +1,8 @@
 """`cronhare doctor`, on every server that there is."""
 
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -86,6 +88,30 @@ def test_a_missing_ledger_is_told_with_its_cure_and_not_made(tmp_path: Path) -> 
     assert "✗  schema    There is no file cronhare.sqlite3 yet" in said.out
     assert "→ run `cronhare db upgrade`" in said.out
     assert list(tmp_path.iterdir()) == []
+
+
+def test_runs_that_nobody_begins_are_an_outage_with_the_queues_to_serve(applied: Path) -> None:
+    shell = Shell(applied)
+    assert shell("run", "nightly").status == 0
+    fresh = shell("doctor")
+    _by_hand(applied, "UPDATE SchedulerExecution SET executed_at = '2026-01-01T00:00:00.000000'")
+    unsent = shell("doctor")
+    _by_hand(
+        applied,
+        "UPDATE SchedulerExecution SET state = 'published', queue = 'mails', "
+        "published_at = executed_at",
+    )
+    unserved = shell("doctor")
+
+    assert (fresh.status, unsent.status, unserved.status) == (0, 3, 3)
+    assert "1 run waits since 2026-01-01 00:00:00Z to be handed to the broker" in unsent.out
+    assert "and nobody serves mails" in unserved.out
+    assert "`cronhare worker --queues mails`" in unserved.out
+
+
+def _by_hand(folder: Path, statement: str) -> None:
+    with closing(sqlite3.connect(folder / "cronhare.sqlite3")) as ledger, ledger:
+        ledger.execute(statement)
 
 
 def test_an_empty_file_is_told_with_its_cure(tmp_path: Path) -> None:

@@ -7,15 +7,18 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, Dialect, Engine, Select, Subquery, func, select, text
 
+from cronhare.domain.addresses import Host
 from cronhare.domain.diagnosis import (
     Activity,
     Cause,
     DatabaseFacts,
     LedgerFacts,
+    Link,
     NodeFacts,
     ScheduleFacts,
     SchemaFault,
     Unreachable,
+    Waiting,
 )
 from cronhare.domain.execution import State
 from cronhare.domain.nodes import container_id
@@ -46,6 +49,9 @@ _CAUSES: Final = {
     1044: Cause.PLACE,
     1049: Cause.PLACE,
 }
+
+#: Before it nothing was due. What is no time at all, in a row that somebody spoilt, is left out.
+_EVER: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 _VARIABLES: Final = text(
     "SHOW SESSION VARIABLES WHERE Variable_name IN ('transaction_isolation', 'tx_isolation', "
@@ -89,6 +95,7 @@ class SqlInspection:
         stored, now = SqlScheduleStore(engine, self._clock).schedules(), claims.now()
         with database.read("examining the nodes") as connection:
             nodes = tuple(_nodes(connection, now))
+            waiting = tuple(_waiting(connection, now))
         return LedgerFacts(
             database=kept_in,
             schema=HEAD,
@@ -98,6 +105,7 @@ class SqlInspection:
                 next_due=claims.next_due(),
                 unplanned_since=_unplanned_since(stored),
                 nodes=nodes,
+                waiting=waiting,
             ),
             schedules=tuple(map(_schedule, stored)),
         )
@@ -136,6 +144,7 @@ def _database(connection: Connection) -> DatabaseFacts:
         product="MariaDB" if "mariadb" in version.lower() else "MySQL",
         version=version,
         settings=_variables(connection),
+        link=_link(connection),
         plain_tables=tuple(_plain_tables(connection)),
     )
 
@@ -152,6 +161,20 @@ def _variables(connection: Connection) -> Mapping[str, str]:
     said = {str(name): str(value) for name, value in connection.execute(_VARIABLES)}
     older = said.pop("tx_isolation", None)  # MariaDB's only name for it before 11.1
     return said if older is None else {"transaction_isolation": older, **said}
+
+
+def _link(connection: Connection) -> Link:
+    """Tell how this very connection is encrypted, as server and driver see it."""
+    session: Any = connection.connection.dbapi_connection
+    [(_, version)] = connection.execute(text("SHOW SESSION STATUS LIKE 'Ssl_version'"))
+    context = getattr(session, "ctx", None)
+    host = Host(str(session.host), int(session.port))
+    return Link(
+        host=str(host),
+        local=bool(session.unix_socket) or host.is_local,
+        tls=str(version) or None,
+        verified=bool(version) and context is not None and context.check_hostname,
+    )
 
 
 def _plain_tables(connection: Connection) -> Iterator[str]:
@@ -178,6 +201,32 @@ def _nodes(connection: Connection, now: datetime) -> Iterator[NodeFacts]:
         count, until = held.get(name, (0, None))
         seen_at = seen.get(container_id(name))
         yield NodeFacts(name=name, running=count, lease_until=until, seen_at=seen_at)
+
+
+def _waiting(connection: Connection, now: datetime) -> Iterator[Waiting]:
+    """Tell of each queue what is due there and not begun."""
+    count = select(executions.c.queue, func.count()).where(executions.c.state == State.RUNNING)
+    under_way = connection.execute(count.group_by(executions.c.queue))
+    running = {str(queue): int(runs) for queue, runs in under_way}
+    for state, since in (
+        (State.CLAIMED, executions.c.executed_at),
+        (State.PUBLISHED, executions.c.published_at),
+        (State.RETRYING, executions.c.next_attempt_at),
+    ):
+        found = (
+            select(executions.c.queue, func.count(), func.min(since))
+            .where(executions.c.state == state, since >= _EVER, since <= now)
+            .group_by(executions.c.queue)
+            .order_by(executions.c.queue)
+        )
+        for queue, runs, first in connection.execute(found):
+            yield Waiting(
+                queue=str(queue),
+                runs=runs,
+                since=read_moment(first) or now,
+                sent=state is not State.CLAIMED,
+                running=running.get(str(queue), 0),
+            )
 
 
 def _seen(connection: Connection, since: datetime) -> dict[str, datetime]:

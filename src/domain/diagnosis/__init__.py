@@ -4,13 +4,14 @@ Facts come from adapters as plain values; the judgement is here. Start reading a
 """
 
 from .broker import CONSUMER_TIMEOUT, BrokerFacts, judge_broker
-from .database import DatabaseFacts
+from .database import DatabaseFacts, Link, judge_database
 from .finding import Finding, Severity, counted
 from .lanes import LaneReport, LaneState, judge_lanes, judge_unseen
 from .ledger import WORRYING_SKEW, Activity, LedgerFacts, NodeFacts, SchemaFault, judge_ledger
 from .queues import Difference, Fit, Kind, Thing, judge_things
 from .servers import BROKER, DATABASE, Cause, InMemory, Unreachable, judge_unreachable
 from .settings import SettingsFacts, judge_faults, judge_settings
+from .waiting import Waiting, judge_waiting
 from .work import ScheduleFacts, judge_rows, judge_tasks, judge_timeouts
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "LaneReport",
     "LaneState",
     "LedgerFacts",
+    "Link",
     "NodeFacts",
     "ScheduleFacts",
     "SchemaFault",
@@ -37,8 +39,10 @@ __all__ = [
     "Severity",
     "Thing",
     "Unreachable",
+    "Waiting",
     "counted",
     "judge_broker",
+    "judge_database",
     "judge_faults",
     "judge_lanes",
     "judge_ledger",
@@ -49,4 +53,5 @@ __all__ = [
     "judge_timeouts",
     "judge_unreachable",
     "judge_unseen",
+    "judge_waiting",
 ]

@@ -7,13 +7,11 @@ import attrs
 
 from .database import DatabaseFacts, judge_database
 from .finding import Finding, Severity, counted
+from .waiting import OVERDUE_AFTER, Waiting
 from .work import ScheduleFacts
 
 #: How far a node's clock may be off unsaid, here and in a worker's log.
 WORRYING_SKEW = timedelta(seconds=1)
-
-#: A scheduler is there within a second; whoever is that late is not coming.
-OVERDUE_AFTER = timedelta(minutes=1)
 
 _START = (
     "start `cronhare scheduler`, or `cronhare up` on one machine; if one is running, its log says "
@@ -39,13 +37,14 @@ class Activity:
     """What the rows say of those who work on them.
 
     *next_due* is the earliest of all plans. *unplanned_since* tells of enabled schedules that have
-    no plan yet: since when the first of them is as it is.
+    no plan yet: since when the first of them is as it is. *waiting* are runs that nobody has begun.
     """
 
     now: datetime
     next_due: datetime | None = None
     unplanned_since: datetime | None = None
     nodes: Sequence[NodeFacts] = ()
+    waiting: Sequence[Waiting] = ()
 
 
 @attrs.frozen
@@ -117,10 +116,10 @@ def _overdue(activity: Activity) -> Iterator[Finding]:
     due, unplanned = activity.next_due, activity.unplanned_since
     if due is not None and activity.now - due > OVERDUE_AFTER:
         what = f"What was due at {_say(due)} has not been claimed: no scheduler looks"
-        yield Finding(Severity.WARNING, "nodes", what, _START)
+        yield Finding(Severity.ERROR, "nodes", what, _START)
     elif unplanned is not None and activity.now - unplanned > OVERDUE_AFTER:
         what = f"Nobody has planned what is there since {_say(unplanned)}: no scheduler looks"
-        yield Finding(Severity.WARNING, "nodes", what, _START)
+        yield Finding(Severity.ERROR, "nodes", what, _START)
     elif due is not None:
         yield Finding(Severity.OK, "nodes", f"Nothing is overdue; the next is due at {_say(due)}")
 
@@ -130,7 +129,7 @@ def _node(node: NodeFacts, now: datetime) -> Finding:
     runs = f"runs {counted(node.running, 'task')}" if node.running else "runs nothing now"
     if node.running and node.lease_until is not None and now - node.lease_until > OVERDUE_AFTER:
         return Finding(
-            Severity.WARNING,
+            Severity.ERROR,
             "nodes",
             f"{node.name} vanished with {counted(node.running, 'task')}: its lease ended at "
             f"{_say(node.lease_until)}, and nobody has taken them up",

@@ -69,8 +69,8 @@ def judge_things(
             yield _different(thing, thing.difference, vhost)
     for thing in things:
         yield from _kept(thing)
-        if thing.name in task_queues and thing.fit is not Fit.MISSING:
-            yield _work(thing)
+    served = [each for each in things if each.name in task_queues and each.fit is not Fit.MISSING]
+    yield from _work(served)
 
 
 def _missing(names: Sequence[str]) -> Iterator[Finding]:
@@ -154,14 +154,26 @@ def _kept(thing: Thing) -> Iterator[Finding]:
         )
 
 
-def _work(thing: Thing) -> Finding:
-    waiting = counted(thing.messages, "message")
-    if thing.consumers:
-        shown = counted(thing.consumers, "consumer")
-        return Finding(Severity.OK, SUBJECT, f"{thing.name}: {shown}, {waiting} to be taken")
+def _work(queues: Sequence[Thing]) -> Iterator[Finding]:
+    for each in queues:
+        if each.consumers:
+            waiting, shown = counted(each.messages, "message"), counted(each.consumers, "consumer")
+            what = f"{each.name}: {shown}, {waiting} to be taken"
+            yield Finding(Severity.OK, SUBJECT, what)
+    without = [each for each in queues if not each.consumers]
+    if full := [each for each in without if each.messages]:
+        yield _nobody(full, Severity.ERROR)
+    if empty := [each for each in without if not each.messages]:
+        yield _nobody(empty, Severity.NOTE)
+
+
+def _nobody(queues: Sequence[Thing], severity: Severity) -> Finding:
+    names = [each.name for each in queues]
+    has = "has" if len(queues) == 1 else "have"
+    waiting = counted(sum(each.messages for each in queues), "message")
     return Finding(
-        Severity.WARNING if thing.messages else Severity.NOTE,
+        severity,
         SUBJECT,
-        f"{thing.name} has no consumer, and {waiting} to be taken",
-        f"start a worker: `cronhare worker --queues {thing.name}`",
+        f"{named(names)} {has} no consumer, and {waiting} to be taken",
+        f"start a worker: `cronhare worker --queues {','.join(names)}`",
     )

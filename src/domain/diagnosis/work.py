@@ -1,6 +1,6 @@
 """Schedules against the tasks of a jobs file, and tasks against the broker's patience."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 
 import attrs
@@ -31,13 +31,20 @@ class ScheduleFacts:
 def judge_rows(schedules: Sequence[ScheduleFacts]) -> Iterator[Finding]:
     """Judge the rows by themselves."""
     broken = [schedule for schedule in schedules if schedule.problem is not None]
-    for schedule in broken:
-        what = f"{schedule.name} cannot be planned: {schedule.problem}"
-        cure = "mend its row in the table Scheduler; it is looked at again at once"
+    for problem, names in _by_problem(broken).items():
+        what = f"{named(names)} cannot be planned: {problem}"
+        cure = "mend the row in the table Scheduler; it is looked at again at once"
         yield Finding(Severity.WARNING, "schedules", what, cure)
     if not broken:
         what = f"{counted(len(schedules), 'schedule')}, none with a fault"
         yield Finding(Severity.OK, "schedules", what)
+
+
+def _by_problem(broken: Sequence[ScheduleFacts]) -> Mapping[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for schedule in broken:
+        found.setdefault(str(schedule.problem), []).append(schedule.name)
+    return found
 
 
 def judge_tasks(
@@ -61,23 +68,25 @@ def judge_tasks(
         for schedule in schedules
         if schedule.enabled and schedule.task is not None and schedule.task not in known
     ]
-    for schedule in homeless:
-        yield _homeless(schedule)
+    if homeless:
+        yield _homeless(homeless)
     if not homeless:
         what = f"{counted(len(tasks), 'task')} in the jobs file; every schedule has its own"
         yield Finding(Severity.OK, "tasks", what)
 
 
-def _homeless(schedule: ScheduleFacts) -> Finding:
-    task = schedule.task
-    assert task is not None
+def _homeless(schedules: Sequence[ScheduleFacts]) -> Finding:
+    """Tell them together: with another file than the workers' it is all of them."""
+    wanted = [f"{schedule.name} ({schedule.task})" for schedule in schedules]
+    first, queues = schedules[0].task, dict.fromkeys(str(each.queue) for each in schedules)
+    assert first is not None
     return Finding(
         Severity.WARNING,
         "tasks",
-        f"Schedule {schedule.name} wants {task}, which this jobs file has not: a worker with this "
-        "file would set its runs apart",
-        f'add a task with type = "{task.type}" and id = {task.id} to the file of the workers of '
-        f"{schedule.queue}; fine if they have another file; else disable the schedule",
+        f"{counted(len(schedules), 'schedule')} without a task in this jobs file: {named(wanted)}. "
+        "A worker with this file would set their runs apart",
+        f'add the tasks (type = "{first.type}", id = {first.id}, …) to the file of the workers of '
+        f"{named(list(queues))}; fine if they have another file; else disable the schedules",
     )
 
 

@@ -1,4 +1,4 @@
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -19,6 +19,7 @@ from cronhare.domain.diagnosis import (
     LaneReport,
     LaneState,
     LedgerFacts,
+    Link,
     NodeFacts,
     ScheduleFacts,
     SchemaFault,
@@ -26,7 +27,9 @@ from cronhare.domain.diagnosis import (
     Severity,
     Thing,
     Unreachable,
+    Waiting,
     judge_broker,
+    judge_database,
     judge_faults,
     judge_lanes,
     judge_ledger,
@@ -37,6 +40,7 @@ from cronhare.domain.diagnosis import (
     judge_timeouts,
     judge_unreachable,
     judge_unseen,
+    judge_waiting,
 )
 from cronhare.domain.task import Task, TaskRef
 
@@ -236,7 +240,7 @@ def test_an_exchange_of_another_kind_is_an_error() -> None:
     assert "delete the exchange" in finding.cure
 
 
-@pytest.mark.parametrize(("messages", "severity"), [(0, NOTE), (3, WARNING)])
+@pytest.mark.parametrize(("messages", "severity"), [(0, NOTE), (3, ERROR)])
 def test_a_task_queue_without_a_consumer_is_worse_when_messages_wait(
     messages: int, severity: Severity
 ) -> None:
@@ -350,14 +354,14 @@ def test_a_clock_may_be_a_second_off(seconds: float, severity: Severity) -> None
     assert f"{seconds:+.3f} s" in clock.what
 
 
-@pytest.mark.parametrize(("late", "severity"), [(-60, OK), (60, OK), (61, WARNING)])
+@pytest.mark.parametrize(("late", "severity"), [(-60, OK), (60, OK), (61, ERROR)])
 def test_what_is_overdue_for_a_minute_means_that_no_scheduler_looks(
     late: int, severity: Severity
 ) -> None:
     [finding] = of_activity(next_due=NOON - timedelta(seconds=late))
 
     assert finding.severity is severity
-    assert bool(finding.cure) is (severity is WARNING)
+    assert bool(finding.cure) is (severity is ERROR)
 
 
 def test_schedules_that_nobody_plans_for_a_minute_mean_the_same() -> None:
@@ -365,17 +369,17 @@ def test_schedules_that_nobody_plans_for_a_minute_mean_the_same() -> None:
     old = of_activity(unplanned_since=NOON - timedelta(seconds=61))
 
     assert fresh == []
-    assert "cronhare scheduler" in only(old, WARNING).cure
+    assert "cronhare scheduler" in only(old, ERROR).cure
 
 
 def test_a_ledger_without_plans_and_nodes_says_nothing_of_them() -> None:
     assert of_activity() == []
 
 
-def test_a_node_that_vanished_with_its_tasks_is_a_warning() -> None:
+def test_a_node_that_vanished_with_its_tasks_must_be_seen_to() -> None:
     gone = NodeFacts(name="ant-7", running=2, lease_until=NOON - timedelta(minutes=2))
 
-    finding = only(of_activity(nodes=[gone]), WARNING)
+    finding = only(of_activity(nodes=[gone]), ERROR)
 
     assert finding.what.startswith("ant-7 vanished with 2 tasks")
 
@@ -414,8 +418,70 @@ def test_an_enabled_schedule_whose_task_is_in_no_file_is_a_warning() -> None:
 
     finding = only(judge_tasks([homeless], [task()]), WARNING)
 
-    assert "Schedule daily wants worker 3" in finding.what
-    assert 'type = "worker" and id = 3' in finding.cure
+    assert "1 schedule without a task in this jobs file: daily (worker 3)" in finding.what
+    assert 'type = "worker", id = 3' in finding.cure
+
+
+def test_schedules_without_a_task_are_one_warning_however_many() -> None:
+    homeless = [
+        ScheduleFacts(name=f"n{n}", task=TaskRef("worker", n), queue="q") for n in range(1, 13)
+    ]
+
+    assert "12 schedules" in only(judge_tasks(homeless, [task()]), WARNING).what
+
+
+def waiting(
+    queue: str = "mails", *, seconds: int = 61, sent: bool = True, runs: int = 14
+) -> Waiting:
+    since = NOON - timedelta(seconds=seconds)
+    return Waiting(queue=queue, runs=runs, since=since, sent=sent)
+
+
+def of_runs(*found: Waiting, consumers: Mapping[str, int] | None = None) -> list[Finding]:
+    return [*judge_waiting(found, now=NOON, consumers=consumers)]
+
+
+def test_runs_on_queues_that_nobody_serves_are_an_outage_with_the_queues_to_serve() -> None:
+    found = [waiting("mails"), waiting("reports", runs=1), waiting("served")]
+
+    findings = of_runs(*found, consumers={"served": 1, "mails": 0})
+
+    finding = only(findings, ERROR)
+    assert finding.what.startswith("15 runs wait since 2026-03-01 11:58:59Z, and nobody serves")
+    assert "`cronhare worker --queues mails,reports`" in finding.cure
+    assert "CRON_CONCURRENCY" in only(findings, WARNING).cure
+
+
+def test_without_a_broker_that_tells_a_queue_is_served_if_something_of_it_runs() -> None:
+    idle, busy = waiting(), attrs.evolve(waiting(), running=1)
+
+    assert "--queues mails" in only(of_runs(idle), ERROR).cure
+    assert "CRON_CONCURRENCY" in only(of_runs(busy), WARNING).cure
+
+
+def test_runs_that_were_never_sent_are_an_outage() -> None:
+    assert "no scheduler runs" in only(of_runs(waiting(sent=False)), ERROR).what
+
+
+def test_a_minute_of_waiting_is_none() -> None:
+    assert worst(of_runs(waiting(seconds=60), waiting(seconds=60, sent=False))) is OK
+
+
+@pytest.mark.parametrize(
+    ("link", "severity", "words"),
+    [
+        (Link(host="db:1", local=False, tls="TLSv1.3", verified=True), OK, "name verified"),
+        (Link(host="lo:1", local=True, tls="TLSv1.3", verified=False), OK, "not verified"),
+        (Link(host="lo:1", local=True, tls=None, verified=False), OK, "on this machine"),
+        (Link(host="db:1", local=False, tls=None, verified=False), NOTE, "in plain text"),
+    ],
+)
+def test_the_link_to_the_database_is_told(link: Link, severity: Severity, words: str) -> None:
+    facts = DatabaseFacts(product="MariaDB", version="10.11.6-MariaDB", link=link)
+
+    told = [finding for finding in judge_database(facts) if link.host in finding.what]
+
+    assert [(finding.severity, words in finding.what) for finding in told] == [(severity, True)]
 
 
 def test_tasks_without_schedules_and_disabled_schedules_without_tasks_are_fine() -> None:
