@@ -109,6 +109,30 @@ def test_runs_that_nobody_begins_are_an_outage_with_the_queues_to_serve(applied:
     assert "`cronhare worker --queues mails`" in unserved.out
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        "executed_at = 'garbage'",
+        "executed_at = x'00'",
+        "executed_at = '19zz'",
+        "state = 'running', owner = x'ff', lease_until = 'soon'",
+        "container_id = x'ff'",
+        "state = 'retrying', next_attempt_at = 12",
+        "queue = x'ff'",
+    ],
+)
+def test_rows_that_somebody_spoilt_do_not_end_the_examination(applied: Path, change: str) -> None:
+    shell = Shell(applied)
+    assert shell("run", "nightly").status == 0
+    assert shell("run", "nightly").status == 0
+    _by_hand(applied, f"UPDATE SchedulerExecution SET {change} WHERE id % 2")
+
+    said = shell("doctor")
+
+    assert said.status in {0, 3}
+    assert "Traceback" not in said.err
+
+
 def _by_hand(folder: Path, statement: str) -> None:
     with closing(sqlite3.connect(folder / "cronhare.sqlite3")) as ledger, ledger:
         ledger.execute(statement)

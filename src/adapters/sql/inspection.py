@@ -1,7 +1,7 @@
 """Looking at the database behind the ledger, and at what its rows show of the nodes."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,6 +32,7 @@ from .mysql_errors import number_of
 from .schedules import SqlScheduleStore
 from .schema import HEAD, check_schema
 from .tables import attempts, executions, metadata
+from .types import read_moment
 from .vendor import UPGRADE
 
 #: Nodes count as known if they did something in so short a time, among so many newest rows.
