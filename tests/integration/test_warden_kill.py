@@ -228,3 +228,15 @@ async def test_closing_a_runner_ends_its_warden(tmp_path: Path) -> None:
     await runner.close()
 
     assert not alive(int(ready.read_text()))
+
+
+async def test_a_runner_is_closed_whose_warden_has_just_gone(tmp_path: Path) -> None:
+    runner, ready = ProcessRunner(), tmp_path / "ready"
+    await runner.run(shell(f"echo $PPID >{ready}"))
+    warden = int(await until_file(ready))
+
+    os.kill(warden, signal.SIGKILL)
+    os.waitid(os.P_PID, warden, os.WEXITED | os.WNOWAIT)  # noqa: ASYNC222 - unheard by the loop
+    await runner.close()
+
+    assert not alive(warden)

@@ -72,8 +72,16 @@ class Link:
         """Hang up. The warden kills what still runs and goes; we wait for that, within bounds."""
         self._hang_up()
         self.wake()
+        try:
+            pidfd = os.pidfd_open(self.pid)
+        except ProcessLookupError:  # it has gone, and to wake it was to hear of that
+            pass
+        else:
+            await self._goodbye(pidfd)
+        self._end()
+
+    async def _goodbye(self, pidfd: int) -> None:
         gone = asyncio.Event()
-        pidfd = os.pidfd_open(self.pid)
         self._loop.add_reader(pidfd, gone.set)
         try:
             async with asyncio.timeout(_PATIENCE):
@@ -83,7 +91,6 @@ class Link:
         finally:
             self._loop.remove_reader(pidfd)
             os.close(pidfd)
-        self._end()
 
     def _flush(self) -> None:
         while self._outbox:
