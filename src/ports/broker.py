@@ -2,11 +2,12 @@
 
 import enum
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 import attrs
 import msgspec
 
+from cronhare.domain.failures import LARGEST_FAILED
 from cronhare.domain.topology import Destination
 
 
@@ -39,6 +40,17 @@ class Defect(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     size: int
     properties: bytes = b""
+
+
+#: Bytes of a body that a consumer is given: nothing that we read is longer.
+LARGEST_TAKEN: Final = LARGEST_FAILED
+
+
+def too_large(size: int) -> Defect | None:
+    """Judge the size of a body, of which a consumer is given `LARGEST_TAKEN` at the most."""
+    if size <= LARGEST_TAKEN:
+        return None
+    return Defect(reason=f"the body has {size} bytes, {LARGEST_TAKEN} are allowed", size=size)
 
 
 @attrs.frozen(kw_only=True)
@@ -120,7 +132,7 @@ class AsyncBrokerPort(Protocol):
         Returns once consuming has begun. Messages of one queue come in order, those that came
         back after a consumer vanished first and marked *redelivered*; of several queues none
         waits for ever while another has messages. Whatever a message is made of it is handed
-        over; with a `Defect` if it cannot be read.
+        over; with a `Defect` if it cannot be read, or is larger than `LARGEST_TAKEN`.
 
         Raises:
             BrokerUnavailable: not consuming; repeat the call.

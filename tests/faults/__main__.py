@@ -21,11 +21,13 @@ from rich.console import Console
 from rich.table import Table
 
 from cronhare.ports.ledger import LedgerUnavailable
+from tests.faults import cluster_faults
 from tests.faults.house import Scenario, Servers, house
 from tests.faults.judging import Figures
 from tests.faults.scenarios import SCENARIOS
 from tests.services import mariadb, rabbitmq
 from tests.services.finding import address
+from tests.services.rabbitmq_cluster import cluster
 
 COLUMNS = (
     "cycles", "executions", "attempts", "lost", "doubled", "stuck", "orphans", "bugs", "fenced",
@@ -68,7 +70,8 @@ def run(folder: Path, names: list[str], *, cycles: int, seed: int) -> bool:
             place = folder / name
             place.mkdir()
             try:
-                figures = inject(SCENARIOS[name], place, standing, cycles=cycles, seed=seed)
+                with ground(name, place, standing) as given:
+                    figures = inject(SCENARIOS[name], place, given, cycles=cycles, seed=seed)
             except (AssertionError, TimeoutError, LedgerUnavailable, MySQLError) as error:
                 broken = True
                 print(f"{name}: {error}")
@@ -78,6 +81,16 @@ def run(folder: Path, names: list[str], *, cycles: int, seed: int) -> bool:
     if table.rows:
         Console(width=160).print(table)
     return broken
+
+
+@contextmanager
+def ground(name: str, folder: Path, standing: Servers) -> Iterator[Servers]:
+    """Give a scenario the servers that it needs: those that stand, or a cluster of its own."""
+    if name not in cluster_faults.SCENARIOS:
+        yield standing
+        return
+    with cluster(folder / "cluster") as nodes:
+        yield Servers(standing.mariadb, nodes)
 
 
 def inject(

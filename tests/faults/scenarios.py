@@ -2,6 +2,7 @@
 
 from tests.faults import (
     broker_faults,
+    cluster_faults,
     database_faults,
     delivery_faults,
     link_faults,
@@ -15,6 +16,7 @@ SCENARIOS: dict[str, Scenario] = {
     **worker_faults.SCENARIOS,
     **database_faults.SCENARIOS,
     **broker_faults.SCENARIOS,
+    **cluster_faults.SCENARIOS,
     **link_faults.SCENARIOS,
     **delivery_faults.SCENARIOS,
 }

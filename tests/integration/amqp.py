@@ -3,14 +3,16 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import pika
 from pika.adapters.blocking_connection import BlockingChannel
+
+from cronhare.adapters.rabbitmq.address import Address
+from cronhare.adapters.rabbitmq.blocking import connect
 
 
 @contextmanager
 def channel(url: str) -> Iterator[BlockingChannel]:
-    """Open a plain channel."""
-    connection = pika.BlockingConnection(pika.URLParameters(url))
+    """Open a plain channel, at any of the nodes that the URL names."""
+    connection = connect(Address.parse(url), name="a test")
     try:
         yield connection.channel()
     finally:

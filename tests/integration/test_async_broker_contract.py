@@ -12,7 +12,15 @@ from cronhare.adapters.memory.broker import MemoryBroker
 from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.rabbitmq import AiormqBroker
 from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE, Destination, ToFailed, ToQueue
-from cronhare.ports.broker import AsyncBrokerPort, Delivery, Envelope, Message, Published
+from cronhare.ports.broker import (
+    LARGEST_TAKEN,
+    AsyncBrokerPort,
+    Defect,
+    Delivery,
+    Envelope,
+    Message,
+    Published,
+)
 from tests.services.rabbitmq import Server
 
 REPORTS = "cron_scheduler.reports"
@@ -144,6 +152,36 @@ async def test_a_published_message_arrives_with_its_headers_and_its_id(bench: Be
     assert answer is Published.CONFIRMED
     assert delivery.message == message
     assert (delivery.queue, delivery.redelivered) == (MAIN_QUEUE, False)
+
+
+async def test_of_a_body_larger_than_any_that_is_read_the_beginning_is_delivered_and_said_so(
+    bench: Bench,
+) -> None:
+    _, hands = await bench.consumer()
+
+    await bench.publish(b"x" * LARGEST_TAKEN, b"x" * (LARGEST_TAKEN + 1), b"small")
+
+    deliveries = [await hands.next() for _ in range(3)]
+    assert [len(one.message.body) for one in deliveries] == [LARGEST_TAKEN, LARGEST_TAKEN, 5]
+    reason = f"the body has {LARGEST_TAKEN + 1} bytes, {LARGEST_TAKEN} are allowed"
+    cut = Defect(reason=reason, size=LARGEST_TAKEN + 1)
+    assert [one.defect for one in deliveries] == [None, cut, None]
+
+
+@pytest.mark.parametrize("value", [-(2**63), 2**63 - 1, b"raw", [{"deep": b"raw"}]])
+async def test_the_odder_headers_arrive_as_they_are(bench: Bench, value: object) -> None:
+    connection, hands = await bench.consumer()
+
+    await connection.publish(Envelope(Message(body=b"", headers={"odd": value}), ToQueue()))
+
+    assert (await hands.next()).message.headers == {"odd": value}
+
+
+async def test_a_header_that_no_wire_carries_is_refused(bench: Bench) -> None:
+    connection = await bench.connect()
+
+    with pytest.raises(TypeError, match="header odd"):
+        await connection.publish(Envelope(Message(body=b"", headers={"odd": 2**63}), ToQueue()))
 
 
 async def test_what_waited_before_the_consumer_came_is_delivered_in_order(bench: Bench) -> None:

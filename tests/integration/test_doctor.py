@@ -29,7 +29,9 @@ from cronhare.domain.diagnosis import (
     LedgerFacts,
     NodeFacts,
     SchemaFault,
+    Severity,
     Unreachable,
+    judge_broker,
 )
 from cronhare.domain.topology import LANES, topology
 from cronhare.ports.broker import BrokerUnavailable
@@ -495,6 +497,17 @@ def test_why_a_broker_cannot_be_used_is_told_apart(vhost: str) -> None:
         causes[cause] = facts.cause
 
     assert causes == {cause: cause for cause in urls}
+
+
+def test_of_several_nodes_the_absent_ones_are_told(vhost: str) -> None:
+    dead = f"127.0.0.1:{free_port()}"
+
+    facts = inspect(vhost.replace("@", f"@{dead},"))
+
+    [absent] = facts.absent
+    assert absent.startswith(f"{dead}: ")
+    assert inspect(vhost).absent == ()
+    assert any(finding.severity is Severity.WARNING for finding in judge_broker(facts))
 
 
 def test_a_probe_tries_every_lane_and_finds_what_was_never_declared(vhost: str) -> None:

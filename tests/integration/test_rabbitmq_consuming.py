@@ -20,6 +20,7 @@ from cronhare.adapters.rabbitmq.upkeep import Upkeep
 from cronhare.domain.topology import MAIN_QUEUE, ToQueue
 from cronhare.ports.broker import BrokerUnavailable, Delivery, Envelope, Message, Published
 from tests.integration import amqp
+from tests.services.finding import free_port
 from tests.services.proxy import proxy
 from tests.services.rabbitmq import Server, alarm
 
@@ -309,6 +310,26 @@ async def test_without_a_broker_consuming_is_refused_and_a_publish_is_unknown_at
     assert set(answers) == {Published.UNKNOWN}
     assert time.monotonic() - began < SOON
     await broker.close()
+
+
+async def test_of_several_addresses_one_that_serves_is_found_by_everybody(vhost: str) -> None:
+    dead = f"127.0.0.1:{free_port()}"
+    several = vhost.replace("@", f"@{dead},").replace("/test", f",127.0.0.1:{free_port()}/test")
+    for _ in range(4):  # the order is one of chance
+        async with worker(several) as broker:
+            scheduler, hands = PikaBroker(several), Hands()
+            await broker.consume([MAIN_QUEUE], prefetch=1, on_delivery=hands.take)
+            one, two = (Envelope(Message(body=body), ToQueue()) for body in (b"one", b"two"))
+
+            answers = await asyncio.to_thread(scheduler.publish, [one])
+            delivery = await hands.next()
+            await broker.ack(delivery)
+            answers = [*answers, await broker.publish(two)]
+
+            assert answers == [Published.CONFIRMED] * 2
+            assert (delivery.message.body, await hands.body()) == (b"one", b"two")
+            await asyncio.to_thread(scheduler.close)
+        amqp.drain(vhost, MAIN_QUEUE)
 
 
 async def test_a_certificate_that_cannot_be_read_is_told_as_an_unreachable_broker() -> None:

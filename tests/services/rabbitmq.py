@@ -124,8 +124,9 @@ class Private(lives.Private):
     """RabbitMQ, with ports for its own talk and a cookie."""
 
     _name: str = attrs.field(factory=lambda: f"cronhare-{token_hex(4)}@localhost")
-    _vhosts: "_Vhosts" = attrs.field(
-        init=False, default=attrs.Factory(lambda self: _Vhosts(self.control), takes_self=True)
+    _settings: str = ""
+    _vhosts: "Vhosts" = attrs.field(
+        init=False, default=attrs.Factory(lambda self: Vhosts(self.control), takes_self=True)
     )
     _names_port: int = attrs.field(factory=free_port)
     _distribution_port: int = attrs.field(factory=free_port)
@@ -146,8 +147,13 @@ class Private(lives.Private):
         if self._names is None:
             self._start_names()
         (self.folder / "plugins").write_text("[].")
-        (self.folder / "rabbitmq.conf").write_text("disk_free_limit.absolute = 50MB\n")
+        settings = f"disk_free_limit.absolute = 50MB\n{self._settings}"
+        (self.folder / "rabbitmq.conf").write_text(settings)
         self._launch(str(_program("rabbitmq-server")), env=self._environment())
+
+    def share_names(self, other: "Private") -> None:
+        """Be known where another node is, so that the two find each other."""
+        self._names_port, self._names = other._names_port, other._names
 
     def accepts(self) -> bool:
         """See `lives.Private.accepts`."""
@@ -252,7 +258,7 @@ def _empty(url: str) -> None:
 
 
 @attrs.define
-class _Vhosts:
+class Vhosts:
     """Fresh vhosts, made and thrown away by the dozen: rabbitmqctl takes long to start."""
 
     control: Callable[..., str]
@@ -302,8 +308,8 @@ def _contained() -> Iterator[Server]:
 class Contained(lives.Contained):
     """RabbitMQ."""
 
-    _vhosts: "_Vhosts" = attrs.field(
-        init=False, default=attrs.Factory(lambda self: _Vhosts(self.control), takes_self=True)
+    _vhosts: "Vhosts" = attrs.field(
+        init=False, default=attrs.Factory(lambda self: Vhosts(self.control), takes_self=True)
     )
 
     @contextmanager

@@ -4,7 +4,9 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Iterable
 from itertools import count
 
-from cronhare.ports.broker import Delivery
+import msgspec
+
+from cronhare.ports.broker import LARGEST_TAKEN, Delivery, too_large
 
 from .edge import copy_of
 from .queues import MemoryQueue
@@ -156,9 +158,11 @@ class Deliveries:
         stored = queue.ready.popleft()
         tag = next(self._tags)
         session.held[tag] = Held(stored, queue, consumer)
+        message = copy_of(stored.message)
         return Delivery(
-            message=copy_of(stored.message),
+            message=msgspec.structs.replace(message, body=message.body[:LARGEST_TAKEN]),
             queue=queue.spec.name,
             redelivered=stored.redelivered,
             tag=tag,
+            defect=too_large(len(message.body)),
         )

@@ -10,7 +10,8 @@ from cronhare.ports.broker import Envelope, Message
 #: What RabbitMQ 3.x takes; 4.x takes 16 MiB unless told otherwise.
 LARGEST_BODY = 128 * 2**20
 
-_AS_THEY_ARE = frozenset({str, int, float, bool, bytes, Decimal, type(None)})
+_AS_THEY_ARE = frozenset({str, float, bool, bytes, Decimal, type(None)})
+_INTEGERS = range(-(2**63), 2**63)
 
 
 def packed(envelope: Envelope) -> tuple[str, str, Message]:
@@ -51,9 +52,11 @@ def _value(name: str, value: object) -> object:
             return [_value(name, item) for item in value]
         case datetime():
             return value.replace(microsecond=0)  # an AMQP timestamp counts seconds
+        case int() if value in _INTEGERS:
+            return value
         case str():
             return str.__str__(value)  # the text of an enum's member, not the member
         case _ if type(value) in _AS_THEY_ARE:
             return value
         case _:
-            raise TypeError(f"header {name}: AMQP cannot carry a {type(value).__name__}")
+            raise TypeError(f"header {name}: AMQP cannot carry {value!r:.80}")

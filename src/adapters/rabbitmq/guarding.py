@@ -14,8 +14,7 @@ from aiormq.abc import DeliveredMessage
 from aiormq.connection import TCPTransportFactory, TLSTransportFactory, TransportFactory
 from yarl import URL
 
-from cronhare.domain.failures import LARGEST_FAILED
-from cronhare.ports.broker import Defect, Message
+from cronhare.ports.broker import LARGEST_TAKEN, Defect, Message, too_large
 
 from .properties import UnreadableProperties, read_properties
 
@@ -28,9 +27,6 @@ _END: Final = b"\xce"
 #: Flags of a message that has headers and nothing else.
 _ONLY_HEADERS: Final = b"\x20\x00"
 _RAW, _SIZE = "properties", "size"
-
-#: Bytes of a body: nothing that we read is longer.
-LARGEST_TAKEN: Final = LARGEST_FAILED
 
 
 class Guarding(TransportFactory):
@@ -131,7 +127,4 @@ def received(message: DeliveredMessage) -> tuple[Message, Defect | None]:
     except UnreadableProperties as error:
         return Message(body=message.body), Defect(reason=str(error), size=size, properties=raw)
     understood = Message(body=message.body, headers=properties.headers, id=properties.id)
-    if size > LARGEST_TAKEN:
-        reason = f"the body has {size} bytes, {LARGEST_TAKEN} are allowed"
-        return understood, Defect(reason=reason, size=size)
-    return understood, None
+    return understood, too_large(size)

@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from secrets import token_hex
@@ -84,6 +84,7 @@ class RabbitInspection:
             things=tuple(things),
             alarm=alarm,
             answered=answered,
+            absent=tuple(self._absent()),
         )
 
     def probe(self) -> Sequence[LaneReport] | Unreachable:
@@ -93,6 +94,15 @@ class RabbitInspection:
         except BrokerUnavailable as error:
             cause = error.__cause__ or error
             return Unreachable(_cause(cause), f"{self._address}: {_said(cause)}")
+
+    def _absent(self) -> Iterator[str]:
+        """Try each node of several by itself."""
+        nodes = self._address.url.hosts
+        for node in nodes if len(nodes) > 1 else ():
+            try:
+                BlockingConnection(self._address.for_pika(node, name="cronhare doctor")).close()
+            except TROUBLE as error:
+                yield f"{node}: {_said(error)}"
 
     def _connection(self) -> AbstractContextManager[BlockingConnection]:
         return opened(self._address, name="cronhare doctor", blocked_timeout=_FAREWELL)

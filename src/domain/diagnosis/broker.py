@@ -25,7 +25,8 @@ class BrokerFacts:
 
     *things* are the exchanges and queues of our topology. *alarm* is the broker's own word for
     why it takes no messages, such as `low on memory`. *answered* is false if it neither took the
-    message that asked for that, nor said why not.
+    message that asked for that, nor said why not. *absent* are the nodes of several that cannot
+    be used, each with the reason.
     """
 
     product: str
@@ -34,12 +35,20 @@ class BrokerFacts:
     things: tuple[Thing, ...] = ()
     alarm: str | None = None
     answered: bool = True
+    absent: tuple[str, ...] = ()
 
 
 def judge_broker(facts: BrokerFacts) -> Iterator[Finding]:
     """Judge the server, apart from its queues."""
     yield _version(facts)
     yield _alarm(facts)
+    for node in facts.absent:
+        yield Finding(
+            Severity.WARNING,
+            SUBJECT,
+            f"A node of the broker cannot be used: {node}",
+            "mend it, or take it out of CRON_BROKER_URL; the others serve meanwhile",
+        )
 
 
 def _version(facts: BrokerFacts) -> Finding:

@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhare.adapters.rabbitmq.guarding import LARGEST_TAKEN, GuardedReader
+from cronhare.adapters.rabbitmq.guarding import GuardedReader
 from cronhare.adapters.rabbitmq.properties import (
     DEEPEST,
     UnreadableProperties,
     read_properties,
 )
+from cronhare.ports.broker import LARGEST_TAKEN
 from tests.services.frames import long, properties, short, table
 
 

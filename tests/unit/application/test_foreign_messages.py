@@ -112,9 +112,10 @@ async def test_a_message_for_an_unknown_schedule_is_parked_with_the_reason(lines
         (b"[1]", "not a task message"),
         (b'{"type":"report"}', "missing required field"),
         (b"\xff\xfe\x00", "not a task message"),
-        (b"x" * 17_000_000, "17000000 bytes, 262144 are allowed"),
+        (b"x" * 17_000_000, "17000000 bytes, 1048576 are allowed"),
+        (b"x" * 1_000_000, "1000000 bytes, 262144 are allowed"),
     ],
-    ids=["empty", "text", "list", "incomplete", "binary", "17 MB"],
+    ids=["empty", "text", "list", "incomplete", "binary", "17 MB", "1 MB"],
 )
 async def test_an_unreadable_message_is_parked_as_it_is_and_the_worker_goes_on(
     body: bytes, reason: str
@@ -153,7 +154,7 @@ async def test_what_cannot_be_parked_comes_back() -> None:
     "headers",
     [
         {"cron-execution-id": -1, "cron-attempt": -1},
-        {"cron-execution-id": 2**64, "cron-attempt": 2**64},
+        {"cron-execution-id": -(2**63), "cron-attempt": 2**63 - 1},
         {"cron-execution-id": "1", "cron-attempt": "1"},
         {"cron-execution-id": None, "cron-attempt": [1]},
         {"cron-deaths": -3, "x-death": "text"},

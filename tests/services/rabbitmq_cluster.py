@@ -1,0 +1,97 @@
+"""A RabbitMQ cluster of private nodes on loopback, whose nodes can be killed one by one."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from secrets import token_hex
+
+import attrs
+
+from tests.services.finding import wait_until
+from tests.services.lives import PATIENCE
+from tests.services.rabbitmq import Private, Vhosts
+
+MANY = 3
+
+
+@attrs.define
+class Cluster:
+    """Nodes that know each other. What is asked of it is asked of any that lives."""
+
+    nodes: list[Private]
+    is_ours: bool = True
+    _vhosts: Vhosts = attrs.field(
+        init=False, default=attrs.Factory(lambda self: Vhosts(self.control), takes_self=True)
+    )
+
+    @contextmanager
+    def vhost(self) -> Iterator[str]:
+        """Give the URL of a vhost with nothing in it: it names all nodes."""
+        hosts = ",".join(f"127.0.0.1:{node.port}" for node in self.nodes)
+        with self._vhosts.fresh() as name:
+            yield f"amqp://guest:guest@{hosts}/{name}"
+
+    def control(self, *command: str) -> str:
+        """Run rabbitmqctl at a node that lives."""
+        living = next(node for node in self.nodes if node.accepts())
+        return living.control(*command)
+
+    def kill(self) -> None:
+        """Let all die without a word."""
+        for node in self.nodes:
+            node.kill()
+
+    def stop(self) -> None:
+        """Stop all politely."""
+        for node in self.nodes:
+            node.stop()
+
+    def start(self) -> None:
+        """Start all, the last one first: the others wait for who knows the latest."""
+        for node in reversed(self.nodes):
+            node.start()
+
+
+@contextmanager
+def cluster(folder: Path, *, many: int = MANY) -> Iterator[Cluster]:
+    """Start a cluster with its data in *folder*, and end it."""
+    cookie, mark = token_hex(16), token_hex(4)
+    names = [f"cronhare-{mark}-{n}@localhost" for n in range(many)]
+    nodes: list[Private] = []
+    try:
+        for n, name in enumerate(names):
+            place = folder / str(n)
+            place.mkdir(parents=True)
+            node = Private(place, name=name, settings=_settings(names))
+            if nodes:
+                node.share_names(nodes[0])
+            _keep(place / ".erlang.cookie", cookie)
+            nodes.append(node)
+            node.start()
+        whole = Cluster(nodes)
+        wait_until(
+            lambda: (
+                whole.control("eval", "length(rabbit_nodes:all_running()).").strip() == str(many)
+            ),
+            seconds=PATIENCE,
+            what="the meeting of all nodes",
+        )
+        yield whole
+    finally:
+        for node in reversed(nodes):
+            with suppress(OSError):
+                node.end()
+
+
+def _settings(names: list[str]) -> str:
+    backend = "cluster_formation.peer_discovery_backend = classic_config\n"
+    each = (
+        f"cluster_formation.classic_config.nodes.{n} = {name}\n" for n, name in enumerate(names, 1)
+    )
+    return backend + "".join(each)
+
+
+def _keep(path: Path, cookie: str) -> None:
+    """Erlang wants it to be its owner's alone."""
+    path.write_text(cookie)
+    path.chmod(0o400)
