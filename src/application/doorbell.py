@@ -8,6 +8,7 @@ import attrs
 
 from cronhare.domain.execution import Execution
 from cronhare.domain.messages import headers_of, task_body
+from cronhare.domain.patience import DOUBTED_AFTER
 from cronhare.domain.topology import LONGEST_LANE_DELAY, ToQueue
 from cronhare.ports.broker import BrokerPort, Envelope, Message, Published
 from cronhare.ports.claims import ClaimStorePort
@@ -64,6 +65,7 @@ class Doorbell:
         self._broker = broker
         self._claims = claims
         self._inside = inside
+        self._silent_since: datetime | None = None
 
     def ring(self, executions: Sequence[Execution], *, now: datetime) -> Rung:
         """Publish the coming attempts of *executions*.
@@ -88,7 +90,22 @@ class Doorbell:
         ]
         if confirmed:
             self._claims.mark_published(confirmed, now=now)
-        return _report(sendable, outcomes)
+        rung = _report(sendable, outcomes)
+        self._listen(rung, now)
+        return rung
+
+    def _listen(self, rung: Rung, now: datetime) -> None:
+        """Notice that the broker is back, which may have lost all that it had been told."""
+        if rung.published == 0:
+            self._silent_since = self._silent_since or (now if rung.unknown else None)
+            return
+        since, self._silent_since = self._silent_since, None
+        if since is not None and now - since >= DOUBTED_AFTER:
+            text = (
+                f"The broker confirmed nothing since {since:%H:%M:%S} UTC: what waits is sent again"
+            )
+            say(log, logging.WARNING, "broker.back", text)
+            self._claims.doubt(now=now)
 
 
 def _report(sent: Sequence[Execution], outcomes: Sequence[Published]) -> Rung:

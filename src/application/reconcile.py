@@ -1,9 +1,8 @@
 """The loop that sends again what the broker should have and does not, and ends what was lost."""
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timedelta
-from functools import partial
 
 import attrs
 
@@ -23,6 +22,9 @@ from .story import tell
 log = logging.getLogger(__name__)
 
 Ended = tuple[Finish, State]
+
+#: So many pages of a kind are worked through in one round.
+PAGES = 10
 
 #: So often what has no time at which to look for it is looked for. Only edits by hand make such.
 REGAIN_EVERY = timedelta(minutes=10)
@@ -65,26 +67,23 @@ class Reconciler:
     def tick(self, now: datetime) -> Reconciled:
         """Send again what is overdue, and decide what becomes of attempts whose lease lapsed."""
         self._regain(now)
+        republished = self._send_again(now)
+        return Reconciled(republished=republished, lost=self.bury(now, gone=()))
+
+    def _send_again(self, now: datetime) -> int:
         republished = 0
-        find = partial(self._claims.overdue, now=now, graces=self._graces, limit=self._limit)
-        for overdue in self._sound_pages(find):
+        for _ in range(PAGES):
+            found = self._claims.overdue(now=now, graces=self._graces, limit=self._limit)
+            overdue = _sound(found)
+            republished += len(overdue)
             if overdue:
                 text = f"Sending {len(overdue)} overdue executions again"
                 say(log, logging.DEBUG, "reconcile", text)
-                self._doorbell.ring(overdue, now=now)
-                republished += len(overdue)
-        return Reconciled(republished=republished, lost=self.bury(now, gone=()))
-
-    def _sound_pages(
-        self, find: Callable[[], Sequence[Execution]]
-    ) -> Iterator[Sequence[Execution]]:
-        """Look once, and again while broken rows have taken the place of others on a page."""
-        while True:
-            found = find()
-            sound = _sound(found)
-            yield sound
-            if len(sound) == len(found) or len(found) < self._limit:
-                return
+                if not self._doorbell.ring(overdue, now=now).published:
+                    break  # the broker is away: each page would be waited for in vain
+            if len(found) < self._limit:
+                break
+        return republished
 
     def _regain(self, now: datetime) -> None:
         if self._regained_at is not None and timedelta(0) <= now - self._regained_at < REGAIN_EVERY:
@@ -127,8 +126,13 @@ class Reconciler:
         return Reconciled(republished=republished, lost=len(lost))
 
     def _end_lost(self, now: datetime, *, gone: Collection[str]) -> Sequence[Ended]:
-        find = partial(self._claims.lapsed, now=now, limit=self._limit, gone=gone)
-        return [each for found in self._sound_pages(find) for each in self._give_up(found, now)]
+        ended: list[Ended] = []
+        for _ in range(PAGES):
+            found = self._claims.lapsed(now=now, limit=self._limit, gone=gone)
+            ended += self._give_up(_sound(found), now)
+            if len(found) < self._limit:
+                break
+        return ended
 
     def _give_up(self, found: Sequence[Execution], now: datetime) -> Sequence[Ended]:
         if not found:

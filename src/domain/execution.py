@@ -56,7 +56,8 @@ def may_move(before: State, after: State) -> bool:
 class Execution(msgspec.Struct, frozen=True, kw_only=True):
     """What the ledger knows of one due instant, or of one manual run.
 
-    *attempt* numbers the attempt that is under way or comes next, from 1. *deaths* counts the
+    *attempt* numbers the attempt that is under way or comes next, from 1; its message was sent
+    again *resends* times. *deaths* counts the
     attempts that ended badly since the run began, or was replayed. What is run is as it was when
     the instant was claimed: *params* is JSON text, *task_name* the task's name in the jobs file
     *source*; neither is known of a row that somebody wrote by hand. *crashed_at* lists the crashes,
@@ -90,6 +91,7 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
     cancel_requested: bool = False
     last_due_at: datetime | None = None
     missed: int = 0
+    resends: int = 0
     source: str | None = None
     task_name: str | None = None
     crashed_at: tuple[datetime, ...] = ()

@@ -89,6 +89,7 @@ def begin(
         lease_until=lease_until,
         started_at=execution.started_at or now,
         next_attempt_at=None,
+        resends=0,
         deaths=max(execution.deaths, deaths),
     )
 

@@ -1,22 +1,45 @@
-"""How long something that was published may take before it is looked for again."""
+"""How long a message may take before it is sent again, and how often that is done.
+
+A broker may have lost it, or its queue be long, or nobody consume: nobody can tell. So each copy
+that the broker has confirmed doubles the wait for the next; one that it has not costs nothing.
+"""
 
 from datetime import datetime, timedelta
 
 from .execution import Execution, State
 
-#: However long a message has been in its queue, it is looked for again after so long.
+#: A message that the broker has confirmed is given so long until it is sent again for the first
+#: time, and at most so long for ever: eight copies on the first day, one on each that follows.
+FIRST_WAIT = timedelta(minutes=5)
 LONGEST_WAIT = timedelta(days=1)
 
-#: A retry that was sent again is given so long to be started.
-RESENT_WAIT = timedelta(minutes=5)
+#: What was to be sent again and was not confirmed is tried again after so long.
+UNCONFIRMED_WAIT = timedelta(seconds=30)
+
+#: A broker that confirmed nothing for so long may have lost what it had.
+DOUBTED_AFTER = timedelta(minutes=1)
+
+_MOST_DOUBLINGS = 16  # far beyond the longest wait
+
+
+def wait_after(resends: int) -> timedelta:
+    """Say how long a message may take that was sent again *resends* times before.
+
+    >>> [wait_after(resends) // timedelta(minutes=1) for resends in (0, 1, 2, 8, 9, 10**6)]
+    [5, 10, 20, 1280, 1440, 1440]
+    """
+    return min(FIRST_WAIT * (1 << min(resends, _MOST_DOUBLINGS)), LONGEST_WAIT)
 
 
 def expected_anew_at(found: Execution, now: datetime, *, grace: timedelta) -> datetime:
-    """Say from when on the grace counts again, for one that was found late just now.
+    """Say from when on the grace counts again, for one that was found late and not yet sent again.
 
-    *grace* is that of the published: for them the wait doubles, since a queue may be long.
+    *grace* is that of the published.
     """
-    if found.state is not State.PUBLISHED:
-        return now
-    waited = now - (found.published_at or now)
-    return now + min(max(2 * waited, grace), LONGEST_WAIT) - grace
+    return now + UNCONFIRMED_WAIT - grace if found.state is State.PUBLISHED else now
+
+
+def expected_after_resend(sent: Execution, now: datetime) -> datetime:
+    """Say from when on the grace counts again, once the broker has confirmed another copy."""
+    wait = wait_after(sent.resends)
+    return now + wait - FIRST_WAIT if sent.state is State.PUBLISHED else now + wait

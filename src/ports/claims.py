@@ -7,6 +7,7 @@ from typing import Protocol
 import attrs
 
 from cronhare.domain.execution import Execution
+from cronhare.domain.patience import FIRST_WAIT
 from cronhare.domain.planning import Plan, Planned
 
 Planner = Callable[[Planned], Plan]
@@ -45,7 +46,7 @@ class Graces:
 
     claimed: timedelta = timedelta(seconds=10)
     retrying: timedelta = timedelta(seconds=5)
-    published: timedelta = timedelta(minutes=5)
+    published: timedelta = FIRST_WAIT
 
 
 class ClaimStorePort(Protocol):
@@ -112,15 +113,20 @@ class ClaimStorePort(Protocol):
         """Note that these attempts' messages are in a queue: claimed → published.
 
         Those that went on in the meantime are left alone. A message that is still waiting for
-        its time (`next_attempt_at` later than *now*) counts as overdue from that time on.
+        its time (`next_attempt_at` later than *now*) counts as overdue from that time on. One that
+        was sent again waits for longer each time, as `domain/patience.py` says.
         """
+        ...
+
+    def doubt(self, *, now: datetime) -> None:
+        """Let *overdue* find all that is published: the broker may have lost it."""
         ...
 
     def overdue(self, *, now: datetime, graces: Graces, limit: int) -> Sequence[Execution]:
         """Find what should have begun and has not: claimed, published or retrying for too long.
 
-        Each is answered once per grace: finding it postpones its next time, and doubles the
-        wait of the published. Concurrent callers get different ones.
+        Finding it postpones its next time by a little: what is not confirmed then is found again.
+        Concurrent callers get different ones.
         """
         ...
 

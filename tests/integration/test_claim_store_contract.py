@@ -1,7 +1,7 @@
 """What every claim store promises."""
 
 import itertools
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import attrs
 import msgspec
@@ -580,12 +580,14 @@ def test_the_mark_of_an_attempt_says_nothing_of_a_later_one(ledger: Ledger) -> N
 
 
 def test_a_mark_can_be_repeated_and_the_first_one_counts(ledger: Ledger) -> None:
-    execution = ledger.published()
+    claimed = ledger.claimed()
+    ledger.claims.mark_published([claimed], now=ledger.now)
+    published = ledger.seen(claimed)
     ledger.clock.advance(SECOND)
 
-    ledger.claims.mark_published([execution], now=ledger.now)
+    ledger.claims.mark_published([claimed], now=ledger.now)
 
-    assert ledger.seen(execution) == execution
+    assert ledger.seen(claimed) == published
 
 
 def test_a_retry_that_was_published_is_still_retrying(ledger: Ledger) -> None:
@@ -694,18 +696,68 @@ def test_what_was_found_overdue_is_found_again_after_one_more_grace(
     assert (before, ledger.overdue()) == ([], [execution.id])
 
 
-def test_the_wait_of_a_published_message_doubles(ledger: Ledger) -> None:
-    execution = ledger.published()
-    found: list[timedelta] = []
+@pytest.mark.parametrize("state", ["published", "retrying"])
+def test_each_copy_that_is_confirmed_doubles_the_wait_for_the_next(
+    ledger: Ledger, state: str
+) -> None:
+    if state == "published":
+        ledger.published()
+    else:
+        ledger.finished(ledger.claimed(), IN_30_S)
+    found: list[datetime] = []
 
-    for _ in range(80):
+    while len(found) < 6:
         ledger.clock.advance(timedelta(minutes=1))
-        if ledger.overdue():
-            found.append(ledger.now - execution.executed_at)
+        if late := ledger.claims.overdue(now=ledger.now, graces=GRACES, limit=1):
+            ledger.claims.mark_published(late, now=ledger.now)
+            found.append(ledger.now)
 
-    waits = [after - before for before, after in itertools.pairwise(found)]
-    assert (found[0], waits[0]) == (timedelta(minutes=5), timedelta(minutes=10))
-    assert all(later >= 2 * earlier for earlier, later in itertools.pairwise(waits))
+    waits = [(after - before) // MINUTE for before, after in itertools.pairwise(found)]
+    assert waits in ([5, 10, 20, 40, 80], [6, 11, 21, 41, 81])  # a grace, by the minute
+
+
+def test_a_copy_that_is_not_confirmed_is_tried_again_soon_and_costs_nothing(
+    ledger: Ledger,
+) -> None:
+    execution = ledger.published()
+    ledger.clock.advance(timedelta(hours=3))
+    assert ledger.overdue() == [execution.id]
+    ledger.clock.advance(30 * SECOND - MICROSECOND)
+    soon = ledger.overdue()
+    ledger.clock.advance(MICROSECOND)
+
+    late = ledger.claims.overdue(now=ledger.now, graces=GRACES, limit=1)
+    ledger.claims.mark_published(late, now=ledger.now)
+    ledger.clock.advance(5 * MINUTE)
+
+    assert (soon, [one.id for one in late]) == ([], [execution.id])
+    assert ledger.overdue() == [execution.id]
+
+
+def test_whoever_starts_begins_to_count_copies_anew(ledger: Ledger) -> None:
+    execution = ledger.published()
+    ledger.clock.advance(5 * MINUTE)
+    late = ledger.claims.overdue(now=ledger.now, graces=GRACES, limit=1)
+    ledger.claims.mark_published(late, now=ledger.now)
+    resent = ledger.seen(execution)
+
+    started = ledger.started(resent)
+
+    assert (resent.resends, started.resends, ledger.seen(execution).resends) == (1, 0, 0)
+
+
+def test_a_broker_that_is_doubted_is_sent_all_that_is_published(ledger: Ledger) -> None:
+    published = ledger.published()
+    retrying = ledger.finished(ledger.claimed("retried"), IN_30_S)
+    ledger.clock.advance(6 * MINUTE)
+    late = ledger.claims.overdue(now=ledger.now, graces=GRACES, limit=9)
+    ledger.claims.mark_published(late, now=ledger.now)
+    ledger.clock.advance(MINUTE)
+    before = ledger.overdue()
+
+    ledger.claims.doubt(now=ledger.now)
+
+    assert (before, ledger.overdue()) == ([], [published.id, retrying.id])
 
 
 def test_a_published_message_is_never_forgotten(ledger: Ledger) -> None:
@@ -740,7 +792,8 @@ def test_what_is_found_overdue_is_answered_as_it_is_and_stays_so(ledger: Ledger)
     (found,) = ledger.claims.overdue(now=ledger.now, graces=GRACES, limit=1)
     ledger.claims.mark_published([found], now=ledger.now)
 
-    assert (found, ledger.seen(execution)) == (execution, execution)
+    resent = msgspec.structs.replace(execution, resends=1)
+    assert (found, ledger.seen(execution)) == (execution, resent)
 
 
 def test_what_runs_or_has_ended_is_not_overdue(ledger: Ledger) -> None:

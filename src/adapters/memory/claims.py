@@ -12,7 +12,7 @@ from cronhare.domain.planning import INSTANTS_AT_ONCE, Planned, Run, Skip, curso
 from cronhare.domain.schedule import OverlapPolicy, Schedule
 from cronhare.ports.claims import Batch, Graces, Planner, ask
 
-from .lateness import grace_of, mark_published
+from .lateness import doubt, grace_of, mark_published
 from .ledger import MemoryLedger
 from .timetable import ScheduleRow
 
@@ -74,9 +74,12 @@ class MemoryClaimStore:
         """See `ClaimStorePort.mark_published`."""
         with self._ledger.lock:
             for told in executions:
-                execution = self._history.get(told.id)
-                if execution is not None and execution.attempt == told.attempt:
-                    mark_published(self._history, execution, now)
+                mark_published(self._history, told, now)
+
+    def doubt(self, *, now: datetime) -> None:
+        """See `ClaimStorePort.doubt`."""
+        with self._ledger.lock:
+            doubt(self._history, now)
 
     def overdue(self, *, now: datetime, graces: Graces, limit: int) -> Sequence[Execution]:
         """See `ClaimStorePort.overdue`."""

@@ -2,9 +2,9 @@
 
 from datetime import datetime, timedelta
 
-from cronhare.domain.execution import Execution, State
+from cronhare.domain.execution import STARTABLE, Execution, State
 from cronhare.domain.moves import publish
-from cronhare.domain.patience import RESENT_WAIT
+from cronhare.domain.patience import FIRST_WAIT, expected_after_resend
 from cronhare.ports.claims import Graces
 
 from .history import History
@@ -20,11 +20,21 @@ def grace_of(execution: Execution, graces: Graces) -> timedelta:
     return graces.published
 
 
-def mark_published(history: History, execution: Execution, now: datetime) -> None:
-    """Note that an execution's message is in a queue, and from when on it should be read."""
-    expected = history.expected_at(execution)
+def mark_published(history: History, told: Execution, now: datetime) -> None:
+    """Note that an attempt's message is in a queue, and from when on it should be read."""
+    execution = history.get(told.id)
+    if execution is None or execution.attempt != told.attempt or execution.state != told.state:
+        return
     if execution.state is State.CLAIMED:
         published = history.move(execution, publish(execution, now=now))
         history.expect(published, max(published.next_attempt_at or now, now))
-    elif execution.state is State.RETRYING and expected <= now:
-        history.expect(execution, now + RESENT_WAIT)
+    elif execution.state in STARTABLE and (execution.next_attempt_at or now) <= now:
+        resent = history.change(execution, resends=told.resends + 1)
+        history.expect(resent, expected_after_resend(told, now))
+
+
+def doubt(history: History, now: datetime) -> None:
+    """Take all messages that should be in a queue for lost."""
+    for execution in list(history.in_states({State.PUBLISHED, State.RETRYING})):
+        if (execution.next_attempt_at or now) <= now:
+            history.expect(execution, min(history.expected_at(execution), now - FIRST_WAIT))

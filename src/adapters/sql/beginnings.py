@@ -25,6 +25,7 @@ _START = (
         deaths=bindparam("deaths"),
         next_attempt_at=None,
         check_at=None,
+        resends=0,
         version=executions.c.version + 1,
     )
 )

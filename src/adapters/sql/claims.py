@@ -10,6 +10,7 @@ from sqlalchemy import Connection, Engine, Row
 
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.messages import LARGEST_ID
+from cronhare.domain.patience import FIRST_WAIT
 from cronhare.ports.claims import Batch, Graces, Planner
 from cronhare.ports.clock import ClockPort
 
@@ -122,7 +123,13 @@ class SqlClaimStore:
         vendor = self._database.vendor
         with self._database.write("marking what was published") as connection:
             vendor.update_many(connection, waiting.MARK_CLAIMED, claimed)
-            vendor.update_many(connection, waiting.MARK_RETRYING, resent)
+            vendor.update_many(connection, waiting.MARK_RESENT, resent)
+
+    @repeatable
+    def doubt(self, *, now: datetime) -> None:
+        """See `ClaimStorePort.doubt`."""
+        with self._database.write("doubting what the broker has") as connection:
+            connection.execute(waiting.DOUBT, {"now": now, "check": now - FIRST_WAIT})
 
     @repeatable
     def overdue(self, *, now: datetime, graces: Graces, limit: int) -> Sequence[Execution]:

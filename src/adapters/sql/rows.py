@@ -83,6 +83,7 @@ _CELLS: Final = Cells(
         "cancel_requested": whole(range(2)),
         "last_due_at": moment(),
         "missed": whole(range(LARGEST_ID + 1)),
+        "resends": whole(COUNTS),
         "source": text(LONGEST_NAME, nullable=True),
         "task_name": text(LONGEST_NAME, nullable=True),
         "schedule_name": Cell(kind=object, wanted="", stand_in=None),  # see `answer_to`
@@ -246,6 +247,7 @@ def _execution(row: Any, problem: str | None, crashed_at: tuple[datetime, ...]) 
         cancel_requested=bool(row.cancel_requested),
         last_due_at=row.last_due_at,
         missed=row.missed,
+        resends=row.resends,
         source=row.source,
         task_name=row.task_name,
         crashed_at=crashed_at,

@@ -114,6 +114,7 @@ executions = Table(
     Column("cancel_requested", Flag, nullable=False, server_default="0"),
     Column("last_due_at", UtcDateTime),
     Column("missed", Integer, nullable=False, server_default="0"),
+    Column("resends", Integer, nullable=False, server_default="0"),
     Column("source", String(255)),
     Column("task_name", String(255)),
     Index("ux_execution_key", "scheduler_id", "execution_key", unique=True),

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, bindparam, func, or_, select, union_all, update
+from sqlalchemy import ColumnElement, Integer, and_, bindparam, func, or_, select, union_all, update
 
 from cronhare.domain.execution import STARTABLE, Execution, State
-from cronhare.domain.patience import RESENT_WAIT, expected_anew_at
+from cronhare.domain.patience import expected_after_resend, expected_anew_at
 from cronhare.ports.claims import Graces
 
 from .rows import EXECUTION, is_in
@@ -27,9 +27,24 @@ MARK_CLAIMED = (
         version=executions.c.version + 1,
     )
 )
-MARK_RETRYING = (
+MARK_RESENT = (
     update(executions)
-    .where(_THE_TOLD_ATTEMPT, is_in(State.RETRYING))
+    .where(_THE_TOLD_ATTEMPT, func.coalesce(executions.c.state, "") == bindparam("told_state"))
+    .values(
+        check_at=bindparam("check", type_=UtcDateTime), resends=bindparam("resends", type_=Integer)
+    )
+)
+#: What has its message in a queue, or should have: all that waits for no time of its own.
+DOUBT = (
+    update(executions)
+    .where(
+        executions.c.state.in_([State.PUBLISHED.value, State.RETRYING.value]),
+        executions.c.check_at > bindparam("check", type_=UtcDateTime),
+        or_(
+            executions.c.next_attempt_at.is_(None),
+            executions.c.next_attempt_at <= bindparam("now", type_=UtcDateTime),
+        ),
+    )
     .values(check_at=bindparam("check", type_=UtcDateTime))
 )
 POSTPONE = (
@@ -110,7 +125,7 @@ REGAIN = [
 def claimed_marks(told: Sequence[Execution], now: datetime) -> Iterator[dict[str, Any]]:
     """Give the parameters of `MARK_CLAIMED` for those whose messages arrived."""
     for one in told:
-        if one.state is not State.RETRYING:
+        if one.state is State.CLAIMED:
             yield {
                 "told_id": one.id,
                 "told_attempt": one.attempt,
@@ -120,13 +135,19 @@ def claimed_marks(told: Sequence[Execution], now: datetime) -> Iterator[dict[str
 
 
 def resent_marks(told: Sequence[Execution], now: datetime) -> Iterator[dict[str, Any]]:
-    """Give the parameters of `MARK_RETRYING`.
+    """Give the parameters of `MARK_RESENT`.
 
-    A retry whose message still waits for its time is looked for at that time, as before.
+    A message that still waits for its time is looked for at that time, as before.
     """
     for one in told:
-        if one.state is State.RETRYING and (one.next_attempt_at or now) <= now:
-            yield {"told_id": one.id, "told_attempt": one.attempt, "check": now + RESENT_WAIT}
+        if one.state is not State.CLAIMED and (one.next_attempt_at or now) <= now:
+            yield {
+                "told_id": one.id,
+                "told_attempt": one.attempt,
+                "told_state": one.state.value,
+                "check": expected_after_resend(one, now),
+                "resends": one.resends + 1,
+            }
 
 
 def postponement(found: Execution, now: datetime, graces: Graces) -> dict[str, Any]:

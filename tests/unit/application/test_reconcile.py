@@ -1,5 +1,6 @@
 """What was lost on the way, and what becomes of it."""
 
+from collections import Counter
 from datetime import timedelta
 
 import pytest
@@ -15,6 +16,8 @@ from tests.unit.application.conftest import Lines
 from tests.unit.application.deliveries import SECOND, begin, due, live, run, waits
 from tests.unit.application.endings import Seen, failure, one_by_one
 from tests.unit.application.house import LEASE, NOON, House
+
+MINUTE = timedelta(minutes=1)
 
 
 def vanish(house: House) -> None:
@@ -95,6 +98,46 @@ async def test_what_waits_in_the_queue_is_sent_again_ever_more_rarely() -> None:
         house.reconciler.tick(house.now)
 
     assert 1 < len(house.messages(MAIN_QUEUE)) < 7
+
+
+async def test_a_broker_that_lost_all_while_it_was_away_is_told_all_within_a_minute() -> None:
+    house = House(page=2)
+    for number in range(5):
+        house.add(f"old-{number}", schedule="1 12 2 3 *")
+    house.add("late", schedule="0 16 2 3 *")
+    house.dispatcher.tick(house.now)
+    await idle(house, timedelta(hours=4))
+    assert house.broker.depth(MAIN_QUEUE) > 5
+    house.broker.go_away()
+    await idle(house, timedelta(hours=3))
+    house.broker.drop_all()
+    house.broker.come_back()
+
+    await idle(house, MINUTE, step=5 * SECOND)
+
+    assert len({message.id for message in house.messages(MAIN_QUEUE)}) == 6
+
+
+async def idle(house: House, duration: timedelta, *, step: timedelta = MINUTE) -> None:
+    """Let time pass while nobody consumes."""
+    ends = house.now + duration
+    while house.now < ends:
+        house.clock.advance(step)
+        house.dispatcher.tick(house.now)
+        house.reconciler.tick(house.now)
+
+
+async def test_copies_of_what_nobody_consumes_are_few() -> None:
+    house = House(script=one_by_one([failure()]))
+    await run(house)
+    house.add("published", schedule="2 12 2 3 *")
+    await house.connection.close()
+
+    await idle(house, timedelta(days=1))
+
+    copies = Counter(message.id for message in house.messages(MAIN_QUEUE))
+    assert len(copies) == 2
+    assert all(count <= 10 for count in copies.values())
 
 
 async def test_recovery_publishes_all_that_waits_and_takes_back_what_the_gone_ran() -> None:
