@@ -9,6 +9,8 @@ import attrs
 from cronhare.domain.execution import Execution
 from cronhare.domain.messages import headers_of, task_body
 from cronhare.domain.patience import DOUBTED_AFTER
+from cronhare.domain.signing import Seal
+from cronhare.domain.task import SYSTEM
 from cronhare.domain.topology import LONGEST_LANE_DELAY, ToQueue
 from cronhare.ports.broker import BrokerPort, Envelope, Message, Published
 from cronhare.ports.claims import ClaimStorePort
@@ -16,8 +18,6 @@ from cronhare.ports.claims import ClaimStorePort
 from .logs import say
 
 log = logging.getLogger(__name__)
-
-SYSTEM = "system"
 
 
 @attrs.frozen(kw_only=True)
@@ -29,10 +29,12 @@ class Rung:
     unknown: int = 0
 
 
-def envelope(execution: Execution, *, now: datetime) -> Envelope:
-    """Make the message of the execution's coming attempt, held back until its time."""
+def envelope(execution: Execution, *, now: datetime, seal: Seal) -> Envelope:
+    """Make the message of the execution's coming attempt, signed, held back until its time."""
+    body = task_body(execution)
+    headers = seal.sign(body, headers_of(execution))
     return Envelope(
-        Message(body=task_body(execution), headers=headers_of(execution), id=execution.message_id),
+        Message(body=body, headers=headers, id=execution.message_id),
         ToQueue(execution.queue, wait(execution, now=now)),
     )
 
@@ -60,12 +62,14 @@ class Doorbell:
         broker: BrokerPort,
         claims: ClaimStorePort,
         inside: Callable[[Execution, datetime], None],
+        seal: Seal,
     ) -> None:
         """*inside* runs the system's own executions, which no worker is asked to run."""
         self._broker = broker
         self._claims = claims
         self._inside = inside
         self._silent_since: datetime | None = None
+        self._seal = seal
 
     def ring(self, executions: Sequence[Execution], *, now: datetime) -> Rung:
         """Publish the coming attempts of *executions*.
@@ -82,7 +86,9 @@ class Doorbell:
     def _publish(self, sendable: Sequence[Execution], now: datetime) -> Rung:
         if not sendable:
             return Rung()
-        outcomes = self._broker.publish([envelope(execution, now=now) for execution in sendable])
+        outcomes = self._broker.publish(
+            [envelope(execution, now=now, seal=self._seal) for execution in sendable]
+        )
         confirmed = [
             execution
             for execution, outcome in zip(sendable, outcomes, strict=True)

@@ -5,29 +5,31 @@ import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from datetime import timedelta
-from functools import partial
-from uuid import NAMESPACE_OID, UUID, uuid5
+from uuid import UUID
 
 import attrs
 
 from cronhare.domain.catalog import Catalog
+from cronhare.domain.deaths import Nacks
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.keys import manual_key
 from cronhare.domain.messages import Call, Ticket, Unreadable, read
 from cronhare.domain.outcome import Ending, Outcome, TaskError
 from cronhare.domain.retry import RetryPolicy, decide
+from cronhare.domain.signing import Seal
 from cronhare.ports.attempts import AttemptStorePort, Finish, Refused, Start, Superseded
 from cronhare.ports.broker import AsyncBrokerPort, Delivery, Envelope, Published
+from cronhare.ports.claims import ClaimStorePort
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerUnavailable
 from cronhare.ports.runner import Ran, StopReason, TaskRunnerPort
 
+from .adopting import Adopter
 from .batching import Batcher
 from .insist import Draining, Insistence
 from .invocation import prepare
 from .leases import LeaseKeeper
 from .logs import place_of, say
-from .parking import park
+from .parking import FOREIGN_REFUSED, park
 from .settle import follow_up
 from .story import tell
 
@@ -53,6 +55,7 @@ class Counters:
     succeeded: int = 0
     retried: int = 0
     ended: int = 0
+    adopted: int = 0
     fenced: int = 0
     superseded: int = 0
     parked: int = 0
@@ -76,11 +79,17 @@ class Worker:
         executor: Executor,
         chance: Callable[[], float],
         uuid: Callable[[], UUID],
+        claims: ClaimStorePort,
+        retry_delay: timedelta,
+        seal: Seal,
+        accepts_foreign: bool = True,
         lingers: tuple[float, float] = LINGERS,
     ) -> None:
         """*policy* holds for schedules without one; *executor* has the threads for the ledger.
 
-        *lingers* are seconds, see `LINGERS`.
+        *retry_delay* is how long a nacked message is away. *seal* signs our messages and knows
+        them; whether messages of others are run, says *accepts_foreign*. *lingers* are seconds, see
+        `LINGERS`.
         """
         self.counters = Counters()
         self._node = node
@@ -93,8 +102,21 @@ class Worker:
         self._policy = policy
         self._executor = executor
         self._chance = chance
-        self._uuid = uuid
         self._insist = Insistence(clock, patience=lease)
+        self._seal = seal
+        self._trip = retry_delay
+        self._accepts_foreign = accepts_foreign
+        self._adopter = Adopter(
+            node=node,
+            broker=broker,
+            attempts=attempts,
+            claims=claims,
+            clock=clock,
+            executor=executor,
+            insist=self._insist,
+            uuid=uuid,
+            seal=seal,
+        )
         self._interrupted = False
         self._at_hand: set[Ticket] = set()
         self._ends: dict[int, asyncio.Event] = {}  # each is set when the attempt is over
@@ -144,41 +166,30 @@ class Worker:
         if delivery.defect is not None:
             await self._park(delivery, delivery.defect.reason)
             return
-        match read(message.body, message.headers):
+        match read(message.body, message.headers, self._seal):
             case Unreadable(reason):
                 await self._park(delivery, reason)
             case Call(ticket=Ticket() as ticket) as call:
-                await self._answer(delivery, ticket, deaths=call.deaths)
+                await self._answer(delivery, ticket, Nacks(count=call.nacks, trip=self._trip))
             case Call() as call:
                 await self._answer_foreign(delivery, call)
 
     async def _answer_foreign(self, delivery: Delivery, call: Call) -> None:
-        """Give a message of somebody else a row of the ledger (design.md, section 5)."""
-        adopted = await self._adopt(delivery, call)
-        if isinstance(adopted, Refused):
-            await self._park(delivery, adopted.reason)
+        """Make a message of somebody else ours: a row of the ledger, and a message of our own.
+
+        Until it is acked it may come again, whenever a channel is lost: so that is at once.
+        """
+        if not self._accepts_foreign:
+            await self._park(delivery, FOREIGN_REFUSED)
             return
-        ticket = Ticket(execution_id=adopted.id, attempt=adopted.attempt)
-        try:
-            await self._answer(delivery, ticket, deaths=call.deaths)
-        except Draining:  # the ledger has it now: given back, it would be adopted twice
+        refused = await self._adopter.take(delivery, call)
+        if refused is not None:
+            await self._park(delivery, refused.reason)
+        else:
+            self.counters.adopted += 1
             await self._broker.ack(delivery)
 
-    async def _adopt(self, delivery: Delivery, call: Call) -> Execution | Refused:
-        known = delivery.message.id
-        key = manual_key(uuid5(NAMESPACE_OID, known) if known else self._uuid())
-        adopt = partial(
-            self._attempts.adopt,
-            call.task,
-            key=key,
-            deaths=call.deaths,
-            now=self._clock.now(),
-            node=self._node,
-        )
-        loop = asyncio.get_running_loop()
-        return await self._insist.to_begin(lambda: loop.run_in_executor(self._executor, adopt))
-
-    async def _answer(self, delivery: Delivery, ticket: Ticket, *, deaths: int) -> None:
+    async def _answer(self, delivery: Delivery, ticket: Ticket, nacks: Nacks) -> None:
         """Begin the attempt that the ticket stands for, if the ledger lets us.
 
         The ledger would let us twice, because a start can be repeated: of two copies that are
@@ -189,12 +200,12 @@ class Worker:
             return
         self._at_hand.add(ticket)
         try:
-            await self._begin(delivery, ticket, deaths)
+            await self._begin(delivery, ticket, nacks)
         finally:
             self._at_hand.discard(ticket)
 
-    async def _begin(self, delivery: Delivery, ticket: Ticket, deaths: int) -> None:
-        wish = Start(execution_id=ticket.execution_id, attempt=ticket.attempt, deaths=deaths)
+    async def _begin(self, delivery: Delivery, ticket: Ticket, nacks: Nacks) -> None:
+        wish = Start(execution_id=ticket.execution_id, attempt=ticket.attempt, nacks=nacks)
         answer, asked_at = await self._insist.to_begin(lambda: self._starts.submit(wish))
         match answer:
             case Refused(reason, unknown=True):
@@ -239,7 +250,7 @@ class Worker:
         state = await self._insist.to_finish(lambda: self._finishes.submit(finish))
         tell(finish, state, duration=f"{duration * 1000:.0f}ms", policy=self._policy)
         self._count(state)
-        return follow_up(finish, state, now=now, headers=delivery.message.headers)
+        return follow_up(finish, state, now=now, seal=self._seal, headers=delivery.message.headers)
 
     async def _run(self, execution: Execution) -> Ran:
         match prepare(execution, self._catalog):

@@ -38,7 +38,7 @@ class Housekeeper:
 
     def run(self, execution: Execution, now: datetime) -> None:
         """Fence, clean up, finish: as a worker would. Not done counts as lost, and is retried."""
-        wish = Start(execution_id=execution.id, attempt=execution.attempt, deaths=0)
+        wish = Start(execution_id=execution.id, attempt=execution.attempt, nacks=None)
         [started] = self._attempts.start([wish], now=now, node=self._node, lease=LEASE)
         if isinstance(started, Refused):
             return

@@ -9,14 +9,15 @@ from typing import Any
 import msgspec
 
 from cronhare.domain.failures import Failure, read_failed
-from cronhare.domain.messages import Unreadable
+from cronhare.domain.messages import Ticket, Unreadable
+from cronhare.domain.signing import Seal
 from cronhare.ports.broker import AsyncBrokerPort, Delivery
 from cronhare.ports.clock import ClockPort
-from cronhare.ports.records import Archived, RecordsPort
+from cronhare.ports.records import Archived, RecordsPort, Unproven
 
 from .insist import Draining, Insistence
 from .logs import say
-from .parking import park
+from .parking import FOREIGN_REFUSED, park
 
 log = logging.getLogger(__name__)
 
@@ -37,13 +38,20 @@ class FailedMonitor:
         node: str,
         executor: Executor,
         patience: timedelta,
+        seal: Seal,
+        accepts_foreign: bool = True,
     ) -> None:
-        """*broker* is what the deliveries come from; *executor* has the threads for the ledger."""
+        """*broker* is what the deliveries come from; *executor* has the threads for the ledger.
+
+        *seal* proves what is told of our messages; *accepts_foreign* as the worker's.
+        """
         self._broker = broker
         self._records = records
         self._clock = clock
         self._node = node
         self._executor = executor
+        self._seal = seal
+        self._accepts_foreign = accepts_foreign
         self._insist = Insistence(clock, patience=patience)
 
     def drain(self) -> None:
@@ -67,18 +75,28 @@ class FailedMonitor:
         if delivery.defect is not None:
             await park(self._broker, delivery, delivery.defect.reason)
             return
-        match read_failed(message.body, message.headers):
+        match read_failed(message.body, message.headers, self._seal):
             case Unreadable(reason):
                 await park(self._broker, delivery, reason)
             case Failure() as failure:
-                _say(failure, message.body)
-                _say_kept(await self._keep(failure))
-                await self._broker.ack(delivery)
+                await self._answer(delivery, failure)
 
-    async def _keep(self, failure: Failure) -> Archived | None:
+    async def _answer(self, delivery: Delivery, failure: Failure) -> None:
+        if failure.ticket is None and not self._accepts_foreign:
+            await park(self._broker, delivery, FOREIGN_REFUSED)
+            return
+        kept = await self._keep(failure)
+        if isinstance(kept, Unproven):
+            _say_unproven(failure, kept)
+        else:
+            _say(failure, delivery.message.body)
+            _say_kept(kept)
+        await self._broker.ack(delivery)
+
+    async def _keep(self, failure: Failure) -> Archived | Unproven | None:
         loop = asyncio.get_running_loop()
 
-        def keep() -> Archived | None:
+        def keep() -> Archived | Unproven | None:
             return self._records.keep_failure(failure, now=self._clock.now(), node=self._node)
 
         return await self._insist.to_begin(lambda: loop.run_in_executor(self._executor, keep))
@@ -109,3 +127,14 @@ def _say_kept(kept: Archived | None) -> None:
     if kept is not None:
         text = f"It failed at a worker that is not ours; the archive has it as {kept.id}"
         say(log, logging.INFO, "failed.kept", text)
+
+
+def _say_unproven(failure: Failure, unproven: Unproven) -> None:
+    named = failure.ticket or Ticket(execution_id=0, attempt=0)
+    text = (
+        f"A message in the failed queue says that attempt {named.attempt} of execution "
+        f"{named.execution_id} failed for good; the ledger has it as {unproven.state}, and nothing "
+        "is changed. Is its publisher a worker of another program? It is believed with "
+        "CRON_MESSAGE_KEY set here, and heard of queues in CRON_FOREIGN_QUEUES"
+    )
+    say(log, logging.WARNING, "failed.unproven", text)

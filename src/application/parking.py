@@ -32,6 +32,11 @@ LARGEST_NAME: Final = 255
 #: Bytes of a body that are kept where the broker did not take more.
 STUB: Final = 1024
 
+#: Why a message of somebody else is parked where only ours are wanted.
+FOREIGN_REFUSED: Final = (
+    "it has none of our headers, and messages of others are refused (CRON_FOREIGN_MESSAGES)"
+)
+
 #: A message that cannot be parked either leaves after so many seconds, never at once.
 PAUSE = 5.0
 

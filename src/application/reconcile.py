@@ -9,12 +9,14 @@ import attrs
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.outcome import Ending, ErrorClass, Outcome, TaskError
 from cronhare.domain.retry import RetryPolicy, decide
+from cronhare.domain.signing import Seal
+from cronhare.domain.task import SYSTEM
 from cronhare.ports.attempts import AttemptStorePort, Finish
 from cronhare.ports.broker import BrokerPort
 from cronhare.ports.claims import ClaimStorePort, Graces
 from cronhare.ports.runner import Ran
 
-from .doorbell import SYSTEM, Doorbell
+from .doorbell import Doorbell
 from .logs import say
 from .settle import follow_up
 from .story import tell
@@ -50,6 +52,7 @@ class Reconciler:
         doorbell: Doorbell,
         policy: RetryPolicy,
         chance: Callable[[], float],
+        seal: Seal,
         graces: Graces | None = None,
         limit: int = 1_000,
     ) -> None:
@@ -60,6 +63,7 @@ class Reconciler:
         self._doorbell = doorbell
         self._policy = policy
         self._chance = chance
+        self._seal = seal
         self._graces = graces or Graces()
         self._limit = limit
         self._regained_at: datetime | None = None
@@ -149,7 +153,7 @@ class Reconciler:
         return ended
 
     def _send_what_follows(self, ended: Sequence[Ended], now: datetime) -> None:
-        following = [follow_up(finish, state, now=now) for finish, state in ended]
+        following = [follow_up(finish, state, now=now, seal=self._seal) for finish, state in ended]
         envelopes = [envelope for envelope in following if envelope is not None]
         if envelopes:
             self._broker.publish(envelopes)

@@ -7,6 +7,7 @@ from cronhare.domain.execution import Execution, State
 from cronhare.domain.headers import kept_headers
 from cronhare.domain.messages import failed_body, headers_of, quarantine_body
 from cronhare.domain.moves import end
+from cronhare.domain.signing import Seal
 from cronhare.domain.topology import ToFailed, ToQuarantine
 from cronhare.ports.attempts import Finish, Superseded
 from cronhare.ports.broker import Envelope, Message
@@ -19,6 +20,7 @@ def follow_up(
     state: State | Superseded,
     *,
     now: datetime,
+    seal: Seal,
     headers: Mapping[str, object] | None = None,
 ) -> Envelope | None:
     """Make the message that follows the end of an attempt, if any does.
@@ -31,7 +33,8 @@ def follow_up(
     match state:
         case State.RETRYING:
             coming = end(execution, verdict, finish.ran.outcome.ending, now=now)
-            return envelope(coming, now=now) if is_carried(coming, now=now) else None
+            carried = is_carried(coming, now=now)
+            return envelope(coming, now=now, seal=seal) if carried else None
         case State.FAILED:
             body = failed_body(execution, reason=verdict.reason, at=now)
             return Envelope(_last_message(execution, body, headers or {}), ToFailed())

@@ -1,42 +1,69 @@
-"""How often a message has died, read from its headers.
+"""How often a message was nacked, read from its headers, and how much of that can be believed.
 
-`x-death[0].count`, as S0 reads it, is wrong: after one trip the first entry is the retry queue,
-expired (C3). Our own header counts what we decided; the `rejected` entries count the nacks of
-anybody else who shares a task queue, whichever it was: a message that is nacked in
-`cron_scheduler.reports` comes back through `cron_scheduler`.
+Failures that we decided of stand in the ledger, and are read nowhere else. Nacks of anybody who
+shares a task queue are known to the broker alone: the `rejected` entries of `x-death`, whichever
+queue it was. `x-death[0].count`, as S0 reads it, is wrong: after one trip the first entry is the
+retry queue, expired (C3).
 """
 
 from collections.abc import Mapping
+from datetime import datetime, timedelta
 
+import msgspec
+
+#: Tells foreign workers and people how often a run has failed. Nobody here reads it.
 DEATHS_HEADER = "cron-deaths"
 
-#: More deaths than any policy allows. A forged count must not become a number that no column holds.
+#: More nacks than any policy allows. A forged count must not become a number that no column holds.
 MOST = 1_000_000
 
 
-def deaths_of(headers: Mapping[str, object]) -> int:
-    """Count the deaths of a message, `MOST` at the most; whatever is malformed counts 0.
+class Nacks(msgspec.Struct, frozen=True, kw_only=True):
+    """How often the broker is said to have seen a message nacked.
 
-    >>> deaths_of({})
+    *trip* is how long a nacked message is away, in `cron_scheduler_retry`.
+    """
+
+    count: int
+    trip: timedelta
+
+    def since(self, published: datetime | None, *, now: datetime) -> int:
+        """Count the nacks of a message that was there to be taken from *published* on.
+
+        Anybody may send any header, so no more of them count than there was time for; a trip that
+        is more than half over counts, since it began a little before we noted it.
+
+        >>> nacks, noon = Nacks(count=9, trip=timedelta(seconds=30)), datetime(2026, 3, 2, 12)
+        >>> nacks.since(noon, now=noon), nacks.since(noon, now=noon + timedelta(seconds=61))
+        (0, 2)
+        """
+        if published is None or now <= published:
+            return 0
+        return min(self.count, (now - published + self.trip / 2) // self.trip, MOST)
+
+
+NO_NACKS = Nacks(count=0, trip=timedelta(seconds=1))
+
+
+def nacks_of(headers: Mapping[str, object]) -> int:
+    """Count the nacks that a message tells of, `MOST` at the most; what is malformed counts 0.
+
+    >>> nacks_of({})
     0
     >>> nacked = {"queue": "cron_scheduler", "reason": "rejected", "count": 2}
     >>> expired = {"queue": "cron_scheduler_retry", "reason": "expired", "count": 2}
-    >>> deaths_of({"x-death": [expired, nacked]})
+    >>> nacks_of({"x-death": [expired, nacked]})
     2
-    >>> deaths_of({"cron-deaths": 1, "x-death": [expired, nacked]})
-    3
     """
-    return min(_count(headers.get(DEATHS_HEADER)) + _rejections(headers.get("x-death")), MOST)
-
-
-def _rejections(x_death: object) -> int:
+    x_death = headers.get("x-death")
     if not isinstance(x_death, list):
         return 0
-    return sum(
+    counts = (
         _count(entry.get("count"))
         for entry in x_death
         if isinstance(entry, Mapping) and entry.get("reason") == "rejected"
     )
+    return min(sum(counts), MOST)
 
 
 def _count(value: object) -> int:

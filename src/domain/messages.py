@@ -10,14 +10,21 @@ from typing import Annotated
 
 import msgspec
 
-from .deaths import DEATHS_HEADER, deaths_of
+from .deaths import DEATHS_HEADER, nacks_of
 from .execution import Execution
+from .params import fault_of_params
 from .retry import recent_crashes
+from .signing import SIGNATURE_HEADER, Seal
+from .task import SYSTEM
 
 EXECUTION_HEADER = "cron-execution-id"
 ATTEMPT_HEADER = "cron-attempt"
 KEY_HEADER = "cron-execution-key"
 DEDUPLICATION_HEADER = "x-deduplication-header"
+
+#: What a message has that is of our making, and what of it is signed.
+SIGNED = (EXECUTION_HEADER, ATTEMPT_HEADER, DEATHS_HEADER, KEY_HEADER, DEDUPLICATION_HEADER)
+OURS = frozenset({EXECUTION_HEADER, ATTEMPT_HEADER, DEATHS_HEADER, KEY_HEADER, SIGNATURE_HEADER})
 
 LARGEST_BODY = 256 * 1024
 
@@ -35,7 +42,7 @@ LONGEST_TYPE = 32
 class TaskMessage(msgspec.Struct, frozen=True, kw_only=True):
     """S1's task message. *params_scheduler* is JSON text inside of the JSON."""
 
-    type: str
+    type: Annotated[str, msgspec.Meta(max_length=LONGEST_TYPE)]
     id: Id
     scheduler_id: Id
     params_scheduler: str
@@ -51,6 +58,16 @@ class FailedMessage(msgspec.Struct, frozen=True, kw_only=True):
     failed_at: str
     failed_reason: str
     retry_count: Retries
+
+    def task_body(self) -> bytes:
+        """Give the task message that failed, as we write it: its signature is that message's."""
+        message = TaskMessage(
+            type=self.type,
+            id=self.id,
+            scheduler_id=self.scheduler_id,
+            params_scheduler=self.params_scheduler,
+        )
+        return msgspec.json.encode(message)
 
 
 class PoisonPillRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,10 +97,13 @@ class Ticket(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
-    """A message understood. Without a *ticket* it was published by somebody else."""
+    """A message understood. Without a *ticket* it was published by somebody else.
+
+    *nacks* is how often it is said to have been nacked.
+    """
 
     task: TaskMessage
-    deaths: int
+    nacks: int
     ticket: Ticket | None
 
 
@@ -147,8 +167,8 @@ def headers_of(execution: Execution) -> dict[str, object]:
     }
 
 
-def read(body: bytes, headers: Mapping[str, object]) -> Call | Unreadable:
-    """Understand a message, or say why it cannot be understood."""
+def read(body: bytes, headers: Mapping[str, object], seal: Seal) -> Call | Unreadable:
+    """Understand a message, or say why it cannot be understood, or must not be believed."""
     if len(body) > LARGEST_BODY:
         return Unreadable(f"the body has {len(body)} bytes, {LARGEST_BODY} are allowed")
     try:
@@ -157,7 +177,20 @@ def read(body: bytes, headers: Mapping[str, object]) -> Call | Unreadable:
         return Unreadable(f"the body is not a task message: {error}")
     except (UnicodeDecodeError, RecursionError) as error:
         return Unreadable(f"the body is not JSON: {error}")
-    return Call(task=task, deaths=deaths_of(headers), ticket=ticket_of(headers))
+    if seal.keys and not OURS.isdisjoint(headers) and not seal.holds(body, headers, of=SIGNED):
+        why = "signed by none of our keys" if SIGNATURE_HEADER in headers else "not signed"
+        return Unreadable(f"its headers are ours, and it is {why} (CRON_MESSAGE_KEY)")
+    ticket = ticket_of(headers)
+    fault = None if ticket else fault_of_foreign(task.type, task.params_scheduler)
+    return Unreadable(fault) if fault else Call(task=task, nacks=nacks_of(headers), ticket=ticket)
+
+
+def fault_of_foreign(type_: str, params: str) -> str | None:
+    """Say what forbids that somebody else's message has such a task run; None if nothing does."""
+    if type_ == SYSTEM:
+        return f"tasks of the type {SYSTEM} are our own"
+    fault = fault_of_params(params)
+    return fault and f"params_scheduler: {fault}"
 
 
 def iso_ms(moment: datetime) -> str:

@@ -11,7 +11,7 @@ import msgspec
 from .cron import CronExpression
 from .keys import cron_key, once_key
 from .retry import RetryPolicy
-from .task import TaskRef
+from .task import SYSTEM, TaskRef
 from .topology import MAIN_QUEUE
 
 #: So far back, and so many runs at once, is caught up unless a schedule says otherwise.
@@ -157,6 +157,11 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     starts_at: datetime | None = None
     ends_at: datetime | None = None
     queue: str = MAIN_QUEUE
+
+    @property
+    def is_system(self) -> bool:
+        """Whether it is the system's own: no message runs anything in its name."""
+        return self.task.type == SYSTEM or self.name == CLEANUP_NAME
 
     def next(self, after: datetime) -> datetime | None:
         """Give the first instant after *after* at which it is to run, or None."""

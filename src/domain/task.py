@@ -19,6 +19,9 @@ FIRST_ASSIGNED = 1_000_000_000
 #: The largest number that the seeds' columns hold.
 LARGEST_NUMBER = 2**31 - 1
 
+#: The type of what the system runs inside of itself. No worker and no message reaches it.
+SYSTEM = "system"
+
 
 class TaskType(enum.StrEnum):
     """The kinds of task that the seeds know, and `event` (S1, S3)."""

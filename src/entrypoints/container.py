@@ -33,6 +33,7 @@ from cronhare.application.leases import LeaseKeeper
 from cronhare.application.monitor import FailedMonitor
 from cronhare.application.reconcile import Reconciler
 from cronhare.domain.catalog import Catalog
+from cronhare.domain.signing import Seal
 
 from .aside import Aside
 from .nodes import this_node
@@ -51,6 +52,8 @@ class Container(containers.DeclarativeContainer):
     clock = providers.Singleton(SystemClock)
     chance = providers.Object(random.random)
     uuid4 = providers.Object(uuid.uuid4)
+
+    seal = providers.Singleton(Seal, settings.provided.message_keys)
 
     engine = providers.Singleton(open_engine, settings.provided.database_url)
     claims = providers.Singleton(SqlClaimStore, engine, clock, judge=providers.Callable(release))
@@ -99,7 +102,7 @@ class Container(containers.DeclarativeContainer):
     )
     aside = providers.Singleton(Aside, housekeeper.provided.run, executor=chores_thread)
     doorbell = providers.Singleton(
-        Doorbell, broker=broker, claims=claims, inside=aside.provided.begin
+        Doorbell, broker=broker, claims=claims, inside=aside.provided.begin, seal=seal
     )
     publishing_threads = providers.Singleton(
         ThreadPoolExecutor, max_workers=ringing.AT_ONCE, thread_name_prefix="publishing"
@@ -120,6 +123,7 @@ class Container(containers.DeclarativeContainer):
         doorbell=doorbell,
         policy=settings.provided.policy,
         chance=chance,
+        seal=seal,
     )
     # Made per event loop: the caller adds `stop`, and `broker` and `keeper`.
     lease_keeper = providers.Factory(
@@ -137,6 +141,10 @@ class Container(containers.DeclarativeContainer):
         executor=ledger_threads,
         chance=chance,
         uuid=uuid4,
+        claims=claims,
+        retry_delay=settings.provided.retry_delay,
+        seal=seal,
+        accepts_foreign=settings.provided.accepts_foreign,
     )
     monitoring_thread = providers.Singleton(
         ThreadPoolExecutor, max_workers=1, thread_name_prefix="monitoring"
@@ -148,6 +156,8 @@ class Container(containers.DeclarativeContainer):
         node=node,
         executor=monitoring_thread,
         patience=settings.provided.lease,
+        seal=seal,
+        accepts_foreign=settings.provided.accepts_foreign,
     )
     administrator = providers.Singleton(
         Administrator, schedules=schedules, records=records, node=node, uuid=uuid4

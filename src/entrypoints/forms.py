@@ -5,6 +5,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Final, TypeVar
 
+from cronhare.domain.signing import SHORTEST_KEY
 from cronhare.domain.topology import MOST_QUEUES, checked_queue
 
 T = TypeVar("T")
@@ -78,6 +79,17 @@ def queues(text: str) -> tuple[str, ...]:
     if len(names) > MOST_QUEUES:
         raise ValueError(f"names {len(names):,} queues, more than {MOST_QUEUES}")
     return tuple(map(checked_queue, names))
+
+
+def keys(text: str) -> tuple[str, ...]:
+    """Read keys, with commas or spaces between."""
+    found = tuple(text.replace(",", " ").split())
+    if any(len(key) < SHORTEST_KEY for key in found):
+        raise ValueError(
+            f"each key must have {SHORTEST_KEY} characters or more, with commas between: "
+            "`openssl rand -hex 32` makes one"
+        )
+    return found
 
 
 def checked(judge: Callable[[str], object]) -> Form[str]:

@@ -13,7 +13,7 @@ from cronhare.domain.backoff import Backoff
 from cronhare.domain.retry import RetryPolicy
 from cronhare.domain.topology import MAIN_QUEUE
 
-from .forms import Form, checked, decimal, one_of, queues, seconds, switch, whole
+from .forms import Form, checked, decimal, keys, one_of, queues, seconds, switch, whole
 from .sources import Sources, Told, read_sources
 
 MEMORY: Final = "memory://"
@@ -85,6 +85,8 @@ class Settings:
     queue_type: str = setting(one_of("quorum", "classic"), "quorum")
     message_deduplication: bool = setting(switch, "off")
     failed_monitor: bool = setting(switch, "on")
+    foreign_messages: str = setting(one_of("accept", "refuse"), "accept")
+    message_keys: tuple[str, ...] = setting(keys, "", name="message_key", secret=True)
     log_format: str = setting(one_of("text", "json"), "text")
     log_level: str = setting(one_of("DEBUG", "INFO", "WARN", "ERROR"), "INFO")
     sources: Sources = attrs.field(factory=lambda: Sources({}), repr=False, eq=False)
@@ -98,6 +100,11 @@ class Settings:
     def broker_kind(self) -> str:
         """Which kind of broker the URL means: `memory` or `amqp`."""
         return "memory" if self.broker_url == MEMORY else "amqp"
+
+    @property
+    def accepts_foreign(self) -> bool:
+        """Whether messages that nobody of us has published are run."""
+        return self.foreign_messages == "accept"
 
     @property
     def retry_delay(self) -> timedelta:

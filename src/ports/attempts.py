@@ -6,6 +6,7 @@ from typing import Protocol
 
 import attrs
 
+from cronhare.domain.deaths import Nacks
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.messages import TaskMessage
 from cronhare.domain.moves import state_after
@@ -17,11 +18,14 @@ from .runner import Ran
 
 @attrs.frozen(kw_only=True)
 class Start:
-    """A wish to start one attempt. *deaths* is what the message's headers say."""
+    """A wish to start one attempt.
+
+    *nacks* is what its message tells; None if no message asks for it, but the system itself.
+    """
 
     execution_id: int
     attempt: int
-    deaths: int
+    nacks: Nacks | None
 
 
 @attrs.frozen
@@ -83,9 +87,11 @@ class AttemptStorePort(Protocol):
         """The start fence: of all who wish to start an attempt, one does.
 
         An attempt starts if its execution waits for exactly that number (claimed, published or
-        retrying) and no cancel is requested. The winner's execution is running, owned by *node*
-        until ``now + lease``, with its attempt recorded. Of what *node* holds already only the
-        lease begins anew: a start can be repeated, long after the first one was heard.
+        retrying), no cancel is requested, and no message asks for what is the system's own. Nacks
+        count as failures, as far as the time since the publish allows. The winner's execution is
+        running, owned by *node* until ``now + lease``, with its attempt recorded. Of what *node*
+        holds already only the lease begins anew: a start can be repeated, long after the first one
+        was heard.
         """
         ...
 
@@ -118,11 +124,12 @@ class AttemptStorePort(Protocol):
         ...
 
     def adopt(
-        self, message: TaskMessage, *, key: str, deaths: int, now: datetime, node: str
+        self, message: TaskMessage, *, key: str, queue: str, deaths: int, now: datetime, node: str
     ) -> Execution | Refused:
         """Give a foreign message a row of the ledger, claimed and waiting for its first attempt.
 
-        Adopting the same key again answers the row that is there. Refused if its schedule is
-        unknown.
+        *queue* is where it came from, and where each of its attempts is to be published. Adopting
+        the same key again answers the row that is there. Refused if its schedule is unknown, or is
+        the system's own.
         """
         ...

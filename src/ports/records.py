@@ -149,6 +149,13 @@ class Retention:
     others: timedelta = timedelta(days=30)
 
 
+@attrs.frozen
+class Unproven:
+    """A failure that is claimed of an execution which is in this state."""
+
+    state: State
+
+
 class RecordsPort(Protocol):
     """The ledger as people see it. Every method may raise `LedgerUnavailable`.
 
@@ -181,13 +188,16 @@ class RecordsPort(Protocol):
         """List the archive, newest first; with *ids* just those, resolved or not."""
         ...
 
-    def keep_failure(self, failure: Failure, *, now: datetime, node: str) -> Archived | None:
+    def keep_failure(
+        self, failure: Failure, *, now: datetime, node: str
+    ) -> Archived | Unproven | None:
         """Make sure that a failure which a worker reported, ours or not, is in the archive.
 
         Answers its new row; None if it needs none: it is archived already, or the ledger has
-        decided of that attempt. The waiting attempt that its ticket names ends, and nobody else
-        runs it. A failure without one gets an execution of its own, as if it had run here: it can
-        be replayed. If its schedule is unknown, the row stands alone.
+        decided of that attempt. `Unproven` if its ticket names an attempt that waits or runs: that
+        changes nothing, unless it is `proven` and the attempt waits; then it ends, and nobody else
+        runs it. A failure without a ticket gets an execution of its own, as if it had run here: it
+        can be replayed. If its schedule is unknown, or the system's own, the row stands alone.
         """
         ...
 

@@ -6,6 +6,7 @@ from cronhare.adapters.rabbitmq import PikaBroker
 from cronhare.application.doorbell import envelope
 from cronhare.domain.execution import Execution
 from cronhare.domain.planning import plan
+from cronhare.domain.signing import Seal
 from tests.faults.house import PATIENCE, House, stop_politely
 from tests.faults.saying import said
 from tests.services.finding import wait_until
@@ -40,7 +41,8 @@ def send_copies(house: House, executions: Sequence[Execution]) -> None:
     """Publish many messages for each coming attempt, as if schedulers had lost their minds."""
     broker = PikaBroker(house.arena.settings["CRON_BROKER_URL"])
     now = house.arena.claims.now()
-    broker.publish([envelope(one, now=now) for one in executions for _ in range(COPIES)])
+    sent = [envelope(one, now=now, seal=Seal()) for one in executions]
+    broker.publish([each for each in sent for _ in range(COPIES)])
     broker.close()
 
 

@@ -24,12 +24,13 @@ from cronhare.adapters.sql import (
     SqlScheduleStore,
     open_engine,
 )
+from cronhare.domain.deaths import NO_NACKS
 from cronhare.domain.draft import ScheduleDraft
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.outcome import Ending, Outcome, TaskError
 from cronhare.domain.planning import Plan, Planned, plan
 from cronhare.domain.retry import Complete, Fail, RetryAfter, Verdict
-from cronhare.domain.task import TaskRef
+from cronhare.domain.task import SYSTEM, TaskRef
 from cronhare.ports.attempts import (
     AttemptStorePort,
     Finish,
@@ -130,6 +131,12 @@ class Ledger:
         (execution,) = (row for row in self.claim_due().claimed if row.schedule_name == name)
         return execution
 
+    def systems_own(self) -> Execution:
+        """Wait until the daily cleanup is due, and claim it; nothing else may be due before."""
+        self.clock.advance((self.claims.next_due() or self.now) - self.now)
+        [cleanup] = (row for row in self.claim_due().claimed if row.task.type == SYSTEM)
+        return cleanup
+
     def published(self, name: str = "report", **changes: Any) -> Execution:  # noqa: ANN401
         """Claim a run, and note that its message is in a queue."""
         execution = self.claimed(name, **changes)
@@ -142,7 +149,7 @@ class Ledger:
 
     def start(self, execution: Execution, *, node: str = "ant") -> Execution | Refused:
         """Wish to start the attempt that an execution waits for."""
-        wish = Start(execution_id=execution.id, attempt=execution.attempt, deaths=execution.deaths)
+        wish = Start(execution_id=execution.id, attempt=execution.attempt, nacks=NO_NACKS)
         (answer,) = self.attempts.start([wish], now=self.now, node=node, lease=LEASE)
         return answer
 

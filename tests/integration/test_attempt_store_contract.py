@@ -7,6 +7,7 @@ import attrs
 import msgspec
 import pytest
 
+from cronhare.domain.deaths import NO_NACKS, Nacks
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.messages import TaskMessage
 from cronhare.domain.outcome import Ending, Outcome
@@ -127,7 +128,7 @@ def test_a_start_that_is_repeated_by_its_holder_begins_the_lease_anew(ledger: Le
 
 def test_a_repeated_start_beside_a_fresh_one_leaves_each_its_own(ledger: Ledger) -> None:
     held, fresh = ledger.running("held", node="ant"), ledger.claimed("fresh")
-    wishes = [Start(execution_id=one.id, attempt=1, deaths=0) for one in (held, fresh)]
+    wishes = [Start(execution_id=one.id, attempt=1, nacks=NO_NACKS) for one in (held, fresh)]
 
     answers = ledger.attempts.start(wishes, now=ledger.now, node="ant", lease=LEASE)
 
@@ -138,7 +139,7 @@ def test_a_repeated_start_beside_a_fresh_one_leaves_each_its_own(ledger: Ledger)
 
 def test_a_wish_that_is_said_twice_at_once_starts_one_attempt(ledger: Ledger) -> None:
     execution = ledger.claimed()
-    wish = Start(execution_id=execution.id, attempt=1, deaths=0)
+    wish = Start(execution_id=execution.id, attempt=1, nacks=NO_NACKS)
 
     first, again = ledger.attempts.start([wish, wish], now=ledger.now, node="ant", lease=LEASE)
 
@@ -178,7 +179,7 @@ def test_what_has_ended_does_not_start(ledger: Ledger, verdict: Verdict, state: 
 
 
 def test_an_unknown_execution_is_refused(ledger: Ledger) -> None:
-    wish = Start(execution_id=4_711, attempt=1, deaths=0)
+    wish = Start(execution_id=4_711, attempt=1, nacks=NO_NACKS)
 
     (answer,) = ledger.attempts.start([wish], now=ledger.now, node="ant", lease=LEASE)
 
@@ -194,21 +195,72 @@ def test_a_cancelled_execution_does_not_start(ledger: Ledger) -> None:
     assert isinstance(answer, Refused)
 
 
-@pytest.mark.parametrize(("told", "kept"), [(0, 1), (1, 1), (3, 3)])
-def test_the_greater_death_count_of_message_and_ledger_is_kept(
-    ledger: Ledger, told: int, kept: int
+TRIP = timedelta(seconds=30)
+NACKED = Nacks(count=1_000_000, trip=TRIP)
+
+
+def start_nacked(ledger: Ledger, execution: Execution) -> Execution | Refused:
+    """Wish for a start as a message does that claims to have been nacked without end."""
+    wish = Start(execution_id=execution.id, attempt=execution.attempt, nacks=NACKED)
+    [answer] = ledger.attempts.start([wish], now=ledger.now, node="ant", lease=LEASE)
+    return answer
+
+
+@pytest.mark.parametrize(("trips", "counted"), [(0, 0), (0.4, 0), (0.6, 1), (1, 1), (2.1, 2)])
+def test_no_more_nacks_count_than_there_was_time_for_since_the_publish(
+    ledger: Ledger, trips: float, counted: int
 ) -> None:
-    execution = ledger.finished(ledger.claimed(), IN_30_S)
+    execution = ledger.published()
+    ledger.clock.advance(TRIP * trips)
 
-    started = ledger.started(msgspec.structs.replace(execution, deaths=told))
+    started = start_nacked(ledger, execution)
 
-    assert (execution.deaths, started.deaths) == (1, kept)
+    assert isinstance(started, Execution)
+    assert started.deaths == ledger.seen(execution).deaths == counted
+
+
+def test_the_nacks_of_a_retry_count_from_when_its_wait_was_over(ledger: Ledger) -> None:
+    retrying = ledger.finished(ledger.published(), IN_30_S)
+    ledger.clock.advance(TRIP * 2)
+
+    started = start_nacked(ledger, retrying)
+
+    assert isinstance(started, Execution)
+    assert (retrying.deaths, started.deaths) == (1, 2)
+
+
+def test_a_retry_that_still_waits_cannot_have_been_nacked(ledger: Ledger) -> None:
+    retrying = ledger.finished(ledger.published(), IN_30_S)
+
+    started = start_nacked(ledger, retrying)
+
+    assert isinstance(started, Execution)
+    assert started.deaths == retrying.deaths
+
+
+def test_no_message_starts_what_is_the_systems_own(ledger: Ledger) -> None:
+    cleanup = ledger.systems_own()
+
+    answer = start_nacked(ledger, cleanup)
+
+    assert isinstance(answer, Refused)
+    assert ledger.seen(cleanup) == cleanup
+
+
+def test_the_system_starts_its_own(ledger: Ledger) -> None:
+    cleanup = ledger.systems_own()
+    wish = Start(execution_id=cleanup.id, attempt=1, nacks=None)
+
+    [answer] = ledger.attempts.start([wish], now=ledger.now, node="ant", lease=LEASE)
+
+    assert isinstance(answer, Execution)
+    assert answer.state is State.RUNNING
 
 
 def test_the_answers_come_in_the_order_of_the_wishes(ledger: Ledger) -> None:
     first, second = ledger.claimed("first"), ledger.claimed("second")
     wishes = [
-        Start(execution_id=execution_id, attempt=1, deaths=0)
+        Start(execution_id=execution_id, attempt=1, nacks=NO_NACKS)
         for execution_id in (second.id, 4_711, first.id)
     ]
 
@@ -220,7 +272,7 @@ def test_the_answers_come_in_the_order_of_the_wishes(ledger: Ledger) -> None:
 def test_what_is_started_together_is_kept_apart(ledger: Ledger) -> None:
     fresh, dying = ledger.claimed("fresh"), ledger.finished(ledger.claimed("dying"), IN_30_S)
     wishes = [
-        Start(execution_id=one.id, attempt=one.attempt, deaths=one.deaths) for one in (fresh, dying)
+        Start(execution_id=one.id, attempt=one.attempt, nacks=NO_NACKS) for one in (fresh, dying)
     ]
 
     answers = ledger.attempts.start(wishes, now=ledger.now, node="ant", lease=LEASE)
@@ -637,7 +689,14 @@ def adopt(
     message = TaskMessage(
         type="worker", id=7, scheduler_id=scheduler_id, params_scheduler='{"by":"hand"}'
     )
-    return ledger.attempts.adopt(message, key="foreign-1", deaths=deaths, now=ledger.now, node=node)
+    return ledger.attempts.adopt(
+        message,
+        key="foreign-1",
+        queue="cron_scheduler.reports",
+        deaths=deaths,
+        now=ledger.now,
+        node=node,
+    )
 
 
 def test_a_foreign_message_gets_a_row_that_waits_for_its_first_attempt(ledger: Ledger) -> None:
@@ -650,6 +709,7 @@ def test_a_foreign_message_gets_a_row_that_waits_for_its_first_attempt(ledger: L
     assert (adopted.task, adopted.params) == (TaskRef("worker", 7), '{"by":"hand"}')
     assert (adopted.scheduler_id, adopted.schedule_name) == (scheduler_id, "report")
     assert (adopted.key, adopted.container_id) == ("foreign-1", "ant")
+    assert adopted.queue == "cron_scheduler.reports"
     assert (adopted.timeout, ledger.seen(adopted)) == (timedelta(minutes=5), adopted)
 
 
@@ -686,6 +746,16 @@ def test_a_foreign_message_of_an_unknown_schedule_is_refused(ledger: Ledger) -> 
     answer = adopt(ledger, 4_711)
 
     assert isinstance(answer, Refused)
+    assert ledger.executions() == []
+
+
+def test_nothing_foreign_runs_in_the_name_of_the_systems_own_schedule(ledger: Ledger) -> None:
+    cleanup = ledger.systems_own()
+
+    answer = adopt(ledger, cleanup.scheduler_id)
+
+    assert isinstance(answer, Refused)
+    assert "the system's own" in answer.reason
     assert ledger.executions() == []
 
 

@@ -14,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 from sqlalchemy import URL
 
 from cronhare.adapters.memory.clock import FrozenClock
+from cronhare.domain.deaths import NO_NACKS
 from cronhare.domain.execution import STARTABLE, UNFINISHED, Execution, State, may_move
 from cronhare.domain.retry import Complete, GiveBack, Quarantine, Verdict
 from cronhare.domain.schedule import Misfire, MisfirePolicy, OverlapPolicy
@@ -112,7 +113,7 @@ class LedgerMachine(RuleBasedStateMachine):
         if execution is None:
             return
         number = execution.attempt - late
-        wish = Start(execution_id=execution.id, attempt=number, deaths=0)
+        wish = Start(execution_id=execution.id, attempt=number, nacks=NO_NACKS)
 
         (answer,) = self.ledger.attempts.start([wish], now=self.ledger.now, node=node, lease=LEASE)
 

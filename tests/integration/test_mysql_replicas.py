@@ -12,6 +12,7 @@ from sqlalchemy import URL, event
 
 from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.sql import mysql_errors, open_engine
+from cronhare.domain.deaths import NO_NACKS
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.retry import Complete
 from cronhare.domain.schedule import Misfire, MisfirePolicy
@@ -132,7 +133,7 @@ def test_of_workers_that_wish_to_start_the_same_each_attempt_is_started_and_ende
     first.plan_edited()
     clock.advance(MINUTE)
     executions = first.claim_due().claimed
-    wishes = [Start(execution_id=one.id, attempt=1, deaths=0) for one in executions]
+    wishes = [Start(execution_id=one.id, attempt=1, nacks=NO_NACKS) for one in executions]
 
     def work(number: int) -> tuple[int, int]:
         attempts, node = replicas.ledgers[number].attempts, f"node-{number}"
@@ -186,7 +187,7 @@ def test_a_renewal_takes_no_lock_that_a_finish_of_the_same_needs(
     first.plan_edited()
     clock.advance(MINUTE)
     ids = [one.id for one in first.claim_due().claimed]
-    wishes = [Start(execution_id=id_, attempt=1, deaths=0) for id_ in ids[:2]]
+    wishes = [Start(execution_id=id_, attempt=1, nacks=NO_NACKS) for id_ in ids[:2]]
     first.attempts.start(wishes, now=clock.now(), node="ant", lease=LEASE)
 
     with moving(migrated_mysql, ids[:2], State.SUCCEEDED) as beside:

@@ -14,6 +14,7 @@ from sqlalchemy import URL, Engine, ExceptionContext, event, text
 
 from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.sql import database, mysql_errors, mysql_rows, mysql_sessions, open_engine
+from cronhare.domain.deaths import NO_NACKS
 from cronhare.domain.execution import Execution, State
 from cronhare.ports.attempts import Start
 from cronhare.ports.ledger import LedgerUnavailable
@@ -374,7 +375,7 @@ def test_an_edit_that_somebody_leaves_open_stops_nobody(ledger: Ledger, shell: S
 
 def test_a_deadlock_is_repeated_unseen(ledger: Ledger, engine: Engine, shell: Session) -> None:
     first, second = ledger.claimed("first"), ledger.claimed("second")
-    wishes = [Start(execution_id=one.id, attempt=1, deaths=0) for one in (first, second)]
+    wishes = [Start(execution_id=one.id, attempt=1, nacks=NO_NACKS) for one in (first, second)]
     numbers: list[int] = []
 
     @event.listens_for(engine, "handle_error")

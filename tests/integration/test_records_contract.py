@@ -13,7 +13,7 @@ from cronhare.domain.messages import FailedMessage, Ticket
 from cronhare.domain.retry import Complete, Quarantine
 from cronhare.domain.schedule import Misfire, MisfirePolicy
 from cronhare.ports.attempts import Refused
-from cronhare.ports.records import Archived, ExecutionFilter, Retention
+from cronhare.ports.records import Archived, ExecutionFilter, Retention, Unproven
 from cronhare.ports.runner import Captured, Ran
 from tests.integration.ledgers import (
     CRASH,
@@ -172,7 +172,11 @@ def test_resolved_rows_are_listed_only_where_they_are_asked_for(ledger: Ledger) 
 
 
 def reported(
-    scheduler_id: int, *, ticket: Ticket | None = None, failed_at: datetime | None = None
+    scheduler_id: int,
+    *,
+    ticket: Ticket | None = None,
+    failed_at: datetime | None = None,
+    proven: bool = False,
 ) -> Failure:
     """Report a failure, as the message of somebody else's worker does."""
     message = FailedMessage(
@@ -185,11 +189,13 @@ def reported(
         retry_count=3,
     )
     key = manual_key(UUID(int=scheduler_id))
-    return Failure(message=message, failed_at=failed_at, key=key, ticket=ticket)
+    return Failure(message=message, failed_at=failed_at, key=key, ticket=ticket, proven=proven)
 
 
 def keep(ledger: Ledger, failure: Failure, *, node: str = "ant") -> Archived | None:
-    return ledger.records.keep_failure(failure, now=ledger.now, node=node)
+    kept = ledger.records.keep_failure(failure, now=ledger.now, node=node)
+    assert not isinstance(kept, Unproven)
+    return kept
 
 
 def test_a_foreign_failure_is_archived_with_an_execution_of_its_own(ledger: Ledger) -> None:
@@ -278,13 +284,13 @@ def test_a_failure_of_an_unknown_schedule_stands_alone_and_is_not_replayed(ledge
 
 
 @pytest.mark.parametrize("state", [State.CLAIMED, State.PUBLISHED, State.RETRYING])
-def test_an_attempt_of_ours_that_a_foreign_worker_failed_ends_there(
+def test_an_attempt_of_ours_that_a_foreign_worker_failed_ends_there_if_that_is_proven(
     ledger: Ledger, state: State
 ) -> None:
     execution = waiting(ledger, state)
     ticket = Ticket(execution_id=execution.id, attempt=execution.attempt)
 
-    kept = keep(ledger, reported(execution.scheduler_id, ticket=ticket))
+    kept = keep(ledger, reported(execution.scheduler_id, ticket=ticket, proven=True))
 
     seen = ledger.seen(execution)
     assert kept is not None
@@ -339,18 +345,46 @@ def test_a_failure_of_our_own_stays_archived_once_when_its_execution_is_forgotte
     assert (kept, ledger.executions()) == (None, [])
 
 
-@pytest.mark.parametrize("attempts_ahead", [-1, 0, 1])
-def test_what_was_decided_of_an_attempt_is_not_decided_again(
-    ledger: Ledger, attempts_ahead: int
+@pytest.mark.parametrize("state", [State.CLAIMED, State.PUBLISHED, State.RETRYING])
+def test_a_failure_that_is_only_claimed_of_what_waits_changes_nothing(
+    ledger: Ledger, state: State
+) -> None:
+    execution = waiting(ledger, state)
+    ticket = Ticket(execution_id=execution.id, attempt=execution.attempt)
+    claimed = reported(execution.scheduler_id, ticket=ticket)
+
+    answer = ledger.records.keep_failure(claimed, now=ledger.now, node="ant")
+
+    assert (answer, list(ledger.records.archive())) == (Unproven(state), [])
+    assert ledger.seen(execution) == execution
+
+
+@pytest.mark.parametrize("proven", [True, False])
+@pytest.mark.parametrize(
+    ("attempts_ahead", "answer"),
+    [(-1, None), (0, Unproven(State.RUNNING)), (1, Unproven(State.RUNNING))],
+)
+def test_what_runs_is_not_ended_by_a_message(
+    ledger: Ledger, attempts_ahead: int, answer: Unproven | None, proven: bool
 ) -> None:
     retried = ledger.finished(ledger.claimed(), IN_30_S)
     running = ledger.started(retried)
     ticket = Ticket(execution_id=running.id, attempt=running.attempt + attempts_ahead)
+    failure = reported(running.scheduler_id, ticket=ticket, proven=proven)
 
-    kept = keep(ledger, reported(running.scheduler_id, ticket=ticket))
+    answered = ledger.records.keep_failure(failure, now=ledger.now, node="ant")
 
-    assert (kept, list(ledger.records.archive())) == (None, [])
+    assert (answered, list(ledger.records.archive())) == (answer, [])
     assert ledger.seen(running) == running
+
+
+def test_no_failure_is_an_execution_of_the_systems_own_schedule(ledger: Ledger) -> None:
+    cleanup = ledger.systems_own()
+
+    kept = keep(ledger, reported(cleanup.scheduler_id))
+
+    assert kept is not None
+    assert (kept.execution_id, ledger.executions()) == (0, [])
 
 
 def test_a_ticket_of_another_schedule_is_none(ledger: Ledger) -> None:

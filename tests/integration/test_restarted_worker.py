@@ -21,6 +21,7 @@ from cronhare.domain.execution import Execution, State
 from cronhare.domain.keys import manual_key
 from cronhare.domain.nodes import container_id
 from cronhare.domain.retry import CRASH_LIMIT, CRASH_WINDOW
+from cronhare.domain.signing import Seal
 from cronhare.domain.topology import MAIN_QUEUE
 from tests.integration import amqp
 from tests.production.plant import PATIENCE, Plant, Process, plant
@@ -89,7 +90,7 @@ def publish(house: Plant) -> None:
     [scheduler_id] = house.arena.schedules.ids(["poison"]).values()
     now, key = house.arena.claims.now(), manual_key(uuid4())
     run = house.arena.records.run_now(scheduler_id, key=key, params=None, now=now, node="by-hand")
-    message = envelope(run, now=now).message
+    message = envelope(run, now=now, seal=Seal()).message
     properties = pika.BasicProperties(
         headers=dict(message.headers), message_id=message.id, delivery_mode=2
     )

@@ -289,7 +289,9 @@ def test_a_message_stays_within_the_source_of_a_broken_row(ledger: Ledger, shell
     shell("UPDATE Scheduler SET schedule = 'every day' WHERE name = 'report'")
     message = TaskMessage(type="worker", id=1, scheduler_id=scheduler_id, params_scheduler="{}")
 
-    run = ledger.attempts.adopt(message, key="foreign", deaths=0, now=ledger.now, node="ant")
+    run = ledger.attempts.adopt(
+        message, key="foreign", queue="cron_scheduler", deaths=0, now=ledger.now, node="ant"
+    )
 
     assert isinstance(run, Execution)
     assert (run.source, run.task_name) == ("shop", None)

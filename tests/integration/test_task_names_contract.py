@@ -9,6 +9,7 @@ from cronhare.domain.failures import Failure
 from cronhare.domain.messages import FailedMessage, TaskMessage
 from cronhare.domain.task import TaskRef
 from cronhare.ports.attempts import Refused
+from cronhare.ports.records import Archived
 from tests.integration.ledgers import EVERY_MINUTE, FOR_GOOD, MINUTE, NOON, SECOND, Ledger, draft
 
 REPORT_25 = TaskRef("report", 25)
@@ -33,7 +34,9 @@ def adopted(ledger: Ledger, scheduler_id: int, task: TaskRef) -> Execution | Ref
     message = TaskMessage(
         type=task.type, id=task.id, scheduler_id=scheduler_id, params_scheduler="{}"
     )
-    return ledger.attempts.adopt(message, key="foreign-1", deaths=0, now=ledger.now, node="ant")
+    return ledger.attempts.adopt(
+        message, key="foreign-1", queue="cron_scheduler", deaths=0, now=ledger.now, node="ant"
+    )
 
 
 def test_an_execution_keeps_whose_task_it_runs(ledger: Ledger) -> None:
@@ -109,7 +112,7 @@ def test_a_failure_that_is_reported_with_another_number_has_no_name(ledger: Ledg
 
     archived = ledger.records.keep_failure(failure, now=ledger.now, node="ant")
 
-    assert archived is not None
+    assert isinstance(archived, Archived)
     assert (archived.source, archived.task_name) == ("shop", None)
 
 

@@ -62,7 +62,7 @@ class MemoryAttemptStore:
         )
 
     def adopt(
-        self, message: TaskMessage, *, key: str, deaths: int, now: datetime, node: str
+        self, message: TaskMessage, *, key: str, queue: str, deaths: int, now: datetime, node: str
     ) -> Execution | Refused:
         """See `AttemptStorePort.adopt`."""
         with self._ledger.lock:
@@ -72,10 +72,13 @@ class MemoryAttemptStore:
             row = self._ledger.timetable.row(message.scheduler_id)
             if row is None:
                 return Refused(f"there is no schedule with the id {message.scheduler_id}")
+            if row.schedule.is_system:
+                return Refused(f"schedule {row.schedule.name} is the system's own")
             run = claim(row.schedule, key, due=now, now=now, node=node, begins=now)
             adopted = msgspec.structs.replace(
                 as_told(run, TaskRef(message.type, message.id)),
                 params=message.params_scheduler,
+                queue=queue,
                 deaths=deaths,
             )
             return self._history.insert(adopted) or Refused(f"the key {key} is taken")
@@ -89,7 +92,7 @@ class MemoryAttemptStore:
         after = fence.start(
             execution,
             attempt=wish.attempt,
-            deaths=wish.deaths,
+            nacks=wish.nacks,
             node=node,
             now=now,
             until=lease_until,

@@ -11,7 +11,7 @@ import msgspec
 from cronhare.domain.execution import STARTABLE, Execution, State
 from cronhare.domain.failures import Failure
 from cronhare.domain.moves import ALREADY_OVERDUE, REPLAYABLE, cancel, claim, replay, replay_at
-from cronhare.ports.records import Archived, Attempt, ExecutionFilter, Output, Retention
+from cronhare.ports.records import Archived, Attempt, ExecutionFilter, Output, Retention, Unproven
 
 from .ledger import MemoryLedger
 from .reported import keep_failure
@@ -69,7 +69,9 @@ class MemoryRecords:
             )
             return tuple(islice(fitting, limit))
 
-    def keep_failure(self, failure: Failure, *, now: datetime, node: str) -> Archived | None:
+    def keep_failure(
+        self, failure: Failure, *, now: datetime, node: str
+    ) -> Archived | Unproven | None:
         """See `RecordsPort.keep_failure`."""
         with self._ledger.lock:
             return keep_failure(self._ledger, failure, now=now, node=node)

@@ -9,17 +9,19 @@ from cronhare.domain.failures import Failure
 from cronhare.domain.moves import as_told, claim, fail_elsewhere
 from cronhare.domain.retry import Fail
 from cronhare.domain.task import TaskRef
-from cronhare.ports.records import Archived
+from cronhare.ports.records import Archived, Unproven
 
 from .ledger import MemoryLedger
 
 
 def keep_failure(
     ledger: MemoryLedger, failure: Failure, *, now: datetime, node: str
-) -> Archived | None:
+) -> Archived | Unproven | None:
     """Archive a failure that the ledger has not heard of; None if it has."""
     if (ticketed := _ticketed(ledger, failure)) is not None:
-        return _end(ledger, ticketed, failure, now) if failure.ends(ticketed) else None
+        if failure.ends(ticketed):
+            return _end(ledger, ticketed, failure, now)
+        return Unproven(ticketed.state) if failure.contradicts(ticketed) else None
     if _is_known(ledger, failure):
         return None
     execution = _insert(ledger, failure, now, node)
@@ -51,7 +53,7 @@ def _is_known(ledger: MemoryLedger, failure: Failure) -> bool:
 def _insert(ledger: MemoryLedger, failure: Failure, now: datetime, node: str) -> Execution | None:
     message = failure.message
     row = ledger.timetable.row(message.scheduler_id)
-    if row is None:
+    if row is None or row.schedule.is_system:
         return None
     run = claim(row.schedule, failure.key, due=now, now=now, node=node, begins=now)
     ran = msgspec.structs.replace(

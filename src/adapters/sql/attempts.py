@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Engine, Row, bindparam, select, update
 
 from cronhare.domain import fence
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.messages import LONGEST_TYPE, TaskMessage
+from cronhare.domain.messages import TaskMessage
 from cronhare.domain.task import TaskRef
 from cronhare.ports.attempts import Finish, Refused, Renewal, Start, Superseded
 from cronhare.ports.clock import ClockPort
@@ -130,11 +130,9 @@ class SqlAttemptStore:
 
     @repeatable
     def adopt(
-        self, message: TaskMessage, *, key: str, deaths: int, now: datetime, node: str
+        self, message: TaskMessage, *, key: str, queue: str, deaths: int, now: datetime, node: str
     ) -> Execution | Refused:
         """See `AttemptStorePort.adopt`."""
-        if len(message.type) > LONGEST_TYPE:
-            return Refused(f"the type has {len(message.type)} letters, {LONGEST_TYPE} are allowed")
         with self._database.write("adopting a message") as connection:
             known = find_by_key(connection, message.scheduler_id, key)
             if known is not None:
@@ -149,6 +147,7 @@ class SqlAttemptStore:
                     node=node,
                     task=TaskRef(message.type, message.id),
                     params=message.params_scheduler,
+                    queue=queue,
                     deaths=deaths,
                 )
             except NotToBeRun as error:
@@ -215,6 +214,6 @@ def _judge(
     if execution is None:
         return Refused(f"execution {wish.execution_id} is unknown", unknown=True)
     after = fence.start(
-        execution, attempt=wish.attempt, deaths=wish.deaths, node=node, now=now, until=until
+        execution, attempt=wish.attempt, nacks=wish.nacks, node=node, now=now, until=until
     )
     return Refused(after) if isinstance(after, str) else after

@@ -49,13 +49,16 @@ def claim_by_hand(
     """Claim a run with what its schedule says now, *changes* aside. The key is known to be free.
 
     Raises:
-        NotToBeRun: what the schedule's row says, or that there is none.
+        NotToBeRun: what the schedule's row says, or that there is none; or that it is the system's
+            own, which nobody else gives a task.
     """
     schedule = _schedule(connection, scheduler_id)
     if isinstance(schedule, BrokenSchedule):
         if "task" not in changes:
             raise NotToBeRun(f"schedule {schedule.name} cannot be run: {schedule.problem}")
         schedule = _stand_in(schedule)
+    if "task" in changes and schedule.is_system:
+        raise NotToBeRun(f"schedule {schedule.name} is the system's own")
     run = claim(schedule, key, due=now, now=now, node=node, begins=now)
     asked = msgspec.structs.replace(as_told(run, changes.pop("task", run.task)), **changes)
     [id_] = vendor.insert_executions(connection, [asked])

@@ -11,7 +11,7 @@ from cronhare.domain.failures import Failure
 from cronhare.domain.messages import LARGEST_ID
 from cronhare.domain.moves import ALREADY_OVERDUE, REPLAYABLE, replay_at
 from cronhare.ports.clock import ClockPort
-from cronhare.ports.records import Archived, Attempt, ExecutionFilter, Output, Retention
+from cronhare.ports.records import Archived, Attempt, ExecutionFilter, Output, Retention, Unproven
 from cronhare.ports.runner import Captured
 
 from .claiming import claim_by_hand, find_by_key
@@ -168,7 +168,9 @@ class SqlRecords:
             return [Archived(**_read(ARCHIVED, row)) for row in connection.execute(statement)]
 
     @repeatable
-    def keep_failure(self, failure: Failure, *, now: datetime, node: str) -> Archived | None:
+    def keep_failure(
+        self, failure: Failure, *, now: datetime, node: str
+    ) -> Archived | Unproven | None:
         """See `RecordsPort.keep_failure`."""
         with self._database.write("keeping a reported failure") as connection:
             return keep_failure(connection, self._database.vendor, failure, now=now, node=node)

@@ -12,7 +12,7 @@ from cronhare.domain.moves import fail_elsewhere
 from cronhare.domain.retry import Fail
 from cronhare.domain.schedule import CLEANUP_NAME
 from cronhare.domain.task import TaskRef
-from cronhare.ports.records import Archived
+from cronhare.ports.records import Archived, Unproven
 
 from .claiming import NotToBeRun, claim_by_hand, find_by_key
 from .rows import BY_IDS, find_executions
@@ -51,10 +51,12 @@ _TURN: Final = select(schedulers.c.id).where(schedulers.c.name == CLEANUP_NAME)
 
 def keep_failure(
     connection: Connection, vendor: Vendor, failure: Failure, *, now: datetime, node: str
-) -> Archived | None:
+) -> Archived | Unproven | None:
     """Archive a failure that the ledger has not heard of; None if it has."""
     if (ticketed := _ticketed(connection, vendor, failure)) is not None:
-        return _end(connection, ticketed, failure, now) if failure.ends(ticketed) else None
+        if failure.ends(ticketed):
+            return _end(connection, ticketed, failure, now)
+        return Unproven(ticketed.state) if failure.contradicts(ticketed) else None
     if find_by_key(connection, failure.message.scheduler_id, failure.key) is not None:
         return None
     if _is_archived(connection, failure):

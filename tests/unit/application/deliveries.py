@@ -5,6 +5,9 @@ from datetime import timedelta
 from itertools import pairwise
 from typing import Any
 
+from cronhare.domain.execution import Execution
+from cronhare.domain.planning import plan
+from cronhare.domain.task import SYSTEM
 from tests.unit.application.house import House
 
 SECOND = timedelta(seconds=1)
@@ -69,3 +72,14 @@ async def deliver(
     house.publish(body, headers, message_id=message_id)
     await house.open()
     await house.work()
+
+
+def systems_own(house: House) -> Execution:
+    """Claim the daily cleanup, and leave it to somebody else."""
+    house.dispatcher.tick(house.now)
+    house.clock.advance(timedelta(hours=15, minutes=1))
+    batch = house.claims.claim_due(
+        now=house.now, limit=9, node="bee-1", planner=lambda planned: plan(planned, house.now)
+    )
+    [cleanup] = (row for row in batch.claimed if row.task.type == SYSTEM)
+    return cleanup

@@ -27,6 +27,7 @@ from cronhare.domain.catalog import Catalog
 from cronhare.domain.draft import ScheduleDraft
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.retry import RetryPolicy
+from cronhare.domain.signing import Seal
 from cronhare.domain.task import Task, TaskRef
 from cronhare.domain.topology import MAIN_QUEUE, ToQueue
 from cronhare.ports.broker import Delivery, Envelope, Message, Published
@@ -70,6 +71,8 @@ class House:
     tasks: Sequence[Task] = (REPORT,)
     retention: Retention = attrs.field(factory=Retention)
     outage: Outage = attrs.field(factory=Outage)
+    seal: Seal = attrs.field(factory=Seal)
+    accepts_foreign: bool = True
     clock: FrozenClock = attrs.field(init=False)
     ledger: MemoryLedger = attrs.field(init=False)
     claims: ClaimsWithOutages = attrs.field(init=False)
@@ -109,7 +112,9 @@ class House:
             node=self.node,
             retention=self.retention,
         )
-        self.doorbell = Doorbell(broker=self.broker, claims=self.claims, inside=housekeeper.run)
+        self.doorbell = Doorbell(
+            broker=self.broker, claims=self.claims, inside=housekeeper.run, seal=self.seal
+        )
         self.dispatcher = Dispatcher(
             claims=self.claims, doorbell=self.doorbell, executor=Inline(), node=self.node
         )
@@ -120,6 +125,7 @@ class House:
             doorbell=self.doorbell,
             policy=self.policy,
             chance=lambda: 0.0,
+            seal=self.seal,
             limit=self.page,
         )
         self.keeper = LeaseKeeper(
@@ -142,16 +148,21 @@ class House:
             executor=Inline(),
             chance=lambda: 0.0,
             uuid=self.uuid,
+            claims=self.claims,
+            retry_delay=timedelta(milliseconds=self.policy.backoff.delay),
+            seal=self.seal,
+            accepts_foreign=self.accepts_foreign,
             lingers=(0.0, 0.0),
         )
         self.administrator = Administrator(
             schedules=self.schedules, records=self.records, node=self.node, uuid=self.uuid
         )
 
-    def neighbour(self, node: str) -> "House":
+    def neighbour(self, node: str, *, seal: Seal | None = None) -> "House":
         """Start another process on the same ledger and the same broker."""
         house = copy(self)
         house.node, house.deliveries, house.under_way = node, [], []
+        house.seal = self.seal if seal is None else seal
         house.build(broker=self.broker)
         return house
 
@@ -203,6 +214,13 @@ class House:
         self.deliveries.clear()
         self.build()
         self.reconciler.recover(self.now, gone=gone)
+        await self.open()
+
+    async def restart_worker(self) -> None:
+        """Lose the process, but not what its broker holds, and start another."""
+        await self.connection.close()
+        self.deliveries.clear()
+        self.build(broker=self.broker)
         await self.open()
 
     async def turn(self, advance: timedelta = timedelta(0)) -> None:

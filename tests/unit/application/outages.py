@@ -15,7 +15,7 @@ from cronhare.domain.failures import Failure
 from cronhare.domain.messages import TaskMessage
 from cronhare.ports.attempts import Finish, Refused, Renewal, Start, Superseded
 from cronhare.ports.ledger import LedgerUnavailable
-from cronhare.ports.records import Archived, Retention
+from cronhare.ports.records import Archived, Retention, Unproven
 
 
 @attrs.define
@@ -78,10 +78,10 @@ class AttemptsWithOutages(MemoryAttemptStore):
             return super().renew(execution_ids, now=now, node=node, lease=lease)
 
     def adopt(
-        self, message: TaskMessage, *, key: str, deaths: int, now: datetime, node: str
+        self, message: TaskMessage, *, key: str, queue: str, deaths: int, now: datetime, node: str
     ) -> Execution | Refused:
         with self._outage.over("adopt"):
-            return super().adopt(message, key=key, deaths=deaths, now=now, node=node)
+            return super().adopt(message, key=key, queue=queue, deaths=deaths, now=now, node=node)
 
 
 class ClaimsWithOutages(MemoryClaimStore):
@@ -113,7 +113,9 @@ class RecordsWithOutages(MemoryRecords):
         super().__init__(ledger)
         self._outage = outage
 
-    def keep_failure(self, failure: Failure, *, now: datetime, node: str) -> Archived | None:
+    def keep_failure(
+        self, failure: Failure, *, now: datetime, node: str
+    ) -> Archived | Unproven | None:
         with self._outage.over("keep_failure"):
             return super().keep_failure(failure, now=now, node=node)
 

@@ -12,6 +12,7 @@ from cronhare.domain.execution import State
 from cronhare.domain.failures import Failure, read_failed
 from cronhare.domain.params import LARGEST_PARAMS
 from cronhare.domain.retry import RetryPolicy
+from cronhare.domain.signing import Seal
 from cronhare.domain.task import Task, TaskRef
 from tests.unit.application.deliveries import live, run
 from tests.unit.application.endings import Seen, always, failure, one_by_one
@@ -323,6 +324,7 @@ def test_more_failures_than_a_page_shows_are_resolved_at_once() -> None:
             b'{"type":"report","id":1,"scheduler_id":4711,"params_scheduler":"{}",'
             b'"failed_at":"","failed_reason":"timeout","retry_count":%d}' % number,
             {},
+            Seal(),
         )
         assert isinstance(reported, Failure)
         house.records.keep_failure(reported, now=house.now, node="ant")

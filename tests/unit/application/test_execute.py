@@ -170,9 +170,26 @@ async def test_the_failed_message_keeps_the_headers_that_it_came_with() -> None:
     await deliver(house, foreign_body(house), {"x-death": x_death, "trace": "abc"})
 
     [message] = house.messages(FAILED_QUEUE)
-    assert message.headers["x-death"] == x_death
     assert message.headers["trace"] == "abc"
     assert json.loads(message.body)["retry_count"] == 2
+
+
+async def test_the_failed_message_keeps_what_the_broker_has_seen_of_our_own() -> None:
+    house = House(script=always(failure()), policy=RetryPolicy(attempts=1))
+    due(house)
+    delivery = house.broker.receive(MAIN_QUEUE)
+    assert delivery is not None
+    house.broker.nack(delivery)
+    house.clock.advance(LEASE)
+
+    await house.open()
+    await house.work()
+
+    [message] = house.messages(FAILED_QUEUE)
+    x_death = message.headers["x-death"]
+    assert isinstance(x_death, list)
+    assert [entry["reason"] for entry in x_death] == ["expired", "rejected"]
+    assert json.loads(message.body)["retry_count"] == 1
 
 
 async def test_a_retry_never_carries_the_brokers_headers() -> None:

@@ -1,18 +1,30 @@
 """What a worker makes of messages that it did not expect."""
 
 import logging
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from cronhare.domain.execution import State
 from cronhare.domain.messages import LARGEST_BODY
+from cronhare.domain.params import LARGEST_PARAMS
 from cronhare.domain.retry import RetryPolicy
+from cronhare.domain.schedule import CLEANUP_NAME
+from cronhare.domain.signing import Seal
 from cronhare.domain.task import TaskRef
 from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE, QUARANTINE_QUEUE
 from cronhare.ports.records import ExecutionFilter
 from tests.unit.application.conftest import Lines
-from tests.unit.application.deliveries import STRANGE_ID, deliver, due, foreign_body, run
+from tests.unit.application.deliveries import (
+    STRANGE_ID,
+    deliver,
+    due,
+    foreign_body,
+    live,
+    run,
+    systems_own,
+)
 from tests.unit.application.endings import Seen, always, failure, one_by_one
 from tests.unit.application.house import LEASE, House
 
@@ -49,7 +61,82 @@ async def test_a_foreign_message_that_is_delivered_twice_runs_once() -> None:
     await deliver(house, foreign_body(house), message_id="their-17")
 
     assert len(seen.invocations) == 1
-    assert house.worker.counters.fenced == 1
+    assert (house.worker.counters.adopted, len(house.executions())) == (2, 1)
+
+
+async def test_an_id_that_is_used_again_is_told(lines: Lines) -> None:
+    house = House()
+    house.add(schedule=None)
+    await deliver(house, foreign_body(house), message_id="always-the-same")
+
+    house.publish(foreign_body(house), message_id="always-the-same")
+    await house.work()
+
+    [told] = [
+        line for line in lines() if line.startswith("[WARN] Not run: message always-the-same")
+    ]
+    assert f"execution {house.only.id} (succeeded)" in told
+
+
+async def test_a_foreign_message_is_acked_before_its_task_is_over() -> None:
+    house = House(holds=True)
+    house.add(schedule=None)
+    house.publish(foreign_body(house))
+    await house.open_wide()
+    await house.settle()
+
+    for node in ("bee-1", "cat-1"):  # its channel is lost, and whatever was not acked comes again
+        await house.connection.close()
+        house = house.neighbour(node)
+        await house.open_wide()
+        await house.settle()
+
+    assert [row.state for row in house.executions()] == [State.RUNNING]
+
+
+@pytest.mark.parametrize("message_id", ["their-17", None])
+async def test_what_was_adopted_without_an_answer_before_a_shutdown_is_not_adopted_twice(
+    message_id: str | None,
+) -> None:
+    house = House()
+    house.add(schedule=None)
+    house.outage.begin("adopt", heard=True)
+    house.outage.takes["adopt"] = house.worker.drain
+    house.publish(foreign_body(house), message_id=message_id)
+    await house.open()
+    await house.settle()
+    await house.connection.pause()
+    await house.worker.handle(house.deliveries.pop())
+    house.outage.end()
+
+    await house.restart_worker()
+    await live(house, timedelta(minutes=1))
+
+    assert [row.state for row in house.executions()] == [State.SUCCEEDED]
+    assert house.broker.depth(MAIN_QUEUE) == 0
+
+
+async def test_foreign_params_have_the_bound_of_all_others() -> None:
+    house = House()
+    house.add(schedule=None)
+    params = '"' + "x" * LARGEST_PARAMS + '"'
+
+    await deliver(house, foreign_body(house, params_scheduler=params))
+
+    [parked] = house.messages(QUARANTINE_QUEUE)
+    assert "102402 bytes of JSON, 102400 are allowed" in str(parked.headers["cron-parked-because"])
+    assert house.executions() == []
+
+
+async def test_foreign_messages_are_refused_where_only_ours_are_wanted() -> None:
+    house = House(accepts_foreign=False)
+    due(house)
+
+    await deliver(house, foreign_body(house))
+
+    [parked] = house.messages(QUARANTINE_QUEUE)
+    assert "CRON_FOREIGN_MESSAGES" in str(parked.headers["cron-parked-because"])
+    assert house.only.state is State.SUCCEEDED
 
 
 @pytest.mark.parametrize(("nacks", "retry"), [(1, "2/3"), (2, "3/3")])
@@ -219,14 +306,144 @@ async def test_an_unknown_type_of_task_fails_for_good_with_what_there_is(
     assert seen.invocations == []
 
 
-async def test_nobody_but_the_scheduler_runs_what_is_the_systems_own() -> None:
+async def test_no_message_runs_what_is_the_systems_own() -> None:
     house = House()
     house.add(schedule=None)
+    cleanup = systems_own(house)
 
     await deliver(house, foreign_body(house, type="system", id=1))
+    house.publish(foreign_body(house, scheduler_id=cleanup.scheduler_id))
+    await house.work()
 
-    [row] = house.records.executions(ExecutionFilter(schedule="report"))
-    assert row.state is State.FAILED
+    parked = house.messages(QUARANTINE_QUEUE)
+    assert [each.headers["cron-parked-because"] for each in parked] == [
+        "tasks of the type system are our own",
+        f"schedule {CLEANUP_NAME} is the system's own",
+    ]
+    assert list(house.records.executions(ExecutionFilter(limit=9))) == [cleanup]
+
+
+# Forged tickets
+
+
+async def test_a_forged_ticket_cannot_count_failures() -> None:
+    house = House(script=always(failure()))
+    due(house)
+    [genuine] = house.messages(MAIN_QUEUE)
+    forged = {
+        **genuine.headers,
+        "cron-deaths": 1_000_000,
+        "x-death": [{"queue": MAIN_QUEUE, "reason": "rejected", "count": 1_000_000}],
+    }
+
+    await deliver(house, genuine.body, forged)
+
+    assert (house.only.state, house.only.deaths) == (State.RETRYING, 1)
+
+
+async def test_a_forged_ticket_cannot_end_a_retry_that_waits() -> None:
+    house = House(script=always(failure()))
+    await run(house)
+    forged: dict[str, object] = {
+        "cron-execution-id": house.only.id,
+        "cron-attempt": 2,
+        "cron-deaths": 1_000_000,
+        "x-death": [{"queue": MAIN_QUEUE, "reason": "rejected", "count": 1_000_000}],
+    }
+
+    house.publish(foreign_body(house), forged)
+    await house.work()
+
+    assert (house.only.state, house.only.attempt, house.only.deaths) == (State.RETRYING, 3, 2)
+
+
+async def test_a_forged_ticket_cannot_reach_what_is_the_systems_own() -> None:
+    house = House()
+    house.add(schedule=None)
+    own = systems_own(house)
+
+    await deliver(house, foreign_body(house), {"cron-execution-id": own.id, "cron-attempt": 1})
+
+    assert house.records.execution(own.id) == own
+    assert (house.worker.counters.fenced, house.broker.depth(MAIN_QUEUE)) == (1, 0)
+
+
+KEY, NEXT_KEY, STRANGE_KEY = ("a" * 32, "b" * 32, "c" * 32)
+
+
+async def test_with_a_key_our_own_messages_run_first_and_again() -> None:
+    house = House(script=one_by_one([failure()]), seal=Seal((KEY,)))
+    await run(house)
+    await live(house, timedelta(minutes=1))
+
+    assert (house.only.state, house.only.attempt) == (State.SUCCEEDED, 2)
+    assert house.worker.counters.parked == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"cron-signature": "0" * 64}, "signed by none of our keys"),
+        ({"cron-signature": b"\xff"}, "signed by none of our keys"),
+        ({"cron-attempt": 2}, "signed by none of our keys"),
+        ({"cron-deaths": 3}, "signed by none of our keys"),
+        ({"cron-execution-key": float("nan")}, "signed by none of our keys"),
+        ({"cron-execution-id": "1"}, "signed by none of our keys"),
+        ({"cron-signature": None}, "not signed"),
+    ],
+)
+async def test_with_a_key_what_claims_to_be_ours_and_is_not_is_parked(
+    changes: dict[str, object], why: str
+) -> None:
+    house = House(seal=Seal((KEY,)))
+    due(house)
+    [genuine] = house.messages(MAIN_QUEUE)
+    headers = {**genuine.headers, **changes}
+    if headers["cron-signature"] is None:
+        del headers["cron-signature"]
+
+    await deliver(house, genuine.body, headers)
+
+    [parked] = house.messages(QUARANTINE_QUEUE)
+    reason = f"its headers are ours, and it is {why} (CRON_MESSAGE_KEY)"
+    assert parked.headers["cron-parked-because"] == reason
+    assert house.only.state is State.PUBLISHED
+
+
+async def test_with_a_key_another_body_is_not_believed() -> None:
+    house = House(seal=Seal((KEY,)))
+    due(house)
+    [genuine] = house.messages(MAIN_QUEUE)
+
+    await deliver(house, foreign_body(house), dict(genuine.headers))
+
+    assert len(house.messages(QUARANTINE_QUEUE)) == 1
+
+
+async def test_with_a_key_messages_of_others_are_adopted_and_signed_all_the_same() -> None:
+    house = House(seal=Seal((KEY,)))
+    house.add(schedule=None)
+
+    await deliver(house, foreign_body(house))
+
+    assert house.only.state is State.SUCCEEDED
+
+
+@pytest.mark.parametrize(
+    ("publisher", "believed"),
+    [((KEY,), True), ((NEXT_KEY, KEY), True), ((STRANGE_KEY, KEY), False), ((), False)],
+)
+async def test_a_key_is_changed_while_both_are_known(
+    publisher: tuple[str, ...], believed: bool
+) -> None:
+    house = House(seal=Seal(publisher))
+    due(house)
+    worker = house.neighbour("bee-1", seal=Seal((KEY, NEXT_KEY)))
+
+    await worker.open()
+    await worker.work()
+
+    assert (house.only.state is State.SUCCEEDED) == believed
 
 
 async def test_a_known_type_with_an_unknown_id_fails_for_good() -> None:

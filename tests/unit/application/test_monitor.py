@@ -5,10 +5,14 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from cronhare.application.monitor import FailedMonitor
+from cronhare.domain.execution import State
+from cronhare.domain.messages import failed_body
 from cronhare.domain.outcome import ErrorClass
-from cronhare.domain.topology import FAILED_QUEUE, QUARANTINE_QUEUE, ToFailed
+from cronhare.domain.signing import Seal
+from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE, QUARANTINE_QUEUE, ToFailed
 from cronhare.ports.broker import Delivery, Envelope, Message
 from tests.unit.application.conftest import Lines
+from tests.unit.application.deliveries import due
 from tests.unit.application.endings import always, failure
 from tests.unit.application.house import LEASE, NOON, House, Inline
 
@@ -26,6 +30,8 @@ def monitor(house: House) -> FailedMonitor:
         node=house.node,
         executor=Inline(),
         patience=LEASE,
+        seal=house.seal,
+        accepts_foreign=house.accepts_foreign,
     )
 
 
@@ -156,3 +162,59 @@ async def test_what_it_trips_over_is_parked_and_keeps_nobody_waiting() -> None:
 
     [parked] = house.messages(QUARANTINE_QUEUE)
     assert "fault of ours" in str(parked.headers["cron-parked-because"])
+
+
+KEY = Seal(("a" * 32,))
+
+
+def told_of(house: House) -> bytes:
+    """What a worker of another program says when it fails our only message."""
+    execution = house.only
+    return failed_body(execution, reason="Connection timeout", at=house.now, retry_count=3)
+
+
+async def test_a_claim_about_what_the_ledger_waits_for_changes_nothing(lines: Lines) -> None:
+    house = House()
+    due(house)
+    before = house.only
+    headers = {"cron-execution-id": before.id, "cron-attempt": 1}
+
+    await watch(house, told_of(house), headers)
+    await house.connection.close()
+
+    assert house.only == before
+    assert list(house.records.archive()) == []
+    assert house.broker.depth(FAILED_QUEUE) == 0
+    assert [line for line in lines() if "the ledger has it as published, and nothing is" in line]
+    assert not [line for line in lines() if "PERMANENTLY" in line]
+
+
+async def test_who_had_our_signed_message_in_hand_is_believed() -> None:
+    house = House(seal=KEY)
+    due(house)
+    [ours] = house.messages(MAIN_QUEUE)
+
+    await watch(house, told_of(house), ours.headers)
+
+    [row] = house.records.archive()
+    assert (house.only.state, row.execution_id) == (State.FAILED, house.only.id)
+
+
+async def test_a_signature_of_another_message_proves_nothing() -> None:
+    house = House(seal=KEY)
+    due(house)
+    [ours] = house.messages(MAIN_QUEUE)
+
+    await watch(house, told_of(house).replace(b'"id":25', b'"id":26'), ours.headers)
+
+    assert house.only.state is State.PUBLISHED
+
+
+async def test_failures_of_others_are_refused_where_only_ours_are_wanted() -> None:
+    house = House(accepts_foreign=False)
+
+    await watch(house, BODY)
+
+    [parked] = house.messages(QUARANTINE_QUEUE)
+    assert "CRON_FOREIGN_MESSAGES" in str(parked.headers["cron-parked-because"])
+    assert list(house.records.archive()) == []

@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 
 from cronhare.domain.backoff import Backoff
+from cronhare.domain.deaths import NO_NACKS
 from cronhare.domain.execution import State
 from cronhare.domain.retry import RetryPolicy
 from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE, RETRY_QUEUE
@@ -24,7 +25,7 @@ def vanish(house: House) -> None:
     """Start the only execution as a worker that is never heard of again."""
     [message] = house.messages(MAIN_QUEUE)
     assert message.id == house.only.message_id
-    wish = Start(execution_id=house.only.id, attempt=house.only.attempt, deaths=0)
+    wish = Start(execution_id=house.only.id, attempt=house.only.attempt, nacks=NO_NACKS)
     house.attempts.start([wish], now=house.now, node="gone-3", lease=LEASE)
 
 

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from cronhare.domain.failures import LARGEST_FAILED, Failure, read_failed
 from cronhare.domain.messages import Ticket, Unreadable
+from cronhare.domain.signing import Seal
 
 BODY = (
     b'{"type":"report","id":25,"scheduler_id":16,"params_scheduler":"{}",'
@@ -15,7 +16,7 @@ OURS: dict[str, object] = {"cron-execution-id": 17, "cron-attempt": 4}
 
 
 def read(body: bytes, headers: dict[str, object] | None = None) -> Failure:
-    failure = read_failed(body, headers or {})
+    failure = read_failed(body, headers or {}, Seal())
     assert isinstance(failure, Failure), failure
     return failure
 
@@ -69,7 +70,7 @@ def test_the_time_is_read_where_it_can_be(text: str, moment: datetime | None) ->
     ],
 )
 def test_what_the_ledger_could_not_keep_is_not_understood(body: bytes, reason: str) -> None:
-    answer = read_failed(body, {})
+    answer = read_failed(body, {}, Seal())
 
     assert isinstance(answer, Unreadable)
     assert reason in answer.reason
@@ -77,4 +78,4 @@ def test_what_the_ledger_could_not_keep_is_not_understood(body: bytes, reason: s
 
 @given(st.binary(max_size=200) | st.text(max_size=100).map(str.encode))
 def test_no_body_ever_raises(body: bytes) -> None:
-    assert isinstance(read_failed(body, {}), Failure | Unreadable)
+    assert isinstance(read_failed(body, {}, Seal()), Failure | Unreadable)

@@ -20,6 +20,7 @@ from cronhare.domain.messages import (
     read,
     task_body,
 )
+from cronhare.domain.signing import Seal
 from cronhare.domain.task import TaskRef
 
 MAIN = "cron_scheduler"
@@ -114,15 +115,15 @@ def test_our_headers_tell_execution_attempt_deaths_and_key() -> None:
 def test_what_we_write_we_read() -> None:
     execution = msgspec.structs.replace(EXECUTION, attempt=3, deaths=2)
 
-    call = read(task_body(execution), headers_of(execution))
+    call = read(task_body(execution), headers_of(execution), Seal())
 
-    assert call == Call(task=TASK, deaths=2, ticket=Ticket(execution_id=17, attempt=3))
+    assert call == Call(task=TASK, nacks=0, ticket=Ticket(execution_id=17, attempt=3))
 
 
 def test_a_failed_message_that_is_republished_is_a_task_message() -> None:
-    call = read(failed_body(EXECUTION, reason="x", at=NOON), {})
+    call = read(failed_body(EXECUTION, reason="x", at=NOON), {}, Seal())
 
-    assert call == Call(task=TASK, deaths=0, ticket=None)
+    assert call == Call(task=TASK, nacks=0, ticket=None)
 
 
 @pytest.mark.parametrize(
@@ -138,9 +139,9 @@ def test_a_failed_message_that_is_republished_is_a_task_message() -> None:
     ],
 )
 def test_a_message_without_our_headers_has_no_ticket(headers: dict[str, object]) -> None:
-    call = read(TASK_BODY, headers)
+    call = read(TASK_BODY, headers, Seal())
 
-    assert call == Call(task=TASK, deaths=0, ticket=None)
+    assert call == Call(task=TASK, nacks=0, ticket=None)
 
 
 @pytest.mark.parametrize(
@@ -164,7 +165,7 @@ def test_a_message_without_our_headers_has_no_ticket(headers: dict[str, object])
     ],
 )
 def test_a_message_that_cannot_be_understood_says_why(body: bytes, reason: str) -> None:
-    answer = read(body, {})
+    answer = read(body, {}, Seal())
 
     assert isinstance(answer, Unreadable)
     assert reason in answer.reason
@@ -173,9 +174,9 @@ def test_a_message_that_cannot_be_understood_says_why(body: bytes, reason: str) 
 def test_fields_that_we_do_not_know_are_ignored() -> None:
     body = TASK_BODY.replace(b'}"}', b'}","delivered_by":{"x":1}}')
 
-    assert read(body, {}) == Call(task=TASK, deaths=0, ticket=None)
+    assert read(body, {}, Seal()) == Call(task=TASK, nacks=0, ticket=None)
 
 
 @given(st.binary(max_size=200) | st.text(max_size=100).map(str.encode))
 def test_no_body_ever_raises(body: bytes) -> None:
-    assert isinstance(read(body, {}), Call | Unreadable)
+    assert isinstance(read(body, {}, Seal()), Call | Unreadable)

@@ -67,3 +67,39 @@ def test_a_missing_secret_file_is_a_fault_and_no_traceback(
 
 def test_urls_stay_out_of_the_repr() -> None:
     assert "sqlite" not in repr(Settings.from_environment())
+
+
+@pytest.mark.parametrize("between", [",", " ", " , "])
+def test_several_message_keys_come_from_a_file_in_their_order(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, between: str
+) -> None:
+    file = tmp_path / "message-key"
+    file.write_text("a" * 32 + between + "b" * 32 + "\n")
+    monkeypatch.setenv("CRON_MESSAGE_KEY_FILE", str(file))
+
+    settings = Settings.from_environment()
+
+    assert settings.message_keys == ("a" * 32, "b" * 32)
+    assert "aaa" not in repr(settings)
+
+
+def test_a_message_key_that_could_be_guessed_is_refused_and_not_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("CRON_MESSAGE_KEY", "a" * 32 + ",hunter2")
+
+    with pytest.raises(SettingsInvalid, match="16 characters or more") as caught:
+        Settings.from_environment()
+
+    assert "hunter2" not in str(caught.value)
+
+
+def test_messages_of_others_are_accepted_unless_they_are_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before = Settings.from_environment()
+    monkeypatch.setenv("CRON_FOREIGN_MESSAGES", "refuse")
+    after = Settings.from_environment()
+
+    assert (before.accepts_foreign, after.accepts_foreign) == (True, False)
+    assert (before.message_keys, after.message_keys) == ((), ())
