@@ -18,6 +18,7 @@ from cronhare.domain.diagnosis import (
     judge_lanes,
     judge_ledger,
     judge_rows,
+    judge_sources,
     judge_tasks,
     judge_things,
     judge_timeouts,
@@ -55,6 +56,7 @@ class Doctor:
         schedules = tuple(ledger.schedules) if isinstance(ledger, LedgerFacts) else ()
         yield from _of_ledger(ledger)
         yield from judge_tasks(schedules, tasks)
+        yield from judge_sources(schedules, tasks)
         named = (schedule.queue for schedule in schedules if schedule.queue is not None)
         task_queues = tuple(dict.fromkeys((MAIN_QUEUE, *queues, *named)))
         broker = self._broker.inspect(topology(retry_delay=retry_delay, queues=task_queues))

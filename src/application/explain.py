@@ -91,6 +91,8 @@ def _story(execution: Execution) -> Iterator[str]:
     late = execution.executed_at - execution.due_at
     by = execution.container_id
     yield f"Claimed at {_say(execution.executed_at)} by {by}, {late.total_seconds():.1f} s after."
+    if execution.task_name is not None:
+        yield f"Its task is {execution.task_name} of {execution.source} ({execution.task})."
     if execution.next_attempt_at is not None and execution.state is State.RETRYING:
         yield f"Attempt {execution.attempt} comes at {_say(execution.next_attempt_at)}."
     if execution.state is State.PUBLISHED:

@@ -56,7 +56,8 @@ def assigned_number(source: str, name: str) -> int:
     >>> assigned_number("jobs.toml", "backup") == assigned_number("user.toml", "backup")
     False
     """
-    digest = blake2b(f"{source}\0{name}".encode(), digest_size=8).digest()
+    text = f"{source}\0{name}".encode(errors="surrogatepass")
+    digest = blake2b(text, digest_size=8).digest()
     return FIRST_ASSIGNED + int.from_bytes(digest) % (LARGEST_NUMBER + 1 - FIRST_ASSIGNED)
 
 

@@ -279,4 +279,6 @@ def _schedule(stored: StoredSchedule) -> ScheduleFacts:
         queue=draft.queue,
         timeout=draft.timeout,
         problem=stored.problem,
+        source=stored.source or None,
+        task_name=draft.task_name,
     )

@@ -6,6 +6,7 @@ Facts come from adapters as plain values; the judgement is here. Start reading a
 from .broker import CONSUMER_TIMEOUT, BrokerFacts, judge_broker
 from .database import DatabaseFacts, Link, judge_database
 from .finding import Finding, Severity, counted
+from .identity import judge_sources
 from .lanes import LaneReport, LaneState, judge_lanes, judge_unseen
 from .ledger import WORRYING_SKEW, Activity, LedgerFacts, NodeFacts, SchemaFault, judge_ledger
 from .queues import Difference, Fit, Kind, Thing, judge_things
@@ -48,6 +49,7 @@ __all__ = [
     "judge_ledger",
     "judge_rows",
     "judge_settings",
+    "judge_sources",
     "judge_tasks",
     "judge_things",
     "judge_timeouts",

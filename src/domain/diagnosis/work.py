@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import attrs
 
+from cronhare.domain.catalog import Catalog, Lack, NotHere
 from cronhare.domain.durations import say_duration
 from cronhare.domain.task import Task, TaskRef
 
@@ -26,6 +27,8 @@ class ScheduleFacts:
     queue: str | None = None
     timeout: timedelta | None = None
     problem: str | None = None
+    source: str | None = None
+    task_name: str | None = None
 
 
 def judge_rows(schedules: Sequence[ScheduleFacts]) -> Iterator[Finding]:
@@ -53,6 +56,7 @@ def judge_tasks(
     """Hold the schedules against the tasks; None if no jobs file was given.
 
     A task without a schedule is fine: it may be another one's, or be run by a foreign message.
+    What is of another file is judged by `judge_sources`.
     """
     if tasks is None:
         yield Finding(
@@ -62,11 +66,9 @@ def judge_tasks(
             "name the workers' file by --jobs or CRON_JOBS",
         )
         return
-    known = {task.ref for task in tasks}
+    catalog = Catalog(tasks)
     homeless = [
-        schedule
-        for schedule in schedules
-        if schedule.enabled and schedule.task is not None and schedule.task not in known
+        schedule for schedule in schedules if schedule.enabled and _is_unknown(schedule, catalog)
     ]
     if homeless:
         yield _homeless(homeless)
@@ -88,6 +90,18 @@ def _homeless(schedules: Sequence[ScheduleFacts]) -> Finding:
         f'add the tasks (type = "{first.type}", id = {first.id}, …) to the file of the workers of '
         f"{named(list(queues))}; fine if they have another file; else disable the schedules",
     )
+
+
+def _is_unknown(schedule: ScheduleFacts, catalog: Catalog) -> bool:
+    found = lookup(schedule, catalog)
+    return isinstance(found, NotHere) and found.lack is Lack.UNKNOWN
+
+
+def lookup(schedule: ScheduleFacts, catalog: Catalog) -> Task | NotHere | None:
+    """Find a schedule's task as a worker would; None for a row that names none."""
+    if schedule.task is None:
+        return None
+    return catalog.find(schedule.task, source=schedule.source, name=schedule.task_name)
 
 
 def judge_timeouts(

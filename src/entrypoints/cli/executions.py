@@ -51,6 +51,7 @@ def list_(
     table(
         "ID",
         "SCHEDULE",
+        "TASK",
         "DUE",
         "STATE",
         "ATTEMPT",
@@ -60,6 +61,7 @@ def list_(
             (
                 execution.id,
                 execution.schedule_name,
+                execution.task_name or execution.task,
                 execution.due_at,
                 state(execution.state),
                 execution.attempt,
@@ -126,7 +128,7 @@ def show_execution(execution: Execution) -> None:
         [
             ("execution", execution.id),
             ("schedule", f"{execution.schedule_name} (id {execution.scheduler_id})"),
-            ("task", execution.task),
+            ("task", said_task(execution.task, execution.task_name, execution.source)),
             ("key", execution.key),
             ("state", state(execution.state)),
             ("due", execution.due_at),
@@ -140,6 +142,16 @@ def show_execution(execution: Execution) -> None:
             ("error", execution.last_error),
         ]
     )
+
+
+def said_task(number: object, name: str | None, source: str | None) -> str:
+    """Name a task by all that is known of it.
+
+    >>> said_task("worker 1", "backup", "jobs.toml"), said_task("report 25", None, None)
+    ('backup of jobs.toml (worker 1)', 'report 25')
+    """
+    of_source = f" of {source}" if source else ""
+    return f"{name}{of_source} ({number})" if name else f"{number}{of_source}"
 
 
 def show_attempts(attempts: Sequence[Attempt]) -> None:

@@ -10,6 +10,7 @@ from cronhare.domain.messages import LARGEST_ID
 from cronhare.ports.records import Archived
 
 from ..container import Container
+from .executions import said_task
 from .output import Json, facts, print_json, state, table, tell
 from .trouble import Refusal
 from .wiring import open_ledger, plural
@@ -48,6 +49,7 @@ def list_(
     table(
         "ID",
         "SCHEDULE",
+        "TASK",
         "KIND",
         "FAILED AT",
         "ATTEMPTS",
@@ -58,6 +60,7 @@ def list_(
             (
                 archived.id,
                 archived.schedule_name,
+                archived.task_name or f"{archived.task_type} {archived.task_id}",
                 state(archived.kind),
                 archived.failed_at,
                 archived.attempts,
@@ -160,12 +163,17 @@ def _why_not(archived: Archived) -> str:
     )
 
 
+def _task(archived: Archived) -> str:
+    number = f"{archived.task_type} {archived.task_id}"
+    return said_task(number, archived.task_name, archived.source)
+
+
 def _facts(archived: Archived) -> list[tuple[str, object]]:
     return [
         ("failure", archived.id),
         ("execution", archived.execution_id or None),
         ("schedule", f"{archived.schedule_name} (id {archived.scheduler_id})"),
-        ("task", f"{archived.task_type} {archived.task_id}"),
+        ("task", _task(archived)),
         ("key", archived.execution_key),
         ("kind", state(archived.kind)),
         ("failed at", archived.failed_at),

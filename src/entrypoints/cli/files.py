@@ -21,6 +21,7 @@ from cronhare.domain.sources import (
 )
 
 from .output import Json, print_json, tell
+from .trouble import Refusal
 from .wiring import JobsArgument, JobsArguments, load, open_ledger, plural, read_settings
 
 SIGNS = {
@@ -42,6 +43,7 @@ def check(jobs: JobsArguments) -> None:
     """Validate jobs files, of several also beside each other; every fault is told at once."""
     settings, now = read_settings(), datetime.now(UTC)
     files = [load(path, settings, state="Nothing was applied.") for path in jobs]
+    _refuse_namesakes(files)
     if found := [*_between(files)]:
         raise NumbersCollide(found)
     for file in files:
@@ -85,6 +87,23 @@ def apply(jobs: JobsArgument, *, json: Json = False) -> None:
 def _print_notes(file: JobsFile, now: datetime) -> None:
     for note in notes(file, now):
         tell(f"  note: {note}", style="yellow")
+
+
+def _refuse_namesakes(files: Sequence[JobsFile]) -> None:
+    """Refuse files, and schedules of theirs, of which each would take the other's place."""
+    sources, schedules = dict[str, JobsFile](), dict[str, JobsFile]()
+    faults = []
+    for file in files:
+        if (other := sources.setdefault(file.source, file)) is not file:
+            faults.append(f"{file.path}: source: {file.source} is {other.path} already")
+        faults += [
+            f"{file.path}: schedules.{draft.name}: is a schedule of {other.path} already"
+            for draft in file.drafts
+            if (other := schedules.setdefault(draft.name, file)) is not file
+        ]
+    if faults:
+        advice = 'Give one of them another name; a source in its file\'s first line: source = "…".'
+        raise Refusal("applied to one ledger, these files would replace each other", faults, advice)
 
 
 def _between(files: Sequence[JobsFile]) -> Iterator[Collision]:

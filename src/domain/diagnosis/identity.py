@@ -1,0 +1,80 @@
+"""Whose task a schedule runs: what several jobs files on one ledger share, and must not."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from cronhare.domain.catalog import Catalog, Lack, NotHere
+from cronhare.domain.sources import ONE_FILE_EACH, say_shared, shared_queues
+from cronhare.domain.task import Task, TaskRef
+
+from .finding import Finding, Severity, counted, named
+from .work import ScheduleFacts, lookup
+
+_LEAVE_OUT = "leave `id` out of one of the files, and apply it: a number of its own is assigned"
+
+
+def judge_sources(
+    schedules: Sequence[ScheduleFacts], tasks: Sequence[Task] | None
+) -> Iterator[Finding]:
+    """Judge the enabled schedules by their sources; None if no jobs file was given."""
+    enabled = [schedule for schedule in schedules if schedule.enabled and schedule.task]
+    yield from _shared(enabled)
+    yield from _same_numbers(enabled)
+    yield from _unnamed(enabled)
+    if tasks is not None:
+        yield from _of_this_file(enabled, Catalog(tasks))
+
+
+def _shared(schedules: Sequence[ScheduleFacts]) -> Iterator[Finding]:
+    used = [(each.queue, each.source) for each in schedules if each.queue and each.source]
+    for queue, sources in shared_queues(used).items():
+        what = say_shared(queue, sources)
+        cure = f"{ONE_FILE_EACH}; then `cronhare failed replay`"
+        yield Finding(Severity.ERROR, "sources", f"{what[0].upper()}{what[1:]}", cure)
+
+
+def _same_numbers(schedules: Sequence[ScheduleFacts]) -> Iterator[Finding]:
+    """Name what two files number alike, and the rows by hand of which nobody can say what is meant.
+
+    Our own workers go by names; whoever knows the number alone may mean either.
+    """
+    holders: defaultdict[TaskRef, dict[str, str]] = defaultdict(dict)
+    by_hand: defaultdict[TaskRef, list[str]] = defaultdict(list)
+    for schedule in schedules:
+        assert schedule.task is not None
+        if schedule.source:
+            holders[schedule.task].setdefault(schedule.source, schedule.name)
+        else:
+            by_hand[schedule.task].append(schedule.name)
+    for ref, places in sorted(holders.items()):
+        if len(places) > 1:
+            where = " and ".join(f"{name} of {source}" for source, name in sorted(places.items()))
+            rows = by_hand[ref]
+            whose = f"rows by hand ({named(rows)})" if rows else "rows by hand"
+            said = "and other programs' messages may mean either"
+            what = f"{ref} is the task of {where}: {whose} {said}"
+            yield Finding(Severity.WARNING, "sources", what, _LEAVE_OUT)
+
+
+def _unnamed(schedules: Sequence[ScheduleFacts]) -> Iterator[Finding]:
+    found = [schedule for schedule in schedules if schedule.source and not schedule.task_name]
+    if found:
+        sources = sorted({str(schedule.source) for schedule in found})
+        what = f"{counted(len(found), 'schedule')} of {named(sources)} know their tasks by number"
+        cure = "apply each file once more: that fills the names in, and is no edit"
+        yield Finding(Severity.NOTE, "sources", what, cure)
+
+
+def _of_this_file(schedules: Sequence[ScheduleFacts], catalog: Catalog) -> Iterator[Finding]:
+    foreign: defaultdict[str, list[str]] = defaultdict(list)
+    for schedule in schedules:
+        match lookup(schedule, catalog):
+            case NotHere(Lack.FOREIGN):
+                foreign[str(schedule.source)].append(schedule.name)
+            case NotHere(Lack.CONTRADICTED, reason, cure):
+                what = f"Schedule {schedule.name} runs neither: {reason}"
+                yield Finding(Severity.WARNING, "sources", what, cure)
+    for source, names in sorted(foreign.items()):
+        what = f"{counted(len(names), 'schedule')} of {source}, another file: {named(names)}"
+        cure = "fine if workers have that file; if it is this one under another name, apply this"
+        yield Finding(Severity.NOTE, "sources", what, cure)
