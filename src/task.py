@@ -73,6 +73,10 @@ class RateLimited(_TaskError):
         self.retry_after = retry_after
 
 
+class _SimulatedFailure(RuntimeError):
+    """What `SIMULATE_FAILURE` asks for. Its sentence is S0's, word for word."""
+
+
 def params() -> Any:  # noqa: ANN401 - any JSON value
     """The parameters of this run, as any JSON value."""
     import json  # noqa: PLC0415 - not every task asks
@@ -143,7 +147,7 @@ def run(main: Callable[[Any], object]) -> NoReturn:
     """
     try:
         if os.environ.get("SIMULATE_FAILURE") == "true":
-            raise RuntimeError("Simulated failure for testing")  # noqa: TRY301 - as S0 has it
+            raise _SimulatedFailure("Simulated failure for testing")  # noqa: TRY301 - as S0 has it
         main(params())
     except Exception as error:  # noqa: BLE001 - whatever it is, it is the task's failure
         _report(error)
@@ -155,14 +159,26 @@ def run(main: Callable[[Any], object]) -> NoReturn:
 def _report(error: Exception) -> None:
     # What a task raises on purpose is a sentence; what it did not expect needs its traceback.
     stack = None if isinstance(error, _TaskError) else _traceback()
-    print(stack or error, file=sys.stderr)  # noqa: T201 - see fail
+    print(stack or _words_of(error), file=sys.stderr)  # noqa: T201 - see fail
     _say_failed(
-        str(error) or type(error).__name__,
+        _words_of(error),
         code=_code_of(error),
         error_class=getattr(error, "error_class", None),
         retry_after=getattr(error, "retry_after", None),
         stack=stack,
     )
+
+
+def _words_of(error: Exception) -> str:
+    """`KeyError: 'x'` for what was not expected, as Python says it; else the sentence alone."""
+    name = type(error).__name__
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001 - an error that cannot be told is still that error
+        text = ""
+    if isinstance(error, _TaskError | _SimulatedFailure):
+        return text or name
+    return f"{name}: {text}" if text else name
 
 
 def _traceback() -> str:

@@ -343,7 +343,9 @@ async def test_a_failing_task_is_recorded_with_the_last_lines_of_its_stderr(
 ) -> None:
     ran = await runner.run(shell("echo no such table >&2; exit 3"))
 
-    assert ran.outcome.error == TaskError(message="exited with code 3", stack="no such table")
+    assert ran.outcome.error == TaskError(
+        message="exited with code 3: no such table", stack="no such table"
+    )
     assert ran.stderr == Captured(head="no such table\n", bytes=14)
 
 

@@ -222,3 +222,40 @@ def test_the_module_costs_a_task_next_to_nothing() -> None:
     ran = by_hand(f"import sys\nprint({costly} & set(sys.modules))")
 
     assert ran.stdout == "set()\n"
+
+
+@pytest.mark.parametrize(
+    ("raised", "message"),
+    [
+        ('{}["x"]', "KeyError: 'x'"),
+        ("[][3]", "IndexError: list index out of range"),
+        ("raise ValueError", "ValueError"),
+        ("raise task.PermanentError('no such customer')", "no such customer"),
+        ("raise task.TransientError", "TransientError"),
+    ],
+)
+async def test_an_error_that_was_not_expected_keeps_its_class(
+    runner: ProcessRunner, raised: str, message: str
+) -> None:
+    body = f"def main(params):\n    {raised}\ntask.run(main)"
+
+    ran = await runner.run(invocation("python", "-c", f"from cronhare import task\n{body}"))
+
+    assert error_of(ran).message == message
+
+
+async def test_an_error_that_cannot_be_told_is_told_by_its_class(runner: ProcessRunner) -> None:
+    body = """
+class Mute(Exception):
+    def __str__(self):
+        raise RuntimeError("no words")
+
+def main(params):
+    raise Mute
+
+task.run(main)
+"""
+
+    ran = await runner.run(invocation("python", "-c", f"from cronhare import task\n{body}"))
+
+    assert error_of(ran).message == "Mute"

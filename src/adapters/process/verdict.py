@@ -8,6 +8,7 @@ from datetime import timedelta
 import attrs
 
 from cronhare.domain.outcome import Ending, ErrorClass, Outcome, TaskError
+from cronhare.domain.printable import printable, shortened
 from cronhare.domain.task import Task
 from cronhare.ports.runner import StopReason
 
@@ -16,6 +17,9 @@ _PASSING = frozenset(
     {errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EIO, errno.ENOSPC}
     | {errno.EINTR, errno.ETXTBSY, errno.ESTALE, errno.ETIMEDOUT}
 )
+
+#: In characters; all of its last lines are the failure's stack.
+LONGEST_LAST_LINE = 200
 
 _STOPPED = {
     StopReason.CANCELLED: (Ending.CANCELLED, "cancelled"),
@@ -44,10 +48,24 @@ def natural_end(end: Exit) -> Outcome:
         error = TaskError(message=f"killed by signal {signal_name(signum)}", stack=end.last_words)
     elif code != 0:
         ending = Ending.FAILED
-        error = TaskError(message=f"exited with code {code}", stack=end.last_words)
+        message = f"exited with code {code}{_last_line(end.last_words)}"
+        error = TaskError(message=message, stack=end.last_words)
     else:
         return Outcome(ending=Ending.SUCCEEDED, exit_code=0)
     return Outcome(ending=ending, exit_code=exit_code, signal=signum, error=error)
+
+
+def _last_line(words: str | None) -> str:
+    r"""What a command said last on its stderr, for its failure's sentence.
+
+    >>> _last_line("usage: tar\ntar: \x1b[31mno such file\n\n")
+    ': tar: \\x1b[31mno such file'
+    """
+    said = (words or "").strip()
+    if not said:
+        return ""
+    last = said.splitlines()[-1].strip()
+    return f": {shortened(printable(last), LONGEST_LAST_LINE)}"
 
 
 def stopped(reason: StopReason, status: int | None) -> Outcome:

@@ -71,3 +71,17 @@ def test_whether_a_start_may_be_tried_again_depends_on_what_was_wrong(
 
 def test_signals_have_names() -> None:
     assert (signal_name(9), signal_name(45)) == ("SIGKILL", "SIG45")
+
+
+def test_a_commands_last_line_stands_beside_its_exit_code() -> None:
+    outcome = natural_end(Exit(status=EXIT_3, last_words="reading\ntar: \x1b[2Jgone\r\n \n"))
+
+    assert outcome.error is not None
+    assert outcome.error.message == "exited with code 3: tar: \\x1b[2Jgone"
+
+
+def test_a_last_line_without_end_is_cut() -> None:
+    outcome = natural_end(Exit(status=EXIT_3, last_words="x" * 4096))
+
+    assert outcome.error is not None
+    assert len(outcome.error.message) < 300
