@@ -22,6 +22,9 @@ LARGEST_NUMBER = 2**31 - 1
 #: The type of what the system runs inside of itself. No worker and no message reaches it.
 SYSTEM = "system"
 
+#: The names of users that a task may run as.
+USER_NAME = r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,31}$"
+
 
 class TaskType(enum.StrEnum):
     """The kinds of task that the seeds know, and `event` (S1, S3)."""
@@ -77,6 +80,7 @@ class Task:
     cwd: PurePath | None = None
     env: Mapping[str, str] = attrs.field(factory=dict[str, str])
     pass_env: tuple[str, ...] = ()
+    user: str | None = None  # whom it runs as; the worker's own user if not given
 
     @property
     def label(self) -> str:

@@ -22,6 +22,7 @@ def invocation(
     cwd: PurePath | None = None,
     env: Mapping[str, str] | None = None,
     pass_env: tuple[str, ...] = (),
+    user: str | None = None,
 ) -> Invocation:
     return Invocation(
         execution_id=next(_ids),
@@ -39,6 +40,7 @@ def invocation(
             cwd=cwd,
             env=env or {},
             pass_env=pass_env,
+            user=user,
         ),
     )
 

@@ -6,7 +6,7 @@ import attrs
 from msgspec import Meta
 
 from cronhare.domain.schedule import CAPS
-from cronhare.domain.task import LARGEST_NUMBER
+from cronhare.domain.task import LARGEST_NUMBER, USER_NAME
 
 from .tables import REQUIRED
 
@@ -18,6 +18,13 @@ Source = Annotated[
 ]
 Cap = Annotated[
     int, Meta(ge=CAPS[0], le=CAPS[-1], description=f"a whole number, {CAPS[0]}-{CAPS[-1]}")
+]
+User = Annotated[
+    str,
+    Meta(
+        pattern=USER_NAME,
+        description="a user's name: letters, digits, dot, dash and underscore, at most 32",
+    ),
 ]
 Command = Annotated[list[str], Meta(min_length=1, description="a list of texts, at least one")]
 QueueName = Annotated[
@@ -40,6 +47,7 @@ class TaskTable:
     cwd: str | None = None
     env: dict[str, str] = attrs.field(factory=dict[str, str])
     pass_env: list[str] = attrs.field(factory=list[str])
+    user: User | None = None
 
 
 @attrs.frozen(kw_only=True)

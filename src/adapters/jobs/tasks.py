@@ -25,6 +25,7 @@ def read_task(name: str, table: TaskTable, folder: Path, source: str, faults: li
         cwd=folder / table.cwd if table.cwd else folder,
         env=table.env,
         pass_env=tuple(table.pass_env),
+        user=table.user,
     )
 
 

@@ -30,9 +30,14 @@ def passed_environment(ours: Mapping[str, str]) -> dict[str, str]:
 
 
 def environment(
-    invocation: Invocation, *, passed: Mapping[str, str], ours: Mapping[str, str], params_file: str
+    invocation: Invocation,
+    *,
+    passed: Mapping[str, str],
+    ours: Mapping[str, str],
+    params_file: str,
+    account: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """The whole environment of one attempt.
+    """The whole environment of one attempt; *account* tells of another user, whom it runs as.
 
     Settings of cronhare (`CRON_…`), which hold the passwords of broker and database, never come
     from our environment, not even if the task's `pass_env` names them.
@@ -45,6 +50,7 @@ def environment(
             for name in task.pass_env
             if name in ours and name != "PATH" and not name.startswith(_OWN_PREFIX)
         },
+        **(account or {}),
         **task.env,
         "CRON_EXECUTION_ID": str(invocation.execution_id),
         "CRON_EXECUTION_KEY": invocation.execution_key,

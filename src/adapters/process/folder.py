@@ -14,14 +14,25 @@ _PRIVATE = stat.S_IFDIR | 0o700
 
 @attrs.frozen
 class Folder:
-    """A folder that only we and the task can look into."""
+    """A folder that only we and the task can look into: *is_ours* while both are one user."""
 
     path: str
+    is_ours: bool = True
 
     @property
     def params_file(self) -> str:
         """Where the parameters are."""
         return f"{self.path}/params.json"
+
+    def give(self, uid: int, gid: int) -> "Folder":
+        """Hand it to another user, and to nobody else.
+
+        Raises:
+            OSError: we may not.
+        """
+        os.chown(self.params_file, uid, gid)
+        os.chown(self.path, uid, gid)
+        return attrs.evolve(self, is_ours=False)
 
     def open_params(self) -> int:
         """A descriptor to read the parameters from: the task's stdin."""
@@ -57,11 +68,15 @@ class Folders:
             raise
         return folder
 
+    def open_the_way(self) -> None:
+        """Let other users pass to folders that are theirs. They still see no names."""
+        os.chmod(self._parent, 0o711)  # noqa: PTH101, S103 - to pass is all they may
+
     def take_back(self, folder: Folder) -> None:
         """Remove all that the task may have put there. Never raises."""
         with contextlib.suppress(OSError):
             os.unlink(folder.params_file)  # noqa: PTH108 - pathlib is slower, and this is hot
-        if _is_as_made(folder.path):
+        if folder.is_ours and _is_as_made(folder.path):
             self._spare.append(folder.path)
         else:
             shutil.rmtree(Path(folder.path), ignore_errors=True)

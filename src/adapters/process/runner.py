@@ -1,6 +1,8 @@
 """The task runner of a worker: every attempt is a process of its own."""
 
 import asyncio
+import contextlib
+import errno
 import itertools
 import logging
 import os
@@ -10,9 +12,10 @@ from functools import partial
 from cronhare.ports.runner import Invocation, Ran, StopReason
 
 from . import verdict
+from .account import Account, UnknownUser, other
 from .attempt import Attempt
 from .environment import environment, passed_environment
-from .folder import Folder
+from .folder import Folder, Folders
 from .link import Link
 from .remains import end_remains
 from .warden import Frame
@@ -21,6 +24,10 @@ log = logging.getLogger(__name__)
 
 #: Seconds that `close` waits for what it killed.
 CLOSING = 5.0
+
+
+class NotAllowed(PermissionError):
+    """We may not give a folder to another user."""
 
 
 class ProcessRunner:
@@ -41,14 +48,15 @@ class ProcessRunner:
         """See `TaskRunnerPort.run`. If it is itself cancelled, the attempt is killed first."""
         id_ = next(self._ids)
         try:
+            account = await other(invocation.task.user)
             link = self._warden()
-            folder = link.folders.lend(invocation.params)
-        except OSError as error:
+            folder = _lend(link.folders, invocation, account)
+        except (OSError, UnknownUser) as error:
             return _not_prepared(invocation, error)
         attempt = Attempt(invocation, partial(self._signal, id_))
         self._attempts[id_] = attempt
         try:
-            self._start(link, id_, attempt, folder)
+            self._start(link, id_, attempt, folder, account)
         except OSError as error:
             return _not_prepared(invocation, error)
         else:
@@ -91,7 +99,9 @@ class ProcessRunner:
             self._link = Link(self._on_frame, self._on_lost, needed=lambda: bool(self._attempts))
         return self._link
 
-    def _start(self, link: Link, id_: int, attempt: Attempt, folder: Folder) -> None:
+    def _start(
+        self, link: Link, id_: int, attempt: Attempt, folder: Folder, account: Account | None
+    ) -> None:
         task = attempt.invocation.task
         descriptors = [folder.open_params()]
         try:
@@ -99,14 +109,23 @@ class ProcessRunner:
         except OSError:
             os.close(descriptors[0])
             raise
+        if account is not None:
+            _give_pipes(descriptors[1:], account)
         env = environment(
             attempt.invocation,
             passed=self._passed,
             ours=self._ours,
             params_file=folder.params_file,
+            account=None if account is None else account.environment,
         )
-        cwd = None if task.cwd is None else str(task.cwd)
-        link.send({"spawn": id_, "argv": task.command, "env": env, "cwd": cwd}, descriptors)
+        frame = {
+            "spawn": id_,
+            "argv": task.command,
+            "env": env,
+            "cwd": None if task.cwd is None else str(task.cwd),
+            "ids": None if account is None else account.ids,
+        }
+        link.send(frame, descriptors)
 
     def _signal(self, id_: int, signum: int) -> None:
         if self._link is not None and id_ in self._attempts:
@@ -151,6 +170,36 @@ async def _bury(attempts: Collection[Attempt], folder: str) -> None:
         attempt.lost("lost: the warden that watched over its process was killed")
 
 
-def _not_prepared(invocation: Invocation, error: OSError) -> Ran:
-    """No room, no descriptors, no processes: ours to mend, so the task may try again."""
-    return Ran(outcome=verdict.not_started(invocation.task, "preparing", error.errno or 0))
+def _lend(folders: Folders, invocation: Invocation, account: Account | None) -> Folder:
+    folder = folders.lend(invocation.params)
+    if account is None:
+        return folder
+    try:
+        folders.open_the_way()
+        return folder.give(account.uid, account.gid)
+    except OSError as error:
+        folders.take_back(folder)
+        raise NotAllowed from error
+
+
+def _give_pipes(writers: Collection[int], account: Account) -> None:
+    """Let the task open them by name as well, as `/dev/stderr`. It can write to them anyhow."""
+    with contextlib.suppress(OSError):
+        for fd in writers:
+            os.fchown(fd, account.uid, account.gid)
+
+
+def _not_prepared(invocation: Invocation, error: Exception) -> Ran:
+    """No room, no descriptors, no processes: ours to mend, so the task may try again.
+
+    No such user, or none that we may become: for good.
+    """
+    match error:
+        case UnknownUser():
+            outcome = verdict.not_to_be(invocation.task, str(error))
+        case NotAllowed():
+            outcome = verdict.not_started(invocation.task, "user", errno.EPERM)
+        case _:
+            number = getattr(error, "errno", None)
+            outcome = verdict.not_started(invocation.task, "preparing", number or 0)
+    return Ran(outcome=outcome)

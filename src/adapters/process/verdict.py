@@ -21,6 +21,11 @@ _PASSING = frozenset(
 #: In characters; all of its last lines are the failure's stack.
 LONGEST_LAST_LINE = 200
 
+_RIGHTS = (
+    "the worker has to be root, or have CAP_SETUID, CAP_SETGID, CAP_KILL, CAP_CHOWN and "
+    "CAP_DAC_OVERRIDE"
+)
+
 _STOPPED = {
     StopReason.CANCELLED: (Ending.CANCELLED, "cancelled"),
     StopReason.INTERRUPTED: (Ending.INTERRUPTED, "interrupted: the worker shuts down"),
@@ -92,19 +97,31 @@ def _ended_by_us(ending: Ending, message: str, status: int | None) -> Outcome:
 def not_started(task: Task, step: str, number: int) -> Outcome:
     """The outcome of a command that could not be started.
 
-    *step* is where it failed: cwd, exec, or something before that is not the task's fault.
+    *step* is where it failed: user, cwd, exec, or something before that is not the task's fault.
     """
     command = task.command[0]
     if step == "exec" and number == errno.ENOENT and "/" not in command:
         problem = f"command not found: {command}"
     else:
-        subject = {"cwd": f"working directory {task.cwd}", "exec": f"command {command!r}"}
+        subject = {
+            "cwd": f"working directory {task.cwd}",
+            "exec": f"command {command!r}",
+            "user": f"user {task.user}: {_RIGHTS}",
+        }
         problem = f"{subject.get(step, step)}: {os.strerror(number)}"
-    passing = number in _PASSING or step not in ("cwd", "exec")
+    passing = number in _PASSING or step not in ("cwd", "exec", "user")
     error = TaskError(
         message=f"cannot be started: {problem}",
         code=errno.errorcode.get(number),
         error_class=ErrorClass.TRANSIENT if passing else ErrorClass.PERMANENT,
+    )
+    return Outcome(ending=Ending.FAILED, error=error)
+
+
+def not_to_be(task: Task, why: str) -> Outcome:
+    """The outcome of a task whose user this host does not have."""
+    error = TaskError(
+        message=f"cannot be started: user {task.user}: {why}", error_class=ErrorClass.PERMANENT
     )
     return Outcome(ending=Ending.FAILED, error=error)
 

@@ -18,7 +18,8 @@ enums, no context managers, no wrappers of the standard library.
 Frames, both ways, are a length (4 bytes, big endian) and an object as `marshal` writes it; both
 ends are one interpreter:
 
-    worker → warden   {"spawn": id, "argv": […], "env": {…}, "cwd": path | null} and the
+    worker → warden   {"spawn": id, "argv": […], "env": {…}, "cwd": path | null,
+                      "ids": [user, group, groups…] | null} and the
                       descriptors for 0, 1, 2 and 3; {"kill": id, "signal": n}; {"ping": true}
     warden → worker   {"started": id, "pid": n}, then {"ended": id, "status": n, …}; {"pong": true}
 """
@@ -48,6 +49,9 @@ _RECEIVE = 1 << 16
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_DUMPABLE = 4
+_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL = 47, 4
+_CAP_KILL = 5
 #: Looked up before any fork: between fork and exec the less happens the better.
 _prctl = ctypes.PyDLL(None).prctl
 _prctl.argtypes = (ctypes.c_int, *[ctypes.c_ulong] * 4)
@@ -341,6 +345,12 @@ def _become(task: Frame, fds: Sequence[int], failures: _Failures, warden: int) -
     step = "prepare"
     try:
         os.setsid()
+        _prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)  # rights of ours, if any
+        if task["ids"] is not None:
+            step = "user"
+            _turn_into(task["ids"])
+            step = "prepare"
+        # After that: a change of user clears it.
         _prctl(_PR_SET_PDEATHSIG, _KILL, 0, 0, 0)
         if os.getppid() != warden:  # it died before we asked
             os._exit(1)
@@ -359,6 +369,24 @@ def _become(task: Frame, fds: Sequence[int], failures: _Failures, warden: int) -
         failures.say(step, errno.EINVAL)
     finally:
         os._exit(127)
+
+
+def _turn_into(ids: Sequence[int]) -> None:
+    """In the child: become another user, whom we must be able to end as well."""
+    if not _may_kill_others():
+        raise PermissionError(errno.EPERM, "not allowed to end what runs as another user")
+    user, group, *groups = ids
+    os.setgroups(groups)
+    os.setresgid(group, group, group)
+    os.setresuid(user, user, user)
+
+
+def _may_kill_others() -> bool:
+    with open("/proc/self/status", "rb") as status:  # noqa: PTH123 - pathlib is heavy
+        for line in status:
+            if line.startswith(b"CapEff:"):
+                return bool(int(line.split()[1], 16) >> _CAP_KILL & 1)
+    return False
 
 
 def _exec(argv: list[str], env: Mapping[str, str]) -> NoReturn:
@@ -429,6 +457,7 @@ def main() -> None:
         name.write("cronhare-warden")
     if _prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
         sys.exit("cronhare: this kernel has no subreapers; tasks could leave processes behind")
+    _prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)  # what tasks are told is for them alone
     # Stopped by a task, we could not see our worker's end.
     _prctl(_PR_SET_PDEATHSIG, _CONT, 0, 0, 0)
     warden = Warden(control)

@@ -7,6 +7,7 @@ from pathlib import PurePosixPath
 import attrs
 
 from ..jobs_file import LARGEST_FILE
+from ..task import USER_NAME
 from .description import describe
 from .differences import list_changes, list_notes, why_dormant
 from .host import Host
@@ -79,9 +80,10 @@ class _Carrier:
             except ValueError as error:
                 self._tell(crontab, entry, Verdict.LEFT_OUT, (str(error),))
                 return
-        dormant = why_dormant(crontab, entry, self.host)
+        user = self.host.other(entry.user or crontab.owner)
+        dormant = why_dormant(crontab, user, self.host)
         changes = (*dormant, *list_changes(entry))
-        job = self._job(crontab, entry, here, dormant=bool(dormant), changes=changes)
+        job = self._job(crontab, entry, here, user=user, dormant=bool(dormant), changes=changes)
         self.size += len(str(job).encode())
         if self.size > LARGEST_FILE:
             self._tell(crontab, entry, Verdict.LEFT_OUT, (_FULL,))
@@ -96,6 +98,7 @@ class _Carrier:
         entry: Entry,
         here: Surroundings,
         *,
+        user: str | None,
         dormant: bool,
         changes: tuple[str, ...],
     ) -> Job:
@@ -103,7 +106,8 @@ class _Carrier:
             name=make_unique(_name(crontab, entry), self.names),
             command=as_argv(entry.command, entry.stdin, here.shell),
             env=here.env,
-            cwd=_absolute(here.env.get("HOME")) or self.host.home,
+            cwd=_absolute(here.env.get("HOME")) or self.host.home_of(user),
+            user=user if user is not None and re.fullmatch(USER_NAME, user) else None,
             timeout=self.host.timeout,
             when=None if entry.when == "@reboot" else entry.when,
             timezone=here.timezone,

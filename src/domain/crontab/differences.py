@@ -1,6 +1,9 @@
 """How a job behaves otherwise here than under cron: for one entry, and for all of them."""
 
-from .host import Host
+import re
+
+from ..task import USER_NAME
+from .host import ROOT, Host
 from .job import Job
 from .reader import Entry
 from .source import Crontab
@@ -12,13 +15,23 @@ _BOTH_DAYS = (
 _IGNORED_FILE = "cron passes over this file for its name: disabled, so that nothing new starts"
 
 
-def why_dormant(crontab: Crontab, entry: Entry, host: Host) -> tuple[str, ...]:
-    """Tell why an entry is carried disabled: what cron would not do, an import must not begin."""
+def why_dormant(crontab: Crontab, user: str | None, host: Host) -> tuple[str, ...]:
+    """Tell why an entry is carried disabled: what cron would not do, an import must not begin.
+
+    *user* is whom cron runs it as, if that is not the worker's user.
+    """
     reasons = (_IGNORED_FILE,) if crontab.ignored_by_cron else ()
-    user = entry.user or crontab.owner or host.run_as
-    if user != host.run_as:
-        stranger = f"cron runs it as {user}, the worker runs as {host.run_as}: disabled"
-        reasons = (*reasons, stranger)
+    if user is not None and not re.fullmatch(USER_NAME, user):
+        return (
+            *reasons,
+            f"cron runs it as {user!r}, which is no name that a task may have: disabled",
+        )
+    if user is not None and host.run_as != ROOT:
+        stranger = (
+            f"cron runs it as {user}; the worker runs as {host.run_as}, and only root's may become "
+            "another user: disabled"
+        )
+        return (*reasons, stranger)
     return reasons
 
 

@@ -11,14 +11,16 @@ from .toml import Value, write_comment, write_table
 class Job:
     """A task with its one schedule, of the same name.
 
-    *when* is a cron expression, None for a run at the start. *timeout* is text such as `24h`.
-    *remarks* are written above it, for whoever reads the file.
+    *user* is whom it runs as, None for the worker's own. *when* is a cron expression, None for a
+    run at the start. *timeout* is text such as `24h`. *remarks* are written above it, for whoever
+    reads the file.
     """
 
     name: str
     command: tuple[str, ...]
     env: Mapping[str, str]
     cwd: str | None
+    user: str | None
     timeout: str | None
     when: str | None
     timezone: str | None
@@ -33,6 +35,7 @@ class Job:
             "command": self.command,
             "timeout": self.timeout,
             "cwd": self.cwd,
+            "user": self.user,
             "env": self.env or None,
         }
         schedule: dict[str, Value | None] = {

@@ -8,6 +8,7 @@ import msgspec
 import typer
 
 from cronhare.adapters.jobs.reader import JobsFile
+from cronhare.adapters.process.account import is_known
 from cronhare.application.administer import NumbersCollide
 from cronhare.application.difference import Change, FieldChange, ScheduleChange
 from cronhare.domain.cron import CronExpression
@@ -47,11 +48,25 @@ def check(jobs: JobsArguments) -> None:
     if found := [*_between(files)]:
         raise NumbersCollide(found)
     for file in files:
+        _refuse_unknown_users(file)
         _print_notes(file, now)
         tasks, schedules = plural(len(file.tasks), "task"), plural(len(file.drafts), "schedule")
         tell(f"{file.path}: {tasks} and {schedules}, no faults")
     used = [(draft.queue, file.source) for file in files for draft in file.drafts if draft.status]
     _print_shared(shared_queues(used))
+
+
+def _refuse_unknown_users(file: JobsFile) -> None:
+    """Tell what would fail for good on this host. Another may well have them: only `check` asks."""
+    faults = [
+        f"tasks.{task.name}: user: this host has no user {task.user}; where its worker runs, it "
+        "must have"
+        for task in file.tasks
+        if task.user is not None and not is_known(task.user)
+    ]
+    if faults:
+        what = f"{file.path}: {plural(len(faults), 'task')} cannot run on this host"
+        raise Refusal(what, faults, "Check it where the worker runs, or correct the name.")
 
 
 def plan(jobs: JobsArgument, *, json: Json = False) -> None:

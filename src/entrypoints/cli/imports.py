@@ -1,9 +1,10 @@
 """`cronhare import crontab`."""
 
 import getpass
+import pwd
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -70,7 +71,9 @@ def crontab(
 ) -> None:
     """Turn crontabs into a jobs file, and say what could not be carried over, and why."""
     user = _checked_user(run_as or getpass.getuser())
-    host = Host(run_as=user, timezone=_checked_zone(timezone), home=_home(user))
+    host = Host(
+        run_as=user, timezone=_checked_zone(timezone), home=_home(user), homes=dict(_homes())
+    )
     crontabs, unread = _read_all(files, kind)
     imported = import_crontabs(crontabs, parse=parse_usable, find_zone=find_zone, host=host)
     _write(imported.text, output)
@@ -103,6 +106,12 @@ def host_zone() -> str | None:
     if "zoneinfo" not in parts:
         return None
     return "/".join(parts[parts.index("zoneinfo") + 1 :]) or None
+
+
+def _homes() -> Iterator[tuple[str, str]]:
+    """Give where cron would start the commands of each user of this host."""
+    for user in pwd.getpwall():
+        yield user.pw_name, user.pw_dir if Path(user.pw_dir).is_dir() else "/"
 
 
 def _home(user: str) -> str | None:

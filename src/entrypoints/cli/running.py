@@ -11,6 +11,7 @@ import typer
 
 from cronhare.adapters.jobs.reader import JobsFile
 from cronhare.adapters.rabbitmq.address import Address
+from cronhare.adapters.system.privacy import be_private
 from cronhare.application.logs import say
 from cronhare.domain.topology import checked_queue
 
@@ -118,7 +119,8 @@ def _refuse_to_be_alone(settings: Settings) -> None:
 
 
 def _run(process: Coroutine[None, None, None]) -> None:
-    """Run what lives long."""
+    """Run what lives long, out of sight of the tasks."""
+    be_private()
     garbage.spare()
     asyncio.run(process)
 

@@ -2,6 +2,7 @@ import re
 import tomllib
 from typing import Any
 
+import attrs
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -245,17 +246,41 @@ def test_input_after_a_percent_is_piped_and_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("crontab", "reason"),
+    ("crontab", "user"),
     [
-        (system_table("@daily www-data run\n"), "cron runs it as www-data"),
-        (user_table("@daily run\n", "/var/spool/cron/crontabs/ada"), "cron runs it as ada"),
-        (system_table("@daily root run\n", "/etc/cron.d/shop.dpkg-old"), "for its name"),
+        (system_table("@daily www-data run\n"), "www-data"),
+        (user_table("@daily run\n", "/var/spool/cron/crontabs/ada"), "ada"),
+        (system_table("@daily root run\n"), None),
+    ],
+)
+def test_roots_worker_runs_it_as_whom_cron_ran_it_as(crontab: Crontab, user: str | None) -> None:
+    imported = carry(crontab, host=attrs.evolve(HOST, homes={"ada": "/home/ada"}))
+
+    (task,) = read(imported)["tasks"].values()
+    (schedule,) = read(imported)["schedules"].values()
+    (finding,) = imported.findings
+    assert task.get("user") == user
+    assert task.get("cwd") == {"ada": "/home/ada", None: "/root"}.get(user)
+    assert "status" not in schedule
+    assert finding.verdict is Verdict.CARRIED
+
+
+ADA = Host(run_as="ada", timezone="Europe/Berlin", home="/home/ada")
+
+
+@pytest.mark.parametrize(
+    ("crontab", "host", "reason"),
+    [
+        (system_table("@daily www-data run\n"), ADA, "cron runs it as www-data"),
+        (user_table("@daily run\n", "/var/spool/cron/crontabs/bea"), ADA, "cron runs it as bea"),
+        (system_table("@daily a:b run\n"), HOST, "no name that a task may have"),
+        (system_table("@daily root run\n", "/etc/cron.d/shop.dpkg-old"), HOST, "for its name"),
     ],
 )
 def test_what_cron_would_not_run_as_our_user_is_carried_disabled(
-    crontab: Crontab, reason: str
+    crontab: Crontab, host: Host, reason: str
 ) -> None:
-    imported = carry(crontab)
+    imported = carry(crontab, host=host)
 
     (schedule,) = read(imported)["schedules"].values()
     (finding,) = imported.findings

@@ -1,0 +1,81 @@
+"""Whom a task runs as, if not as the worker."""
+
+import asyncio
+import os
+import pwd
+from collections.abc import Mapping
+
+import attrs
+
+#: Seconds that the host may take to find a user, which may be in a directory far away.
+PATIENCE = 10.0
+
+
+class UnknownUser(LookupError):
+    """There is no such user on this host."""
+
+
+@attrs.frozen(kw_only=True)
+class Account:
+    """A user of this host, with all groups."""
+
+    name: str
+    uid: int
+    gid: int
+    groups: tuple[int, ...]
+    home: str
+    shell: str
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """What a login would tell."""
+        names = {"HOME": self.home, "USER": self.name, "LOGNAME": self.name}
+        return {**names, "SHELL": self.shell} if self.shell else names
+
+    @property
+    def ids(self) -> list[int]:
+        """User, group and all groups: what the warden is told."""
+        return [self.uid, self.gid, *self.groups]
+
+
+def find(name: str) -> Account:
+    """Look a user up.
+
+    Raises:
+        UnknownUser: this host knows no such user.
+    """
+    try:
+        found = pwd.getpwnam(name)
+    except (KeyError, ValueError) as error:
+        raise UnknownUser(f"this host has no user {name}") from error
+    return Account(
+        name=name,
+        uid=found.pw_uid,
+        gid=found.pw_gid,
+        groups=tuple(os.getgrouplist(name, found.pw_gid)),
+        home=found.pw_dir,
+        shell=found.pw_shell,
+    )
+
+
+def is_known(name: str) -> bool:
+    """Whether this host has such a user."""
+    try:
+        find(name)
+    except UnknownUser:
+        return False
+    return True
+
+
+async def other(name: str | None) -> Account | None:
+    """Look up whom to run as; None if it is ourselves.
+
+    Raises:
+        UnknownUser: this host knows no such user.
+        TimeoutError: it did not say, in time.
+    """
+    if name is None:
+        return None
+    async with asyncio.timeout(PATIENCE):
+        account = await asyncio.to_thread(find, name)
+    return None if account.uid == os.geteuid() else account

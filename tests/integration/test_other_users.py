@@ -1,0 +1,275 @@
+"""Tasks that run as another user, and what tasks see of the process that runs them."""
+
+import asyncio
+import os
+import pwd
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from cronhare.adapters.process import ProcessRunner
+from cronhare.domain.outcome import Ending, ErrorClass
+from cronhare.ports.runner import Invocation, StopReason
+from tests.integration.invocations import (
+    alive,
+    exists,
+    invocation,
+    sleepers,
+    unique_sleep,
+    until_asleep,
+    until_file,
+)
+from tests.integration.shell import PROGRAM, clean_environment
+
+pytestmark = pytest.mark.integration
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
+
+NOBODY, DAEMON = "nobody", "daemon"
+
+
+@pytest.fixture
+async def runner() -> AsyncIterator[ProcessRunner]:
+    runner = ProcessRunner()
+    yield runner
+    await runner.close()
+
+
+def as_user(user: str, script: str, *, params: object = None, timeout: float = 20.0) -> Invocation:
+    command = ("sh", "-c", script)
+    return invocation(*command, params=params, timeout=timeout, user=user)
+
+
+async def test_an_unknown_user_is_a_permanent_failure(runner: ProcessRunner) -> None:
+    ran = await runner.run(as_user("no-such-user", "true"))
+
+    assert ran.outcome.ending is Ending.FAILED
+    assert ran.outcome.error is not None
+    assert ran.outcome.error.error_class is ErrorClass.PERMANENT
+    assert "this host has no user no-such-user" in ran.outcome.error.message
+
+
+@needs_root
+async def test_a_task_is_that_user_and_has_its_groups_home_and_name(
+    runner: ProcessRunner,
+) -> None:
+    known = pwd.getpwnam(NOBODY)
+
+    ran = await runner.run(
+        as_user(NOBODY, 'id -u; id -ru; id -g; id -G; echo "$HOME $USER $LOGNAME"')
+    )
+
+    lines = ran.stdout.head.splitlines()
+    groups = " ".join(map(str, os.getgrouplist(NOBODY, known.pw_gid)))
+    assert lines[:3] == [str(known.pw_uid), str(known.pw_uid), str(known.pw_gid)]
+    assert lines[3].split() == groups.split()
+    assert lines[4] == f"{known.pw_dir} {NOBODY} {NOBODY}"
+
+
+@needs_root
+async def test_its_parameters_are_for_that_user_alone(runner: ProcessRunner) -> None:
+    reads = (
+        'cmp - "$CRON_PARAMS_FILE" && stat -c "%a %U" "$CRON_PARAMS_FILE" "${CRON_PARAMS_FILE%/*}"'
+    )
+    holds = 'echo "$CRON_PARAMS_FILE"; sleep 300'
+    holding = as_user(NOBODY, holds, params={"secret": 1})
+    running = asyncio.create_task(runner.run(holding))
+    ran = await runner.run(as_user(NOBODY, reads, params={"n": 1}))
+    spies = await runner.run(
+        as_user(
+            DAEMON, 'cat "${CRON_PARAMS_FILE%/*/*}"/*/params.json; ls "${CRON_PARAMS_FILE%/*/*}"'
+        )
+    )
+    runner.stop(holding.execution_id, StopReason.CANCELLED)
+    path = (await running).stdout.head.strip()
+
+    assert ran.outcome.ending is Ending.SUCCEEDED
+    assert ran.stdout.head.splitlines() == [f"600 {NOBODY}", f"700 {NOBODY}"]
+    assert "secret" not in spies.stdout.head
+    assert spies.outcome.ending is Ending.FAILED
+    assert path
+    assert not exists(path.rpartition("/")[0])
+
+
+@needs_root
+async def test_it_writes_and_opens_its_output_and_cannot_touch_us(runner: ProcessRunner) -> None:
+    script = 'echo to the screen >/dev/stderr && echo "{\\"progress\\": 1}" >&3; kill -STOP $PPID'
+
+    ran = await runner.run(as_user(NOBODY, script))
+
+    assert ran.stderr.head.startswith("to the screen\n")
+    assert ran.outcome.exit_code == 1
+    assert "not permitted" in ran.stderr.head.lower()
+
+
+@needs_root
+async def test_it_is_ended_at_its_timeout_with_all_that_it_started(runner: ProcessRunner) -> None:
+    seconds = unique_sleep()
+    script = f"(setsid sleep {seconds} &); {until_asleep(seconds)}; trap '' TERM; sleep {seconds}"
+
+    ran = await runner.run(as_user(NOBODY, script, timeout=1.0))
+
+    assert ran.outcome.ending is Ending.TIMED_OUT
+    assert sleepers(seconds) == set()
+
+
+@needs_root
+async def test_it_dies_with_its_warden(runner: ProcessRunner) -> None:
+    with tempfile.NamedTemporaryFile() as told:  # pytest's own folder is closed to others
+        os.fchown(told.fileno(), pwd.getpwnam(NOBODY).pw_uid, -1)
+        script = f"echo $$ $PPID >{told.name}; exec sleep 300"
+        running = asyncio.create_task(runner.run(as_user(NOBODY, script)))
+        task, warden = map(int, (await until_file(Path(told.name))).split())
+
+    os.kill(warden, signal.SIGKILL)
+    ran = await running
+
+    assert ran.outcome.ending is Ending.LOST
+    assert not alive(task)
+
+
+@needs_root
+async def test_none_of_the_workers_rights_come_along(runner: ProcessRunner) -> None:
+    ran = await runner.run(as_user(NOBODY, "grep -E '^Cap(Inh|Prm|Eff|Amb)' /proc/self/status"))
+
+    assert {int(line.split()[1], 16) for line in ran.stdout.head.splitlines()} == {0}
+
+
+#: A worker without the rights that it needs, though it is root.
+HUMBLE = """
+import asyncio, ctypes, os, sys
+if len(sys.argv) == 1:
+    for capability in (5, 6, 7):  # to kill others, to become another group, another user
+        ctypes.CDLL(None).prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP: gone with the exec
+    os.execv(sys.executable, [*sys.orig_argv, "without"])
+from cronhare.adapters.process import ProcessRunner
+from tests.integration.invocations import invocation
+
+async def main():
+    runner = ProcessRunner()
+    for user in ("daemon", "root"):
+        ran = await runner.run(invocation("id", "-un", user=user))
+        print(ran.outcome.error.message if ran.outcome.error else ran.stdout.head.strip())
+    await runner.close()
+
+asyncio.run(main())
+"""
+
+
+@needs_root
+def test_a_worker_that_may_not_says_what_it_needs() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", HUMBLE],
+        cwd=Path(__file__).parents[2],
+        env=clean_environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+    refused, itself = done.stdout.splitlines()
+    assert "user daemon: the worker has to be root" in refused
+    assert itself == "root"
+
+
+JOBS = """
+[tasks.look]
+id = 1
+user = "no-such-user"
+command = ["true"]
+"""
+
+
+def test_check_refuses_a_user_that_this_host_has_not(tmp_path: Path) -> None:
+    jobs = tmp_path / "jobs.toml"
+    jobs.write_text(JOBS)
+
+    done = subprocess.run(
+        [PROGRAM, "check", str(jobs)],
+        env=clean_environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+    assert done.returncode == 2
+    assert "tasks.look: user: this host has no user no-such-user" in done.stderr
+
+
+#: Somebody who is not root, and becomes private as a worker does; or lets himself be seen.
+PRIVATE = """
+import ctypes, os, sys, time
+from cronhare.adapters.system.privacy import be_private
+if os.geteuid() == 0:
+    os.setgroups([])
+    os.setresgid(65534, 65534, 65534)
+    os.setresuid(65534, 65534, 65534)
+    ctypes.CDLL(None).prctl(4, 1, 0, 0, 0)  # as after an exec
+if sys.argv[1] == "private":
+    be_private()
+print("ready", flush=True)
+time.sleep(60)
+"""
+LOOK = """
+import os, sys
+if os.geteuid() == 0:
+    os.setgroups([])
+    os.setresgid(65534, 65534, 65534)
+    os.setresuid(65534, 65534, 65534)
+try:
+    print("canary" in open(f"/proc/{sys.argv[1]}/environ").read())
+except PermissionError:
+    print("refused")
+"""
+
+
+@pytest.mark.parametrize(("how", "seen"), [("plain", "True"), ("private", "refused")])
+def test_nobody_of_our_user_reads_the_environment_of_a_worker(how: str, seen: str) -> None:
+    environment = clean_environment() | {"CRON_BROKER_URL": "amqp://u:canary@h"}
+    with subprocess.Popen(
+        [sys.executable, "-c", PRIVATE, how], env=environment, stdout=subprocess.PIPE, text=True
+    ) as worker:
+        assert worker.stdout is not None
+        worker.stdout.readline()
+        looked = subprocess.run(
+            [sys.executable, "-c", LOOK, str(worker.pid)],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        worker.kill()
+
+    assert looked.stdout.strip() == seen
+
+
+#: What `up`, `scheduler` and `worker` are before anything of theirs begins.
+BEGINS = """
+import asyncio, ctypes
+from cronhare.entrypoints.cli import running
+
+async def nothing():
+    print(ctypes.CDLL(None).prctl(3, 0, 0, 0, 0))  # PR_GET_DUMPABLE
+
+running._run(nothing())
+"""
+
+
+def test_what_lives_long_is_private_before_it_begins() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", BEGINS],
+        env=clean_environment(),
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+
+    assert done.stdout == "0\n"
