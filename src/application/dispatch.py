@@ -103,6 +103,11 @@ class Dispatcher:
         self._next_due = min(now + self._pause, later or now + self._pause)
         self._pause = min(2 * self._pause, LONGEST_PAUSE)
 
+    @property
+    def outlook(self) -> tuple[datetime | None, datetime | None]:
+        """When the table was last looked at for edits, and what is due next, as far as is known."""
+        return self._refreshed_at, self._next_due
+
     def _claim_due(self, now: datetime) -> Iterator[Batch]:
         """Claim what has just become due, then a part of what was missed.
 

@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -70,6 +70,13 @@ class LeaseKeeper:
         """The executions whose leases are kept."""
         with self._lock:
             return frozenset(self._leases)
+
+    def told(self) -> Sequence[tuple[int, int, float]]:
+        """Tell of each lease its execution, its attempt, and how many seconds it is old."""
+        now = self._clock.monotonic()
+        with self._lock:
+            leases = dict(self._leases)
+        return [(id_, lease.attempt, now - lease.renewed_at) for id_, lease in leases.items()]
 
     def has_ended(self, execution: Execution) -> None:
         """Keep the lease until the result is recorded, but do not stop what is over."""

@@ -38,6 +38,10 @@ class Catalog:
 
     def __init__(self, tasks: Iterable[Task] = ()) -> None:
         """Keep the tasks of a jobs file, which has no two of one name or one number."""
+        self.replace(tasks)
+
+    def replace(self, tasks: Iterable[Task]) -> None:
+        """Keep these from now on: the file was read again. What has begun goes on as it began."""
         self._tasks = tuple(tasks)
         self._named = {(task.source, task.name): task for task in self._tasks}
         self._numbered = {task.ref: task for task in self._tasks}

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from functools import partial
 
 from cronhare.adapters.jobs.reader import JobsFile
 from cronhare.adapters.sql import upgrade
@@ -15,7 +16,8 @@ from cronhare.domain.topology import MAIN_QUEUE
 from . import worker
 from .container import Container
 from .nodes import lives
-from .scheduler import ROUND, scheduler_loop
+from .scheduler import ROUND, scheduler_loop, told
+from .state import State
 from .stopping import Stopping
 
 log = logging.getLogger(__name__)
@@ -36,11 +38,7 @@ def prepare(container: Container, jobs: JobsFile | None) -> None:
     claims, administrator = container.claims(), container.administrator()
     now = claims.now()
     if jobs is not None:
-        _tell_of_other_files(administrator, jobs)
-        changes = administrator.bring_up_to_date(jobs.drafts, source=jobs.source, now=now)
-        changed = [change.name for change in changes if change.change is not Change.KEEP]
-        text = f"{jobs.path}: {len(jobs.tasks)} tasks, {len(jobs.drafts)} schedules"
-        say(log, logging.INFO, "jobs", f"{text}, {len(changed)} of them new or changed")
+        apply(container, jobs)
         for name in jobs.on_start:
             administrator.run_now(name, params=None, now=now)
     gone = departed(claims.owners(), ourselves=container.ourselves(), lives=lives).gone
@@ -48,6 +46,24 @@ def prepare(container: Container, jobs: JobsFile | None) -> None:
     if recovered.republished or recovered.lost:
         text = f"Taking up {recovered.republished} executions, {recovered.lost} were cut off"
         say(log, logging.INFO, "recover", text)
+
+
+def take(container: Container, jobs: JobsFile) -> None:
+    """Make schedules of a jobs file that was read again; a new queue would need a restart."""
+    apply(container, jobs)
+    if strange := [queue for queue in queues_of(jobs) if queue not in container.queues()]:
+        text = f"These queues are new, and are served from the next start on: {', '.join(strange)}"
+        say(log, logging.WARNING, "reload.restart", text)
+
+
+def apply(container: Container, jobs: JobsFile) -> None:
+    """Make the schedules as a jobs file says."""
+    administrator, now = container.administrator(), container.claims().now()
+    _tell_of_other_files(administrator, jobs)
+    changes = administrator.bring_up_to_date(jobs.drafts, source=jobs.source, now=now)
+    changed = [change.name for change in changes if change.change is not Change.KEEP]
+    text = f"{jobs.path}: {len(jobs.tasks)} tasks, {len(jobs.drafts)} schedules"
+    say(log, logging.INFO, "jobs", f"{text}, {len(changed)} of them new or changed")
 
 
 def _tell_of_other_files(administrator: Administrator, jobs: JobsFile) -> None:
@@ -61,13 +77,13 @@ def _tell_of_other_files(administrator: Administrator, jobs: JobsFile) -> None:
         say(log, logging.WARNING, "jobs.shared-queue", text)
 
 
-async def run(container: Container, stopping: Stopping, *, concurrency: int) -> None:
+async def run(container: Container, stopping: Stopping, state: State, *, concurrency: int) -> None:
     """Be scheduler and worker until a signal comes; the scheduler ends first."""
-    stopping.listen()
+    state.also(partial(told, container))
     text = "Running; Ctrl-C ends it. From another terminal: cronhare executions list"
     say(log, logging.INFO, "running", text)
     loop = scheduler_loop(container)
-    working = asyncio.create_task(worker.run(container, stopping, concurrency=concurrency))
+    working = asyncio.create_task(worker.run(container, stopping, state, concurrency=concurrency))
     loop.start()
     await stopping.asked.wait()
     await asyncio.to_thread(loop.stop, patience=ROUND)

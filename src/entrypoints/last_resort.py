@@ -35,11 +35,15 @@ class LastResort:
 
     def __init__(self, *, grace: float, clock: Callable[[], float] = time.monotonic) -> None:
         """*grace* is in seconds. Nothing happens before `listen`."""
-        self._limits = (grace + ENDING, ENDING, 0.0)
+        self.allow(grace)
         self._clock = clock
         self._ends = SimpleQueue[float]()
         self._signals = 0
         self._waits_for = "the tasks"
+
+    def allow(self, grace: float) -> None:
+        """Change the grace, for a shutdown that has not begun."""
+        self._limits = (grace + ENDING, ENDING, 0.0)
 
     def listen(self) -> None:
         """Wait for the first signal, in a thread that costs nothing until then."""

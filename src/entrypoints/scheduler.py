@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -12,6 +13,7 @@ from cronhare.ports.claims import ClaimStorePort
 
 from .container import Container
 from .loops import Loop
+from .state import Line, State
 from .stopping import Stopping
 from .within import within
 
@@ -68,8 +70,17 @@ def scheduler_loop(container: Container) -> Loop:
     return Loop("scheduler", scheduling.round)
 
 
-async def run(container: Container, stopping: Stopping) -> None:
+def told(container: Container) -> Iterator[Line]:
+    """Tell what is known of what is due."""
+    looked_at, next_due = container.dispatcher().outlook
+    seen = f"{looked_at:%H:%M:%S}Z" if looked_at else "never yet"
+    due = f"{next_due:%Y-%m-%d %H:%M}Z" if next_due else "nothing"
+    yield f"Scheduler: looked for edits at {seen}, due next: {due}", {}
+
+
+async def run(container: Container, stopping: Stopping, state: State) -> None:
     """Be a scheduler until a signal comes."""
+    state.also(partial(told, container))
     broker = container.broker()
     declaring = Loop("declaration", partial(_declare, container))
     loop = scheduler_loop(container)

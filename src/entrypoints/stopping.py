@@ -1,4 +1,4 @@
-"""The two signals: the first asks, the second insists."""
+"""The signals that end: the first asks, the second insists."""
 
 import asyncio
 import logging
@@ -33,6 +33,15 @@ class Stopping:
             # The loop hears of it all the same, through its wake-up descriptor. This is for a loop
             # that does not turn any more; the kernel's alarm for threads that do not get to run.
             signal.signal(number, lambda *_: signal.alarm(int(self.resort.signalled()) + ALARM))
+
+    async def hang_up(self) -> None:
+        """Begin to end, because the terminal is gone.
+
+        A shell and the kernel may both say so: the second time insists on nothing.
+        """
+        if not self.asked.is_set():
+            signal.alarm(int(self.resort.signalled()) + ALARM)
+            self._on_signal(signal.SIGHUP)
 
     def _on_signal(self, number: signal.Signals) -> None:
         if self.asked.is_set():

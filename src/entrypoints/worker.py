@@ -2,11 +2,13 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from datetime import timedelta
 from functools import partial
 
-from cronhare.application.execute import Worker
+import attrs
+
+from cronhare.application.execute import Counters, Worker
 from cronhare.application.leases import LeaseKeeper
 from cronhare.application.logs import say
 from cronhare.application.monitor import FailedMonitor
@@ -20,6 +22,7 @@ from .container import Container
 from .loops import Loop
 from .nodes import lives
 from .readiness import answered
+from .state import Line, State
 from .stopping import Stopping
 from .within import within
 
@@ -75,6 +78,16 @@ class Working:
         self._worker = worker
         self._runner = runner
         self._under_way = UnderWay(worker.handle)
+
+    @property
+    def counters(self) -> Counters:
+        """What was done so far."""
+        return self._worker.counters
+
+    @property
+    def at_hand(self) -> int:
+        """How many deliveries are being handled."""
+        return len(self._under_way)
 
     async def begin(self, queues: Sequence[str], *, concurrency: int, stopping: Stopping) -> None:
         """Start to consume, as many deliveries at a time as may run at a time.
@@ -147,10 +160,11 @@ class Monitoring:
         await self._broker.close()
 
 
-async def run(container: Container, stopping: Stopping, *, concurrency: int) -> None:
+async def run(container: Container, stopping: Stopping, state: State, *, concurrency: int) -> None:
     """Be a worker until a signal comes, then end in good order."""
     settings = container.settings()
     working, keeper = _wire(container)
+    state.also(partial(_told, working, keeper, concurrency))
     watched = container.connection()
     monitoring = Monitoring(broker=watched, monitor=container.monitor(broker=watched))
     every = min(RENEW_EVERY, settings.lease.total_seconds() / RENEWALS)
@@ -166,7 +180,8 @@ async def run(container: Container, stopping: Stopping, *, concurrency: int) -> 
     if settings.failed_monitor:
         await monitoring.begin(stopping)
     await stopping.asked.wait()
-    await working.drain(grace=settings.shutdown_grace, hurry=stopping.hurry)
+    # Asked anew: a reload may have changed it.
+    await working.drain(grace=container.settings().shutdown_grace, hurry=stopping.hurry)
     stopping.resort.waits_for("servers, to take leave of them")
     stops = [
         within(FAREWELL, loop.name, asyncio.to_thread(loop.stop, patience=FAREWELL))
@@ -174,6 +189,15 @@ async def run(container: Container, stopping: Stopping, *, concurrency: int) -> 
     ]
     await asyncio.gather(working.close(), monitoring.end(), *stops)
     stopping.resort.leaving()
+
+
+def _told(working: Working, keeper: LeaseKeeper, concurrency: int) -> Iterator[Line]:
+    """Tell what runs here."""
+    counted = attrs.asdict(working.counters)
+    yield f"Worker: {working.at_hand} of {concurrency} at hand; since its start:", counted
+    for id_, attempt, age in keeper.told():
+        place = {"execution": id_, "attempt": attempt}
+        yield f"Runs, and its lease was renewed {age:.1f} s ago", place
 
 
 def _wire(container: Container) -> tuple[Working, LeaseKeeper]:

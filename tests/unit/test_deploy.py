@@ -384,3 +384,8 @@ def test_the_runtime_lock_holds_every_dependency() -> None:
 
 def _read(path: Path) -> str:
     return path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("path", sorted((DEPLOY / "systemd").glob("*.service")), ids=str)
+def test_systemd_reloads_by_the_signal_that_reloads(path: Path) -> None:
+    assert "ExecReload=/bin/kill -HUP $MAINPID" in path.read_text().splitlines()

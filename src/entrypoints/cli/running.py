@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+import signal
+from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -18,10 +19,13 @@ from cronhare.domain.topology import checked_queue
 from .. import embedded, garbage, logs
 from .. import scheduler as scheduler_process
 from .. import worker as worker_process
+from ..attention import Answer, Attention, on_a_terminal
 from ..container import Container
 from ..last_resort import LastResort
 from ..readiness import ledger_is_ready
+from ..reloading import Reloading
 from ..settings import Settings, SettingsInvalid
+from ..state import State
 from ..stopping import Stopping
 from .trouble import Refusal
 from .wiring import load, read_settings, usable
@@ -47,7 +51,11 @@ Concurrency = Annotated[
 
 
 def up(*, jobs: Jobs = None, concurrency: Concurrency = None) -> None:
-    """Apply a jobs file, and run scheduler and worker in this process."""
+    """Apply a jobs file, and run scheduler and worker in this process.
+
+    Without a terminal, SIGHUP has it read its jobs file again. SIGUSR1 tells its state in the log.
+    """
+    attention = Attention()
     settings, file = _begin(jobs)
     queues = embedded.queues_of(file)
     tasks = file.tasks if file else ()
@@ -56,19 +64,30 @@ def up(*, jobs: Jobs = None, concurrency: Concurrency = None) -> None:
     say(log, logging.INFO, "up", f"Ledger {settings.ledger}")
     embedded.prepare(container, file)
     at_a_time = concurrency or settings.concurrency or embedded.CONCURRENCY
-    stopping = Stopping(LastResort(grace=_grace(settings)))
-    _run(embedded.run(container, stopping, concurrency=at_a_time))
+    stopping, state = Stopping(LastResort(grace=_grace(settings))), State(container)
+    take = partial(embedded.take, container)
+    reloading = Reloading(container, resort=stopping.resort, jobs=jobs, take=take)
+    hangup = stopping.hang_up if on_a_terminal() else reloading.reload
+    process = embedded.run(container, stopping, state, concurrency=at_a_time)
+    _run(_heeding(stopping, attention, _answers(hangup, state), process))
     _end(container)
 
 
 def scheduler() -> None:
-    """Run a scheduler: one of any number, each a full substitute for the others."""
+    """Run a scheduler: one of any number, each a full substitute for the others.
+
+    SIGHUP has it read its settings again. SIGUSR1 tells its state in the log.
+    """
+    attention = Attention()
     settings, _ = _begin(None)
     _refuse_to_be_alone(settings)
     container = usable(Container(settings=settings, queues=settings.queues))
     _announce(container, "Scheduler")
-    stopping = Stopping(LastResort(grace=scheduler_process.ROUND))
-    _run(_until_stopped(container, stopping, partial(scheduler_process.run, container)))
+    stopping, state = Stopping(LastResort(grace=scheduler_process.ROUND)), State(container)
+    reloading = Reloading(container, resort=stopping.resort, has_tasks=False)
+    process = partial(scheduler_process.run, container, stopping, state)
+    answers = _answers(reloading.reload, state)
+    _run(_heeding(stopping, attention, answers, _with_ledger(container, stopping, process)))
     _end(container)
 
 
@@ -80,7 +99,11 @@ def worker(
         str | None, typer.Option(help="Which queues, with commas between. [env: CRON_QUEUES]")
     ] = None,
 ) -> None:
-    """Run a worker: one of any number. Its tasks come from its own jobs file."""
+    """Run a worker: one of any number. Its tasks come from its own jobs file.
+
+    SIGHUP has it read jobs file and settings again. SIGUSR1 tells its state in the log.
+    """
+    attention = Attention()
     settings, file = _begin(jobs)
     _refuse_to_be_alone(settings)
     names = _named(queues) if queues else settings.queues
@@ -88,9 +111,11 @@ def worker(
     container = usable(Container(settings=settings, tasks=tasks, queues=names))
     _announce(container, "Worker")
     at_a_time = concurrency or settings.concurrency or 1  # the seeds' prefetch
-    process = partial(worker_process.run, container, concurrency=at_a_time)
-    stopping = Stopping(LastResort(grace=_grace(settings)))
-    _run(_until_stopped(container, stopping, process))
+    stopping, state = Stopping(LastResort(grace=_grace(settings))), State(container)
+    reloading = Reloading(container, resort=stopping.resort, jobs=jobs)
+    process = partial(worker_process.run, container, stopping, state, concurrency=at_a_time)
+    answers = _answers(reloading.reload, state)
+    _run(_heeding(stopping, attention, answers, _with_ledger(container, stopping, process)))
     _end(container)
 
 
@@ -137,14 +162,27 @@ def _grace(settings: Settings) -> float:
     return settings.shutdown_grace.total_seconds()
 
 
-async def _until_stopped(
-    container: Container,
+def _answers(hangup: Answer, state: State) -> Mapping[signal.Signals, Answer]:
+    return {signal.SIGHUP: hangup, signal.SIGUSR1: state.tell}
+
+
+async def _heeding(
     stopping: Stopping,
-    process: Callable[[Stopping], Coroutine[None, None, None]],
+    attention: Attention,
+    answers: Mapping[signal.Signals, Answer],
+    process: Coroutine[None, None, None],
 ) -> None:
+    """Be a process, and heed its signals."""
     stopping.listen()
+    attention.listen(answers)
+    await process
+
+
+async def _with_ledger(
+    container: Container, stopping: Stopping, process: Callable[[], Coroutine[None, None, None]]
+) -> None:
     if await ledger_is_ready(container.engine(), stopping):
-        await process(stopping)
+        await process()
 
 
 def _end(container: Container) -> None:
