@@ -190,7 +190,7 @@ def test_every_fault_of_a_jobs_file_is_told(tmp_path: Path) -> None:
     assert "hour: 25" in said.out
 
 
-def test_a_schedule_whose_task_is_in_no_file_and_a_misspelt_setting_are_warnings(
+def test_a_file_that_nothing_was_applied_from_and_a_misspelt_setting_are_warnings(
     applied: Path,
 ) -> None:
     (applied / "others.toml").write_text('[tasks.other]\nid = 2\ncommand = ["true"]\n')
@@ -198,7 +198,8 @@ def test_a_schedule_whose_task_is_in_no_file_and_a_misspelt_setting_are_warnings
     said = Shell(applied)("doctor", "--jobs", "others.toml", "--json", CRON_MAX_RETRY="3")
 
     assert said.status == 0
-    assert [subject for subject, _ in told(said, "warning")] == ["settings", "tasks"]
+    assert [subject for subject, _ in told(said, "warning")] == ["settings", "sources"]
+    assert "1 schedule of jobs.toml, another file: nightly" in said.out
     assert "did you mean CRON_MAX_RETRIES?" in said.out
 
 

@@ -74,7 +74,10 @@ def _of_this_file(schedules: Sequence[ScheduleFacts], catalog: Catalog) -> Itera
             case NotHere(Lack.CONTRADICTED, reason, cure):
                 what = f"Schedule {schedule.name} runs neither: {reason}"
                 yield Finding(Severity.WARNING, "sources", what, cure)
+    # With schedules of its own a file is one of several. Without, it may be the wrong one.
+    ours = any(schedule.source in catalog.sources for schedule in schedules if schedule.source)
+    severity = Severity.NOTE if ours else Severity.WARNING
     for source, names in sorted(foreign.items()):
         what = f"{counted(len(names), 'schedule')} of {source}, another file: {named(names)}"
         cure = "fine if workers have that file; if it is this one under another name, apply this"
-        yield Finding(Severity.NOTE, "sources", what, cure)
+        yield Finding(severity, "sources", what, cure)
