@@ -6,9 +6,14 @@ import sqlite3
 import subprocess
 from pathlib import Path
 
+import pymysql
 import pytest
+from sqlalchemy import URL
 
-from cronhare.adapters.sql import open_engine, upgrade
+from cronhare.adapters.memory.clock import FrozenClock
+from cronhare.adapters.sql import SqlScheduleStore, check_schema, open_engine, upgrade
+from tests.integration.ledgers import NOON, draft
+from tests.services.mariadb import run
 
 pytestmark = pytest.mark.integration
 
@@ -40,12 +45,41 @@ def test_secrets_are_made_once_for_us_and_for_the_servers(tmp_path: Path) -> Non
     second = {path.name: path.read_text() for path in made.iterdir()}
 
     assert second == first
-    assert f":{first['database-password']}@mariadb:" in first["database-url"]
+    assert f":{first['database-password']}@mariadb:" in first["migrate-database-url"]
+    for role in ("scheduler", "worker"):
+        [password] = re.findall(
+            f"cronhare_{role}@'%' IDENTIFIED BY '(\\w{{48}})'", first["roles.sql"]
+        )
+        assert f"//cronhare_{role}:{password}@mariadb:" in first[f"{role}-database-url"]
     [password] = re.findall("default_pass = ([0-9a-f]{48})\n", first["rabbitmq.conf"])
     assert f":{password}@rabbitmq:" in first["broker-url"]
     assert made.stat().st_mode & 0o777 == 0o700
     assert {path.stat().st_mode & 0o777 for path in made.iterdir()} == {0o644}
     assert [path.name for path in tmp_path.iterdir() if path.name != "make-secrets"] == ["secrets"]
+
+
+def test_the_roles_of_compose_may_work_and_change_no_table(
+    tmp_path: Path, empty_mysql: URL
+) -> None:
+    script = shutil.copy(ROOT / "deploy/make-secrets", tmp_path)
+    subprocess.run([script], check=True, capture_output=True)
+    roles = (tmp_path / "secrets/roles.sql").read_text().strip().rstrip(";")
+    upgrade(open_engine(empty_mysql.render_as_string(hide_password=False)), NOON)
+    run(empty_mysql, *roles.replace("cronhare.*", f"{empty_mysql.database}.*").split(";\n"))
+    password = re.findall(r"cronhare_worker:(\w+)@", _secret(tmp_path, "worker-database-url"))[0]
+    url = empty_mysql.set(username="cronhare_worker", password=password)
+    engine = open_engine(url.render_as_string(hide_password=False))
+
+    SqlScheduleStore(engine, FrozenClock(NOON)).save([draft()], source=None, now=NOON)
+    check_schema(engine)
+    with pytest.raises(pymysql.MySQLError, match="command denied"):
+        run(url, "DROP TABLE Scheduler")
+    engine.dispose()
+    run(empty_mysql, "DROP USER cronhare_scheduler@'%', cronhare_worker@'%'")
+
+
+def _secret(folder: Path, name: str) -> str:
+    return (folder / "secrets" / name).read_text()
 
 
 def test_the_statements_of_the_operators_page_run(tmp_path: Path) -> None:

@@ -162,7 +162,7 @@ class Private(lives.Private):
         subprocess.run(command, check=True, capture_output=True, timeout=PATIENCE)
         (self.folder / "users.sql").write_text(
             "CREATE USER IF NOT EXISTS tester@'127.0.0.1' IDENTIFIED BY 'tester';\n"
-            "GRANT ALL ON *.* TO tester@'127.0.0.1';\n"
+            "GRANT ALL ON *.* TO tester@'127.0.0.1' WITH GRANT OPTION;\n"
         )
 
     def _options(self, data: Path) -> list[str]:

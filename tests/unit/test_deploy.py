@@ -29,8 +29,10 @@ IMAGE = f"cronhare:{PROJECT['version']}"
 MARGIN = timedelta(seconds=10)
 
 #: Files that a process is given, and what its settings would find in them.
+LEDGER = "mysql+pymysql://cronhare:secret@mariadb/cronhare?tls=off"
 SECRETS = {
-    "database-url": "mysql+pymysql://cronhare:secret@mariadb/cronhare",
+    "database-url": LEDGER,
+    **{f"{role}-database-url": LEDGER for role in ("migrate", "scheduler", "worker")},
     "broker-url": "amqp://cronhare:secret@rabbitmq/",
 }
 
@@ -162,7 +164,7 @@ def test_a_process_can_use_what_it_is_given(
 
     settings = Settings.from_environment()
 
-    assert settings.database_url == SECRETS["database-url"]
+    assert settings.database_url == LEDGER
     assert settings.broker_url == SECRETS["broker-url"]
 
 
@@ -239,6 +241,13 @@ def test_containers_may_do_as_little_as_possible() -> None:
         assert service["read_only"] is True
         assert service["cap_drop"] == ["ALL"]
         assert service["security_opt"] == ["no-new-privileges:true"]
+    for service in compose()["services"].values():
+        assert service["read_only"] is True
+        assert service["cap_drop"] == ["ALL"]
+        assert service["security_opt"] == ["no-new-privileges:true"]
+        assert service["logging"]["options"].keys() == {"max-size", "max-file"}
+        assert service["deploy"]["resources"]["limits"]["pids"] > 0
+        assert service["image"] == IMAGE or service["user"] != "root"
     for pod in pods:
         assert pod["securityContext"]["runAsNonRoot"] is True
         assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
@@ -250,6 +259,30 @@ def test_containers_may_do_as_little_as_possible() -> None:
             "capabilities": {"drop": ["ALL"]},
         }
         assert container["resources"].keys() == {"requests", "limits"}
+
+
+def test_each_role_has_a_user_of_its_own_in_the_database() -> None:
+    given = {name: each["environment"] for name, each in compose_services().items()}
+    files = {name: each["CRON_DATABASE_URL_FILE"] for name, each in given.items()}
+
+    assert files == {
+        "migrate": "/run/secrets/migrate-database-url",
+        "apply": "/run/secrets/scheduler-database-url",
+        "scheduler": "/run/secrets/scheduler-database-url",
+        "worker": "/run/secrets/worker-database-url",
+    }
+    for name, file in files.items():
+        assert Path(file).name in compose()["services"][name]["secrets"]
+
+
+def test_kubernetes_lets_nobody_in_and_its_pods_out_to_their_servers_alone() -> None:
+    [policy] = of_kind("NetworkPolicy")
+
+    assert policy["spec"]["podSelector"] == {"matchLabels": {"app.kubernetes.io/name": "cronhare"}}
+    assert policy["spec"]["policyTypes"] == ["Ingress", "Egress"]
+    assert policy["spec"]["ingress"] == []
+    ports = {port["port"] for rule in policy["spec"]["egress"] for port in rule["ports"]}
+    assert ports == {53, 3306, 5671, 5672}
 
 
 def test_kubernetes_keeps_one_scheduler_and_loses_one_worker_at_a_time() -> None:

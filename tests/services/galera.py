@@ -1,0 +1,168 @@
+"""A Galera cluster of three private MariaDB nodes on loopback."""
+
+import re
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from shutil import copytree
+from typing import Final
+
+import attrs
+from sqlalchemy import URL
+
+from tests.services.finding import binary, free_port, missing, wait_until
+from tests.services.lives import PATIENCE
+from tests.services.mariadb import Private, run
+
+PROVIDER: Final = Path("/usr/lib/galera/libgalera_smm.so")
+HINT: Final = "apt-get install mariadb-server galera-4"
+NODES: Final = 3
+
+#: How soon a node that says nothing is put out of the cluster: soon, for the tests' sake.
+_IMPATIENT: Final = (
+    "evs.keepalive_period=PT0.5S;evs.suspect_timeout=PT2S;evs.inactive_timeout=PT4S;"
+    "evs.inactive_check_period=PT0.5S;evs.install_timeout=PT4S;gcache.size=16M"
+)
+
+
+def why_none() -> str | None:
+    """Say what is missing here for a cluster; None if nothing is."""
+    there = PROVIDER.exists() and all(map(binary, ("mariadbd", "mariadb-install-db")))
+    return None if there else f"no Galera cluster to test with: {HINT}"
+
+
+@attrs.define
+class Node(Private):
+    """One of the nodes. It is a member of *cluster*, the addresses of all."""
+
+    cluster: str = ""
+    group: int = attrs.field(factory=free_port)
+    state: int = attrs.field(factory=free_port)
+    increments: int = attrs.field(factory=free_port)
+    is_first: bool = False
+
+    def begin(self) -> None:
+        """Start the first node of a cluster that is not there yet."""
+        self.is_first = True
+        self.start()
+        self.is_first = False
+
+    def start(self) -> None:
+        """See `Server.start`. After a kill it asks for what it has missed, and not for everything.
+
+        (A transfer of everything is rsync's, which as root works as nobody, and may not write.)
+        """
+        data = self.folder / "data"
+        if not data.exists():
+            self._install(data)
+        position = self._position(data) if (data / "grastate.dat").exists() else []
+        self._launch(str(binary("mariadbd")), *self._options(data), *position)
+
+    def be_like(self, other: "Node") -> None:
+        """Begin with a copy of what another has, which is stopped."""
+        copytree(other.folder / "data", self.folder / "data")
+        (self.folder / "data" / "gvwstate.dat").unlink(missing_ok=True)
+        (self.folder / "data" / "galera.cache").unlink(missing_ok=True)
+
+    def _position(self, data: Path) -> list[str]:
+        """Ask the data how far they go, as Debian's galera_recovery does."""
+        log = self.folder / "recovery.log"
+        log.unlink(missing_ok=True)
+        command = [str(binary("mariadbd")), *self._options(data)]
+        recover = ["--wsrep-recover", "--skip-networking", f"--log-error={log}"]
+        subprocess.run([*command, *recover], check=True, capture_output=True, timeout=PATIENCE)
+        found = re.findall(r"Recovered position: *(\S+)", log.read_text())
+        return [f"--wsrep-start-position={found[-1]}"]
+
+    def is_synced(self) -> bool:
+        """Whether it takes writes."""
+        try:
+            [(_, said)] = run(self.url, "SHOW STATUS LIKE 'wsrep_local_state_comment'")
+        except Exception:  # noqa: BLE001 - not yet
+            return False
+        return bool(said == "Synced")
+
+    def accepts(self) -> bool:
+        """See `lives.Private.accepts`."""
+        return self.is_synced()
+
+    def _options(self, data: Path) -> list[str]:
+        here = "127.0.0.1"
+        provider = (
+            f"base_host={here};base_port={self.group};"
+            f"gmcast.listen_addr=tcp://{here}:{self.group};"
+            f"ist.recv_addr={here}:{self.increments};{_IMPATIENT}"
+        )
+        plain = super()._options(data)
+        if not self.is_first:  # the users come with the state
+            plain = [option for option in plain if not option.startswith("--init-file")]
+        return [
+            *plain,
+            "--binlog-format=ROW",
+            "--innodb-autoinc-lock-mode=2",
+            "--innodb-flush-log-at-trx-commit=1",
+            "--wsrep-on=ON",
+            f"--wsrep-provider={PROVIDER}",
+            f"--wsrep-provider-options={provider}",
+            "--wsrep-cluster-name=cronhare-tests",
+            f"--wsrep-cluster-address=gcomm://{self.cluster}",
+            f"--wsrep-node-address={here}:{self.group}",
+            f"--wsrep-node-name=node-{self.port}",
+            "--wsrep-sst-method=rsync",
+            f"--wsrep-sst-receive-address={here}:{self.state}",
+            *(["--wsrep-new-cluster"] if self.is_first else []),
+        ]
+
+
+@attrs.frozen
+class Cluster:
+    """What the faults hurt; *url* names all nodes, *first* one of them."""
+
+    nodes: tuple[Node, ...]
+    is_ours: bool = True
+
+    @property
+    def url(self) -> URL:
+        """The address of a node that is there."""
+        return next(node for node in self.nodes if node.is_synced()).url
+
+    def addresses(self, database: str) -> str:
+        """Write the URL of all nodes together."""
+        hosts = ",".join(f"127.0.0.1:{node.port}" for node in self.nodes)
+        return f"mysql+pymysql://tester:tester@{hosts}/{database}"
+
+    def kill(self) -> None:
+        """Not what a cluster is for: see its nodes."""
+        raise NotImplementedError
+
+    stop = start = kill
+
+
+@contextmanager
+def cluster(folder: Path) -> Iterator[Cluster]:
+    """Start three nodes, one after the other."""
+    if why := why_none():
+        missing("Galera", why)
+    nodes = tuple(_node(folder / f"galera-{number}") for number in range(NODES))
+    members = ",".join(f"127.0.0.1:{node.group}" for node in nodes)
+    try:
+        for node in nodes:
+            node.cluster = members
+        nodes[0].begin()
+        nodes[0].stop()
+        for node in nodes[1:]:
+            node.be_like(nodes[0])
+        nodes[0].begin()
+        for node in nodes[1:]:
+            node.start()
+        wait_until(lambda: all(node.is_synced() for node in nodes), seconds=60, what="the cluster")
+        yield Cluster(nodes)
+    finally:
+        for node in reversed(nodes):
+            node.stop()
+
+
+def _node(folder: Path) -> Node:
+    folder.mkdir(parents=True)
+    return Node(folder)
