@@ -37,6 +37,11 @@ type = "worker"
 id = 4
 command = ["/bin/true"]
 
+[tasks.slow]
+type = "worker"
+id = 5
+command = ["sleep", "5"]
+
 [schedules.guilty]
 task = "babbles"
 schedule = "@yearly"
@@ -255,6 +260,8 @@ def ledger_away(server: mariadb.Server) -> Trouble:
     def trouble(town: Town) -> Iterator[None]:
         with town.outage():
             server.kill()
+            for _ in range(4):  # so long that their lease has to be held from their start
+                town.publish(town.message("guilty", 5))
             with repeatedly(town.publish_innocent, every=1.0):
                 time.sleep(OUTAGE)
             server.start()
