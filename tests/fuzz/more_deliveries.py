@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import partial
+from hashlib import sha256
 from typing import Any
 
 import pika
@@ -135,6 +136,11 @@ PROPERTIES: dict[str, dict[str, Any]] = {
 }
 
 
+def _mark(name: str) -> str:
+    """Give what finds the run of an entry, in SQL as it is."""
+    return f"more-{sha256(name.encode()).hexdigest()[:16]}"
+
+
 def _message(works: Works, mark: str) -> dict[str, Any]:
     message: dict[str, Any] = json.loads(works.body(mark=mark))
     return message
@@ -173,7 +179,7 @@ def _is_fenced(works: Works) -> bool:
 
 def _refused(works: Works, make: Make, name: str) -> Answer:
     """It is parked, or a run of it ends badly: it never succeeds."""
-    mark = f"more-{name[:60]}"
+    mark = _mark(name)
     answer = _send(works, make, None, mark)
     if answer is Answer.HANDLED and "succeeded" in works.states(f"params LIKE '%{mark}%'"):
         raise Mishandled("it ran")
@@ -183,7 +189,7 @@ def _refused(works: Works, make: Make, name: str) -> Answer:
 def _entry(name: str, make: Make, properties: dict[str, Any]) -> Entry[Works]:
     return Entry(
         name,
-        lambda works: _send(works, make, pika.BasicProperties(**properties), f"more-{name[:60]}"),
+        lambda works: _send(works, make, pika.BasicProperties(**properties), _mark(name)),
     )
 
 
