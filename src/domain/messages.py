@@ -207,6 +207,8 @@ def ticket_of(headers: Mapping[str, object]) -> Ticket | None:
     """Read which attempt a message stands for; None if its headers are not ours."""
     execution_id, attempt = headers.get(EXECUTION_HEADER), headers.get(ATTEMPT_HEADER)
     match execution_id, attempt:
+        case (bool(), _) | (_, bool()):  # which are numbers to Python alone
+            return None
         case int(), int() if 0 < execution_id <= LARGEST_ID and 0 < attempt <= LARGEST_ID:
             return Ticket(execution_id=execution_id, attempt=attempt)
     return None

@@ -93,7 +93,7 @@ def _try(works: Works, spoilt: str) -> tuple[Answer, int]:
     id_ = arena.schedules.ids([name])[name]
     _wait(lambda: _is_planned(works, id_), "it is not planned")
     mariadb.run(
-        arena.engine.url,
+        arena.database,
         "SET NAMES utf8mb4",
         "SET SESSION sql_mode = ''",
         f"UPDATE Scheduler SET {spoilt} WHERE id = {id_}",
@@ -101,7 +101,7 @@ def _try(works: Works, spoilt: str) -> tuple[Answer, int]:
     )
     _wait(lambda: _is_told(works, id_, name) or _has_run(works, id_), f"silence about {spoilt}")
     has_run = _has_run(works, id_)
-    mariadb.run(arena.engine.url, f"UPDATE Scheduler SET status = 0 WHERE id = {id_}")
+    mariadb.run(arena.database, f"UPDATE Scheduler SET status = 0 WHERE id = {id_}")
     return (Answer.HANDLED if has_run else Answer.REFUSED), id_
 
 

@@ -100,7 +100,7 @@ def rows(town: Town) -> Iterator[None]:
     ]
     statements += _spoilt_plans(list(ids.values()))
     statements += _spoilt_executions(town.ids["guilty"])
-    mariadb.run(arena.engine.url, "SET SESSION sql_mode = ''", *statements)
+    mariadb.run(arena.database, "SET SESSION sql_mode = ''", *statements)
     yield
 
 

@@ -135,6 +135,8 @@ def test_a_failed_message_that_is_republished_is_a_task_message() -> None:
         {"cron-execution-id": "17", "cron-attempt": 1},
         {"cron-execution-id": 0, "cron-attempt": 1},
         {"cron-execution-id": 17, "cron-attempt": -1},
+        {"cron-execution-id": True, "cron-attempt": 1},
+        {"cron-execution-id": 17, "cron-attempt": True},
         {"cron-execution-id": LARGEST_ID + 1, "cron-attempt": 1},
     ],
 )
