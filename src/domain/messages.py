@@ -10,7 +10,7 @@ from typing import Annotated
 
 import msgspec
 
-from .deaths import DEATHS_HEADER, nacks_of
+from .deaths import DEATHS_HEADER, MOST, nacks_of
 from .execution import Execution
 from .params import fault_of_params
 from .retry import recent_crashes
@@ -34,7 +34,7 @@ LARGEST_ID = 2**63 - 1
 Id = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_ID)]
 
 #: Retries before a failure, as a message says. What nobody can have made is refused.
-Retries = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
+Retries = Annotated[int, msgspec.Meta(ge=0, le=MOST)]
 
 LONGEST_TYPE = 32
 

@@ -117,7 +117,7 @@ def _is_planned(works: Works, id_: int) -> bool:
 
 
 def _has_run(works: Works, id_: int) -> bool:
-    return bool(works.states(f"scheduler_id = {id_}"))
+    return bool(set(works.states(f"scheduler_id = {id_}")) - {"skipped"})
 
 
 def _is_told(works: Works, id_: int, name: str) -> bool:
@@ -135,10 +135,10 @@ def _is_told(works: Works, id_: int, name: str) -> bool:
 
 
 def _refused(works: Works, spoilt: str) -> Answer:
-    answer, id_ = _try(works, spoilt)
-    if answer is Answer.HANDLED:
-        raise Mishandled(f"it ran: {works.states(f'scheduler_id = {id_}')}")
-    return answer
+    _, id_ = _try(works, spoilt)
+    if ran := set(works.states(f"scheduler_id = {id_}")) - {"skipped", "quarantined", "cancelled"}:
+        raise Mishandled(f"it ran: {ran}")
+    return Answer.REFUSED
 
 
 def _any(works: Works, spoilt: str) -> Answer:

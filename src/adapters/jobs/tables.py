@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 import attrs
 import msgspec
 
+from cronhare.domain.cron.errors import LONGEST_ECHO
 from cronhare.domain.draft import Fault
 
 T = TypeVar("T", bound=attrs.AttrsInstance)
@@ -19,7 +20,6 @@ T = TypeVar("T", bound=attrs.AttrsInstance)
 #: Metadata of a field that must be given, though it has a default to stand in for it.
 REQUIRED = {"required": True}
 
-LONGEST_ECHO = 64
 
 #: So many names are compared with a misspelt one, which takes a while; and so many are listed.
 MOST_COMPARED, MOST_LISTED = 1_000, 20

@@ -28,7 +28,7 @@ from cronhare.domain.schedule import (
 )
 from cronhare.domain.topology import MAIN_QUEUE
 
-from .kept import kept
+from .kept import MANNERS_KEPT, TIMES_KEPT, kept
 
 T = TypeVar("T")
 D = TypeVar("D")
@@ -83,7 +83,7 @@ class Manner(msgspec.Struct, frozen=True, kw_only=True):
     faults: tuple[Fault, ...]
 
 
-@kept(entries=4096)
+@kept(entries=TIMES_KEPT)
 def read_times(values: tuple[Any, ...]) -> Times:
     """Read the columns of `TIMES`, in their order."""
     schedule, date_time, timezone, starts_at, ends_at = values
@@ -104,7 +104,7 @@ def read_times(values: tuple[Any, ...]) -> Times:
     return Times(**said, timing=timing, faults=(*faults, *wrong))
 
 
-@kept(entries=1024)
+@kept(entries=MANNERS_KEPT)
 def read_manner(values: tuple[Any, ...]) -> Manner:
     """Read the columns of `MANNER`."""
     row = dict(zip(MANNER, values, strict=True))

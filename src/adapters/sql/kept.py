@@ -14,6 +14,9 @@ T = TypeVar("T")
 #: A question of more bytes is not remembered. A cache keeps at most so much, times its entries.
 LARGEST_KEPT: Final = 2_048
 
+#: So many answers are remembered.
+TIMES_KEPT, MANNERS_KEPT, POLICIES_KEPT = 4_096, 1_024, 1_024
+
 
 class _NotKept(Exception, Generic[T]):
     """An answer, on the one way past the cache."""

@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol
 
 import attrs
 
+from cronhare.domain.deaths import MOST
 from cronhare.domain.echo import echo
 from cronhare.domain.messages import LARGEST_ID
 
@@ -78,7 +79,7 @@ def number() -> Cell:
 
 
 #: Numbers that a signed column of 32 bits holds, and their next as well.
-COUNTS: Final = range(1_000_001)
+COUNTS: Final = range(MOST + 1)
 
 #: Those of a column that goes up with every change, and must go up once more.
 VERSIONS: Final = range(-(2**31), 2**31 - 1)

@@ -22,7 +22,7 @@ from cronhare.domain.task import TaskRef
 from cronhare.domain.topology import MAIN_QUEUE, checked_queue
 
 from .cells import SPANS_MS
-from .kept import kept
+from .kept import POLICIES_KEPT, kept
 from .reading import COUNTS, VERSIONS, Cell, Cells, moment, text, whole
 from .tables import attempts, executions, schedulers
 from .types import duration, milliseconds, to_text
@@ -283,7 +283,7 @@ def _policy_text(policy: RetryPolicy) -> str:
     return msgspec.json.encode(write_policy(policy)).decode()
 
 
-@kept(entries=1024)
+@kept(entries=POLICIES_KEPT)
 def _policy(text: str) -> RetryPolicy | str:
     """Read a snapshot that we wrote, or say what is wrong with one that somebody spoilt since."""
     try:

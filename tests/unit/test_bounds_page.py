@@ -1,0 +1,159 @@
+"""docs/bounds.md says what the code holds: each number on the page comes from a constant."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from cronhare.adapters.process import attempt, budget, capture, journal, lines, pipes, pulse
+from cronhare.adapters.process import messages as ipc
+from cronhare.adapters.rabbitmq import address, properties
+from cronhare.adapters.sql import kept
+from cronhare.application import parking
+from cronhare.domain import (
+    deaths,
+    durations,
+    failures,
+    headers,
+    jobs_file,
+    messages,
+    outcome,
+    params,
+    planning,
+    policies,
+    retry,
+    schedule,
+    topology,
+)
+from cronhare.domain.addresses import server_url
+from cronhare.domain.cron import errors
+from cronhare.domain.cron.timeline import FIRST_MINUTE, LAST_MINUTE, moment_of
+from cronhare.domain.crontab import reader, settings
+from cronhare.entrypoints import last_resort, logs, scheduler
+from cronhare.entrypoints.cli import failed, times, trouble
+
+PAGE = Path(__file__).parents[2] / "docs" / "bounds.md"
+
+
+def size(of: int) -> str:
+    """Write a size as the page does."""
+    return f"{of // 2**20} MiB" if of >= 2**20 else f"{of // 1024} KiB"
+
+
+MOMENTS = [moment_of(minute).date().isoformat() for minute in (FIRST_MINUTE, LAST_MINUTE)]
+
+#: By the first column: what its value says, each from its constant. A number that no constant says
+#: is a number that nobody holds.
+BOUNDS: dict[str, list[str]] = {
+    "a log line's sentence": [f"{logs.LONGEST_MESSAGE:,} characters"],
+    "a value in a log line's brackets": [f"{logs.LONGEST_VALUE} characters"],
+    "a stack in the log": [f"{logs.LONGEST_STACK:,} characters"],
+    "log lines of an attempt": [
+        size(budget.BURST),
+        f"{size(budget.PER_SECOND)} a second",
+        f"{budget.LINE} bytes for each line",
+    ],
+    "a line of a task's output": [size(lines.LOG_LINE_LIMIT)],
+    "a task's output": [size(capture.KEPT)],
+    "what is read of a pipe at once": [
+        size(pipes.CHUNK),
+        f"{size(attempt._IPC_CHUNK)} of messages",
+        f"{pipes._REST * 1000:.0f} ms",
+        f"{pipes._SHARE} times",
+    ],
+    "a message on a task's pipe": [
+        size(ipc.LONGEST_MESSAGE),
+        f"a progress up to 10^{len(str(ipc.LARGEST_PROGRESS)) - 1}",
+        f"{ipc.LONGEST_RETRY_AFTER.days} days",
+    ],
+    "broken messages of an attempt": [f"{journal.MOST_BROKEN:,}"],
+    "a failure's sentence, code, stack": [
+        f"{outcome.LONGEST_MESSAGE:,}, {outcome.LONGEST_CODE} and {outcome.LONGEST_STACK:,}"
+    ],
+    "a warden's silence": [f"{pulse.UNANSWERED} questions, {pulse.EVERY:.0f} s apart"],
+    "a message's body": [
+        size(messages.LARGEST_BODY),
+        f"in the failed queue {size(failures.LARGEST_FAILED)}",
+    ],
+    "how deep a message's headers are nested": [f"{properties.DEEPEST}"],
+    "what is parked of a body": [size(parking.LARGEST_PARKED), size(parking.STUB)],
+    "what is parked of undecodable properties": [size(parking.LARGEST_PROPERTIES)],
+    "headers that a parked or a failed message keeps": [
+        f"{headers.MOST_HEADERS}, of {size(headers.LARGEST_HEADERS)} in all",
+        f"{headers.LONGEST_NAME} bytes",
+    ],
+    "a schedule's name, source, task's name, cron text": [
+        f"{schedule.LONGEST_NAME} letters each",
+        f"its zone {schedule.LONGEST_ZONE}",
+    ],
+    "a retry policy": [f"{policies.LONGEST_POLICY:,} letters"],
+    "params": [size(params.LARGEST_PARAMS)],
+    "`misfire_cap`": [f"{schedule.CAPS[0]}-{schedule.CAPS[-1]:,}"],
+    "a span (`timeout_ms`, `jitter_ms`, `misfire_window_ms`)": [
+        f"{durations.LONGEST.days // 365} years"
+    ],
+    "attempts, deaths, crashes": [f"{deaths.MOST:,} each"],
+    "a value in a fault's sentence": [f"{errors.LONGEST_ECHO} letters"],
+    "what is remembered of rows": [
+        f"{size(kept.LARGEST_KEPT)} each",
+        f"{kept.TIMES_KEPT:,} times",
+        f"{kept.MANNERS_KEPT:,} manners",
+        f"{kept.POLICIES_KEPT:,} policies",
+    ],
+    "a broker's URL": [
+        f"{server_url.LONGEST_URL:,} characters",
+        f"{server_url.MOST_HOSTS} hosts",
+        f"{address.LONGEST_VHOST} bytes",
+        f"{address.LONGEST_HEARTBEAT:,} s",
+    ],
+    "a shutdown": [
+        f"{scheduler.ROUND:.0f} s for a scheduler's round",
+        f"{last_resort.ENDING:.0f} s",
+    ],
+    "a jobs file": [
+        size(jobs_file.LARGEST_FILE),
+        f"{jobs_file.DEEPEST} tables",
+        f"{jobs_file.LARGEST_INTEGER.bit_length() + 1} bits",
+    ],
+    "faults that are told of a jobs file": [f"{jobs_file.MOST_FAULTS}"],
+    "the name of a jobs file without `source`": [f"{jobs_file.LONGEST_SOURCE} printable letters"],
+    "a crontab": [size(jobs_file.LARGEST_FILE), f"{reader.LONGEST_LINE:,} characters a line"],
+    "a comment in a crontab": [f"{reader.LONGEST_COMMENT:,} characters"],
+    "a number of an execution or a failure": [f"2^{messages.LARGEST_ID.bit_length()}-1"],
+    "a time on the command line": [f"{times.LONGEST_TIME} letters", *MOMENTS],
+    "a line of an error": [f"{trouble.LONGEST_LINE:,} characters"],
+    "instants that one transaction plans": [f"{planning.INSTANTS_AT_ONCE:,}"],
+    "a type in a message": [f"{messages.LONGEST_TYPE} letters"],
+    "a queue's name": [f"{topology.LONGEST_QUEUE_NAME} bytes"],
+    "queues of a process": [f"{topology.MOST_QUEUES}"],
+    "crashes of an execution": [
+        f"{retry.CRASH_LIMIT} within {retry.CRASH_WINDOW.total_seconds():.0f} s"
+    ],
+    "executions that `failed` takes at once": [f"{failed.MOST_AT_ONCE:,}"],
+    "missed instants that are counted": [f"{planning.MOST_COUNTED:,} of a schedule"],
+}
+
+
+def rows() -> dict[str, str]:
+    """Read the first two columns of the page's table."""
+    table = re.findall(r"^\| (.+?) \| (.+?) \|", PAGE.read_text(), re.MULTILINE)
+    return dict(table[2:])
+
+
+@pytest.mark.parametrize("bound", rows())
+def test_each_number_of_a_bound_comes_from_a_constant(bound: str) -> None:
+    assert bound in BOUNDS, "say here which constants hold it"
+    value = rows()[bound]
+    for said in BOUNDS[bound]:
+        assert said in value
+        value = value.replace(said, "")
+    assert not re.search(r"\d", value), f"no constant says: {value}"
+
+
+def test_each_bound_is_on_the_page() -> None:
+    assert BOUNDS.keys() <= rows().keys()
+
+
+def test_what_is_the_same_bound_is_the_same_number() -> None:
+    assert settings.LARGEST_ENVIRONMENT == reader.LONGEST_LINE
+    assert jobs_file.LONGEST_SOURCE == schedule.LONGEST_NAME
