@@ -1,6 +1,8 @@
 """docs/bounds.md says what the code holds: each number on the page comes from a constant."""
 
 import re
+from datetime import timedelta
+from itertools import accumulate
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,7 @@ from cronhare.adapters.process import attempt, budget, capture, journal, lines, 
 from cronhare.adapters.process import messages as ipc
 from cronhare.adapters.rabbitmq import address, properties
 from cronhare.adapters.sql import kept
-from cronhare.application import parking
+from cronhare.application import parking, reconcile
 from cronhare.domain import (
     deaths,
     durations,
@@ -19,6 +21,7 @@ from cronhare.domain import (
     messages,
     outcome,
     params,
+    patience,
     planning,
     policies,
     retry,
@@ -39,6 +42,14 @@ def size(of: int) -> str:
     """Write a size as the page does."""
     return f"{of // 2**20} MiB" if of >= 2**20 else f"{of // 1024} KiB"
 
+
+MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
+RESENT_ON_THE_FIRST_DAY = (
+    sum(
+        moment <= DAY for moment in accumulate(map(patience.wait_after, range(20)), initial=DAY * 0)
+    )
+    - 1
+)
 
 MOMENTS = [moment_of(minute).date().isoformat() for minute in (FIRST_MINUTE, LAST_MINUTE)]
 
@@ -123,6 +134,15 @@ BOUNDS: dict[str, list[str]] = {
     "a time on the command line": [f"{times.LONGEST_TIME} letters", *MOMENTS],
     "a line of an error": [f"{trouble.LONGEST_LINE:,} characters"],
     "instants that one transaction plans": [f"{planning.INSTANTS_AT_ONCE:,}"],
+    "copies of a message": [
+        f"{patience.FIRST_WAIT // MINUTE} min",
+        f"{1 + RESENT_ON_THE_FIRST_DAY} on the first day",
+    ],
+    "what is sent again, or given up, in a round": [
+        f"{reconcile.PAGES} pages of 1,000",  # the limit that a reconciler is made with
+    ],
+    "params of a message of somebody else": [size(params.LARGEST_PARAMS)],
+    "nacks of a message of ours that count": [],
     "a type in a message": [f"{messages.LONGEST_TYPE} letters"],
     "a queue's name": [f"{topology.LONGEST_QUEUE_NAME} bytes"],
     "queues of a process": [f"{topology.MOST_QUEUES}"],
