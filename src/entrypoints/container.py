@@ -20,7 +20,7 @@ from cronhare.adapters.sql import (
 )
 from cronhare.adapters.sql.inspection import SqlInspection
 from cronhare.adapters.system.clock import SystemClock
-from cronhare.adapters.system.ledger_clock import LedgerClock
+from cronhare.adapters.system.ledger_clock import HostClock, LedgerClock
 from cronhare.adapters.system.release import release
 from cronhare.application import ringing
 from cronhare.application.administer import Administrator
@@ -61,7 +61,11 @@ class Container(containers.DeclarativeContainer):
     schedules = providers.Singleton(SqlScheduleStore, engine, clock)
     records = providers.Singleton(SqlRecords, engine, clock)
 
-    ledger_clock = providers.Singleton(LedgerClock, claims.provided.now, clock)
+    ledger_clock = providers.Selector(
+        settings.provided.ledger_kind,
+        file=providers.Singleton(HostClock, clock),
+        server=providers.Singleton(LedgerClock, claims.provided.now, clock),
+    )
 
     memory_broker = providers.Singleton(
         MemoryBroker, clock, retry_delay=settings.provided.retry_delay, queues=queues

@@ -107,6 +107,11 @@ class Settings:
         return self.foreign_messages == "accept"
 
     @property
+    def ledger_kind(self) -> str:
+        """Where the ledger is: in a `file` of this host, or on a `server`."""
+        return "file" if self.database_url.startswith("sqlite:") else "server"
+
+    @property
     def retry_delay(self) -> timedelta:
         """How long `cron_scheduler_retry` holds back what is nacked."""
         return timedelta(milliseconds=self.retry_delay_ms)

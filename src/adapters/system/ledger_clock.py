@@ -3,23 +3,30 @@
 import threading
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from typing import Final
 
 import attrs
 
 from cronhare.ports.clock import ClockPort
+from cronhare.ports.ledger import LedgerUnavailable
+
+#: A wall clock that has gone so far from the stopwatch was set, or the machine stood still.
+STEP: Final = timedelta(seconds=1)
 
 
 @attrs.frozen
 class _Reading:
     told: datetime
     at: float
+    wall: datetime
 
 
 class LedgerClock:
-    """Satisfies `ClockPort`: what the ledger told last, and the monotonic time since.
+    """Satisfies `ClockPort`: what the ledger told last, and the time on the stopwatch since.
 
     A node whose own clock is wrong by an hour thereby does everything at the right time; how
-    wrong it is, `skew` tells.
+    wrong it is, `measure` tells. Once wall clock and stopwatch disagree one of them has leapt, and
+    nobody knows which: the ledger is asked again.
     """
 
     def __init__(self, ask: Callable[[], datetime], clock: ClockPort) -> None:
@@ -34,17 +41,20 @@ class LedgerClock:
         before = self._clock.monotonic()
         told = self._ask()
         after = self._clock.monotonic()
-        reading = _Reading(told, (before + after) / 2)
+        reading = _Reading(told, (before + after) / 2, self._wall(since=(after - before) / 2))
         with self._lock:
             self._reading = reading
         return self._clock.now() - self._now(reading)
 
     def now(self) -> datetime:
-        """See `ClockPort.now`. Asks the ledger only if it was never asked."""
+        """See `ClockPort.now`. Asks the ledger only if it was never asked, or time has leapt."""
         with self._lock:
             reading = self._reading
         if reading is None:
             self.measure()
+            return self.now()
+        if abs(self._leap(reading)) > STEP:
+            self._measure_anew(reading)
             return self.now()
         return self._now(reading)
 
@@ -56,5 +66,48 @@ class LedgerClock:
         """See `ClockPort.on_jump`."""
         self._clock.on_jump(callback)
 
+    def _measure_anew(self, reading: _Reading) -> None:
+        """Ask once. While the ledger is away the last answer stands, by the stopwatch."""
+        try:
+            self.measure()
+        except LedgerUnavailable:
+            accepted = attrs.evolve(reading, wall=reading.wall + self._leap(reading))
+            with self._lock:
+                self._reading = accepted
+
+    def _leap(self, reading: _Reading) -> timedelta:
+        return self._wall(since=self._clock.monotonic() - reading.at) - reading.wall
+
+    def _wall(self, *, since: float) -> datetime:
+        return self._clock.now() - timedelta(seconds=since)
+
     def _now(self, reading: _Reading) -> datetime:
         return reading.told + timedelta(seconds=self._clock.monotonic() - reading.at)
+
+
+class HostClock:
+    """Satisfies `ClockPort` for a ledger in a file, whose time is this host's, set or not.
+
+    All processes then have one time at any moment: a lease that was written after the clock was
+    set has not lapsed for whoever reads it.
+    """
+
+    def __init__(self, clock: ClockPort) -> None:
+        """*clock* is the one that the ledger is kept by as well."""
+        self._clock = clock
+
+    def measure(self) -> timedelta:
+        """See `LedgerClock.measure`."""
+        return timedelta(0)
+
+    def now(self) -> datetime:
+        """See `ClockPort.now`."""
+        return self._clock.now()
+
+    def monotonic(self) -> float:
+        """See `ClockPort.monotonic`."""
+        return self._clock.monotonic()
+
+    def on_jump(self, callback: Callable[[], None]) -> None:
+        """See `ClockPort.on_jump`."""
+        self._clock.on_jump(callback)

@@ -3,7 +3,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from cronhare.adapters.memory.clock import FrozenClock
-from cronhare.adapters.system.ledger_clock import LedgerClock
+from cronhare.adapters.system.ledger_clock import HostClock, LedgerClock
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerUnavailable
 
@@ -64,3 +64,83 @@ def test_while_the_ledger_is_away_the_last_answer_stands() -> None:
         clock.measure()
 
     assert clock.now() == LEDGER + SECOND
+
+
+class LeapingClock(FrozenClock):
+    """A clock whose wall time can be set, or stand still, apart from its stopwatch."""
+
+    ahead = timedelta(0)
+    stood = timedelta(0)
+
+    def now(self) -> datetime:
+        return super().now() + self.ahead
+
+    def monotonic(self) -> float:
+        return super().monotonic() - self.stood.total_seconds()
+
+
+def server_and_node() -> tuple[FrozenClock, LeapingClock, LedgerClock]:
+    """Give the server's clock, the node's own, and the ledger's as the node keeps it."""
+    server, node = FrozenClock(LEDGER), LeapingClock(LEDGER)
+    kept = LedgerClock(server.now, node)
+    kept.measure()
+    return server, node, kept
+
+
+def test_a_suspend_that_the_stopwatch_counts_passes_by_itself() -> None:
+    server, node, kept = server_and_node()
+
+    server.advance(HOUR)
+    node.advance(HOUR)
+
+    assert kept.now() == LEDGER + HOUR
+
+
+def test_a_machine_whose_stopwatch_stood_still_asks_again() -> None:
+    server, node, kept = server_and_node()
+
+    server.advance(HOUR)
+    node.advance(HOUR)
+    node.stood = HOUR
+
+    assert kept.now() == LEDGER + HOUR
+
+
+@pytest.mark.parametrize("step", [HOUR, -HOUR])
+def test_a_wall_clock_that_is_set_changes_nothing(step: timedelta) -> None:
+    server, node, kept = server_and_node()
+
+    server.advance(SECOND)
+    node.advance(SECOND)
+    node.ahead = step
+
+    assert kept.now() == LEDGER + SECOND
+    assert kept.measure() == step
+
+
+def test_the_ledger_is_asked_once_after_a_leap_even_if_it_is_away() -> None:
+    node, asked = LeapingClock(LEDGER), []
+
+    def ask() -> datetime:
+        asked.append(node.monotonic())
+        if len(asked) > 1:
+            raise LedgerUnavailable("away")
+        return LEDGER
+
+    kept = LedgerClock(ask, node)
+    kept.measure()
+    node.ahead = HOUR
+    node.advance(SECOND)
+
+    assert [kept.now() for _ in range(3)] == [LEDGER + SECOND] * 3
+    assert len(asked) == 2
+
+
+@pytest.mark.parametrize("step", [HOUR, -HOUR])
+def test_a_file_has_the_time_of_its_host_whatever_becomes_of_it(step: timedelta) -> None:
+    node = LeapingClock(LEDGER)
+    kept = HostClock(node)
+
+    node.ahead = step
+
+    assert (kept.now(), kept.measure()) == (LEDGER + step, timedelta(0))
