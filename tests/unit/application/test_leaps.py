@@ -33,7 +33,7 @@ class NodeClock(FrozenClock):
 
 def start(house: House, clock: ClockPort) -> None:
     """Start the only execution as a worker with this clock does."""
-    wish = Start(execution_id=house.only.id, attempt=house.only.attempt, deaths=0)
+    wish = Start(execution_id=house.only.id, attempt=house.only.attempt)
     house.attempts.start([wish], now=clock.now(), node="bee-2", lease=LEASE)
 
 
