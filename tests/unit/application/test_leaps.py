@@ -6,6 +6,7 @@ import pytest
 
 from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.system.ledger_clock import HostClock, LedgerClock
+from cronhare.domain.deaths import NO_NACKS
 from cronhare.domain.execution import State
 from cronhare.ports.attempts import Start
 from cronhare.ports.clock import ClockPort
@@ -33,7 +34,7 @@ class NodeClock(FrozenClock):
 
 def start(house: House, clock: ClockPort) -> None:
     """Start the only execution as a worker with this clock does."""
-    wish = Start(execution_id=house.only.id, attempt=house.only.attempt)
+    wish = Start(execution_id=house.only.id, attempt=house.only.attempt, nacks=NO_NACKS)
     house.attempts.start([wish], now=clock.now(), node="bee-2", lease=LEASE)
 
 
