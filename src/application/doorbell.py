@@ -1,7 +1,7 @@
 """Handing attempts to the broker, and noting in the ledger that it has them."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timedelta
 
 import attrs
@@ -63,13 +63,18 @@ class Doorbell:
         claims: ClaimStorePort,
         inside: Callable[[Execution, datetime], None],
         seal: Seal,
+        foreign_queues: Collection[str] = (),
     ) -> None:
-        """*inside* runs the system's own executions, which no worker is asked to run."""
+        """*inside* runs the system's own executions, which no worker is asked to run.
+
+        What arrives in one of *foreign_queues* is out of our hands: the ledger ends it there.
+        """
         self._broker = broker
         self._claims = claims
         self._inside = inside
         self._silent_since: datetime | None = None
         self._seal = seal
+        self._foreign_queues = frozenset(foreign_queues)
 
     def ring(self, executions: Sequence[Execution], *, now: datetime) -> Rung:
         """Publish the coming attempts of *executions*.
@@ -94,11 +99,18 @@ class Doorbell:
             for execution, outcome in zip(sendable, outcomes, strict=True)
             if outcome is Published.CONFIRMED
         ]
-        if confirmed:
-            self._claims.mark_published(confirmed, now=now)
+        self._note(confirmed, now)
         rung = _report(sendable, outcomes)
         self._listen(rung, now)
         return rung
+
+    def _note(self, confirmed: Sequence[Execution], now: datetime) -> None:
+        theirs = [each for each in confirmed if each.queue in self._foreign_queues]
+        ours = [each for each in confirmed if each.queue not in self._foreign_queues]
+        if ours:
+            self._claims.mark_published(ours, now=now)
+        if theirs:
+            self._claims.hand_over(theirs, now=now)
 
     def _listen(self, rung: Rung, now: datetime) -> None:
         """Notice that the broker is back, which may have lost all that it had been told."""

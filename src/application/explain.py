@@ -77,6 +77,9 @@ _ANSWERS = {
     State.FAILED: "It ran and failed for good: {last}",
     State.QUARANTINED: "It ran, crashed again and again, and was set apart: {last}",
     State.CANCELLED: "It was cancelled",
+    State.HANDED_OVER: (
+        "It was handed over: whether it ran, the program that serves its queue knows"
+    ),
 }
 
 

@@ -21,6 +21,7 @@ class State(enum.StrEnum):
     QUARANTINED = "quarantined"
     CANCELLED = "cancelled"
     SKIPPED = "skipped"
+    HANDED_OVER = "handed-over"  # to a queue of another program, which tells no more of it
 
 
 #: States from which an attempt may start: the message can outrun its scheduler's own mark.
@@ -29,18 +30,22 @@ STARTABLE = frozenset({State.CLAIMED, State.PUBLISHED, State.RETRYING})
 #: States in which something is still to happen.
 UNFINISHED = STARTABLE | {State.RUNNING}
 
+#: States that ended without a run of ours to look back at.
+TOLD_NO_MORE = frozenset({State.CANCELLED, State.SKIPPED, State.HANDED_OVER})
+
 ROADS: dict[State, frozenset[State]] = {
-    State.CLAIMED: frozenset({State.PUBLISHED, State.RUNNING, State.CANCELLED}),
-    State.PUBLISHED: frozenset({State.RUNNING, State.CANCELLED}),
+    State.CLAIMED: frozenset({State.PUBLISHED, State.RUNNING, State.CANCELLED, State.HANDED_OVER}),
+    State.PUBLISHED: frozenset({State.RUNNING, State.CANCELLED, State.HANDED_OVER}),
     State.RUNNING: frozenset(
         {State.SUCCEEDED, State.RETRYING, State.FAILED, State.QUARANTINED, State.CANCELLED}
     ),
-    State.RETRYING: frozenset({State.RUNNING, State.CANCELLED}),
+    State.RETRYING: frozenset({State.RUNNING, State.CANCELLED, State.HANDED_OVER}),
     State.FAILED: frozenset({State.CLAIMED}),  # replayed
     State.QUARANTINED: frozenset({State.CLAIMED}),  # released
     State.SUCCEEDED: frozenset(),
     State.CANCELLED: frozenset(),
     State.SKIPPED: frozenset(),
+    State.HANDED_OVER: frozenset({State.FAILED}),  # as the other program reports
 }
 
 

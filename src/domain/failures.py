@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import attrs
 import msgspec
 
-from .execution import STARTABLE, UNFINISHED, Execution
+from .execution import STARTABLE, UNFINISHED, Execution, State
 from .keys import reported_key
 from .messages import SIGNED, FailedMessage, Ticket, Unreadable, ticket_of
 from .params import fault_of_params
@@ -36,13 +36,15 @@ class Failure:
         return execution.scheduler_id == self.message.scheduler_id
 
     def ends(self, execution: Execution) -> bool:
-        """Whether the execution that its ticket names ends by it: it waits for that very attempt.
+        """Whether it ends the execution that its ticket names.
 
-        Anybody may claim that; it has to be proven.
+        Who was handed an execution over may say that it failed. If it waits here for that very
+        attempt, anybody may claim so: it has to be proven.
         """
+        if self.ticket is None or execution.attempt != self.ticket.attempt:
+            return False
         waits = execution.state in STARTABLE
-        named = self.ticket is not None and execution.attempt == self.ticket.attempt
-        return self.proven and waits and named
+        return execution.state is State.HANDED_OVER or (self.proven and waits)
 
     def contradicts(self, execution: Execution) -> bool:
         """Whether it tells the end of an attempt that the ledger does not know to have ended."""

@@ -77,6 +77,18 @@ def publish(execution: Execution, *, now: datetime) -> Execution:
     )
 
 
+def hand_over(execution: Execution, *, now: datetime) -> Execution:
+    """End an execution whose message is in a queue of another program, for good."""
+    return msgspec.structs.replace(
+        execution,
+        state=State.HANDED_OVER,
+        version=execution.version + 1,
+        published_at=execution.published_at or now,
+        next_attempt_at=None,
+        finished_at=now,
+    )
+
+
 def begin(
     execution: Execution, *, deaths: int, node: str, lease_until: datetime, now: datetime
 ) -> Execution:

@@ -106,7 +106,12 @@ class Container(containers.DeclarativeContainer):
     )
     aside = providers.Singleton(Aside, housekeeper.provided.run, executor=chores_thread)
     doorbell = providers.Singleton(
-        Doorbell, broker=broker, claims=claims, inside=aside.provided.begin, seal=seal
+        Doorbell,
+        broker=broker,
+        claims=claims,
+        inside=aside.provided.begin,
+        seal=seal,
+        foreign_queues=settings.provided.foreign_queues,
     )
     publishing_threads = providers.Singleton(
         ThreadPoolExecutor, max_workers=ringing.AT_ONCE, thread_name_prefix="publishing"

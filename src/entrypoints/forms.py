@@ -81,6 +81,11 @@ def queues(text: str) -> tuple[str, ...]:
     return tuple(map(checked_queue, names))
 
 
+def some_queues(text: str) -> tuple[str, ...]:
+    """Read the names of task queues; none, if there is no text."""
+    return queues(text) if text else ()
+
+
 def keys(text: str) -> tuple[str, ...]:
     """Read keys, with commas or spaces between."""
     found = tuple(text.replace(",", " ").split())

@@ -13,7 +13,7 @@ from cronhare.domain.backoff import Backoff
 from cronhare.domain.retry import RetryPolicy
 from cronhare.domain.topology import MAIN_QUEUE
 
-from .forms import Form, checked, decimal, keys, one_of, queues, seconds, switch, whole
+from .forms import Form, checked, decimal, keys, one_of, queues, seconds, some_queues, switch, whole
 from .sources import Sources, Told, read_sources
 
 MEMORY: Final = "memory://"
@@ -85,6 +85,7 @@ class Settings:
     queue_type: str = setting(one_of("quorum", "classic"), "quorum")
     message_deduplication: bool = setting(switch, "off")
     failed_monitor: bool = setting(switch, "on")
+    foreign_queues: tuple[str, ...] = setting(some_queues, "")
     foreign_messages: str = setting(one_of("accept", "refuse"), "accept")
     message_keys: tuple[str, ...] = setting(keys, "", name="message_key", secret=True)
     log_format: str = setting(one_of("text", "json"), "text")

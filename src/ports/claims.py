@@ -118,6 +118,13 @@ class ClaimStorePort(Protocol):
         """
         ...
 
+    def hand_over(self, executions: Sequence[Execution], *, now: datetime) -> None:
+        """End these attempts, whose messages are in queues of other programs.
+
+        Those that went on in the meantime are left alone.
+        """
+        ...
+
     def doubt(self, *, now: datetime) -> None:
         """Let *overdue* find all that is published: the broker may have lost it."""
         ...

@@ -9,10 +9,13 @@ import pytest
 
 from cronhare.domain.backoff import Backoff
 from cronhare.domain.execution import State
+from cronhare.domain.moves import hand_over
 from cronhare.domain.planning import Plan, Planned
 from cronhare.domain.retry import GiveBack, RetryPolicy
 from cronhare.domain.schedule import Misfire, MisfirePolicy, OverlapPolicy
+from cronhare.ports.attempts import Refused
 from cronhare.ports.claims import Batch, Graces, Planner
+from cronhare.ports.records import Retention
 from tests.integration.ledgers import (
     CRASH,
     EVERY_MINUTE,
@@ -911,3 +914,49 @@ def test_no_more_lapsed_ones_than_the_limit_are_found(ledger: Ledger) -> None:
     ledger.clock.advance(timedelta(hours=1))
 
     assert len(ledger.lapsed(limit=2)) == 2
+
+
+# Handing over
+
+
+@pytest.mark.parametrize("state", ["claimed", "published", "retrying"])
+def test_what_is_handed_over_has_ended(ledger: Ledger, state: str) -> None:
+    execution = ledger.published() if state == "published" else ledger.claimed()
+    if state == "retrying":
+        execution = ledger.finished(execution, IN_30_S)
+
+    ledger.claims.hand_over([execution], now=ledger.now)
+
+    seen = ledger.seen(execution)
+    assert seen == hand_over(execution, now=ledger.now)
+    assert (seen.state, seen.finished_at, seen.next_attempt_at) == (
+        State.HANDED_OVER,
+        ledger.now,
+        None,
+    )
+    ledger.clock.advance(timedelta(days=3))
+    assert ledger.overdue() == []
+    assert isinstance(ledger.start(execution), Refused)
+
+
+def test_what_went_on_in_the_meantime_is_not_handed_over(ledger: Ledger) -> None:
+    execution = ledger.published()
+    running = ledger.started(execution)
+
+    ledger.claims.hand_over([execution], now=ledger.now)
+    state = ledger.seen(execution).state
+    retrying = ledger.finish(running, IN_30_S)
+    ledger.claims.hand_over([execution], now=ledger.now)
+
+    assert (state, retrying) == (State.RUNNING, State.RETRYING)
+    assert ledger.seen(execution).state is State.RETRYING
+
+
+def test_what_was_handed_over_is_history_like_any_other(ledger: Ledger) -> None:
+    execution = ledger.published()
+    ledger.claims.hand_over([execution], now=ledger.now)
+    ledger.clock.advance(timedelta(days=31))
+
+    ledger.records.clean_up(now=ledger.now, retention=Retention())
+
+    assert ledger.executions() == []

@@ -332,6 +332,19 @@ def test_who_names_one_of_the_systems_own_queues_is_told(
     assert f"{culprit}cron_scheduler_failed is one of the system's own queues" in said.err
 
 
+def test_a_worker_does_not_consume_where_another_program_does(empty: Shell) -> None:
+    said = empty(
+        "worker",
+        "--queues",
+        "theirs,ours",
+        CRON_BROKER_URL="amqp://localhost/nobody",
+        CRON_FOREIGN_QUEUES="theirs",
+    )
+
+    assert said.status == 2
+    assert "theirs: another program serves it, by CRON_FOREIGN_QUEUES" in said.err
+
+
 def test_ctrl_c_is_quiet_at_any_moment(empty: Shell) -> None:
     """Most of them come while the command is still importing, which takes half a second."""
     statuses = {interrupt(empty, after=0.15 + 0.05 * n) for n in range(8)}

@@ -6,7 +6,7 @@ from datetime import datetime
 from itertools import islice
 
 from cronhare.domain.execution import STARTABLE, Execution, State
-from cronhare.domain.moves import claim, skip
+from cronhare.domain.moves import claim, hand_over, skip
 from cronhare.domain.patience import expected_anew_at
 from cronhare.domain.planning import INSTANTS_AT_ONCE, Planned, Run, Skip, cursor_after
 from cronhare.domain.schedule import OverlapPolicy, Schedule
@@ -75,6 +75,15 @@ class MemoryClaimStore:
         with self._ledger.lock:
             for told in executions:
                 mark_published(self._history, told, now)
+
+    def hand_over(self, executions: Sequence[Execution], *, now: datetime) -> None:
+        """See `ClaimStorePort.hand_over`."""
+        with self._ledger.lock:
+            for told in executions:
+                execution = self._history.get(told.id)
+                waits = execution is not None and execution.state in STARTABLE
+                if execution is not None and waits and execution.attempt == told.attempt:
+                    self._history.move(execution, hand_over(execution, now=now))
 
     def doubt(self, *, now: datetime) -> None:
         """See `ClaimStorePort.doubt`."""

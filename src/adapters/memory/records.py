@@ -8,7 +8,7 @@ from itertools import islice
 import attrs
 import msgspec
 
-from cronhare.domain.execution import STARTABLE, Execution, State
+from cronhare.domain.execution import STARTABLE, TOLD_NO_MORE, Execution, State
 from cronhare.domain.failures import Failure
 from cronhare.domain.moves import ALREADY_OVERDUE, REPLAYABLE, cancel, claim, replay, replay_at
 from cronhare.ports.records import Archived, Attempt, ExecutionFilter, Output, Retention, Unproven
@@ -175,7 +175,7 @@ class MemoryRecords:
         for execution in self._history.in_states(REPLAYABLE):
             if execution.id not in awaiting and _has_outlived(execution, now - retention.failed):
                 yield execution
-        for execution in self._history.in_states({State.CANCELLED, State.SKIPPED}):
+        for execution in self._history.in_states(TOLD_NO_MORE):
             if _has_outlived(execution, now - retention.others):
                 yield execution
 

@@ -4,7 +4,7 @@ from datetime import datetime
 
 import msgspec
 
-from cronhare.domain.execution import Execution
+from cronhare.domain.execution import Execution, may_move
 from cronhare.domain.failures import Failure
 from cronhare.domain.moves import as_told, claim, fail_elsewhere
 from cronhare.domain.retry import Fail
@@ -66,6 +66,11 @@ def _insert(ledger: MemoryLedger, failure: Failure, now: datetime, node: str) ->
 
 def _end(ledger: MemoryLedger, execution: Execution, failure: Failure, now: datetime) -> Archived:
     began, failed = fail_elsewhere(execution, failure, now=now)
-    ledger.history.move(ledger.history.move(execution, began), failed)
+    ran = (
+        ledger.history.move(execution, began)
+        if may_move(execution.state, began.state)
+        else execution
+    )
+    ledger.history.move(ran, failed)
     verdict = Fail(failure.message.failed_reason)
     return ledger.keep(Archived.of(failed, verdict, None, failure.failed_at or now))

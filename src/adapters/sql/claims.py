@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 
 import attrs
@@ -124,6 +124,16 @@ class SqlClaimStore:
         with self._database.write("marking what was published") as connection:
             vendor.update_many(connection, waiting.MARK_CLAIMED, claimed)
             vendor.update_many(connection, waiting.MARK_RESENT, resent)
+
+    @repeatable
+    def hand_over(self, executions: Sequence[Execution], *, now: datetime) -> None:
+        """See `ClaimStorePort.hand_over`."""
+        told = [
+            {"told_id": one.id, "told_attempt": one.attempt, "now": now}
+            for one in sorted(executions, key=attrgetter("id"))
+        ]
+        with self._database.write("handing executions over") as connection:
+            self._database.vendor.update_many(connection, waiting.HAND_OVER, told)
 
     @repeatable
     def doubt(self, *, now: datetime) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 from sqlalchemy import Select, bindparam, case, delete, exists, func, select
 
-from cronhare.domain.execution import State
+from cronhare.domain.execution import TOLD_NO_MORE, State
 from cronhare.domain.messages import LARGEST_ID
 from cronhare.ports.records import Retention
 
@@ -26,7 +26,7 @@ _LIMIT = case(
         bindparam("failed", type_=UtcDateTime),
     ),
     (
-        executions.c.state.in_([State.CANCELLED.value, State.SKIPPED.value]),
+        executions.c.state.in_([state.value for state in TOLD_NO_MORE]),
         bindparam("others", type_=UtcDateTime),
     ),
 )

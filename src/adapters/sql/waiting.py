@@ -27,6 +27,18 @@ MARK_CLAIMED = (
         version=executions.c.version + 1,
     )
 )
+HAND_OVER = (
+    update(executions)
+    .where(_THE_TOLD_ATTEMPT, or_(*(is_in(state) for state in sorted(STARTABLE))))
+    .values(
+        state=State.HANDED_OVER.value,
+        published_at=func.coalesce(executions.c.published_at, bindparam("now", type_=UtcDateTime)),
+        finished_at=bindparam("now", type_=UtcDateTime),
+        next_attempt_at=None,
+        check_at=None,
+        version=executions.c.version + 1,
+    )
+)
 MARK_RESENT = (
     update(executions)
     .where(_THE_TOLD_ATTEMPT, func.coalesce(executions.c.state, "") == bindparam("told_state"))

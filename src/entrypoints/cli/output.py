@@ -27,6 +27,7 @@ STATE_COLOURS = {
     "retrying": "yellow",
     "skipped": "bright_black",
     "cancelled": "bright_black",
+    "handed-over": "bright_black",
 }
 
 

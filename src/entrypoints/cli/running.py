@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import signal
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -107,6 +107,7 @@ def worker(
     settings, file = _begin(jobs)
     _refuse_to_be_alone(settings)
     names = _named(queues) if queues else settings.queues
+    _refuse_foreign(names, settings)
     tasks = file.tasks if file else ()
     container = usable(Container(settings=settings, tasks=tasks, queues=names))
     _announce(container, "Worker")
@@ -141,6 +142,15 @@ def _refuse_to_be_alone(settings: Settings) -> None:
             "is scheduler and worker in one"
         )
         raise SettingsInvalid((fault,))
+
+
+def _refuse_foreign(names: Sequence[str], settings: Settings) -> None:
+    """Nothing would run: what arrives in a queue of another program has ended for us."""
+    if foreign := [name for name in names if name in settings.foreign_queues]:
+        raise Refusal(
+            f"{', '.join(foreign)}: another program serves it, by CRON_FOREIGN_QUEUES",
+            advice="Name other queues (--queues, CRON_QUEUES), or take it out there.",
+        )
 
 
 def _run(process: Coroutine[None, None, None]) -> None:

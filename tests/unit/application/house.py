@@ -73,6 +73,7 @@ class House:
     outage: Outage = attrs.field(factory=Outage)
     seal: Seal = attrs.field(factory=Seal)
     accepts_foreign: bool = True
+    foreign_queues: Sequence[str] = ()
     clock: FrozenClock = attrs.field(init=False)
     ledger: MemoryLedger = attrs.field(init=False)
     claims: ClaimsWithOutages = attrs.field(init=False)
@@ -113,7 +114,11 @@ class House:
             retention=self.retention,
         )
         self.doorbell = Doorbell(
-            broker=self.broker, claims=self.claims, inside=housekeeper.run, seal=self.seal
+            broker=self.broker,
+            claims=self.claims,
+            inside=housekeeper.run,
+            seal=self.seal,
+            foreign_queues=self.foreign_queues,
         )
         self.dispatcher = Dispatcher(
             claims=self.claims, doorbell=self.doorbell, executor=Inline(), node=self.node

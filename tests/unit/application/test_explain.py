@@ -9,6 +9,7 @@ from cronhare.application.explain import Explanation, explain
 from cronhare.domain.execution import State
 from cronhare.domain.retry import RetryPolicy
 from cronhare.domain.schedule import Misfire, MisfirePolicy, OverlapPolicy
+from cronhare.domain.topology import MAIN_QUEUE
 from tests.unit.application.deliveries import begin, due, run
 from tests.unit.application.endings import CRASH, always, failure
 from tests.unit.application.house import NOON, House
@@ -48,10 +49,13 @@ async def test_an_instant_in_another_zone_is_the_same_instant() -> None:
         (State.PUBLISHED, "waits for a worker"),
         (State.RUNNING, "It is running"),
         (State.CANCELLED, "It was cancelled"),
+        (State.HANDED_OVER, "It was handed over: whether it ran"),
     ],
 )
 async def test_every_state_has_its_answer(state: State, answer: str) -> None:
     house = House(holds=True)
+    if state is State.HANDED_OVER:
+        house = House(foreign_queues=[MAIN_QUEUE])
     if state is State.CLAIMED:
         house.broker.go_away()
     if state is State.RUNNING:

@@ -31,6 +31,13 @@ def test_no_road_leads_out_of_an_end(ended: State) -> None:
     assert not any(may_move(ended, state) for state in State)
 
 
+def test_what_was_handed_over_can_only_be_reported_as_failed() -> None:
+    roads = {state for state in State if may_move(State.HANDED_OVER, state)}
+
+    assert roads == {State.FAILED}
+    assert {state for state in State if may_move(state, State.HANDED_OVER)} == STARTABLE
+
+
 def test_no_road_leads_to_a_skipped_execution() -> None:
     assert not any(may_move(state, State.SKIPPED) for state in State)
 

@@ -1,0 +1,106 @@
+"""Queues that another program serves: what arrives there is out of our hands."""
+
+from datetime import timedelta
+
+import pytest
+
+from cronhare.application.monitor import FailedMonitor
+from cronhare.domain.execution import State
+from cronhare.domain.messages import failed_body
+from cronhare.domain.schedule import OverlapPolicy
+from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE, ToFailed
+from cronhare.ports.broker import Delivery, Envelope, Message
+from tests.unit.application.deliveries import MINUTE, due
+from tests.unit.application.house import LEASE, House, Inline
+
+
+def house_of_a_foreign_queue() -> House:
+    return House(foreign_queues=[MAIN_QUEUE])
+
+
+async def test_what_arrives_in_a_foreign_queue_has_ended_for_us() -> None:
+    house = house_of_a_foreign_queue()
+
+    due(house)
+
+    handed_over = house.only
+    assert (handed_over.state, handed_over.finished_at) == (State.HANDED_OVER, house.now)
+    assert list(house.records.attempts(handed_over.id)) == []
+
+
+async def test_it_is_not_sent_again_for_days_and_keeps_no_later_run_from_starting() -> None:
+    house = house_of_a_foreign_queue()
+    house.add(overlap=OverlapPolicy.SKIP)
+    house.dispatcher.tick(house.now)
+
+    for _ in range(10):
+        house.clock.advance(MINUTE)
+        house.dispatcher.tick(house.now)
+        house.reconciler.tick(house.now)
+
+    assert [row.state for row in house.executions()] == [State.HANDED_OVER] * 10
+    assert len(house.messages(MAIN_QUEUE)) == 10
+    house.clock.advance(timedelta(days=3))
+    house.reconciler.tick(house.now)
+    assert house.messages(MAIN_QUEUE) == []
+
+
+async def test_what_a_foreign_queue_did_not_confirm_is_still_ours_to_send() -> None:
+    house = house_of_a_foreign_queue()
+    house.broker.go_away()
+    due(house)
+    before = house.only.state
+    house.broker.come_back()
+
+    house.clock.advance(MINUTE)
+    house.reconciler.tick(house.now)
+
+    assert (before, house.only.state) == (State.CLAIMED, State.HANDED_OVER)
+
+
+async def test_our_worker_that_consumes_there_all_the_same_starts_nothing() -> None:
+    house = house_of_a_foreign_queue()
+    due(house)
+
+    await house.open()
+    await house.work()
+
+    assert (house.only.state, house.worker.counters.fenced) == (State.HANDED_OVER, 1)
+
+
+@pytest.mark.parametrize("times", [1, 2])
+async def test_a_failure_that_the_other_program_reports_is_archived_once(times: int) -> None:
+    house = house_of_a_foreign_queue()
+    due(house)
+    [ours] = house.messages(MAIN_QUEUE)
+    body = failed_body(house.only, reason="Connection timeout", at=house.now, retry_count=3)
+    monitor = FailedMonitor(
+        broker=house.connection,
+        records=house.records,
+        clock=house.clock,
+        node=house.node,
+        executor=Inline(),
+        patience=LEASE,
+        seal=house.seal,
+    )
+    deliveries: list[Delivery] = []
+    await house.connection.consume([FAILED_QUEUE], prefetch=9, on_delivery=deliveries.append)
+
+    for _ in range(times):
+        house.broker.publish([Envelope(Message(body=body, headers=ours.headers), ToFailed())])
+    await house.settle()
+    for delivery in deliveries:
+        await monitor.handle(delivery)
+
+    [row] = house.records.archive()
+    assert (row.execution_id, row.failed_reason) == (house.only.id, "Connection timeout")
+    assert (house.only.state, len(deliveries)) == (State.FAILED, times)
+
+
+async def test_cancelling_what_was_handed_over_comes_too_late() -> None:
+    house = house_of_a_foreign_queue()
+    due(house)
+
+    answer = house.administrator.cancel(house.only.id, now=house.now)
+
+    assert answer is house.only.state is State.HANDED_OVER
