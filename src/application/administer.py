@@ -9,7 +9,7 @@ from cronhare.domain.draft import ScheduleDraft
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.keys import manual_key
 from cronhare.domain.params import fault_of_params
-from cronhare.domain.sources import Collision, Holder, collisions, shared_queues
+from cronhare.domain.sources import Clash, Holder, Namesake, collisions, shared_queues
 from cronhare.domain.task import Task
 from cronhare.ports.records import Archived, RecordsPort
 from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
@@ -28,10 +28,10 @@ class CannotRun(ValueError):
     """A manual run that is refused: for its params, or because the schedule's row is broken."""
 
 
-class NumbersCollide(ValueError):
-    """A jobs file numbers its tasks as another one does; nothing was changed."""
+class FilesClash(ValueError):
+    """A jobs file names or numbers something as another one does; nothing was changed."""
 
-    def __init__(self, found: Sequence[Collision]) -> None:
+    def __init__(self, found: Sequence[Clash]) -> None:
         """Keep them all."""
         self.found = tuple(found)
         super().__init__("; ".join(map(str, found)))
@@ -60,18 +60,22 @@ class Administrator:
         """Say what `apply` would change.
 
         Raises:
-            NumbersCollide: schedules of another source use a number that one of *tasks* has.
+            FilesClash: see `clashes`.
         """
-        if found := self.collisions(drafts, tasks=tasks, source=source):
-            raise NumbersCollide(found)
+        if found := self.clashes(drafts, tasks=tasks, source=source):
+            raise FilesClash(found)
         return difference(drafts, self._schedules.schedules(), source=source)
 
-    def collisions(
+    def clashes(
         self, drafts: Sequence[ScheduleDraft], *, tasks: Sequence[Task], source: str
-    ) -> Sequence[Collision]:
-        """Find the numbers of *tasks* that schedules of another source use as well."""
-        kept = _kept_by_others(drafts, self._schedules.schedules(), source)
-        return collisions(tasks, _holders(kept))
+    ) -> Sequence[Clash]:
+        """Find what another source runs under a name of *drafts*, or a number of *tasks*."""
+        stored = self._schedules.schedules()
+        names = {draft.name for draft in drafts}
+        others = _run_by_others(stored, source)
+        namesakes = [Namesake(draft.name, other) for other, draft in others if draft.name in names]
+        kept = [(other, draft) for other, draft in others if draft.name not in names]
+        return [*namesakes, *collisions(tasks, _holders(kept))]
 
     def apply(
         self,
@@ -84,7 +88,7 @@ class Administrator:
         """Make the table as the file says; what is as it should be is not touched.
 
         Raises:
-            NumbersCollide: see `compare`.
+            FilesClash: see `clashes`.
         """
         changes = self.compare(drafts, tasks=tasks, source=source)
         self._carry_out(changes, source=source, now=now)
@@ -93,7 +97,10 @@ class Administrator:
     def bring_up_to_date(
         self, drafts: Sequence[ScheduleDraft], *, source: str, now: datetime
     ) -> tuple[ScheduleChange, ...]:
-        """Do what `apply` does, whatever numbers others have: a start is not kept by a row."""
+        """Do what `apply` does, whatever others have: a row must not keep a machine from starting.
+
+        Schedules of this name are taken over, as when the file goes by another name now.
+        """
         changes = difference(drafts, self._schedules.schedules(), source=source)
         self._carry_out(changes, source=source, now=now)
         return changes
@@ -115,10 +122,14 @@ class Administrator:
         self, drafts: Sequence[ScheduleDraft], *, source: str
     ) -> Mapping[str, Sequence[str]]:
         """Name the queues of *drafts* that another source has schedules on, with all of these."""
-        others = _kept_by_others(drafts, self._schedules.schedules(), source)
+        names = {draft.name for draft in drafts}
         ours = {draft.queue for draft in drafts if draft.status}
         used = [(queue, source) for queue in ours]
-        used += [(draft.queue, other) for other, draft in others if draft.queue in ours]
+        used += [
+            (draft.queue, other)
+            for other, draft in _run_by_others(self._schedules.schedules(), source)
+            if draft.queue in ours and draft.name not in names
+        ]
         return shared_queues(used)
 
     def schedule(self, name: str) -> StoredSchedule:
@@ -201,11 +212,10 @@ def _some_of(names: Sequence[str]) -> str:
     return shown if len(names) <= MOST_NAMED else f"{shown} and {len(names) - MOST_NAMED} others"
 
 
-def _kept_by_others(
-    drafts: Sequence[ScheduleDraft], stored: Sequence[StoredSchedule], source: str
-) -> list[tuple[str, ScheduleDraft]]:
-    """List what runs of other sources, with these; what *drafts* take over is theirs no more."""
-    taken = {draft.name for draft in drafts}
+def _run_by_others(
+    stored: Sequence[StoredSchedule], source: str
+) -> Sequence[tuple[str, ScheduleDraft]]:
+    """List the schedules of other sources that are on, with these."""
     return [
         (schedule.source, schedule.draft)
         for schedule in stored
@@ -213,7 +223,6 @@ def _kept_by_others(
         and schedule.source != source
         and schedule.draft is not None
         and schedule.draft.status
-        and schedule.name not in taken
     ]
 
 

@@ -1,4 +1,4 @@
-"""What several jobs files on one ledger must not share: numbers of tasks, and queues.
+"""What several jobs files on one ledger must not share: schedules' names, tasks' numbers, queues.
 
 Our own workers go by source and name, and never run a task of another file. Rows that people
 write, the seeds' messages and their workers know numbers alone; and a worker takes whatever its
@@ -7,6 +7,7 @@ queue brings, has one file, and refuses the runs of another.
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
 
 import attrs
 
@@ -35,6 +36,21 @@ class Collision:
             f"{self.ours}: {self.ref} is also the number of {self.theirs.place} "
             f"of {self.theirs.source}"
         )
+
+
+@attrs.frozen
+class Namesake:
+    """A schedule by whose name another source has one that runs."""
+
+    name: str
+    source: str
+
+    def __str__(self) -> str:
+        return f"schedules.{self.name}: is the name of a schedule of {self.source}, too"
+
+
+#: What keeps a file from being applied beside another one.
+Clash: TypeAlias = Collision | Namesake
 
 
 def collisions(tasks: Iterable[Task], others: Iterable[Holder]) -> tuple[Collision, ...]:

@@ -68,9 +68,8 @@ def apply(container: Container, jobs: JobsFile) -> None:
 
 def _tell_of_other_files(administrator: Administrator, jobs: JobsFile) -> None:
     """Warn of what other files on this ledger share with ours: nobody runs another's commands."""
-    for collision in administrator.collisions(jobs.drafts, tasks=jobs.tasks, source=jobs.source):
-        text = f"{collision}; rows by hand and other programs' messages may mean either"
-        say(log, logging.WARNING, "jobs.same-number", text)
+    for clash in administrator.clashes(jobs.drafts, tasks=jobs.tasks, source=jobs.source):
+        say(log, logging.WARNING, "jobs.clash", f"{jobs.path}: {clash}")
     shared = administrator.shared_queues(jobs.drafts, source=jobs.source)
     for queue, sources in shared.items():
         text = f"{say_shared(queue, sources)}: {ONE_FILE_EACH}"

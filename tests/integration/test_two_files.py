@@ -238,7 +238,7 @@ def test_the_doctor_and_the_lists_tell_whose_task_is_whose(shell: Shell) -> None
     assert (as_json["source"], as_json["task_name"]) == ("jobs.toml", "echo")
 
 
-def test_files_that_would_replace_each_other_are_refused_beside_each_other(shell: Shell) -> None:
+def test_files_that_the_ledger_would_take_for_one_are_refused(shell: Shell) -> None:
     text = (shell.folder / "jobs.toml").read_text()
     shell.write(f'source = "jobs.toml"\n{text}', "copy.toml")
 
@@ -246,7 +246,24 @@ def test_files_that_would_replace_each_other_are_refused_beside_each_other(shell
 
     assert (alone.status, beside.status) == (0, 2)
     assert "copy.toml: source: jobs.toml is jobs.toml already" in beside.err
-    assert "copy.toml: schedules.jobs: is a schedule of jobs.toml already" in beside.err
+
+
+def test_a_schedule_of_one_file_is_not_replaced_by_its_namesake_in_the_other(
+    shell: Shell,
+) -> None:
+    theirs = (shell.folder / "user.toml").read_text()
+    shell.write(theirs.replace("[schedules.user]", "[schedules.jobs]"), "user.toml")
+    shell("db", "upgrade")
+    assert shell("apply", "jobs.toml").status == 0
+
+    refusals = [shell(command, "user.toml") for command in ("plan", "apply")]
+    refusals.append(shell("check", "jobs.toml", "user.toml"))
+
+    assert [refusal.status for refusal in refusals] == [2, 2, 2]
+    for refusal in refusals:
+        assert "schedules.jobs: is the name of a schedule of jobs.toml, too" in refusal.err
+    [kept] = shell("schedules", "--json").json()
+    assert kept["source"] == "jobs.toml"
 
 
 def test_files_beside_each_other_are_told_what_they_share(shell: Shell) -> None:

@@ -9,13 +9,14 @@ import typer
 
 from cronhare.adapters.jobs.reader import JobsFile
 from cronhare.adapters.process.account import is_known
-from cronhare.application.administer import NumbersCollide
+from cronhare.application.administer import FilesClash
 from cronhare.application.difference import Change, FieldChange, ScheduleChange
 from cronhare.domain.cron import CronExpression
 from cronhare.domain.sources import (
     ONE_FILE_EACH,
-    Collision,
+    Clash,
     Holder,
+    Namesake,
     collisions,
     say_shared,
     shared_queues,
@@ -44,9 +45,9 @@ def check(jobs: JobsArguments) -> None:
     """Validate jobs files, of several also beside each other; every fault is told at once."""
     settings, now = read_settings(), datetime.now(UTC)
     files = [load(path, settings, state="Nothing was applied.") for path in jobs]
-    _refuse_namesakes(files)
-    if found := [*_between(files)]:
-        raise NumbersCollide(found)
+    _refuse_one_source(files)
+    if found := [*_clashes(files)]:
+        raise FilesClash(found)
     for file in files:
         _refuse_unknown_users(file)
         _print_notes(file, now)
@@ -104,32 +105,31 @@ def _print_notes(file: JobsFile, now: datetime) -> None:
         tell(f"  note: {note}", style="yellow")
 
 
-def _refuse_namesakes(files: Sequence[JobsFile]) -> None:
-    """Refuse files, and schedules of theirs, of which each would take the other's place."""
-    sources, schedules = dict[str, JobsFile](), dict[str, JobsFile]()
-    faults = []
-    for file in files:
-        if (other := sources.setdefault(file.source, file)) is not file:
-            faults.append(f"{file.path}: source: {file.source} is {other.path} already")
-        faults += [
-            f"{file.path}: schedules.{draft.name}: is a schedule of {other.path} already"
-            for draft in file.drafts
-            if (other := schedules.setdefault(draft.name, file)) is not file
-        ]
+def _refuse_one_source(files: Sequence[JobsFile]) -> None:
+    """Refuse files that would be taken for one: each would switch off what is the other's."""
+    first = dict[str, JobsFile]()
+    faults = [
+        f"{file.path}: source: {file.source} is {other.path} already"
+        for file in files
+        if (other := first.setdefault(file.source, file)) is not file
+    ]
     if faults:
-        advice = 'Give one of them another name; a source in its file\'s first line: source = "…".'
-        raise Refusal("applied to one ledger, these files would replace each other", faults, advice)
+        advice = 'Begin one of them with another name: source = "…".'
+        raise Refusal("the ledger would take these files for one", faults, advice)
 
 
-def _between(files: Sequence[JobsFile]) -> Iterator[Collision]:
-    """Find the numbers that a file has in common with those before it."""
-    for place, file in enumerate(files):
-        before = [
-            Holder(ref=task.ref, source=other.source, place=f"tasks.{task.name}")
-            for other in files[:place]
-            for task in other.tasks
+def _clashes(files: Sequence[JobsFile]) -> Iterator[Clash]:
+    """Find what a file has in common with those before it."""
+    schedules, holders = dict[str, str](), list[Holder]()
+    for file in files:
+        for draft in file.drafts:
+            if (source := schedules.setdefault(draft.name, file.source)) != file.source:
+                yield Namesake(draft.name, source)
+        yield from collisions(file.tasks, holders)
+        holders += [
+            Holder(ref=task.ref, source=file.source, place=f"tasks.{task.name}")
+            for task in file.tasks
         ]
-        yield from collisions(file.tasks, before)
 
 
 def _print_shared(shared: Mapping[str, Sequence[str]]) -> None:

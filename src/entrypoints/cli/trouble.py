@@ -12,7 +12,7 @@ from pathlib import Path
 from typer import TyperException
 
 from cronhare.adapters.jobs.reader import JobsFileInvalid
-from cronhare.application.administer import CannotRun, NotFound, NumbersCollide
+from cronhare.application.administer import CannotRun, FilesClash, NotFound
 from cronhare.domain.printable import printable, shortened
 from cronhare.ports.broker import BrokerUnavailable
 from cronhare.ports.ledger import LedgerUnavailable
@@ -81,12 +81,13 @@ def report(error: BaseException) -> int:
             advice = "Nothing was started. The README lists every setting."
             _print("there are settings that cannot be used", error.faults, advice)
             return Status.WRONG_INPUT
-        case NumbersCollide():
+        case FilesClash():
             _print(
-                f"another jobs file numbers its tasks alike, in {len(error.found)} places",
-                [str(collision) for collision in error.found],
-                "Nothing was applied. Leave `id` out of one of the files, and a number is assigned "
-                "that no other has; then apply that file first.",
+                "another jobs file has the same names or numbers, and each would act for the other",
+                [str(clash) for clash in error.found],
+                "Nothing was applied. Give the schedule another name. Leave `id` out of the task, "
+                "and a number is assigned that no other has. If this is that file under another "
+                'name, begin it with the old one: source = "…".',
             )
             return Status.WRONG_INPUT
         case NotFound() | CannotRun():

@@ -5,7 +5,7 @@ from typing import Any
 import attrs
 import pytest
 
-from cronhare.application.administer import CannotRun, NotFound, NumbersCollide
+from cronhare.application.administer import CannotRun, FilesClash, NotFound
 from cronhare.application.difference import Change, FieldChange, difference
 from cronhare.domain.draft import ScheduleDraft
 from cronhare.domain.execution import State
@@ -98,13 +98,13 @@ def test_schedules_of_another_source_are_left_alone() -> None:
     assert apply(house, NIGHTLY) == {"nightly": Change.ADD}
 
 
-def test_a_schedule_that_comes_from_elsewhere_changes_hands() -> None:
+def test_a_row_by_hand_changes_hands() -> None:
     house = House()
-    apply(house, NIGHTLY, source="other.toml")
+    house.schedules.save([NIGHTLY], source=None, now=house.now)
 
     [change] = house.administrator.compare([NIGHTLY], tasks=[], source="jobs.toml")
 
-    assert change.fields == (FieldChange("source", "other.toml", "jobs.toml"),)
+    assert change.fields == (FieldChange("source", None, "jobs.toml"),)
 
 
 BACKUP = Task(name="backup", source="jobs.toml", ref=TaskRef("worker", 1), command=("true",))
@@ -127,7 +127,7 @@ def test_a_number_that_another_file_has_is_refused_with_both_places() -> None:
     house = House()
     of_another_file(house)
 
-    with pytest.raises(NumbersCollide) as refused:
+    with pytest.raises(FilesClash) as refused:
         apply(house, scheduled(BACKUP, "backup"), tasks=[BACKUP])
 
     said = "tasks.backup: worker 1 is also the number of task sweep, schedule their-sweep"
@@ -139,7 +139,7 @@ def test_a_task_without_a_schedule_is_numbered_apart_too() -> None:
     house = House()
     of_another_file(house)
 
-    with pytest.raises(NumbersCollide):
+    with pytest.raises(FilesClash):
         apply(house, tasks=[BACKUP])
 
 
@@ -150,14 +150,35 @@ def test_what_the_other_file_no_longer_runs_keeps_no_number() -> None:
     assert apply(house, scheduled(BACKUP, "backup"), tasks=[BACKUP]) == {"backup": Change.ADD}
 
 
-def test_a_file_under_another_name_takes_its_numbers_along() -> None:
+def test_a_schedule_of_another_file_is_not_taken_from_it_in_silence() -> None:
+    house = House()
+    apply(house, scheduled(BACKUP, "backup"), tasks=[BACKUP], source="user.toml")
+
+    with pytest.raises(FilesClash) as refused:
+        apply(house, scheduled(BACKUP, "backup"), tasks=[BACKUP])
+
+    [clash] = map(str, refused.value.found)
+    assert clash == "schedules.backup: is the name of a schedule of user.toml, too"
+    assert house.administrator.schedule("backup").source == "user.toml"
+
+
+def test_what_another_file_has_switched_off_may_be_taken_over() -> None:
+    house = House()
+    apply(house, scheduled(BACKUP, "backup", status=False), source="user.toml")
+
+    assert apply(house, scheduled(BACKUP, "backup"), tasks=[BACKUP]) == {"backup": Change.CHANGE}
+
+
+def test_a_start_takes_over_what_is_of_its_name() -> None:
     house = House()
     apply(house, scheduled(BACKUP, "backup"), tasks=[BACKUP], source="old.toml")
 
-    changes = apply(house, scheduled(BACKUP, "backup"), tasks=[BACKUP])
+    [change] = house.administrator.bring_up_to_date(
+        [scheduled(BACKUP, "backup")], source="jobs.toml", now=house.now
+    )
 
-    assert changes == {"backup": Change.CHANGE}
-    assert apply(house, scheduled(BACKUP, "backup"), tasks=[BACKUP]) == {"backup": Change.KEEP}
+    assert change.fields == (FieldChange("source", "old.toml", "jobs.toml"),)
+    assert house.administrator.schedule("backup").source == "jobs.toml"
 
 
 def test_a_row_by_hand_may_mean_a_task_of_the_file() -> None:
