@@ -61,6 +61,21 @@ async def test_no_number_on_the_pipe_hangs_an_attempt_or_its_neighbour(
     assert rans[1].outcome.ending is Ending.SUCCEEDED
 
 
+@pytest.mark.parametrize(
+    "name", ["HUP", "INT", "TERM", "USR1", "USR2", "ALRM", "PROF", "ABRT", "PIPE", "TSTP", "35"]
+)
+async def test_no_signal_but_kill_and_stop_reaches_the_warden(
+    runner: ProcessRunner, name: str
+) -> None:
+    async with asyncio.timeout(60):
+        sends, innocent = await asyncio.gather(
+            runner.run(shell(f"kill -{name} $PPID; sleep 0.2")), runner.run(shell("sleep 0.3"))
+        )
+
+    assert sends.outcome.ending is Ending.SUCCEEDED
+    assert innocent.outcome.ending is Ending.SUCCEEDED
+
+
 async def test_a_task_that_stops_the_warden_costs_nobody_anything(
     runner: ProcessRunner, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

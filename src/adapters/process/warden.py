@@ -43,6 +43,9 @@ from typing import Any, NoReturn
 DESCRIPTORS = 4
 IPC_FD = 3
 
+#: What the processor tells of a fault of ours: blocked, it would end us all the same.
+_FAULTS = (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGTRAP)
+
 _LENGTH = struct.Struct("!I")
 _CONTROL_FD = 10
 _RECEIVE = 1 << 16
@@ -427,16 +430,16 @@ def _wake_up_on_sigchld() -> int:
 
 
 def _settle_signals() -> None:
-    """Let our children begin with default signals, and stay when a whole service is told to stop.
+    """Let our children begin with default signals, and stay whatever a task or a service sends.
 
-    Blocked rather than ignored or handled: what reaches a child between fork and exec waits until
-    it may take effect.
+    Our end is the end of all tasks beside the one that sent it. Blocked rather than ignored or
+    handled: what reaches a child between fork and exec waits until it may take effect.
     """
     for signum in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         if signal.getsignal(signum) is not signal.SIG_DFL:
             signal.signal(signum, signal.SIG_DFL)
-    stay = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
-    signal.pthread_sigmask(signal.SIG_SETMASK, stay)
+    ours = {signal.SIGCHLD, signal.SIGCONT, *_FAULTS}
+    signal.pthread_sigmask(signal.SIG_SETMASK, signal.valid_signals() - ours)
 
 
 def _settle_descriptors(inherited: int) -> socket.socket:
