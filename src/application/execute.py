@@ -14,7 +14,7 @@ from cronhare.domain.deaths import Nacks
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.messages import Call, Ticket, Unreadable, read
 from cronhare.domain.outcome import Ending, Outcome, TaskError
-from cronhare.domain.retry import RetryPolicy, decide
+from cronhare.domain.retry import GiveBack, RetryPolicy, decide
 from cronhare.domain.signing import Seal
 from cronhare.ports.attempts import AttemptStorePort, Finish, Refused, Start, Superseded
 from cronhare.ports.broker import AsyncBrokerPort, Delivery, Envelope, Published
@@ -26,7 +26,7 @@ from cronhare.ports.runner import Ran, StopReason, TaskRunnerPort
 from .adopting import Adopter
 from .batching import Batcher
 from .insist import Draining, Insistence
-from .invocation import prepare
+from .invocation import gone_astray, prepare
 from .leases import LeaseKeeper
 from .logs import place_of, say
 from .parking import FOREIGN_REFUSED, park
@@ -39,13 +39,6 @@ log = logging.getLogger(__name__)
 #: delivery that follows it take less. And to be finished: what began together ends at its own
 #: time, while each batch that is spared leaves the machine two milliseconds for tasks.
 LINGERS = (0.004, 0.02)
-
-#: How an attempt ends that the ledger let begin when everything was being stopped.
-_NOT_RUN = Ran(
-    outcome=Outcome(
-        ending=Ending.INTERRUPTED, error=TaskError(message="interrupted: the worker shuts down")
-    )
-)
 
 
 @attrs.define
@@ -234,17 +227,25 @@ class Worker:
         params = f"Task parameters: {execution.params}"
         say(log, logging.DEBUG, "attempt.params", params, **place_of(execution))
         began = self._clock.monotonic()
-        ran = await self._run(execution)
+        policy = execution.retry or self._policy
+        astray = gone_astray(
+            execution, self._catalog, queue=delivery.queue, retries=policy.max_retries
+        )
+        ran = await self._run(execution) if astray is None else _not_run(astray)
         duration = self._clock.monotonic() - began
         self._keeper.has_ended(execution)
         now = self._clock.now()
-        verdict = decide(
-            ran.outcome,
-            deaths=execution.deaths,
-            policy=execution.retry or self._policy,
-            crashed_at=execution.crashed_at,
-            now=now,
-            chance=self._chance(),
+        verdict = (
+            decide(
+                ran.outcome,
+                deaths=execution.deaths,
+                policy=policy,
+                crashed_at=execution.crashed_at,
+                now=now,
+                chance=self._chance(),
+            )
+            if astray is None
+            else GiveBack(astray)
         )
         finish = Finish(execution=execution, ran=ran, verdict=verdict)
         state = await self._insist.to_finish(lambda: self._finishes.submit(finish))
@@ -259,7 +260,7 @@ class Worker:
             case invocation:
                 await self._end_earlier(execution)
                 if self._interrupted:
-                    return _NOT_RUN
+                    return _not_run("interrupted: the worker shuts down")
                 over = self._ends[execution.id] = asyncio.Event()
                 try:
                     return await self._runner.run(invocation)
@@ -300,3 +301,8 @@ class Worker:
                 self.counters.superseded += 1
             case _:
                 self.counters.ended += 1
+
+
+def _not_run(why: str) -> Ran:
+    """End an attempt that the ledger let begin, and that is given back before it is run."""
+    return Ran(outcome=Outcome(ending=Ending.INTERRUPTED, error=TaskError(message=why)))

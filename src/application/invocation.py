@@ -40,6 +40,18 @@ def prepare(execution: Execution, catalog: Catalog) -> Invocation | Ran:
     )
 
 
+def gone_astray(execution: Execution, catalog: Catalog, *, queue: str, retries: int) -> str | None:
+    """Say why an execution that came out of *queue* goes back to its own; None if it is run here.
+
+    What another program's worker nacks in a named queue comes back through the main one, whose
+    worker may lack the task. It goes back as often as a failure is retried: somebody nacks it.
+    """
+    task = catalog.find(execution.task, source=execution.source, name=execution.task_name)
+    if queue == execution.queue or execution.deaths > retries or not isinstance(task, NotHere):
+        return None
+    return f"it came back through {queue}, whose worker has no such task; on to {execution.queue}"
+
+
 def _without_task(execution: Execution, missing: NotHere) -> Ran:
     """Nobody listens to an event: that is no failure (S3). An unknown task is one, for good.
 

@@ -74,6 +74,7 @@ class House:
     seal: Seal = attrs.field(factory=Seal)
     accepts_foreign: bool = True
     foreign_queues: Sequence[str] = ()
+    queues: Sequence[str] = ()
     clock: FrozenClock = attrs.field(init=False)
     ledger: MemoryLedger = attrs.field(init=False)
     claims: ClaimsWithOutages = attrs.field(init=False)
@@ -104,7 +105,7 @@ class House:
 
     def build(self, *, broker: MemoryBroker | None = None) -> None:
         """Make everything but the ledger: a process that starts."""
-        self.broker = broker or MemoryBroker(self.clock)
+        self.broker = broker or MemoryBroker(self.clock, queues=self.queues)
         self.connection = self.broker.connect()
         self.runner = ScriptedRunner(self.script, holds=self.holds)
         housekeeper = Housekeeper(

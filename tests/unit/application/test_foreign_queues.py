@@ -104,3 +104,63 @@ async def test_cancelling_what_was_handed_over_comes_too_late() -> None:
     answer = house.administrator.cancel(house.only.id, now=house.now)
 
     assert answer is house.only.state is State.HANDED_OVER
+
+
+# What comes back through the main queue
+
+REPORTS = "cron_scheduler.reports"
+
+
+async def nacked_in_reports(house: House) -> None:
+    """Let a worker of another program nack our message in a named queue."""
+    delivery = house.broker.receive(REPORTS)
+    assert delivery is not None
+    house.broker.nack(delivery)
+    house.clock.advance(LEASE)
+    await house.work()
+
+
+async def test_what_another_program_nacks_in_a_named_queue_goes_back_to_it() -> None:
+    house = House(tasks=(), queues=[REPORTS])
+    due(house, queue=REPORTS)
+    await house.open()
+
+    await nacked_in_reports(house)
+
+    assert (house.only.state, house.only.attempt, house.only.deaths) == (State.RETRYING, 2, 1)
+    [again] = house.messages(REPORTS)
+    assert again.headers["cron-attempt"] == 2
+    [attempt] = house.records.attempts(house.only.id)
+    assert attempt.ending == "interrupted"
+
+
+async def test_what_is_nacked_in_a_named_queue_each_time_fails_for_good_in_the_end() -> None:
+    house = House(tasks=(), queues=[REPORTS])
+    due(house, queue=REPORTS)
+    await house.open()
+
+    for _ in range(4):
+        await nacked_in_reports(house)
+
+    assert (house.only.state, house.only.deaths) == (State.FAILED, 4)
+    assert house.broker.depth(REPORTS) == 0
+
+
+async def test_a_task_that_the_worker_of_the_main_queue_has_is_run_there() -> None:
+    house = House(queues=[REPORTS])
+    due(house, queue=REPORTS)
+    await house.open()
+
+    await nacked_in_reports(house)
+
+    assert (house.only.state, house.only.attempt) == (State.SUCCEEDED, 1)
+
+
+async def test_a_task_that_is_unknown_in_its_own_queue_fails_for_good() -> None:
+    house = House(tasks=())
+    due(house)
+
+    await house.open()
+    await house.work()
+
+    assert house.only.state is State.FAILED
