@@ -19,6 +19,7 @@ DEEPEST: Final = 32
 #: A quorum queue's own counts; `redelivered` says what is to be known of them.
 COUNTS: Final = frozenset({"x-delivery-count", "x-acquired-count"})
 
+_LENGTH: Final = struct.Struct(">I")
 _SHORT, _TABLE = -1, -2
 
 #: The properties in the order of their flags, from the highest bit: what each takes.
@@ -53,7 +54,7 @@ def read_properties(raw: bytes) -> Properties:
 
 
 def _read(raw: bytes) -> Properties:
-    flags = _number(">H", raw, 0)
+    flags = raw[0] << 8 | raw[1]
     if flags & 0b11:
         raise UnreadableProperties(f"there are no properties for the flags {flags:#06x}")
     headers: dict[str, object] = {}
@@ -65,7 +66,7 @@ def _read(raw: bytes) -> Properties:
         if form == _TABLE:
             headers, offset = _table(raw, offset, 0)
         elif form == _SHORT:
-            text, offset = _sized(raw, offset, ">B")
+            text, offset = _short(raw, offset)
             id_ = _text(text) if place == _MESSAGE_ID else id_
         else:
             _, offset = _bytes(raw, offset, form)
@@ -77,7 +78,7 @@ def _table(raw: bytes, offset: int, depth: int) -> tuple[dict[str, object], int]
     found: dict[str, object] = {}
     place = 0
     while place < len(inside):
-        name, place = _sized(inside, place, ">B")
+        name, place = _short(inside, place)
         found[_text(name)], place = _value(inside, place, depth)
     return found, end
 
@@ -95,20 +96,20 @@ def _array(raw: bytes, offset: int, depth: int) -> tuple[list[object], int]:
 def _inside(raw: bytes, offset: int, depth: int) -> tuple[bytes, int]:
     if depth > DEEPEST:
         raise UnreadableProperties(f"the headers are nested over {DEEPEST} deep")
-    return _sized(raw, offset, ">I")
+    return _long(raw, offset)
 
 
 def _value(raw: bytes, offset: int, depth: int) -> tuple[object, int]:
     kind, offset = raw[offset], offset + 1
     if kind == ord("S"):
-        text, offset = _sized(raw, offset, ">I")
+        text, offset = _long(raw, offset)
         return _text_or_bytes(text), offset
     if kind == ord("F"):
         return _table(raw, offset, depth + 1)
     if kind == ord("A"):
         return _array(raw, offset, depth + 1)
     if kind == ord("x"):
-        return _sized(raw, offset, ">I")
+        return _long(raw, offset)
     if kind not in _FIXED:
         raise UnreadableProperties(f"a header has a value of the unknown type {kind:#04x}")
     size, understood = _FIXED[kind]
@@ -116,8 +117,12 @@ def _value(raw: bytes, offset: int, depth: int) -> tuple[object, int]:
     return understood(value), offset
 
 
-def _sized(raw: bytes, offset: int, form: str) -> tuple[bytes, int]:
-    return _bytes(raw, offset + struct.calcsize(form), _number(form, raw, offset))
+def _short(raw: bytes, offset: int) -> tuple[bytes, int]:
+    return _bytes(raw, offset + 1, raw[offset])
+
+
+def _long(raw: bytes, offset: int) -> tuple[bytes, int]:
+    return _bytes(raw, offset + 4, _LENGTH.unpack_from(raw, offset)[0])
 
 
 def _bytes(raw: bytes, offset: int, size: int) -> tuple[bytes, int]:
@@ -125,11 +130,6 @@ def _bytes(raw: bytes, offset: int, size: int) -> tuple[bytes, int]:
     if end > len(raw):
         raise IndexError
     return raw[offset:end], end
-
-
-def _number(form: str, raw: bytes, offset: int) -> int:
-    number: int = struct.unpack_from(form, raw, offset)[0]
-    return number
 
 
 def _text(text: bytes) -> str:
@@ -146,7 +146,7 @@ def _text_or_bytes(text: bytes) -> str | bytes:
 
 def _moment(raw: bytes) -> datetime | int:
     """Understand seconds since 1970; a number that is no moment of ours stays a number."""
-    seconds = _number(">Q", raw, 0)
+    seconds = int.from_bytes(raw, "big")
     try:
         return datetime.fromtimestamp(seconds, tz=UTC)
     except (ValueError, OverflowError, OSError):
@@ -154,12 +154,12 @@ def _moment(raw: bytes) -> datetime | int:
 
 
 def _decimal(raw: bytes) -> Decimal:
-    return Decimal(_number(">I", raw, 1)).scaleb(-raw[0])
+    return Decimal(int.from_bytes(raw[1:], "big")).scaleb(-raw[0])
 
 
 def _unpacked(form: str) -> tuple[int, Callable[[bytes], object]]:
-    form = f">{form}"
-    return struct.calcsize(form), lambda raw: struct.unpack(form, raw)[0]
+    compiled = struct.Struct(f">{form}")
+    return compiled.size, lambda raw: compiled.unpack(raw)[0]
 
 
 #: Types of values with a fixed size, as RabbitMQ reads them.
