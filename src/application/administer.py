@@ -62,20 +62,16 @@ class Administrator:
         Raises:
             FilesClash: see `clashes`.
         """
-        if found := self.clashes(drafts, tasks=tasks, source=source):
+        stored = self._schedules.schedules()
+        if found := _clashes(drafts, tasks, _run_by_others(stored, source)):
             raise FilesClash(found)
-        return difference(drafts, self._schedules.schedules(), source=source)
+        return difference(drafts, stored, source=source)
 
     def clashes(
         self, drafts: Sequence[ScheduleDraft], *, tasks: Sequence[Task], source: str
     ) -> Sequence[Clash]:
         """Find what another source runs under a name of *drafts*, or a number of *tasks*."""
-        stored = self._schedules.schedules()
-        names = {draft.name for draft in drafts}
-        others = _run_by_others(stored, source)
-        namesakes = [Namesake(draft.name, other) for other, draft in others if draft.name in names]
-        kept = [(other, draft) for other, draft in others if draft.name not in names]
-        return [*namesakes, *collisions(tasks, _holders(kept))]
+        return _clashes(drafts, tasks, _run_by_others(self._schedules.schedules(), source))
 
     def apply(
         self,
@@ -210,6 +206,17 @@ class Administrator:
 def _some_of(names: Sequence[str]) -> str:
     shown = ", ".join(names[:MOST_NAMED]) or "none"
     return shown if len(names) <= MOST_NAMED else f"{shown} and {len(names) - MOST_NAMED} others"
+
+
+def _clashes(
+    drafts: Sequence[ScheduleDraft],
+    tasks: Sequence[Task],
+    others: Sequence[tuple[str, ScheduleDraft]],
+) -> Sequence[Clash]:
+    names = {draft.name for draft in drafts}
+    namesakes = [Namesake(draft.name, other) for other, draft in others if draft.name in names]
+    kept = [(other, draft) for other, draft in others if draft.name not in names]
+    return [*namesakes, *collisions(tasks, _holders(kept))]
 
 
 def _run_by_others(
