@@ -1,0 +1,250 @@
+"""Rows of every table, spoilt by hand: each cell with whatever SQLite's loose columns take.
+
+The site is the application on a frozen clock, with a ledger in a file and a broker in memory. After
+each entry all that reads rows is asked, and an innocent schedule that is due in the same minute is
+claimed, published, started and finished.
+"""
+
+import logging
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from datetime import timedelta
+from itertools import count, product
+from pathlib import Path
+
+from cronhare.adapters.memory.broker import MemoryBroker
+from cronhare.adapters.memory.clock import FrozenClock
+from cronhare.adapters.sql import open_engine, upgrade
+from cronhare.adapters.sql.inspection import SqlInspection
+from cronhare.adapters.sql.tables import metadata
+from cronhare.application.difference import difference
+from cronhare.application.dispatch import FULL_COMPARISON, Dispatcher
+from cronhare.application.doorbell import Doorbell
+from cronhare.application.explain import explain
+from cronhare.application.reconcile import Reconciler
+from cronhare.domain.diagnosis import LedgerFacts
+from cronhare.domain.execution import Execution, State
+from cronhare.domain.retry import RetryPolicy
+from cronhare.domain.signing import Seal
+from cronhare.domain.topology import MAIN_QUEUE
+from cronhare.ports.records import ExecutionFilter, Retention
+from tests.fuzz.corpus import Answer, Boundary, Entry, Mishandled, Place
+from tests.integration.ledgers import NOON, Ledger, draft, sql_ledger
+from tests.unit.application.house import Inline
+
+MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
+
+#: No log line is longer, whatever is in a row.
+LONGEST_LINE = 4_000
+
+#: What is written into each column, as SQL.
+VALUES = {
+    "NULL": "NULL",
+    "no text": "''",
+    "a word": "'garbage'",
+    "a BLOB": "x'00ff'",
+    "4 MiB of BLOB": "zeroblob(4194304)",
+    "a long text": "hex(zeroblob(100000))",
+    "a NUL": "'a' || char(0) || 'b'",
+    "no UTF-8": "CAST(x'ff2a' AS TEXT)",
+    "signs and an emoji": "'ü\u202e🚀' || char(27) || '[2J'",
+    "-1": "-1",
+    "2": "2",
+    "the largest number": "9223372036854775807",
+    "the smallest number": "-9223372036854775808",
+    "a fraction": "0.5",
+    "infinity": "9e999",
+    "brackets": f"'{'[' * 4000}'",
+    "a long number": f"""'{{"backoff": {{"multiplier": 2{"0" * 400}}}}}'""",
+    "the first day": "'0001-01-01 00:00:00.000000'",
+    "the last moment": "'9999-12-31 23:59:59.999999'",
+    "no such day": "'2026-02-31 25:61:61.000000'",
+    "a zone at the edge": "'9999-12-31T23:59:59-14:00'",
+}
+
+_OF_ITS_RUNS = "execution_id IN (SELECT id FROM SchedulerExecution WHERE scheduler_id = {id})"
+
+#: The tables, each with the condition that finds the rows of the spoilt schedule.
+TABLES = {
+    "Scheduler": "id = {id}",
+    "SchedulerPlan": "scheduler_id = {id}",
+    "SchedulerExecution": "scheduler_id = {id}",
+    "ExecutionAttempt": _OF_ITS_RUNS,
+    "AttemptOutput": _OF_ITS_RUNS,
+    "FailedTask": "scheduler_id = {id}",
+}
+
+#: The short form tries every so many-th cell.
+SHORT = 41
+
+
+class Lines(logging.Handler):
+    """What was logged since the last look."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.said: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.said.append(record.getMessage())
+
+
+class Desk:
+    """A replica on a ledger, and somebody who writes into its file."""
+
+    def __init__(self, path: Path, ledger: Ledger, inspection: SqlInspection) -> None:
+        self.path, self.ledger, self.inspection = path, ledger, inspection
+        self.broker = MemoryBroker(ledger.clock)
+        doorbell = Doorbell(
+            broker=self.broker, claims=ledger.claims, inside=lambda _run, _now: None, seal=Seal()
+        )
+        self.dispatcher = Dispatcher(
+            claims=ledger.claims, doorbell=doorbell, executor=Inline(), node="ant"
+        )
+        self.reconciler = Reconciler(
+            claims=ledger.claims,
+            attempts=ledger.attempts,
+            broker=self.broker,
+            doorbell=doorbell,
+            policy=RetryPolicy(),
+            seal=Seal(),
+            chance=lambda: 0.0,
+        )
+        self.lines = Lines()
+        self._numbers = count(1)
+        ledger.add("innocent")
+        self.turn()
+
+    def turn(self) -> None:
+        """Do what is due."""
+        self.dispatcher.tick(self.ledger.now)
+        self.reconciler.tick(self.ledger.now)
+
+    def shell(self, *statements: str) -> None:
+        """Write as another program does: without our driver, and without foreign keys."""
+        with closing(sqlite3.connect(self.path, isolation_level=None)) as connection:
+            for statement in statements:
+                connection.execute(statement)
+
+    def spoil(self, table: str, column: str, value: str) -> Answer:
+        """Give a schedule rows in each table and in each state, and spoil a cell of them."""
+        name = f"spoilt-{next(self._numbers)}"
+        id_ = self._victim(name)
+        where = TABLES[table].format(id=id_)
+        try:
+            self.shell(f'UPDATE "{table}" SET {column} = {value} WHERE {where}')
+        except sqlite3.Error:
+            return Answer.REFUSED  # the database itself did
+        try:
+            return self._look(name)
+        finally:
+            self._clear()
+
+    def innocent(self) -> None:
+        """See `Site.innocent`."""
+        self.ledger.clock.advance(MINUTE)
+        self.turn()
+        runs = self._listed("innocent")
+        minute = self.ledger.now.replace(second=0, microsecond=0)
+        due = [run for run in runs if run.due_at == minute]
+        if not due or due[0].state is not State.PUBLISHED:
+            raise Mishandled(f"the innocent is not published: {[run.state for run in runs]}")
+        if self.ledger.succeeded(due[0]).state is not State.SUCCEEDED:
+            raise Mishandled("the innocent did not succeed")
+        while (delivery := self.broker.receive(MAIN_QUEUE)) is not None:
+            self.broker.ack(delivery)
+        if long := [line for line in self.lines.said if len(line) > LONGEST_LINE]:
+            raise Mishandled(f"a log line of {len(long[0])} letters")
+        self.lines.said.clear()
+
+    def _victim(self, name: str) -> int:
+        id_ = self.ledger.add(name)
+        self.ledger.clock.advance(MINUTE)
+        self.turn()
+        self.ledger.clock.advance(MINUTE)
+        self.turn()
+        _, second = self._listed(name)
+        self.ledger.started(second)
+        failed = self.ledger.failed(f"{name}-archived")
+        self.shell(
+            f"UPDATE FailedTask SET scheduler_id = {id_} WHERE id = {failed.id}",
+            f"INSERT INTO AttemptOutput VALUES ({second.id}, 1, 'a', 'b', 2, 'c', 'd', 2)",
+        )
+        return id_
+
+    def _look(self, name: str) -> Answer:
+        """Let everything that reads rows read them, now and a day later, and say what it tells."""
+        told: list[object] = [*self._read(name)]
+        for passing in (MINUTE, FULL_COMPARISON, DAY):
+            self.ledger.clock.advance(passing)
+            self.turn()
+            told += self._read(name)
+        self.ledger.records.clean_up(now=self.ledger.now, retention=Retention())
+        before = len(self.lines.said)
+        self.ledger.clock.advance(timedelta(seconds=5))
+        self.turn()
+        if (again := self.lines.said[before:]) and "broken" in " ".join(again):
+            raise Mishandled(f"told with every tick: {again[0][:200]}")
+        return Answer.REFUSED if any(told) else Answer.HANDLED
+
+    def _read(self, name: str) -> Iterator[object]:
+        records, schedules = self.ledger.records, self.ledger.schedules
+        for stored in schedules.schedules():
+            yield stored.problem
+            explain(stored, self.ledger.now, records=records, now=self.ledger.now)
+        difference([draft("innocent"), draft(name)], schedules.schedules(), source="jobs")
+        for run in records.executions(ExecutionFilter(limit=200)):
+            yield run.problem
+            yield from (one.problem for one in records.attempts(run.id))
+            yield from (one.problem for one in records.output(run.id))
+        yield from (row.problem for row in records.archive(unresolved=False))
+        facts = self.inspection.inspect()
+        if not isinstance(facts, LedgerFacts):
+            raise Mishandled(f"the doctor was not let in: {facts}")
+
+    def _listed(self, name: str) -> Sequence[Execution]:
+        found = self.ledger.records.executions(ExecutionFilter(schedule=name, limit=100))
+        return list(reversed(found))
+
+    def _clear(self) -> None:
+        """Leave the innocent alone in all tables."""
+        self.shell(
+            *(
+                f'DELETE FROM "{table}"'
+                for table in ("ExecutionAttempt", "AttemptOutput", "FailedTask")
+            ),
+            'DELETE FROM "SchedulerExecution"',
+            "DELETE FROM Scheduler WHERE name IS NULL OR name <> 'innocent'",
+            "DELETE FROM SchedulerPlan WHERE scheduler_id NOT IN (SELECT id FROM Scheduler)",
+        )
+
+
+@contextmanager
+def desk(place: Place) -> Iterator[Desk]:
+    """Open a desk on an empty ledger."""
+    path, clock = place.folder / "ledger.db", FrozenClock(NOON)
+    engine = open_engine(f"sqlite:///{path}")
+    upgrade(engine, NOON)
+    built = Desk(path, sql_ledger(clock, engine), SqlInspection(lambda: engine, clock))
+    log = logging.getLogger("cronhare")
+    log.addHandler(built.lines)
+    try:
+        yield built
+    finally:
+        log.removeHandler(built.lines)
+        engine.dispose()
+
+
+def _spoiling(table: str, column: str, value: str) -> Callable[[Desk], Answer]:
+    return lambda site: site.spoil(table, column, value)
+
+
+def _entries() -> Iterator[Entry[Desk]]:
+    cells = ((table, column.name) for table in TABLES for column in metadata.tables[table].c)
+    for number, ((table, column), (named, value)) in enumerate(product(cells, VALUES.items())):
+        attempt = _spoiling(table, column, value)
+        yield Entry(f"{table}.{column}: {named}", attempt, short=number % SHORT == 0)
+
+
+BOUNDARY = Boundary(name="rows", at=desk, entries=tuple(_entries()))
