@@ -1,12 +1,14 @@
 """The daily cleanup at 3:00 UTC: an execution like any other, so that one replica does it (C13)."""
 
 import logging
+from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from cronhare.domain.execution import Execution
 from cronhare.domain.outcome import Ending, Outcome, TaskError
 from cronhare.domain.retry import Complete, RetryAfter
 from cronhare.ports.attempts import AttemptStorePort, Finish, Refused, Start
+from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerUnavailable
 from cronhare.ports.records import RecordsPort, Retention
 from cronhare.ports.runner import Captured, Ran
@@ -16,7 +18,12 @@ from .logs import say
 log = logging.getLogger(__name__)
 
 LEASE = timedelta(minutes=10)
+RENEW_EVERY = timedelta(minutes=1)
 TRY_AGAIN = timedelta(minutes=10)
+
+
+class LeaseLost(Exception):
+    """Somebody else has decided of the cleanup meanwhile: it is theirs."""
 
 
 class Housekeeper:
@@ -28,9 +35,11 @@ class Housekeeper:
         attempts: AttemptStorePort,
         records: RecordsPort,
         node: str,
+        clock: ClockPort,
         retention: Retention | None = None,
     ) -> None:
-        """*retention* says how long rows are kept."""
+        """*retention* says how long rows are kept. *clock* is read as a stopwatch alone."""
+        self._clock = clock
         self._attempts = attempts
         self._records = records
         self._node = node
@@ -42,12 +51,21 @@ class Housekeeper:
         [started] = self._attempts.start([wish], now=now, node=self._node, lease=LEASE)
         if isinstance(started, Refused):
             return
-        finish = self._clean_up(started, now)
-        self._attempts.finish([finish], now=now, node=self._node)
+        began = self._clock.monotonic()
+        try:
+            finish = self._clean_up(started, now)
+        except LeaseLost:
+            text = "The cleanup took long, and somebody else has it now"
+            say(log, logging.WARNING, "cleanup.lost", text, execution)
+            return
+        ended = now + timedelta(seconds=self._clock.monotonic() - began)
+        self._attempts.finish([finish], now=ended, node=self._node)
 
     def _clean_up(self, execution: Execution, now: datetime) -> Finish:
         try:
-            deleted = self._records.clean_up(now=now, retention=self._retention)
+            deleted = self._records.clean_up(
+                now=now, retention=self._retention, between=self._renewing(execution, now)
+            )
         except LedgerUnavailable as error:
             outcome = Outcome(ending=Ending.FAILED, error=TaskError(message=str(error)))
             again = RetryAfter(TRY_AGAIN, f"the cleanup did not end: {error}")
@@ -58,3 +76,20 @@ class Housekeeper:
         said = Captured(head=text + "\n", bytes=len(text.encode()) + 1)
         ran = Ran(outcome=Outcome(ending=Ending.SUCCEEDED), stdout=said)
         return Finish(execution=execution, ran=ran, verdict=Complete())
+
+    def _renewing(self, execution: Execution, now: datetime) -> Callable[[], None]:
+        """Keep the lease between two steps, however many they are."""
+        began = renewed = self._clock.monotonic()
+
+        def renew() -> None:
+            nonlocal renewed
+            at = self._clock.monotonic()
+            if at - renewed < RENEW_EVERY.total_seconds():
+                return
+            renewed = at
+            present = now + timedelta(seconds=at - began)
+            answer = self._attempts.renew([execution.id], now=present, node=self._node, lease=LEASE)
+            if execution.id not in answer.held:
+                raise LeaseLost
+
+        return renew

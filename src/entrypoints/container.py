@@ -100,7 +100,9 @@ class Container(containers.DeclarativeContainer):
         ThreadPoolExecutor, max_workers=2, thread_name_prefix="ledger"
     )
 
-    housekeeper = providers.Singleton(Housekeeper, attempts=attempts, records=records, node=node)
+    housekeeper = providers.Singleton(
+        Housekeeper, attempts=attempts, records=records, node=node, clock=clock
+    )
     chores_thread = providers.Singleton(
         ThreadPoolExecutor, max_workers=1, thread_name_prefix="chores"
     )

@@ -1,6 +1,6 @@
 """What people read from the ledger, and what they ask of it."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Protocol, Self
 
@@ -236,8 +236,12 @@ class RecordsPort(Protocol):
         """Resolve archive rows without a run; answers how many."""
         ...
 
-    def clean_up(self, *, now: datetime, retention: Retention) -> int:
+    def clean_up(
+        self, *, now: datetime, retention: Retention, between: Callable[[], None] = lambda: None
+    ) -> int:
         """Delete what is older than its retention, in bounded steps; answers how many executions.
+
+        *between* is called after each step; what it raises ends the cleanup.
 
         The archive is never touched (S2), nor what an unresolved row of it speaks of: it can
         still be looked at, and replayed.

@@ -1,7 +1,7 @@
 """What people read from the ledger in memory, and what they ask of it."""
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
 
@@ -131,13 +131,16 @@ class MemoryRecords:
                 self._resolve(archived, "discarded", now, note)
             return len(unresolved)
 
-    def clean_up(self, *, now: datetime, retention: Retention) -> int:
-        """See `RecordsPort.clean_up`."""
+    def clean_up(
+        self, *, now: datetime, retention: Retention, between: Callable[[], None] = lambda: None
+    ) -> int:
+        """See `RecordsPort.clean_up`: one step."""
         with self._ledger.lock:
             old = tuple(self._outlived(now, retention))
             for execution in old:
                 self._history.delete(execution)
-            return len(old)
+        between()
+        return len(old)
 
     def _schedule(self, scheduler_id: int) -> ScheduleRow:
         row = self._ledger.timetable.row(scheduler_id)

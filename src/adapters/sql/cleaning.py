@@ -1,6 +1,8 @@
 """Deleting history in steps, each a short transaction: the ledger goes on between them."""
 
+from collections.abc import Callable, Iterator
 from datetime import datetime
+from itertools import chain
 from typing import Any
 
 from sqlalchemy import Select, bindparam, case, delete, exists, func, select
@@ -58,26 +60,33 @@ _OLDEST = (
 _DELETE = delete(executions).where(executions.c.id.in_(bindparam("ids", expanding=True)))
 
 
-def clean_up(database: Database, *, now: datetime, retention: Retention) -> int:
+def clean_up(
+    database: Database, *, now: datetime, retention: Retention, between: Callable[[], None]
+) -> int:
     """Delete what has ended and outlived its retention. Attempts and output go with it."""
     limits = {
         "completed": now - retention.completed,
         "failed": now - retention.failed,
         "others": now - retention.others,
     }
-    return _delete_outlived(database, limits) + _delete_surplus(database, retention.completed_rows)
+    deleted = 0
+    for step in chain(
+        _delete_outlived(database, limits), _delete_surplus(database, retention.completed_rows)
+    ):
+        deleted += step
+        between()
+    return deleted
 
 
-def _delete_outlived(database: Database, limits: dict[str, datetime]) -> int:
+def _delete_outlived(database: Database, limits: dict[str, datetime]) -> Iterator[int]:
     """Walk through all ids once, in windows: no index has to know ends, and no sort is needed.
 
     Each begins at the next id that there is: a number that somebody chose may be far away.
     """
-    deleted, last = 0, -LARGEST_ID
+    last = -LARGEST_ID
     while (first := _next_id(database, last)) is not None:
         last = min(first + STEP - 1, LARGEST_ID)
-        deleted += _delete(database, _OUTLIVED, {**limits, "first": first, "last": last})
-    return deleted
+        yield _delete(database, _OUTLIVED, {**limits, "first": first, "last": last})
 
 
 def _next_id(database: Database, last: int) -> int | None:
@@ -86,14 +95,12 @@ def _next_id(database: Database, last: int) -> int | None:
     return first
 
 
-def _delete_surplus(database: Database, most: int) -> int:
+def _delete_surplus(database: Database, most: int) -> Iterator[int]:
     with database.read("counting what is kept") as connection:
         busy = connection.scalars(_MANY_ENDED, {"most": most}).all()
-    return sum(
-        _delete(database, _OLDEST, {"scheduler_id": scheduler_id, "surplus": piece})
-        for scheduler_id in busy
-        for piece in _pieces(_surplus(database, scheduler_id, most))
-    )
+    for scheduler_id in busy:
+        for piece in _pieces(_surplus(database, scheduler_id, most)):
+            yield _delete(database, _OLDEST, {"scheduler_id": scheduler_id, "surplus": piece})
 
 
 def _surplus(database: Database, scheduler_id: int, most: int) -> int:

@@ -1,6 +1,6 @@
 """What people read from the ledger, and what they ask of it."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -246,9 +246,11 @@ class SqlRecords:
             return len(ids)
 
     @repeatable
-    def clean_up(self, *, now: datetime, retention: Retention) -> int:
+    def clean_up(
+        self, *, now: datetime, retention: Retention, between: Callable[[], None] = lambda: None
+    ) -> int:
         """See `RecordsPort.clean_up`."""
-        return clean_up(self._database, now=now, retention=retention)
+        return clean_up(self._database, now=now, retention=retention, between=between)
 
     def _held(self, connection: Connection, ids: Collection[int]) -> dict[int, Execution]:
         return find_executions(connection, self._database.vendor.held(BY_IDS), ids)

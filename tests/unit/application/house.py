@@ -112,6 +112,7 @@ class House:
             attempts=self.attempts,
             records=self.records,
             node=self.node,
+            clock=self.clock,
             retention=self.retention,
         )
         self.doorbell = Doorbell(

@@ -119,6 +119,8 @@ class RecordsWithOutages(MemoryRecords):
         with self._outage.over("keep_failure"):
             return super().keep_failure(failure, now=now, node=node)
 
-    def clean_up(self, *, now: datetime, retention: Retention) -> int:
+    def clean_up(
+        self, *, now: datetime, retention: Retention, between: Callable[[], None] = lambda: None
+    ) -> int:
         with self._outage.over("clean_up"):
-            return super().clean_up(now=now, retention=retention)
+            return super().clean_up(now=now, retention=retention, between=between)
