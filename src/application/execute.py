@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
+from contextlib import suppress
 from datetime import timedelta
 from uuid import UUID
 
@@ -199,7 +200,7 @@ class Worker:
 
     async def _begin(self, delivery: Delivery, ticket: Ticket, nacks: Nacks) -> None:
         wish = Start(execution_id=ticket.execution_id, attempt=ticket.attempt, nacks=nacks)
-        answer, asked_at = await self._insist.to_begin(lambda: self._starts.submit(wish))
+        answer, asked_at = await self._start(wish)
         match answer:
             case Refused(reason, unknown=True):
                 await self._park(delivery, reason)
@@ -212,6 +213,17 @@ class Worker:
                 finally:  # before anybody can hear of the next attempt, which may be ours too
                     self._keeper.release(execution)
                 await self._conclude(delivery, following)
+
+    async def _start(self, wish: Start) -> tuple[Execution | Refused, float]:
+        """Ask for a start until it is answered, and once more if the answer took long to come.
+
+        Its lease is nearly over then: whoever holds it lets it begin anew by asking again.
+        """
+        answer, asked_at = await self._insist.to_begin(lambda: self._starts.submit(wish))
+        if isinstance(answer, Execution) and not self._keeper.is_fresh(asked_at):
+            with suppress(Draining):
+                return await self._insist.to_begin(lambda: self._starts.submit(wish))
+        return answer, asked_at
 
     def _start_all(self, wishes: Sequence[Start]) -> Sequence[tuple[Execution | Refused, float]]:
         """Ask the ledger, and say when: the leases that it gives are as old as the question."""

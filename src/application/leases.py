@@ -65,6 +65,10 @@ class LeaseKeeper:
         with self._lock:
             self._leases[execution.id] = lease
 
+    def is_fresh(self, since: float) -> bool:
+        """Tell whether most of a lease is left that was asked for at *since*."""
+        return self._clock.monotonic() - since < self._lease.total_seconds() / 3
+
     @property
     def held(self) -> frozenset[int]:
         """The executions whose leases are kept."""

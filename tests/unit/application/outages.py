@@ -22,12 +22,14 @@ from cronhare.ports.records import Archived, Retention, Unproven
 class Outage:
     """Which methods get no answer, for how many calls, and whether the calls take place.
 
-    *takes* is what happens while a method is waited for in vain: time passes, say.
+    *takes* is what happens while a method is waited for in vain: time passes, say. *slow* is what
+    happens once while a method is waited for that answers in the end.
     """
 
     calls: dict[str, int] = attrs.field(factory=dict[str, int])
     takes: dict[str, Callable[[], object]] = attrs.field(factory=dict[str, Callable[[], object]])
     heard: bool = False
+    slow: dict[str, Callable[[], object]] = attrs.field(factory=dict[str, Callable[[], object]])
 
     def begin(self, method: str, *, calls: int = 1_000_000, heard: bool = False) -> None:
         """Leave the next *calls* of a method without an answer."""
@@ -43,6 +45,7 @@ class Outage:
         """Raise, before or after the call took place."""
         left = self.calls.get(method, 0)
         if not left:
+            self.slow.pop(method, lambda: None)()
             yield
             return
         self.calls[method] = left - 1

@@ -7,7 +7,7 @@ from cronhare.application.leases import LeaseKeeper
 from cronhare.domain.execution import State
 from cronhare.ports.runner import StopReason
 from tests.unit.application.conftest import Lines
-from tests.unit.application.deliveries import SECOND, begin
+from tests.unit.application.deliveries import SECOND, begin, due
 from tests.unit.application.house import LEASE, House
 
 
@@ -106,6 +106,37 @@ async def test_what_starts_after_an_outage_has_a_fresh_lease(heard: bool) -> Non
     assert house.runner.running == {house.only.id}
     assert house.only.attempt == 1
     assert house.only.lease_until == house.now + LEASE
+
+
+async def test_a_start_that_took_long_to_be_answered_has_a_fresh_lease() -> None:
+    house = House(holds=True)
+    house.outage.slow["start"] = lambda: house.clock.advance(LEASE)
+    await begin(house)
+
+    house.keeper.watch()
+    house.reconciler.tick(house.now)
+    await house.settle()
+
+    assert house.runner.running == {house.only.id}
+    assert (house.only.attempt, house.only.lease_until) == (1, house.now + LEASE)
+
+
+async def test_what_somebody_gave_up_before_its_start_was_answered_is_not_run() -> None:
+    house = House(holds=True)
+    due(house)
+
+    def answered_late() -> None:
+        house.clock.advance(LEASE)
+        house.outage.slow["start"] = lambda: house.reconciler.tick(house.now)
+
+    house.outage.slow["start"] = answered_late
+    await house.open()
+    await house.settle()
+
+    await house.worker.handle(house.deliveries.pop())
+
+    assert (house.runner.running, house.only.state) == (frozenset(), State.RETRYING)
+    assert house.worker.counters.fenced == 1
 
 
 async def test_an_outage_that_ends_in_time_ends_nothing() -> None:
