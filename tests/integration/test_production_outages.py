@@ -1,0 +1,133 @@
+"""A real worker whose links are lost, or whose ledger is silent, at the wrong moment."""
+
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from uuid import uuid4
+
+import pika
+import pytest
+from sqlalchemy import make_url
+
+from cronhare.application.doorbell import envelope
+from cronhare.domain.execution import State
+from cronhare.domain.keys import manual_key
+from cronhare.domain.signing import Seal
+from cronhare.domain.topology import MAIN_QUEUE
+from tests.integration import amqp
+from tests.production.plant import PATIENCE, Plant, plant
+from tests.services.finding import wait_until
+from tests.services.mariadb import Server as Mariadb
+from tests.services.proxy import proxy_in_thread
+from tests.services.rabbitmq import Server as RabbitMQ
+
+pytestmark = pytest.mark.integration
+
+LEASE = 6.0
+MANY = 4
+SETTINGS = {"CRON_LEASE_SECONDS": f"{LEASE:.0f}"}
+
+JOBS = """
+[tasks.held]
+type = "worker"
+id = 1
+env = { EFFECTS = "%(effects)s", HOLD = "%(hold)s" }
+command = ["/bin/sh", "-c", '''
+echo "$CRON_EXECUTION_ID $CRON_ATTEMPT" >> "$EFFECTS"
+while [ -e "$HOLD" ]; do sleep 0.1; done
+''']
+
+[schedules.held]
+task = "held"
+schedule = "0 8 29 2 *"
+"""
+
+
+@pytest.fixture
+def house(own_rabbitmq: RabbitMQ, mariadb: Mariadb, tmp_path: Path) -> Iterator[Plant]:
+    jobs = JOBS % {"effects": tmp_path / "effects", "hold": tmp_path / "hold"}
+    (tmp_path / "hold").touch()
+    with plant(tmp_path, own_rabbitmq, mariadb, jobs, **SETTINGS) as house:
+        yield house
+
+
+def wait_for(condition: Callable[[], bool], what: str) -> None:
+    wait_until(condition, seconds=PATIENCE, every=0.1, what=what)
+
+
+def publish(house: Plant) -> None:
+    """Ask for one run, and send its message as a scheduler would."""
+    [scheduler_id] = house.arena.schedules.ids(["held"]).values()
+    now, key = house.arena.claims.now(), manual_key(uuid4())
+    run = house.arena.records.run_now(scheduler_id, key=key, params=None, now=now, node="by-hand")
+    message = envelope(run, now=now, seal=Seal()).message
+    properties = pika.BasicProperties(headers=dict(message.headers), message_id=message.id)
+    with amqp.channel(house.broker_url) as plain:
+        plain.basic_publish("", MAIN_QUEUE, message.body, properties)
+
+
+def publish_as_somebody_else(house: Plant) -> None:
+    [scheduler_id] = house.arena.schedules.ids(["held"]).values()
+    body = f'{{"type":"worker","id":1,"scheduler_id":{scheduler_id},"params_scheduler":"{{}}"}}'
+    with amqp.channel(house.broker_url) as plain:
+        plain.basic_publish("", MAIN_QUEUE, body.encode())
+
+
+def has_started(house: Plant, attempts: int) -> bool:
+    return house.arena.starts().total() >= attempts
+
+
+def has_come_back(house: Plant, times: int) -> bool:
+    return len(house.lines("broker.back")) >= times
+
+
+def let_all_end(house: Plant, *, many: int) -> None:
+    (house.arena.folder / "hold").unlink()
+    wait_for(lambda: len(house.arena.executions()) == many and not house.arena.unfinished(), "ends")
+
+
+def test_a_message_of_somebody_else_runs_once_though_connections_are_lost_meanwhile(
+    house: Plant, own_rabbitmq: RabbitMQ
+) -> None:
+    house.start_worker(concurrency=MANY)
+    house.wait_until_all_work(workers=1)
+    publish_as_somebody_else(house)
+
+    for lost in range(1, 3):
+        wait_for(partial(has_started, house, lost), f"start {lost}")
+        own_rabbitmq.control("close_all_connections", "--global", "a test")
+        wait_for(partial(has_come_back, house, lost), "a new connection")
+        publish_as_somebody_else(house)  # comes after whatever came back
+    wait_for(partial(has_started, house, 3), "start 3")
+    let_all_end(house, many=3)
+
+    assert set(house.arena.starts().values()) == {1}
+    assert [row.state for row in house.arena.executions()] == [State.SUCCEEDED] * 3
+
+
+def test_what_waits_at_the_fence_while_the_ledger_is_silent_is_not_killed_when_it_starts(
+    house: Plant,
+) -> None:
+    url = make_url(house.arena.settings["CRON_DATABASE_URL"])
+    assert url.port is not None
+    with proxy_in_thread(url.port) as (port, link):
+        behind = url.set(port=port).render_as_string(hide_password=False)
+        house.start_worker(concurrency=MANY, CRON_DATABASE_URL=behind)
+        house.wait_until_all_work(workers=1)
+        link.freeze()
+        for _ in range(MANY):
+            publish(house)
+        wait_for(lambda: house.waiting() == 0, "deliveries")
+        time.sleep(2 * LEASE)  # a lease that was asked for at first is over, and over again
+
+        link.thaw()
+        wait_for(partial(has_started, house, MANY), "starts")
+        time.sleep(LEASE)
+        let_all_end(house, many=MANY)
+
+        assert house.arena.starts().total() == MANY
+        assert [(row.state, row.attempt) for row in house.arena.executions()] == [
+            (State.SUCCEEDED, 1)
+        ] * MANY
+        house.stop()
