@@ -116,6 +116,28 @@ def test_shutdown_waits_for_what_runs(start: Starter, tmp_path: Path) -> None:
     assert "Task completed successfully" in up.log
 
 
+def test_what_a_running_task_wrote_is_not_denied(start: Starter, tmp_path: Path) -> None:
+    up = start(write_slow(tmp_path, seconds=60))
+    number = re.search(r"execution=(\d+)[^\]]*\] begun", up.until(r"\] begun"))
+    assert number is not None
+
+    said = subprocess.run(
+        [PROGRAM, "executions", "logs", number[1]],
+        cwd=tmp_path,
+        env=clean_environment(),
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+
+    assert "Nothing was written" not in said.stdout + said.stderr
+    assert "Attempt 1 still runs at" in said.stderr
+    assert f"execution={number[1]}" in said.stderr
+    up.process.send_signal(signal.SIGINT)
+    assert up.end(signal.SIGINT) == 0
+
+
 def test_a_second_signal_interrupts_and_the_next_start_begins_again(
     start: Starter, tmp_path: Path
 ) -> None:

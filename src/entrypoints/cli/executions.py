@@ -9,6 +9,7 @@ import typer
 from cronhare.application.administer import NotFound
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.messages import LARGEST_ID
+from cronhare.domain.printable import printable
 from cronhare.ports.records import Attempt, ExecutionFilter
 from cronhare.ports.runner import Captured
 
@@ -93,7 +94,8 @@ def show(execution_id: ID, *, json: Json = False) -> None:
 def logs(execution_id: ID, *, raw: Raw = False, json: Json = False) -> None:
     """Print what the attempts of an execution wrote, with control characters escaped."""
     records = open_ledger().records()
-    if records.execution(execution_id) is None:
+    execution = records.execution(execution_id)
+    if execution is None:
         raise NotFound(f"there is no execution {execution_id}")
     outputs = records.output(execution_id)
     if json:
@@ -105,8 +107,20 @@ def logs(execution_id: ID, *, raw: Raw = False, json: Json = False) -> None:
                 sys.stdout.write(stream.head + stream.tail)
             elif stream.bytes:
                 _print_stream(f"attempt {output.attempt}, {name}", stream)
-    if not outputs and not raw:
+    if execution.state is State.RUNNING:
+        # Beside the output, for whoever pipes that on.
+        sys.stderr.write(_where_it_is(execution))
+    elif not outputs and not raw:
         tell("Nothing was written.")
+
+
+def _where_it_is(execution: Execution) -> str:
+    """Say where to read what a running attempt writes."""
+    return (
+        f"Attempt {execution.attempt} still runs at {printable(execution.owner or 'a worker')}: "
+        "what it writes is kept here once it has ended. Until then the log of that worker has it, "
+        f"on the lines with execution={execution.id}.\n"
+    )
 
 
 @app.command()
