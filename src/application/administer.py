@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from uuid import UUID
 
+from cronhare.domain.boot import Boot
 from cronhare.domain.draft import ScheduleDraft
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.keys import manual_key
@@ -158,6 +159,20 @@ class Administrator:
             raise CannotRun(f"schedule {name!r} cannot be run with these params: {fault}")
         key = manual_key(self._uuid())
         return self._records.run_now(schedule.id, key=key, params=params, now=now, node=self._node)
+
+    def run_at_boot(self, name: str, boot: Boot, *, now: datetime) -> Execution | None:
+        """Begin the run of a schedule that a boot asks for; answers it if it was begun before.
+
+        None if the boot concerns it no more, or never did.
+
+        Raises:
+            NotFound: there is no such schedule.
+        """
+        schedule = self.schedule(name)
+        if schedule.draft is None or not boot.concerns(schedule.updated_at, now=now):
+            return None
+        key, node = boot.key, self._node
+        return self._records.run_now(schedule.id, key=key, params=None, now=now, node=node)
 
     def cancel(self, execution_id: int, *, now: datetime) -> State:
         """Ask for the end of an execution; answers the state that it is in now.

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from functools import partial
 
 from cronhare.adapters.jobs.reader import JobsFile
@@ -76,13 +77,22 @@ def _tell_of_other_files(administrator: Administrator, jobs: JobsFile) -> None:
         say(log, logging.WARNING, "jobs.shared-queue", text)
 
 
-async def run(container: Container, stopping: Stopping, state: State, *, concurrency: int) -> None:
+async def run(
+    container: Container,
+    stopping: Stopping,
+    state: State,
+    *,
+    concurrency: int,
+    on_boot: Sequence[str] = (),
+) -> None:
     """Be scheduler and worker until a signal comes; the scheduler ends first."""
     state.also(partial(told, container))
     text = "Running; Ctrl-C ends it. From another terminal: cronhare executions list"
     say(log, logging.INFO, "running", text)
     loop = scheduler_loop(container)
-    working = asyncio.create_task(worker.run(container, stopping, state, concurrency=concurrency))
+    working = asyncio.create_task(
+        worker.run(container, stopping, state, concurrency=concurrency, on_boot=on_boot)
+    )
     loop.start()
     await stopping.asked.wait()
     await asyncio.to_thread(loop.stop, patience=ROUND)

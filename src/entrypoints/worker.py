@@ -18,6 +18,7 @@ from cronhare.domain.topology import FAILED_QUEUE
 from cronhare.ports.broker import AsyncBrokerPort, Delivery
 from cronhare.ports.runner import TaskRunnerPort
 
+from .booting import run_at_boot
 from .container import Container
 from .loops import Loop
 from .nodes import lives
@@ -160,8 +161,18 @@ class Monitoring:
         await self._broker.close()
 
 
-async def run(container: Container, stopping: Stopping, state: State, *, concurrency: int) -> None:
-    """Be a worker until a signal comes, then end in good order."""
+async def run(
+    container: Container,
+    stopping: Stopping,
+    state: State,
+    *,
+    concurrency: int,
+    on_boot: Sequence[str] = (),
+) -> None:
+    """Be a worker until a signal comes, then end in good order.
+
+    *on_boot* are the schedules that run once per boot of this host.
+    """
     settings = container.settings()
     working, keeper = _wire(container)
     state.also(partial(_told, working, keeper, concurrency))
@@ -173,6 +184,7 @@ async def run(container: Container, stopping: Stopping, state: State, *, concurr
         Loop("lease watch", partial(_watch, keeper, every)),
         Loop("clock", partial(_measure, container)),
         Loop("settling", _settling(container).round),
+        Loop("boot", partial(run_at_boot, container, on_boot)),
     ]
     for loop in loops:
         loop.start()

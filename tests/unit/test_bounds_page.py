@@ -13,6 +13,7 @@ from cronhare.adapters.rabbitmq import address, properties
 from cronhare.adapters.sql import kept
 from cronhare.application import parking, reconcile
 from cronhare.domain import (
+    boot,
     deaths,
     durations,
     failures,
@@ -150,6 +151,7 @@ BOUNDS: dict[str, list[str]] = {
         f"{retry.CRASH_LIMIT} within {retry.CRASH_WINDOW.total_seconds():.0f} s"
     ],
     "executions that `failed` takes at once": [f"{failed.MOST_AT_ONCE:,}"],
+    "a run at boot (`on_boot`)": [f"{boot.LONGEST_AGO.total_seconds() / 3_600:.0f} hours"],
     "missed instants that are counted": [f"{planning.MOST_COUNTED:,} of a schedule"],
 }
 

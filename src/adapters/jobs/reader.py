@@ -49,14 +49,15 @@ class JobsFile:
     """A jobs file, understood.
 
     *source* is the name under which the ledger remembers what came from it: the file's own name,
-    unless it says another. *on_start* names the schedules to run whenever `cronhare up` starts; the
-    disabled do not.
+    unless it says another. *on_start* names the schedules to run whenever `cronhare up` starts,
+    *on_boot* those to run once per boot of the host; the disabled do not.
     """
 
     path: Path
     tasks: tuple[Task, ...]
     drafts: tuple[ScheduleDraft, ...]
     on_start: tuple[str, ...]
+    on_boot: tuple[str, ...]
     source: str
 
 
@@ -82,6 +83,9 @@ def read_jobs(path: Path, *, policy: RetryPolicy) -> JobsFile:
         drafts=tuple(draft for draft, _ in schedules.values()),
         on_start=tuple(
             draft.name for draft, table in schedules.values() if table.on_start and draft.status
+        ),
+        on_boot=tuple(
+            draft.name for draft, table in schedules.values() if table.on_boot and draft.status
         ),
         source=source,
     )

@@ -22,7 +22,8 @@ def read_draft(
     """Make a draft; where a field is at fault, something harmless stands in its place."""
     zone = _zone(table.timezone)
     if not _says_when(table, faults):
-        faults.append(Fault("schedule", "is missing; give schedule, date_time or on_start = true"))
+        ways = "schedule, date_time, on_boot = true or on_start = true"
+        faults.append(Fault("schedule", f"is missing; give {ways}"))
     draft = ScheduleDraft(
         name=name,
         task=task,
@@ -50,8 +51,9 @@ def read_draft(
 
 def _says_when(table: ScheduleTable, faults: list[Fault]) -> bool:
     """Tell whether anything says when, be it at fault itself."""
-    tried = {fault.field for fault in faults} & {"schedule", "on_start"}
-    return bool(tried) or table.on_start or (table.schedule, table.date_time) != (None, None)
+    tried = {fault.field for fault in faults} & {"schedule", "on_start", "on_boot"}
+    given = table.on_start, table.on_boot, table.schedule, table.date_time
+    return bool(tried) or given != (False, False, None, None)
 
 
 def _zone(name: str) -> ZoneInfo | None:

@@ -68,6 +68,7 @@ class ScheduleTable:
     date_time: Any = None
     fold: Literal[0, 1] = 0
     on_start: bool = False
+    on_boot: bool = False
     timezone: str = "UTC"
     params: Any = attrs.field(factory=dict[str, Any])
     status: bool = True

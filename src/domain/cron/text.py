@@ -58,7 +58,7 @@ def _alias(text: str, words: list[str]) -> list[str]:
     alias = words[0]
     if alias == "@reboot":
         raise _refused(
-            text, "@reboot is not a time", "write on_start = true in the jobs file instead"
+            text, "@reboot is not a time", "write on_boot = true in the jobs file instead"
         )
     if alias == "@every":
         raise _refused(text, "@every is not supported", "write */5 * * * * for every 5 minutes")

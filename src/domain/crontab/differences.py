@@ -56,9 +56,11 @@ def list_notes(jobs: list[Job], host: Host) -> tuple[str, ...]:
     """Tell how cronhare differs from cron for all of the jobs at once."""
     if not jobs:
         return ()
+    at_boot = any(job.when is None for job in jobs)
     in_utc = any(job.when is not None and job.timezone is None for job in jobs)
     notes = {
         "runs that were missed are caught up by one; cron drops them": True,
+        "@reboot jobs run once per boot of each host that has a worker with this file": at_boot,
         "commands read their parameters, {}, from standard input; cron leaves it empty": True,
         "the host's zone is unknown: schedules without a timezone run in UTC": in_utc,
         "commands start in the jobs file's folder; cron starts them in the user's home": any(

@@ -41,7 +41,7 @@ class Job:
         schedule: dict[str, Value | None] = {
             "task": self.name,
             "schedule": self.when,
-            "on_start": True if self.when is None else None,
+            "on_boot": True if self.when is None else None,
             "timezone": None if self.when is None else self.timezone,
             "status": None if self.enabled else False,
             "description": self.description,

@@ -143,6 +143,9 @@ def notes(file: JobsFile, now: datetime) -> Iterator[str]:
     for draft in file.drafts:
         if draft.date_time is not None and draft.date_time <= now:
             yield f"schedules.{draft.name}: date_time is in the past: it will not run"
+        if draft.name in file.on_start:
+            told = "on_start runs at each start of `cronhare up`, and of no worker"
+            yield f"schedules.{draft.name}: {told}"
         if draft.schedule is not None:
             for note in CronExpression.parse(draft.schedule).warnings:
                 yield f"schedules.{draft.name}: schedule: {note}"

@@ -68,7 +68,8 @@ def up(*, jobs: Jobs = None, concurrency: Concurrency = None) -> None:
     take = partial(embedded.take, container)
     reloading = Reloading(container, resort=stopping.resort, jobs=jobs, take=take)
     hangup = stopping.hang_up if on_a_terminal() else reloading.reload
-    process = embedded.run(container, stopping, state, concurrency=at_a_time)
+    on_boot = file.on_boot if file else ()
+    process = embedded.run(container, stopping, state, concurrency=at_a_time, on_boot=on_boot)
     _run(_heeding(stopping, attention, _answers(hangup, state), process))
     _end(container)
 
@@ -114,10 +115,23 @@ def worker(
     at_a_time = concurrency or settings.concurrency or 1  # the seeds' prefetch
     stopping, state = Stopping(LastResort(grace=_grace(settings))), State(container)
     reloading = Reloading(container, resort=stopping.resort, jobs=jobs)
-    process = partial(worker_process.run, container, stopping, state, concurrency=at_a_time)
+    _tell_of_starts(file)
+    on_boot = file.on_boot if file else ()
+    process = partial(
+        worker_process.run, container, stopping, state, concurrency=at_a_time, on_boot=on_boot
+    )
     answers = _answers(reloading.reload, state)
     _run(_heeding(stopping, attention, answers, _with_ledger(container, stopping, process)))
     _end(container)
+
+
+def _tell_of_starts(file: JobsFile | None) -> None:
+    if file and file.on_start:
+        text = (
+            f"on_start is for `cronhare up`; no worker begins {', '.join(file.on_start)}. "
+            "on_boot = true runs once per boot of the host"
+        )
+        say(log, logging.WARNING, "jobs.on-start", text)
 
 
 def _named(queues: str) -> tuple[str, ...]:

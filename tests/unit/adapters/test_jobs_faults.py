@@ -132,12 +132,12 @@ def test_a_command_is_a_list_and_never_a_line_for_a_shell(
 @pytest.mark.parametrize(
     ("fields", "fault"),
     [
-        ("", "schedule: is missing; give schedule, date_time or on_start = true"),
+        ("", "schedule: is missing; give schedule, date_time, on_boot = true or on_start = true"),
         ('schedule = "@daily"\ndate_time = 2026-01-01T00:00:00Z', "not both"),
         ('schedule = "@daily"\ndate_time = "x"', "not both"),
         ('schedule = "61 2 * * *"', "schedule: "),
         ('schedule = "0 0 30 2 *"', "schedule: never fires: "),
-        ('schedule = "@reboot"', "on_start"),
+        ('schedule = "@reboot"', "on_boot"),
         ("schedule = 5", "schedule: 5 is not text"),
         ('schedule = "@daily"\ntimezone = "Mars"', "timezone: "),
         ('schedule = "@daily"\nfold = 2', "fold: 2 is not one of 0, 1"),

@@ -326,3 +326,9 @@ def test_an_empty_table_of_tasks_has_none(faults: Faults) -> None:
     [fault] = faults('tasks = {}\n[schedules.s]\ntask = "t"\nschedule = "@daily"\n')
 
     assert fault == "schedules.s: task: there is no task 't'; there are no tasks"
+
+
+def test_what_runs_at_boot_is_named_apart(read: Read) -> None:
+    jobs = read(f'{TASK}[schedules.s]\ntask = "t"\non_boot = true\n')
+
+    assert (jobs.on_boot, jobs.on_start, jobs.drafts[0].schedule) == (("s",), (), None)

@@ -5,8 +5,10 @@ from typing import Any
 import attrs
 import pytest
 
+from cronhare.adapters.system.boot import this_boot
 from cronhare.application.administer import CannotRun, FilesClash, NotFound
 from cronhare.application.difference import Change, FieldChange, difference
+from cronhare.domain.boot import Boot
 from cronhare.domain.draft import ScheduleDraft
 from cronhare.domain.execution import State
 from cronhare.domain.failures import Failure, read_failed
@@ -14,6 +16,7 @@ from cronhare.domain.params import LARGEST_PARAMS
 from cronhare.domain.retry import RetryPolicy
 from cronhare.domain.signing import Seal
 from cronhare.domain.task import Task, TaskRef
+from cronhare.ports.records import ExecutionFilter
 from tests.unit.application.deliveries import live, run
 from tests.unit.application.endings import Seen, always, failure, one_by_one
 from tests.unit.application.house import REPORT, House
@@ -354,3 +357,45 @@ def test_more_failures_than_a_page_shows_are_resolved_at_once() -> None:
     count = house.administrator.discard(ids, note="", now=house.now)
 
     assert count == 101
+
+
+# At boot
+
+
+def test_a_boot_begins_one_run_however_many_workers_ask_for_it() -> None:
+    house = House()
+    apply(house, NIGHTLY)
+    house.clock.advance(timedelta(minutes=10))
+    boot = Boot("one", ago=60)
+
+    runs = [house.administrator.run_at_boot("nightly", boot, now=house.now) for _ in range(3)]
+    other = house.administrator.run_at_boot("nightly", Boot("two", ago=1), now=house.now)
+
+    first = runs[0]
+    assert first is not None
+    assert first.key == "boot-one"
+    assert [run.id for run in runs if run] == [first.id] * 3
+    assert other is not None
+    assert other.id != first.id
+
+
+def test_a_schedule_that_came_after_the_boot_waits_for_the_next_one() -> None:
+    house = House()
+    house.clock.advance(timedelta(minutes=10))
+    apply(house, NIGHTLY)
+
+    assert house.administrator.run_at_boot("nightly", Boot("one", ago=60), now=house.now) is None
+    assert list(house.records.executions(ExecutionFilter())) == []
+
+
+def test_a_schedule_that_is_not_there_cannot_run_at_boot() -> None:
+    house = House()
+
+    with pytest.raises(NotFound, match="there is no schedule 'nightly'"):
+        house.administrator.run_at_boot("nightly", Boot("one", ago=60), now=house.now)
+
+
+def test_this_host_was_booted() -> None:
+    assert this_boot().name
+    assert this_boot().ago > 0
+    assert this_boot().name == this_boot().name

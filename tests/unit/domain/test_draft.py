@@ -83,7 +83,7 @@ def test_everything_else_is_carried_over() -> None:
     [
         ({"schedule": "61 * * * *"}, "schedule", "61"),
         ({"schedule": ""}, "schedule", ""),
-        ({"schedule": "@reboot"}, "schedule", "on_start"),
+        ({"schedule": "@reboot"}, "schedule", "on_boot"),
         ({"schedule": "0 0 30 2 *"}, "schedule", "never fires: "),
         ({"timezone": "Europe/Berln"}, "timezone", "Europe/Berlin"),
         ({"date_time": NOON}, "date_time", "not both"),

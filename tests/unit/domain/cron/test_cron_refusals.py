@@ -32,7 +32,7 @@ REFUSALS = [
     ("0 * * * * *", SECONDS),
     (
         "@reboot",
-        "expression: @reboot is not a time (write on_start = true in the jobs file instead)",
+        "expression: @reboot is not a time (write on_boot = true in the jobs file instead)",
     ),
     (
         "@Every 5m",

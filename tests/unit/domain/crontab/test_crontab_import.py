@@ -170,10 +170,10 @@ def test_a_program_named_like_its_file_is_not_named_twice() -> None:
     assert list(jobs["schedules"]) == ["shop-tidy", "shop"]
 
 
-def test_reboot_becomes_a_run_at_the_start() -> None:
+def test_reboot_becomes_a_run_at_the_boot() -> None:
     carried = schedule_of("@reboot run\n")
 
-    assert carried == {"task": "run", "on_start": True, "retry": ONCE}
+    assert carried == {"task": "run", "on_boot": True, "retry": ONCE}
 
 
 def test_settings_hold_for_the_entries_below_them_and_only_in_their_file() -> None:
