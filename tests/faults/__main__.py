@@ -21,11 +21,11 @@ from rich.console import Console
 from rich.table import Table
 
 from cronhare.ports.ledger import LedgerUnavailable
-from tests.faults import cluster_faults
+from tests.faults import cluster_faults, galera_faults
 from tests.faults.house import Scenario, Servers, house
 from tests.faults.judging import Figures
 from tests.faults.scenarios import SCENARIOS
-from tests.services import mariadb, rabbitmq
+from tests.services import galera, mariadb, rabbitmq
 from tests.services.finding import address
 from tests.services.rabbitmq_cluster import cluster
 
@@ -66,6 +66,9 @@ def run(folder: Path, names: list[str], *, cycles: int, seed: int) -> bool:
     broken = False
     with servers(folder) as standing:
         for name in names:
+            if name in galera_faults.SCENARIOS and (why := galera.why_none()):
+                print(f"{name}: NOT RUN: {why}", flush=True)
+                continue
             print(f"{name} …", flush=True)
             place = folder / name
             place.mkdir()
@@ -86,6 +89,10 @@ def run(folder: Path, names: list[str], *, cycles: int, seed: int) -> bool:
 @contextmanager
 def ground(name: str, folder: Path, standing: Servers) -> Iterator[Servers]:
     """Give a scenario the servers that it needs: those that stand, or a cluster of its own."""
+    if name in galera_faults.SCENARIOS:
+        with galera.cluster(folder / "cluster") as databases:
+            yield Servers(databases, standing.rabbitmq)
+        return
     if name not in cluster_faults.SCENARIOS:
         yield standing
         return

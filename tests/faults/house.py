@@ -17,7 +17,7 @@ from cronhare.ports.records import ExecutionFilter
 from tests.faults.arena import Arena
 from tests.faults.jobs import GROUPS
 from tests.faults.judging import Figures, judge
-from tests.services import mariadb, rabbitmq
+from tests.services import galera, mariadb, rabbitmq
 from tests.services.finding import wait_until
 
 Process = subprocess.Popen[bytes]
@@ -185,6 +185,8 @@ def house(folder: Path, servers: Servers, seed: int) -> Iterator[House]:
     """Build a house with a vhost and a database of its own; its schedules are due each minute."""
     with servers.rabbitmq.vhost() as broker, mariadb.database(servers.mariadb) as url:
         ledger = url.render_as_string(hide_password=False)
+        if isinstance(servers.mariadb, galera.Cluster):
+            ledger = servers.mariadb.addresses(str(url.database))
         arena = Arena(folder, seed, CRON_DATABASE_URL=ledger, CRON_BROKER_URL=broker, **SETTINGS)
         arena.apply()
         house = House(arena=arena, servers=servers, die=random.Random(seed))

@@ -5,6 +5,7 @@ from tests.faults import (
     cluster_faults,
     database_faults,
     delivery_faults,
+    galera_faults,
     link_faults,
     scheduler_faults,
     worker_faults,
@@ -17,6 +18,7 @@ SCENARIOS: dict[str, Scenario] = {
     **database_faults.SCENARIOS,
     **broker_faults.SCENARIOS,
     **cluster_faults.SCENARIOS,
+    **galera_faults.SCENARIOS,
     **link_faults.SCENARIOS,
     **delivery_faults.SCENARIOS,
 }

@@ -1,11 +1,12 @@
 """A Galera cluster of three private MariaDB nodes on loopback."""
 
+import os
 import re
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from shutil import copytree
+from shutil import copy, copytree
 from typing import Final
 
 import attrs
@@ -16,7 +17,7 @@ from tests.services.lives import PATIENCE
 from tests.services.mariadb import Private, run
 
 PROVIDER: Final = Path("/usr/lib/galera/libgalera_smm.so")
-HINT: Final = "apt-get install mariadb-server galera-4"
+HINT: Final = "apt-get install mariadb-server galera-4 rsync"
 NODES: Final = 3
 
 #: How soon a node that says nothing is put out of the cluster: soon, for the tests' sake.
@@ -26,9 +27,18 @@ _IMPATIENT: Final = (
 )
 
 
+#: What carries the state over. As root it would work as nobody, and may not write then.
+_TRANSFER: Final = Path("/usr/bin/wsrep_sst_rsync")
+_COMMON: Final = Path("/usr/bin/wsrep_sst_common")
+
+
 def why_none() -> str | None:
     """Say what is missing here for a cluster; None if nothing is."""
-    there = PROVIDER.exists() and all(map(binary, ("mariadbd", "mariadb-install-db")))
+    there = (
+        PROVIDER.exists()
+        and _TRANSFER.exists()
+        and all(map(binary, ("mariadbd", "mariadb-install-db", "rsync")))
+    )
     return None if there else f"no Galera cluster to test with: {HINT}"
 
 
@@ -49,15 +59,24 @@ class Node(Private):
         self.is_first = False
 
     def start(self) -> None:
-        """See `Server.start`. After a kill it asks for what it has missed, and not for everything.
-
-        (A transfer of everything is rsync's, which as root works as nobody, and may not write.)
-        """
+        """See `Server.start`. After a kill it asks for what it has missed, not for everything."""
         data = self.folder / "data"
         if not data.exists():
             self._install(data)
         position = self._position(data) if (data / "grastate.dat").exists() else []
-        self._launch(str(binary("mariadbd")), *self._options(data), *position)
+        env = os.environ | {"PATH": f"{self._tools()}:{os.environ.get('PATH', os.defpath)}"}
+        self._launch(str(binary("mariadbd")), *self._options(data), *position, env=env)
+
+    def _tools(self) -> Path:
+        """Make a copy of the server's own transfer that works as whoever we are."""
+        tools = self.folder / "tools"
+        tools.mkdir(exist_ok=True)
+        ours = f"use chroot = no\nuid = {os.geteuid()}\ngid = {os.getegid()}\n"
+        script = _TRANSFER.read_text().replace("use chroot = no\n", ours)
+        (tools / "wsrep_sst_ours").write_text(script)
+        (tools / "wsrep_sst_ours").chmod(0o755)
+        copy(_COMMON, tools)
+        return tools
 
     def be_like(self, other: "Node") -> None:
         """Begin with a copy of what another has, which is stopped."""
@@ -109,7 +128,7 @@ class Node(Private):
             f"--wsrep-cluster-address=gcomm://{self.cluster}",
             f"--wsrep-node-address={here}:{self.group}",
             f"--wsrep-node-name=node-{self.port}",
-            "--wsrep-sst-method=rsync",
+            "--wsrep-sst-method=ours",
             f"--wsrep-sst-receive-address={here}:{self.state}",
             *(["--wsrep-new-cluster"] if self.is_first else []),
         ]

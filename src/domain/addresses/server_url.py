@@ -152,6 +152,8 @@ def _host(text: str, usual: int, *, which: str) -> Host | None:
 
 
 def _is_v6(text: str) -> bool:
+    if "%" in text:  # a zone, which a name of the host file has in a plainer way
+        return False
     try:
         IPv6Address(text)
     except ValueError:

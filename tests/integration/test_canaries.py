@@ -1,0 +1,178 @@
+"""A canary in every secret, grepped for in all that real commands print, leave behind and show."""
+
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.integration.shell import Shell, clean_environment
+from tests.services.finding import free_port
+
+pytestmark = pytest.mark.integration
+
+CANARY = "c4naryInTheM1ne"
+PROGRAM = str(Path(sys.executable).with_name("cronhare"))
+
+PATIENCE = 60.0
+
+#: A task that shows what it was given, and what it can see of the processes around it.
+JOBS = """
+[tasks.curious]
+id = 1
+command = ["/bin/sh", "-c", "env; ps axww -o args= || true; cat; echo seen"]
+[schedules.curious]
+task = "curious"
+on_start = true
+"""
+
+COMMANDS = (
+    "check jobs.toml",
+    "plan jobs.toml",
+    "apply jobs.toml",
+    "schedules",
+    "schedules --json",
+    "run curious",
+    "explain curious --at 08:00Z --json",
+    "executions list --json",
+    "failed list --json",
+    "doctor --json",
+    "settings",
+    "settings --json",
+    "db upgrade",
+    "scheduler",
+    "worker --jobs jobs.toml",
+    "up --jobs jobs.toml",
+)
+
+
+def settings(port: int, **changes: str) -> dict[str, str]:
+    """Settings whose servers are away, and whose every secret is the canary."""
+    return {
+        "CRON_DATABASE_URL": f"mysql://{CANARY}:{CANARY}@127.0.0.1:{port}/cron",
+        "CRON_BROKER_URL": f"amqp://{CANARY}:{CANARY}@127.0.0.1:{port}/",
+        "CRON_MESSAGE_KEY": f"{CANARY}{CANARY}{CANARY}",
+        "CRON_LOG_LEVEL": "DEBUG",
+        **changes,
+    }
+
+
+def said_by(folder: Path, command: str, environment: dict[str, str]) -> str:
+    """Run a command to its end, or until it waits for its servers, and give all that it said.
+
+    While it runs, nobody finds the canary in its arguments either.
+    """
+    out = folder / "said"
+    with out.open("wb") as file:
+        process = subprocess.Popen(
+            [PROGRAM, *command.split()],
+            cwd=folder,
+            env=clean_environment() | environment,
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=file,
+        )
+    assert CANARY.encode() not in Path(f"/proc/{process.pid}/cmdline").read_bytes()
+    give_up_at = time.monotonic() + PATIENCE
+    try:
+        while process.poll() is None and "asking again" not in out.read_text(errors="replace"):
+            assert time.monotonic() < give_up_at, f"{command} says nothing"
+            time.sleep(0.05)
+        process.terminate()
+        process.wait(PATIENCE)
+    finally:
+        process.kill()
+        process.wait()
+    return out.read_text(errors="replace")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    (tmp_path / "jobs.toml").write_text(JOBS)
+    yield tmp_path
+    shutil.rmtree(tmp_path, ignore_errors=True)
+
+
+def test_no_command_shows_it_while_the_servers_are_away(folder: Path) -> None:
+    for command in COMMANDS:
+        environment = settings(free_port(), CRON_LOG_FORMAT="json")
+        said = said_by(folder, command, environment)
+        assert said, command
+        assert CANARY not in said, f"{command}: {said}"
+
+
+@pytest.mark.parametrize(
+    ("name", "url"),
+    [
+        ("CRON_DATABASE_URL", f"mysql://u:{CANARY}@{CANARY}@h/cron"),
+        ("CRON_DATABASE_URL", f"mysql://h/cron?user=root&password={CANARY}"),
+        ("CRON_DATABASE_URL", f"mysql://h/cron#{CANARY}"),
+        ("CRON_DATABASE_URL", f"mysql://u:{CANARY}@h/cron?tls={CANARY}"),
+        ("CRON_BROKER_URL", f"amqp://u:12?{CANARY}=x@h/"),
+        ("CRON_BROKER_URL", f"amqp://u:p@h/?{CANARY}"),
+        ("CRON_BROKER_URL", f"amqp://u:{CANARY}@h:port/"),
+        ("CRON_BROKER_URL", f"amqp://[{CANARY}/"),
+    ],
+)
+def test_no_refusal_of_a_url_shows_it(folder: Path, name: str, url: str) -> None:
+    (folder / "secret").write_text(url)
+    file = {f"{name}_FILE": str(folder / "secret")}
+    (folder / "cronhare.toml").write_text(f'{name[5:].lower()} = "{url}"\n')
+    (folder / "cronhare.toml").chmod(0o600)
+    shell = Shell(folder)
+
+    for environment, command in (
+        ({name: url}, "settings"),
+        (file, "doctor --json"),
+        ({}, "worker"),
+    ):
+        said = shell(*command.split(), **environment)
+        assert said.status == 2, (command, said)
+        assert CANARY not in said.out + said.err
+        assert "Traceback" not in said.err
+
+
+def test_no_task_and_no_file_has_it_while_all_goes_well(folder: Path) -> None:
+    """The ledger is a file here: nothing of the secrets is needed, and all of them are given."""
+    environment = {
+        "CRON_MESSAGE_KEY": f"{CANARY}{CANARY}{CANARY}",
+        "CRON_LOG_LEVEL": "DEBUG",
+        "AMQP_PASSWORD": CANARY,
+    }
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(
+            [PROGRAM, "up", "--jobs", "jobs.toml"],
+            cwd=folder,
+            env=clean_environment() | environment,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+        )
+    give_up_at = time.monotonic() + PATIENCE
+    try:
+        while "Task completed successfully" not in (folder / "log").read_text():
+            assert process.poll() is None, (folder / "log").read_text()
+            assert time.monotonic() < give_up_at, (folder / "log").read_text()
+            time.sleep(0.1)
+    finally:
+        process.terminate()
+        process.wait(60)
+
+    found = [path for path in folder.rglob("*") if path.is_file() and _holds(path)]
+    assert "seen" in (folder / "log").read_text()
+    assert found == []
+
+
+def _holds(path: Path) -> bool:
+    return CANARY.encode() in path.read_bytes()
+
+
+def test_the_files_of_the_ledger_are_its_owners_alone(folder: Path) -> None:
+    assert Shell(folder)("db", "upgrade").status == 0
+
+    modes = {path.name: path.stat().st_mode & 0o777 for path in folder.glob("cronhare.sqlite3*")}
+    assert modes
+    assert set(modes.values()) == {0o600}
