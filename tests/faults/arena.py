@@ -134,9 +134,10 @@ class Arena:
         assert pattern.draft is not None
         batch = next(self._numbers)
         names = [f"due-{batch}-{n}" for n in range(many)]
-        drafts = [attrs.evolve(pattern.draft, name=name, schedule=YEARLY) for name in names]
+        by_number = attrs.evolve(pattern.draft, task_name=None, schedule=YEARLY)
+        drafts = [attrs.evolve(by_number, name=name) for name in names]
         now = self.claims.now()
-        self.schedules.save(drafts, source="by hand", now=now)
+        self.schedules.save(drafts, source=None, now=now)
         wait_until(lambda: self._are_planned(names), seconds=30, what="planning")
         minute = now.replace(second=0, microsecond=0)
         with self.engine.begin() as connection:

@@ -92,7 +92,7 @@ def rows(town: Town) -> Iterator[None]:
     drafts = [
         ScheduleDraft(name=name, task=TaskRef("worker", 4), schedule="* * * * *") for name in names
     ]
-    arena.schedules.save(drafts, source="by hand", now=arena.claims.now())
+    arena.schedules.save(drafts, source=None, now=arena.claims.now())
     ids = arena.schedules.ids(names)
     statements = [
         f"UPDATE Scheduler SET {spoilt} WHERE id = {ids[f'spoilt-{name}']}"
@@ -215,7 +215,7 @@ def behind(town: Town) -> Iterator[None]:
         )
         for name in names
     ]
-    arena.schedules.save(drafts, source="by hand", now=arena.claims.now())
+    arena.schedules.save(drafts, source=None, now=arena.claims.now())
     planned = "SELECT COUNT(*) FROM SchedulerPlan JOIN Scheduler ON id = scheduler_id "
     those = "name LIKE 'behind-%'"
     wait_until(

@@ -110,7 +110,7 @@ def _save(plant: Plant, schedules: int) -> tuple[datetime, Collection[int]]:
     text = f"{minute.minute} {minute.hour} {minute.day} {minute.month} *"
     names = [f"s{n}" for n in range(schedules)]
     drafts = [ScheduleDraft(name=name, task=TRUE, schedule=text) for name in names]
-    arena.schedules.save(drafts, source="by hand", now=now)
+    arena.schedules.save(drafts, source=None, now=now)
     wait_until(
         lambda: plant.query(_PLANNED.format(minute.replace(tzinfo=None))) == [(schedules,)],
         seconds=(minute - arena.claims.now()).total_seconds(),
