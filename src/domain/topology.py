@@ -9,6 +9,9 @@ from datetime import timedelta
 import attrs
 import msgspec
 
+from .cron.errors import shown
+from .echo import echo
+
 MAIN_QUEUE = "cron_scheduler"
 RETRY_QUEUE = "cron_scheduler_retry"
 FAILED_QUEUE = "cron_scheduler_failed"
@@ -209,11 +212,15 @@ def checked_queue(queue: str) -> str:
     if queue in (RETRY_QUEUE, FAILED_QUEUE, QUARANTINE_QUEUE) or queue.startswith(
         f"{RETRY_QUEUE}."
     ):
-        raise ValueError(f"{queue} is one of the system's own queues; name a task queue otherwise")
+        raise ValueError(
+            f"{shown(queue)} is one of the system's own queues; name a task queue otherwise"
+        )
     if not queue or any(sign in queue for sign in "*#"):
-        raise ValueError(f"{queue!r} cannot name a queue: it is empty or has a wildcard (* or #)")
+        raise ValueError(
+            f"{echo(queue)} cannot name a queue: it is empty or has a wildcard (* or #)"
+        )
     if len(queue.encode()) > LONGEST_QUEUE_NAME:
-        raise ValueError(f"{queue!r} cannot name a queue: over {LONGEST_QUEUE_NAME} bytes")
+        raise ValueError(f"{echo(queue)} cannot name a queue: over {LONGEST_QUEUE_NAME} bytes")
     return queue
 
 
