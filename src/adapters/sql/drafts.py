@@ -173,8 +173,9 @@ def _read(row: Row[Any]) -> tuple[Times, Manner, NamedTask, str, list[Fault]]:
         faults = [*times.faults, *manner.faults]
         task = _task(row[_IN_TASK], faults)
         params = _params(row.params, faults)
-        if row.name is not None:
-            _check_name(row.name, faults)
+        name = row.name
+        if name is not None and not (isinstance(name, str) and len(name) <= LONGEST_NAME):
+            faults.append(_fault_of_name(name))
         if not isinstance(row.updated_at, datetime):
             faults.append(Fault("updated_at", f"{echo(row.updated_at)} is no time"))
     except MemoryError:  # says nothing of the row
@@ -185,11 +186,10 @@ def _read(row: Row[Any]) -> tuple[Times, Manner, NamedTask, str, list[Fault]]:
     return times, manner, task, params, faults
 
 
-def _check_name(name: object, faults: list[Fault]) -> None:
-    if not isinstance(name, str):
-        faults.append(Fault("name", f"{echo(name)} is not text"))
-    elif len(name) > LONGEST_NAME:
-        faults.append(Fault("name", f"{len(name):,} letters, {LONGEST_NAME} are allowed"))
+def _fault_of_name(name: object) -> Fault:
+    if isinstance(name, str):
+        return Fault("name", f"{len(name):,} letters, {LONGEST_NAME} are allowed")
+    return Fault("name", f"{echo(name)} is not text")
 
 
 def _say(faults: Sequence[Fault]) -> str:
