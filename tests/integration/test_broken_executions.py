@@ -296,3 +296,15 @@ def test_a_row_with_a_number_far_away_does_not_keep_the_cleanup_busy(
 
     assert (deleted, ledger.executions()) == (2, [])
     assert near.id < far.id
+
+
+def test_an_execution_put_back_by_hand_starts_although_its_attempt_has_a_row(
+    ledger: Ledger, shell: Shell
+) -> None:
+    execution = ledger.claimed()
+    shell(
+        "INSERT INTO ExecutionAttempt (execution_id, attempt, node, started_at) "
+        f"VALUES ({execution.id}, {execution.attempt}, 'x', '2026-01-01 00:00:00')"
+    )
+
+    assert ledger.started(execution).state is State.RUNNING

@@ -29,9 +29,17 @@ _START = (
         version=executions.c.version + 1,
     )
 )
-_RECORD = insert(attempts).from_select(
-    ["execution_id", "attempt", "node", "started_at"],
-    select(executions.c.id, executions.c.attempt, executions.c.owner, _NOW).where(_THESE),
+#: Somebody may have put an execution back by hand whose attempt has a row: that row is taken, for
+#: one that refused it would refuse the starts of all others beside it.
+_RECORD = (
+    insert(attempts)
+    .prefix_with("IGNORE", dialect="mysql")
+    .prefix_with("IGNORE", dialect="mariadb")
+    .prefix_with("OR IGNORE", dialect="sqlite")
+    .from_select(
+        ["execution_id", "attempt", "node", "started_at"],
+        select(executions.c.id, executions.c.attempt, executions.c.owner, _NOW).where(_THESE),
+    )
 )
 
 
