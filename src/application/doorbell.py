@@ -122,7 +122,7 @@ class Doorbell:
             text = (
                 f"The broker confirmed nothing since {since:%H:%M:%S} UTC: what waits is sent again"
             )
-            say(log, logging.WARNING, "broker.back", text)
+            say(log, logging.WARNING, "broker.doubted", text)
             self._claims.doubt(now=now)
 
 

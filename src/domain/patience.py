@@ -9,7 +9,8 @@ from datetime import datetime, timedelta
 from .execution import Execution, State
 
 #: A message that the broker has confirmed is given so long until it is sent again for the first
-#: time, and at most so long for ever: eight copies on the first day, one on each that follows.
+#: time, and at most so long for ever: it is sent again 8 times on the first day, once on each
+#: that follows.
 FIRST_WAIT = timedelta(minutes=5)
 LONGEST_WAIT = timedelta(days=1)
 

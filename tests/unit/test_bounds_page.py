@@ -137,7 +137,7 @@ BOUNDS: dict[str, list[str]] = {
     "instants that one transaction plans": [f"{planning.INSTANTS_AT_ONCE:,}"],
     "copies of a message": [
         f"{patience.FIRST_WAIT // MINUTE} min",
-        f"{1 + RESENT_ON_THE_FIRST_DAY} on the first day",
+        f"sent again {RESENT_ON_THE_FIRST_DAY} times on the first day",
     ],
     "what is sent again, or given up, in a round": [
         f"{reconcile.PAGES} pages of 1,000",  # the limit that a reconciler is made with
