@@ -73,6 +73,7 @@ class Doorbell:
         self._claims = claims
         self._inside = inside
         self._silent_since: datetime | None = None
+        self._away = False
         self._seal = seal
         self._foreign_queues = frozenset(foreign_queues)
 
@@ -87,6 +88,16 @@ class Doorbell:
             if execution.task.type == SYSTEM:
                 self._inside(execution, now)
         return rung
+
+    def listen(self, now: datetime) -> None:
+        """Notice that the broker is back, though nothing was published while it was away.
+
+        It may have lost all that it had been told.
+        """
+        if not self._broker.is_reachable():
+            self._silent_since, self._away = self._silent_since or now, True
+        elif self._away:
+            self._is_back(now)
 
     def _publish(self, sendable: Sequence[Execution], now: datetime) -> Rung:
         if not sendable:
@@ -113,17 +124,20 @@ class Doorbell:
             self._claims.hand_over(theirs, now=now)
 
     def _listen(self, rung: Rung, now: datetime) -> None:
-        """Notice that the broker is back, which may have lost all that it had been told."""
-        if rung.published == 0:
-            self._silent_since = self._silent_since or (now if rung.unknown else None)
-            return
-        since, self._silent_since = self._silent_since, None
+        if rung.published:
+            self._is_back(now)
+        elif rung.unknown:
+            self._silent_since = self._silent_since or now
+
+    def _is_back(self, now: datetime) -> None:
+        since = self._silent_since
         if since is not None and now - since >= DOUBTED_AFTER:
             text = (
                 f"The broker confirmed nothing since {since:%H:%M:%S} UTC: what waits is sent again"
             )
             say(log, logging.WARNING, "broker.doubted", text)
             self._claims.doubt(now=now)
+        self._silent_since, self._away = None, False  # last: a ledger that is away is told later
 
 
 def _report(sent: Sequence[Execution], outcomes: Sequence[Published]) -> Rung:

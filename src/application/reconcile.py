@@ -71,6 +71,7 @@ class Reconciler:
     def tick(self, now: datetime) -> Reconciled:
         """Send again what is overdue, and decide what becomes of attempts whose lease lapsed."""
         self._regain(now)
+        self._doorbell.listen(now)
         republished = self._send_again(now)
         return Reconciled(republished=republished, lost=self.bury(now, gone=()))
 

@@ -97,6 +97,13 @@ class BrokerPort(Protocol):
         """
         ...
 
+    def is_reachable(self) -> bool:
+        """Tell, without waiting, whether all is well as far as is known: False in an outage.
+
+        Who asks again and again hears of each outage that lasts, though he publishes nothing.
+        """
+        ...
+
     def receive(self, queue: str) -> Delivery | None:
         """Take the next message of a queue, if there is one.
 

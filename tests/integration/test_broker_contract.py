@@ -143,6 +143,12 @@ def test_an_empty_batch_is_answered_with_nothing(bench: Bench) -> None:
     assert list(bench.broker.publish([])) == []
 
 
+def test_a_broker_that_is_there_is_reachable(bench: Bench) -> None:
+    bench.publish(b"task")
+
+    assert bench.broker.is_reachable()
+
+
 def test_each_destination_has_its_queue(bench: Bench) -> None:
     bench.publish(b"task", ToQueue(REPORTS))
     bench.publish(b"failed", ToFailed())

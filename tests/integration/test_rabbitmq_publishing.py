@@ -94,6 +94,22 @@ def test_a_lost_connection_is_made_again(vhost: str, own_rabbitmq: Server) -> No
         wait_until(lambda: is_back(broker), seconds=HANGS, what="publishing again")
 
 
+def test_an_outage_is_noticed_though_nothing_is_published(vhost: str, own_rabbitmq: Server) -> None:
+    with publisher(vhost) as broker:
+        assert broker.is_reachable()
+        connections = "list_connections", "client_properties"
+        wait_until(
+            lambda: "cronhare publishing" in own_rabbitmq.control(*connections),
+            seconds=HANGS,
+            what="a connection",
+        )
+
+        own_rabbitmq.kill()
+        wait_until(lambda: not broker.is_reachable(), seconds=HANGS, what="the outage")
+        own_rabbitmq.start()
+        wait_until(broker.is_reachable, seconds=HANGS, what="the return")
+
+
 def test_a_connection_on_which_no_confirm_comes_gives_way_to_another(vhost: str) -> None:
     port = urlsplit(vhost).port
     assert port is not None

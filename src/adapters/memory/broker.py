@@ -68,6 +68,11 @@ class MemoryBroker:
             return [Published.UNKNOWN] * len(parcels)
         return [Published.CONFIRMED if one else Published.RETURNED for one in routed]
 
+    def is_reachable(self) -> bool:
+        """Tell whether it is there."""
+        with self._engine.turn():
+            return not self._engine.deliveries.away
+
     def receive(self, queue: str) -> Delivery | None:
         """Take the next message of a queue; None for an unknown queue, too.
 

@@ -95,6 +95,13 @@ class PikaBroker:
             self._publish_timeout + PUBLISH_TIMEOUT_PER_MESSAGE * len(waiting.parcels)
         )
 
+    def is_reachable(self) -> bool:
+        """Tell whether the publishing connection is open, or hoped to be; the first call opens it.
+
+        A broker's alarm is no outage: what it has it keeps.
+        """
+        return self._sender.is_hopeful()
+
     def receive(self, queue: str) -> Delivery | None:
         """Take the next message of a queue; None for an unknown queue, too.
 

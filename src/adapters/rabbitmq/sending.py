@@ -66,13 +66,16 @@ class Sender:
                 return
             self._waiting.append(batch)
             line = self._line
-            if self._thread is None:
-                self._thread = threading.Thread(
-                    target=self._run, name="cronhare-publisher", daemon=True
-                )
-                self._thread.start()
+            self._begin()
         if line is not None:
             line.nudge()
+
+    def is_hopeful(self) -> bool:
+        """Tell whether the latest attempt to connect succeeded; from now on there are some."""
+        with self._lock:
+            if not self._closing.is_set():
+                self._begin()
+            return self._hopeful
 
     def close(self) -> None:
         """End the connection and the thread. What is under way stays unknown."""
@@ -84,6 +87,13 @@ class Sender:
         if thread is not None:
             thread.join(CLOSE_TIMEOUT)
         self._give_up_waiting()
+
+    def _begin(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(
+                target=self._run, name="cronhare-publisher", daemon=True
+            )
+            self._thread.start()
 
     def _run(self) -> None:
         while not self._closing.is_set():

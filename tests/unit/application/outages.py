@@ -102,6 +102,10 @@ class ClaimsWithOutages(MemoryClaimStore):
         with self._outage.over("mark_published"):
             super().mark_published(executions, now=now)
 
+    def doubt(self, *, now: datetime) -> None:
+        with self._outage.over("doubt"):
+            super().doubt(now=now)
+
     def lapsed(
         self, *, now: datetime, limit: int, gone: Collection[str] = ()
     ) -> Sequence[Execution]:

@@ -119,6 +119,39 @@ async def test_a_broker_that_lost_all_while_it_was_away_is_told_all_within_a_min
     assert len({message.id for message in house.messages(MAIN_QUEUE)}) == 6
 
 
+async def test_a_broker_that_lost_all_while_nothing_was_published_is_told_all_as_well() -> None:
+    house = House(page=2)
+    for number in range(5):
+        house.add(f"old-{number}", schedule="1 12 2 3 *")
+    house.dispatcher.tick(house.now)
+    await idle(house, timedelta(hours=4))
+    house.broker.go_away()
+    await idle(house, timedelta(minutes=3))
+    house.broker.drop_all()
+    house.broker.come_back()
+
+    await idle(house, MINUTE, step=5 * SECOND)
+
+    assert len({message.id for message in house.messages(MAIN_QUEUE)}) == 5
+
+
+async def test_a_ledger_that_is_away_when_the_broker_returns_hears_of_it_later() -> None:
+    house = House()
+    due(house)
+    await idle(house, timedelta(hours=4))
+    house.broker.go_away()
+    await idle(house, timedelta(minutes=3))
+    house.broker.drop_all()
+    house.broker.come_back()
+    house.outage.begin("doubt", calls=1)
+    with pytest.raises(LedgerUnavailable):
+        house.reconciler.tick(house.now)
+
+    await idle(house, MINUTE, step=5 * SECOND)
+
+    assert len(house.messages(MAIN_QUEUE)) == 1
+
+
 async def idle(house: House, duration: timedelta, *, step: timedelta = MINUTE) -> None:
     """Let time pass while nobody consumes."""
     ends = house.now + duration
