@@ -3,7 +3,7 @@
 import signal
 import sqlite3
 import subprocess
-import time
+import sys
 from contextlib import closing
 from pathlib import Path
 from shutil import copytree
@@ -13,6 +13,9 @@ import pytest
 from tests.integration.shell import PROGRAM, Shell
 
 pytestmark = pytest.mark.integration
+
+#: Seconds after which something hangs, however busy the machine.
+HANGS = 60.0
 
 JOBS = """
 [tasks.report]
@@ -345,22 +348,63 @@ def test_a_worker_does_not_consume_where_another_program_does(empty: Shell) -> N
     assert "theirs: another program serves it, by CRON_FOREIGN_QUEUES" in said.err
 
 
-def test_ctrl_c_is_quiet_at_any_moment(empty: Shell) -> None:
-    """Most of them come while the command is still importing, which takes half a second."""
-    statuses = {interrupt(empty, after=0.15 + 0.05 * n) for n in range(8)}
+#: Calls the command, and interrupts it at its n-th import; then, or without, it tells their number.
+#: Who started us may ignore the signal, as a shell does for what it starts in the background.
+INTERRUPTED_AT = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+number, seen = int(sys.argv.pop(1)), 0
+from cronhare.entrypoints.cli.app import main
 
-    assert statuses <= {(130, ""), (-signal.SIGINT, "")}
+def look(event, _):
+    global seen
+    seen += event == "import"
+    if event == "import" and seen == number:
+        os.kill(os.getpid(), signal.SIGINT)
+
+sys.addaudithook(look)
+try:
+    main()
+finally:
+    if not number:
+        print(seen, file=sys.stderr)
+"""
 
 
-def interrupt(shell: Shell, *, after: float) -> tuple[int, str]:
-    process = subprocess.Popen(
-        [PROGRAM, "next", "* * * * *", "--count", "10000"],
+def test_ctrl_c_is_quiet_at_any_moment_of_the_start(empty: Shell) -> None:
+    _, told = interrupt(empty, at=0)
+    last = int(told)
+    assert last > 12
+
+    moments = {1, 2, *(last * n // 6 for n in range(1, 7))}
+
+    assert {at: interrupt(empty, at=at) for at in moments} == dict.fromkeys(moments, (130, ""))
+
+
+def interrupt(shell: Shell, *, at: int) -> tuple[int, str]:
+    """Interrupt a command at its n-th import, never at 0; gives its status and complaints."""
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED_AT, str(at), "next", "* * * * *"],
         cwd=shell.folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=HANGS,
+    )
+    return done.returncode, done.stderr
+
+
+def test_ctrl_c_is_quiet_while_a_command_prints(empty: Shell) -> None:
+    with subprocess.Popen(
+        ["env", "--default-signal=INT", PROGRAM, "next", "* * * * *", "--count", "10000"],
+        cwd=empty.folder,
         stdout=subprocess.PIPE,  # nobody reads so much from it before the signal: it cannot end
         stderr=subprocess.PIPE,
         text=True,
-    )
-    time.sleep(after)
-    process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
-    return process.returncode, said
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=HANGS)
+
+    assert (process.returncode, said) == (130, "")

@@ -287,8 +287,9 @@ async def test_a_bad_end_is_told_and_left_for_the_attempts_one_error(
 
 
 async def test_what_cannot_be_started_was_never_spawned(
-    runner: ProcessRunner, caplog: pytest.LogCaptureFixture
+    runner: ProcessRunner, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(attempt, "HEAD_START", HANGS)  # a busy machine tells its end late
     caplog.set_level(logging.INFO, logger="cronhare.task")
 
     await runner.run(invocation("/nowhere/at-all"))
@@ -375,12 +376,33 @@ async def test_a_task_is_ended_at_its_timeout(runner: ProcessRunner) -> None:
     assert ran.stdout.head == "begun\n"
 
 
-async def test_progress_starts_the_timeout_anew(runner: ProcessRunner) -> None:
-    ran = await runner.run(
-        shell("""for n in 1 2 3 4 5 6; do sleep 1; echo '{"progress": 0.5}' >&3; done""", timeout=5)
-    )
+async def test_progress_starts_the_timeout_anew(
+    runner: ProcessRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a clock that we put forward: no machine is too busy to begin in 1,000 s."""
+    loop = asyncio.get_running_loop()
+    real, extend, skipped = loop.time, attempt.Attempt._extend_deadline, 0.0
+    extended = asyncio.Queue[None]()
 
-    assert ran.outcome.ending is Ending.SUCCEEDED
+    def extending(self: attempt.Attempt) -> None:
+        extend(self)
+        extended.put_nowait(None)
+
+    monkeypatch.setattr(loop, "time", lambda: real() + skipped)
+    monkeypatch.setattr(attempt.Attempt, "_extend_deadline", extending)
+    script = f"""
+        until [ -e {tmp_path}/on ]; do sleep 0.05; done; echo '{{"progress": 0.5}}' >&3
+        until [ -e {tmp_path}/end ]; do sleep 0.05; done"""
+    running = asyncio.create_task(runner.run(shell(script, timeout=1_000)))
+
+    for following in ("on", "end"):
+        async with asyncio.timeout(HANGS):
+            await extended.get()
+        skipped += 600
+        await asyncio.sleep(0.01)  # what is due by now takes place
+        (tmp_path / following).touch()
+
+    assert (await running).outcome.ending is Ending.SUCCEEDED
 
 
 async def test_after_its_last_progress_a_task_is_ended_all_the_same(runner: ProcessRunner) -> None:

@@ -8,15 +8,16 @@ INTERRUPTED = 130
 
 def main() -> None:
     """Run a command and leave with its exit status."""
-    from . import streams  # noqa: PLC0415 - as below
-
-    streams.settle()
     try:
-        from .commands import run  # noqa: PLC0415 - the imports take most of a short command's time
+        from . import streams  # noqa: PLC0415 - as below
 
-        status = run()
+        streams.settle()
+        try:
+            from .commands import run  # noqa: PLC0415 - imports are most of a short command's time
+
+            status = run()
+        finally:
+            streams.let_go()
     except KeyboardInterrupt:
         status = INTERRUPTED
-    finally:
-        streams.let_go()
     sys.exit(status)
