@@ -10,7 +10,7 @@ from cronhare.domain.draft import ScheduleDraft
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.keys import manual_key
 from cronhare.domain.params import fault_of_params
-from cronhare.domain.sources import Clash, Holder, Namesake, collisions, shared_queues
+from cronhare.domain.sources import Clash, Holder, clashes, shared_queues
 from cronhare.domain.task import Task
 from cronhare.ports.records import Archived, RecordsPort
 from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
@@ -64,15 +64,15 @@ class Administrator:
             FilesClash: see `clashes`.
         """
         stored = self._schedules.schedules()
-        if found := _clashes(drafts, tasks, _run_by_others(stored, source)):
+        if found := _clashes(drafts, tasks, stored, source):
             raise FilesClash(found)
         return difference(drafts, stored, source=source)
 
     def clashes(
         self, drafts: Sequence[ScheduleDraft], *, tasks: Sequence[Task], source: str
     ) -> Sequence[Clash]:
-        """Find what another source runs under a name of *drafts*, or a number of *tasks*."""
-        return _clashes(drafts, tasks, _run_by_others(self._schedules.schedules(), source))
+        """Find what another source has under a name of *drafts*, or runs by a number of *tasks*."""
+        return _clashes(drafts, tasks, self._schedules.schedules(), source)
 
     def apply(
         self,
@@ -226,12 +226,14 @@ def _some_of(names: Sequence[str]) -> str:
 def _clashes(
     drafts: Sequence[ScheduleDraft],
     tasks: Sequence[Task],
-    others: Sequence[tuple[str, ScheduleDraft]],
+    stored: Sequence[StoredSchedule],
+    source: str,
 ) -> Sequence[Clash]:
-    names = {draft.name for draft in drafts}
-    namesakes = [Namesake(draft.name, other) for other, draft in others if draft.name in names]
-    kept = [(other, draft) for other, draft in others if draft.name not in names]
-    return [*namesakes, *collisions(tasks, _holders(kept))]
+    wanted = {draft.name for draft in drafts}
+    names = {each.name: each.source for each in stored if each.source not in {None, "", source}}
+    others = _run_by_others(stored, source)
+    kept = [(other, draft) for other, draft in others if draft.name not in wanted]
+    return clashes(drafts, tasks, names=names, holders=_holders(kept))
 
 
 def _run_by_others(

@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 import attrs
 
+from .draft import ScheduleDraft
 from .task import Task, TaskRef
 
 
@@ -40,7 +41,7 @@ class Collision:
 
 @attrs.frozen
 class Namesake:
-    """A schedule by whose name another source has one that runs."""
+    """A schedule by whose name another source has one, on or off."""
 
     name: str
     source: str
@@ -53,7 +54,25 @@ class Namesake:
 Clash: TypeAlias = Collision | Namesake
 
 
-def collisions(tasks: Iterable[Task], others: Iterable[Holder]) -> tuple[Collision, ...]:
+def clashes(
+    drafts: Iterable[ScheduleDraft],
+    tasks: Iterable[Task],
+    *,
+    names: Mapping[str, str],
+    holders: Iterable[Holder],
+) -> tuple[Clash, ...]:
+    """Find what a file has in common with others: *names* of their schedules, and their numbers.
+
+    *names* leads to the source of each. One that is off counts as well: its file would be refused
+    at its own next `apply`.
+    """
+    namesakes = (
+        Namesake(draft.name, source) for draft in drafts if (source := names.get(draft.name))
+    )
+    return (*namesakes, *_collisions(tasks, holders))
+
+
+def _collisions(tasks: Iterable[Task], others: Iterable[Holder]) -> tuple[Collision, ...]:
     """Find the numbers of *tasks* that *others*, of other sources, have as well."""
     holders: dict[TaskRef, Holder] = {}
     for holder in others:

@@ -1,5 +1,6 @@
 """Two crontabs, imported and applied to one ledger: nobody runs a command of the other's."""
 
+import re
 import signal
 import subprocess
 from collections import Counter
@@ -264,6 +265,44 @@ def test_a_schedule_of_one_file_is_not_replaced_by_its_namesake_in_the_other(
         assert "schedules.jobs: is the name of a schedule of jobs.toml, too" in refusal.err
     [kept] = shell("schedules", "--json").json()
     assert kept["source"] == "jobs.toml"
+
+
+def test_a_name_that_is_off_in_one_file_is_refused_in_the_other_by_every_command(
+    shell: Shell,
+) -> None:
+    ours = (shell.folder / "jobs.toml").read_text()
+    shell.write(f"{ours}status = false\n", "jobs.toml")
+    theirs = (shell.folder / "user.toml").read_text()
+    shell.write(theirs.replace("[schedules.user]", "[schedules.jobs]"), "user.toml")
+    shell("db", "upgrade")
+    assert shell("apply", "jobs.toml").status == 0
+
+    refusals = [shell(command, "user.toml") for command in ("plan", "apply")]
+    refusals.append(shell("check", "jobs.toml", "user.toml"))
+
+    assert [refusal.status for refusal in refusals] == [2, 2, 2]
+    for refusal in refusals:
+        assert "schedules.jobs: is the name of a schedule of jobs.toml, too" in refusal.err
+    assert shell("apply", "jobs.toml").status == 0
+
+
+def test_a_schedule_moves_to_another_file_as_the_refusal_says(shell: Shell) -> None:
+    ours, theirs = ((shell.folder / f"{name}.toml").read_text() for name in TABLES)
+    shell.write(theirs.replace("[schedules.user]", "[schedules.jobs]"), "user.toml")
+    shell("db", "upgrade")
+    shell("apply", "jobs.toml")
+    shell.write(ours.replace("[schedules.jobs]", "[schedules.other]"), "jobs.toml")
+    shell("apply", "jobs.toml")
+    refused = shell("apply", "user.toml")
+
+    with opened(f"sqlite:///{shell.folder}/cronhare.sqlite3") as ledger:
+        [change] = re.findall(r"UPDATE [^.]*'…'", " ".join(refused.err.split()))
+        with ledger.engine.begin() as connection:
+            connection.execute(text(change.replace("…", "jobs")))
+
+    assert (refused.status, shell("apply", "user.toml").status) == (2, 0)
+    kept = {each["name"]: each["source"] for each in shell("schedules", "--json").json()}
+    assert kept == {"jobs": "user.toml", "other": "jobs.toml"}
 
 
 def test_files_beside_each_other_are_told_what_they_share(shell: Shell) -> None:

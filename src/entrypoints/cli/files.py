@@ -16,8 +16,7 @@ from cronhare.domain.sources import (
     ONE_FILE_EACH,
     Clash,
     Holder,
-    Namesake,
-    collisions,
+    clashes,
     say_shared,
     shared_queues,
 )
@@ -120,12 +119,10 @@ def _refuse_one_source(files: Sequence[JobsFile]) -> None:
 
 def _clashes(files: Sequence[JobsFile]) -> Iterator[Clash]:
     """Find what a file has in common with those before it."""
-    schedules, holders = dict[str, str](), list[Holder]()
+    names, holders = dict[str, str](), list[Holder]()
     for file in files:
-        for draft in file.drafts:
-            if (source := schedules.setdefault(draft.name, file.source)) != file.source:
-                yield Namesake(draft.name, source)
-        yield from collisions(file.tasks, holders)
+        yield from clashes(file.drafts, file.tasks, names=names, holders=holders)
+        names = {draft.name: file.source for draft in file.drafts} | names
         holders += [
             Holder(ref=task.ref, source=file.source, place=f"tasks.{task.name}")
             for task in file.tasks

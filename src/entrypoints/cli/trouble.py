@@ -85,9 +85,11 @@ def report(error: BaseException) -> int:
             _print(
                 "another jobs file has the same names or numbers, and each would act for the other",
                 [str(clash) for clash in error.found],
-                "Nothing was applied. Give the schedule another name. Leave `id` out of the task, "
-                "and a number is assigned that no other has. If this is that file under another "
-                'name, begin it with the old one: source = "…".',
+                "Nothing was applied. Give the schedule another name; one that has moved here: "
+                "apply the other file without it, then UPDATE Scheduler SET source = NULL WHERE "
+                "name = '…'. Leave `id` out of the task, and a number is assigned that no other "
+                "has. If this is that file under another name, begin it with the old one: "
+                'source = "…".',
             )
             return Status.WRONG_INPUT
         case NotFound() | CannotRun():

@@ -165,9 +165,22 @@ def test_a_schedule_of_another_file_is_not_taken_from_it_in_silence() -> None:
     assert house.administrator.schedule("backup").source == "user.toml"
 
 
-def test_what_another_file_has_switched_off_may_be_taken_over() -> None:
+def test_what_another_file_has_switched_off_is_still_its_own() -> None:
     house = House()
     apply(house, scheduled(BACKUP, "backup", status=False), source="user.toml")
+
+    with pytest.raises(FilesClash) as refused:
+        apply(house, scheduled(BACKUP, "backup"), tasks=[BACKUP])
+
+    [clash] = map(str, refused.value.found)
+    assert clash == "schedules.backup: is the name of a schedule of user.toml, too"
+
+
+def test_what_no_file_has_any_more_may_be_taken_over() -> None:
+    house = House()
+    apply(house, scheduled(BACKUP, "backup", status=False), source="user.toml")
+    letting_go = scheduled(BACKUP, "backup", status=False)
+    house.schedules.save([letting_go], source=None, now=house.now)
 
     assert apply(house, scheduled(BACKUP, "backup"), tasks=[BACKUP]) == {"backup": Change.CHANGE}
 
