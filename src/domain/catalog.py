@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 
 import attrs
 
+from .sources import ONE_FILE_EACH
 from .task import Task, TaskRef
 
 
@@ -72,9 +73,8 @@ class Catalog:
         return NotHere(
             Lack.FOREIGN,
             f"task {task} is of {source}, and this worker has the tasks of {own}",
-            f"put both into one jobs file, or give the schedules of each a queue of its own, for "
-            f"workers that have their file; if it is the same file under another name, begin it "
-            f'with source = "{source}"',
+            f"{ONE_FILE_EACH}; if it is the same file under another name, begin it with "
+            f'source = "{source}"',
         )
 
     def _unknown(self, what: str) -> NotHere:

@@ -7,6 +7,7 @@ import pytest
 
 from cronhare.domain.draft import ScheduleDraft
 from cronhare.domain.execution import State
+from cronhare.domain.sources import ONE_FILE_EACH
 from cronhare.domain.task import Task, TaskRef
 from cronhare.domain.topology import MAIN_QUEUE
 from tests.unit.application.conftest import Lines
@@ -54,7 +55,7 @@ async def test_a_run_of_another_file_fails_for_good_and_says_what_to_do(
     reason = str(house.only.last_error)
     assert f"queue {MAIN_QUEUE} led it to the wrong worker" in reason
     assert "is of user.toml, and this worker has the tasks of jobs.toml" in reason
-    assert "put both into one jobs file" in reason
+    assert ONE_FILE_EACH in reason
     assert any("user.toml" in line and "[ERROR]" in line for line in lines())
 
 
