@@ -14,7 +14,7 @@ from cronhare.domain.retry import RetryPolicy
 from cronhare.domain.topology import MAIN_QUEUE
 
 from .forms import Form, checked, decimal, keys, one_of, queues, seconds, some_queues, switch, whole
-from .sources import Sources, Told, read_sources
+from .sources import PREFIX, Sources, Told, read_sources
 
 MEMORY: Final = "memory://"
 _DECLARED: Final = "cronhare_setting"
@@ -122,6 +122,11 @@ class Settings:
         """The retry policy of schedules that have none."""
         backoff = Backoff(delay=self.retry_delay_ms, multiplier=self.retry_delay_multiplier)
         return RetryPolicy(attempts=self.max_retries + 1, backoff=backoff)
+
+    def called(self, setting: str) -> str:
+        """Tell what a setting is called where it was found, or its variable if it was not."""
+        told = self.sources.told.get(setting)
+        return told.name if told else f"{PREFIX}{setting.upper()}"
 
     @classmethod
     def declared(cls) -> dict[str, tuple[str, Declared]]:

@@ -14,6 +14,9 @@ from typing import Any, Final
 
 import attrs
 
+from cronhare.domain.echo import echo
+from cronhare.ports.runner import ATTEMPT_VARIABLES
+
 PREFIX: Final = "CRON_"
 FROM_FILE: Final = "_FILE"
 
@@ -24,9 +27,6 @@ SYSTEM_FILE: Final = Path("/etc/cronhare") / FILE_NAME
 
 #: No setting, nor a file of them, is as long as that.
 LONGEST_FILE: Final = 65_536
-
-#: What a task finds in its environment: a command may be called by one.
-OF_TASKS: Final = ("PARAMS_FILE", "EXECUTION_ID", "EXECUTION_KEY", "SCHEDULER_ID", "ATTEMPT")
 
 
 @attrs.frozen(kw_only=True)
@@ -39,13 +39,25 @@ class Told:
 
 
 @attrs.frozen
+class Unknown:
+    """A variable that means nothing, and the one that was probably meant."""
+
+    name: str
+    meant: str | None
+
+    def __str__(self) -> str:
+        hint = f"; did you mean {self.meant}?" if self.meant else ""
+        return f"{self.name} means nothing here{hint}"
+
+
+@attrs.frozen
 class Sources:
     """What was found: texts by setting, faults of the places, names that mean nothing."""
 
     told: Mapping[str, Told]
     faults: tuple[str, ...] = ()
     file: Path | None = None
-    strangers: tuple[str, ...] = ()
+    unknown: tuple[Unknown, ...] = ()
 
 
 def read_sources(known: Collection[str], secrets: Collection[str]) -> Sources:
@@ -53,7 +65,7 @@ def read_sources(known: Collection[str], secrets: Collection[str]) -> Sources:
     faults: list[str] = []
     found, file = _from_settings_file(known, secrets, faults)
     found.update(_from_environment(known, faults))
-    return Sources(found, tuple(faults), file, tuple(_strangers(known)))
+    return Sources(found, tuple(faults), file, tuple(_unknown(known)))
 
 
 def settings_files() -> Iterator[Path]:
@@ -137,7 +149,9 @@ def _of_table(
     for key, value in table.items():
         plain = key.removesuffix("_file")
         if key not in known and plain not in known:
-            faults.append(f"{path}: {key[:60]!a} is not known{_meant(key, known)}")
+            close = _meant(key, known)
+            hint = f"; did you mean {close}?" if close else ""
+            faults.append(f"{path}: {echo(key)} is not known{hint}")
         elif (text := _text(value)) is None:
             faults.append(f"{path}: {key} must be a text, a number, true, false or a list of texts")
         elif key not in known:
@@ -223,21 +237,19 @@ def _read(path: Path) -> str:
         raise ValueError("is no UTF-8 text") from None
 
 
-def known_variables(known: Collection[str]) -> frozenset[str]:
-    """Name all variables that mean something."""
-    names = [*(key.upper() for key in known), *OF_TASKS]
-    return frozenset(
-        {CONFIG, *(f"{PREFIX}{name}{end}" for name in names for end in ("", FROM_FILE))}
-    )
+def _variables(known: Collection[str]) -> frozenset[str]:
+    """Name all variables that mean something; some are a task's, which may call a command."""
+    settings = (f"{PREFIX}{key.upper()}{end}" for key in known for end in ("", FROM_FILE))
+    return frozenset({CONFIG, *ATTEMPT_VARIABLES, *settings})
 
 
-def _strangers(known: Collection[str]) -> Iterator[str]:
-    variables = known_variables(known)
+def _unknown(known: Collection[str]) -> Iterator[Unknown]:
+    variables = _variables(known)
     for name in sorted(os.environ):
         if name.startswith(PREFIX) and name not in variables:
-            yield f"{name} means nothing here{_meant(name, variables)}"
+            yield Unknown(name, _meant(name, variables))
 
 
-def _meant(name: str, known: Collection[str]) -> str:
+def _meant(name: str, known: Collection[str]) -> str | None:
     close = get_close_matches(name[:64], sorted(known), n=1, cutoff=0.6)
-    return f"; did you mean {close[0]}?" if close else ""
+    return close[0] if close else None

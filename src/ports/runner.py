@@ -1,12 +1,22 @@
 """Running one attempt of a task."""
 
 import enum
-from typing import Protocol
+from typing import Final, Protocol
 
 import attrs
 
 from cronhare.domain.outcome import Outcome
 from cronhare.domain.task import Task
+
+#: The variables that tell a task of its attempt. They are no settings.
+ATTEMPT_VARIABLES: Final = (
+    "CRON_EXECUTION_ID",
+    "CRON_EXECUTION_KEY",
+    "CRON_SCHEDULER_ID",
+    "CRON_ATTEMPT",
+    "CRON_PARAMS_FILE",
+    "CRON_IPC_FD",
+)
 
 
 @attrs.frozen(kw_only=True)

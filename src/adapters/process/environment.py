@@ -5,7 +5,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from cronhare.ports.runner import Invocation
+from cronhare.ports.runner import ATTEMPT_VARIABLES, Invocation
 
 from .warden import IPC_FD
 
@@ -43,6 +43,14 @@ def environment(
     from our environment, not even if the task's `pass_env` names them.
     """
     task = invocation.task
+    attempt = (
+        invocation.execution_id,
+        invocation.execution_key,
+        invocation.scheduler_id,
+        invocation.attempt,
+        params_file,
+        IPC_FD,
+    )
     return {
         **passed,
         **{
@@ -52,11 +60,6 @@ def environment(
         },
         **(account or {}),
         **task.env,
-        "CRON_EXECUTION_ID": str(invocation.execution_id),
-        "CRON_EXECUTION_KEY": invocation.execution_key,
-        "CRON_SCHEDULER_ID": str(invocation.scheduler_id),
-        "CRON_ATTEMPT": str(invocation.attempt),
+        **dict(zip(ATTEMPT_VARIABLES, map(str, attempt), strict=True)),
         "RETRY_COUNT": str(invocation.deaths),
-        "CRON_PARAMS_FILE": params_file,
-        "CRON_IPC_FD": str(IPC_FD),
     }

@@ -1,7 +1,6 @@
 """Settings that can be read, and are probably not meant."""
 
-import difflib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from datetime import timedelta
 
 import attrs
@@ -20,8 +19,8 @@ _LOCAL = {"localhost", "127.0.0.1", "::1"}
 class SettingsFacts:
     """The settings of this process. *broker_host* is None for the in-memory broker.
 
-    *deduplicates* and *quorum* are what task queues are wanted to do and to be. *given* are the
-    CRON_ variables of the environment, *known* those that mean something.
+    *deduplicates* and *quorum* are what task queues are wanted to do and to be. *unknown* are the
+    variables that mean nothing, each with the one that was probably meant, or None.
     """
 
     on_one_file: bool
@@ -30,14 +29,13 @@ class SettingsFacts:
     lease: timedelta
     deduplicates: bool = False
     quorum: bool = True
-    given: Collection[str] = ()
-    known: Collection[str] = ()
+    unknown: Mapping[str, str | None] = attrs.field(factory=dict[str, str | None])
 
 
 def judge_faults(faults: Collection[str]) -> Iterator[Finding]:
     """Judge settings that cannot be used."""
     for fault in faults:
-        cure = "correct it in the environment; the README lists every setting"
+        cure = "correct it at the place that it names; the README lists every setting"
         yield Finding(Severity.ERROR, SUBJECT, fault, cure)
 
 
@@ -50,9 +48,8 @@ def judge_settings(facts: SettingsFacts) -> Iterator[Finding]:
 
 
 def _unknown(facts: SettingsFacts) -> Iterator[Finding]:
-    for name in sorted({*facts.given} - {*facts.known}):
-        close = difflib.get_close_matches(name, facts.known, n=1, cutoff=0.6)
-        cure = f"did you mean {close[0]}?" if close else "the README lists every setting"
+    for name, meant in facts.unknown.items():
+        cure = f"did you mean {meant}?" if meant else "the README lists every setting"
         yield Finding(Severity.WARNING, SUBJECT, f"{name} means nothing here", cure)
 
 

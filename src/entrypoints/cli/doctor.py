@@ -1,6 +1,5 @@
 """`cronhare doctor`: what is wrong, and how to mend it."""
 
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -25,7 +24,6 @@ from cronhare.domain.task import Task
 from .. import logs
 from ..container import Container
 from ..settings import Settings, SettingsInvalid
-from ..sources import PREFIX, known_variables
 from .output import Json, console, print_json, table, tell, text
 from .trouble import Status
 from .wiring import faults_of
@@ -118,8 +116,7 @@ def _facts(settings: Settings) -> SettingsFacts:
         lease=settings.lease,
         deduplicates=settings.message_deduplication,
         quorum=settings.queue_type == "quorum",
-        given=[name for name in os.environ if name.startswith(PREFIX)],
-        known=known_variables(Settings.declared()),
+        unknown={each.name: each.meant for each in settings.sources.unknown},
     )
 
 

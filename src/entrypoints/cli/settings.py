@@ -36,7 +36,7 @@ def settings(*, json: Json = False) -> None:
             {
                 "file": None if found.sources.file is None else str(found.sources.file),
                 "settings": [attrs.asdict(each) for each in shown],
-                "unknown": list(found.sources.strangers),
+                "unknown": [str(unknown) for unknown in found.sources.unknown],
             }
         )
         return
@@ -44,8 +44,8 @@ def settings(*, json: Json = False) -> None:
     table("SETTING", "VALUE", "FROM", rows=rows, empty="There are none.")
     looked = ", ".join(map(str, settings_files()))
     tell(f"Settings file: {found.sources.file or f'none; looked for {looked}'}")
-    for stranger in found.sources.strangers:
-        tell(stranger, style="yellow")
+    for unknown in found.sources.unknown:
+        tell(str(unknown), style="yellow")
 
 
 def _shown(found: Settings) -> Iterator[Shown]:

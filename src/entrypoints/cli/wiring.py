@@ -8,13 +8,13 @@ from typing import Annotated
 import typer
 
 from cronhare.adapters.jobs.reader import JobsFile, JobsFileInvalid, read_jobs
+from cronhare.adapters.rabbitmq.address import Address
 from cronhare.adapters.sql import check_schema
 from cronhare.application.logs import say
 
 from .. import logs
 from ..container import Container
 from ..settings import Settings, SettingsInvalid
-from ..sources import PREFIX
 from .trouble import file_refusal, jobs_refusal
 
 log = logging.getLogger(__name__)
@@ -55,8 +55,8 @@ def read_settings() -> Settings:
     """
     settings = Settings.from_environment()
     logs.configure(style=settings.log_format, level=settings.log_level)
-    for stranger in settings.sources.strangers:
-        say(log, logging.WARNING, "settings.unknown", f"{stranger}: `cronhare settings` has all")
+    for unknown in settings.sources.unknown:
+        say(log, logging.WARNING, "settings.unknown", f"{unknown}: `cronhare settings` has all")
     return settings
 
 
@@ -73,14 +73,16 @@ def usable(container: Container) -> Container:
 
 def faults_of(container: Container) -> Iterator[str]:
     """Find settings that can be read and still not be used."""
+    settings = container.settings()
     try:
         container.engine()
     except ValueError as error:
-        yield f"{PREFIX}DATABASE_URL: {error}"
+        yield f"{settings.called('database_url')}: {error}"
     try:
-        container.broker_inspection()
+        if settings.broker_kind == "amqp":
+            Address.parse(settings.broker_url).context()
     except ValueError as error:
-        yield f"{PREFIX}BROKER_URL: {error}"
+        yield f"{settings.called('broker_url')}: {error}"
 
 
 def load(path: Path, settings: Settings, *, state: str) -> JobsFile:

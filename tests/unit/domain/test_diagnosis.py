@@ -525,7 +525,7 @@ def test_the_embedded_system_has_sound_settings() -> None:
 
 
 def test_a_variable_that_means_nothing_is_told_with_the_one_that_was_meant() -> None:
-    facts = attrs.evolve(EMBEDDED, given=["CRON_MAX_RETRY"], known=["CRON_MAX_RETRIES"])
+    facts = attrs.evolve(EMBEDDED, unknown={"CRON_MAX_RETRY": "CRON_MAX_RETRIES"})
 
     finding = only(judge_settings(facts), WARNING)
 

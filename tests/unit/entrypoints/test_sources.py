@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from cronhare.entrypoints.settings import Settings, SettingsInvalid
+from cronhare.ports.runner import ATTEMPT_VARIABLES
 
 SECRET = "c4nary"
 URL = f"mysql://u:{SECRET}@127.0.0.1/cron"
@@ -156,10 +157,11 @@ def test_a_variable_that_means_nothing_is_told_with_what_was_meant(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("CRON_CONCURENCY", "4")
-    monkeypatch.setenv("CRON_EXECUTION_ID", "4")  # a task calls us
+    for name in ATTEMPT_VARIABLES:  # a task calls us
+        monkeypatch.setenv(name, "4")
     monkeypatch.setenv("CRON_DATABASE_URL_FIL", "x")
 
-    assert Settings.from_environment().sources.strangers == (
+    assert tuple(map(str, Settings.from_environment().sources.unknown)) == (
         "CRON_CONCURENCY means nothing here; did you mean CRON_CONCURRENCY?",
         "CRON_DATABASE_URL_FIL means nothing here; did you mean CRON_DATABASE_URL_FILE?",
     )
