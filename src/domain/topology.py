@@ -224,6 +224,18 @@ def checked_queue(queue: str) -> str:
     return queue
 
 
+def checked_queues(queues: Iterable[str]) -> tuple[str, ...]:
+    """Give each of the task queues of a process once.
+
+    Raises:
+        ValueError: one cannot have its name, or there are too many.
+    """
+    names = tuple(dict.fromkeys(queues))
+    if len(names) > MOST_QUEUES:
+        raise ValueError(f"names {len(names):,} queues, more than {MOST_QUEUES}")
+    return tuple(map(checked_queue, names))
+
+
 def _lane_bindings() -> Iterator[Binding]:
     for lane in range(LANES):
         before = "*." * (LANES - 1 - lane)

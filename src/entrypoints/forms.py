@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Final, TypeVar
 
 from cronhare.domain.signing import SHORTEST_KEY
-from cronhare.domain.topology import MOST_QUEUES, checked_queue
+from cronhare.domain.topology import checked_queues
 
 T = TypeVar("T")
 
@@ -75,10 +75,7 @@ def switch(text: str) -> bool:
 
 def queues(text: str) -> tuple[str, ...]:
     """Read the names of task queues, with commas between."""
-    names = tuple(dict.fromkeys(name.strip() for name in text.split(",")))
-    if len(names) > MOST_QUEUES:
-        raise ValueError(f"names {len(names):,} queues, more than {MOST_QUEUES}")
-    return tuple(map(checked_queue, names))
+    return checked_queues(name.strip() for name in text.split(","))
 
 
 def some_queues(text: str) -> tuple[str, ...]:

@@ -17,11 +17,15 @@ pytestmark = pytest.mark.integration
 #: Seconds after which something hangs, however busy the machine.
 HANGS = 60.0
 
-JOBS = """
+TASK = """
 [tasks.report]
 id = 1
 command = ["true"]
+"""
 
+JOBS = (
+    TASK
+    + """
 [schedules.nightly]
 task = "report"
 schedule = "30 2 * * *"
@@ -32,6 +36,7 @@ task = "report"
 on_start = true
 params = { who = "world" }
 """
+)
 
 
 @pytest.fixture
@@ -335,11 +340,27 @@ def test_who_names_one_of_the_systems_own_queues_is_told(
     assert f"{culprit}cron_scheduler_failed is one of the system's own queues" in said.err
 
 
-def test_a_worker_does_not_consume_where_another_program_does(empty: Shell) -> None:
+@pytest.mark.parametrize("command", ["worker --queues", "up --jobs jobs.toml"])
+def test_a_process_serves_no_more_queues_than_there_may_be(empty: Shell, command: str) -> None:
+    tables = (
+        f'[schedules.q{number}]\ntask = "report"\nqueue = "q{number}"\n' for number in range(300)
+    )
+    (empty.folder / "jobs.toml").write_text(f"{TASK}{''.join(tables)}")
+    names = [] if "jobs" in command else [",".join(f"q{number}" for number in range(301))]
+
+    said = empty(*command.split(), *names, CRON_BROKER_URL="amqp://localhost/nobody")
+
+    assert said.status == 2
+    assert "names 301 queues, more than 256" in said.err
+    assert "Nothing was started" in said.err
+
+
+@pytest.mark.parametrize("queues", ["theirs,ours", "ours, theirs", "theirs,theirs,"])
+def test_a_worker_does_not_consume_where_another_program_does(empty: Shell, queues: str) -> None:
     said = empty(
         "worker",
         "--queues",
-        "theirs,ours",
+        queues,
         CRON_BROKER_URL="amqp://localhost/nobody",
         CRON_FOREIGN_QUEUES="theirs",
     )

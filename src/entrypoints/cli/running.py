@@ -14,9 +14,9 @@ from cronhare.adapters.jobs.reader import JobsFile
 from cronhare.adapters.rabbitmq.address import Address
 from cronhare.adapters.system.privacy import be_private
 from cronhare.application.logs import say
-from cronhare.domain.topology import checked_queue
+from cronhare.domain.topology import checked_queues
 
-from .. import embedded, garbage, logs
+from .. import embedded, forms, garbage, logs
 from .. import scheduler as scheduler_process
 from .. import worker as worker_process
 from ..attention import Answer, Attention, on_a_terminal
@@ -57,7 +57,7 @@ def up(*, jobs: Jobs = None, concurrency: Concurrency = None) -> None:
     """
     attention = Attention()
     settings, file = _begin(jobs)
-    queues = embedded.queues_of(file)
+    queues = _queues_of(file)
     tasks = file.tasks if file else ()
     container = usable(Container(settings=settings, tasks=tasks, queues=queues))
     logs.sign_as(container.node())
@@ -134,9 +134,18 @@ def _tell_of_starts(file: JobsFile | None) -> None:
         say(log, logging.WARNING, "jobs.on-start", text)
 
 
+def _queues_of(file: JobsFile | None) -> tuple[str, ...]:
+    try:
+        return checked_queues(embedded.queues_of(file))
+    except ValueError as error:
+        what = f"{file.path}: {error}" if file else str(error)
+        advice = "Nothing was started. Give some of its schedules a queue in common."
+        raise Refusal(what, advice=advice) from error
+
+
 def _named(queues: str) -> tuple[str, ...]:
     try:
-        return tuple(map(checked_queue, queues.split(",")))
+        return forms.queues(queues)
     except ValueError as error:
         raise Refusal(f"--queues: {error}", advice="Nothing was started.") from error
 
