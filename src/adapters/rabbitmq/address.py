@@ -9,7 +9,8 @@ from urllib.parse import quote, urlencode
 import attrs
 from pika import ConnectionParameters, PlainCredentials, SSLOptions
 
-from cronhare.domain.addresses import Host, ServerUrl
+from cronhare.adapters import tls
+from cronhare.domain.addresses import Certificates, Host, ServerUrl
 
 #: Seconds. The peer is taken for dead after two to three of them without a sign.
 HEARTBEAT: Final = 10
@@ -26,7 +27,8 @@ LONGEST_VHOST: Final = 255
 EXAMPLE: Final = "amqp://user:password@host,host:5673/vhost"
 
 _PORTS: Final = {"amqp": 5672, "amqps": 5671}
-_OPTIONS: Final = ("heartbeat", "cafile", "certfile", "keyfile")
+_CERTIFICATES: Final = ("cafile", "certfile", "keyfile")
+_OPTIONS: Final = ("heartbeat", *_CERTIFICATES)
 
 
 @attrs.frozen(kw_only=True)
@@ -37,10 +39,8 @@ class Address:
     """
 
     url: ServerUrl
+    certificates: Certificates
     heartbeat: int = HEARTBEAT
-    cafile: str | None = None
-    certfile: str | None = None
-    keyfile: str | None = None
 
     @classmethod
     def parse(cls, url: str) -> "Address":
@@ -54,9 +54,11 @@ class Address:
         """
         try:
             read = ServerUrl.parse(url, ports=_PORTS, options=_OPTIONS, example=EXAMPLE)
-            options = dict(read.options)
-            heartbeat = _seconds(options.pop("heartbeat", str(HEARTBEAT)))
-            return cls(url=_checked(read), heartbeat=heartbeat, **options)
+            heartbeat = _seconds(read.options.get("heartbeat", str(HEARTBEAT)))
+            certificates = Certificates.of(read.options, _CERTIFICATES)
+            if read.scheme != "amqps":
+                certificates.refuse("amqp:// (amqps:// is TLS)")
+            return cls(url=_checked(read), certificates=certificates, heartbeat=heartbeat)
         except ValueError as error:
             raise ValueError(f"the broker URL {error}") from None  # its cause may quote it
 
@@ -111,14 +113,9 @@ class Address:
         """Make what verifies the broker; None without TLS.
 
         Raises:
-            OSError: a certificate file cannot be read, or is none.
+            CertificatesUnusable: a certificate file cannot be read, or is none.
         """
-        if self.url.scheme != "amqps":
-            return None
-        context = ssl.create_default_context(cafile=self.cafile)
-        if self.certfile is not None:
-            context.load_cert_chain(self.certfile, self.keyfile)
-        return context
+        return tls.verifying(self.certificates) if self.url.scheme == "amqps" else None
 
     @property
     def _user(self) -> str:

@@ -3,7 +3,8 @@
 Start reading at `server_url`.
 """
 
+from .certificates import Certificates
 from .ledger import LedgerFile, LedgerServer, Tls, parse_ledger
 from .server_url import Host, ServerUrl
 
-__all__ = ["Host", "LedgerFile", "LedgerServer", "ServerUrl", "Tls", "parse_ledger"]
+__all__ = ["Certificates", "Host", "LedgerFile", "LedgerServer", "ServerUrl", "Tls", "parse_ledger"]

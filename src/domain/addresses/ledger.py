@@ -5,6 +5,7 @@ from typing import Final
 
 import attrs
 
+from .certificates import Certificates
 from .server_url import Host, ServerUrl
 
 EXAMPLE: Final = "mysql+pymysql://user:password@host/database"
@@ -12,7 +13,8 @@ FILE_EXAMPLE: Final = "sqlite:///cronhare.sqlite3"
 
 _PORTS: Final = dict.fromkeys(("mysql+pymysql", "mysql", "mariadb+pymysql", "mariadb"), 3306)
 _TLS: Final = {"verified", "off"}
-_OPTIONS: Final = ("tls", "ssl_ca", "ssl_cert", "ssl_key", "unix_socket")
+_CERTIFICATES: Final = ("ssl_ca", "ssl_cert", "ssl_key")
+_OPTIONS: Final = ("tls", *_CERTIFICATES, "unix_socket")
 
 
 class Tls(enum.Enum):
@@ -37,15 +39,13 @@ class LedgerFile:
 class LedgerServer:
     """A database of MySQL or MariaDB. Printed, it shows no user and no password.
 
-    *tls* is None unless the URL says it; *ssl_ca*, *ssl_cert* and *ssl_key* name PEM files.
+    *tls* is None unless the URL says it.
     """
 
     url: ServerUrl
     database: str
+    certificates: Certificates
     tls: Tls | None = None
-    ssl_ca: str | None = None
-    ssl_cert: str | None = None
-    ssl_key: str | None = None
     unix_socket: str | None = None
 
     @property
@@ -59,7 +59,7 @@ class LedgerServer:
             return self.tls
         if self.unix_socket is not None:
             return Tls.OFFERED
-        wanted = not host.is_local or self.ssl_ca is not None or self.ssl_cert is not None
+        wanted = not host.is_local or self.certificates.named
         return Tls.VERIFIED if wanted else Tls.OFFERED
 
     def __str__(self) -> str:
@@ -105,16 +105,18 @@ def _server(url: ServerUrl) -> LedgerServer:
     if not url.place or "/" in url.place:
         raise ValueError(f'a database URL ends with the name of the database: "{EXAMPLE}"')
     said = dict(url.options)
-    tls = said.pop("tls", None)
+    tls, socket = said.get("tls"), said.get("unix_socket")
     if tls is not None and tls not in _TLS:
         raise ValueError("tls must be verified or off")
-    server = LedgerServer(
-        url=url, database=url.place, tls=None if tls is None else Tls(tls), **said
-    )
-    if server.tls is Tls.OFF and (server.ssl_ca or server.ssl_cert or server.ssl_key):
-        raise ValueError("tls=off has no use for ssl_ca, ssl_cert or ssl_key: take one away")
-    if (server.ssl_cert is None) != (server.ssl_key is None):
-        raise ValueError("ssl_cert and ssl_key are given together, or neither")
-    if server.unix_socket is not None and len(server.hosts) > 1:
+    certificates = Certificates.of(said, _CERTIFICATES)
+    if tls == Tls.OFF.value:
+        certificates.refuse("tls=off")
+    if socket is not None and len(url.hosts) > 1:
         raise ValueError("unix_socket is on this machine: it goes with one host at most")
-    return server
+    return LedgerServer(
+        url=url,
+        database=url.place,
+        certificates=certificates,
+        tls=None if tls is None else Tls(tls),
+        unix_socket=socket,
+    )

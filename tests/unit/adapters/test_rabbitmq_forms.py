@@ -32,9 +32,23 @@ def test_an_address_is_taken_apart_and_shows_no_password() -> None:
     address = Address.parse("amqps://ant:s%40crets@[::1]:5999/a%2Fb?heartbeat=4&cafile=ca.pem")
 
     assert (address.nodes(), address.vhost) == ([Host("::1", 5999)], "a/b")
-    assert (address.heartbeat, address.cafile) == (4, "ca.pem")
+    assert (address.heartbeat, address.certificates.ca) == (4, "ca.pem")
     assert "crets" not in f"{address} {address!r}"
     assert str(address) == "amqps://[::1]:5999/a%2Fb"
+
+
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("amqps://h/?keyfile=/k", "certfile and keyfile are given together"),
+        ("amqps://h/?certfile=/c", "certfile and keyfile are given together"),
+        ("amqp://h/?cafile=/ca", "has no use for cafile, certfile or keyfile"),
+        ("amqp://h/?certfile=/c&keyfile=/k", "has no use for cafile, certfile or keyfile"),
+    ],
+)
+def test_certificates_that_would_be_of_no_use_are_refused(url: str, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        Address.parse(url)
 
 
 @pytest.mark.parametrize(
