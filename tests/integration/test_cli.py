@@ -343,7 +343,8 @@ def test_who_names_one_of_the_systems_own_queues_is_told(
 @pytest.mark.parametrize("command", ["worker --queues", "up --jobs jobs.toml"])
 def test_a_process_serves_no_more_queues_than_there_may_be(empty: Shell, command: str) -> None:
     tables = (
-        f'[schedules.q{number}]\ntask = "report"\nqueue = "q{number}"\n' for number in range(300)
+        f'[schedules.q{number}]\ntask = "report"\nschedule = "@daily"\nqueue = "q{number}"\n'
+        for number in range(300)
     )
     (empty.folder / "jobs.toml").write_text(f"{TASK}{''.join(tables)}")
     names = [] if "jobs" in command else [",".join(f"q{number}" for number in range(301))]
@@ -355,7 +356,7 @@ def test_a_process_serves_no_more_queues_than_there_may_be(empty: Shell, command
     assert "Nothing was started" in said.err
 
 
-@pytest.mark.parametrize("queues", ["theirs,ours", "ours, theirs", "theirs,theirs,"])
+@pytest.mark.parametrize("queues", ["theirs,ours", "ours, theirs", "theirs,theirs"])
 def test_a_worker_does_not_consume_where_another_program_does(empty: Shell, queues: str) -> None:
     said = empty(
         "worker",
