@@ -29,6 +29,7 @@ from cronhare.application.doctor import Doctor
 from cronhare.application.doorbell import Doorbell
 from cronhare.application.execute import Worker
 from cronhare.application.housekeeping import Housekeeper
+from cronhare.application.interim import OutputKeeper
 from cronhare.application.leases import LeaseKeeper
 from cronhare.application.monitor import FailedMonitor
 from cronhare.application.reconcile import Reconciler
@@ -136,9 +137,12 @@ class Container(containers.DeclarativeContainer):
         chance=chance,
         seal=seal,
     )
-    # Made per event loop: the caller adds `stop`, and `broker` and `keeper`.
+    # Made per event loop: the caller adds `stop`, `broker`, `keeper`, `read`.
     lease_keeper = providers.Factory(
         LeaseKeeper, attempts=attempts, clock=ledger_clock, node=node, lease=settings.provided.lease
+    )
+    output_keeper = providers.Factory(
+        OutputKeeper, attempts=attempts, clock=ledger_clock, node=node
     )
     worker = providers.Factory(
         Worker,

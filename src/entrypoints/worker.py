@@ -2,13 +2,14 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 
 import attrs
 
 from cronhare.application.execute import Counters, Worker
+from cronhare.application.interim import OutputKeeper, Reading, some_of
 from cronhare.application.leases import LeaseKeeper
 from cronhare.application.logs import say
 from cronhare.application.monitor import FailedMonitor
@@ -16,7 +17,7 @@ from cronhare.application.settling import Settling
 from cronhare.domain.diagnosis import WORRYING_SKEW
 from cronhare.domain.topology import FAILED_QUEUE
 from cronhare.ports.broker import AsyncBrokerPort, Delivery
-from cronhare.ports.runner import TaskRunnerPort
+from cronhare.ports.runner import TaskRunnerPort, Written
 
 from .booting import run_at_boot
 from .container import Container
@@ -36,6 +37,9 @@ RENEW_EVERY, RENEWALS = 2.0, 6
 #: (5 from TERM to KILL) and to be written down, and that each farewell may take. Together they are
 #: less than `last_resort.ENDING`.
 PAUSING, INTERRUPTING, FAREWELL = 1.5, 8.5, 3.0
+
+#: Seconds that the event loop may take to tell what attempts have written.
+READING = 5.0
 
 #: Seconds between two looks at the ledger's clock.
 MEASURE_EVERY = 30.0
@@ -174,7 +178,7 @@ async def run(
     *on_boot* are the schedules that run once per boot of this host.
     """
     settings = container.settings()
-    working, keeper = _wire(container)
+    working, keeper, outputs = _wire(container)
     state.also(partial(_told, working, keeper, concurrency))
     watched = container.connection()
     monitoring = Monitoring(broker=watched, monitor=container.monitor(broker=watched))
@@ -182,6 +186,7 @@ async def run(
     loops = [
         Loop("lease keeper", partial(_renew, keeper, every)),
         Loop("lease watch", partial(_watch, keeper, every)),
+        Loop("output", outputs.round),
         Loop("clock", partial(_measure, container)),
         Loop("settling", _settling(container).round),
         Loop("boot", partial(run_at_boot, container, on_boot)),
@@ -212,7 +217,7 @@ def _told(working: Working, keeper: LeaseKeeper, concurrency: int) -> Iterator[L
         yield f"Runs, and its lease was renewed {age:.1f} s ago", place
 
 
-def _wire(container: Container) -> tuple[Working, LeaseKeeper]:
+def _wire(container: Container) -> tuple[Working, LeaseKeeper, OutputKeeper]:
     runner, connection = container.runner(), container.connection()
     loop = asyncio.get_running_loop()
     keeper = container.lease_keeper(
@@ -221,7 +226,17 @@ def _wire(container: Container) -> tuple[Working, LeaseKeeper]:
         )
     )
     worker = container.worker(broker=connection, keeper=keeper)
-    return Working(broker=connection, worker=worker, runner=runner), keeper
+    outputs = container.output_keeper(keeper=keeper, read=_reading(runner, loop))
+    return Working(broker=connection, worker=worker, runner=runner), keeper, outputs
+
+
+def _reading(runner: TaskRunnerPort, loop: asyncio.AbstractEventLoop) -> Reading:
+    """Let another thread read what attempts have written, in the loop to which they belong."""
+
+    async def some(asked: Mapping[int, int]) -> Sequence[Written]:
+        return some_of(runner, asked)
+
+    return lambda asked: asyncio.run_coroutine_threadsafe(some(asked), loop).result(READING)
 
 
 def _renew(keeper: LeaseKeeper, every: float) -> float:

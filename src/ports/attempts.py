@@ -13,7 +13,7 @@ from cronhare.domain.moves import state_after
 from cronhare.domain.outcome import Ending
 from cronhare.domain.retry import Verdict
 
-from .runner import Ran
+from .runner import Ran, Written
 
 
 @attrs.frozen(kw_only=True)
@@ -120,6 +120,14 @@ class AttemptStorePort(Protocol):
         """Hold these attempts until ``now + lease``; a renewal counts as a new version.
 
         What *node* no longer owns stays so.
+        """
+        ...
+
+    def keep_written(self, written: Sequence[Written], *, now: datetime, node: str) -> None:
+        """Keep what attempts that run, and that *node* owns, have written up to *now*.
+
+        It replaces what was kept of them before, and the finish replaces it in turn; if they are
+        lost, it stays. Of all other attempts nothing is kept.
         """
         ...
 

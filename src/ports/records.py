@@ -40,11 +40,15 @@ class Attempt:
 
 @attrs.frozen(kw_only=True)
 class Output:
-    """What an attempt wrote. *problem* is as in `Attempt`."""
+    """What an attempt wrote: all of it, or up to *as_of*, while it runs or if it was lost.
+
+    *problem* is as in `Attempt`.
+    """
 
     attempt: int
     stdout: Captured
     stderr: Captured
+    as_of: datetime | None = None
     problem: str | None = None
 
 

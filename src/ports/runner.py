@@ -65,6 +65,26 @@ class Ran:
     stderr: Captured = attrs.field(factory=Captured)
 
 
+@attrs.frozen(kw_only=True)
+class Written:
+    """What a running attempt has written so far."""
+
+    execution_id: int
+    attempt: int
+    stdout: Captured = attrs.field(factory=Captured)
+    stderr: Captured = attrs.field(factory=Captured)
+
+    @property
+    def bytes(self) -> int:
+        """How much that is, whether it was kept or not."""
+        return self.stdout.bytes + self.stderr.bytes
+
+    @property
+    def kept(self) -> int:
+        """How many characters of it were kept."""
+        return sum(len(one.head) + len(one.tail) for one in (self.stdout, self.stderr))
+
+
 class StopReason(enum.Enum):
     """Why a running attempt is to end early."""
 
@@ -95,6 +115,13 @@ class TaskRunnerPort(Protocol):
 
         `run` then returns `CANCELLED` or `INTERRUPTED` (`LOST` for a lost lease), unless the
         task ended by itself first. Safe to repeat. False if no such execution runs here.
+        """
+        ...
+
+    def written(self, execution_id: int, *, beyond: int = 0) -> Written | None:
+        """Give what a running attempt has written so far, if that is more than *beyond* bytes.
+
+        None if it is not, or if no such execution runs here.
         """
         ...
 

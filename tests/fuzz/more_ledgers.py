@@ -89,7 +89,8 @@ COLUMNS = {
     "last_due_at missed",
     "ExecutionAttempt": "node started_at finished_at ending exit_code signal pid error "
     "peak_memory cpu_seconds",
-    "AttemptOutput": "stdout_head stdout_tail stdout_bytes stderr_head stderr_tail stderr_bytes",
+    "AttemptOutput": "stdout_head stdout_tail stdout_bytes stderr_head stderr_tail stderr_bytes "
+    "as_of",
     "FailedTask": "execution_id schedule_name execution_key kind task_type task_id queue params "
     "failed_at failed_reason error attempts retry_count resolved_at resolution note",
 }

@@ -169,7 +169,7 @@ class Desk:
         failed = self.ledger.failed(f"{name}-archived")
         self.shell(
             f"UPDATE FailedTask SET scheduler_id = {id_} WHERE id = {failed.id}",
-            f"INSERT INTO AttemptOutput VALUES ({second.id}, 1, 'a', 'b', 2, 'c', 'd', 2)",
+            f"INSERT INTO AttemptOutput VALUES ({second.id}, 1, 'a', 'b', 2, 'c', 'd', 2, NULL)",
         )
         return id_
 

@@ -14,7 +14,7 @@ from cronhare.domain.outcome import Ending, Outcome
 from cronhare.domain.retry import Cancel, Complete, GiveBack, Quarantine, RetryAfter, Verdict
 from cronhare.domain.task import TaskRef
 from cronhare.ports.attempts import Finish, Refused, Renewal, Start, Superseded
-from cronhare.ports.runner import Captured, Ran
+from cronhare.ports.runner import Captured, Ran, Written
 from tests.integration.ledgers import (
     CRASH,
     FAILURE,
@@ -765,3 +765,91 @@ def test_retry_delays_of_a_week_are_kept_to_the_microsecond(ledger: Ledger) -> N
     retrying = ledger.finished(ledger.claimed(), RetryAfter(delay, "rate limited"))
 
     assert retrying.next_attempt_at == ledger.now + delay
+
+
+# What is kept of an attempt that runs
+
+
+def wrote(execution: Execution, text: str) -> Written:
+    return Written(
+        execution_id=execution.id,
+        attempt=execution.attempt,
+        stdout=Captured(head=text, bytes=len(text)),
+    )
+
+
+def test_what_running_attempts_have_written_is_kept_with_its_time(ledger: Ledger) -> None:
+    one, other = ledger.running("one"), ledger.running("other")
+    written = [wrote(one, "so far"), wrote(other, "as well")]
+
+    ledger.attempts.keep_written(written, now=ledger.now, node="ant")
+
+    for execution, text in ((one, "so far"), (other, "as well")):
+        [output] = ledger.records.output(execution.id)
+        assert (output.attempt, output.stdout.head, output.as_of) == (1, text, ledger.now)
+        assert ledger.seen(execution) == execution
+
+
+def test_what_is_kept_later_replaces_what_was_kept_before(ledger: Ledger) -> None:
+    execution = ledger.running()
+    ledger.attempts.keep_written([wrote(execution, "a")], now=ledger.now, node="ant")
+    ledger.clock.advance(SECOND)
+
+    ledger.attempts.keep_written([wrote(execution, "ab")], now=ledger.now, node="ant")
+
+    [output] = ledger.records.output(execution.id)
+    assert (output.stdout.head, output.stdout.bytes, output.as_of) == ("ab", 2, ledger.now)
+
+
+def test_the_finish_replaces_what_was_kept_while_the_attempt_ran(ledger: Ledger) -> None:
+    execution = ledger.running()
+    ledger.attempts.keep_written([wrote(execution, "so far")], now=ledger.now, node="ant")
+    ran = attrs.evolve(SUCCESS, stdout=Captured(head="all", bytes=3))
+
+    ledger.finish(execution, Complete(), ran)
+
+    [output] = ledger.records.output(execution.id)
+    assert (output.stdout.head, output.as_of) == ("all", None)
+
+
+def test_of_a_lost_attempt_stays_what_was_kept_while_it_ran(ledger: Ledger) -> None:
+    execution = ledger.running()
+    ledger.attempts.keep_written([wrote(execution, "so far")], now=ledger.now, node="ant")
+    finish = Finish(
+        execution=ledger.seen(execution), ran=Ran(outcome=LOSS.outcome), verdict=IN_30_S
+    )
+
+    ledger.attempts.give_up([finish], now=ledger.now + LEASE)
+
+    [output] = ledger.records.output(execution.id)
+    assert (output.stdout.head, output.as_of) == ("so far", ledger.now)
+
+
+def test_each_attempt_keeps_its_own(ledger: Ledger) -> None:
+    first = ledger.running()
+    ledger.attempts.keep_written([wrote(first, "first")], now=ledger.now, node="ant")
+    ledger.finish(first, IN_30_S)
+    second = ledger.started(ledger.seen(first))
+
+    ledger.attempts.keep_written([wrote(second, "second")], now=ledger.now, node="ant")
+
+    assert [(one.attempt, one.stdout.head) for one in ledger.records.output(first.id)] == [
+        (1, "first"),
+        (2, "second"),
+    ]
+
+
+def test_of_what_another_node_owns_has_ended_or_is_unknown_nothing_is_kept(
+    ledger: Ledger,
+) -> None:
+    running = ledger.running("running")
+    ended = ledger.running("ended")
+    ledger.finish(ended, Complete(), attrs.evolve(SUCCESS, stdout=Captured(head="all", bytes=3)))
+    strange = [wrote(ended, "late"), attrs.evolve(wrote(running, "unknown"), execution_id=999_999)]
+    later = attrs.evolve(wrote(running, "later"), attempt=2)
+
+    ledger.attempts.keep_written([*strange, later], now=ledger.now, node="ant")
+    ledger.attempts.keep_written([wrote(running, "bee's")], now=ledger.now, node="bee")
+
+    assert not ledger.records.output(running.id)
+    assert [one.stdout.head for one in ledger.records.output(ended.id)] == ["all"]

@@ -258,6 +258,7 @@ def test_more_broken_rows_than_a_page_holds_do_not_keep_others_from_being_sent(
         ("FailedTask", "failed_at = 'garbage', kind = x'00', attempts = 'many'"),
         ("FailedTask", "failed_reason = x'00', execution_id = 'none', params = x'ff'"),
         ("AttemptOutput", "stdout_head = x'ff', stdout_bytes = 'many'"),
+        ("AttemptOutput", "as_of = 'garbage'"),
     ],
 )
 def test_what_people_read_is_told_as_broken_beside_the_others(
@@ -268,7 +269,7 @@ def test_what_people_read_is_told_as_broken_beside_the_others(
     sound = sqlite.failed("sound")
     with closing(sqlite3.connect(tmp_path / "ledger.db", isolation_level=None)) as connection:
         connection.execute(
-            "INSERT INTO AttemptOutput SELECT execution_id, 1, '', '', 0, '', '', 0"
+            "INSERT INTO AttemptOutput SELECT execution_id, 1, '', '', 0, '', '', 0, NULL"
             " FROM ExecutionAttempt"
         )
         connection.execute(f"UPDATE {table} SET {change} WHERE execution_id < {sound.execution_id}")

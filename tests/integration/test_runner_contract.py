@@ -36,7 +36,14 @@ class Hang:
     """Never end by itself."""
 
 
-Play = Exit | Die | Hang
+@attrs.frozen
+class Write:
+    """Write something, and never end by itself."""
+
+    text: str
+
+
+Play = Exit | Die | Hang | Write
 
 
 def play(play: Play) -> Invocation:
@@ -47,6 +54,8 @@ def play(play: Play) -> Invocation:
             return shell(f"kill -{int(signum)} $$")
         case Hang():
             return shell("sleep 3600")
+        case Write(text):
+            return shell(f"printf {text}; sleep 3600")
 
 
 def told(invocation: Invocation) -> Outcome:
@@ -58,6 +67,12 @@ def told(invocation: Invocation) -> Outcome:
     if number != "0":
         return Outcome(ending=Ending.FAILED, exit_code=int(number), error=error)
     return Outcome(ending=Ending.SUCCEEDED, exit_code=0)
+
+
+def said(invocation: Invocation) -> str:
+    """What the scripted runner is to have written by then."""
+    verb, text = invocation.task.command[-1].split()[:2]
+    return text.rstrip(";") if verb == "printf" else ""
 
 
 @pytest.fixture
@@ -74,7 +89,7 @@ def memory_runner() -> TaskRunnerPort:
 
 @pytest.fixture
 def memory_holding_runner() -> TaskRunnerPort:
-    return ScriptedRunner(told, holds=True)
+    return ScriptedRunner(told, holds=True, says=said)
 
 
 _PROCESS = pytest.param("process_runner", marks=pytest.mark.integration)
@@ -177,6 +192,25 @@ async def test_only_the_one_that_is_meant_is_stopped(endless: TaskRunnerPort) ->
 
     assert still_known
     assert (await running[1]).outcome.ending is Ending.INTERRUPTED
+
+
+async def test_what_runs_tells_what_it_has_written_so_far(endless: TaskRunnerPort) -> None:
+    writing, silent = play(Write("words")), play(Hang())
+    running = [await begin(endless, writing), await begin(endless, silent)]
+
+    while (written := endless.written(writing.execution_id)) is None:  # noqa: ASYNC110 - it has no events
+        await asyncio.sleep(0.01)
+
+    assert written.execution_id == writing.execution_id
+    assert (written.attempt, written.bytes) == (writing.attempt, 5)
+    assert (written.stdout.head, written.stderr.bytes) == ("words", 0)
+    assert endless.written(writing.execution_id, beyond=4) == written
+    assert endless.written(writing.execution_id, beyond=5) is None
+    assert endless.written(silent.execution_id) is None
+    for invocation in (writing, silent):
+        endless.stop(invocation.execution_id, StopReason.LEASE_LOST)
+    await asyncio.gather(*running)
+    assert endless.written(writing.execution_id) is None
 
 
 async def test_closing_ends_what_runs(endless: TaskRunnerPort) -> None:

@@ -1,5 +1,6 @@
 """`cronhare up`, as a newcomer starts and stops it."""
 
+import json
 import re
 import signal
 import subprocess
@@ -116,26 +117,38 @@ def test_shutdown_waits_for_what_runs(start: Starter, tmp_path: Path) -> None:
     assert "Task completed successfully" in up.log
 
 
-def test_what_a_running_task_wrote_is_not_denied(start: Starter, tmp_path: Path) -> None:
-    up = start(write_slow(tmp_path, seconds=60))
+def test_what_a_running_task_has_written_is_shown(start: Starter, tmp_path: Path) -> None:
+    up = start(write_slow(tmp_path, seconds=120))
     number = re.search(r"execution=(\d+)[^\]]*\] begun", up.until(r"\] begun"))
     assert number is not None
 
-    said = subprocess.run(
-        [PROGRAM, "executions", "logs", number[1]],
-        cwd=tmp_path,
+    early = executions(tmp_path, "logs", number[1])
+    while "begun" not in (late := executions(tmp_path, "logs", number[1])).stdout:
+        time.sleep(0.5)
+    [told] = json.loads(executions(tmp_path, "logs", number[1], "--json").stdout)
+
+    assert "Nothing was written" not in early.stdout + early.stderr
+    assert "Attempt 1 still runs at" in early.stderr
+    assert f"execution={number[1]}" in early.stderr
+    assert re.search(r"attempt 1, stdout, up to 20", late.stdout)
+    assert re.search(r"what it had written \d+ s ago is shown", late.stderr)
+    assert told["running"] is True
+    assert told["as_of"] is not None
+    assert "begun" in told["stdout"]["head"]
+    up.process.send_signal(signal.SIGINT)
+    assert up.end(signal.SIGINT) == 0
+
+
+def executions(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [PROGRAM, "executions", *arguments],
+        cwd=folder,
         env=clean_environment(),
         capture_output=True,
         text=True,
         check=True,
         timeout=60,
     )
-
-    assert "Nothing was written" not in said.stdout + said.stderr
-    assert "Attempt 1 still runs at" in said.stderr
-    assert f"execution={number[1]}" in said.stderr
-    up.process.send_signal(signal.SIGINT)
-    assert up.end(signal.SIGINT) == 0
 
 
 def test_a_second_signal_interrupts_and_the_next_start_begins_again(

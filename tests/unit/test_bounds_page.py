@@ -11,7 +11,7 @@ from cronhare.adapters.process import attempt, budget, capture, journal, lines, 
 from cronhare.adapters.process import messages as ipc
 from cronhare.adapters.rabbitmq import address, properties
 from cronhare.adapters.sql import kept
-from cronhare.application import parking, reconcile
+from cronhare.application import interim, parking, reconcile
 from cronhare.domain import (
     boot,
     deaths,
@@ -67,6 +67,10 @@ BOUNDS: dict[str, list[str]] = {
     ],
     "a line of a task's output": [size(lines.LOG_LINE_LIMIT)],
     "a task's output": [size(capture.KEPT)],
+    "output that is kept of running attempts": [
+        size(interim.AT_MOST),
+        f"{interim.EVERY:.0f} s",
+    ],
     "what is read of a pipe at once": [
         size(pipes.CHUNK),
         f"{size(attempt._IPC_CHUNK)} of messages",

@@ -11,7 +11,8 @@ from cronhare.domain.messages import TaskMessage
 from cronhare.domain.moves import as_told, claim
 from cronhare.domain.task import TaskRef
 from cronhare.ports.attempts import Finish, Refused, Renewal, Start, Superseded
-from cronhare.ports.records import Attempt
+from cronhare.ports.records import Attempt, Output
+from cronhare.ports.runner import Written
 
 from .endings import end
 from .ledger import MemoryLedger
@@ -60,6 +61,21 @@ class MemoryAttemptStore:
             held=frozenset(execution.id for execution in held),
             cancel_requested=frozenset(row.id for row in held if row.cancel_requested),
         )
+
+    def keep_written(self, written: Sequence[Written], *, now: datetime, node: str) -> None:
+        """See `AttemptStorePort.keep_written`."""
+        with self._ledger.lock:
+            for one in written:
+                execution = self._history.get(one.execution_id)
+                if (
+                    execution is not None
+                    and fence.is_held(execution, node)
+                    and execution.attempt == one.attempt
+                ):
+                    output = Output(
+                        attempt=one.attempt, stdout=one.stdout, stderr=one.stderr, as_of=now
+                    )
+                    self._history.keep_output(execution.id, output)
 
     def adopt(
         self, message: TaskMessage, *, key: str, queue: str, deaths: int, now: datetime, node: str

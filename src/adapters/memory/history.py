@@ -23,7 +23,7 @@ class History:
         self._unfinished_of: defaultdict[int, set[int]] = defaultdict(set)
         self._expected_at: dict[int, datetime] = {}
         self._attempts: dict[int, dict[int, Attempt]] = {}
-        self._outputs: dict[int, list[Output]] = {}
+        self._outputs: dict[int, dict[int, Output]] = {}
 
     def get(self, execution_id: int) -> Execution | None:
         """Find an execution by its id."""
@@ -99,12 +99,12 @@ class History:
         return dict(self._attempts.get(execution_id, {}))
 
     def keep_output(self, execution_id: int, output: Output) -> None:
-        """Keep what an attempt wrote."""
-        self._outputs.setdefault(execution_id, []).append(output)
+        """Keep what an attempt wrote, in place of what it had written before."""
+        self._outputs.setdefault(execution_id, {})[output.attempt] = output
 
     def outputs(self, execution_id: int) -> tuple[Output, ...]:
         """Give what an execution's attempts wrote, oldest first."""
-        return tuple(self._outputs.get(execution_id, ()))
+        return tuple(self._outputs.get(execution_id, {}).values())
 
     def _write(self, execution: Execution) -> None:
         self._rows[execution.id] = execution

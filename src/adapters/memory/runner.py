@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from cronhare.domain.outcome import Ending, Outcome, TaskError
-from cronhare.ports.runner import Invocation, Ran, StopReason
+from cronhare.ports.runner import Captured, Invocation, Ran, StopReason, Written
 
 Script = Callable[[Invocation], Outcome | Ran]
 
@@ -24,12 +24,21 @@ class ScriptedRunner:
     """Satisfies `TaskRunnerPort` without processes: what takes a year elsewhere takes none here.
 
     An attempt ends at once as *script* says. If *holds*, it first runs until it is released or
-    stopped, so that a test can look at it, cancel it, or shut down around it.
+    stopped, so that a test can look at it, cancel it, or shut down around it; *says* tells what it
+    has written by then to its standard output.
     """
 
-    def __init__(self, script: Script = succeed, *, holds: bool = False) -> None:
+    def __init__(
+        self,
+        script: Script = succeed,
+        *,
+        holds: bool = False,
+        says: Callable[[Invocation], str] = lambda _: "",
+    ) -> None:
         self._script = script
         self._holds = holds
+        self._says = says
+        self._running: dict[int, Invocation] = {}
         self._held: dict[int, asyncio.Future[StopReason | None]] = {}
 
     @property
@@ -40,7 +49,7 @@ class ScriptedRunner:
     async def run(self, invocation: Invocation) -> Ran:
         """See `TaskRunnerPort.run`. A script that raises is a broken test: it is not caught."""
         if self._holds:
-            reason = await self._released_or_stopped(invocation.execution_id)
+            reason = await self._released_or_stopped(invocation)
             if reason is not None:
                 return _stopped(reason)
         end = self._script(invocation)
@@ -59,18 +68,30 @@ class ScriptedRunner:
         """See `TaskRunnerPort.stop`. A scripted attempt honours its TERM at once."""
         return self._end(execution_id, reason)
 
+    def written(self, execution_id: int, *, beyond: int = 0) -> Written | None:
+        """See `TaskRunnerPort.written`."""
+        invocation = self._running.get(execution_id)
+        if invocation is None:
+            return None
+        text = self._says(invocation)
+        stdout = Captured(head=text, bytes=len(text.encode()))
+        written = Written(execution_id=execution_id, attempt=invocation.attempt, stdout=stdout)
+        return written if written.bytes > beyond else None
+
     async def close(self) -> None:
         """See `TaskRunnerPort.close`: what is held ends as interrupted."""
         for execution_id in self.running:
             self._end(execution_id, StopReason.INTERRUPTED)
 
-    async def _released_or_stopped(self, execution_id: int) -> StopReason | None:
+    async def _released_or_stopped(self, invocation: Invocation) -> StopReason | None:
+        execution_id = invocation.execution_id
+        self._running[execution_id] = invocation
         held: asyncio.Future[StopReason | None] = asyncio.get_running_loop().create_future()
         self._held[execution_id] = held
         try:
             return await held
         finally:
-            del self._held[execution_id]
+            del self._held[execution_id], self._running[execution_id]
 
     def _end(self, execution_id: int, reason: StopReason | None) -> bool:
         held = self._held.get(execution_id)

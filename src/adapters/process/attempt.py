@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 
 from cronhare.domain.outcome import Ending, Outcome, TaskError
-from cronhare.ports.runner import Invocation, Ran, StopReason
+from cronhare.ports.runner import Invocation, Ran, StopReason, Written
 
 from . import verdict
 from .journal import Inbox, Journal, Output
@@ -74,6 +74,18 @@ class Attempt:
         self._extend_deadline()
         if self._ending is None:
             self._timer = self._loop.call_later(HEAD_START, self._look_after)
+
+    def written(self, *, beyond: int) -> Written | None:
+        """Give what it has written so far, if that is more than *beyond* bytes."""
+        stdout, stderr = self._stdout.capture, self._stderr.capture
+        if stdout.bytes + stderr.bytes <= beyond:
+            return None
+        return Written(
+            execution_id=self.invocation.execution_id,
+            attempt=self.invocation.attempt,
+            stdout=stdout.result(),
+            stderr=stderr.result(),
+        )
 
     def stop(self, reason: StopReason) -> None:
         """End it early. The first reason counts, but a lost lease overrides all."""

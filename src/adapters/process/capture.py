@@ -24,11 +24,11 @@ class Capture:
         self._kept = kept
         self._head = bytearray()
         self._tail = bytearray()
-        self._bytes = 0
+        self.bytes = 0
 
     def feed(self, chunk: bytes) -> None:
         """Take in what came next."""
-        self._bytes += len(chunk)
+        self.bytes += len(chunk)
         room = self._kept - len(self._head)
         self._head += chunk[:room]
         if len(chunk) > room:
@@ -40,14 +40,14 @@ class Capture:
     def result(self) -> Captured:
         """What was kept, as text. Bytes that are not UTF-8 are replaced, cut characters dropped."""
         head, tail = bytes(self._head), bytes(self._tail[-self._kept :])
-        if self._bytes <= 2 * self._kept:  # nothing lies between them, so a cut is only ours
+        if self.bytes <= 2 * self._kept:  # nothing lies between them, so a cut is only ours
             whole = head + tail
             head = whole_characters(head)
             tail = whole[len(head) :] if tail else b""
         else:
             head = whole_characters(head)
             tail = _from_a_character(tail)
-        return Captured(head=_text(head), tail=_text(tail), bytes=self._bytes)
+        return Captured(head=_text(head), tail=_text(tail), bytes=self.bytes)
 
     def last_lines(self, *, count: int, limit: int) -> str:
         """The last *count* lines, at most *limit* bytes of them."""

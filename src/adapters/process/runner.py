@@ -9,7 +9,7 @@ import os
 from collections.abc import Collection, Mapping
 from functools import partial
 
-from cronhare.ports.runner import Invocation, Ran, StopReason
+from cronhare.ports.runner import Invocation, Ran, StopReason, Written
 
 from . import verdict
 from .account import Account, UnknownUser, other
@@ -68,14 +68,16 @@ class ProcessRunner:
 
     def stop(self, execution_id: int, reason: StopReason) -> bool:
         """See `TaskRunnerPort.stop`."""
-        running = [
-            attempt
-            for attempt in self._attempts.values()
-            if attempt.invocation.execution_id == execution_id
-        ]
+        running = self._attempts_of(execution_id)
         for attempt in running:
             attempt.stop(reason)
         return bool(running)
+
+    def written(self, execution_id: int, *, beyond: int = 0) -> Written | None:
+        """See `TaskRunnerPort.written`."""
+        for attempt in self._attempts_of(execution_id):
+            return attempt.written(beyond=beyond)
+        return None
 
     async def close(self) -> None:
         """See `TaskRunnerPort.close`. What is killed by it ends as interrupted."""
@@ -93,6 +95,13 @@ class ProcessRunner:
             await asyncio.wait(self._burials, timeout=CLOSING)
         for attempt in running:
             attempt.break_off("its end could not be waited for", is_over=True)
+
+    def _attempts_of(self, execution_id: int) -> list[Attempt]:
+        return [
+            attempt
+            for attempt in self._attempts.values()
+            if attempt.invocation.execution_id == execution_id
+        ]
 
     def _warden(self) -> Link:
         if self._link is None:

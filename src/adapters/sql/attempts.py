@@ -13,11 +13,13 @@ from cronhare.domain.messages import TaskMessage
 from cronhare.domain.task import TaskRef
 from cronhare.ports.attempts import Finish, Refused, Renewal, Start, Superseded
 from cronhare.ports.clock import ClockPort
+from cronhare.ports.runner import Written
 
 from .beginnings import write_beginnings
 from .claiming import NotToBeRun, claim_by_hand, find_by_key
 from .database import Database, repeatable
 from .endings import write_endings
+from .output import keep_outputs, output_values
 from .rows import BY_IDS, find_executions, is_in
 from .tables import attempts, executions
 from .types import UtcDateTime
@@ -42,6 +44,7 @@ _RENEW = (
     .values(lease_until=bindparam("until", type_=UtcDateTime), version=executions.c.version + 1)
 )
 _RENEWED = select(executions.c.id, executions.c.cancel_requested).where(*_HELD)
+_NUMBER_OF_HELD = select(executions.c.id, executions.c.attempt).where(*_HELD)
 _RECORDED = (
     select(
         attempts.c.execution_id,
@@ -127,6 +130,22 @@ class SqlAttemptStore:
             held=frozenset(row.id for row in rows),
             cancel_requested=frozenset(row.id for row in rows if row.cancel_requested),
         )
+
+    @repeatable
+    def keep_written(self, written: Sequence[Written], *, now: datetime, node: str) -> None:
+        """See `AttemptStorePort.keep_written`. Rows are held: a finish replaces, and is last."""
+        asked = {"ids": [one.execution_id for one in written], "node": node}
+        with self._database.write("keeping what attempts have written") as connection:
+            rows = connection.execute(self._database.vendor.held(_NUMBER_OF_HELD), asked)
+            running = {(row.id, row.attempt) for row in rows}
+            keep_outputs(
+                connection,
+                [
+                    output_values(one.execution_id, one.attempt, one, as_of=now)
+                    for one in written
+                    if (one.execution_id, one.attempt) in running
+                ],
+            )
 
     @repeatable
     def adopt(

@@ -15,7 +15,8 @@ from cronhare.ports.attempts import Finish
 from cronhare.ports.records import Archived
 from cronhare.ports.runner import Captured
 
-from .tables import attempts, executions, failed_tasks, outputs
+from .output import keep_outputs, output_values
+from .tables import attempts, executions, failed_tasks
 from .types import UtcDateTime
 from .vendor import Vendor
 
@@ -55,7 +56,6 @@ _END_BADLY = _END_ATTEMPT.values(
     ending=bindparam("ending"), signal=bindparam("signal"), error=bindparam("error")
 )
 _END_WELL = _END_ATTEMPT.values(ending=Ending.SUCCEEDED.value)
-_KEEP_OUTPUT = insert(outputs)
 _ARCHIVE = insert(failed_tasks)
 _ARCHIVED = [column for column in failed_tasks.c if column.name != "id"]
 
@@ -76,8 +76,11 @@ def write_endings(
     moves = [_moved(execution, finish, now) for execution, finish in ended]
     _write_executions(connection, vendor, moves)
     _write_attempts(connection, vendor, ended, now)
-    if said := [_output_values(*pair) for pair in ended if _said_anything(pair[1])]:
-        connection.execute(_KEEP_OUTPUT, said)
+    said = [pair for pair in ended if _said_anything(pair[1])]
+    keep_outputs(
+        connection,
+        [output_values(one.id, one.attempt, finish.ran, as_of=None) for one, finish in said],
+    )
     if failed := [values for pair in ended if (values := _archive_values(*pair, now))]:
         connection.execute(_ARCHIVE, failed)
     return [after.state for after, _ in moves]
@@ -144,20 +147,6 @@ def _attempt_values(execution: Execution, finish: Finish, now: datetime) -> dict
 def _said_anything(finish: Finish) -> bool:
     nothing = Captured()
     return finish.ran.stdout != nothing or finish.ran.stderr != nothing
-
-
-def _output_values(execution: Execution, finish: Finish) -> dict[str, Any]:
-    stdout, stderr = finish.ran.stdout, finish.ran.stderr
-    return {
-        "execution_id": execution.id,
-        "attempt": execution.attempt,
-        "stdout_head": stdout.head,
-        "stdout_tail": stdout.tail,
-        "stdout_bytes": stdout.bytes,
-        "stderr_head": stderr.head,
-        "stderr_tail": stderr.tail,
-        "stderr_bytes": stderr.bytes,
-    }
 
 
 def _archive_values(execution: Execution, finish: Finish, now: datetime) -> dict[str, Any] | None:

@@ -156,6 +156,7 @@ OUTPUT: Final = Cells(
         "stderr_head": text(),
         "stderr_tail": text(),
         "stderr_bytes": whole(_SIZES),
+        "as_of": moment(),
     },
 )
 ARCHIVED: Final = Cells(

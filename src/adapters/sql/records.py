@@ -290,6 +290,7 @@ def _output(row: Row[Any]) -> Output:
         attempt=cells.attempt,
         stdout=Captured(head=cells.stdout_head, tail=cells.stdout_tail, bytes=cells.stdout_bytes),
         stderr=Captured(head=cells.stderr_head, tail=cells.stderr_tail, bytes=cells.stderr_bytes),
+        as_of=cells.as_of,
         problem=problem,
     )
 

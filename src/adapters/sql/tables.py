@@ -164,6 +164,7 @@ outputs = Table(
     Column("stderr_head", LongText, nullable=False),
     Column("stderr_tail", LongText, nullable=False),
     Column("stderr_bytes", BigInteger, nullable=False),
+    Column("as_of", UtcDateTime),
 )
 
 #: The archive. It refers to rows that may be gone by now, so it has no foreign keys.

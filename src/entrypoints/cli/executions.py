@@ -2,15 +2,18 @@
 
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from datetime import datetime
+from typing import Annotated, Any
 
+import attrs
 import typer
 
 from cronhare.application.administer import NotFound
+from cronhare.application.interim import EVERY
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.messages import LARGEST_ID
 from cronhare.domain.printable import printable
-from cronhare.ports.records import Attempt, ExecutionFilter
+from cronhare.ports.records import Attempt, ExecutionFilter, Output
 from cronhare.ports.runner import Captured
 
 from .output import Json, facts, moment, print_json, printable_lines, state, table, tell
@@ -93,34 +96,47 @@ def show(execution_id: ID, *, json: Json = False) -> None:
 @app.command()
 def logs(execution_id: ID, *, raw: Raw = False, json: Json = False) -> None:
     """Print what the attempts of an execution wrote, with control characters escaped."""
-    records = open_ledger().records()
+    container = open_ledger()
+    records = container.records()
     execution = records.execution(execution_id)
     if execution is None:
         raise NotFound(f"there is no execution {execution_id}")
     outputs = records.output(execution_id)
+    running = execution.attempt if execution.state is State.RUNNING else None
     if json:
-        print_json(outputs)
+        print_json([_as_json(output, running=output.attempt == running) for output in outputs])
         return
     for output in outputs:
         for name, stream in (("stdout", output.stdout), ("stderr", output.stderr)):
             if raw:
                 sys.stdout.write(stream.head + stream.tail)
             elif stream.bytes:
-                _print_stream(f"attempt {output.attempt}, {name}", stream)
-    if execution.state is State.RUNNING:
+                _print_stream(f"attempt {output.attempt}, {name}{_up_to(output.as_of)}", stream)
+    if running is not None:
+        shown = next((output.as_of for output in outputs if output.attempt == running), None)
         # Beside the output, for whoever pipes that on.
-        sys.stderr.write(_where_it_is(execution))
+        sys.stderr.write(_still_runs(execution, shown, container.claims().now()))
     elif not outputs and not raw:
         tell("Nothing was written.")
 
 
-def _where_it_is(execution: Execution) -> str:
-    """Say where to read what a running attempt writes."""
-    return (
-        f"Attempt {execution.attempt} still runs at {printable(execution.owner or 'a worker')}: "
-        "what it writes is kept here once it has ended. Until then the log of that worker has it, "
-        f"on the lines with execution={execution.id}.\n"
+def _as_json(output: Output, *, running: bool) -> dict[str, Any]:
+    return {**attrs.asdict(output, recurse=False), "running": running}
+
+
+def _up_to(as_of: datetime | None) -> str:
+    return f", up to {moment(as_of)}" if as_of else ""
+
+
+def _still_runs(execution: Execution, shown: datetime | None, now: datetime) -> str:
+    """Say of a running attempt how old what is shown is, and where to read the rest."""
+    runs = f"Attempt {execution.attempt} still runs at {printable(execution.owner or 'a worker')}"
+    age = (
+        f"nothing that it wrote is kept so far, which takes up to {2 * EVERY:.0f} s"
+        if shown is None
+        else f"what it had written {max((now - shown).total_seconds(), 0):.0f} s ago is shown"
     )
+    return f"{runs}; {age}. The log of that worker has all, with execution={execution.id}.\n"
 
 
 @app.command()

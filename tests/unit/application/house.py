@@ -32,6 +32,7 @@ from cronhare.domain.task import Task, TaskRef
 from cronhare.domain.topology import MAIN_QUEUE, ToQueue
 from cronhare.ports.broker import Delivery, Envelope, Message, Published
 from cronhare.ports.records import ExecutionFilter, Retention
+from cronhare.ports.runner import Invocation
 from tests.unit.application.outages import (
     AttemptsWithOutages,
     ClaimsWithOutages,
@@ -67,6 +68,7 @@ class House:
     start: datetime = NOON
     policy: RetryPolicy = attrs.field(factory=RetryPolicy)
     holds: bool = False
+    says: Callable[[Invocation], str] = lambda _: ""
     page: int = 1_000
     tasks: Sequence[Task] = (REPORT,)
     retention: Retention = attrs.field(factory=Retention)
@@ -107,7 +109,7 @@ class House:
         """Make everything but the ledger: a process that starts."""
         self.broker = broker or MemoryBroker(self.clock, queues=self.queues)
         self.connection = self.broker.connect()
-        self.runner = ScriptedRunner(self.script, holds=self.holds)
+        self.runner = ScriptedRunner(self.script, holds=self.holds, says=self.says)
         housekeeper = Housekeeper(
             attempts=self.attempts,
             records=self.records,

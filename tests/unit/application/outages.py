@@ -16,6 +16,7 @@ from cronhare.domain.messages import TaskMessage
 from cronhare.ports.attempts import Finish, Refused, Renewal, Start, Superseded
 from cronhare.ports.ledger import LedgerUnavailable
 from cronhare.ports.records import Archived, Retention, Unproven
+from cronhare.ports.runner import Written
 
 
 @attrs.define
@@ -85,6 +86,10 @@ class AttemptsWithOutages(MemoryAttemptStore):
     ) -> Execution | Refused:
         with self._outage.over("adopt"):
             return super().adopt(message, key=key, queue=queue, deaths=deaths, now=now, node=node)
+
+    def keep_written(self, written: Sequence[Written], *, now: datetime, node: str) -> None:
+        with self._outage.over("keep_written"):
+            super().keep_written(written, now=now, node=node)
 
 
 class ClaimsWithOutages(MemoryClaimStore):
