@@ -8,10 +8,11 @@ import io
 import multiprocessing
 import os
 import re
+import sqlite3
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from cronhare.entrypoints.cli.trouble import Status
@@ -23,6 +24,9 @@ PATIENCE = 60.0
 
 #: No refusal needs more characters than this.
 LONGEST = 20_000
+
+#: The file that the ledger is in by default.
+LEDGER = "cronhare.sqlite3"
 
 #: What moves a terminal's cursor, or ends a line where a reader does not expect it.
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -74,10 +78,15 @@ class Commands:
         (self.folder / name).write_bytes(text if isinstance(text, bytes) else text.encode())
 
     def innocent(self) -> None:
-        """See `Site.innocent`: the ledger still lists the innocent schedule."""
-        said = self("schedules", "--json")
-        if said.status != 0 or [row["name"] for row in said.json()] != ["innocent"]:
-            raise Mishandled(f"the innocent schedule is not listed: {said}")
+        """See `Site.innocent`: the ledger is whole, and has the innocent schedule alone.
+
+        It is looked into from here: a command of its own for this took half of all the time.
+        """
+        with closing(sqlite3.connect(self.folder / LEDGER)) as ledger:
+            names = ledger.execute("SELECT name FROM Scheduler WHERE source <> ''").fetchall()
+            whole = ledger.execute("PRAGMA quick_check").fetchall()
+        if names != [("innocent",)] or whole != [("ok",)]:
+            raise Mishandled(f"the innocent schedule is not alone: {names}, {whole}")
 
 
 def answer(said: Said, *, naming: str = "") -> Answer:

@@ -12,12 +12,13 @@ import pika
 
 from cronhare.domain.draft import ScheduleDraft
 from cronhare.domain.task import TaskRef
+from tests.integration import amqp
 from tests.production.neighbours import Town, Trouble, nothing, repeatedly
 from tests.production.plant import PATIENCE, SCHEDULER
 from tests.services import mariadb
 from tests.services.finding import wait_until
 
-#: What the troubles' tasks do. The behind have a queue and a worker of their own: what is asked is
+#: What the troubles' tasks do. The crowd has a queue and a worker of their own: what is asked is
 #: whether planning them keeps anybody waiting, not how fast a thousand processes are started.
 JOBS = """
 [tasks.babbles]
@@ -48,9 +49,9 @@ schedule = "@yearly"
 retry = { attempts = 1 }
 """
 
-BEHIND = 1_000
-BEHIND_QUEUE = "cron_scheduler.behind"
-QUEUES = f"cron_scheduler,{BEHIND_QUEUE}"
+MANY, CROWD = 1_000, "name LIKE 'crowd-%'"
+CROWD_QUEUE = "cron_scheduler.crowd"
+QUEUES = f"cron_scheduler,{CROWD_QUEUE}"
 
 #: Statements that make one schedule each unreadable; the column is what they spoil.
 SPOILT_SCHEDULES = {
@@ -167,6 +168,12 @@ UNDECODABLE = (
 )
 
 
+BODY = b"x" * 20 * 2**20
+
+#: Seconds; of no period that a minute is a multiple of, or all minutes would feel the same of it.
+BODY_EVERY = 2.9
+
+
 @contextmanager
 def deliveries(town: Town) -> Iterator[None]:
     """Ten deliveries a second that nobody can decode."""
@@ -183,8 +190,17 @@ def deliveries(town: Town) -> Iterator[None]:
 @contextmanager
 def bodies(town: Town) -> Iterator[None]:
     """A body of 20 MiB every three seconds."""
-    body = b"x" * 20 * 2**20
-    with repeatedly(lambda: town.publish(body), every=3.0):
+    with repeatedly(lambda: town.publish(BODY), every=BODY_EVERY):
+        yield
+
+
+@contextmanager
+def bodies_aside(town: Town) -> Iterator[None]:
+    """The same into a queue that nobody consumes: what of it is the broker's own."""
+    keeps_two = {"x-queue-type": "quorum", "x-max-length": 2}
+    with amqp.channel(town.plant.broker_url) as plain:
+        plain.queue_declare("aside", durable=True, arguments=keeps_two)
+    with repeatedly(lambda: town.publish(BODY, queue="aside"), every=BODY_EVERY):
         yield
 
 
@@ -204,32 +220,41 @@ def warden(town: Town) -> Iterator[None]:
 
 
 @contextmanager
+def crowd(town: Town) -> Iterator[None]:
+    """A thousand other schedules are due each minute."""
+    _plan_a_crowd(town)
+    yield
+
+
+@contextmanager
 def behind(town: Town) -> Iterator[None]:
-    """A thousand schedules of each minute are a week behind, and each catches up by one run."""
+    """The crowd is a week behind, and each catches up by one run."""
+    _plan_a_crowd(town)
+    now = town.plant.arena.claims.now()
+    week = f"'{(now - timedelta(days=7)).replace(tzinfo=None):%Y-%m-%d %H:%M:00}'"
+    town.plant.query(
+        f"UPDATE SchedulerPlan JOIN Scheduler ON id = scheduler_id SET next_due_at = {week} "
+        f"WHERE {CROWD}"
+    )
+    yield
+
+
+def _plan_a_crowd(town: Town) -> None:
     plant, arena = town.plant, town.plant.arena
-    plant.start("worker", "--jobs", "jobs.toml", "--queues", BEHIND_QUEUE)
-    names = [f"behind-{n}" for n in range(BEHIND)]
+    plant.start("worker", "--jobs", "jobs.toml", "--queues", CROWD_QUEUE)
+    names = [f"crowd-{n}" for n in range(MANY)]
     drafts = [
-        ScheduleDraft(
-            name=name, task=TaskRef("worker", 4), schedule="* * * * *", queue=BEHIND_QUEUE
-        )
+        ScheduleDraft(name=name, task=TaskRef("worker", 4), schedule="* * * * *", queue=CROWD_QUEUE)
         for name in names
     ]
     arena.schedules.save(drafts, source=None, now=arena.claims.now())
     planned = "SELECT COUNT(*) FROM SchedulerPlan JOIN Scheduler ON id = scheduler_id "
-    those = "name LIKE 'behind-%'"
     wait_until(
-        lambda: plant.query(f"{planned} WHERE {those}") == [(BEHIND,)],
+        lambda: plant.query(f"{planned} WHERE {CROWD}") == [(MANY,)],
         seconds=PATIENCE,
         every=0.2,
         what="planning",
     )
-    week = f"'{(arena.claims.now() - timedelta(days=7)).replace(tzinfo=None):%Y-%m-%d %H:%M:00}'"
-    plant.query(
-        f"UPDATE SchedulerPlan JOIN Scheduler ON id = scheduler_id SET next_due_at = {week} "
-        f"WHERE {those}"
-    )
-    yield
 
 
 @contextmanager
@@ -277,8 +302,10 @@ def troubles(server: mariadb.Server) -> dict[str, Trouble]:
         "rows": rows,
         "deliveries": deliveries,
         "bodies": bodies,
+        "bodies-aside": bodies_aside,
         "babble": babble,
         "warden": warden,
+        "crowd": crowd,
         "behind": behind,
         "ledger-away": ledger_away(server),
         "old-zones": old_zones,

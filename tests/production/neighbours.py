@@ -11,13 +11,14 @@ import statistics
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 
 import attrs
 import pika
+from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import AMQPError
 
 from cronhare.domain.topology import MAIN_QUEUE
@@ -70,13 +71,32 @@ class Town:
     promised: dict[tuple[int, str], float] = attrs.field(factory=dict)
     away: list[tuple[float, float]] = attrs.field(factory=list)
     _numbers: Iterator[int] = attrs.field(factory=count)
+    _lines: threading.local = attrs.field(factory=threading.local)
+    _stack: ExitStack = attrs.field(factory=ExitStack)
 
     def publish(
-        self, body: bytes, properties: pika.BasicProperties | None = None, *, url: str = ""
+        self,
+        body: bytes,
+        properties: pika.BasicProperties | None = None,
+        *,
+        queue: str = MAIN_QUEUE,
     ) -> None:
-        """Publish anything into the main queue."""
-        with amqp.channel(url or self.plant.broker_url) as plain:
-            plain.basic_publish("", MAIN_QUEUE, body, properties)
+        """Publish anything, on one connection per thread: ten new ones a second are a trouble."""
+        try:
+            self._channel().basic_publish("", queue, body, properties)
+        except (AMQPError, OSError):  # it idled for too long
+            self._lines.__dict__.clear()
+            self._channel().basic_publish("", queue, body, properties)
+
+    def _channel(self) -> BlockingChannel:
+        if not hasattr(self._lines, "channel"):
+            self._lines.channel = self._stack.enter_context(amqp.channel(self.plant.broker_url))
+        channel: BlockingChannel = self._lines.channel
+        return channel
+
+    def leave(self) -> None:
+        """Close the connections; no other thread publishes any more."""
+        self._stack.close()
 
     def message(self, schedule: str, task: int, **params: object) -> bytes:
         """Write a message of somebody who knows nothing of us."""
@@ -193,6 +213,7 @@ def measure(name: str, plant: Plant, trouble: Trouble, *, seconds: float) -> Fel
     town = Town(plant=plant, ids=ids)
     with trouble(town):
         town.watch(seconds)
+    town.leave()
     with suppress(TimeoutError):  # what did not begin is told as lost
         wait_until(
             lambda: town.promised.keys() <= town.beginnings().keys(),
