@@ -14,6 +14,7 @@ from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.sql import SqlScheduleStore, check_schema, open_engine, upgrade
 from tests.integration.ledgers import NOON, draft
 from tests.services.mariadb import run
+from tests.services.rabbitmq import LARGEST_AT_BROKER
 
 pytestmark = pytest.mark.integration
 
@@ -53,6 +54,7 @@ def test_secrets_are_made_once_for_us_and_for_the_servers(tmp_path: Path) -> Non
         assert f"//cronhare_{role}:{password}@mariadb:" in first[f"{role}-database-url"]
     [password] = re.findall("default_pass = ([0-9a-f]{48})\n", first["rabbitmq.conf"])
     assert f":{password}@rabbitmq:" in first["broker-url"]
+    assert f"\nmax_message_size = {LARGEST_AT_BROKER}\n" in first["rabbitmq.conf"]
     assert made.stat().st_mode & 0o777 == 0o700
     assert {path.stat().st_mode & 0o777 for path in made.iterdir()} == {0o644}
     assert [path.name for path in tmp_path.iterdir() if path.name != "make-secrets"] == ["secrets"]

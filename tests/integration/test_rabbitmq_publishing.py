@@ -9,11 +9,14 @@ from datetime import timedelta
 from urllib.parse import urlsplit
 
 import pytest
+from pika.exceptions import ChannelClosedByBroker
 
 from cronhare.adapters.rabbitmq import PikaBroker, address
+from cronhare.domain.failures import LARGEST_FAILED
 from cronhare.domain.topology import (
     FAILED_QUEUE,
     MAIN_QUEUE,
+    ToFailed,
     ToQueue,
     lane_exchange,
 )
@@ -21,7 +24,7 @@ from cronhare.ports.broker import BrokerUnavailable, Envelope, Message, Publishe
 from tests.integration import amqp
 from tests.services.finding import wait_until
 from tests.services.proxy import proxy_in_thread
-from tests.services.rabbitmq import Server, alarm
+from tests.services.rabbitmq import LARGEST_AT_BROKER, Server, alarm, smallness
 
 pytestmark = pytest.mark.integration
 
@@ -214,6 +217,21 @@ def test_what_is_too_large_is_refused_before_anything_is_published(vhost: str) -
         with pytest.raises(ValueError, match="the broker takes"):
             broker.publish([*batch(1), large])
 
+        assert broker.receive(MAIN_QUEUE) is None
+
+
+def test_a_broker_that_takes_no_giants_takes_the_largest_of_ours(
+    vhost: str, own_rabbitmq: Server
+) -> None:
+    with smallness(own_rabbitmq), publisher(vhost) as broker, amqp.channel(vhost) as plain:
+        largest = Envelope(Message(body=bytes(LARGEST_FAILED)), ToFailed())
+        plain.confirm_delivery()
+
+        answers = broker.publish([largest])
+        with pytest.raises(ChannelClosedByBroker, match="larger than configured max size"):
+            plain.basic_publish("", MAIN_QUEUE, bytes(LARGEST_AT_BROKER + 1))
+
+        assert answers == [Published.CONFIRMED]
         assert broker.receive(MAIN_QUEUE) is None
 
 

@@ -56,7 +56,7 @@ class Shows:
 
     def neighbours(self, asked: list[str], seconds: float) -> bool:
         """What the innocent feel of troubles beside them; the first measures that there is none."""
-        every = troubles(self.database)
+        every = troubles(self.broker, self.database)
         if unknown := set(asked) - set(every):
             raise SystemExit(f"there is no trouble {unknown}; there are {', '.join(every)}")
         felt = []

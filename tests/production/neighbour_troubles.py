@@ -15,7 +15,7 @@ from cronhare.domain.task import TaskRef
 from tests.integration import amqp
 from tests.production.neighbours import Town, Trouble, nothing, repeatedly
 from tests.production.plant import PATIENCE, SCHEDULER
-from tests.services import mariadb
+from tests.services import mariadb, rabbitmq
 from tests.services.finding import wait_until
 
 #: What the troubles' tasks do. The crowd has a queue and a worker of their own: what is asked is
@@ -278,6 +278,17 @@ def old_zones(town: Town) -> Iterator[None]:
 OUTAGE = 40.0
 
 
+def bodies_refused(broker: rabbitmq.Server) -> Trouble:
+    """Have the same bodies meet a broker that takes no giants."""
+
+    @contextmanager
+    def trouble(town: Town) -> Iterator[None]:
+        with rabbitmq.smallness(broker), bodies(town):
+            yield
+
+    return trouble
+
+
 def ledger_away(server: mariadb.Server) -> Trouble:
     """Let the ledger be away for 40 s, with deliveries waiting for it."""
 
@@ -295,7 +306,7 @@ def ledger_away(server: mariadb.Server) -> Trouble:
     return trouble
 
 
-def troubles(server: mariadb.Server) -> dict[str, Trouble]:
+def troubles(broker: rabbitmq.Server, server: mariadb.Server) -> dict[str, Trouble]:
     """Name the troubles; the first is none."""
     return {
         "nothing": nothing,
@@ -303,6 +314,7 @@ def troubles(server: mariadb.Server) -> dict[str, Trouble]:
         "deliveries": deliveries,
         "bodies": bodies,
         "bodies-aside": bodies_aside,
+        "bodies-refused": bodies_refused(broker),
         "babble": babble,
         "warden": warden,
         "crowd": crowd,

@@ -15,6 +15,7 @@ import pika
 from pika.exceptions import AMQPError
 
 from cronhare.domain.topology import MAIN_QUEUE, topology
+from cronhare.ports.broker import LARGEST_TAKEN
 from tests.services import lives
 from tests.services.finding import address, binary, end, free_port, has_docker, missing, wait_until
 from tests.services.lives import PATIENCE
@@ -77,6 +78,21 @@ def alarm(server: Server) -> Iterator[None]:
         yield
     finally:
         server.control("set_vm_memory_high_watermark", "0.4")
+
+
+#: Bytes that a message may have at a broker that works for us alone: twice our largest.
+LARGEST_AT_BROKER = 2 * LARGEST_TAKEN
+
+
+@contextmanager
+def smallness(server: Server) -> Iterator[None]:
+    """Have the broker refuse giants, on channels that are opened from now on."""
+    setting = "ok = application:set_env(rabbit, max_message_size, {})."
+    server.control("eval", setting.format(LARGEST_AT_BROKER))
+    try:
+        yield
+    finally:
+        server.control("eval", setting.format(128 * 2**20))  # its default
 
 
 @contextmanager

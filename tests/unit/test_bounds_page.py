@@ -35,6 +35,7 @@ from cronhare.domain.cron.timeline import FIRST_MINUTE, LAST_MINUTE, moment_of
 from cronhare.domain.crontab import reader, settings
 from cronhare.entrypoints import last_resort, logs, scheduler
 from cronhare.entrypoints.cli import failed, times, trouble
+from tests.services.rabbitmq import LARGEST_AT_BROKER
 
 PAGE = Path(__file__).parents[2] / "docs" / "bounds.md"
 
@@ -87,6 +88,7 @@ BOUNDS: dict[str, list[str]] = {
         f"{outcome.LONGEST_MESSAGE:,}, {outcome.LONGEST_CODE} and {outcome.LONGEST_STACK:,}"
     ],
     "a warden's silence": [f"{pulse.UNANSWERED} questions, {pulse.EVERY:.0f} s apart"],
+    "a message on a broker of `deploy/`": [size(LARGEST_AT_BROKER)],
     "a message's body": [
         size(messages.LARGEST_BODY),
         f"in the failed queue {size(failures.LARGEST_FAILED)}",
