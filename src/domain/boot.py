@@ -5,6 +5,8 @@ from typing import Final
 
 import attrs
 
+from .keys import boot_key
+
 #: After so long nobody waits for it any more; and the ledger still knows that it ran.
 LONGEST_AGO: Final = timedelta(days=1)
 
@@ -18,12 +20,8 @@ class Boot:
 
     @property
     def key(self) -> str:
-        """Names a schedule's run at this boot: however often it is asked for, it is the same one.
-
-        >>> Boot("0b5c8f7e", ago=12.0).key
-        'boot-0b5c8f7e'
-        """
-        return f"boot-{self.name}"
+        """The key of a schedule's run at this boot."""
+        return boot_key(self.name)
 
     def concerns(self, changed_at: datetime, *, now: datetime) -> bool:
         """Whether it came in the last day, and after a schedule was made, edited or enabled."""

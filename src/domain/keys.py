@@ -11,6 +11,9 @@ from uuid import NAMESPACE_OID, UUID, uuid5
 #: No key is longer, in letters: neither ours, nor one that stands in a row.
 LONGEST_KEY = 255
 
+#: How the key of a run begins that somebody asked for.
+MANUAL = "manual-"
+
 
 def cron_key(due: datetime) -> str:
     """Name the run of a recurring schedule that is due at *due* (S1: no zero padding).
@@ -32,7 +35,16 @@ def once_key(due: datetime) -> str:
 
 def manual_key(uuid: UUID) -> str:
     """Name a run that somebody asked for; *uuid* is the caller's chance."""
-    return f"manual-{uuid}"
+    return f"{MANUAL}{uuid}"
+
+
+def boot_key(boot: str) -> str:
+    """Name a schedule's run at a boot: however often it is asked for, it is the same one.
+
+    >>> boot_key("0b5c8f7e")
+    'boot-0b5c8f7e'
+    """
+    return f"boot-{boot}"
 
 
 def reported_key(body: bytes) -> str:

@@ -7,9 +7,9 @@ import socket
 from contextlib import suppress
 from pathlib import Path
 
+from cronhare.adapters.system.boot import BOOT_ID
 from cronhare.domain.nodes import Node
 
-_BOOT = Path("/proc/sys/kernel/random/boot_id")
 _PIDS = Path("/proc/self/ns/pid")
 
 
@@ -36,6 +36,6 @@ def _place() -> str | None:
     The host name does not: containers may share one, and each has a PID 1.
     """
     with suppress(OSError):
-        named = f"{_BOOT.read_text()} {_PIDS.readlink()}"
+        named = f"{BOOT_ID.read_text()} {_PIDS.readlink()}"
         return hashlib.sha256(named.encode()).hexdigest()[:8]
     return None

@@ -21,6 +21,7 @@ from cronhare.domain.diagnosis import (
     Waiting,
 )
 from cronhare.domain.execution import State
+from cronhare.domain.keys import MANUAL
 from cronhare.domain.nodes import container_id
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerOutdated, LedgerUnavailable
@@ -38,9 +39,6 @@ from .vendor import UPGRADE
 #: Nodes count as known if they did something in so short a time, among so many newest rows.
 RECENTLY: Final = timedelta(minutes=10)
 NEWEST: Final = 1_000
-
-#: How the keys begin that `domain/keys.py` gives to runs that somebody asked for.
-_BY_HAND: Final = "manual-"
 
 _CAUSES: Final = {
     2003: Cause.ABSENT,
@@ -234,7 +232,7 @@ def _seen(connection: Connection, since: datetime) -> dict[str, datetime]:
     """Tell which host and PID claimed or started something, and when last. People do not count."""
     claimed = (
         select(executions.c.container_id.label("node"), executions.c.executed_at.label("at"))
-        .where(executions.c.execution_key.not_like(f"{_BY_HAND}%"))
+        .where(executions.c.execution_key.not_like(f"{MANUAL}%"))
         .order_by(executions.c.id.desc())
         .limit(NEWEST)
         .subquery()
