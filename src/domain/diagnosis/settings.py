@@ -5,14 +5,14 @@ from datetime import timedelta
 
 import attrs
 
+from cronhare.domain.addresses import Host
+
 from .finding import Finding, Severity
 
 SUBJECT = "settings"
 
 #: Leases are renewed every two seconds, and given up after two thirds of their length.
 SHORTEST_LEASE = timedelta(seconds=10)
-
-_LOCAL = {"localhost", "127.0.0.1", "::1"}
 
 
 @attrs.frozen(kw_only=True)
@@ -24,7 +24,7 @@ class SettingsFacts:
     """
 
     on_one_file: bool
-    broker_host: str | None
+    broker_host: Host | None
     encrypted: bool
     lease: timedelta
     deduplicates: bool = False
@@ -73,11 +73,11 @@ def _pairing(facts: SettingsFacts) -> Iterator[Finding]:
 
 def _link(facts: SettingsFacts) -> Iterator[Finding]:
     host = facts.broker_host
-    if host is not None and host not in _LOCAL and not facts.encrypted:
+    if host is not None and not host.is_local and not facts.encrypted:
         yield Finding(
             Severity.NOTE,
             SUBJECT,
-            f"Password and params travel to {host} in plain text",
+            f"Password and params travel to {host.name} in plain text",
             "use amqps:// unless the network between is your own",
         )
 

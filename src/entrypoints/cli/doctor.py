@@ -111,7 +111,7 @@ def _facts(settings: Settings) -> SettingsFacts:
     broker = None if settings.broker_kind == "memory" else Address.parse(settings.broker_url)
     return SettingsFacts(
         on_one_file=isinstance(settings.ledger, LedgerFile),
-        broker_host=None if broker is None else _farthest(broker.url.hosts).name,
+        broker_host=None if broker is None else _farthest(broker.url.hosts),
         encrypted=broker is not None and broker.url.scheme == "amqps",
         lease=settings.lease,
         deduplicates=settings.message_deduplication,

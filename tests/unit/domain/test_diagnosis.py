@@ -5,6 +5,7 @@ from typing import Any
 import attrs
 import pytest
 
+from cronhare.domain.addresses import Host
 from cronhare.domain.diagnosis import (
     BROKER,
     DATABASE,
@@ -67,6 +68,7 @@ SQLITE = DatabaseFacts(
     settings={"journal_mode": "wal", "synchronous": "2", "foreign_keys": "1"},
 )
 LEDGER = LedgerFacts(database=MARIADB, schema="0001")
+HERE = Host("localhost", 5672)
 EMBEDDED = SettingsFacts(
     on_one_file=True, broker_host=None, encrypted=False, lease=timedelta(seconds=30)
 )
@@ -536,7 +538,7 @@ def test_a_variable_that_means_nothing_is_told_with_the_one_that_was_meant() -> 
 @pytest.mark.parametrize(
     ("changes", "word"),
     [
-        ({"broker_host": "localhost"}, "SQLite ledger"),
+        ({"broker_host": HERE}, "SQLite ledger"),
         ({"on_one_file": False}, "in-memory broker"),
         ({"lease": timedelta(seconds=6)}, "pauses for 4.0 s"),
     ],
@@ -558,7 +560,7 @@ def test_deduplication_by_the_broker_is_told_with_what_it_takes(
 ) -> None:
     wanted = attrs.evolve(EMBEDDED, on_one_file=False, deduplicates=True, quorum=quorum)
 
-    finding = only(judge_settings(attrs.evolve(wanted, broker_host="localhost")), severity)
+    finding = only(judge_settings(attrs.evolve(wanted, broker_host=HERE)), severity)
     in_memory = [each.what for each in judge_settings(wanted)]
 
     assert "CRON_MESSAGE_DEDUPLICATION" in finding.what
@@ -573,7 +575,9 @@ def test_deduplication_by_the_broker_is_told_with_what_it_takes(
 def test_a_password_in_plain_text_on_a_network_is_a_note(
     host: str, *, encrypted: bool, told: bool
 ) -> None:
-    facts = attrs.evolve(EMBEDDED, on_one_file=False, broker_host=host, encrypted=encrypted)
+    facts = attrs.evolve(
+        EMBEDDED, on_one_file=False, broker_host=Host(host, 5672), encrypted=encrypted
+    )
 
     notes = [finding for finding in judge_settings(facts) if finding.severity is NOTE]
 
