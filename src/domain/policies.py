@@ -11,6 +11,7 @@ _E = TypeVar("_E", BackoffType, Jitter)
 
 ATTEMPTS = range(1, 20 + 1)
 DELAY_MS = range(1_000, 3_600_000 + 1)
+MULTIPLIERS = (1, 100)
 
 #: So many letters of JSON are read as a policy. The longest that makes sense has a tenth of them.
 LONGEST_POLICY = 4_096
@@ -122,8 +123,9 @@ def _multiplier(value: Mapping[str, object], default: float, faults: list[str]) 
     if isinstance(multiplier, bool) or not isinstance(multiplier, int | float):
         faults.append(f"backoff.multiplier: {echo(multiplier)} is not a number")
         return default
-    if not 1 <= multiplier <= 100:  # noqa: PLR2004 - said in the sentence below
-        faults.append(f"backoff.multiplier: {echo(multiplier)} is outside 1-100")
+    least, most = MULTIPLIERS
+    if not least <= multiplier <= most:
+        faults.append(f"backoff.multiplier: {echo(multiplier)} is outside {least}-{most}")
         return default
     return float(multiplier)
 

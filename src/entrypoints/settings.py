@@ -10,6 +10,8 @@ import attrs
 from cronhare.adapters.rabbitmq.address import Address
 from cronhare.domain.addresses import LedgerFile, LedgerServer, parse_ledger
 from cronhare.domain.backoff import Backoff
+from cronhare.domain.echo import echo
+from cronhare.domain.policies import ATTEMPTS, DELAY_MS, MULTIPLIERS
 from cronhare.domain.retry import RetryPolicy
 from cronhare.domain.topology import MAIN_QUEUE
 
@@ -17,10 +19,11 @@ from .forms import Form, checked, decimal, keys, one_of, queues, seconds, some_q
 from .sources import PREFIX, Sources, Told, read_sources
 
 MEMORY: Final = "memory://"
-_DECLARED: Final = "cronhare_setting"
 
-#: So much of a text that is no secret is shown in a refusal.
-LONGEST_SHOWN: Final = 60
+#: So many tasks run at a time in a worker, at most.
+MOST_AT_A_TIME: Final = 1_000
+
+_DECLARED: Final = "cronhare_setting"
 
 
 class SettingsInvalid(ValueError):
@@ -74,13 +77,14 @@ class Settings:
     database_url: str = setting(checked(_file_or_server), "sqlite:///cronhare.sqlite3", secret=True)
     broker_url: str = setting(checked(_broker), MEMORY, secret=True)
     jobs: Path | None = setting(Path)
-    max_retries: int = setting(whole(0, 19), "3")
-    retry_delay_ms: int = setting(whole(1, 3_600_000), "30000")
-    retry_delay_multiplier: float = setting(decimal(1, 100), "2.0")
+    max_retries: int = setting(whole(0, ATTEMPTS[-1] - 1), "3")
+    # Shorter than a schedule's own: it is the TTL of the queue of what is nacked, too.
+    retry_delay_ms: int = setting(whole(1, DELAY_MS[-1]), "30000")
+    retry_delay_multiplier: float = setting(decimal(*MULTIPLIERS), "2.0")
     refresh: timedelta = setting(seconds(1, 3_600), "5", name="refresh_seconds")
     lease: timedelta = setting(seconds(3, 3_600), "30", name="lease_seconds")
     shutdown_grace: timedelta = setting(seconds(0, 86_400), "30", name="shutdown_grace_seconds")
-    concurrency: int | None = setting(whole(1, 1_000))
+    concurrency: int | None = setting(whole(1, MOST_AT_A_TIME))
     queues: tuple[str, ...] = setting(queues, MAIN_QUEUE)
     queue_type: str = setting(one_of("quorum", "classic"), "quorum")
     message_deduplication: bool = setting(switch, "off")
@@ -173,4 +177,4 @@ def _shown(declared: Declared, told: Told) -> str:
     """Show what a setting is, unless it may hold a password."""
     if declared.secret or told.source != "environment":
         return ""
-    return f" (it is {told.text[:LONGEST_SHOWN]!a})"
+    return f" (it is {echo(told.text)})"

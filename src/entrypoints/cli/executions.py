@@ -16,7 +16,7 @@ from cronhare.domain.printable import printable
 from cronhare.ports.records import Attempt, ExecutionFilter, Output
 from cronhare.ports.runner import Captured
 
-from .output import Json, facts, moment, print_json, printable_lines, state, table, tell
+from .output import MOST_LINES, Json, facts, moment, print_json, printable_lines, state, table, tell
 from .wiring import open_ledger
 
 app = typer.Typer(
@@ -41,7 +41,7 @@ def list_(
         list[State] | None,
         typer.Option("--state", help="Only those in this state; may be repeated."),
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, max=10_000, help="At most so many.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, max=MOST_LINES, help="At most so many.")] = 20,
     json: Json = False,
 ) -> None:
     """List executions, newest first."""

@@ -11,7 +11,7 @@ from cronhare.ports.records import Archived
 
 from ..container import Container
 from .executions import said_task
-from .output import Json, facts, print_json, state, table, tell
+from .output import MOST_LINES, Json, facts, print_json, state, table, tell
 from .trouble import Refusal
 from .wiring import open_ledger, plural
 
@@ -38,7 +38,7 @@ All = Annotated[bool, typer.Option("--all", help="Everything that is unresolved.
 def list_(
     *,
     everything: Annotated[bool, typer.Option("--all", help="The resolved ones, too.")] = False,
-    limit: Annotated[int, typer.Option(min=1, max=10_000, help="At most so many.")] = 100,
+    limit: Annotated[int, typer.Option(min=1, max=MOST_LINES, help="At most so many.")] = 100,
     json: Json = False,
 ) -> None:
     """List the archive, newest first."""

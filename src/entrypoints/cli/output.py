@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Console
@@ -13,6 +13,9 @@ from rich.text import Text
 from cronhare.domain.printable import printable
 
 from ..json_text import as_json
+
+#: So many rows, or instants, can be asked for at once.
+MOST_LINES: Final = 10_000
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for pipes.")]
 

@@ -24,7 +24,7 @@ from ..container import Container
 from ..last_resort import LastResort
 from ..readiness import ledger_is_ready
 from ..reloading import Reloading
-from ..settings import Settings, SettingsInvalid
+from ..settings import MOST_AT_A_TIME, Settings, SettingsInvalid
 from ..state import State
 from ..stopping import Stopping
 from .trouble import Refusal
@@ -46,7 +46,9 @@ def add_to(app: typer.Typer) -> None:
 Jobs = Annotated[Path | None, typer.Option(help="The jobs file. [env: CRON_JOBS]")]
 Concurrency = Annotated[
     int | None,
-    typer.Option(min=1, max=1000, help="How many tasks run at a time. [env: CRON_CONCURRENCY]"),
+    typer.Option(
+        min=1, max=MOST_AT_A_TIME, help="How many tasks run at a time. [env: CRON_CONCURRENCY]"
+    ),
 ]
 
 

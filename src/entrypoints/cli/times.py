@@ -11,7 +11,7 @@ import typer
 from cronhare.domain.cron import CronExpression, CronExpressionError, UnknownZone, find_zone
 from cronhare.domain.cron.timeline import FIRST_MINUTE, LAST_MINUTE, minute_of, moment_of
 
-from .output import Json, print_json, table
+from .output import MOST_LINES, Json, print_json, table
 from .trouble import Refusal
 
 _WRITE = "write 2026-03-28T08:00:00Z, or 08:00Z"
@@ -31,7 +31,7 @@ def next_times(
     start: Annotated[
         str | None, typer.Option("--from", help="Begin after this ISO date-time; now by default.")
     ] = None,
-    count: Annotated[int, typer.Option(min=1, max=10_000, help="How many to show.")] = 5,
+    count: Annotated[int, typer.Option(min=1, max=MOST_LINES, help="How many to show.")] = 5,
     json: Json = False,
 ) -> None:
     """Show the next due instants of a cron expression, and what the clock does around them."""
