@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from cronhare.domain.draft import Fault, judge_manner, judge_times
+from cronhare.domain.durations import LONGEST
 from cronhare.domain.echo import echo
 from cronhare.domain.policies import LONGEST_POLICY, RetryPolicyInvalid, read_policy
 from cronhare.domain.retry import RetryPolicy
@@ -28,7 +29,7 @@ from cronhare.domain.schedule import (
 )
 from cronhare.domain.topology import MAIN_QUEUE
 
-from .kept import MANNERS_KEPT, TIMES_KEPT, kept
+from .kept import MANNERS_KEPT, POLICIES_KEPT, TIMES_KEPT, kept
 
 T = TypeVar("T")
 D = TypeVar("D")
@@ -37,9 +38,7 @@ E = TypeVar("E", bound=StrEnum)
 #: Stands for a time that cannot be read.
 LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
-#: Up to a hundred years: beyond them, times could not be reckoned with.
-LONGEST_SPAN: Final = timedelta(days=36_525)
-SPANS_MS: Final = range(LONGEST_SPAN // timedelta(milliseconds=1) + 1)
+SPANS_MS: Final = range(LONGEST // timedelta(milliseconds=1) + 1)
 
 #: The columns that say when.
 TIMES: Final = ("schedule", "date_time", "timezone", "starts_at", "ends_at")
@@ -189,12 +188,19 @@ def _one_of(field: str, value: object, kinds: type[E], default: E, faults: list[
 
 
 def _retry(text: str, faults: list[Fault]) -> RetryPolicy | None:
-    if not text:
+    policy = read_retry(text) if text else None
+    if isinstance(policy, str):
+        faults.append(Fault("retry", policy))
         return None
+    return policy
+
+
+@kept(entries=POLICIES_KEPT)
+def read_retry(text: str) -> RetryPolicy | str:
+    """Read a retry policy, or say what is wrong with it."""
     try:
         return read_policy(msgspec.json.decode(text), default=RetryPolicy())
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        faults.append(Fault("retry", f"not JSON: {error}"))
+        return f"not JSON: {error}"
     except RetryPolicyInvalid as error:
-        faults.append(Fault("retry", str(error)))
-    return None
+        return str(error)

@@ -8,6 +8,7 @@ from typing import Any
 import attrs
 from sqlalchemy import Connection, Engine, Row
 
+from cronhare.domain.durations import LONGEST
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.messages import LARGEST_ID
 from cronhare.domain.patience import FIRST_WAIT
@@ -16,7 +17,6 @@ from cronhare.ports.clock import ClockPort
 
 from . import pages, waiting
 from .carrying_out import carry_out
-from .cells import LONGEST_SPAN
 from .database import Database, repeatable
 from .drafts import moment_or_long_ago
 from .rows import executions_of
@@ -179,7 +179,7 @@ class SqlClaimStore:
     @repeatable
     def regain(self, *, now: datetime) -> int:
         """See `ClaimStorePort.regain`. Most looks find nothing, and take no lock."""
-        asked = {"now": now, "horizon": now + LONGEST_SPAN}
+        asked = {"now": now, "horizon": now + LONGEST}
         with self._database.read("looking for what nobody would find") as connection:
             if connection.execute(waiting.ONE_STRAY, asked).first() is None:
                 return 0

@@ -15,14 +15,13 @@ from cronhare.domain.keys import LONGEST_KEY
 from cronhare.domain.messages import LARGEST_ID, LONGEST_TYPE
 from cronhare.domain.outcome import Ending
 from cronhare.domain.params import LARGEST_PARAMS, fault_of_params
-from cronhare.domain.policies import LONGEST_POLICY, RetryPolicyInvalid, read_policy, write_policy
+from cronhare.domain.policies import LONGEST_POLICY, write_policy
 from cronhare.domain.retry import RetryPolicy
 from cronhare.domain.schedule import LONGEST_NAME
 from cronhare.domain.task import TaskRef
 from cronhare.domain.topology import MAIN_QUEUE, checked_queue
 
-from .cells import SPANS_MS
-from .kept import POLICIES_KEPT, kept
+from .cells import SPANS_MS, read_retry
 from .reading import COUNTS, VERSIONS, Cell, Cells, moment, text, whole
 from .tables import attempts, executions, schedulers
 from .types import duration, milliseconds, to_text
@@ -218,7 +217,7 @@ def _crashes(connection: Connection, counts: dict[int, int]) -> dict[int, tuple[
 
 def _execution(row: Any, problem: str | None, crashed_at: tuple[datetime, ...]) -> Execution:  # noqa: ANN401
     state = _STATES.get(row.state)
-    policy = _policy(row.retry) if row.retry else None
+    policy = read_retry(row.retry) if row.retry else None
     problem = problem or _fault_of(row, state, policy)
     return Execution(
         id=row.id,
@@ -281,17 +280,6 @@ def policy_text(policy: RetryPolicy | None) -> str | None:
 @lru_cache(maxsize=1024)
 def _policy_text(policy: RetryPolicy) -> str:
     return msgspec.json.encode(write_policy(policy)).decode()
-
-
-@kept(entries=POLICIES_KEPT)
-def _policy(text: str) -> RetryPolicy | str:
-    """Read a snapshot that we wrote, or say what is wrong with one that somebody spoilt since."""
-    try:
-        return read_policy(msgspec.json.decode(text), default=RetryPolicy())
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        return f"not JSON: {error}"
-    except RetryPolicyInvalid as error:
-        return str(error)
 
 
 def batches(values: Sequence[Any], size: int) -> Iterable[list[Any]]:
