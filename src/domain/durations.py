@@ -3,6 +3,8 @@
 import re
 from datetime import timedelta
 
+from .echo import echo
+
 UNITS = {
     "d": timedelta(days=1),
     "h": timedelta(hours=1),
@@ -32,13 +34,13 @@ def parse_duration(text: str) -> timedelta:
     """
     parts = _PART.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
-        raise DurationInvalid(f'{text!r} is no duration; write "90s", "5m", "1h30m" or "250ms"')
+        raise DurationInvalid(f'{echo(text)} is no duration; write "90s", "5m", "1h30m" or "250ms"')
     try:
         duration = sum((int(number) * UNITS[unit] for number, unit in parts), timedelta(0))
     except OverflowError:
         duration = timedelta.max
     if duration > LONGEST:
-        raise DurationInvalid(f"{text!r} is longer than {LONGEST.days}d")
+        raise DurationInvalid(f"{echo(text)} is longer than {LONGEST.days}d")
     return duration
 
 

@@ -1,8 +1,23 @@
 """Quoting what came from outside in a sentence: short, on one line, and whatever it is."""
 
 import math
+from typing import Final
 
-from .cron.errors import shown
+LONGEST_ECHO: Final = 64
+
+
+def shown(text: str) -> str:
+    r"""Make input fit to stand in any log: ASCII, one line, at most 64 characters.
+
+    >>> shown("0-24")
+    '0-24'
+    >>> shown("5 \u0665")
+    '5 \\u0665'
+    >>> len(shown("9" * 200))
+    64
+    """
+    safe = text[: LONGEST_ECHO + 1].encode("unicode_escape").decode("ascii")
+    return safe if len(safe) <= LONGEST_ECHO else safe[: LONGEST_ECHO - 3] + "..."
 
 
 def echo(value: object) -> str:

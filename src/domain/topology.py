@@ -9,8 +9,7 @@ from datetime import timedelta
 import attrs
 import msgspec
 
-from .cron.errors import shown
-from .echo import echo
+from .echo import echo, shown
 
 MAIN_QUEUE = "cron_scheduler"
 RETRY_QUEUE = "cron_scheduler_retry"

@@ -16,6 +16,7 @@ from cronhare.domain import (
     boot,
     deaths,
     durations,
+    echo,
     failures,
     headers,
     jobs_file,
@@ -30,7 +31,6 @@ from cronhare.domain import (
     topology,
 )
 from cronhare.domain.addresses import server_url
-from cronhare.domain.cron import errors
 from cronhare.domain.cron.timeline import FIRST_MINUTE, LAST_MINUTE, moment_of
 from cronhare.domain.crontab import reader, settings
 from cronhare.entrypoints import last_resort, logs, scheduler
@@ -111,7 +111,7 @@ BOUNDS: dict[str, list[str]] = {
         f"{durations.LONGEST.days // 365} years"
     ],
     "attempts, deaths, crashes": [f"{deaths.MOST:,} each"],
-    "a value in a fault's sentence": [f"{errors.LONGEST_ECHO} letters"],
+    "a value in a fault's sentence": [f"{echo.LONGEST_ECHO} letters"],
     "what is remembered of rows": [
         f"{size(kept.LARGEST_KEPT)} each",
         f"{kept.TIMES_KEPT:,} times",

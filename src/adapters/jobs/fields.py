@@ -12,7 +12,7 @@ from cronhare.domain.cron import resolve_wall_time
 from cronhare.domain.draft import Fault
 from cronhare.domain.durations import DurationInvalid, parse_duration
 
-from .tables import echo
+from .tables import written
 
 
 def read_duration(field: str, text: str | None, faults: list[Fault]) -> timedelta | None:
@@ -45,7 +45,7 @@ def read_moment(
             return None  # the zone's own fault is told already
         return resolve_wall_time(moment, zone, fold=fold)
     except OverflowError:
-        faults.append(Fault(field, f"{echo(value)} is too close to the edge of the calendar"))
+        faults.append(Fault(field, f"{written(value)} is too close to the edge of the calendar"))
     except ValueError as error:
         faults.append(Fault(field, str(error)))
     return None
@@ -65,7 +65,7 @@ def _moment(value: object) -> datetime:
             raise ValueError(f"{value} has no time; write {value}T00:00:00")
         case str():
             return _moment_of_text(value)
-    raise ValueError(f'{echo(value)} is no date-time; write "2025-12-15T15:00:00Z"')
+    raise ValueError(f'{written(value)} is no date-time; write "2025-12-15T15:00:00Z"')
 
 
 def _moment_of_text(text: str) -> datetime:
@@ -79,7 +79,7 @@ def _moment_of_text(text: str) -> datetime:
         return datetime.fromisoformat(text)
     except ValueError:
         raise ValueError(
-            f'{echo(text)} is no date-time; write "2025-12-15T15:00:00Z"'
+            f'{written(text)} is no date-time; write "2025-12-15T15:00:00Z"'
         ) from None  # the standard library's words would say less
 
 
@@ -94,4 +94,4 @@ def _beyond_json(place: str, value: Any) -> Iterator[Fault]:  # noqa: ANN401 - w
         case float() if not math.isfinite(value):
             yield Fault(place, f"{value} is no number in JSON")
         case date() | time():  # a datetime is a date
-            yield Fault(place, f"{echo(value).strip(chr(34))} is no JSON; put it in quotes")
+            yield Fault(place, f"{written(value).strip(chr(34))} is no JSON; put it in quotes")

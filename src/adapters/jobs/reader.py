@@ -9,6 +9,7 @@ from typing import Any
 import attrs
 
 from cronhare.domain.draft import Fault, ScheduleDraft
+from cronhare.domain.echo import echo
 from cronhare.domain.jobs_file import LARGEST_FILE, LONGEST_SOURCE, MOST_FAULTS
 from cronhare.domain.retry import RetryPolicy
 from cronhare.domain.task import Task, TaskRef
@@ -139,7 +140,9 @@ def _source(given: str | None, path: Path, faults: list[Fault]) -> str:
     name = given or path.name
     if not given and (len(name) > LONGEST_SOURCE or not name.isprintable()):
         allowed = 'give it another in its first line, such as source = "shop"'
-        faults.append(Fault("source", f"the name of the file, {name!r}, cannot be one; {allowed}"))
+        faults.append(
+            Fault("source", f"the name of the file, {echo(name)}, cannot be one; {allowed}")
+        )
     return name
 
 
@@ -182,7 +185,7 @@ def _find(name: str, tasks: Mapping[str, Task] | None, faults: list[Fault]) -> T
         return tasks[name].ref
     if tasks is not None and not {"", "task"} & {fault.field for fault in faults}:
         there = hint(name, list(tasks)) if tasks else "there are no tasks"
-        faults.append(Fault("task", f"there is no task {name!r}; {there}"))
+        faults.append(Fault("task", f"there is no task {echo(name)}; {there}"))
     return TaskRef("unknown", 0)
 
 
@@ -190,7 +193,7 @@ def _name_faults(name: str) -> list[Fault]:
     if NAME.fullmatch(name):
         return []
     allowed = "a-z, 0-9, dot, dash and underscore, at most 63, beginning with a letter or digit"
-    return [Fault("name", f"{name!r} is not allowed; allowed are {allowed}")]
+    return [Fault("name", f"{echo(name)} is not allowed; allowed are {allowed}")]
 
 
 def _reserved(name: str) -> list[Fault]:

@@ -12,8 +12,8 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 import attrs
 import msgspec
 
-from cronhare.domain.cron.errors import LONGEST_ECHO
 from cronhare.domain.draft import Fault
+from cronhare.domain.echo import LONGEST_ECHO
 
 T = TypeVar("T", bound=attrs.AttrsInstance)
 
@@ -36,7 +36,7 @@ WORDS = {
 def read_table(kind: type[T], table: object, faults: list[Fault]) -> T:
     """Read *table* as *kind*, an attrs class, and append what is wrong with it to *faults*."""
     if not isinstance(table, Mapping):
-        faults.append(Fault("", f"{echo(table)} is not a table"))
+        faults.append(Fault("", f"{written(table)} is not a table"))
         return kind()
     known = attrs.fields_dict(kind)
     types = get_type_hints(kind, include_extras=True)
@@ -62,7 +62,7 @@ def hint(name: str, known: Sequence[str]) -> str:
     return f"did you mean {close[0]}?" if close else f"there are {_some_of(sorted(known))}"
 
 
-def echo(value: object) -> str:
+def written(value: object) -> str:
     """Show a value about as it was written, cut when it is long."""
     text = msgspec.json.encode(value).decode()
     return text if len(text) <= LONGEST_ECHO else f"{text[: LONGEST_ECHO - 3]}..."
@@ -77,7 +77,7 @@ def _problem(value: object, kind: Any) -> str | None:  # noqa: ANN401 - any anno
     try:
         msgspec.convert(value, kind)
     except msgspec.ValidationError:
-        return f"{echo(value)} is not {_words(kind)}"
+        return f"{written(value)} is not {_words(kind)}"
     return None
 
 
@@ -87,7 +87,7 @@ def _words(kind: Any) -> str:  # noqa: ANN401 - likewise
         return WORDS[kind]
     parts = get_args(kind)
     if get_origin(kind) is Literal:
-        return f"one of {', '.join(map(echo, parts))}"
+        return f"one of {', '.join(map(written, parts))}"
     for part in parts:
         if isinstance(part, msgspec.Meta):
             return str(part.description)

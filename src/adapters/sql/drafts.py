@@ -8,9 +8,8 @@ import msgspec
 from sqlalchemy import Row, type_coerce
 from sqlalchemy.types import NullType
 
-from cronhare.domain.cron.errors import shown
 from cronhare.domain.draft import Fault, ScheduleDraft
-from cronhare.domain.echo import echo
+from cronhare.domain.echo import echo, shown
 from cronhare.domain.messages import LARGEST_ID
 from cronhare.domain.params import fault_of_params
 from cronhare.domain.schedule import LONGEST_NAME, BrokenSchedule, Schedule

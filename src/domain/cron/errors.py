@@ -2,22 +2,6 @@
 
 import attrs
 
-LONGEST_ECHO = 64
-
-
-def shown(text: str) -> str:
-    r"""Make input fit to stand in any log: ASCII, one line, at most 64 characters.
-
-    >>> shown("0-24")
-    '0-24'
-    >>> shown("5 \u0665")
-    '5 \\u0665'
-    >>> len(shown("9" * 200))
-    64
-    """
-    safe = text[: LONGEST_ECHO + 1].encode("unicode_escape").decode("ascii")
-    return safe if len(safe) <= LONGEST_ECHO else safe[: LONGEST_ECHO - 3] + "..."
-
 
 @attrs.frozen(kw_only=True)
 class CronFault:

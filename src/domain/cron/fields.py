@@ -4,7 +4,8 @@ from functools import lru_cache
 
 import attrs
 
-from .errors import CronFault, shown
+from ..echo import shown
+from .errors import CronFault
 from .extensions import Extension
 from .items import read_numbers, read_word
 from .kinds import MONTH_DAY, WEEK_DAY, FieldKind

@@ -3,7 +3,7 @@
 import re
 from functools import lru_cache
 
-from .errors import shown
+from ..echo import shown
 from .extensions import (
     Extension,
     LastDay,

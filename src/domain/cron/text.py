@@ -3,7 +3,8 @@
 from difflib import get_close_matches
 from typing import Final
 
-from .errors import CronExpressionError, CronFault, shown
+from ..echo import shown
+from .errors import CronExpressionError, CronFault
 
 LONGEST_TEXT: Final = 256
 FIELDS: Final = 5

@@ -203,6 +203,17 @@ def test_params_that_json_cannot_carry_are_refused(faults: Faults, params: str, 
     assert said.startswith(f"schedules.s: {fault}")
 
 
+def test_a_long_value_is_told_by_its_beginning(faults: Faults) -> None:
+    long = "x" * 3_000
+    said = faults(
+        f'[tasks.t]\nid = 1\ncommand = ["a"]\ntimeout = "{long}"\n'
+        f'[schedules.s]\non_start = true\ntask = "{long}"\n'
+    )
+
+    assert len(said) == 2
+    assert all(len(fault) < 300 for fault in said)
+
+
 def test_a_task_that_does_not_exist_is_told_with_the_one_that_may_be_meant(faults: Faults) -> None:
     schedule = '[schedules.s]\non_start = true\ntask = "{}"\n'
 
