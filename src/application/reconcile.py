@@ -25,8 +25,8 @@ log = logging.getLogger(__name__)
 
 Ended = tuple[Finish, State]
 
-#: So many pages of a kind are worked through in one round.
-PAGES = 10
+#: So many rows are one page, and so many pages of a kind are worked through in one round.
+PAGE, PAGES = 1_000, 10
 
 #: So often what has no time at which to look for it is looked for. Only edits by hand make such.
 REGAIN_EVERY = timedelta(minutes=10)
@@ -54,7 +54,7 @@ class Reconciler:
         chance: Callable[[], float],
         seal: Seal,
         graces: Graces | None = None,
-        limit: int = 1_000,
+        limit: int = PAGE,
     ) -> None:
         """*policy* holds for schedules without one of their own."""
         self._claims = claims

@@ -33,7 +33,7 @@ from cronhare.domain import (
 from cronhare.domain.addresses import server_url
 from cronhare.domain.cron.timeline import FIRST_MINUTE, LAST_MINUTE, moment_of
 from cronhare.domain.crontab import reader, settings
-from cronhare.entrypoints import last_resort, logs, scheduler
+from cronhare.entrypoints import last_resort, logs, scheduler, sources
 from cronhare.entrypoints.cli import failed, times, trouble
 from tests.services.rabbitmq import LARGEST_AT_BROKER
 
@@ -118,12 +118,12 @@ BOUNDS: dict[str, list[str]] = {
         f"{kept.MANNERS_KEPT:,} manners",
         f"{kept.POLICIES_KEPT:,} policies",
     ],
+    "a URL": [f"{server_url.LONGEST_URL:,} characters", f"{server_url.MOST_HOSTS} hosts"],
     "a broker's URL": [
-        f"{server_url.LONGEST_URL:,} characters",
-        f"{server_url.MOST_HOSTS} hosts",
         f"{address.LONGEST_VHOST} bytes",
         f"{address.LONGEST_HEARTBEAT:,} s",
     ],
+    "a settings file, and a file that holds a setting": [size(sources.LONGEST_FILE)],
     "a shutdown": [
         f"{scheduler.ROUND:.0f} s for a scheduler's round",
         f"{last_resort.ENDING:.0f} s",
@@ -146,7 +146,7 @@ BOUNDS: dict[str, list[str]] = {
         f"sent again {RESENT_ON_THE_FIRST_DAY} times on the first day",
     ],
     "what is sent again, or given up, in a round": [
-        f"{reconcile.PAGES} pages of 1,000",  # the limit that a reconciler is made with
+        f"{reconcile.PAGES} pages of {reconcile.PAGE:,}",
     ],
     "params of a message of somebody else": [size(params.LARGEST_PARAMS)],
     "nacks of a message of ours that count": [],
