@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from secrets import token_hex
-from typing import Final
+from typing import Any, Final
 
 import attrs
 from pika import BlockingConnection
@@ -16,6 +16,7 @@ from pika.exceptions import (
     ProbableAuthenticationError,
 )
 
+from cronhare.domain.addresses import Host
 from cronhare.domain.diagnosis import (
     BrokerFacts,
     Cause,
@@ -23,6 +24,7 @@ from cronhare.domain.diagnosis import (
     Fit,
     Kind,
     LaneReport,
+    Link,
     Thing,
     Unreachable,
 )
@@ -73,6 +75,7 @@ class RabbitInspection:
                 things = [_thing(walk, each) for each in topology.things]
                 # pika keeps what the server said of itself to itself.
                 said = connection._impl.server_properties or {}  # noqa: SLF001
+                link = _link(connection)
             with self._connection() as connection:
                 alarm, answered = _ask_for_alarms(connection)
         except TROUBLE as error:
@@ -85,6 +88,7 @@ class RabbitInspection:
             alarm=alarm,
             answered=answered,
             absent=tuple(self._absent()),
+            link=link,
         )
 
     def probe(self) -> Sequence[LaneReport] | Unreachable:
@@ -106,6 +110,21 @@ class RabbitInspection:
 
     def _connection(self) -> AbstractContextManager[BlockingConnection]:
         return opened(self._address, name="cronhare doctor", blocked_timeout=_FAREWELL)
+
+
+def _link(connection: BlockingConnection) -> Link:
+    """Tell how this very connection is encrypted; pika keeps its socket to itself, too."""
+    inner: Any = connection._impl  # noqa: SLF001
+    host = Host(inner.params.host, inner.params.port)
+    options = inner.params.ssl_options
+    if options is None:
+        return Link(host=str(host), local=host.is_local, tls=None, verified=False)
+    return Link(
+        host=str(host),
+        local=host.is_local,
+        tls=inner._transport._sock.version(),  # noqa: SLF001
+        verified=options.context.check_hostname,
+    )
 
 
 def _thing(walk: Walk, wanted: Exchange | Queue) -> Thing:

@@ -4,11 +4,12 @@ Facts come from adapters as plain values; the judgement is here. Start reading a
 """
 
 from .broker import CONSUMER_TIMEOUT, BrokerFacts, judge_broker
-from .database import DatabaseFacts, Link, judge_database
+from .database import DatabaseFacts, judge_database
 from .finding import Finding, Severity, counted
 from .identity import judge_sources
 from .lanes import LaneReport, LaneState, judge_lanes, judge_unseen
 from .ledger import WORRYING_SKEW, Activity, LedgerFacts, NodeFacts, SchemaFault, judge_ledger
+from .link import Link
 from .queues import Difference, Fit, Kind, Thing, judge_things
 from .servers import BROKER, DATABASE, Cause, InMemory, Unreachable, judge_unreachable
 from .settings import SettingsFacts, judge_faults, judge_settings

@@ -6,10 +6,11 @@ from datetime import timedelta
 import attrs
 
 from .finding import Finding, Severity
+from .link import Link, judge_link
 from .queues import Thing
-from .servers import version_of
+from .servers import BROKER, version_of
 
-SUBJECT = "broker"
+SUBJECT = BROKER.subject
 
 #: From 3.10 on, quorum queues have TTLs and the lanes can be made of them.
 OLDEST = (3, 10)
@@ -36,11 +37,14 @@ class BrokerFacts:
     alarm: str | None = None
     answered: bool = True
     absent: tuple[str, ...] = ()
+    link: Link | None = None
 
 
 def judge_broker(facts: BrokerFacts) -> Iterator[Finding]:
     """Judge the server, apart from its queues."""
     yield _version(facts)
+    if facts.link is not None:
+        yield judge_link(facts.link, BROKER)
     yield _alarm(facts)
     for node in facts.absent:
         yield Finding(

@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import attrs
 
 from .finding import Finding, Severity, named
-from .servers import version_of
+from .link import Link, judge_link
+from .servers import DATABASE, version_of
 
-SUBJECT = "database"
+SUBJECT = DATABASE.subject
 
 MARIADB, MYSQL, SQLITE = "MariaDB", "MySQL", "SQLite"
 
@@ -20,16 +21,6 @@ OLDEST: Mapping[str, tuple[tuple[int, ...], str]] = {
 
 #: A thousand schedules with large params travel as one parameter.
 SMALLEST_PACKET = 16 * 2**20
-
-
-@attrs.frozen(kw_only=True)
-class Link:
-    """How we are connected. *tls* is the protocol, None in plain text; *local*: to this machine."""
-
-    host: str
-    local: bool
-    tls: str | None
-    verified: bool
 
 
 @attrs.frozen(kw_only=True)
@@ -136,7 +127,7 @@ def judge_database(facts: DatabaseFacts) -> Iterator[Finding]:
     """Judge version and settings. A setting that could not be read is not judged."""
     yield _version(facts)
     if facts.link is not None:
-        yield _link(facts.link)
+        yield judge_link(facts.link, DATABASE)
     needs = _FILE_NEEDS if facts.product == SQLITE else _SERVER_NEEDS
     read = [need for need in needs if need.setting in facts.settings]
     broken = [need for need in read if not need.holds(facts.settings[need.setting])]
@@ -154,23 +145,6 @@ def judge_database(facts: DatabaseFacts) -> Iterator[Finding]:
             f"Tables without transactions: {named(facts.plain_tables)}",
             "for each of them: `ALTER TABLE name ENGINE = InnoDB`",
         )
-
-
-def _link(link: Link) -> Finding:
-    if link.tls is not None:
-        verified = "certificate and host name verified" if link.verified else "not verified"
-        what = f"The link to {link.host} is encrypted ({link.tls}), {verified}"
-        if link.verified or link.local:
-            return Finding(Severity.OK, SUBJECT, what)
-        return Finding(Severity.WARNING, SUBJECT, what, "take the option out that allows that")
-    if link.local:
-        return Finding(Severity.OK, SUBJECT, f"The link to {link.host} stays on this machine")
-    return Finding(
-        Severity.NOTE,
-        SUBJECT,
-        f"Password and params travel to {link.host} in plain text, as ?tls=off says",
-        "take ?tls=off out of CRON_DATABASE_URL unless the network between is your own",
-    )
 
 
 def _version(facts: DatabaseFacts) -> Finding:

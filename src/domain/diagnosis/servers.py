@@ -32,11 +32,16 @@ class InMemory:
 
 @attrs.frozen(kw_only=True)
 class Server:
-    """How a server is spoken of: its *setting*, and how its *places* are made."""
+    """How a server is spoken of: its *setting*, and how its *places* are made.
+
+    *plain* is what asks for plain text in the setting, *encrypted* what is done to have TLS.
+    """
 
     subject: str
     setting: str
     place: str
+    plain: str
+    encrypted: str
 
 
 BROKER = Server(
@@ -44,12 +49,16 @@ BROKER = Server(
     setting="CRON_BROKER_URL",
     place="make the virtual host (`rabbitmqctl add_vhost NAME`) and let the user into it "
     "(`rabbitmqctl set_permissions --vhost NAME USER '.*' '.*' '.*'`)",
+    plain="amqp://",
+    encrypted="write amqps:// in CRON_BROKER_URL, with ?cafile= where the CA is your own,",
 )
 DATABASE = Server(
     subject="database",
     setting="CRON_DATABASE_URL",
     place="make the database (`CREATE DATABASE name CHARACTER SET utf8mb4`) and let the user into "
     "it (`GRANT ALL ON name.* TO user`)",
+    plain="?tls=off",
+    encrypted="take ?tls=off out of CRON_DATABASE_URL",
 )
 
 

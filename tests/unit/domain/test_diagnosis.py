@@ -478,12 +478,13 @@ def test_a_minute_of_waiting_is_none() -> None:
         (Link(host="db:1", local=False, tls=None, verified=False), NOTE, "in plain text"),
     ],
 )
-def test_the_link_to_the_database_is_told(link: Link, severity: Severity, words: str) -> None:
-    facts = DatabaseFacts(product="MariaDB", version="10.11.6-MariaDB", link=link)
+def test_the_link_to_a_server_is_told(link: Link, severity: Severity, words: str) -> None:
+    database = DatabaseFacts(product="MariaDB", version="10.11.6-MariaDB", link=link)
+    broker = BrokerFacts(product="RabbitMQ", version="4.1.0", link=link)
 
-    told = [finding for finding in judge_database(facts) if link.host in finding.what]
-
-    assert [(finding.severity, words in finding.what) for finding in told] == [(severity, True)]
+    for findings in (judge_database(database), judge_broker(broker)):
+        told = [finding for finding in findings if link.host in finding.what]
+        assert [(finding.severity, words in finding.what) for finding in told] == [(severity, True)]
 
 
 def test_tasks_without_schedules_and_disabled_schedules_without_tasks_are_fine() -> None:
