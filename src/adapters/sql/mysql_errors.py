@@ -47,6 +47,7 @@ _ADVICE: Final = {
     1114: "a table is full: make room on the server's disk",
     1142: "this user lacks a privilege: GRANT what its role needs (operators.md, Rights)",
     1153: "a row is larger than the server takes: raise max_allowed_packet",
+    1180: "the server could not commit: its log says why, and nobody knows what became of it",
     1290: "the server is read-only: name the primary in the URL",
     1665: "the server's binlog_format is STATEMENT: set it to ROW or MIXED",
     1836: "the server is read-only: name the primary in the URL",

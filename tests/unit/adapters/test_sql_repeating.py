@@ -57,7 +57,7 @@ def _error(original: pymysql.MySQLError, *, lost: bool = False) -> DBAPIError:
 
 
 @pytest.mark.parametrize("committing", [False, True])
-@pytest.mark.parametrize("number", [1213, 1205, 1020, 1062])
+@pytest.mark.parametrize("number", [1213, 1205, 1020, 1062, 1047, 3101])
 def test_a_transaction_that_was_rolled_back_is_undone_at_any_time(
     number: int, *, committing: bool
 ) -> None:
@@ -81,8 +81,17 @@ def test_a_lost_connection_undoes_all_but_a_commit(error: DBAPIError) -> None:
     assert not mysql_errors.is_undone(error, committing=True)
 
 
-@pytest.mark.parametrize("number", [1045, 1049, 1064, 1142, 1146, 1406, 2003])
-def test_what_does_not_pass_is_not_repeated(number: int) -> None:
+@pytest.mark.parametrize("committing", [False, True])
+@pytest.mark.parametrize("number", [1045, 1049, 1064, 1142, 1146, 1180, 1406, 2003])
+def test_what_does_not_pass_or_nobody_knows_the_outcome_of_is_not_repeated(
+    number: int, *, committing: bool
+) -> None:
     error = _error(pymysql.err.OperationalError(number, "no"))
 
-    assert not mysql_errors.is_undone(error, committing=False)
+    assert not mysql_errors.is_undone(error, committing=committing)
+
+
+def test_a_node_that_has_lost_its_cluster_is_left_and_a_conflict_costs_no_connection() -> None:
+    assert mysql_errors.is_lost(_error(pymysql.err.OperationalError(1047, "not ready")))
+    for number in (1213, 3101, 1180):
+        assert not mysql_errors.is_lost(_error(pymysql.err.OperationalError(number, "conflict")))
