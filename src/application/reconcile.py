@@ -53,10 +53,11 @@ class Reconciler:
         policy: RetryPolicy,
         chance: Callable[[], float],
         seal: Seal,
+        lease: timedelta,
         graces: Graces | None = None,
         limit: int = PAGE,
     ) -> None:
-        """*policy* holds for schedules without one of their own."""
+        """*policy* holds for schedules without one of their own; *lease* is that of the workers."""
         self._claims = claims
         self._attempts = attempts
         self._broker = broker
@@ -67,13 +68,33 @@ class Reconciler:
         self._graces = graces or Graces()
         self._limit = limit
         self._regained_at: datetime | None = None
+        self._lease = lease
+        self._ledger_was_away = False
+        self._spares_until: datetime | None = None
+
+    def spare(self) -> None:
+        """Take note of an outage of the ledger: what lapsed meanwhile could not be renewed.
+
+        From the next look on, owners have the length of a lease to renew, or to record what has
+        ended, before anything is given up.
+        """
+        self._ledger_was_away = True
 
     def tick(self, now: datetime) -> Reconciled:
         """Send again what is overdue, and decide what becomes of attempts whose lease lapsed."""
         self._regain(now)
         self._doorbell.listen(now)
         republished = self._send_again(now)
-        return Reconciled(republished=republished, lost=self.bury(now, gone=()))
+        lost = 0 if self._spares(now) else self.bury(now, gone=())
+        return Reconciled(republished=republished, lost=lost)
+
+    def _spares(self, now: datetime) -> bool:
+        if self._ledger_was_away:
+            self._ledger_was_away, self._spares_until = False, now + self._lease
+            text = f"The ledger was away: workers have {self._lease.total_seconds():.0f} s to renew"
+            say(log, logging.INFO, "reconcile.spared", text)
+        until = self._spares_until
+        return until is not None and timedelta(0) < until - now <= self._lease
 
     def _send_again(self, now: datetime) -> int:
         republished = 0

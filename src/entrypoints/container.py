@@ -136,6 +136,7 @@ class Container(containers.DeclarativeContainer):
         policy=settings.provided.policy,
         chance=chance,
         seal=seal,
+        lease=settings.provided.lease,
     )
     # Made per event loop: the caller adds `stop`, `broker`, `keeper`, `read`.
     lease_keeper = providers.Factory(

@@ -10,6 +10,7 @@ from cronhare.application.dispatch import Dispatcher
 from cronhare.application.lanes import try_lanes
 from cronhare.application.reconcile import Reconciler
 from cronhare.ports.claims import ClaimStorePort
+from cronhare.ports.ledger import LedgerUnavailable
 
 from .container import Container
 from .loops import Loop
@@ -44,6 +45,13 @@ class Scheduling:
 
     def round(self) -> float:
         """Do what is due, and say how many seconds to rest."""
+        try:
+            return self._round()
+        except LedgerUnavailable:
+            self._reconciler.spare()
+            raise
+
+    def _round(self) -> float:
         now, began = self._claims.now(), time.monotonic()
         try:
             self._dispatcher.tick(now)

@@ -109,6 +109,7 @@ class Desk:
             doorbell=doorbell,
             policy=RetryPolicy(),
             seal=Seal(),
+            lease=timedelta(seconds=30),
             chance=lambda: 0.0,
         )
         self.lines = Lines()

@@ -135,6 +135,7 @@ class House:
             policy=self.policy,
             chance=lambda: 0.0,
             seal=self.seal,
+            lease=LEASE,
             limit=self.page,
         )
         self.keeper = LeaseKeeper(
