@@ -6,11 +6,11 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from cronhare.domain.boot import Boot
+from cronhare.domain.clashes import Clash, Holder, clashes, shared_queues
 from cronhare.domain.draft import ScheduleDraft
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.keys import manual_key
 from cronhare.domain.params import fault_of_params
-from cronhare.domain.sources import Clash, Holder, clashes, shared_queues
 from cronhare.domain.task import Task
 from cronhare.ports.records import Archived, RecordsPort
 from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule

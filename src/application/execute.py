@@ -26,12 +26,12 @@ from cronhare.ports.runner import Ran, StopReason, TaskRunnerPort
 
 from .adopting import Adopter
 from .batching import Batcher
+from .follow_up import follow_up
 from .insist import Draining, Insistence
 from .invocation import gone_astray, prepare
 from .leases import LeaseKeeper
 from .logs import place_of, say
 from .parking import FOREIGN_REFUSED, park
-from .settle import follow_up
 from .story import tell
 
 log = logging.getLogger(__name__)

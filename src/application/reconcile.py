@@ -17,8 +17,8 @@ from cronhare.ports.claims import ClaimStorePort, Graces
 from cronhare.ports.runner import Ran
 
 from .doorbell import Doorbell
+from .follow_up import follow_up
 from .logs import say
-from .settle import follow_up
 from .story import tell
 
 log = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 import attrs
 
-from .sources import ONE_FILE_EACH
+from .clashes import ONE_FILE_EACH
 from .task import Task, TaskRef
 
 

@@ -10,8 +10,8 @@ from cronhare.adapters.sql import upgrade
 from cronhare.application.administer import Administrator
 from cronhare.application.difference import Change
 from cronhare.application.logs import say
+from cronhare.domain.clashes import ONE_FILE_EACH, say_shared
 from cronhare.domain.nodes import departed
-from cronhare.domain.sources import ONE_FILE_EACH, say_shared
 from cronhare.domain.topology import MAIN_QUEUE
 
 from . import worker

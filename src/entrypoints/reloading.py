@@ -22,7 +22,7 @@ from . import logs
 from .container import Container
 from .last_resort import LastResort
 from .settings import Settings, SettingsInvalid
-from .sources import PREFIX
+from .settings_sources import PREFIX
 
 log = logging.getLogger(__name__)
 
@@ -75,7 +75,7 @@ class Reloading:
             self._take_tasks(file)
 
     def _read(self) -> tuple[Settings, JobsFile | None]:
-        settings = Settings.from_environment()
+        settings = Settings.read()
         path = self._jobs or settings.jobs
         if path is None or not self._has_tasks:
             return settings, None

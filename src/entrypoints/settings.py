@@ -1,5 +1,5 @@
 # ruff: noqa: RUF009 - a setting is declared by a call, as attrs.field is
-"""The settings: environment variables with the prefix CRON_, or a settings file; see `sources`."""
+"""The settings: variables with the prefix CRON_, or a settings file; see `settings_sources`."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -16,7 +16,7 @@ from cronhare.domain.retry import RetryPolicy
 from cronhare.domain.topology import MAIN_QUEUE
 
 from .forms import Form, checked, decimal, keys, one_of, queues, seconds, some_queues, switch, whole
-from .sources import PREFIX, Sources, Told, read_sources
+from .settings_sources import PREFIX, Sources, Told, read_sources
 
 MEMORY: Final = "memory://"
 
@@ -142,7 +142,7 @@ class Settings:
         return found
 
     @classmethod
-    def from_environment(cls) -> Self:
+    def read(cls) -> Self:
         """Read the environment, and the settings file.
 
         Raises:

@@ -13,7 +13,7 @@ from cronhare.application.interim import OutputKeeper, Reading, some_of
 from cronhare.application.leases import LeaseKeeper
 from cronhare.application.logs import say
 from cronhare.application.monitor import FailedMonitor
-from cronhare.application.settling import Settling
+from cronhare.application.predecessors import Settling
 from cronhare.domain.diagnosis import WORRYING_SKEW
 from cronhare.domain.topology import FAILED_QUEUE
 from cronhare.ports.broker import AsyncBrokerPort, Delivery

@@ -91,9 +91,9 @@ async def test_the_setting_for_deduplication_reaches_both_clients(
     vhost: str, own_rabbitmq: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CRON_BROKER_URL", vhost)
-    Container(settings=Settings.from_environment(), queues=["unset"]).broker().declare([])
+    Container(settings=Settings.read(), queues=["unset"]).broker().declare([])
     monkeypatch.setenv("CRON_MESSAGE_DEDUPLICATION", "on")
-    settings = Settings.from_environment()
+    settings = Settings.read()
     Container(settings=settings, queues=["scheduler"]).broker().declare([])
     await Container(settings=settings, queues=["worker"]).connection().connect()
 

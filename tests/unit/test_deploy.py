@@ -162,7 +162,7 @@ def test_a_process_can_use_what_it_is_given(
         file = tmp_path / Path(value).name
         monkeypatch.setenv(name, str(file) if name.endswith("_FILE") else value)
 
-    settings = Settings.from_environment()
+    settings = Settings.read()
 
     assert settings.database_url == LEDGER
     assert settings.broker_url == SECRETS["broker-url"]

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from cronhare.domain.catalog import Catalog, Lack, NotHere
-from cronhare.domain.sources import ONE_FILE_EACH, say_shared, shared_queues
+from cronhare.domain.clashes import ONE_FILE_EACH, say_shared, shared_queues
 from cronhare.domain.task import Task, TaskRef
 
 from .finding import Finding, Severity, counted, named

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from ..sources import CONFIG
+from ..settings_sources import CONFIG
 from . import running
 from .trouble import Refusal, Status, report
 

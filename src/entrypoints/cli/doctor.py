@@ -65,7 +65,7 @@ def doctor(
     fault. 3: a server cannot be reached, or something must be mended.
     """
     try:
-        settings = Settings.from_environment()
+        settings = Settings.read()
     except SettingsInvalid as error:
         _tell([*judge_faults(error.faults)], json=json)
         raise typer.Exit(Status.WRONG_INPUT) from error

@@ -11,8 +11,7 @@ from cronhare.adapters.jobs.reader import JobsFile
 from cronhare.adapters.process.account import is_known
 from cronhare.application.administer import FilesClash
 from cronhare.application.difference import Change, FieldChange, ScheduleChange
-from cronhare.domain.cron import CronExpression
-from cronhare.domain.sources import (
+from cronhare.domain.clashes import (
     ONE_FILE_EACH,
     Clash,
     Holder,
@@ -20,6 +19,7 @@ from cronhare.domain.sources import (
     say_shared,
     shared_queues,
 )
+from cronhare.domain.cron import CronExpression
 
 from .output import Json, print_json, tell
 from .trouble import Refusal

@@ -9,7 +9,7 @@ import typer
 from cronhare.adapters.rabbitmq.address import Address
 
 from ..settings import MEMORY, Settings
-from ..sources import settings_files
+from ..settings_sources import settings_files
 from .output import Json, print_json, table, tell
 
 
@@ -29,7 +29,7 @@ def add_to(app: typer.Typer) -> None:
 
 def settings(*, json: Json = False) -> None:
     """Show each setting, and where it came from; passwords are left out."""
-    found = Settings.from_environment()
+    found = Settings.read()
     shown = [*_shown(found)]
     if json:
         print_json(

@@ -53,7 +53,7 @@ def read_settings() -> Settings:
     Raises:
         SettingsInvalid: with every fault at once.
     """
-    settings = Settings.from_environment()
+    settings = Settings.read()
     logs.configure(style=settings.log_format, level=settings.log_level)
     for unknown in settings.sources.unknown:
         say(log, logging.WARNING, "settings.unknown", f"{unknown}: `cronhare settings` has all")

@@ -5,9 +5,9 @@ import json
 import attrs
 import pytest
 
+from cronhare.domain.clashes import ONE_FILE_EACH
 from cronhare.domain.draft import ScheduleDraft
 from cronhare.domain.execution import State
-from cronhare.domain.sources import ONE_FILE_EACH
 from cronhare.domain.task import Task, TaskRef
 from cronhare.domain.topology import MAIN_QUEUE
 from tests.unit.application.conftest import Lines

@@ -14,7 +14,7 @@ def empty_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_defaults_are_the_embedded_system_with_the_seeds_retries() -> None:
-    settings = Settings.from_environment()
+    settings = Settings.read()
 
     assert settings.database_url == "sqlite:///cronhare.sqlite3"
     assert settings.broker_url == "memory://"
@@ -26,9 +26,9 @@ def test_the_defaults_are_the_embedded_system_with_the_seeds_retries() -> None:
 def test_deduplication_by_the_broker_is_off_until_it_is_asked_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    before = Settings.from_environment()
+    before = Settings.read()
     monkeypatch.setenv("CRON_MESSAGE_DEDUPLICATION", "on")
-    after = Settings.from_environment()
+    after = Settings.read()
 
     assert (before.message_deduplication, after.message_deduplication) == (False, True)
 
@@ -39,7 +39,7 @@ def test_all_faults_are_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CRON_DATABASE_URL", "oracle://secret@host/x")
 
     with pytest.raises(SettingsInvalid) as caught:
-        Settings.from_environment()
+        Settings.read()
 
     names = {fault.partition(":")[0].partition(" ")[0] for fault in caught.value.faults}
     assert names == {"CRON_MAX_RETRIES", "CRON_LEASE_SECONDS", "CRON_DATABASE_URL"}
@@ -51,7 +51,7 @@ def test_a_secret_may_come_from_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path
     file.write_text("sqlite:///from-a-file.sqlite3\n")
     monkeypatch.setenv("CRON_DATABASE_URL_FILE", str(file))
 
-    settings = Settings.from_environment()
+    settings = Settings.read()
 
     assert settings.database_url == "sqlite:///from-a-file.sqlite3"
 
@@ -62,11 +62,11 @@ def test_a_missing_secret_file_is_a_fault_and_no_traceback(
     monkeypatch.setenv("CRON_DATABASE_URL_FILE", "/nowhere/url")
 
     with pytest.raises(SettingsInvalid, match="/nowhere/url"):
-        Settings.from_environment()
+        Settings.read()
 
 
 def test_urls_stay_out_of_the_repr() -> None:
-    assert "sqlite" not in repr(Settings.from_environment())
+    assert "sqlite" not in repr(Settings.read())
 
 
 @pytest.mark.parametrize("between", [",", " ", " , "])
@@ -77,7 +77,7 @@ def test_several_message_keys_come_from_a_file_in_their_order(
     file.write_text("a" * 32 + between + "b" * 32 + "\n")
     monkeypatch.setenv("CRON_MESSAGE_KEY_FILE", str(file))
 
-    settings = Settings.from_environment()
+    settings = Settings.read()
 
     assert settings.message_keys == ("a" * 32, "b" * 32)
     assert "aaa" not in repr(settings)
@@ -89,7 +89,7 @@ def test_a_message_key_that_could_be_guessed_is_refused_and_not_shown(
     monkeypatch.setenv("CRON_MESSAGE_KEY", "a" * 32 + ",hunter2")
 
     with pytest.raises(SettingsInvalid, match="16 characters or more") as caught:
-        Settings.from_environment()
+        Settings.read()
 
     assert "hunter2" not in str(caught.value)
 
@@ -97,9 +97,9 @@ def test_a_message_key_that_could_be_guessed_is_refused_and_not_shown(
 def test_messages_of_others_are_accepted_unless_they_are_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    before = Settings.from_environment()
+    before = Settings.read()
     monkeypatch.setenv("CRON_FOREIGN_MESSAGES", "refuse")
-    after = Settings.from_environment()
+    after = Settings.read()
 
     assert (before.accepts_foreign, after.accepts_foreign) == (True, False)
     assert (before.message_keys, after.message_keys) == ((), ())

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from cronhare.application.settling import LOOKS, Settling
+from cronhare.application.predecessors import LOOKS, Settling
 from cronhare.domain.execution import State
 from cronhare.domain.nodes import Node, silence
 from cronhare.ports.ledger import LedgerUnavailable

@@ -17,7 +17,7 @@ def here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     for name in [name for name in os.environ if name.startswith("CRON_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setattr("cronhare.entrypoints.sources.SYSTEM_FILE", tmp_path / "etc.toml")
+    monkeypatch.setattr("cronhare.entrypoints.settings_sources.SYSTEM_FILE", tmp_path / "etc.toml")
     here = tmp_path / "here"
     here.mkdir()
     monkeypatch.chdir(here)
@@ -33,7 +33,7 @@ def settings_file(path: Path, text: str, mode: int = 0o600) -> Path:
 
 def faults() -> str:
     with pytest.raises(SettingsInvalid) as caught:
-        Settings.from_environment()
+        Settings.read()
     assert SECRET not in str(caught.value)
     return str(caught.value)
 
@@ -45,7 +45,7 @@ def test_a_settings_file_has_every_kind_of_value(here: Path) -> None:
     )
     settings_file(here / "cronhare.toml", text)
 
-    settings = Settings.from_environment()
+    settings = Settings.read()
 
     assert (settings.concurrency, settings.queues) == (4, ("a", "b"))
     assert (settings.failed_monitor, settings.log_format) == (False, "json")
@@ -57,7 +57,7 @@ def test_the_environment_goes_before_the_file(here: Path, monkeypatch: pytest.Mo
     settings_file(here / "cronhare.toml", "max_retries = 7\nconcurrency = 5\n")
     monkeypatch.setenv("CRON_MAX_RETRIES", "9")
 
-    settings = Settings.from_environment()
+    settings = Settings.read()
 
     assert (settings.max_retries, settings.concurrency) == (9, 5)
     assert settings.sources.told["max_retries"].source == "environment"
@@ -65,11 +65,11 @@ def test_the_environment_goes_before_the_file(here: Path, monkeypatch: pytest.Mo
 
 def test_the_first_file_that_is_there_counts_alone(here: Path, tmp_path: Path) -> None:
     settings_file(tmp_path / "etc.toml", "max_retries = 1\nconcurrency = 1\n")
-    system = Settings.from_environment()
+    system = Settings.read()
     settings_file(tmp_path / "config/cronhare/cronhare.toml", "max_retries = 2\n")
-    own = Settings.from_environment()
+    own = Settings.read()
     settings_file(here / "cronhare.toml", "max_retries = 3\n")
-    nearest = Settings.from_environment()
+    nearest = Settings.read()
 
     assert (system.max_retries, own.max_retries, nearest.max_retries) == (1, 2, 3)
     assert (system.concurrency, own.concurrency) == (1, None)
@@ -82,7 +82,7 @@ def test_a_file_that_is_named_is_the_only_one(
     named = settings_file(tmp_path / "other.toml", "max_retries = 7\n")
     monkeypatch.setenv("CRON_CONFIG", str(named))
 
-    settings = Settings.from_environment()
+    settings = Settings.read()
 
     assert (settings.max_retries, settings.concurrency) == (7, None)
 
@@ -98,7 +98,7 @@ def test_a_path_in_a_file_begins_at_its_folder(
     settings_file(tmp_path / "shop/broker", "amqp://rabbit/\n")
     monkeypatch.setenv("CRON_CONFIG", str(tmp_path / "shop/cronhare.toml"))
 
-    settings = Settings.from_environment()
+    settings = Settings.read()
 
     assert settings.jobs == tmp_path / "shop/jobs.toml"
     assert settings.database_url == f"sqlite:///{tmp_path}/shop/ledger.db"
@@ -138,13 +138,13 @@ def test_a_file_with_a_password_is_closed_to_others(here: Path) -> None:
     assert "can be read by every user of this machine, and has database_url" in faults()
 
     path.chmod(0o640)
-    assert Settings.from_environment().database_url == URL
+    assert Settings.read().database_url == URL
 
 
 def test_a_file_without_a_password_may_be_open(here: Path) -> None:
     settings_file(here / "cronhare.toml", 'database_url = "sqlite:///x"\n', 0o644)
 
-    assert Settings.from_environment().database_url == "sqlite:///x"
+    assert Settings.read().database_url == "sqlite:///x"
 
 
 def test_a_file_that_everybody_may_write_is_refused(here: Path) -> None:
@@ -161,7 +161,7 @@ def test_a_variable_that_means_nothing_is_told_with_what_was_meant(
         monkeypatch.setenv(name, "4")
     monkeypatch.setenv("CRON_DATABASE_URL_FIL", "x")
 
-    assert tuple(map(str, Settings.from_environment().sources.unknown)) == (
+    assert tuple(map(str, Settings.read().sources.unknown)) == (
         "CRON_CONCURENCY means nothing here; did you mean CRON_CONCURRENCY?",
         "CRON_DATABASE_URL_FIL means nothing here; did you mean CRON_DATABASE_URL_FILE?",
     )
@@ -235,4 +235,4 @@ def test_a_value_that_cannot_be_used_is_told_with_what_is_allowed(
 def test_an_empty_variable_is_one_that_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CRON_MAX_RETRIES", " ")
 
-    assert Settings.from_environment().max_retries == 3
+    assert Settings.read().max_retries == 3
