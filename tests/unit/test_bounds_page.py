@@ -33,7 +33,7 @@ from cronhare.domain import (
 from cronhare.domain.addresses import server_url
 from cronhare.domain.cron.timeline import FIRST_MINUTE, LAST_MINUTE, moment_of
 from cronhare.domain.crontab import reader, settings
-from cronhare.entrypoints import last_resort, logs, scheduler, sources
+from cronhare.entrypoints import last_resort, logs, scheduler, settings_sources
 from cronhare.entrypoints.cli import failed, times, trouble
 from tests.services.rabbitmq import LARGEST_AT_BROKER
 
@@ -123,7 +123,7 @@ BOUNDS: dict[str, list[str]] = {
         f"{address.LONGEST_VHOST} bytes",
         f"{address.LONGEST_HEARTBEAT:,} s",
     ],
-    "a settings file, and a file that holds a setting": [size(sources.LONGEST_FILE)],
+    "a settings file, and a file that holds a setting": [size(settings_sources.LONGEST_FILE)],
     "a shutdown": [
         f"{scheduler.ROUND:.0f} s for a scheduler's round",
         f"{last_resort.ENDING:.0f} s",
