@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from cronhare.adapters.process import ProcessRunner, pulse
+from cronhare.adapters.process import ProcessRunner, attempt, pulse
 from cronhare.adapters.process.budget import BURST, PER_SECOND
+from cronhare.adapters.process.warden import Frame
 from cronhare.domain.outcome import LONGEST_MESSAGE, Ending
 from cronhare.ports.runner import StopReason
 from tests.integration.invocations import alive, invocation, shell, until_file
@@ -94,6 +95,55 @@ async def test_a_task_that_stops_the_warden_costs_nobody_anything(
     assert "stands still" in caplog.text
 
 
+async def test_a_stopped_warden_is_continued_by_the_next_start(
+    runner: ProcessRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pulse, "EVERY", 3600.0)  # by no question
+    async with asyncio.timeout(60):
+        stops, late = await asyncio.gather(
+            runner.run(shell("kill -STOP $PPID; sleep 1")), _after(0.5, runner)
+        )
+
+    assert stops.outcome.ending is Ending.SUCCEEDED
+    assert late is Ending.SUCCEEDED
+
+
+@pytest.mark.parametrize("report", [{"started": 1}, {"ended": 1}])
+async def test_a_report_that_cannot_be_read_costs_its_own_attempt_alone(
+    runner: ProcessRunner, caplog: pytest.LogCaptureFixture, report: Frame
+) -> None:
+    broken = asyncio.create_task(runner.run(shell("sleep 300")))
+    innocent = asyncio.create_task(runner.run(shell("sleep 0.5")))
+    await asyncio.sleep(0.2)
+
+    runner._on_frame(report)
+    async with asyncio.timeout(60):
+        ran, other = await asyncio.gather(broken, innocent)
+
+    assert ran.outcome.ending is Ending.LOST
+    assert ran.outcome.error is not None
+    assert "met a fault of ours: KeyError" in ran.outcome.error.message
+    assert other.outcome.ending is Ending.SUCCEEDED
+    assert "met a fault of ours" in caplog.text
+
+
+async def test_what_hangs_after_its_kill_gives_its_place_away(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(attempt, "HANGING", 0.05)
+    signals: list[int] = []
+    hangs = attempt.Attempt(invocation("true"), signals.append)  # no report of its end will come
+
+    for _ in range(3):
+        hangs.stop(StopReason.LEASE_LOST)
+    async with asyncio.timeout(60):
+        ran = await hangs.over
+
+    assert signals == [signal.SIGKILL] * 3
+    assert ran.outcome.ending is Ending.LOST
+    assert "hangs in the kernel" in caplog.text
+
+
 async def _after(seconds: float, runner: ProcessRunner) -> Ending:
     await asyncio.sleep(seconds)
     return (await runner.run(invocation("true"))).outcome.ending
@@ -122,6 +172,7 @@ async def test_a_warden_that_answers_nothing_is_killed(monkeypatch: pytest.Monke
 
     with subprocess.Popen(["sleep", "300"]) as silent:  # noqa: ASYNC220 - to be killed
         beating = pulse.Pulse(silent, ask=ask, needed=lambda: True)
+        beating.begin()
         async with asyncio.timeout(60):
             while silent.poll() is None:  # noqa: ASYNC110 - a process ends
                 await asyncio.sleep(0.01)

@@ -87,7 +87,8 @@ BOUNDS: dict[str, list[str]] = {
     "a failure's sentence, code, stack": [
         f"{outcome.LONGEST_MESSAGE:,}, {outcome.LONGEST_CODE} and {outcome.LONGEST_STACK:,}"
     ],
-    "a warden's silence": [f"{pulse.UNANSWERED} questions, {pulse.EVERY:.0f} s apart"],
+    "an attempt that hangs in the kernel after its kill": [f"{attempt.HANGING:.0f} s"],
+    "a warden's silence": [f"{pulse.UNANSWERED} questions, {pulse.EVERY:g} s apart"],
     "a message on a broker of `deploy/`": [size(LARGEST_AT_BROKER)],
     "a message's body": [
         size(messages.LARGEST_BODY),

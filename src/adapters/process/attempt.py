@@ -17,6 +17,9 @@ from .warden import Frame
 
 #: How long a task that was asked to end may take.
 GRACE = 5.0
+#: How long a task that was killed may take before its place is given away: it hangs in the kernel,
+#: and will never run a line of its own again.
+HANGING = 60.0
 #: How long what a task says waits in its pipes at first. To listen to three of them costs as much
 #: as all else that the loop does for a task, and most of the short ones say nothing.
 HEAD_START = 0.05
@@ -43,6 +46,7 @@ class Attempt:
         self._finished = False
         self._deadline = 0.0
         self._timer: asyncio.TimerHandle | None = None
+        self._hanging: asyncio.TimerHandle | None = None
         # What the end is to be called, if it is our signal that brings it about.
         self._ending: Callable[[int | None], Outcome] | None = None
 
@@ -91,7 +95,7 @@ class Attempt:
         """End it early. The first reason counts, but a lost lease overrides all."""
         if reason is StopReason.LEASE_LOST:
             self._ending = partial(verdict.stopped, reason)
-            self._send_signal(signal.SIGKILL)
+            self._kill()
         elif self._ending is None:
             self._end_for(partial(verdict.stopped, reason))
 
@@ -99,7 +103,7 @@ class Attempt:
         """End it at once, because we shut down."""
         if self._ending is None:
             self._ending = partial(verdict.stopped, StopReason.INTERRUPTED)
-        self._send_signal(signal.SIGKILL)
+        self._kill()
 
     def ended(self, report: Frame) -> None:
         """Nothing of it runs any more; *report* is the warden's."""
@@ -135,15 +139,16 @@ class Attempt:
         if self._ending is None:
             self._ending = lambda _: verdict.lost(why)
         if not is_over:
-            self._send_signal(signal.SIGKILL)
+            self._kill()
         elif not self.over.done():
             self.release()
             self.over.set_result(Ran(outcome=self._ending(None), pid=self.pid))
 
     def release(self) -> None:
         """Let go of pipes and timers. Safe to repeat."""
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._hanging):
+            if timer is not None:
+                timer.cancel()
         for pipe in self._pipes:
             pipe.close()
 
@@ -213,7 +218,17 @@ class Attempt:
         self._listen()
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._loop.call_later(GRACE, self._send_signal, signal.SIGKILL)
+        self._timer = self._loop.call_later(GRACE, self._kill)
+
+    def _kill(self) -> None:
+        self._send_signal(signal.SIGKILL)
+        if self._hanging is None:  # the first one counts: a lost lease kills again and again
+            self._hanging = self._loop.call_later(HANGING, self._give_up)
+
+    def _give_up(self) -> None:
+        text = f"was killed {HANGING:.0f} s ago and hangs in the kernel; it is waited for no longer"
+        self._journal.warn(f"Process {text}")
+        self.break_off(text, is_over=True)
 
 
 def _farewell(outcome: Outcome) -> str:

@@ -51,7 +51,7 @@ class Link:
             self._process = _start_warden(theirs, self.folder)
         self._socket.setblocking(False)  # noqa: FBT003 - the standard library's own face
         self._loop.add_reader(self._socket, self._receive)
-        self._pulse = Pulse(self._process, ask=lambda: self.send({"ping": True}), needed=needed)
+        self._pulse = Pulse(self._process, ask=lambda: self._post({"ping": True}), needed=needed)
 
     @property
     def pid(self) -> int:
@@ -60,9 +60,14 @@ class Link:
 
     def send(self, frame: Frame, descriptors: Sequence[int] = ()) -> None:
         """Send a frame; the *descriptors* are ours no more, and closed once they have gone."""
+        self._post(frame, descriptors)
+        self._pulse.begin()
+
+    def _post(self, frame: Frame, descriptors: Sequence[int] = ()) -> None:
         self._outbox.append((pack(frame), descriptors))
         if len(self._outbox) == 1:
             self._flush()
+        self.wake()
 
     def wake(self) -> None:
         """Continue the warden: if somebody stopped it, it would hear nothing."""

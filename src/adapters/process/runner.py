@@ -84,8 +84,6 @@ class ProcessRunner:
         running = list(self._attempts.values())
         for attempt in running:
             attempt.kill()
-        if self._link is not None:
-            self._link.wake()
         if running:
             await asyncio.wait([attempt.over for attempt in running], timeout=CLOSING)
         if self._link is not None:
@@ -139,7 +137,6 @@ class ProcessRunner:
     def _signal(self, id_: int, signum: int) -> None:
         if self._link is not None and id_ in self._attempts:
             self._link.send({"kill": id_, "signal": int(signum)})  # no enum travels
-            self._link.wake()
 
     def _on_frame(self, frame: Frame) -> None:
         attempt = self._attempts.get(frame["started"] if "started" in frame else frame["ended"])
