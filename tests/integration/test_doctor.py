@@ -36,7 +36,7 @@ from cronhare.domain.diagnosis import (
 from cronhare.domain.topology import LANES, topology
 from cronhare.ports.broker import BrokerUnavailable
 from cronhare.ports.inspection import BrokerInspectionPort, LedgerInspectionPort
-from tests.integration.ledgers import Ledger, draft
+from tests.integration.ledgers import Ledger, draft, mysql_ledger, sql_ledger
 from tests.integration.shell import Said, Shell
 from tests.services import mariadb as mariadb_service
 from tests.services import rabbitmq as rabbitmq_service
@@ -549,13 +549,36 @@ def test_under_an_alarm_a_probe_gives_up(own_rabbitmq: rabbitmq_service.Server, 
         probe_lanes(vhost, patience=1.0)
 
 
+@pytest.fixture
+def planned_mysql(migrated_mysql: URL) -> URL:
+    """The database of a house at work today: what the years of other tests left there is gone."""
+    with mysql_ledger(FrozenClock(SystemClock().now()), migrated_mysql) as ledger:
+        ledger.plan_edited()
+    return migrated_mysql
+
+
+def test_what_nobody_took_up_for_months_is_an_outage(applied: Path, planned_mysql: URL) -> None:
+    past = SystemClock().now() - timedelta(days=90)
+    engine = open_engine(planned_mysql.render_as_string(hide_password=False))
+    ledger = sql_ledger(FrozenClock(past), engine)
+    ledger.running("report", node="ant")
+    engine.dispose()
+
+    said = Shell(applied)(
+        "doctor", "--json", CRON_DATABASE_URL=planned_mysql.render_as_string(hide_password=False)
+    )
+
+    assert said.status == 3
+    assert "ant vanished with 1 task" in "".join(what for _, what in told(said, "error"))
+
+
 def test_in_production_the_command_looks_at_both_servers(
-    applied: Path, vhost: str, migrated_mysql: URL
+    applied: Path, vhost: str, planned_mysql: URL
 ) -> None:
     declare(Address.parse(vhost), OURS)
     settings = {
         "CRON_BROKER_URL": vhost,
-        "CRON_DATABASE_URL": migrated_mysql.render_as_string(hide_password=False),
+        "CRON_DATABASE_URL": planned_mysql.render_as_string(hide_password=False),
     }
 
     said = Shell(applied)("doctor", "--jobs", "jobs.toml", "--json", "--probe", **settings)
