@@ -39,6 +39,9 @@ class LeaseKeeper:
 
     An attempt whose lease could not be renewed for two thirds of its length is stopped: by the
     time the lease lapses and somebody else starts the next attempt, this one is gone.
+
+    After a leap of the stopwatch, a suspend say, nobody had the time to renew: that is done once
+    first, within a third of a lease. Whose place was taken meanwhile, the ledger tells then.
     """
 
     def __init__(
@@ -55,8 +58,11 @@ class LeaseKeeper:
         self._clock = clock
         self._node = node
         self._lease = lease
+        self._third = lease.total_seconds() / 3
         self._stop = stop
         self._lock = threading.Lock()
+        self._looked_at: float | None = None
+        self._leapt_at: float | None = None  # until a later renewal is answered
         self._leases: dict[int, Lease] = {}
 
     def hold(self, execution: Execution, *, since: float) -> None:
@@ -67,7 +73,7 @@ class LeaseKeeper:
 
     def is_fresh(self, since: float) -> bool:
         """Tell whether most of a lease is left that was asked for at *since*."""
-        return self._clock.monotonic() - since < self._lease.total_seconds() / 3
+        return self._clock.monotonic() - since < self._third
 
     @property
     def held(self) -> frozenset[int]:
@@ -110,6 +116,9 @@ class LeaseKeeper:
         except LedgerUnavailable as error:
             self._give_up_old(leases, str(error))
             return
+        with self._lock:
+            if self._leapt_at is not None and self._leapt_at <= asked_at:
+                self._leapt_at = None
         for id_, lease in leases.items():
             if id_ not in renewal.held:
                 self._end(id_, lease, StopReason.LEASE_LOST, "another node decided in its place")
@@ -129,10 +138,20 @@ class LeaseKeeper:
 
     def _give_up_old(self, leases: Mapping[int, Lease], why: str) -> None:
         now = self._clock.monotonic()  # anew: the ledger may have taken long not to answer
-        margin = self._lease.total_seconds() * 2 / 3
+        if self._has_just_leapt(now):
+            return
         for id_, lease in leases.items():
-            if now - lease.renewed_at >= margin:
+            if now - lease.renewed_at >= 2 * self._third:
                 self._end(id_, lease, StopReason.LEASE_LOST, f"its lease cannot be renewed: {why}")
+
+    def _has_just_leapt(self, now: float) -> bool:
+        """Tell whether a renewal is still to be waited for after a leap: once, and not for long."""
+        with self._lock:
+            looked_at, self._looked_at = self._looked_at, now
+            has_leapt = looked_at is not None and now - looked_at >= self._third
+            if has_leapt and self._leapt_at is None:
+                self._leapt_at = now
+            return self._leapt_at is not None and now - self._leapt_at < self._third
 
     def _end(self, execution_id: int, lease: Lease, reason: StopReason, why: str) -> None:
         with self._lock:

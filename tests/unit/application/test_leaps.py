@@ -10,7 +10,7 @@ from cronhare.domain.deaths import NO_NACKS
 from cronhare.domain.execution import State
 from cronhare.ports.attempts import Start
 from cronhare.ports.clock import ClockPort
-from tests.unit.application.deliveries import due
+from tests.unit.application.deliveries import begin, due
 from tests.unit.application.house import LEASE, House
 
 HOUR = timedelta(hours=1)
@@ -80,3 +80,85 @@ async def test_what_starts_first_after_the_host_was_set_is_not_declared_lost(
 
     assert house.reconciler.tick(house.now).lost == 0
     assert house.only.state is State.RUNNING
+
+
+async def running_and_watched() -> House:
+    """A house that runs something, whose leases are looked at all the time."""
+    house = House(holds=True)
+    await begin(house)
+    house.keeper.renew()
+    house.keeper.watch()
+    return house
+
+
+async def test_what_a_renewal_would_keep_is_not_ended_after_a_suspend() -> None:
+    house = await running_and_watched()
+
+    house.clock.advance(HOUR)  # all of it slept, the ledger's host as well
+    house.keeper.watch()
+    house.keeper.renew()
+    house.keeper.watch()
+    await house.settle()
+
+    assert house.runner.running == {house.only.id}
+    assert house.only.lease_until == house.now + LEASE
+
+
+async def test_whose_place_was_taken_in_a_suspend_is_ended_by_the_first_renewal() -> None:
+    house = await running_and_watched()
+    house.clock.advance(HOUR)
+    house.reconciler.tick(house.now)
+
+    house.keeper.watch()
+    early = house.runner.running
+    house.keeper.renew()
+    await house.settle()
+
+    assert (len(early), house.runner.running) == (1, frozenset())
+
+
+@pytest.mark.parametrize("step", [LEASE / 30, LEASE / 3], ids=["steadily", "in leaps"])
+async def test_a_ledger_that_does_not_answer_after_a_suspend_is_given_up(step: timedelta) -> None:
+    house = await running_and_watched()
+    house.outage.begin("renew")
+    house.clock.advance(HOUR)
+    woke = house.clock.monotonic()
+
+    while house.runner.running and house.clock.monotonic() - woke < LEASE.total_seconds():
+        house.keeper.watch()
+        house.keeper.renew()
+        await house.settle()
+        house.clock.advance(step)
+
+    assert house.runner.running == frozenset()
+    assert house.clock.monotonic() - woke <= 2 * LEASE.total_seconds() / 3
+
+
+async def test_each_suspend_is_followed_by_a_renewal_of_its_own() -> None:
+    house = await running_and_watched()
+
+    for _ in range(3):
+        house.clock.advance(HOUR)
+        house.keeper.watch()
+        house.keeper.renew()
+    await house.settle()
+
+    assert house.runner.running == {house.only.id}
+
+
+async def test_a_renewal_that_a_suspend_held_up_is_followed_by_another() -> None:
+    house = await running_and_watched()
+
+    def sleep() -> None:
+        house.clock.advance(HOUR)
+        house.keeper.watch()
+
+    house.outage.slow["renew"] = sleep
+    house.keeper.renew()
+    house.clock.advance(LEASE / 15)
+    house.keeper.watch()
+    house.keeper.renew()
+    house.keeper.watch()
+    await house.settle()
+
+    assert house.runner.running == {house.only.id}
