@@ -16,7 +16,7 @@ from dependency_injector import providers
 from cronhare.adapters.jobs.reader import JobsFile, JobsFileInvalid, read_jobs
 from cronhare.application.logs import say
 from cronhare.domain.task import Task
-from cronhare.ports.ledger import LedgerUnavailable
+from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
 
 from . import logs
 from .container import Container
@@ -68,7 +68,7 @@ class Reloading:
             self._refuse([f"{error.path}: {fault}" for fault in error.faults])
         except OSError as error:
             self._refuse([f"{error.filename}: {error.strerror or error}"])
-        except LedgerUnavailable as error:
+        except (LedgerUnavailable, LedgerRefused) as error:
             self._refuse([str(error)])
         else:
             self._take_settings(settings)

@@ -15,3 +15,11 @@ class LedgerOutdated(LedgerUnavailable):
 
 class LedgerNewer(LedgerOutdated):
     """A newer program made the schema: it is this program that is to be upgraded."""
+
+
+class LedgerRefused(Exception):
+    """The ledger answers, and refuses the values that it was given: a rule of its tables.
+
+    Nothing was changed, and a repetition is refused as well. Who asks for many is never told this
+    of all for the sake of one: each store sets that one apart.
+    """

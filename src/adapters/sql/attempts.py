@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -10,17 +11,22 @@ from sqlalchemy import Connection, Engine, Row, bindparam, select, update
 from cronhare.domain import fence
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.messages import TaskMessage
+from cronhare.domain.outcome import Outcome, TaskError
+from cronhare.domain.retry import Quarantine
 from cronhare.domain.task import TaskRef
 from cronhare.ports.attempts import Finish, Refused, Renewal, Start, Superseded
 from cronhare.ports.clock import ClockPort
-from cronhare.ports.runner import Written
+from cronhare.ports.ledger import LedgerRefused
+from cronhare.ports.runner import Ran, Written
 
 from .beginnings import write_beginnings
 from .claiming import NotToBeRun, claim_by_hand, find_by_key
 from .database import Database, repeatable
 from .endings import write_endings
 from .output import keep_outputs, output_values
+from .refusals import by_halves
 from .rows import BY_IDS, find_executions, is_in
+from .setting_apart import set_apart_refused
 from .tables import attempts, executions
 from .types import UtcDateTime
 
@@ -70,11 +76,22 @@ class SqlAttemptStore:
         self._by_ids = self._database.vendor.held(BY_IDS)
         self._standing = self._database.vendor.held(_STANDING)
 
-    @repeatable
     def start(
         self, wishes: Sequence[Start], *, now: datetime, node: str, lease: timedelta
     ) -> Sequence[Execution | Refused]:
         """See `AttemptStorePort.start`."""
+
+        def alone(wish: Start, refusal: LedgerRefused) -> Refused:
+            set_apart_refused(self._database, wish.execution_id, str(refusal), now)
+            return Refused(str(refusal))
+
+        ask = partial(self._start, now=now, node=node, lease=lease)
+        return by_halves(wishes, ask, alone=alone)
+
+    @repeatable
+    def _start(
+        self, wishes: Sequence[Start], *, now: datetime, node: str, lease: timedelta
+    ) -> Sequence[Execution | Refused]:
         with self._database.write("starting attempts") as connection:
             ids = {wish.execution_id for wish in wishes}
             found = find_executions(connection, self._by_ids, ids, read=self._database.vendor.read)
@@ -94,12 +111,17 @@ class SqlAttemptStore:
             write_beginnings(connection, fresh, now=now, node=node, lease_until=now + lease)
             return answers
 
-    @repeatable
     def finish(
         self, finishes: Sequence[Finish], *, now: datetime, node: str
     ) -> Sequence[State | Superseded]:
         """See `AttemptStorePort.finish`."""
+        ask = partial(self._finish, now=now, node=node)
+        return by_halves(finishes, ask, alone=partial(self._end_refused, ask, now))
 
+    @repeatable
+    def _finish(
+        self, finishes: Sequence[Finish], *, now: datetime, node: str
+    ) -> Sequence[State | Superseded]:
         def is_ours(row: Row[Any], finish: Finish) -> bool:
             return bool(row.owner == node and row.attempt == finish.execution.attempt)
 
@@ -107,21 +129,43 @@ class SqlAttemptStore:
             answers = self._end(connection, finishes, is_ours, now)
             return _answered_again(connection, finishes, answers, node)
 
-    @repeatable
     def give_up(self, finishes: Sequence[Finish], *, now: datetime) -> Sequence[State | Superseded]:
         """See `AttemptStorePort.give_up`."""
+        ask = partial(self._give_up, now=now)
+        return by_halves(finishes, ask, alone=partial(self._end_refused, ask, now))
 
+    @repeatable
+    def _give_up(
+        self, finishes: Sequence[Finish], *, now: datetime
+    ) -> Sequence[State | Superseded]:
         def is_as_found(row: Row[Any], finish: Finish) -> bool:
             return bool(row.version == finish.execution.version)
 
         with self._database.write("giving up lost attempts") as connection:
             return self._end(connection, finishes, is_as_found, now)
 
-    @repeatable
     def renew(
         self, execution_ids: Collection[int], *, now: datetime, node: str, lease: timedelta
     ) -> Renewal:
-        """See `AttemptStorePort.renew`."""
+        """See `AttemptStorePort.renew`. What cannot be renewed is no longer held."""
+
+        def ask(ids: Sequence[int]) -> Sequence[Renewal]:
+            return [self._renew(ids, now=now, node=node, lease=lease)]
+
+        def alone(id_: int, refusal: LedgerRefused) -> Renewal:
+            set_apart_refused(self._database, id_, str(refusal), now)
+            return Renewal(held=frozenset(), cancel_requested=frozenset())
+
+        renewals = by_halves(list(execution_ids), ask, alone=alone)
+        return Renewal(
+            held=frozenset().union(*(each.held for each in renewals)),
+            cancel_requested=frozenset().union(*(each.cancel_requested for each in renewals)),
+        )
+
+    @repeatable
+    def _renew(
+        self, execution_ids: Collection[int], *, now: datetime, node: str, lease: timedelta
+    ) -> Renewal:
         asked = {"ids": list(execution_ids), "node": node}
         with self._database.write("renewing leases") as connection:
             connection.execute(_RENEW, {**asked, "until": now + lease})
@@ -131,9 +175,18 @@ class SqlAttemptStore:
             cancel_requested=frozenset(row.id for row in rows if row.cancel_requested),
         )
 
-    @repeatable
     def keep_written(self, written: Sequence[Written], *, now: datetime, node: str) -> None:
-        """See `AttemptStorePort.keep_written`. Rows are held: a finish replaces, and is last."""
+        """See `AttemptStorePort.keep_written`. What is refused is left for the end to judge."""
+
+        def ask(part: Sequence[Written]) -> Sequence[None]:
+            self._keep_written(part, now=now, node=node)
+            return ()
+
+        by_halves(written, ask, alone=lambda _one, _refusal: None)
+
+    @repeatable
+    def _keep_written(self, written: Sequence[Written], *, now: datetime, node: str) -> None:
+        """Keep it. Rows are held: a finish replaces, and is last."""
         asked = {"ids": [one.execution_id for one in written], "node": node}
         with self._database.write("keeping what attempts have written") as connection:
             rows = connection.execute(self._database.vendor.held(_NUMBER_OF_HELD), asked)
@@ -147,11 +200,19 @@ class SqlAttemptStore:
                 ],
             )
 
-    @repeatable
     def adopt(
         self, message: TaskMessage, *, key: str, queue: str, deaths: int, now: datetime, node: str
     ) -> Execution | Refused:
         """See `AttemptStorePort.adopt`."""
+        try:
+            return self._adopt(message, key=key, queue=queue, deaths=deaths, now=now, node=node)
+        except LedgerRefused as refusal:
+            return Refused(str(refusal))
+
+    @repeatable
+    def _adopt(
+        self, message: TaskMessage, *, key: str, queue: str, deaths: int, now: datetime, node: str
+    ) -> Execution | Refused:
         with self._database.write("adopting a message") as connection:
             known = find_by_key(connection, message.scheduler_id, key)
             if known is not None:
@@ -171,6 +232,28 @@ class SqlAttemptStore:
                 )
             except NotToBeRun as error:
                 return Refused(str(error))
+
+    def _end_refused(
+        self,
+        ask: Callable[[Sequence[Finish]], Sequence[State | Superseded]],
+        now: datetime,
+        finish: Finish,
+        refusal: LedgerRefused,
+    ) -> State | Superseded:
+        """Quarantine an execution whose end is refused; of how it ran, only the ending is kept."""
+        error = TaskError(message=f"its end was refused: {refusal}")
+        outcome = Outcome(ending=finish.ran.outcome.ending, error=error)
+        bare = Finish(
+            execution=finish.execution,
+            ran=Ran(outcome=outcome),
+            verdict=Quarantine(error.message),
+        )
+        try:
+            [answer] = ask([bare])
+        except LedgerRefused as again:
+            set_apart_refused(self._database, finish.execution.id, str(again), now)
+            return Superseded()
+        return answer
 
     def _end(
         self,

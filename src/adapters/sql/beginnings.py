@@ -4,11 +4,21 @@ from collections import defaultdict
 from collections.abc import Collection
 from datetime import datetime
 
-from sqlalchemy import Connection, bindparam, func, insert, select, update
+from sqlalchemy import (
+    Connection,
+    and_,
+    bindparam,
+    delete,
+    exists,
+    func,
+    insert,
+    select,
+    update,
+)
 
 from cronhare.domain.execution import Execution, State
 
-from .tables import attempts, executions
+from .tables import attempts, executions, outputs
 from .types import UtcDateTime
 
 _NOW = bindparam("now", type_=UtcDateTime)
@@ -29,16 +39,40 @@ _START = (
         version=executions.c.version + 1,
     )
 )
-#: Somebody may have put an execution back by hand whose attempt has a row: that row is taken, for
-#: one that refused it would refuse the starts of all others beside it.
-_RECORD = (
-    insert(attempts)
-    .prefix_with("IGNORE", dialect="mysql")
-    .prefix_with("IGNORE", dialect="mariadb")
-    .prefix_with("OR IGNORE", dialect="sqlite")
-    .from_select(
-        ["execution_id", "attempt", "node", "started_at"],
-        select(executions.c.id, executions.c.attempt, executions.c.owner, _NOW).where(_THESE),
+_THIS_ATTEMPT = and_(
+    attempts.c.execution_id == executions.c.id, attempts.c.attempt == executions.c.attempt
+)
+_RECORD = insert(attempts).from_select(
+    ["execution_id", "attempt", "node", "started_at"],
+    select(executions.c.id, executions.c.attempt, executions.c.owner, _NOW).where(
+        _THESE, ~exists().where(_THIS_ATTEMPT)
+    ),
+)
+#: Somebody has put an execution back by hand whose attempt has a row, and output perhaps: it begins
+#: anew. A row that refused it would refuse the starts of all others beside it.
+_RECORD_ANEW = (
+    update(attempts)
+    .where(exists().where(_THIS_ATTEMPT, _THESE))
+    .values(
+        node=bindparam("owner"),
+        started_at=_NOW,
+        **dict.fromkeys(
+            (
+                "finished_at",
+                "ending",
+                "exit_code",
+                "signal",
+                "pid",
+                "error",
+                "peak_memory",
+                "cpu_seconds",
+            )
+        ),
+    )
+)
+_FORGET_OUTPUT = delete(outputs).where(
+    exists().where(
+        outputs.c.execution_id == executions.c.id, outputs.c.attempt == executions.c.attempt, _THESE
     )
 )
 
@@ -61,4 +95,7 @@ def write_beginnings(
     for deaths, ids in by_deaths.items():
         asked = {"ids": ids, "owner": node, "lease_until": lease_until, "now": now}
         connection.execute(_START, {**asked, "deaths": deaths})
-        connection.execute(_RECORD, {"ids": ids, "now": now})
+        recorded = connection.execute(_RECORD, {"ids": ids, "now": now}).rowcount
+        if recorded < len(ids):
+            connection.execute(_RECORD_ANEW, asked)
+            connection.execute(_FORGET_OUTPUT, {"ids": ids})

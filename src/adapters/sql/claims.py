@@ -1,7 +1,8 @@
 """Claims in SQL."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from operator import attrgetter, itemgetter
 from typing import Any
 
@@ -14,13 +15,15 @@ from cronhare.domain.messages import LARGEST_ID
 from cronhare.domain.patience import FIRST_WAIT
 from cronhare.ports.claims import Batch, Graces, Planner
 from cronhare.ports.clock import ClockPort
+from cronhare.ports.ledger import LedgerRefused
 
 from . import pages, waiting
 from .carrying_out import carry_out
 from .database import Database, repeatable
 from .drafts import moment_or_long_ago
+from .refusals import by_halves, in_smaller_pages
 from .rows import executions_of
-from .setting_apart import set_apart, set_apart_now
+from .setting_apart import set_apart, set_apart_now, set_apart_refused
 
 
 class SqlClaimStore:
@@ -40,7 +43,6 @@ class SqlClaimStore:
         """See `ClaimStorePort.now`."""
         return self._database.now()
 
-    @repeatable
     def claim_due(
         self,
         *,
@@ -58,54 +60,68 @@ class SqlClaimStore:
         """
         floor = pages.BEFORE_ALL if since is None else (since, LARGEST_ID)
         taken_to = self._taken_to.pop(since is None, floor)
-        at, id_ = taken_to if pages.is_later(taken_to, floor) else floor
-        asked = {"now": now, "at": at, "id": id_, "limit": limit}
-        with self._database.write("claiming what is due") as connection:
-            looks = self._database.vendor.read(connection, self._due, asked)
-            batch = self._carry_out(
-                connection, looks, limit=limit, now=now, node=node, planner=planner
-            )
-        if batch.more:
-            last = looks[batch.looked - 1]
-            self._taken_to[since is None] = (last.next_due_at, last.planned_id)
-        return batch
+        after = taken_to if pages.is_later(taken_to, floor) else floor
 
-    @repeatable
+        @repeatable
+        def take(limit: int, planner: Planner) -> Batch:
+            at, id_ = after
+            asked = {"now": now, "at": at, "id": id_, "limit": limit}
+            with self._database.write("claiming what is due") as connection:
+                looks = self._database.vendor.read(connection, self._due, asked)
+                batch = self._carry_out(
+                    connection, looks, limit=limit, now=now, node=node, planner=planner
+                )
+            if batch.more:
+                last = looks[batch.looked - 1]
+                self._taken_to[since is None] = (last.next_due_at, last.planned_id)
+            return batch
+
+        return in_smaller_pages(limit, planner, take)
+
     def plan_edited(
         self, *, now: datetime, since: datetime | None, limit: int, node: str, planner: Planner
     ) -> Batch:
         """See `ClaimStorePort.plan_edited`."""
         floor = pages.BEFORE_ALL if since is None else (since, LARGEST_ID)
-        with self._database.read("looking for edited schedules") as connection:
-            if not self._edited(connection, floor, 1):
-                return Batch()
-        with self._database.write("planning edited schedules") as connection:
-            looks = self._edited(connection, floor, limit)
-            batch = self._carry_out(
-                connection, looks, limit=limit, now=now, node=node, planner=planner
-            )
-        self._resume_at = pages.BEFORE_ALL
-        if batch.more:
-            last = looks[batch.looked - 1]
-            self._resume_at = (last.updated_at, last.id)
-        return batch
 
-    @repeatable
+        @repeatable
+        def take(limit: int, planner: Planner) -> Batch:
+            with self._database.read("looking for edited schedules") as connection:
+                if not self._edited(connection, floor, 1):
+                    return Batch()
+            with self._database.write("planning edited schedules") as connection:
+                looks = self._edited(connection, floor, limit)
+                batch = self._carry_out(
+                    connection, looks, limit=limit, now=now, node=node, planner=planner
+                )
+            self._resume_at = pages.BEFORE_ALL
+            if batch.more:
+                last = looks[batch.looked - 1]
+                self._resume_at = (last.updated_at, last.id)
+            return batch
+
+        return in_smaller_pages(limit, planner, take)
+
     def plan_problems(
         self, *, now: datetime, after: int, limit: int, node: str, planner: Planner
     ) -> tuple[Batch, int]:
         """See `ClaimStorePort.plan_problems`. Most looks find nothing, and take no lock."""
-        asked = {"after": after, "limit": limit}
         vendor = self._database.vendor
-        with self._database.read("looking for what could not be planned") as connection:
-            if not vendor.read(connection, pages.PROBLEMS, {**asked, "limit": 1}):
-                return Batch(), after
-        with self._database.write("planning what could not be planned") as connection:
-            looks = vendor.read(connection, pages.PROBLEMS, asked)
-            batch = self._carry_out(
-                connection, looks, limit=limit, now=now, node=node, planner=planner
-            )
-        return batch, looks[batch.looked - 1].id if batch.looked else after
+
+        @repeatable
+        def take(limit: int, planner: Planner) -> tuple[Batch, int]:
+            asked = {"after": after, "limit": limit}
+            with self._database.read("looking for what could not be planned") as connection:
+                if not vendor.read(connection, pages.PROBLEMS, {**asked, "limit": 1}):
+                    return Batch(), after
+            with self._database.write("planning what could not be planned") as connection:
+                looks = vendor.read(connection, pages.PROBLEMS, asked)
+                batch = self._carry_out(
+                    connection, looks, limit=limit, now=now, node=node, planner=planner
+                )
+            return batch, looks[batch.looked - 1].id if batch.looked else after
+
+        return in_smaller_pages(limit, planner, take)
 
     @repeatable
     def next_due(self, *, after: datetime | None = None) -> datetime | None:
@@ -115,9 +131,29 @@ class SqlClaimStore:
             found: object = connection.scalar(statement, {} if after is None else {"after": after})
         return None if found is None else moment_or_long_ago(found)
 
-    @repeatable
     def mark_published(self, executions: Sequence[Execution], *, now: datetime) -> None:
         """See `ClaimStorePort.mark_published`."""
+        self._each(executions, partial(self._mark_published, now=now), now)
+
+    def _each(
+        self,
+        found: Sequence[Execution],
+        do: Callable[[Sequence[Execution]], object],
+        now: datetime,
+    ) -> None:
+        """Do something with all of *found*, and set apart that of which it is refused."""
+
+        def ask(part: Sequence[Execution]) -> Sequence[None]:
+            do(part)
+            return ()
+
+        def alone(execution: Execution, refusal: LedgerRefused) -> None:
+            set_apart_refused(self._database, execution.id, str(refusal), now)
+
+        by_halves(found, ask, alone=alone)
+
+    @repeatable
+    def _mark_published(self, executions: Sequence[Execution], *, now: datetime) -> None:
         claimed = sorted(waiting.claimed_marks(executions, now), key=itemgetter("told_id"))
         resent = sorted(waiting.resent_marks(executions, now), key=itemgetter("told_id"))
         vendor = self._database.vendor
@@ -125,9 +161,12 @@ class SqlClaimStore:
             vendor.update_many(connection, waiting.MARK_CLAIMED, claimed)
             vendor.update_many(connection, waiting.MARK_RESENT, resent)
 
-    @repeatable
     def hand_over(self, executions: Sequence[Execution], *, now: datetime) -> None:
         """See `ClaimStorePort.hand_over`."""
+        self._each(executions, partial(self._hand_over, now=now), now)
+
+    @repeatable
+    def _hand_over(self, executions: Sequence[Execution], *, now: datetime) -> None:
         told = [
             {"told_id": one.id, "told_attempt": one.attempt, "now": now}
             for one in sorted(executions, key=attrgetter("id"))
@@ -152,9 +191,25 @@ class SqlClaimStore:
         with self._database.read("looking for what is overdue") as connection:
             if connection.execute(waiting.LONGEST_OVERDUE, {**until, "limit": 1}).first() is None:
                 return ()
+        seen: list[int] = []
+        while True:
+            try:
+                return self._take_overdue({**until, "limit": limit}, now, graces, seen)
+            except LedgerRefused as refusal:
+                if limit == 1:
+                    if not seen:
+                        raise
+                    set_apart_refused(self._database, seen[-1], str(refusal), now)
+                    return ()
+                limit = max(limit // 2, 1)
+
+    def _take_overdue(
+        self, asked: Mapping[str, object], now: datetime, graces: Graces, seen: list[int]
+    ) -> Sequence[Execution]:
+        """Take a page of what is overdue; *seen* is told of it, should it be refused."""
         with self._database.write("taking what is overdue") as connection:
-            rows = connection.execute(self._overdue, {**until, "limit": limit})
-            found = executions_of(connection, rows)
+            found = executions_of(connection, connection.execute(self._overdue, asked))
+            seen[:] = [one.id for one in found]
             set_apart(connection, found, now)
             sound = (one for one in found if one.problem is None)
             checks = [waiting.postponement(one, now, graces) for one in sound]
@@ -202,10 +257,15 @@ class SqlClaimStore:
 
     def _set_apart(self, found: Sequence[Execution], now: datetime) -> Sequence[Execution]:
         """Set apart what is broken of *found*, which is given as it was."""
-        if any(execution.problem is not None for execution in found):
-            with self._database.write("setting broken executions apart") as connection:
-                set_apart_now(connection, self._database.vendor, found, now)
+        broken = [execution for execution in found if execution.problem is not None]
+        if broken:
+            self._each(broken, partial(self._set_apart_now, now=now), now)
         return found
+
+    @repeatable
+    def _set_apart_now(self, broken: Sequence[Execution], *, now: datetime) -> None:
+        with self._database.write("setting broken executions apart") as connection:
+            set_apart_now(connection, self._database.vendor, broken, now)
 
     def _carry_out(
         self,

@@ -1,22 +1,28 @@
 """Deleting history in steps, each a short transaction: the ledger goes on between them."""
 
-from collections.abc import Callable, Iterator
+import logging
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from itertools import chain
 from typing import Any
 
 from sqlalchemy import Select, bindparam, case, delete, exists, func, select
 
+from cronhare.application.logs import say
 from cronhare.domain.execution import TOLD_NO_MORE, State
 from cronhare.domain.messages import LARGEST_ID
+from cronhare.ports.ledger import LedgerRefused
 from cronhare.ports.records import Retention
 
 from .database import Database
+from .refusals import by_halves
 from .tables import executions, failed_tasks
 from .types import UtcDateTime
 
 #: So many executions are looked at, or deleted, at once.
 STEP = 1_000
+
+log = logging.getLogger(__name__)
 
 _SUCCEEDED = executions.c.state == State.SUCCEEDED.value
 
@@ -57,7 +63,8 @@ _OLDEST = (
     .order_by(executions.c.id)
     .limit(bindparam("surplus"))
 )
-_DELETE = delete(executions).where(executions.c.id.in_(bindparam("ids", expanding=True)))
+_THESE = executions.c.id.in_(bindparam("ids", expanding=True))
+_DELETE = delete(executions).where(_THESE)
 
 
 def clean_up(
@@ -116,13 +123,22 @@ def _pieces(surplus: int) -> list[int]:
 
 
 def _delete(database: Database, which: Select[Any], asked: dict[str, Any]) -> int:
+    """Delete what is to go; what some other table holds fast is kept, and told."""
     with database.read("looking for old history") as connection:
-        if connection.scalars(which, asked).first() is None:
-            return 0
-    with database.write("deleting old history") as connection:
-        # What somebody holds, to replay it perhaps, is looked at another day.
-        held = database.vendor.held(which, pass_over=True)
-        ids = list(connection.scalars(held, asked))
-        if ids:
-            connection.execute(_DELETE, {"ids": ids})
-        return len(ids)
+        ids = list(connection.scalars(which, asked))
+
+    def delete_them(part: Sequence[int]) -> Sequence[int]:
+        with database.write("deleting old history") as connection:
+            # What somebody holds, to replay it perhaps, is looked at another day.
+            held = database.vendor.held(which.where(_THESE), pass_over=True)
+            found = list(connection.scalars(held, {**asked, "ids": part}))
+            if found:
+                connection.execute(_DELETE, {"ids": found})
+            return [len(found)]
+
+    def keep(id_: int, refusal: LedgerRefused) -> int:
+        text = f"Execution {id_} is kept: {refusal}"
+        say(log, logging.WARNING, "cleanup.refused", text, execution=id_)
+        return 0
+
+    return sum(by_halves(ids, delete_them, alone=keep)) if ids else 0

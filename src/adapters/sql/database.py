@@ -13,7 +13,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from cronhare.domain.addresses import LedgerFile, parse_ledger
 from cronhare.ports.clock import ClockPort
-from cronhare.ports.ledger import LedgerOutdated, LedgerUnavailable
+from cronhare.ports.ledger import LedgerOutdated, LedgerRefused, LedgerUnavailable
 
 from .vendor import UPGRADE, Undone, Vendor, vendor_of
 
@@ -24,6 +24,9 @@ T = TypeVar("T")
 PATIENCE: Final = 5.0
 _SHORTEST_WAIT: Final = 0.005
 _LONGEST_WAIT: Final = 0.5
+
+#: So often a duplicate may be what somebody else wrote in the same moment; then it stays one.
+_MEETINGS: Final = 5
 
 
 def open_engine(url: str) -> Engine:
@@ -55,10 +58,14 @@ def repeatable(call: Callable[P, T]) -> Callable[P, T]:
     def insistent(*args: P.args, **kwargs: P.kwargs) -> T:
         give_up_at = time.monotonic() + PATIENCE
         wait = _SHORTEST_WAIT
+        met = 0
         while True:
             try:
                 return call(*args, **kwargs)
-            except Undone:
+            except Undone as undone:
+                met += undone.is_refusal
+                if met > _MEETINGS:
+                    raise LedgerRefused(str(undone)) from undone
                 if time.monotonic() + wait > give_up_at:
                     raise
             # By chance, so that those who met do not meet again.
@@ -121,6 +128,10 @@ def own_errors(engine: Engine, doing: str, *, committing: bool = True) -> Iterat
         if vendor.is_outdated(error):
             text = f"{doing} in {vendor.place}: its schema is not this program's; {UPGRADE}"
             raise LedgerOutdated(text) from error
-        undone = vendor.is_undone(error, committing=committing)
-        kind = Undone if undone else LedgerUnavailable
-        raise kind(f"{doing} in {vendor.place}: {vendor.explain(error)}") from error
+        text = f"{doing} in {vendor.place}: {vendor.explain(error)}"
+        refused = vendor.is_refused(error)
+        if vendor.is_undone(error, committing=committing):
+            raise Undone(text, is_refusal=refused) from error
+        raise (LedgerRefused if refused else LedgerUnavailable)(text) from error
+    except (OverflowError, UnicodeError) as error:  # a driver's, of what it cannot even send
+        raise LedgerRefused(f"{doing}: {error}") from error

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from sqlalchemy import Connection, Dialect, Engine, Select, Subquery, func, select, text
+from sqlalchemy import Connection, Dialect, Engine, Select, Subquery, TextClause, func, select, text
 
 from cronhare.domain.addresses import Host
 from cronhare.domain.diagnosis import (
@@ -22,6 +22,7 @@ from cronhare.domain.diagnosis import (
 )
 from cronhare.domain.execution import State
 from cronhare.domain.keys import MANUAL
+from cronhare.domain.messages import LARGEST_ID
 from cronhare.domain.nodes import container_id
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerOutdated, LedgerUnavailable
@@ -61,6 +62,12 @@ _ENGINES: Final = text(
     "SELECT table_name, engine FROM information_schema.tables "
     "WHERE table_schema = DATABASE() AND table_type = 'BASE TABLE'"
 )
+_NUMBERED: Final = text(
+    "SELECT table_name FROM information_schema.tables "
+    "WHERE table_schema = DATABASE() AND auto_increment >= :last ORDER BY table_name"
+)
+_COUNTS: Final = text("SELECT COUNT(*) FROM sqlite_master WHERE name = 'sqlite_sequence'")
+_NUMBERED_IN_FILE: Final = text("SELECT name FROM sqlite_sequence WHERE seq >= :last ORDER BY name")
 _PRAGMAS: Final = ("journal_mode", "synchronous", "foreign_keys")
 
 
@@ -137,7 +144,12 @@ def _database(connection: Connection) -> DatabaseFacts:
     if connection.dialect.name == "sqlite":
         settings = {name: _pragma(connection, name) for name in _PRAGMAS}
         version = _version_of_sqlite(connection.dialect)
-        return DatabaseFacts(product="SQLite", version=version, settings=settings)
+        return DatabaseFacts(
+            product="SQLite",
+            version=version,
+            settings=settings,
+            exhausted=_exhausted(connection, _NUMBERED_IN_FILE),
+        )
     version = str(connection.scalar(text("SELECT VERSION()")))
     return DatabaseFacts(
         product="MariaDB" if "mariadb" in version.lower() else "MySQL",
@@ -145,7 +157,17 @@ def _database(connection: Connection) -> DatabaseFacts:
         settings=_variables(connection),
         link=_link(connection),
         plain_tables=tuple(_plain_tables(connection)),
+        exhausted=_exhausted(connection, _NUMBERED),
     )
+
+
+def _exhausted(connection: Connection, statement: TextClause) -> Sequence[str]:
+    """Name the tables that can number no other row. An empty file counts nothing yet."""
+    if connection.dialect.name == "sqlite" and not connection.scalar(_COUNTS):
+        return ()
+    names = {name.lower(): name for name in metadata.tables}
+    found = connection.scalars(statement, {"last": LARGEST_ID})
+    return [names[name.lower()] for name in found if name.lower() in names]
 
 
 def _version_of_sqlite(dialect: Dialect) -> str:

@@ -142,6 +142,10 @@ class MysqlVendor:
             error, committing=committing, elsewhere=self._sessions.elsewhere
         )
 
+    def is_refused(self, error: SQLAlchemyError) -> bool:
+        """See `Vendor.is_refused`."""
+        return mysql_errors.is_refused(error)
+
     def explain(self, error: SQLAlchemyError) -> str:
         """See `Vendor.explain`."""
         return mysql_errors.explain(error)

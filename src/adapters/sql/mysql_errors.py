@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pymysql
 from pymysql.constants import CR
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 DEADLOCK: Final = 1213
@@ -29,12 +29,20 @@ _LOST: Final = frozenset({1053, NOT_READY, 1927, 2006, 2013, 2014, 2055, 4031})
 #: The server only reads: of several another may write.
 _READ_ONLY: Final = frozenset({1290, 1792, 1836, 3100})
 
+#: Refused for their values, though the driver files them elsewhere: SIGNAL of a trigger, a number
+#: that is too large, a value that fits no column, JSON that is none, and a CHECK, of both products.
+_REFUSED: Final = frozenset({1292, 1411, 1644, 1690, 3140, 3156, 3819, 3903, 4025, 4038})
+
 #: No such table, no such column.
 _OUTDATED: Final = frozenset({1146, 1054})
 
 _USER: Final = re.compile(r"(?:user )?'.*'@'[^']*'", re.DOTALL)
 
+_EXHAUSTED: Final = "somebody gave a row the last number that there is: `cronhare doctor` tells"
+
 _ADVICE: Final = {
+    167: _EXHAUSTED,
+    1467: _EXHAUSTED,
     DEADLOCK: "it met others again and again: look at SHOW ENGINE INNODB STATUS",
     LOCK_WAIT_TIMEOUT: "somebody keeps rows or a table locked: look in SHOW PROCESSLIST for a "
     "transaction that was left open",
@@ -88,6 +96,11 @@ def is_undone(error: SQLAlchemyError, *, committing: bool, elsewhere: bool = Fal
     if number_of(error) in _TAKEN_BACK or (elsewhere and is_read_only(error)):
         return True
     return not committing and is_lost(error)
+
+
+def is_refused(error: SQLAlchemyError) -> bool:
+    """See `Vendor.is_refused`. A duplicate may be one for a moment only: it is undone as well."""
+    return isinstance(error, IntegrityError | DataError) or number_of(error) in _REFUSED
 
 
 def is_outdated(error: SQLAlchemyError) -> bool:

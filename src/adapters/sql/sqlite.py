@@ -25,7 +25,7 @@ from sqlalchemy import (
     func,
     select,
 )
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError
 
 from cronhare.application.logs import say
 from cronhare.domain.addresses import LedgerFile
@@ -65,7 +65,8 @@ _ADVICE: Final = {
     "SQLITE_BUSY": "another process has kept the file locked for "
     f"{BUSY_SECONDS:.0f} s: look for a transaction that somebody left open on it",
     "SQLITE_LOCKED": "another connection keeps a table locked: look for an open transaction",
-    "SQLITE_FULL": "the disk is full: make room, and it goes on by itself",
+    "SQLITE_FULL": "the disk is full: make room, and it goes on by itself; or somebody gave a row "
+    "the last number that there is: `cronhare doctor` tells",
     "SQLITE_READONLY": "the file is read-only: let this user write to it and to its folder",
     "SQLITE_CANTOPEN": "the file cannot be opened: its folder must exist, and this user must be "
     "allowed to write to both",
@@ -156,6 +157,10 @@ class SqliteVendor:
     def is_undone(self, error: SQLAlchemyError, *, committing: bool) -> bool:  # noqa: ARG002
         """Whoever writes is alone here, and has waited for that before it began."""
         return False
+
+    def is_refused(self, error: SQLAlchemyError) -> bool:
+        """See `Vendor.is_refused`."""
+        return isinstance(error, IntegrityError | DataError)
 
     def explain(self, error: SQLAlchemyError) -> str:
         """See `Vendor.explain`."""

@@ -37,7 +37,15 @@ class PlanRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Undone(LedgerUnavailable):
-    """The database took a whole transaction back: the call can be repeated at once."""
+    """The database took a whole transaction back: the call can be repeated at once.
+
+    *is_refusal* says that it may be refused for ever: see `LedgerRefused`.
+    """
+
+    def __init__(self, text: str, *, is_refusal: bool = False) -> None:
+        """Say what was under way, and what the database said."""
+        self.is_refusal = is_refusal
+        super().__init__(text)
 
 
 class Vendor(Protocol):
@@ -102,6 +110,10 @@ class Vendor(Protocol):
 
         *committing* says that the transaction's end was asked for before.
         """
+        ...
+
+    def is_refused(self, error: SQLAlchemyError) -> bool:
+        """Tell an error that is the fault of the values alone: a constraint, a type, a trigger."""
         ...
 
     def explain(self, error: SQLAlchemyError) -> str:

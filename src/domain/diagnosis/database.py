@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import attrs
 
+from cronhare.domain.messages import LARGEST_ID
+
 from .finding import Finding, Severity, named
 from .link import Link, judge_link
 from .servers import DATABASE, version_of
@@ -28,13 +30,14 @@ class DatabaseFacts:
     """What a session of ours sees.
 
     *settings* are the database's own names and words. *plain_tables* are tables of ours in a
-    storage engine without transactions.
+    storage engine without transactions. *exhausted* are those whose last number is given away.
     """
 
     product: str
     version: str
     settings: Mapping[str, str] = attrs.field(factory=dict[str, str])
     plain_tables: Sequence[str] = ()
+    exhausted: Sequence[str] = ()
     link: Link | None = None
 
 
@@ -145,6 +148,23 @@ def judge_database(facts: DatabaseFacts) -> Iterator[Finding]:
             f"Tables without transactions: {named(facts.plain_tables)}",
             "for each of them: `ALTER TABLE name ENGINE = InnoDB`",
         )
+    for table in facts.exhausted:
+        yield _exhausted(table, in_file=facts.product == SQLITE)
+
+
+def _exhausted(table: str, *, in_file: bool) -> Finding:
+    anew = (
+        f"UPDATE sqlite_sequence SET seq = (SELECT MAX(id) FROM {table}) WHERE name = '{table}'"  # noqa: S608
+        if in_file
+        else f"ALTER TABLE {table} AUTO_INCREMENT = 1"
+    )
+    return Finding(
+        Severity.ERROR,
+        SUBJECT,
+        f"Somebody gave a row of {table} the last number that there is ({LARGEST_ID}): it takes no "
+        "other row",
+        f"`DELETE FROM {table} WHERE id = {LARGEST_ID}`, then `{anew}`",  # noqa: S608
+    )
 
 
 def _version(facts: DatabaseFacts) -> Finding:

@@ -15,7 +15,7 @@ from cronhare.adapters.jobs.reader import JobsFileInvalid
 from cronhare.application.administer import CannotRun, FilesClash, NotFound
 from cronhare.domain.printable import printable, shortened
 from cronhare.ports.broker import BrokerUnavailable
-from cronhare.ports.ledger import LedgerUnavailable
+from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
 
 from ..settings import SettingsInvalid
 from .streams import OutputLost
@@ -92,7 +92,7 @@ def report(error: BaseException) -> int:
                 'source = "…".',
             )
             return Status.WRONG_INPUT
-        case NotFound() | CannotRun():
+        case NotFound() | CannotRun() | LedgerRefused():
             _print(str(error))
             return Status.WRONG_INPUT
         case LedgerUnavailable() | BrokerUnavailable():
