@@ -1,9 +1,10 @@
 """A canary as user, password and key of real servers: in nothing that our processes show.
 
-All goes well at first; then the links to the servers break, and are made anew.
+All goes well at first; then links break, servers refuse, and we are at fault.
 """
 
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -39,6 +40,22 @@ pass_env = ["SEEN", "CRON_DATABASE_URL", "CRON_DATABASE_URL_FILE", "CRON_BROKER_
 [schedules.curious]
 task = "curious"
 schedule = "0 8 29 2 *"
+"""
+
+
+#: A program of ours in which a method is at fault: in a loop, in a handler.
+FAULTY = """
+import sys
+from cronhare.application.dispatch import Dispatcher
+from cronhare.application.execute import Worker
+from cronhare.entrypoints.cli.app import main
+
+def fault(*_, **__):
+    raise RuntimeError("a fault of ours")
+
+{place} = fault
+sys.argv = ["cronhare", *{command}]
+main()
 """
 
 
@@ -175,3 +192,42 @@ def test_no_process_shows_it_and_no_task_gets_it(house: House) -> None:
     made = [path for path in arena.folder.rglob("*") if path.is_file()]
     holding = {path.name for path in made if CANARY.encode() in path.read_bytes()}
     assert holding == {"url", "key"}
+
+
+def test_no_refusal_and_no_fault_of_ours_shows_it(
+    house: House, own_rabbitmq: rabbitmq_service.Server
+) -> None:
+    arena, vhost = house.plant.arena, str(make_url(house.plant.broker_url).database)
+    house.settings["CRON_LOG_FORMAT"] = "text"
+    faults = {
+        "Dispatcher.tick": ["scheduler"],
+        "Worker._begin": ["worker", "--jobs", "jobs.toml"],
+    }
+    for number, (place, command) in enumerate(faults.items()):
+        name = f"faulty{number}.py"
+        text = FAULTY.format(place=place, command=command)
+        (arena.folder / name).write_text(text)
+        house.plant.processes.append(arena.start_program(sys.executable, name, **house.settings))
+    arena.ask_for_runs(of=["curious"])
+    logs = [arena.logs / name for name in sorted(each.name for each in arena.logs.iterdir())]
+    wait_until(
+        lambda: all("a fault of ours" in log.read_text() for log in logs),
+        seconds=PATIENCE,
+        every=0.1,
+        what="the faults",
+    )
+    _let_in(own_rabbitmq, house.user, vhost, "^$")
+    for process in house.plant.processes:
+        process.kill()
+    house.asked("doctor")
+    refused = house.start("scheduler"), house.start("worker", "--jobs", "jobs.toml")
+    house.wait_for("ACCESS_REFUSED", times=2)
+    (arena.folder / "url").write_text((arena.folder / "url").read_text().replace("%3A", ""))
+    house.asked("doctor")
+    house.asked("schedules")
+    for process in refused:
+        process.kill()
+
+    assert "this user" in arena.said()
+    assert "Traceback" in arena.said()
+    assert CANARY not in arena.said()

@@ -16,7 +16,7 @@ from cronhare.ports.broker import BrokerUnavailable
 
 from .address import Address
 from .blocking import ACCESS_REFUSED, NOT_FOUND, PRECONDITION_FAILED, Walk, opened
-from .trouble import TROUBLE
+from .trouble import TROUBLE, said_by
 from .versions import QUORUM, arguments
 
 log = logging.getLogger(__name__)
@@ -61,7 +61,7 @@ def declare(
                 declaring.bind(binding)
             return tuple(declaring.differences)
     except TROUBLE as error:
-        raise BrokerUnavailable(f"declaring at {address}: {error!r}") from error
+        raise BrokerUnavailable(f"declaring at {address}: {said_by(error)}") from error
 
 
 class _Declaring:

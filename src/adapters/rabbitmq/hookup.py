@@ -14,6 +14,7 @@ from cronhare.ports.broker import BrokerUnavailable, Delivery
 from .address import Address
 from .guarding import Guarding, received
 from .linking import TROUBLE, close_connection, open_connection, own_errors
+from .trouble import said_by
 
 #: Seconds in which the broker must have answered a question.
 ANSWER_TIMEOUT = 10.0
@@ -168,7 +169,7 @@ class Hookup:
 
     def _on_closing(self, future: asyncio.Future[object]) -> None:
         error = None if future.cancelled() else future.exception()
-        self._lose(repr(error) if error is not None else "the channel was closed")
+        self._lose(said_by(error) if error is not None else "the channel was closed")
 
     def _lose(self, reason: str) -> None:
         if not self.lost.is_set():

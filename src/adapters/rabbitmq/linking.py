@@ -16,6 +16,7 @@ from cronhare.domain.addresses import Host
 from cronhare.ports.broker import BrokerUnavailable
 
 from .address import CONNECT_TIMEOUT, Address
+from .trouble import said_by
 
 #: What the client raises when the broker is away, refuses, or has gone meanwhile. RuntimeError is
 #: the parent of its "channel closed".
@@ -85,7 +86,7 @@ def own_errors(doing: str) -> Iterator[None]:
     try:
         yield
     except TROUBLE as error:
-        raise BrokerUnavailable(f"{doing}: {error!r}") from error
+        raise BrokerUnavailable(f"{doing}: {said_by(error)}") from error
     except asyncio.CancelledError as error:
         if is_cancelled():
             raise

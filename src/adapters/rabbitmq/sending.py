@@ -16,7 +16,7 @@ from cronhare.ports.broker import BrokerUnavailable
 from .address import Address
 from .backoff import Backoff
 from .line import Line
-from .trouble import TROUBLE
+from .trouble import TROUBLE, said_by
 from .window import Batch
 
 log = logging.getLogger(__name__)
@@ -102,7 +102,7 @@ class Sender:
                 self._prepare()
                 opened = self._live()
             except (BrokerUnavailable, *TROUBLE) as error:
-                text = f"Cannot publish at {self._address}: {error!r}"
+                text = f"Cannot publish at {self._address}: {said_by(error)}"
                 log.warning("%s", text, extra={"action": "broker.unavailable"})
             except Exception:  # whatever it is, the thread must not die of it
                 log.exception("The publishing thread met a fault", extra={"action": "broker.fault"})
