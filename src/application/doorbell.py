@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 import attrs
 
 from cronhare.domain.execution import Execution
-from cronhare.domain.messages import headers_of, task_body
+from cronhare.domain.messages import LARGEST_ID, headers_of, task_body
 from cronhare.domain.patience import DOUBTED_AFTER
 from cronhare.domain.signing import Seal
 from cronhare.domain.task import SYSTEM
@@ -27,6 +27,14 @@ class Rung:
     published: int = 0
     returned: int = 0
     unknown: int = 0
+
+
+@attrs.frozen(kw_only=True)
+class Doubt:
+    """What was sent before *since* may be lost; that was told of all up to the id *after*."""
+
+    since: datetime
+    after: int = -LARGEST_ID
 
 
 def envelope(execution: Execution, *, now: datetime, seal: Seal) -> Envelope:
@@ -74,6 +82,7 @@ class Doorbell:
         self._inside = inside
         self._silent_since: datetime | None = None
         self._away = False
+        self._doubt: Doubt | None = None
         self._seal = seal
         self._foreign_queues = frozenset(foreign_queues)
 
@@ -98,6 +107,20 @@ class Doorbell:
             self._silent_since, self._away = self._silent_since or now, True
         elif self._away:
             self._is_back(now)
+
+    def doubt(self, now: datetime, *, limit: int) -> bool:
+        """Let up to *limit* messages be sent again that a broker which is back may have lost.
+
+        Answers whether there may be more. What was sent after our silence began is left alone: the
+        broker was there for whoever sent it, and they heed silences of their own.
+        """
+        doubt = self._doubt
+        if doubt is None:
+            return False
+        after = self._claims.doubt(since=doubt.since, now=now, after=doubt.after, limit=limit)
+        if self._doubt is doubt:  # or the broker came back once more
+            self._doubt = None if after is None else attrs.evolve(doubt, after=after)
+        return self._doubt is not None
 
     def _publish(self, sendable: Sequence[Execution], now: datetime) -> Rung:
         if not sendable:
@@ -136,8 +159,8 @@ class Doorbell:
                 f"The broker confirmed nothing since {since:%H:%M:%S} UTC: what waits is sent again"
             )
             say(log, logging.WARNING, "broker.doubted", text)
-            self._claims.doubt(now=now)
-        self._silent_since, self._away = None, False  # last: a ledger that is away is told later
+            self._doubt = Doubt(since=since)
+        self._silent_since, self._away = None, False
 
 
 def _report(sent: Sequence[Execution], outcomes: Sequence[Published]) -> Rung:

@@ -14,6 +14,7 @@ from cronhare.domain.task import SYSTEM
 from cronhare.ports.attempts import AttemptStorePort, Finish
 from cronhare.ports.broker import BrokerPort
 from cronhare.ports.claims import ClaimStorePort, Graces
+from cronhare.ports.ledger import LedgerUnavailable
 from cronhare.ports.runner import Ran
 
 from .doorbell import Doorbell
@@ -71,6 +72,7 @@ class Reconciler:
         self._lease = lease
         self._ledger_was_away = False
         self._spares_until: datetime | None = None
+        self._put_off = False
 
     def spare(self) -> None:
         """Take note of an outage of the ledger: what lapsed meanwhile could not be renewed.
@@ -81,12 +83,30 @@ class Reconciler:
         self._ledger_was_away = True
 
     def tick(self, now: datetime) -> Reconciled:
-        """Send again what is overdue, and decide what becomes of attempts whose lease lapsed."""
-        self._regain(now)
-        self._doorbell.listen(now)
-        republished = self._send_again(now)
+        """Decide what becomes of attempts whose lease lapsed, and send again what is overdue."""
         lost = 0 if self._spares(now) else self.bury(now, gone=())
+        republished = self._send_again(now)
+        self._doorbell.listen(now)
+        self._look_further(now)
         return Reconciled(republished=republished, lost=lost)
+
+    def _look_further(self, now: datetime) -> None:
+        """Let later rounds find what they would not. Rare, and long perhaps: it holds up nothing.
+
+        The first failure counts as an outage of the ledger; one that lasts is its own alone.
+        """
+        try:
+            for _ in range(PAGES):
+                if not self._doorbell.doubt(now, limit=self._limit):
+                    break
+            self._regain(now)
+            self._put_off = False
+        except LedgerUnavailable as error:
+            text = f"What may be lost is looked for later: {error}"
+            say(log, logging.ERROR, "ledger.unavailable", text)
+            if not self._put_off:
+                self._put_off = True
+                self.spare()
 
     def _spares(self, now: datetime) -> bool:
         if self._ledger_was_away:

@@ -22,6 +22,9 @@ DOUBTED_AFTER = timedelta(minutes=1)
 
 _MOST_DOUBLINGS = 16  # far beyond the longest wait
 
+#: The last of so many copies has been given the longest wait, as that of any more.
+MANY_RESENDS = (LONGEST_WAIT // FIRST_WAIT).bit_length() + 1
+
 
 def wait_after(resends: int) -> timedelta:
     """Say how long a message may take that was sent again *resends* times before.
@@ -42,5 +45,16 @@ def expected_anew_at(found: Execution, now: datetime, *, grace: timedelta) -> da
 
 def expected_after_resend(sent: Execution, now: datetime) -> datetime:
     """Say from when on the grace counts again, once the broker has confirmed another copy."""
-    wait = wait_after(sent.resends)
-    return now + wait - FIRST_WAIT if sent.state is State.PUBLISHED else now + wait
+    return after_copy(sent.resends, sent.state, now)
+
+
+def after_copy(resends: int, state: State, sent_at: datetime) -> datetime:
+    """Say what `expected_after_resend` does: backwards it tells when a copy was sent."""
+    wait = wait_after(resends)
+    return sent_at + wait - FIRST_WAIT if state is State.PUBLISHED else sent_at + wait
+
+
+def expected_soon(state: State, now: datetime) -> datetime:
+    """Say up to when an execution is expected that is sent again in a moment, doubted or not."""
+    soon = now + UNCONFIRMED_WAIT
+    return soon - FIRST_WAIT if state is State.PUBLISHED else soon

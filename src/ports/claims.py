@@ -125,8 +125,13 @@ class ClaimStorePort(Protocol):
         """
         ...
 
-    def doubt(self, *, now: datetime) -> None:
-        """Let *overdue* find all that is published: the broker may have lost it."""
+    def doubt(self, *, since: datetime, now: datetime, after: int, limit: int) -> int | None:
+        """Let *overdue* find what was last sent before *since*: the broker may have lost it.
+
+        Looks at up to *limit* of what is published or retrying, by id, from the one after *after*
+        on; answers the id after which to go on, or None at the end. What was sent later, and what
+        is sent again in a moment in any case, is left alone.
+        """
         ...
 
     def overdue(self, *, now: datetime, graces: Graces, limit: int) -> Sequence[Execution]:

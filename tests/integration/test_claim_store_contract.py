@@ -758,9 +758,57 @@ def test_a_broker_that_is_doubted_is_sent_all_that_is_published(ledger: Ledger) 
     ledger.clock.advance(MINUTE)
     before = ledger.overdue()
 
-    ledger.claims.doubt(now=ledger.now)
+    place = ledger.claims.doubt(since=ledger.now, now=ledger.now, after=0, limit=9)
 
+    assert place is None
     assert (before, ledger.overdue()) == ([], [published.id, retrying.id])
+
+
+def test_a_broker_is_doubted_page_by_page(ledger: Ledger) -> None:
+    first, second, third = [ledger.published(f"report-{number}") for number in range(3)]
+    ledger.clock.advance(MINUTE)
+    now = ledger.now
+
+    place = ledger.claims.doubt(since=now, now=now, after=0, limit=2)
+
+    assert (place, ledger.overdue()) == (second.id, [first.id, second.id])
+    assert ledger.claims.doubt(since=now, now=now, after=second.id, limit=2) is None
+    assert third.id in ledger.overdue()
+
+
+@pytest.mark.parametrize("copies", [0, 1, 3, 11])
+@pytest.mark.parametrize("retries", [False, True], ids=["published", "retrying"])
+def test_what_was_sent_since_the_broker_fell_silent_is_not_doubted(
+    ledger: Ledger, copies: int, retries: bool
+) -> None:
+    execution = ledger.published()
+    if retries:
+        execution = ledger.finished(execution, IN_30_S)
+        ledger.clock.advance(MINUTE)
+        copies = copies or 1  # a retry that was never sent again is expected in any case
+    for _ in range(copies):
+        ledger.clock.advance(timedelta(days=2))
+        late = ledger.claims.overdue(now=ledger.now, graces=GRACES, limit=9)
+        assert [one.id for one in late] == [execution.id]
+        ledger.claims.mark_published(late, now=ledger.now)
+    sent_at = ledger.now
+    ledger.clock.advance(MINUTE)
+
+    ledger.claims.doubt(since=sent_at, now=ledger.now, after=0, limit=9)
+    spared = ledger.overdue()
+    ledger.claims.doubt(since=sent_at + SECOND, now=ledger.now, after=0, limit=9)
+
+    assert (spared, ledger.overdue()) == ([], [execution.id])
+
+
+def test_what_is_being_sent_again_is_not_doubted(ledger: Ledger) -> None:
+    execution = ledger.published()
+    ledger.clock.advance(6 * MINUTE)
+    late = ledger.claims.overdue(now=ledger.now, graces=GRACES, limit=9)
+
+    ledger.claims.doubt(since=ledger.now, now=ledger.now, after=0, limit=9)
+
+    assert ([one.id for one in late], ledger.overdue()) == ([execution.id], [])
 
 
 def test_a_published_message_is_never_forgotten(ledger: Ledger) -> None:

@@ -146,7 +146,7 @@ BOUNDS: dict[str, list[str]] = {
         f"{patience.FIRST_WAIT // MINUTE} min",
         f"sent again {RESENT_ON_THE_FIRST_DAY} times on the first day",
     ],
-    "what is sent again, or given up, in a round": [
+    "what is sent again, given up, or doubted after a broker's silence, in a round": [
         f"{reconcile.PAGES} pages of {reconcile.PAGE:,}",
     ],
     "params of a message of somebody else": [size(params.LARGEST_PARAMS)],

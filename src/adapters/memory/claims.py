@@ -85,10 +85,14 @@ class MemoryClaimStore:
                 if execution is not None and waits and execution.attempt == told.attempt:
                     self._history.move(execution, hand_over(execution, now=now))
 
-    def doubt(self, *, now: datetime) -> None:
+    def doubt(self, *, since: datetime, now: datetime, after: int, limit: int) -> int | None:
         """See `ClaimStorePort.doubt`."""
         with self._ledger.lock:
-            doubt(self._history, now)
+            sent = self._history.in_states({State.PUBLISHED, State.RETRYING})
+            page = heapq.nsmallest(limit, (row for row in sent if row.id > after), key=_id)
+            for execution in page:
+                doubt(self._history, execution, since, now)
+            return page[-1].id if len(page) == limit else None
 
     def overdue(self, *, now: datetime, graces: Graces, limit: int) -> Sequence[Execution]:
         """See `ClaimStorePort.overdue`."""

@@ -4,7 +4,12 @@ from datetime import datetime, timedelta
 
 from cronhare.domain.execution import STARTABLE, Execution, State
 from cronhare.domain.moves import publish
-from cronhare.domain.patience import FIRST_WAIT, expected_after_resend
+from cronhare.domain.patience import (
+    FIRST_WAIT,
+    after_copy,
+    expected_after_resend,
+    expected_soon,
+)
 from cronhare.ports.claims import Graces
 
 from .history import History
@@ -33,8 +38,14 @@ def mark_published(history: History, told: Execution, now: datetime) -> None:
         history.expect(resent, expected_after_resend(told, now))
 
 
-def doubt(history: History, now: datetime) -> None:
-    """Take all messages that should be in a queue for lost."""
-    for execution in list(history.in_states({State.PUBLISHED, State.RETRYING})):
-        if (execution.next_attempt_at or now) <= now:
-            history.expect(execution, min(history.expected_at(execution), now - FIRST_WAIT))
+def doubt(history: History, execution: Execution, since: datetime, now: datetime) -> None:
+    """Take a message for lost that should be in a queue, and was last sent before *since*."""
+    expected = history.expected_at(execution)
+    if execution.resends:
+        last = after_copy(execution.resends - 1, execution.state, since)
+        sent_before = expected < last
+    else:
+        sent_before = execution.published_at is None or execution.published_at < since
+    waits = (execution.next_attempt_at or now) > now
+    if sent_before and not waits and expected > expected_soon(execution.state, now):
+        history.expect(execution, now - FIRST_WAIT)

@@ -35,6 +35,7 @@ class SqlClaimStore:
         self._database = Database(engine, clock)
         self._due = pages.schedules_of(self._database.vendor.held(pages.DUE, pass_over=True))
         self._overdue = self._database.vendor.held(waiting.OVERDUE, pass_over=True)
+        self._doubted = self._database.vendor.held(waiting.DOUBTED, pass_over=True)
         self._resume_at = pages.BEFORE_ALL
         self._taken_to: dict[bool, pages.Place] = {}
 
@@ -175,10 +176,17 @@ class SqlClaimStore:
             self._database.vendor.update_many(connection, waiting.HAND_OVER, told)
 
     @repeatable
-    def doubt(self, *, now: datetime) -> None:
-        """See `ClaimStorePort.doubt`."""
-        with self._database.write("doubting what the broker has") as connection:
-            connection.execute(waiting.DOUBT, {"now": now, "check": now - FIRST_WAIT})
+    def doubt(self, *, since: datetime, now: datetime, after: int, limit: int) -> int | None:
+        """See `ClaimStorePort.doubt`. What somebody holds is being seen to, and passed over."""
+        with self._database.read("looking at what the broker has") as connection:
+            page = connection.scalars(waiting.DOUBTABLE, {"after": after, "limit": limit}).all()
+        if page:
+            asked = {**waiting.doubts(since, now), "ids": page}
+            with self._database.write("doubting what the broker has") as connection:
+                ids = list(connection.scalars(self._doubted, asked))
+                if ids:
+                    connection.execute(waiting.DOUBT, {"ids": ids, "check": now - FIRST_WAIT})
+        return page[-1] if len(page) == limit else None
 
     @repeatable
     def overdue(self, *, now: datetime, graces: Graces, limit: int) -> Sequence[Execution]:

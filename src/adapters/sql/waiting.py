@@ -7,7 +7,13 @@ from typing import Any
 from sqlalchemy import ColumnElement, Integer, and_, bindparam, func, or_, select, union_all, update
 
 from cronhare.domain.execution import STARTABLE, Execution, State
-from cronhare.domain.patience import expected_after_resend, expected_anew_at
+from cronhare.domain.patience import (
+    MANY_RESENDS,
+    after_copy,
+    expected_after_resend,
+    expected_anew_at,
+    expected_soon,
+)
 from cronhare.ports.claims import Graces
 
 from .rows import EXECUTION, is_in
@@ -46,17 +52,50 @@ MARK_RESENT = (
         check_at=bindparam("check", type_=UtcDateTime), resends=bindparam("resends", type_=Integer)
     )
 )
-#: What has its message in a queue, or should have: all that waits for no time of its own.
+_SENT = (State.PUBLISHED, State.RETRYING)
+_IS_SENT = executions.c.state.in_([state.value for state in _SENT])
+#: What has its message in a queue, or should have: looked at in pages.
+DOUBTABLE = (
+    select(executions.c.id)
+    .where(_IS_SENT, executions.c.id > bindparam("after"))
+    .order_by(executions.c.id)
+    .limit(bindparam("limit"))
+)
+
+
+def _is_doubted(state: State) -> ColumnElement[bool]:
+    """Ask for what was last sent long ago: the number of copies tells when, from *check_at*."""
+    copies = func.coalesce(executions.c.resends, 0)
+    never_again = or_(
+        executions.c.published_at.is_(None),
+        executions.c.published_at < bindparam("since", type_=UtcDateTime),
+    )
+    sent_again = (
+        and_(
+            copies >= number if number == MANY_RESENDS else copies == number,
+            executions.c.check_at < bindparam(f"{state.value}_{number}", type_=UtcDateTime),
+        )
+        for number in range(1, MANY_RESENDS + 1)
+    )
+    return and_(
+        executions.c.state == state.value,
+        executions.c.check_at > bindparam(f"{state.value}_soon", type_=UtcDateTime),
+        or_(and_(copies <= 0, never_again), *sent_again),
+    )
+
+
+#: Of a page what waits for no time of its own, and was sent before the broker fell silent.
+DOUBTED = select(executions.c.id).where(
+    executions.c.id.in_(bindparam("ids", expanding=True)),
+    or_(
+        executions.c.next_attempt_at.is_(None),
+        executions.c.next_attempt_at <= bindparam("now", type_=UtcDateTime),
+    ),
+    or_(*(_is_doubted(state) for state in _SENT)),
+)
 DOUBT = (
     update(executions)
-    .where(
-        executions.c.state.in_([State.PUBLISHED.value, State.RETRYING.value]),
-        executions.c.check_at > bindparam("check", type_=UtcDateTime),
-        or_(
-            executions.c.next_attempt_at.is_(None),
-            executions.c.next_attempt_at <= bindparam("now", type_=UtcDateTime),
-        ),
-    )
+    .where(executions.c.id.in_(bindparam("ids", expanding=True)))
     .values(check_at=bindparam("check", type_=UtcDateTime))
 )
 POSTPONE = (
@@ -160,6 +199,17 @@ def resent_marks(told: Sequence[Execution], now: datetime) -> Iterator[dict[str,
                 "check": expected_after_resend(one, now),
                 "resends": one.resends + 1,
             }
+
+
+def doubts(since: datetime, now: datetime) -> dict[str, datetime]:
+    """Give the parameters of `DOUBTED`, its ids aside: when a copy of *since* would be late."""
+    late = {
+        f"{state.value}_{number}": after_copy(number - 1, state, since)
+        for state in _SENT
+        for number in range(1, MANY_RESENDS + 1)
+    }
+    soon = {f"{state.value}_soon": expected_soon(state, now) for state in _SENT}
+    return {"since": since, "now": now, **late, **soon}
 
 
 def postponement(found: Execution, now: datetime, graces: Graces) -> dict[str, Any]:

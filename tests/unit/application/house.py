@@ -117,27 +117,11 @@ class House:
             clock=self.clock,
             retention=self.retention,
         )
-        self.doorbell = Doorbell(
-            broker=self.broker,
-            claims=self.claims,
-            inside=housekeeper.run,
-            seal=self.seal,
-            foreign_queues=self.foreign_queues,
-        )
+        self.doorbell = self._doorbell(inside=housekeeper.run)
         self.dispatcher = Dispatcher(
             claims=self.claims, doorbell=self.doorbell, executor=Inline(), node=self.node
         )
-        self.reconciler = Reconciler(
-            claims=self.claims,
-            attempts=self.attempts,
-            broker=self.broker,
-            doorbell=self.doorbell,
-            policy=self.policy,
-            chance=lambda: 0.0,
-            seal=self.seal,
-            lease=LEASE,
-            limit=self.page,
-        )
+        self.reconciler = self._reconciler(self.doorbell)
         self.keeper = LeaseKeeper(
             attempts=self.attempts,
             clock=self.clock,
@@ -225,6 +209,32 @@ class House:
         self.build()
         self.reconciler.recover(self.now, gone=gone)
         await self.open()
+
+    def another_reconciler(self) -> Reconciler:
+        """Make that of another replica, which publishes by itself."""
+        return self._reconciler(self._doorbell(inside=lambda *_: None))
+
+    def _doorbell(self, *, inside: Callable[[Execution, datetime], None]) -> Doorbell:
+        return Doorbell(
+            broker=self.broker,
+            claims=self.claims,
+            inside=inside,
+            seal=self.seal,
+            foreign_queues=self.foreign_queues,
+        )
+
+    def _reconciler(self, doorbell: Doorbell) -> Reconciler:
+        return Reconciler(
+            claims=self.claims,
+            attempts=self.attempts,
+            broker=self.broker,
+            doorbell=doorbell,
+            policy=self.policy,
+            chance=lambda: 0.0,
+            seal=self.seal,
+            lease=LEASE,
+            limit=self.page,
+        )
 
     async def restart_worker(self) -> None:
         """Lose the process, but not what its broker holds, and start another."""

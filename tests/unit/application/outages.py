@@ -107,9 +107,9 @@ class ClaimsWithOutages(MemoryClaimStore):
         with self._outage.over("mark_published"):
             super().mark_published(executions, now=now)
 
-    def doubt(self, *, now: datetime) -> None:
+    def doubt(self, *, since: datetime, now: datetime, after: int, limit: int) -> int | None:
         with self._outage.over("doubt"):
-            super().doubt(now=now)
+            return super().doubt(since=since, now=now, after=after, limit=limit)
 
     def lapsed(
         self, *, now: datetime, limit: int, gone: Collection[str] = ()

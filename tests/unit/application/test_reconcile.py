@@ -1,10 +1,12 @@
 """What was lost on the way, and what becomes of it."""
 
 from collections import Counter
+from collections.abc import Sequence
 from datetime import timedelta
 
 import pytest
 
+from cronhare.application.reconcile import Reconciler
 from cronhare.domain.backoff import Backoff
 from cronhare.domain.deaths import NO_NACKS
 from cronhare.domain.execution import State
@@ -144,21 +146,67 @@ async def test_a_ledger_that_is_away_when_the_broker_returns_hears_of_it_later()
     house.broker.drop_all()
     house.broker.come_back()
     house.outage.begin("doubt", calls=1)
-    with pytest.raises(LedgerUnavailable):
-        house.reconciler.tick(house.now)
+    house.reconciler.tick(house.now)
 
     await idle(house, MINUTE, step=5 * SECOND)
 
     assert len(house.messages(MAIN_QUEUE)) == 1
 
 
-async def idle(house: House, duration: timedelta, *, step: timedelta = MINUTE) -> None:
+async def test_a_doubt_that_cannot_be_written_holds_nothing_else_up(lines: Lines) -> None:
+    house = House()
+    due(house)
+    house.broker.go_away()
+    await idle(house, timedelta(minutes=3))
+    house.broker.come_back()
+    house.outage.begin("doubt")
+    house.reconciler.tick(house.now)
+    vanish(house)
+    house.add("late", schedule="20 12 2 3 *")
+    await idle(house, 2 * LEASE, step=5 * SECOND)
+    [lost] = [row for row in house.executions() if row.schedule_name != "late"]
+    house.broker.drop_all()
+    await idle(house, timedelta(hours=1))
+
+    assert (lost.state, lost.deaths) == (State.RETRYING, 1)
+    assert len({message.id for message in house.messages(MAIN_QUEUE)}) == 2
+    told = "What may be lost is looked for later: the ledger is away"
+    assert any(told in line for line in lines())
+
+
+async def test_replicas_that_all_saw_the_broker_away_send_one_copy_together() -> None:
+    house = House(page=2)
+    for number in range(5):
+        house.add(f"old-{number}", schedule="1 12 2 3 *")
+    house.dispatcher.tick(house.now)
+    await idle(house, timedelta(hours=4))
+    others = [house.another_reconciler() for _ in range(2)]
+    house.broker.go_away()
+    await idle(house, timedelta(minutes=3), others=others)
+    house.broker.drop_all()
+    house.broker.come_back()
+
+    await idle(house, 20 * SECOND, step=5 * SECOND)  # the others are slower
+    await idle(house, 2 * MINUTE, step=5 * SECOND, others=others)
+
+    copies = Counter(message.id for message in house.messages(MAIN_QUEUE))
+    assert list(copies.values()) == [1] * 5
+
+
+async def idle(
+    house: House,
+    duration: timedelta,
+    *,
+    step: timedelta = MINUTE,
+    others: Sequence[Reconciler] = (),
+) -> None:
     """Let time pass while nobody consumes."""
     ends = house.now + duration
     while house.now < ends:
         house.clock.advance(step)
         house.dispatcher.tick(house.now)
-        house.reconciler.tick(house.now)
+        for reconciler in (house.reconciler, *others):
+            reconciler.tick(house.now)
 
 
 async def test_copies_of_what_nobody_consumes_are_few() -> None:
