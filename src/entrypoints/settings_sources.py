@@ -5,16 +5,18 @@ what cannot be read is a fault with its place.
 """
 
 import os
+import re
 import stat
 import tomllib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
 import attrs
 
-from cronhare.domain.echo import echo
+from cronhare.adapters.plain_files import read_plain_file
+from cronhare.domain.jobs_file import MOST_FAULTS
 from cronhare.ports.runner import ATTEMPT_VARIABLES
 
 PREFIX: Final = "CRON_"
@@ -27,6 +29,8 @@ SYSTEM_FILE: Final = Path("/etc/cronhare") / FILE_NAME
 
 #: No setting, nor a file of them, is as long as that.
 LONGEST_FILE: Final = 65_536
+
+_NAME: Final = re.compile(r"[a-z0-9_]{1,40}")
 
 
 @attrs.frozen(kw_only=True)
@@ -65,7 +69,7 @@ def read_sources(known: Collection[str], secrets: Collection[str]) -> Sources:
     faults: list[str] = []
     found, file = _from_settings_file(known, secrets, faults)
     found.update(_from_environment(known, faults))
-    return Sources(found, tuple(faults), file, tuple(_unknown(known)))
+    return Sources(found, _first(faults), file, tuple(_unknown(known)))
 
 
 def settings_files() -> Iterator[Path]:
@@ -127,9 +131,7 @@ def _from_settings_file(
         except (ValueError, RecursionError) as error:
             faults.append(f"{path} {error}")
         else:
-            faults.extend(
-                _not_safe(path, [key for key in secrets if _holds_password(table.get(key))])
-            )
+            faults.extend(_not_safe(path, [key for key in secrets if _holds_password(table, key)]))
             return _of_table(table, path, known, faults), path
         return {}, path
     return {}, None
@@ -147,11 +149,13 @@ def _of_table(
     found: dict[str, Told] = {}
     folder = path.parent
     for key, value in table.items():
+        if len(faults) > MOST_FAULTS:
+            break
         plain = key.removesuffix("_file")
         if key not in known and plain not in known:
-            close = _meant(key, known)
-            hint = f"; did you mean {close}?" if close else ""
-            faults.append(f"{path}: {echo(key)} is not known{hint}")
+            faults.append(f"{path}: {_unknown_key(key, known)}")
+        elif isinstance(value, list) and plain.endswith("_url"):
+            faults.append(f"{path}: {key} must be one text, and no list")
         elif (text := _text(value)) is None:
             faults.append(f"{path}: {key} must be a text, a number, true, false or a list of texts")
         elif key not in known:
@@ -163,6 +167,22 @@ def _of_table(
             text = _beside(key, text, folder)
             found[key] = Told(name=f"{key} in {path}", text=text, source=str(path))
     return found
+
+
+def _unknown_key(key: str, known: Collection[str]) -> str:
+    """Quote what could be a name, and nothing else: a URL may stand where its name should."""
+    if not _NAME.fullmatch(key):
+        return "a key is no name of a setting: these have a-z, 0-9 and _, as in queue_type"
+    close = _meant(key, known)
+    return f"'{key}' is not known{f'; did you mean {close}?' if close else ''}"
+
+
+def _first(faults: Sequence[str]) -> tuple[str, ...]:
+    """Give the first of very many faults, and say that there are others."""
+    if len(faults) <= MOST_FAULTS:
+        return tuple(faults)
+    others = f"these are the first {MOST_FAULTS} faults of the settings; there are more"
+    return (*faults[:MOST_FAULTS], others)
 
 
 def _beside(key: str, text: str, folder: Path) -> str:
@@ -203,9 +223,10 @@ def _not_safe(path: Path, secrets: Collection[str]) -> Iterator[str]:
         )
 
 
-def _holds_password(value: object) -> bool:
-    """Tell a secret that is one: a URL without a user is none."""
-    return isinstance(value, str) and ("@" in value or "://" not in value)
+def _holds_password(table: Mapping[str, Any], key: str) -> bool:
+    """Tell a secret that is one, in whatever form: a URL without a user is none."""
+    text = _text(table[key]) if key in table else ""
+    return text is None or bool(text and ("@" in text or "://" not in text))
 
 
 def _is_there(path: Path) -> bool:
@@ -216,17 +237,13 @@ def _is_there(path: Path) -> bool:
 
 
 def _read(path: Path) -> str:
-    """Read a small file of text, and nothing that could keep us waiting.
+    """Read a small file of text.
 
     Raises:
         ValueError: it cannot be read; its text continues the path.
     """
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        with open(descriptor, "rb") as file:  # noqa: PTH123 - it was opened without waiting
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise ValueError("is no plain file")
-            content = file.read(LONGEST_FILE + 1)
+        content = read_plain_file(path, most=LONGEST_FILE)
     except OSError as error:
         raise ValueError(f"cannot be read: {error.strerror}") from error
     if len(content) > LONGEST_FILE:

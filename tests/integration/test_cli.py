@@ -1,5 +1,6 @@
 """The commands, as a person or a pipe calls them."""
 
+import os
 import signal
 import sqlite3
 import subprocess
@@ -200,6 +201,22 @@ def test_wrong_input_is_a_sentence_and_status_2(
     assert said.status == 2
     assert reason in said.err
     assert "Traceback" not in said.err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("check", "fifo"), ("import", "crontab", "fifo"), ("up", "--jobs", "fifo")],
+    ids=["check", "import", "up"],
+)
+def test_nobody_waits_for_whoever_would_write_into_a_fifo(
+    shell: Shell, arguments: tuple[str, ...]
+) -> None:
+    os.mkfifo(shell.folder / "fifo")
+
+    said = shell(*arguments)
+
+    assert said.status == 2
+    assert "fifo: it is no plain file" in said.err
 
 
 def test_a_ledger_that_was_never_made_says_how_to_make_it(empty: Shell) -> None:

@@ -13,6 +13,7 @@ from sqlalchemy import Engine, event
 
 from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.sql import SqlLedger, check_schema, open_engine, sqlite, upgrade
+from cronhare.adapters.sql.sqlite_file import make_file
 from cronhare.domain.execution import State
 from cronhare.ports.ledger import LedgerOutdated, LedgerUnavailable
 from tests.integration.ledgers import MINUTE, NOON, Ledger, draft
@@ -85,6 +86,51 @@ def test_a_ledger_that_somebody_opened_to_a_group_stays_so(engine: Engine, path:
     upgrade(engine)
 
     assert mode(path) == "0640"
+
+
+@pytest.fixture(params=["fifo", "device"])
+def no_file(request: pytest.FixtureRequest, path: Path) -> Path:
+    """Something that is no file, where the ledger should be."""
+    if request.param == "fifo":
+        os.mkfifo(path, 0o666)
+    else:
+        if os.geteuid() != 0:
+            pytest.skip("only root makes devices")
+        os.mknod(path, 0o666 | stat.S_IFCHR, os.makedev(1, 3))  # as /dev/null is
+    path.chmod(0o666)
+    return path
+
+
+def test_what_is_no_file_is_refused_and_not_changed(engine: Engine, no_file: Path) -> None:
+    with pytest.raises(LedgerOutdated, match="something that is no plain file"):
+        upgrade(engine)
+    with pytest.raises(LedgerOutdated, match="something that is no plain file"):
+        check_schema(engine)
+
+    assert mode(no_file) == "0666"
+
+
+def test_a_file_that_is_no_database_is_not_changed(engine: Engine, path: Path) -> None:
+    path.write_text("somebody's letters " * 99)
+    path.chmod(0o644)
+
+    with pytest.raises(LedgerUnavailable, match="not an SQLite database"):
+        upgrade(engine)
+
+    assert mode(path) == "0644"
+
+
+def test_no_link_beside_a_ledger_is_followed(engine: Engine, path: Path) -> None:
+    upgrade(engine)
+    engine.dispose()
+    theirs = path.with_name("theirs")
+    theirs.write_text("somebody's letters")
+    theirs.chmod(0o644)
+    path.with_name(f"{path.name}-journal").symlink_to(theirs)
+
+    make_file(path)
+
+    assert mode(theirs) == "0644"
 
 
 def test_whoever_only_reads_makes_no_file(engine: Engine, path: Path) -> None:

@@ -33,7 +33,7 @@ from cronhare.domain import (
 from cronhare.domain.addresses import server_url
 from cronhare.domain.cron.timeline import FIRST_MINUTE, LAST_MINUTE, moment_of
 from cronhare.domain.crontab import reader, settings
-from cronhare.entrypoints import last_resort, logs, scheduler, settings_sources
+from cronhare.entrypoints import attention, last_resort, logs, scheduler, settings_sources
 from cronhare.entrypoints.cli import failed, times, trouble
 from tests.services.rabbitmq import LARGEST_AT_BROKER
 
@@ -134,7 +134,8 @@ BOUNDS: dict[str, list[str]] = {
         f"{jobs_file.DEEPEST} tables",
         f"{jobs_file.LARGEST_INTEGER.bit_length() + 1} bits",
     ],
-    "faults that are told of a jobs file": [f"{jobs_file.MOST_FAULTS}"],
+    "faults that are told of a jobs file, and of a settings file": [f"{jobs_file.MOST_FAULTS}"],
+    "an answer to SIGHUP or SIGUSR1": [f"{attention.LONGEST_ANSWER:.0f} s"],
     "the name of a jobs file without `source`": [f"{jobs_file.LONGEST_SOURCE} printable letters"],
     "a crontab": [size(jobs_file.LARGEST_FILE), f"{reader.LONGEST_LINE:,} characters a line"],
     "a comment in a crontab": [f"{reader.LONGEST_COMMENT:,} characters"],

@@ -8,6 +8,7 @@ from typing import Any
 
 import attrs
 
+from cronhare.adapters.plain_files import read_plain_file
 from cronhare.domain.draft import Fault, ScheduleDraft
 from cronhare.domain.echo import echo
 from cronhare.domain.jobs_file import LARGEST_FILE, LONGEST_SOURCE, MOST_FAULTS
@@ -112,8 +113,7 @@ def _at(place: Sequence[str], problem: str) -> FileFault:
 
 
 def _text(path: Path) -> str:
-    with path.open("rb") as file:
-        content = file.read(LARGEST_FILE + 1)
+    content = read_plain_file(path, most=LARGEST_FILE)
     if len(content) > LARGEST_FILE:
         raise _unreadable(path, f"is larger than {LARGEST_FILE // 2**20} MiB")
     try:

@@ -1,9 +1,6 @@
 """SQLite: one file, one writer at a time, any number of processes on one host."""
 
-import logging
-import os
 import sqlite3
-import stat
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -27,23 +24,18 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError
 
-from cronhare.application.logs import say
 from cronhare.domain.addresses import LedgerFile
 from cronhare.domain.execution import Execution
 from cronhare.ports.clock import ClockPort
-from cronhare.ports.ledger import LedgerOutdated, LedgerUnavailable
+from cronhare.ports.ledger import LedgerOutdated
 
 from .rows import NEW_COLUMNS, moment_text, new_values
+from .sqlite_file import make_file, refuse_what_is_no_file
 from .tables import executions
 from .vendor import UPGRADE, Connecting, PlanRow, remember
 
-log = logging.getLogger(__name__)
-
 #: So long a statement waits for another process that writes: far above a commit, below a lease.
 BUSY_SECONDS: Final = 10.0
-
-#: What SQLite puts beside the file, with the file's own mode.
-BESIDE: Final = ("-wal", "-shm", "-journal")
 
 # The two statements of the hot path are text with plain tuples: SQLAlchemy's named parameters
 # would take three times as long as SQLite does.
@@ -149,7 +141,7 @@ class SqliteVendor:
     @contextmanager
     def migrating(self, engine: Engine) -> Iterator[Connection]:
         """See `Vendor.migrating`. A whole upgrade that fails half-way is taken back."""
-        _make(Path(self._file.path))
+        make_file(Path(self._file.path))
         with self._lock, engine.connect() as connection, connection.begin():
             self.begin(connection)
             yield connection
@@ -178,7 +170,7 @@ class SqliteVendor:
 
 
 def open_engine(file: LedgerFile) -> Engine:
-    """Make the engine for a file. Opens nothing yet, and makes nothing: see `_make`."""
+    """Make the engine for a file. Opens nothing yet, and makes nothing: see `make_file`."""
     path = Path(file.path)
     engine = create_engine(
         URL.create("sqlite", database=file.path), creator=partial(_connect, path)
@@ -191,51 +183,16 @@ def _connect(path: Path) -> sqlite3.Connection:
     """Open a file that is there: whoever only reads makes none.
 
     Raises:
-        LedgerOutdated: there is none.
+        LedgerOutdated: there is none, or something that is no file.
     """
     if not path.exists():
         raise LedgerOutdated(
             f"there is no ledger at {path.absolute()}. To use another, set CRON_DATABASE_URL, or "
             f"database_url in a settings file; to make one here: {UPGRADE}, or start `cronhare up`"
         )
+    refuse_what_is_no_file(path)
     uri = f"{path.absolute().as_uri()}?mode=rw"
     return sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, check_same_thread=False)
-
-
-def _make(path: Path) -> None:
-    """Make the file and its folder where they are missing, for this user alone.
-
-    It holds params and output. SQLite gives the files beside it (-wal, -shm) the mode of this
-    one. A file that others may read, of an earlier version, is closed to them.
-
-    Raises:
-        LedgerUnavailable: that cannot be done.
-    """
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-    except OSError as error:
-        raise LedgerUnavailable(f"making the ledger {path}: {error.strerror}") from error
-    _close_to_others(path)
-
-
-def _close_to_others(path: Path) -> None:
-    """Take from all other users what an earlier version, or a umask, has given them.
-
-    What is open to a group alone is so by somebody's choice.
-    """
-    for file in (path, *(path.with_name(path.name + end) for end in BESIDE)):
-        try:
-            mode = stat.S_IMODE(file.stat().st_mode)
-            if mode & stat.S_IRWXO:
-                file.chmod(mode & stat.S_IRWXU)
-                text = f"{file} was open to every user ({mode:04o}); now it is its owner's alone"
-                say(log, logging.WARNING, "ledger.closed", text)
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            text = f"{file} is open to every user, and cannot be closed to them: {error.strerror}"
-            say(log, logging.WARNING, "ledger.open", text)
 
 
 def prepare(connection: sqlite3.Connection) -> None:

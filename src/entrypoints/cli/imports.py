@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from cronhare.adapters.plain_files import read_plain_file
 from cronhare.domain.cron import UnknownZone, find_zone
 from cronhare.domain.crontab import (
     Crontab,
@@ -153,8 +154,7 @@ def _is_crontab(path: Path) -> bool:
 
 
 def _read(path: Path, kind: CrontabKind | None) -> Crontab:
-    with path.open("rb") as file:
-        content = file.read(LARGEST_FILE + 1)
+    content = read_plain_file(path, most=LARGEST_FILE)
     if len(content) > LARGEST_FILE:
         raise CrontabTooLarge
     text = content.decode(errors="surrogateescape")

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from cronhare.domain.jobs_file import MOST_FAULTS
 from cronhare.entrypoints.settings import Settings, SettingsInvalid
 from cronhare.ports.runner import ATTEMPT_VARIABLES
 
@@ -141,6 +142,57 @@ def test_a_file_with_a_password_is_closed_to_others(here: Path) -> None:
     assert Settings.read().database_url == URL
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        f'database_url = ["{URL}"]',
+        f'message_key = ["{SECRET}{SECRET}{SECRET}", "another"]',
+        f'message_key = [["{SECRET}"]]',
+        "message_key = 12345678901234567",
+    ],
+    ids=["a list of a URL", "a list of keys", "lists in lists", "a number"],
+)
+def test_a_password_in_another_form_is_one(here: Path, line: str) -> None:
+    settings_file(here / "cronhare.toml", line, 0o644)
+
+    assert f"and has {line.partition(' ')[0]}: chmod 600 it" in faults()
+
+
+def test_a_url_is_one_text_and_no_list(here: Path) -> None:
+    settings_file(here / "cronhare.toml", f'database_url = ["{URL}"]')
+
+    assert "database_url must be one text, and no list" in faults()
+
+
+@pytest.mark.parametrize("key", [URL, "A" * 8, SECRET * 9], ids=["URL", "capitals", "too long"])
+def test_a_key_that_could_be_a_password_is_not_quoted(here: Path, key: str) -> None:
+    settings_file(here / "cronhare.toml", f'"{key}" = 1')
+
+    said = faults()
+
+    assert "a key is no name of a setting" in said
+    assert key not in said
+
+
+def test_of_very_many_faults_of_a_file_the_first_are_told(here: Path) -> None:
+    settings_file(here / "cronhare.toml", "".join(f"k{number} = 1\n" for number in range(6_000)))
+
+    said = faults()
+
+    assert said.count("is not known") == MOST_FAULTS
+    assert f"the first {MOST_FAULTS} faults of the settings; there are more" in said
+
+
+def test_what_is_no_plain_file_leaves_nothing_open(here: Path) -> None:
+    (here / "cronhare.toml").mkdir()
+    before = len([*Path("/proc/self/fd").iterdir()])
+
+    for _ in range(10):
+        assert "cronhare.toml cannot be read: Is a directory" in faults()
+
+    assert len([*Path("/proc/self/fd").iterdir()]) == before
+
+
 def test_a_file_without_a_password_may_be_open(here: Path) -> None:
     settings_file(here / "cronhare.toml", 'database_url = "sqlite:///x"\n', 0o644)
 
@@ -194,7 +246,7 @@ def test_every_file_that_cannot_be_read_is_told_at_once_and_none_is_waited_for(
 
     said = faults()
 
-    assert "CRON_DATABASE_URL_FILE: fifo is no plain file" in said
+    assert "CRON_DATABASE_URL_FILE: fifo cannot be read: it is no plain file" in said
     assert "CRON_BROKER_URL_FILE: bytes is no UTF-8 text" in said
     assert "CRON_JOBS_FILE: . " in said
     assert "CRON_QUEUES_FILE: empty is empty" in said

@@ -1,0 +1,99 @@
+"""The file of an SQLite ledger: made for its owner alone, and nothing else is ever changed.
+
+Its path is what somebody wrote into a setting: there may be a device, a link, another's file.
+"""
+
+import logging
+import os
+import stat
+from pathlib import Path
+from typing import Final
+
+from cronhare.application.logs import say
+from cronhare.ports.ledger import LedgerOutdated, LedgerUnavailable
+
+log = logging.getLogger(__name__)
+
+#: What SQLite puts beside the file, with the file's own mode.
+BESIDE: Final = ("-wal", "-shm", "-journal")
+
+#: How each database of SQLite begins; a new one is empty.
+HEADER: Final = b"SQLite format 3\0"
+
+#: A handle to what has this name itself: no device notices, and closing it ends no lock of SQLite.
+_TOUCHED: Final = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def make_file(path: Path) -> None:
+    """Make the file and its folder where they are missing, for this user alone.
+
+    It holds params and output. SQLite gives the files beside it (-wal, -shm) the mode of this
+    one. A ledger that others may read, of an earlier version, is closed to them.
+
+    Raises:
+        LedgerOutdated: there is something that is no file.
+        LedgerUnavailable: it cannot be made.
+    """
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if path.exists():
+            refuse_what_is_no_file(path)
+        flags = os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC
+        descriptor = os.open(path, flags, 0o600)
+        try:
+            ledger = os.fstat(descriptor) if _may_be_ledger(descriptor) else None
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise LedgerUnavailable(f"making the ledger {path}: {error.strerror}") from error
+    if ledger is not None:
+        _close_to_others(path, ledger)
+
+
+def refuse_what_is_no_file(path: Path) -> None:
+    """Refuse what SQLite would wait for, or we would change: a fifo, a device, a folder.
+
+    Raises:
+        LedgerOutdated: it is none.
+    """
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise LedgerOutdated(
+            f"there is no ledger at {path.absolute()}, but something that is no plain file. "
+            "To use another, set CRON_DATABASE_URL, or database_url in a settings file"
+        )
+
+
+def _may_be_ledger(descriptor: int) -> bool:
+    return os.pread(descriptor, len(HEADER), 0) in {b"", HEADER}
+
+
+def _close_to_others(path: Path, ledger: os.stat_result) -> None:
+    """Take from all other users what an earlier version, or a umask, has given them.
+
+    *ledger* is what was looked into. What is open to a group alone is so by somebody's choice.
+    """
+    _close(path, ledger)
+    for end in BESIDE:
+        _close(path.with_name(path.name + end), None)
+
+
+def _close(file: Path, expected: os.stat_result | None) -> None:
+    """Close a plain file to others; a link is somebody's choice, and is left as it is."""
+    try:
+        touched = os.open(file, _TOUCHED)
+    except OSError:  # there is none
+        return
+    try:
+        there = os.fstat(touched)
+        is_other = expected is not None and not os.path.samestat(there, expected)
+        mode = stat.S_IMODE(there.st_mode)
+        if is_other or not stat.S_ISREG(there.st_mode) or not mode & stat.S_IRWXO:
+            return
+        os.chmod(f"/proc/self/fd/{touched}", mode & stat.S_IRWXU)  # noqa: PTH101
+        text = f"{file} was open to every user ({mode:04o}); now it is its owner's alone"
+        say(log, logging.WARNING, "ledger.closed", text)
+    except OSError as error:
+        text = f"{file} is open to every user, and cannot be closed to them: {error.strerror}"
+        say(log, logging.WARNING, "ledger.open", text)
+    finally:
+        os.close(touched)
