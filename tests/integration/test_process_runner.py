@@ -155,6 +155,7 @@ async def test_parameters_come_on_stdin_and_in_a_file_that_only_the_owner_may_re
 
 async def test_what_a_task_leaves_in_its_folder_goes_with_it(runner: ProcessRunner) -> None:
     ran = await runner.run(shell('cd "${CRON_PARAMS_FILE%/*}"; mkdir -p a/b; touch a/b/c; pwd'))
+    await runner.close()
 
     assert not exists(ran.stdout.head.strip())
 

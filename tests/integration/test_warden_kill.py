@@ -96,7 +96,8 @@ async def test_a_killed_worker_leaves_no_process_and_no_file(
     assert await eventually(lambda: not alive(int(warden)))
     assert not alive(int(task))
     assert sleepers(seconds) == set()
-    assert not exists(params_file.rpartition("/")[0].rpartition("/")[0])
+    folder = params_file.rpartition("/")[0].rpartition("/")[0]
+    assert await eventually(lambda: not exists(folder))
 
 
 async def test_a_killed_worker_whose_warden_was_stopped_leaves_nothing_either(
@@ -199,7 +200,8 @@ async def test_a_killed_warden_takes_its_tasks_along_and_they_are_lost(
     assert ran.stdout.head == "begun\n"
     assert not alive(int(task))
     assert sleepers(seconds) == set()
-    assert not exists(params_file.rpartition("/")[0].rpartition("/")[0])
+    folder = params_file.rpartition("/")[0].rpartition("/")[0]
+    assert await eventually(lambda: not exists(folder))
 
 
 async def test_after_a_killed_warden_the_next_run_has_a_new_one(

@@ -2,41 +2,45 @@
 
 import contextlib
 import os
-import shutil
 import stat
-from pathlib import Path
 
 import attrs
 import msgspec
+
+from .remover import Remover
 
 _PRIVATE = stat.S_IFDIR | 0o700
 
 
 @attrs.frozen
 class Folder:
-    """A folder that only we and the task can look into: *is_ours* while both are one user."""
+    """A folder that only we and the task can look into."""
 
     path: str
-    is_ours: bool = True
 
     @property
     def params_file(self) -> str:
         """Where the parameters are."""
         return f"{self.path}/params.json"
 
-    def give(self, uid: int, gid: int) -> "Folder":
-        """Hand it to another user, and to nobody else.
+    def open_params(self) -> int:
+        """A descriptor to read the parameters from: the task's stdin."""
+        return os.open(self.params_file, os.O_RDONLY | os.O_NOFOLLOW)
+
+    def give(self, uid: int, gid: int, *, params: int) -> None:
+        """Hand it to another user, and to nobody else, with the *params* that are open.
+
+        From then on its names are that user's to change, so we must open none of them.
 
         Raises:
             OSError: we may not.
         """
-        os.chown(self.params_file, uid, gid)
-        os.chown(self.path, uid, gid)
-        return attrs.evolve(self, is_ours=False)
-
-    def open_params(self) -> int:
-        """A descriptor to read the parameters from: the task's stdin."""
-        return os.open(self.params_file, os.O_RDONLY)
+        folder = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            os.fchown(params, uid, gid)
+            os.fchown(folder, uid, gid)
+        finally:
+            os.close(folder)
 
 
 class Folders:
@@ -46,9 +50,10 @@ class Folders:
     and the event loop waits for that.
     """
 
-    def __init__(self, parent: str) -> None:
+    def __init__(self, parent: str, remover: Remover) -> None:
         """They are made in *parent*, and go with it."""
         self._parent = parent
+        self._remover = remover
         self._made = 0
         self._spare: list[str] = []
 
@@ -73,13 +78,13 @@ class Folders:
         os.chmod(self._parent, 0o711)  # noqa: PTH101, S103 - to pass is all they may
 
     def take_back(self, folder: Folder) -> None:
-        """Remove all that the task may have put there. Never raises."""
+        """Remove all that the task may have put there, in a while if it is much. Never raises."""
         with contextlib.suppress(OSError):
             os.unlink(folder.params_file)  # noqa: PTH108 - pathlib is slower, and this is hot
-        if folder.is_ours and _is_as_made(folder.path):
+        if _is_as_made(folder.path):
             self._spare.append(folder.path)
         else:
-            shutil.rmtree(Path(folder.path), ignore_errors=True)
+            self._remover.remove(folder.path)
 
     def _make(self) -> str:
         self._made += 1
@@ -89,7 +94,12 @@ class Folders:
 
 
 def _is_as_made(path: str) -> bool:
+    """Whether it is still ours alone, and empty."""
     try:
-        return os.lstat(path).st_mode == _PRIVATE and not os.listdir(path)  # noqa: PTH208 - as above
+        status = os.lstat(path)
+        if status.st_mode != _PRIVATE or status.st_uid != os.geteuid():
+            return False
+        with os.scandir(path) as entries:  # the first tells: there may be any number
+            return next(entries, None) is None
     except OSError:
         return False

@@ -4,7 +4,6 @@ import array
 import asyncio
 import contextlib
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -16,6 +15,7 @@ from pathlib import Path
 
 from .folder import Folders
 from .pulse import Pulse
+from .remover import Remover
 from .warden import Frame, Unpacker, pack
 
 _WARDEN = Path(__file__).with_name("warden.py")
@@ -28,7 +28,8 @@ class Link:
 
     *on_frame* is called for each of its reports; *on_lost*, once and with the link's folder, if
     it vanishes before `close`, or has to be killed because it stands still while it is *needed*.
-    *folder* is ours while the link lives, and removed with it, by the warden even if we are killed.
+    *folder* is ours while the link lives. The warden removes it at its end, even if we are killed;
+    if it is lost, whoever is told of that has to.
     """
 
     def __init__(
@@ -37,7 +38,9 @@ class Link:
         on_lost: Callable[[str], None],
         *,
         needed: Callable[[], bool],
+        remover: Remover,
     ) -> None:
+        self._remover = remover
         self._on_frame = on_frame
         self._on_lost = on_lost
         self._loop = asyncio.get_running_loop()
@@ -45,7 +48,7 @@ class Link:
         self._outbox: deque[tuple[bytes, Sequence[int]]] = deque()
         self._is_stuck = False
         self.folder = tempfile.mkdtemp(prefix="cronhare-")
-        self.folders = Folders(self.folder)
+        self.folders = Folders(self.folder, remover)
         self._socket, theirs = socket.socketpair()
         with theirs:
             self._process = _start_warden(theirs, self.folder)
@@ -84,6 +87,8 @@ class Link:
         else:
             await self._goodbye(pidfd)
         self._end()
+        if self._process.returncode:  # else it removes that itself, however long that takes
+            self._remover.remove(self.folder)
 
     async def _goodbye(self, pidfd: int) -> None:
         gone = asyncio.Event()
@@ -139,10 +144,12 @@ class Link:
             self._lose()
 
     def _lose(self) -> None:
-        self._hang_up()
-        self._process.kill()  # should it have closed the line and live
-        self._end()
-        self._on_lost(self.folder)
+        try:
+            self._hang_up()
+            self._process.kill()  # should it have closed the line and live
+            self._end()
+        finally:  # whatever else fails: its attempts wait for that
+            self._on_lost(self.folder)
 
     def _hang_up(self) -> None:
         self._pulse.stop()
@@ -156,7 +163,6 @@ class Link:
     def _end(self) -> None:
         with contextlib.suppress(subprocess.TimeoutExpired):  # if it hangs in the kernel itself
             self._process.wait(_PATIENCE)
-        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def _start_warden(line: socket.socket, folder: str) -> "subprocess.Popen[bytes]":

@@ -18,12 +18,15 @@ from .environment import environment, passed_environment
 from .folder import Folder, Folders
 from .link import Link
 from .remains import end_remains
+from .remover import Remover
 from .warden import Frame
 
 log = logging.getLogger(__name__)
 
 #: Seconds that `close` waits for what it killed.
 CLOSING = 5.0
+#: Seconds that `close` waits for folders to be removed.
+_REMOVING = 1.0
 
 
 class NotAllowed(PermissionError):
@@ -43,6 +46,7 @@ class ProcessRunner:
         self._attempts: dict[int, Attempt] = {}
         self._link: Link | None = None
         self._burials: set[asyncio.Task[None]] = set()
+        self._remover = Remover()
 
     async def run(self, invocation: Invocation) -> Ran:
         """See `TaskRunnerPort.run`. If it is itself cancelled, the attempt is killed first."""
@@ -50,7 +54,7 @@ class ProcessRunner:
         try:
             account = await other(invocation.task.user)
             link = self._warden()
-            folder = _lend(link.folders, invocation, account)
+            folder = link.folders.lend(invocation.params)
         except (OSError, UnknownUser) as error:
             return _not_prepared(invocation, error)
         attempt = Attempt(invocation, partial(self._signal, id_))
@@ -93,6 +97,7 @@ class ProcessRunner:
             await asyncio.wait(self._burials, timeout=CLOSING)
         for attempt in running:
             attempt.break_off("its end could not be waited for", is_over=True)
+        await self._remover.idle(_REMOVING)
 
     def _attempts_of(self, execution_id: int) -> list[Attempt]:
         return [
@@ -103,7 +108,12 @@ class ProcessRunner:
 
     def _warden(self) -> Link:
         if self._link is None:
-            self._link = Link(self._on_frame, self._on_lost, needed=lambda: bool(self._attempts))
+            self._link = Link(
+                self._on_frame,
+                self._on_lost,
+                needed=lambda: bool(self._attempts),
+                remover=self._remover,
+            )
         return self._link
 
     def _start(
@@ -112,6 +122,8 @@ class ProcessRunner:
         task = attempt.invocation.task
         descriptors = [folder.open_params()]
         try:
+            if account is not None:
+                _give(link.folders, folder, account, params=descriptors[0])
             descriptors += attempt.open_pipes()
         except OSError:
             os.close(descriptors[0])
@@ -154,9 +166,19 @@ class ProcessRunner:
 
     def _on_lost(self, folder: str) -> None:
         self._link = None
-        burial = asyncio.create_task(_bury(list(self._attempts.values()), folder))
+        burial = asyncio.create_task(self._bury(list(self._attempts.values()), folder))
         self._burials.add(burial)
         burial.add_done_callback(self._burials.discard)
+
+    async def _bury(self, attempts: Collection[Attempt], folder: str) -> None:
+        """End what is left of the attempts of a warden that is gone, then tell of them."""
+        sessions = {attempt.pid for attempt in attempts if attempt.pid is not None}
+        try:
+            await end_remains(sessions=sessions, folder=folder)
+        finally:
+            for attempt in attempts:
+                attempt.lost("lost: the warden that watched over its process was killed")
+            self._remover.remove(folder)
 
 
 async def _until_over(attempt: Attempt) -> Ran:
@@ -168,23 +190,11 @@ async def _until_over(attempt: Attempt) -> Ran:
         raise
 
 
-async def _bury(attempts: Collection[Attempt], folder: str) -> None:
-    """End what is left of the attempts of a warden that is gone, then tell of them."""
-    sessions = {attempt.pid for attempt in attempts if attempt.pid is not None}
-    await end_remains(sessions=sessions, folder=folder)
-    for attempt in attempts:
-        attempt.lost("lost: the warden that watched over its process was killed")
-
-
-def _lend(folders: Folders, invocation: Invocation, account: Account | None) -> Folder:
-    folder = folders.lend(invocation.params)
-    if account is None:
-        return folder
+def _give(folders: Folders, folder: Folder, account: Account, *, params: int) -> None:
     try:
         folders.open_the_way()
-        return folder.give(account.uid, account.gid)
+        folder.give(account.uid, account.gid, params=params)
     except OSError as error:
-        folders.take_back(folder)
         raise NotAllowed from error
 
 

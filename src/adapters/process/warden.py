@@ -48,6 +48,7 @@ _FAULTS = (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.S
 
 _LENGTH = struct.Struct("!I")
 _CONTROL_FD = 10
+_REMOVING = 1000  # milliseconds
 _RECEIVE = 1 << 16
 
 _PR_SET_PDEATHSIG = 1
@@ -452,6 +453,20 @@ def _settle_descriptors(inherited: int) -> socket.socket:
     return socket.socket(fileno=control)
 
 
+def _remove(folder: str) -> None:
+    """Have FOLDER removed by a process that may take its time; we wait a second for it."""
+    child = os.fork()
+    if child == 0:
+        removal = os.path.join(os.path.dirname(__file__), "removal.py")  # noqa: PTH118, PTH120
+        try:
+            os.execv(sys.executable, [sys.executable, "-I", "-S", removal, folder])  # noqa: S606
+        finally:
+            os._exit(127)
+    ending = select.poll()
+    ending.register(os.pidfd_open(child), select.POLLIN)
+    ending.poll(_REMOVING)
+
+
 def main() -> None:
     """Run as `python -I -S warden.py SOCKET FOLDER`; FOLDER holds parameters and goes with us."""
     control = _settle_descriptors(int(sys.argv[1]))
@@ -466,9 +481,7 @@ def main() -> None:
     warden = Warden(control)
     gc.freeze()  # keeps collections from touching, and a fork from copying, what we loaded
     warden.run()
-    import shutil  # noqa: PLC0415 - its weight only now
-
-    shutil.rmtree(sys.argv[2], ignore_errors=True)
+    _remove(sys.argv[2])
 
 
 if __name__ == "__main__":
