@@ -5,7 +5,7 @@ from datetime import datetime
 
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.headers import kept_headers
-from cronhare.domain.messages import failed_body, headers_of, quarantine_body
+from cronhare.domain.messages import failed_body, headers_of, quarantine_body, task_body
 from cronhare.domain.moves import end
 from cronhare.domain.signing import Seal
 from cronhare.domain.topology import ToFailed, ToQuarantine
@@ -37,13 +37,17 @@ def follow_up(
             return envelope(coming, now=now, seal=seal) if carried else None
         case State.FAILED:
             body = failed_body(execution, reason=verdict.reason, at=now)
-            return Envelope(_last_message(execution, body, headers or {}), ToFailed())
+            return Envelope(_last_message(execution, body, headers or {}, seal), ToFailed())
         case State.QUARANTINED:
             body = quarantine_body(execution, at=now)
-            return Envelope(_last_message(execution, body, headers or {}), ToQuarantine())
+            return Envelope(_last_message(execution, body, headers or {}, seal), ToQuarantine())
     return None
 
 
-def _last_message(execution: Execution, body: bytes, headers: Mapping[str, object]) -> Message:
-    kept = {**kept_headers(headers), **headers_of(execution)}
+def _last_message(
+    execution: Execution, body: bytes, headers: Mapping[str, object], seal: Seal
+) -> Message:
+    """Sign what it tells of: the task message, with the headers as they are now."""
+    signed = seal.sign(task_body(execution), headers_of(execution))
+    kept = {**kept_headers(headers), **signed}
     return Message(body=body, headers=kept, id=f"{execution.message_id}:end")

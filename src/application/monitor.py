@@ -131,9 +131,10 @@ def _say_kept(kept: Archived | None) -> None:
 
 def _say_unproven(failure: Failure, unproven: Unproven) -> None:
     named = failure.ticket or Ticket(execution_id=0, attempt=0)
+    state = unproven.state or "unknown"
     text = (
         f"A message in the failed queue says that attempt {named.attempt} of execution "
-        f"{named.execution_id} failed for good; the ledger has it as {unproven.state}, and nothing "
+        f"{named.execution_id} failed for good; the ledger has it as {state}, and nothing "
         "is changed. Is its publisher a worker of another program? It is believed with "
         "CRON_MESSAGE_KEY set here, and heard of queues in CRON_FOREIGN_QUEUES"
     )

@@ -30,6 +30,9 @@ STARTABLE = frozenset({State.CLAIMED, State.PUBLISHED, State.RETRYING})
 #: States in which something is still to happen.
 UNFINISHED = STARTABLE | {State.RUNNING}
 
+#: What has ended badly, and may be sent again.
+REPLAYABLE = frozenset({State.FAILED, State.QUARANTINED})
+
 #: States that ended without a run of ours to look back at.
 TOLD_NO_MORE = frozenset({State.CANCELLED, State.SKIPPED, State.HANDED_OVER})
 

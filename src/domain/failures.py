@@ -6,11 +6,19 @@ from datetime import UTC, datetime
 import attrs
 import msgspec
 
-from .execution import STARTABLE, UNFINISHED, Execution, State
+from .execution import REPLAYABLE, STARTABLE, Execution, State
 from .keys import reported_key
-from .messages import SIGNED, FailedMessage, Ticket, Unreadable, ticket_of
-from .params import fault_of_params
+from .messages import (
+    SIGNED,
+    FailedMessage,
+    Ticket,
+    Unreadable,
+    fault_of_foreign,
+    fault_of_seal,
+    ticket_of,
+)
 from .signing import Seal
+from .task import SYSTEM
 
 #: Beside a whole task message there is room for a long reason.
 LARGEST_FAILED = 1024 * 1024
@@ -46,10 +54,15 @@ class Failure:
         waits = execution.state in STARTABLE
         return execution.state is State.HANDED_OVER or (self.proven and waits)
 
-    def contradicts(self, execution: Execution) -> bool:
-        """Whether it tells the end of an attempt that the ledger does not know to have ended."""
-        unknown = self.ticket is not None and execution.attempt <= self.ticket.attempt
-        return unknown and execution.state in UNFINISHED and not self.ends(execution)
+    def agrees_with(self, execution: Execution) -> bool:
+        """Whether the execution that its ticket names has ended badly with that attempt."""
+        ended = self.ticket is not None and execution.attempt == self.ticket.attempt
+        return ended and execution.state in REPLAYABLE
+
+    @property
+    def is_systems_own(self) -> bool:
+        """Whether it tells of a task of ours, of which only the ledger can tell that it ran."""
+        return self.message.type == SYSTEM
 
 
 def read_failed(body: bytes, headers: Mapping[str, object], seal: Seal) -> Failure | Unreadable:
@@ -60,14 +73,17 @@ def read_failed(body: bytes, headers: Mapping[str, object], seal: Seal) -> Failu
         message = msgspec.json.decode(body, type=FailedMessage)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         return Unreadable(f"the body is not a failed message: {error}")
-    if fault := fault_of_params(message.params_scheduler):
-        return Unreadable(f"params_scheduler: {fault}")
+    ticket, task = ticket_of(headers), message.task_body()
+    type_ = message.type if ticket is None else ""
+    fault = fault_of_foreign(type_, message.params_scheduler) or fault_of_seal(task, headers, seal)
+    if fault:
+        return Unreadable(fault)
     return Failure(
         message=message,
         failed_at=_moment(message.failed_at),
         key=reported_key(body),
-        ticket=ticket_of(headers),
-        proven=seal.holds(message.task_body(), headers, of=SIGNED),
+        ticket=ticket,
+        proven=seal.holds(task, headers, of=SIGNED),
     )
 
 

@@ -177,12 +177,22 @@ def read(body: bytes, headers: Mapping[str, object], seal: Seal) -> Call | Unrea
         return Unreadable(f"the body is not a task message: {error}")
     except (UnicodeDecodeError, RecursionError) as error:
         return Unreadable(f"the body is not JSON: {error}")
-    if seal.keys and not OURS.isdisjoint(headers) and not seal.holds(body, headers, of=SIGNED):
-        why = "signed by none of our keys" if SIGNATURE_HEADER in headers else "not signed"
-        return Unreadable(f"its headers are ours, and it is {why} (CRON_MESSAGE_KEY)")
+    if fault := fault_of_seal(body, headers, seal):
+        return Unreadable(fault)
     ticket = ticket_of(headers)
     fault = None if ticket else fault_of_foreign(task.type, task.params_scheduler)
     return Unreadable(fault) if fault else Call(task=task, nacks=nacks_of(headers), ticket=ticket)
+
+
+def fault_of_seal(body: bytes, headers: Mapping[str, object], seal: Seal) -> str | None:
+    """Say why headers that are ours must not be believed; without a key all of them are.
+
+    *body* is that of the task message.
+    """
+    if not seal.keys or OURS.isdisjoint(headers) or seal.holds(body, headers, of=SIGNED):
+        return None
+    why = "signed by none of our keys" if SIGNATURE_HEADER in headers else "not signed"
+    return f"its headers are ours, and it is {why} (CRON_MESSAGE_KEY)"
 
 
 def fault_of_foreign(type_: str, params: str) -> str | None:

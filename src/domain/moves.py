@@ -4,19 +4,18 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from .execution import Execution, State
+from .execution import REPLAYABLE, Execution, State
 from .failures import Failure
 from .nodes import container_id
 from .outcome import Ending
 from .planning import Skip
 from .retry import Cancel, Complete, Fail, GiveBack, Quarantine, RetryAfter, Verdict
-from .schedule import Schedule
-from .task import TaskRef
+from .schedule import CLEANUP_NAME, Schedule
+from .task import SYSTEM, TaskRef
 
 CRASHES = frozenset({Ending.CRASHED, Ending.LOST})
 
 #: States of what ended badly, and may be sent again.
-REPLAYABLE = frozenset({State.FAILED, State.QUARANTINED})
 
 #: What somebody asked for is overdue from the start, so that the next reconciler publishes it.
 ALREADY_OVERDUE = timedelta(days=1)
@@ -116,6 +115,12 @@ def cancel(execution: Execution, *, now: datetime) -> Execution:
         next_attempt_at=None,
         finished_at=now,
     )
+
+
+def may_be_replayed(execution: Execution) -> bool:
+    """Tell whether an execution may be sent again; the system's own never under another name."""
+    is_stray = execution.task.type == SYSTEM and execution.schedule_name != CLEANUP_NAME
+    return execution.state in REPLAYABLE and execution.problem is None and not is_stray
 
 
 def replay(execution: Execution, *, begins: datetime) -> Execution:

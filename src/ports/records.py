@@ -155,9 +155,9 @@ class Retention:
 
 @attrs.frozen
 class Unproven:
-    """A failure that is claimed of an execution which is in this state."""
+    """A failure that is claimed of an execution in this state; None if the ledger has none."""
 
-    state: State
+    state: State | None
 
 
 class RecordsPort(Protocol):
@@ -197,11 +197,12 @@ class RecordsPort(Protocol):
     ) -> Archived | Unproven | None:
         """Make sure that a failure which a worker reported, ours or not, is in the archive.
 
-        Answers its new row; None if it needs none: it is archived already, or the ledger has
-        decided of that attempt. `Unproven` if its ticket names an attempt that waits or runs: that
-        changes nothing, unless it is `proven` and the attempt waits; then it ends, and nobody else
-        runs it. A failure without a ticket gets an execution of its own, as if it had run here: it
-        can be replayed. If its schedule is unknown, or the system's own, the row stands alone.
+        Answers its new row; None if it needs none, because the ledger says so too: that attempt
+        failed for good. `Unproven` if it does not, and if a task of the system's own is told of
+        which the ledger knows nothing: that changes nothing, unless it is `proven` and the attempt
+        waits; then it ends, and nobody else runs it. A failure without a ticket gets an execution
+        of its own, as if it had run here: it can be replayed. If its schedule is unknown, or the
+        system's own, the row stands alone.
         """
         ...
 

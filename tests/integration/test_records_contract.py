@@ -4,6 +4,7 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 import attrs
+import msgspec
 import pytest
 
 from cronhare.domain.execution import Execution, State
@@ -12,6 +13,7 @@ from cronhare.domain.keys import manual_key
 from cronhare.domain.messages import FailedMessage, Ticket
 from cronhare.domain.retry import Complete, Quarantine
 from cronhare.domain.schedule import Misfire, MisfirePolicy
+from cronhare.domain.task import SYSTEM
 from cronhare.ports.attempts import Refused
 from cronhare.ports.records import Archived, ExecutionFilter, Retention, Unproven
 from cronhare.ports.runner import Captured, Ran
@@ -361,11 +363,11 @@ def test_a_failure_that_is_only_claimed_of_what_waits_changes_nothing(
 
 @pytest.mark.parametrize("proven", [True, False])
 @pytest.mark.parametrize(
-    ("attempts_ahead", "answer"),
-    [(-1, None), (0, Unproven(State.RUNNING)), (1, Unproven(State.RUNNING))],
+    "attempts_ahead",
+    [-1, 0, 1],
 )
 def test_what_runs_is_not_ended_by_a_message(
-    ledger: Ledger, attempts_ahead: int, answer: Unproven | None, proven: bool
+    ledger: Ledger, attempts_ahead: int, proven: bool
 ) -> None:
     retried = ledger.finished(ledger.claimed(), IN_30_S)
     running = ledger.started(retried)
@@ -374,8 +376,37 @@ def test_what_runs_is_not_ended_by_a_message(
 
     answered = ledger.records.keep_failure(failure, now=ledger.now, node="ant")
 
-    assert (answered, list(ledger.records.archive())) == (answer, [])
+    assert (answered, list(ledger.records.archive())) == (Unproven(State.RUNNING), [])
     assert ledger.seen(running) == running
+
+
+def test_a_failure_of_what_succeeded_is_not_believed(ledger: Ledger) -> None:
+    done = ledger.succeeded(ledger.claimed())
+    ticket = Ticket(execution_id=done.id, attempt=done.attempt)
+    claimed = reported(done.scheduler_id, ticket=ticket)
+
+    answer = ledger.records.keep_failure(claimed, now=ledger.now, node="ant")
+
+    assert (answer, list(ledger.records.archive())) == (Unproven(State.SUCCEEDED), [])
+
+
+def test_a_failure_of_ours_is_known_after_its_replay(ledger: Ledger) -> None:
+    archived = ledger.failed()
+    ledger.records.replay([archived.id], now=ledger.now)
+    ticket = Ticket(execution_id=archived.execution_id, attempt=archived.attempts)
+
+    assert keep(ledger, reported(archived.scheduler_id, ticket=ticket)) is None
+
+
+def test_no_message_makes_an_execution_of_a_task_of_the_systems_own(ledger: Ledger) -> None:
+    failure = reported(ledger.add(), ticket=Ticket(execution_id=4_711, attempt=1))
+    message = msgspec.structs.replace(failure.message, type=SYSTEM, id=1)
+    claimed = attrs.evolve(failure, message=message)
+
+    answer = ledger.records.keep_failure(claimed, now=ledger.now, node="ant")
+
+    assert (answer, list(ledger.records.archive())) == (Unproven(None), [])
+    assert ledger.executions() == []
 
 
 def test_no_failure_is_an_execution_of_the_systems_own_schedule(ledger: Ledger) -> None:

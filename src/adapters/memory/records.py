@@ -8,9 +8,9 @@ from itertools import islice
 import attrs
 import msgspec
 
-from cronhare.domain.execution import STARTABLE, TOLD_NO_MORE, Execution, State
+from cronhare.domain.execution import REPLAYABLE, STARTABLE, TOLD_NO_MORE, Execution, State
 from cronhare.domain.failures import Failure
-from cronhare.domain.moves import ALREADY_OVERDUE, REPLAYABLE, cancel, claim, replay, replay_at
+from cronhare.domain.moves import ALREADY_OVERDUE, cancel, claim, may_be_replayed, replay, replay_at
 from cronhare.ports.records import Archived, Attempt, ExecutionFilter, Output, Retention, Unproven
 
 from .ledger import MemoryLedger
@@ -116,7 +116,7 @@ class MemoryRecords:
             replayed: list[Execution] = []
             for archived in sorted(self._unresolved(archived_ids), key=lambda row: row.id):
                 execution = self._history.get(archived.execution_id)
-                if execution is not None and execution.state in REPLAYABLE:
+                if execution is not None and may_be_replayed(execution):
                     begins = replay_at(len(replayed), now=now, apart=apart)
                     self._resolve(archived, "replayed", now)
                     again = replay(execution, begins=begins)

@@ -21,9 +21,12 @@ def keep_failure(
     if (ticketed := _ticketed(ledger, failure)) is not None:
         if failure.ends(ticketed):
             return _end(ledger, ticketed, failure, now)
-        return Unproven(ticketed.state) if failure.contradicts(ticketed) else None
+        known = failure.agrees_with(ticketed) or _has_attempt(ledger, failure)
+        return None if known else Unproven(ticketed.state)
     if _is_known(ledger, failure):
         return None
+    if failure.is_systems_own:
+        return Unproven(None)
     execution = _insert(ledger, failure, now, node)
     if execution is None:
         return ledger.keep(Archived.alone(failure, now))
@@ -35,6 +38,12 @@ def _ticketed(ledger: MemoryLedger, failure: Failure) -> Execution | None:
         return None
     found = ledger.history.get(failure.ticket.execution_id)
     return found if found and failure.speaks_of(found) else None
+
+
+def _has_attempt(ledger: MemoryLedger, failure: Failure) -> bool:
+    """Look for the row of that very attempt: its execution may have been replayed since."""
+    named = failure.ticket and (failure.ticket.execution_id, failure.ticket.attempt)
+    return any((row.execution_id, row.attempts) == named for row in ledger.archive.values())
 
 
 def _is_known(ledger: MemoryLedger, failure: Failure) -> bool:

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Engine, Row, Select, bindparam, func, select,
 from cronhare.domain.execution import STARTABLE, Execution, State
 from cronhare.domain.failures import Failure
 from cronhare.domain.messages import LARGEST_ID
-from cronhare.domain.moves import ALREADY_OVERDUE, REPLAYABLE, replay_at
+from cronhare.domain.moves import ALREADY_OVERDUE, may_be_replayed, replay_at
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.records import Archived, Attempt, ExecutionFilter, Output, Retention, Unproven
 from cronhare.ports.runner import Captured
@@ -220,7 +220,7 @@ class SqlRecords:
         with self._database.write("replaying") as connection:
             archived = self._unresolved(connection, archived_ids)
             found = self._held(connection, {row.execution_id for row in archived})
-            ready = {id_ for id_, one in found.items() if _may_be_replayed(one)}
+            ready = {id_ for id_, one in found.items() if may_be_replayed(one)}
             # Of two rows of one execution one is enough; the other waits for its own replay.
             rows = {row.execution_id: row.id for row in archived if row.execution_id in ready}
             if not rows:
@@ -278,10 +278,6 @@ def _resolve(
     connection: Connection, ids: Collection[int], how: str, now: datetime, note: str | None = None
 ) -> None:
     connection.execute(_RESOLVE, {"ids": list(ids), "how": how, "at": now, "why": note})
-
-
-def _may_be_replayed(execution: Execution) -> bool:
-    return execution.state in REPLAYABLE and execution.problem is None
 
 
 def _output(row: Row[Any]) -> Output:

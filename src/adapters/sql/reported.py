@@ -42,6 +42,10 @@ _ARCHIVED: Final = union_all(
     _OF_SCHEDULE.where(failed_tasks.c.execution_key == bindparam("key")),
     _OF_SCHEDULE.where(failed_tasks.c.execution_id == bindparam("forgotten")),
 )
+_OF_ATTEMPT: Final = select(failed_tasks.c.id).where(
+    failed_tasks.c.execution_id == bindparam("named"),
+    failed_tasks.c.attempts == bindparam("attempt"),
+)
 _ARCHIVE: Final = insert(failed_tasks)
 
 #: The system's own row, found by its unique name, so that no other is locked on the way. Who holds
@@ -56,11 +60,14 @@ def keep_failure(
     if (ticketed := _ticketed(connection, vendor, failure)) is not None:
         if failure.ends(ticketed):
             return _end(connection, ticketed, failure, now)
-        return Unproven(ticketed.state) if failure.contradicts(ticketed) else None
+        known = failure.agrees_with(ticketed) or _has_attempt(connection, failure)
+        return None if known else Unproven(ticketed.state)
     if find_by_key(connection, failure.message.scheduler_id, failure.key) is not None:
         return None
     if _is_archived(connection, failure):
         return None
+    if failure.is_systems_own:
+        return Unproven(None)
     try:
         execution = _claim(connection, vendor, failure, now, node)
     except NotToBeRun:
@@ -76,6 +83,14 @@ def _ticketed(connection: Connection, vendor: Vendor, failure: Failure) -> Execu
     id_ = failure.ticket.execution_id
     found = find_executions(connection, vendor.held(BY_IDS), [id_]).get(id_)
     return found if found and failure.speaks_of(found) else None
+
+
+def _has_attempt(connection: Connection, failure: Failure) -> bool:
+    """Look for the row of that very attempt: its execution may have been replayed since."""
+    if failure.ticket is None:
+        return False
+    asked = {"named": failure.ticket.execution_id, "attempt": failure.ticket.attempt}
+    return connection.execute(_OF_ATTEMPT, asked).first() is not None
 
 
 def _is_archived(connection: Connection, failure: Failure) -> bool:

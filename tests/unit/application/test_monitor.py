@@ -13,7 +13,7 @@ from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE, QUARANTINE_QUEUE,
 from cronhare.ports.broker import Delivery, Envelope, Message
 from tests.unit.application.conftest import Lines
 from tests.unit.application.deliveries import due
-from tests.unit.application.endings import always, failure
+from tests.unit.application.endings import Seen, always, failure
 from tests.unit.application.house import LEASE, NOON, House, Inline
 
 BODY = (
@@ -186,6 +186,46 @@ async def test_a_claim_about_what_the_ledger_waits_for_changes_nothing(lines: Li
     assert list(house.records.archive()) == []
     assert house.broker.depth(FAILED_QUEUE) == 0
     assert [line for line in lines() if "the ledger has it as published, and nothing is" in line]
+    assert not [line for line in lines() if "PERMANENTLY" in line]
+
+
+@pytest.mark.parametrize("seal", [Seal(), KEY], ids=["no key", "a key"])
+async def test_our_own_failure_is_told_and_believed(seal: Seal, lines: Lines) -> None:
+    house = House(script=always(failure(error_class=ErrorClass.PERMANENT)), seal=seal)
+    house.add(schedule=None, date_time=NOON + timedelta(minutes=1))
+    await house.open()
+    await house.turn()
+    await house.turn(timedelta(minutes=1))
+    [failed] = house.messages(FAILED_QUEUE)
+
+    await watch(house, failed.body, failed.headers)
+
+    assert [line for line in lines() if "PERMANENTLY" in line]
+    assert house.messages(QUARANTINE_QUEUE) == []
+
+
+async def test_with_a_key_what_is_not_signed_is_parked_and_not_told(lines: Lines) -> None:
+    house = House(seal=KEY)
+    due(house)
+
+    await watch(house, told_of(house), {"cron-execution-id": house.only.id, "cron-attempt": 1})
+
+    [parked] = house.messages(QUARANTINE_QUEUE)
+    assert "it is not signed (CRON_MESSAGE_KEY)" in str(parked.headers["cron-parked-because"])
+    assert not [line for line in lines() if "PERMANENTLY" in line]
+
+
+async def test_a_failure_that_the_ledger_does_not_confirm_is_no_alarm(lines: Lines) -> None:
+    house = House(script=Seen())
+    house.add(schedule=None, date_time=NOON + timedelta(minutes=1))
+    await house.open()
+    await house.turn()
+    await house.turn(timedelta(minutes=1))
+    headers = {"cron-execution-id": house.only.id, "cron-attempt": 1}
+
+    await watch(house, told_of(house), headers)
+
+    assert [line for line in lines() if "the ledger has it as succeeded, and nothing is" in line]
     assert not [line for line in lines() if "PERMANENTLY" in line]
 
 

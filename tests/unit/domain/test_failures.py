@@ -76,6 +76,24 @@ def test_what_the_ledger_could_not_keep_is_not_understood(body: bytes, reason: s
     assert reason in answer.reason
 
 
+def test_a_task_of_the_systems_own_is_told_by_nobody_else() -> None:
+    answer = read_failed(BODY.replace(b"report", b"system"), {}, Seal())
+
+    assert isinstance(answer, Unreadable)
+    assert "our own" in answer.reason
+
+
+def test_with_a_key_our_headers_need_our_signature() -> None:
+    seal = Seal(("k" * 32,))
+    task = read(BODY).message.task_body()
+
+    assert isinstance(read_failed(BODY, OURS, seal), Unreadable)
+    assert isinstance(read_failed(BODY, {}, seal), Failure)
+    proven = read_failed(BODY, seal.sign(task, OURS), seal)
+    assert isinstance(proven, Failure)
+    assert proven.proven
+
+
 @given(st.binary(max_size=200) | st.text(max_size=100).map(str.encode))
 def test_no_body_ever_raises(body: bytes) -> None:
     assert isinstance(read_failed(body, {}, Seal()), Failure | Unreadable)
