@@ -9,6 +9,7 @@ from typing import Any
 import attrs
 
 from cronhare.domain.execution import Execution
+from cronhare.domain.nodes import given_up_after
 from cronhare.ports.attempts import AttemptStorePort
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerUnavailable
@@ -59,6 +60,7 @@ class LeaseKeeper:
         self._node = node
         self._lease = lease
         self._third = lease.total_seconds() / 3
+        self._margin = given_up_after(lease).total_seconds()
         self._stop = stop
         self._lock = threading.Lock()
         self._looked_at: float | None = None
@@ -141,7 +143,7 @@ class LeaseKeeper:
         if self._has_just_leapt(now):
             return
         for id_, lease in leases.items():
-            if now - lease.renewed_at >= 2 * self._third:
+            if now - lease.renewed_at >= self._margin:
                 self._end(id_, lease, StopReason.LEASE_LOST, f"its lease cannot be renewed: {why}")
 
     def _has_just_leapt(self, now: float) -> bool:

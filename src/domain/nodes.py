@@ -4,12 +4,17 @@ import re
 from collections.abc import Callable, Collection, Iterable
 from datetime import timedelta
 from functools import lru_cache
+from typing import Final
 
 import attrs
 
 _NAME = re.compile(
     r"(?P<host>.+)-(?P<pid>[1-9]\d{0,9})-(?P<place>[0-9a-f]{8})(?P<nonce>[0-9a-f]{8})"
 )
+
+
+#: A task whose lease could not be renewed is gone so long after it was given up.
+TIME_TO_END: Final = timedelta(seconds=5)
 
 
 @attrs.frozen(kw_only=True)
@@ -88,10 +93,19 @@ def departed(owners: Iterable[str], *, ourselves: Node, lives: Callable[[int], b
     return Departed(gone=gone, suspected=suspected)
 
 
+def given_up_after(lease: timedelta) -> timedelta:
+    """Say after how long an owner ends a task whose lease it cannot renew.
+
+    >>> given_up_after(timedelta(seconds=30))
+    datetime.timedelta(seconds=20)
+    """
+    return lease * 2 / 3
+
+
 def silence(lease: timedelta) -> timedelta:
-    """Say how long somebody suspected may be silent: several renewals, and well under a lease.
+    """Say how long somebody suspected may be silent: by then it has ended what it ran.
 
     >>> silence(timedelta(seconds=30))
-    datetime.timedelta(seconds=10)
+    datetime.timedelta(seconds=25)
     """
-    return lease / 3
+    return min(given_up_after(lease) + TIME_TO_END, lease)

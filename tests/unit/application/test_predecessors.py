@@ -6,7 +6,7 @@ import pytest
 
 from cronhare.application.predecessors import LOOKS, Settling
 from cronhare.domain.execution import State
-from cronhare.domain.nodes import Node, silence
+from cronhare.domain.nodes import TIME_TO_END, Node, silence
 from cronhare.ports.ledger import LedgerUnavailable
 from tests.unit.application.conftest import Lines
 from tests.unit.application.deliveries import begin
@@ -61,7 +61,7 @@ async def test_an_earlier_life_elsewhere_is_settled_once_it_was_silent(lines: Li
 
     assert took == pytest.approx(silence(LEASE).total_seconds())
     assert (house.only.state, len(house.only.crashed_at)) == (State.RETRYING, 1)
-    assert [line for line in lines() if "is lost unless it renews a lease within 10 s" in line]
+    assert [line for line in lines() if "is lost unless it renews a lease within 25 s" in line]
     assert f"[WARN] Settled 1 attempts that {THEY} left behind: it is gone" in lines()
 
 
@@ -72,6 +72,24 @@ async def test_a_neighbour_that_renews_its_leases_keeps_its_attempts(lines: Line
 
     assert (house.only.state, house.only.owner) == (State.RUNNING, str(THEY))
     assert [line for line in lines() if "lives: a neighbour with our host name" in line]
+
+
+async def test_a_neighbour_that_is_cut_off_ends_its_tasks_before_they_count_as_lost(
+    lines: Lines,
+) -> None:
+    house = await house_of_an_attempt()
+    ours = settling(house, ELSEWHERE)
+    house.outage.begin("renew")
+    stopped_at: list[float] = []
+
+    while (rest := ours.round()) is not None:
+        house.clock.advance(timedelta(seconds=rest))
+        house.keeper.renew()
+        if any("Stopping execution 1: its lease cannot be renewed" in line for line in lines()):
+            stopped_at.append(house.clock.monotonic())
+
+    assert house.only.state is State.RETRYING
+    assert house.clock.monotonic() - stopped_at[0] >= TIME_TO_END.total_seconds()
 
 
 async def test_a_ledger_that_was_away_has_heard_no_renewals_and_proves_nothing() -> None:

@@ -2,7 +2,15 @@ from datetime import timedelta
 
 import pytest
 
-from cronhare.domain.nodes import Departed, Node, container_id, departed, read_node, silence
+from cronhare.domain.nodes import (
+    Departed,
+    Node,
+    container_id,
+    departed,
+    given_up_after,
+    read_node,
+    silence,
+)
 
 OURS = Node(host="web-1", pid=7, place="0000000a", nonce="00000001")
 NOBODY = Departed(gone=[], suspected=[])
@@ -71,3 +79,10 @@ def test_a_living_owner_renews_several_times_while_it_is_suspected(seconds: int)
     renewal = min(2, seconds / 6)
 
     assert silence(timedelta(seconds=seconds)).total_seconds() >= 2 * renewal
+
+
+@pytest.mark.parametrize("seconds", [3, 15, 30, 3_600])
+def test_a_suspected_owner_has_ended_its_tasks_before_they_count_as_lost(seconds: int) -> None:
+    lease = timedelta(seconds=seconds)
+
+    assert given_up_after(lease) < silence(lease) <= lease
