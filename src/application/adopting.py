@@ -88,20 +88,20 @@ class Adopter:
         self, delivery: Delivery, call: Call, name: str, asked: asyncio.Event
     ) -> Execution | Refused:
         asked.set()
-        adopt = partial(
-            self._attempts.adopt,
-            call.task,
-            key=manual_key(uuid5(NAMESPACE_OID, name)),
-            queue=delivery.queue,
-            deaths=call.nacks,
-            now=self._clock.now(),
-            node=self._node,
+        return await self._in_thread(
+            lambda: self._attempts.adopt(
+                call.task,
+                key=manual_key(uuid5(NAMESPACE_OID, name)),
+                queue=delivery.queue,
+                deaths=call.nacks,
+                now=self._clock.now(),  # in the thread: it may ask the ledger
+                node=self._node,
+            )
         )
-        return await self._in_thread(adopt)
 
     async def _publish(self, adopted: Execution, delivery: Delivery) -> None:
         """Publish our own message. What is in doubt is the reconciler's to send again."""
-        now = self._clock.now()
+        now = await self._in_thread(self._clock.now)
         ours = envelope(adopted, now=now, seal=self._seal)
         headers = {**_theirs(delivery.message.headers), **ours.message.headers}
         message = msgspec.structs.replace(ours.message, headers=headers)

@@ -48,14 +48,19 @@ REPORT = Task(name="daily-report", ref=TaskRef("report", 25), command=("true",))
 
 
 class Inline(Executor):
-    """Runs what it is given at once, in the caller's thread."""
+    """Runs what it is given at once, in the caller's thread; *busy* while it does."""
+
+    busy = False
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:  # noqa: ANN401
         future: Future[T] = Future()
+        self.busy = True
         try:
             future.set_result(fn(*args, **kwargs))
         except Exception as error:  # noqa: BLE001 - an executor hands every error on
             future.set_exception(error)
+        finally:
+            self.busy = False
         return future
 
 
@@ -88,6 +93,8 @@ class House:
     runner: ScriptedRunner = attrs.field(init=False)
     keeper: LeaseKeeper = attrs.field(init=False)
     worker: Worker = attrs.field(init=False)
+    worker_clock: FrozenClock | None = attrs.field(init=False, default=None)
+    executor: Inline = attrs.field(init=False, factory=Inline)
     doorbell: Doorbell = attrs.field(init=False)
     dispatcher: Dispatcher = attrs.field(init=False)
     reconciler: Reconciler = attrs.field(init=False)
@@ -135,11 +142,11 @@ class House:
             attempts=self.attempts,
             runner=self.runner,
             catalog=Catalog(self.tasks),
-            clock=self.clock,
+            clock=self.worker_clock or self.clock,
             keeper=self.keeper,
             policy=self.policy,
             lease=LEASE,
-            executor=Inline(),
+            executor=self.executor,
             chance=lambda: 0.0,
             uuid=self.uuid,
             claims=self.claims,

@@ -10,7 +10,8 @@ from cronhare.domain.deaths import NO_NACKS
 from cronhare.domain.execution import State
 from cronhare.ports.attempts import Start
 from cronhare.ports.clock import ClockPort
-from tests.unit.application.deliveries import begin, due
+from tests.unit.application.deliveries import begin, deliver, due, foreign_body, run
+from tests.unit.application.endings import failure, one_by_one
 from tests.unit.application.house import LEASE, House
 
 HOUR = timedelta(hours=1)
@@ -162,3 +163,29 @@ async def test_a_renewal_that_a_suspend_held_up_is_followed_by_another() -> None
     await house.settle()
 
     assert house.runner.running == {house.only.id}
+
+
+class ThreadsClock(FrozenClock):
+    """Counts who asks for the time in the worker's event loop, where the ledger cannot be asked."""
+
+    house: House
+    asked = in_the_loop = 0
+
+    def now(self) -> datetime:
+        self.asked += 1
+        self.in_the_loop += not self.house.executor.busy
+        return super().now()
+
+
+async def test_a_worker_never_asks_for_the_time_in_its_event_loop() -> None:
+    house = House(script=one_by_one([failure()]))
+    clock = ThreadsClock(house.now)
+    clock.house = house
+    house.worker_clock = clock
+    house.build()
+
+    await run(house)
+    await deliver(house, foreign_body(house))
+
+    assert [row.state for row in house.executions()] == [State.RETRYING, State.SUCCEEDED]
+    assert (clock.asked > 0, clock.in_the_loop) == (True, 0)
