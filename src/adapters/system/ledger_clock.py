@@ -16,9 +16,20 @@ STEP: Final = timedelta(seconds=1)
 
 @attrs.frozen
 class _Reading:
+    """What the ledger *told* was right at some time in *took* seconds, of which *at* is the middle.
+
+    Both times are of the stopwatch; *wall* is what the wall clock showed then.
+    """
+
     told: datetime
     at: float
     wall: datetime
+    took: float
+
+    def is_contradicted_by(self, other: "_Reading") -> bool:
+        """Tell whether the ledger's time cannot have been by both."""
+        apart = other.told - self.told - timedelta(seconds=other.at - self.at)
+        return abs(apart) > timedelta(seconds=(self.took + other.took) / 2)
 
 
 class LedgerClock:
@@ -26,7 +37,8 @@ class LedgerClock:
 
     A node whose own clock is wrong by an hour thereby does everything at the right time; how
     wrong it is, `measure` tells. Once wall clock and stopwatch disagree one of them has leapt, and
-    nobody knows which: the ledger is asked again.
+    nobody knows which: the ledger is asked again: whoever serves an event loop reads it in a
+    thread.
     """
 
     def __init__(self, ask: Callable[[], datetime], clock: ClockPort) -> None:
@@ -41,10 +53,21 @@ class LedgerClock:
         before = self._clock.monotonic()
         told = self._ask()
         after = self._clock.monotonic()
-        reading = _Reading(told, (before + after) / 2, self._wall(since=(after - before) / 2))
-        with self._lock:
-            self._reading = reading
+        took = after - before
+        reading = self._best(
+            _Reading(told, (before + after) / 2, self._wall(since=took / 2), took=took)
+        )
         return self._clock.now() - self._now(reading)
+
+    def _best(self, new: _Reading) -> _Reading:
+        """Keep what is known if the *new* reading took longer and does not contradict it."""
+        with self._lock:
+            known = self._reading
+            if known is None or new.took <= known.took or known.is_contradicted_by(new):
+                self._reading = new
+            else:
+                self._reading = attrs.evolve(known, wall=known.wall + self._leap(known))
+            return self._reading
 
     def now(self) -> datetime:
         """See `ClockPort.now`. Asks the ledger only if it was never asked, or time has leapt."""

@@ -144,3 +144,60 @@ def test_a_file_has_the_time_of_its_host_whatever_becomes_of_it(step: timedelta)
     node.ahead = step
 
     assert (kept.now(), kept.measure()) == (LEDGER + step, timedelta(0))
+
+
+class SlowAnswers:
+    """A server whose answer takes *back* to come back."""
+
+    def __init__(self, server: FrozenClock, node: FrozenClock) -> None:
+        self.back = timedelta(0)
+        self._clocks = server, node
+
+    def __call__(self) -> datetime:
+        told = self._clocks[0].now()
+        for clock in self._clocks:
+            clock.advance(self.back)
+        return told
+
+
+def test_a_slow_answer_does_not_spoil_what_a_quick_one_told() -> None:
+    server, node = FrozenClock(LEDGER), FrozenClock(LEDGER)
+    ask = SlowAnswers(server, node)
+    kept = LedgerClock(ask, node)
+    kept.measure()
+    ask.back = 8 * SECOND
+
+    kept.measure()
+
+    assert kept.now() == server.now()
+
+
+def test_a_slow_first_answer_stands_until_a_quicker_one() -> None:
+    server, node = FrozenClock(LEDGER), FrozenClock(LEDGER)
+    ask = SlowAnswers(server, node)
+    ask.back = 8 * SECOND
+    kept = LedgerClock(ask, node)
+    kept.measure()
+    wrong = server.now() - kept.now()
+    ask.back = SECOND
+
+    kept.measure()
+
+    assert (wrong, server.now() - kept.now()) == (4 * SECOND, SECOND / 2)
+
+
+@pytest.mark.parametrize("leap", ["the server was set", "the stopwatch stood still"])
+def test_a_slow_answer_that_contradicts_what_is_known_is_heeded(leap: str) -> None:
+    server, node = FrozenClock(LEDGER), LeapingClock(LEDGER)
+    ask = SlowAnswers(server, node)
+    kept = LedgerClock(ask, node)
+    kept.measure()
+    server.advance(HOUR)
+    if leap == "the stopwatch stood still":
+        node.advance(HOUR)
+        node.stood = HOUR
+    ask.back = 8 * SECOND
+
+    kept.measure()
+
+    assert server.now() - kept.now() == 4 * SECOND
