@@ -15,6 +15,10 @@ LONGEST_KEY = 255
 MANUAL = "manual-"
 
 
+#: How the key of a run begins that a boot asked for.
+BOOT = "boot-"
+
+
 def cron_key(due: datetime) -> str:
     """Name the run of a recurring schedule that is due at *due* (S1: no zero padding).
 
@@ -44,7 +48,7 @@ def boot_key(boot: str) -> str:
     >>> boot_key("0b5c8f7e")
     'boot-0b5c8f7e'
     """
-    return f"boot-{boot}"
+    return f"{BOOT}{boot}"
 
 
 def reported_key(body: bytes) -> str:

@@ -144,7 +144,7 @@ class ExecutionFilter:
 class Retention:
     """How long rows are kept: S3's values, and S1's 30 days for what it does not name (C13).
 
-    *completed_rows* is per schedule.
+    *completed_rows* is per schedule; runs at a boot in the last day are kept beside them.
     """
 
     completed: timedelta = timedelta(seconds=604_800)

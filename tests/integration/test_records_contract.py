@@ -9,7 +9,7 @@ import pytest
 
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.failures import Failure
-from cronhare.domain.keys import manual_key
+from cronhare.domain.keys import boot_key, manual_key
 from cronhare.domain.messages import FailedMessage, Ticket
 from cronhare.domain.retry import Complete, Quarantine
 from cronhare.domain.schedule import Misfire, MisfirePolicy
@@ -783,6 +783,27 @@ def test_of_each_schedule_the_newest_successes_are_kept(ledger: Ledger) -> None:
 
     assert (count, ledger.records.execution(oldest.id)) == (1, None)
     assert ledger.executions() == [*newest, only]
+
+
+def test_a_run_at_boot_is_known_for_a_day_however_many_follow_it(ledger: Ledger) -> None:
+    def succeed(key: str) -> Execution:
+        run = ledger.records.run_now(
+            scheduler_id, key=key, params=None, now=ledger.now, node="shell"
+        )
+        return ledger.succeeded(run)
+
+    scheduler_id = ledger.add("busy", status=False)
+    at_boot, oldest, *newest = [succeed(key) for key in (boot_key("a"), *"bcd")]
+    ledger.clock.advance(DAY)
+
+    ledger.records.clean_up(now=ledger.now, retention=Retention(completed_rows=2))
+    kept = ledger.executions()
+    ledger.clock.advance(timedelta(seconds=1))
+    ledger.records.clean_up(now=ledger.now, retention=Retention(completed_rows=2))
+
+    assert kept == [at_boot, *newest]
+    assert oldest not in kept
+    assert ledger.executions() == newest
 
 
 def test_what_has_not_ended_is_never_cleaned_up(ledger: Ledger) -> None:

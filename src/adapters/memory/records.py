@@ -8,8 +8,10 @@ from itertools import islice
 import attrs
 import msgspec
 
+from cronhare.domain.boot import LONGEST_AGO
 from cronhare.domain.execution import REPLAYABLE, STARTABLE, TOLD_NO_MORE, Execution, State
 from cronhare.domain.failures import Failure
+from cronhare.domain.keys import BOOT
 from cronhare.domain.moves import ALREADY_OVERDUE, cancel, claim, may_be_replayed, replay, replay_at
 from cronhare.ports.records import Archived, Attempt, ExecutionFilter, Output, Retention, Unproven
 
@@ -169,8 +171,9 @@ class MemoryRecords:
         newer: Counter[int] = Counter()
         succeeded = self._history.in_states({State.SUCCEEDED})
         for execution in sorted(succeeded, key=lambda row: row.id, reverse=True):
-            newer[execution.scheduler_id] += 1
-            if newer[execution.scheduler_id] > retention.completed_rows or _has_outlived(
+            newer[execution.scheduler_id] += not _is_of_a_boot(execution, now)
+            is_surplus = newer[execution.scheduler_id] > retention.completed_rows
+            if (is_surplus and not _is_of_a_boot(execution, now)) or _has_outlived(
                 execution, now - retention.completed
             ):
                 yield execution
@@ -181,6 +184,11 @@ class MemoryRecords:
         for execution in self._history.in_states(TOLD_NO_MORE):
             if _has_outlived(execution, now - retention.others):
                 yield execution
+
+
+def _is_of_a_boot(execution: Execution, now: datetime) -> bool:
+    """Tell whether somebody may ask for this run again, at the same boot."""
+    return execution.key.startswith(BOOT) and not _has_outlived(execution, now - LONGEST_AGO)
 
 
 def _has_outlived(execution: Execution, limit: datetime) -> bool:

@@ -6,10 +6,12 @@ from datetime import datetime
 from itertools import chain
 from typing import Any
 
-from sqlalchemy import Select, bindparam, case, delete, exists, func, select
+from sqlalchemy import Select, and_, bindparam, case, delete, exists, func, not_, select
 
 from cronhare.application.logs import say
+from cronhare.domain.boot import LONGEST_AGO
 from cronhare.domain.execution import TOLD_NO_MORE, State
+from cronhare.domain.keys import BOOT
 from cronhare.domain.messages import LARGEST_ID
 from cronhare.ports.ledger import LedgerRefused
 from cronhare.ports.records import Retention
@@ -47,6 +49,14 @@ _OUTLIVED = select(executions.c.id).where(
     ~_AWAITS_A_PERSON,
 )
 _NEXT = select(func.min(executions.c.id)).where(executions.c.id > bindparam("last"))
+# A run at a boot is known as long as somebody may ask for it again. It does not count.
+_COUNTS = not_(
+    and_(
+        executions.c.execution_key.startswith(BOOT),
+        func.coalesce(executions.c.finished_at, executions.c.executed_at)
+        >= bindparam("booted", type_=UtcDateTime),
+    )
+)
 # Counted in two steps: which schedules have many ended rows an index tells by itself, and a million
 # rows are counted in a second; how many of them succeeded is asked for each of those few.
 _MANY_ENDED = (
@@ -55,11 +65,11 @@ _MANY_ENDED = (
     .having(func.count() > bindparam("most"))
 )
 _SURPLUS = select(func.count() - bindparam("most")).where(
-    _SUCCEEDED, executions.c.scheduler_id == bindparam("scheduler_id")
+    _SUCCEEDED, _COUNTS, executions.c.scheduler_id == bindparam("scheduler_id")
 )
 _OLDEST = (
     select(executions.c.id)
-    .where(_SUCCEEDED, executions.c.scheduler_id == bindparam("scheduler_id"))
+    .where(_SUCCEEDED, _COUNTS, executions.c.scheduler_id == bindparam("scheduler_id"))
     .order_by(executions.c.id)
     .limit(bindparam("surplus"))
 )
@@ -78,7 +88,8 @@ def clean_up(
     }
     deleted = 0
     for step in chain(
-        _delete_outlived(database, limits), _delete_surplus(database, retention.completed_rows)
+        _delete_outlived(database, limits),
+        _delete_surplus(database, retention.completed_rows, booted=now - LONGEST_AGO),
     ):
         deleted += step
         between()
@@ -102,17 +113,17 @@ def _next_id(database: Database, last: int) -> int | None:
     return first
 
 
-def _delete_surplus(database: Database, most: int) -> Iterator[int]:
+def _delete_surplus(database: Database, most: int, *, booted: datetime) -> Iterator[int]:
     with database.read("counting what is kept") as connection:
         busy = connection.scalars(_MANY_ENDED, {"most": most}).all()
     for scheduler_id in busy:
-        for piece in _pieces(_surplus(database, scheduler_id, most)):
-            yield _delete(database, _OLDEST, {"scheduler_id": scheduler_id, "surplus": piece})
+        asked = {"scheduler_id": scheduler_id, "booted": booted}
+        for piece in _pieces(_surplus(database, {**asked, "most": most})):
+            yield _delete(database, _OLDEST, {**asked, "surplus": piece})
 
 
-def _surplus(database: Database, scheduler_id: int, most: int) -> int:
+def _surplus(database: Database, asked: dict[str, Any]) -> int:
     with database.read("counting what is kept") as connection:
-        asked = {"scheduler_id": scheduler_id, "most": most}
         surplus: int = connection.execute(_SURPLUS, asked).scalar_one()
     return max(surplus, 0)
 
