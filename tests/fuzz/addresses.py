@@ -157,7 +157,7 @@ RIGHT: Final = (
     {"CRON_SHUTDOWN_GRACE_SECONDS": "0.5"},
     {"CRON_CONCURENCY": "4"},
     {"CRON_" + "X" * 5_000: "4"},
-    {BROKER: "amqps://u%40x:p%2F%3F%23@[::1]:5671,b/v%2Fh?cafile=%2Fx"},
+    {BROKER: "amqps://u%40x:p%2F%3F%23@[::1]:5671,b/v%2Fh"},
 )
 
 

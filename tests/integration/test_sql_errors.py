@@ -140,6 +140,13 @@ def test_whoever_only_reads_makes_no_file(engine: Engine, path: Path) -> None:
     assert [*path.parent.iterdir()] == []
 
 
+def test_a_path_that_is_too_long_is_told() -> None:
+    engine = open_engine(f"sqlite:///{'x' * 300}")
+
+    with pytest.raises(LedgerUnavailable, match=r"looking for the ledger .*: File name too long"):
+        check_schema(engine)
+
+
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
 

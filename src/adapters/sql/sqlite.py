@@ -25,9 +25,10 @@ from sqlalchemy import (
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError
 
 from cronhare.domain.addresses import LedgerFile
+from cronhare.domain.echo import shown
 from cronhare.domain.execution import Execution
 from cronhare.ports.clock import ClockPort
-from cronhare.ports.ledger import LedgerOutdated
+from cronhare.ports.ledger import LedgerOutdated, LedgerUnavailable
 
 from .rows import NEW_COLUMNS, moment_text, new_values
 from .sqlite_file import make_file, refuse_what_is_no_file
@@ -62,7 +63,7 @@ _ADVICE: Final = {
     "SQLITE_READONLY": "the file is read-only: let this user write to it and to its folder",
     "SQLITE_CANTOPEN": "the file cannot be opened: its folder must exist, and this user must be "
     "allowed to write to both",
-    "SQLITE_NOTADB": "the file is not an SQLite database: see that the URL names the right one",
+    "SQLITE_NOTADB": "the file is no SQLite database: does CRON_DATABASE_URL name the right one?",
     "SQLITE_CORRUPT": "the file is damaged: restore it from a backup",
     "SQLITE_IOERR": "the disk or its file system reports a fault",
 }
@@ -184,8 +185,14 @@ def _connect(path: Path) -> sqlite3.Connection:
 
     Raises:
         LedgerOutdated: there is none, or something that is no file.
+        LedgerUnavailable: there can be none: the path is too long, or closed to us.
     """
-    if not path.exists():
+    try:
+        is_there = path.exists()
+    except OSError as error:
+        where = shown(str(path.absolute()))
+        raise LedgerUnavailable(f"looking for the ledger {where}: {error.strerror}") from error
+    if not is_there:
         raise LedgerOutdated(
             f"there is no ledger at {path.absolute()}. To use another, set CRON_DATABASE_URL, or "
             f"database_url in a settings file; to make one here: {UPGRADE}, or start `cronhare up`"
