@@ -63,7 +63,7 @@ _ADVICE: Final = {
     "SQLITE_READONLY": "the file is read-only: let this user write to it and to its folder",
     "SQLITE_CANTOPEN": "the file cannot be opened: its folder must exist, and this user must be "
     "allowed to write to both",
-    "SQLITE_NOTADB": "the file is no SQLite database: does CRON_DATABASE_URL name the right one?",
+    "SQLITE_NOTADB": "the file is not an SQLite database: look at CRON_DATABASE_URL",
     "SQLITE_CORRUPT": "the file is damaged: restore it from a backup",
     "SQLITE_IOERR": "the disk or its file system reports a fault",
 }
