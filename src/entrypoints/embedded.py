@@ -2,12 +2,13 @@
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 
 from cronhare.adapters.jobs.reader import JobsFile
 from cronhare.adapters.sql import upgrade
-from cronhare.application.administer import Administrator
+from cronhare.application.administer import MOST_NAMED, Administrator
 from cronhare.application.difference import Change
 from cronhare.application.logs import say
 from cronhare.domain.clashes import ONE_FILE_EACH, say_shared
@@ -62,9 +63,22 @@ def apply(container: Container, jobs: JobsFile) -> None:
     administrator, now = container.administrator(), container.claims().now()
     _tell_of_other_files(administrator, jobs)
     changes = administrator.bring_up_to_date(jobs.drafts, source=jobs.source, now=now)
-    changed = [change.name for change in changes if change.change is not Change.KEEP]
+    counts = Counter(change.change for change in changes)
     text = f"{jobs.path}: {len(jobs.tasks)} tasks, {len(jobs.drafts)} schedules"
-    say(log, logging.INFO, "jobs", f"{text}, {len(changed)} of them new or changed")
+    news = f"{counts[Change.ADD]} new, {counts[Change.CHANGE]} changed"
+    say(log, logging.INFO, "jobs", f"{text}: {news}, {counts[Change.DISABLE]} others disabled")
+    if gone := [change.name for change in changes if change.change is Change.DISABLE]:
+        say(log, logging.WARNING, "jobs.disabled", f"{jobs.path}: {say_disabled(gone, jobs)}")
+
+
+def say_disabled(names: Sequence[str], jobs: JobsFile) -> str:
+    """Say what a file has no more, and how two files of one name are told apart."""
+    others = f" and {len(names) - MOST_NAMED} others" if len(names) > MOST_NAMED else ""
+    return (
+        f"disabled, for they came from {jobs.source} and are not in it: "
+        f"{', '.join(names[:MOST_NAMED])}{others}. If another file of that name has them, give "
+        'this one a name of its own in its first line: source = "…"'
+    )
 
 
 def _tell_of_other_files(administrator: Administrator, jobs: JobsFile) -> None:

@@ -203,6 +203,32 @@ def test_wrong_input_is_a_sentence_and_status_2(
     assert "Traceback" not in said.err
 
 
+def test_a_file_in_the_place_of_another_says_what_it_disables(empty: Shell) -> None:
+    task = '[tasks.t]\ncommand = ["true"]\n[schedules.{}]\ntask = "t"\non_boot = true\n'
+    empty.write(task.format("first"))
+    assert empty("db", "upgrade").status == 0
+    assert empty("apply", "jobs.toml").status == 0
+    assert "at boot or start" in empty("schedules").out
+    empty.write(task.format("second"))
+
+    said = empty("apply", "jobs.toml")
+
+    assert "all of its former schedules are disabled" in said.out + said.err
+    assert "are not in it: first. If another file of that name" in said.out + said.err
+
+
+def test_an_import_says_which_kind_was_guessed_and_what_speaks_against_it(empty: Shell) -> None:
+    empty.write("0 5 * * * root ls\n0 6 * * * sorry-no-account ls\n", "crontab")
+
+    said = empty("import", "crontab", "crontab")
+
+    assert (
+        "crontab: taken for a crontab without a user column (otherwise: --kind system)" in said.err
+    )
+    assert "lines begin with accounts of this host: root. Is it a system's?" in said.err
+    assert "taken for" not in empty("import", "crontab", "crontab", "--kind", "system").err
+
+
 @pytest.mark.parametrize(
     "arguments",
     [("check", "fifo"), ("import", "crontab", "fifo"), ("up", "--jobs", "fifo")],

@@ -100,6 +100,20 @@ def test_what_is_no_jobs_file_any_more_silences_no_signal(start: Starter, tmp_pa
     assert up.end() == 0
 
 
+def test_up_says_which_schedules_a_file_disables(start: Starter, tmp_path: Path) -> None:
+    file = tmp_path / "jobs.toml"
+    file.write_text(jobs(tmp_path))
+    up = start(file)
+    up.until("Running; Ctrl-C ends it")
+
+    file.write_text(SECOND)
+    up.process.send_signal(signal.SIGHUP)
+
+    up.until("1 tasks, 1 schedules: 1 new, 0 changed, 1 others disabled")
+    up.until(r"WARN.*disabled, for they came from jobs\.toml and are not in it: wait")
+    assert up.end() == 0
+
+
 def on_terminal(folder: Path, file: Path, *prefix: str) -> tuple[Up, int]:
     """Start `up` as a shell does: with a terminal that controls it."""
     master, slave = pty.openpty()

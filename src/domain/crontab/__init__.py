@@ -1,7 +1,7 @@
 """Crontabs of the classic daemons, read and carried over into a jobs file."""
 
 from .carrier import import_crontabs
-from .guess import guess_kind
+from .guess import accounts_in, guess_kind
 from .host import Host
 from .report import Finding, Imported, Verdict
 from .source import Crontab, CrontabKind
@@ -14,6 +14,7 @@ __all__ = [
     "Host",
     "Imported",
     "Verdict",
+    "accounts_in",
     "guess_kind",
     "import_crontabs",
     "parse_usable",

@@ -1,6 +1,7 @@
 """Telling a user's crontab from a system one, for files that are named without saying which."""
 
 import re
+from collections.abc import Callable, Collection
 from pathlib import PurePosixPath
 
 from .reader import Entry, read_crontab
@@ -37,3 +38,17 @@ def _all_name_an_account(text: str) -> bool:
     lines = read_crontab(text, CrontabKind.SYSTEM)
     entries = [line for line in lines if isinstance(line, Entry)]
     return bool(entries) and all(entry.user in _ACCOUNTS for entry in entries)
+
+
+def accounts_in(
+    text: str, known: Collection[str], find_program: Callable[[str], str | None]
+) -> tuple[str, ...]:
+    r"""Name the first words of commands that are accounts, and no programs: a user column?
+
+    >>> accounts_in("0 5 * * * backup tar -cf x\n0 6 * * * ls\n", {"backup"}, lambda name: None)
+    ('backup',)
+    """
+    lines = read_crontab(text, CrontabKind.SYSTEM)
+    words = {line.user for line in lines if isinstance(line, Entry) and line.user}
+    accounts = words & {*known, *_ACCOUNTS}
+    return tuple(sorted(name for name in accounts if find_program(name) is None))

@@ -148,4 +148,9 @@ def _row(stored: StoredSchedule) -> tuple[object, ...]:
         f"once, {draft.date_time:%Y-%m-%d %H:%M}Z" if draft.date_time else None
     )
     status = state("on" if draft.status else "off")
-    return (stored.name, when or "by hand", draft.timezone, stored.next_due_at, status)
+    return (stored.name, when or _without_time(stored), draft.timezone, stored.next_due_at, status)
+
+
+def _without_time(stored: StoredSchedule) -> str:
+    """A jobs file has none of these without `on_boot` or `on_start`; the row does not say which."""
+    return "at boot or start" if stored.source else "by hand"

@@ -21,6 +21,8 @@ from cronhare.domain.clashes import (
 )
 from cronhare.domain.cron import CronExpression
 
+from ..container import Container
+from ..embedded import say_disabled
 from .output import Json, print_json, tell
 from .trouble import Refusal
 from .wiring import JobsArgument, JobsArguments, load, open_ledger, plural, read_settings
@@ -87,6 +89,8 @@ def apply(jobs: JobsArgument, *, json: Json = False) -> None:
     container = open_ledger()
     file = load(jobs, container.settings(), state="Nothing was applied.")
     now = container.claims().now()
+    if not json:
+        _warn_of_another_file(container, file)
     changes = container.administrator().apply(
         file.drafts, tasks=file.tasks, source=file.source, now=now
     )
@@ -97,6 +101,15 @@ def apply(jobs: JobsArgument, *, json: Json = False) -> None:
     _print_changes(changes)
     _print_shared(container.administrator().shared_queues(file.drafts, source=file.source))
     tell(f"Applied: {_count(changes)}.")
+
+
+def _warn_of_another_file(container: Container, file: JobsFile) -> None:
+    """Tell, before it is done, that nothing stays of what a file of this name had."""
+    administrator = container.administrator()
+    changes = administrator.compare(file.drafts, tasks=file.tasks, source=file.source)
+    if {change.change for change in changes} == {Change.ADD, Change.DISABLE}:
+        gone = [change.name for change in changes if change.change is Change.DISABLE]
+        tell(f"  note: all of its former schedules are {say_disabled(gone, file)}", style="yellow")
 
 
 def _print_notes(file: JobsFile, now: datetime) -> None:

@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from shutil import which
 from typing import Annotated
 
 import typer
@@ -21,6 +22,7 @@ from cronhare.domain.crontab import (
     Host,
     Imported,
     Verdict,
+    accounts_in,
     guess_kind,
     import_crontabs,
     parse_usable,
@@ -78,6 +80,8 @@ def crontab(
     crontabs, unread = _read_all(files, kind)
     imported = import_crontabs(crontabs, parse=parse_usable, find_zone=find_zone, host=host)
     _write(imported.text, output)
+    if kind is None:
+        _tell_kinds(crontabs, host)
     _report(imported, output)
     if unread:
         what = f"{plural(len(unread), 'crontab')} could not be read; the others were"
@@ -174,6 +178,19 @@ def _write(jobs: str, output: Path | None) -> None:
         raise Refusal(f"{output} exists already", advice=advice) from error
     except OSError as error:
         raise file_refusal(error, output, "Nothing was written.") from error
+
+
+def _tell_kinds(crontabs: Sequence[Crontab], host: Host) -> None:
+    """Say what was guessed, for a wrong guess makes other commands of all lines."""
+    out = Console(stderr=True, highlight=False, soft_wrap=True)
+    for crontab in crontabs:
+        is_system = crontab.kind is CrontabKind.SYSTEM
+        column, other = ("with", "user") if is_system else ("without", "system")
+        taken = f"taken for a crontab {column} a user column (otherwise: --kind {other})"
+        out.print(text(f"{crontab.name}: {taken}"))
+        if not is_system and (names := accounts_in(crontab.text, host.homes, which)):
+            found = f"warning: {crontab.name}: lines begin with accounts of this host"
+            out.print(text(f"{found}: {', '.join(names)}. Is it a system's? Then: --kind system"))
 
 
 def _report(imported: Imported, output: Path | None) -> None:
