@@ -20,6 +20,7 @@ from cronhare.adapters.system.clock import SystemClock
 from cronhare.domain.messages import TaskMessage
 from cronhare.domain.outcome import Ending
 from cronhare.domain.topology import MAIN_QUEUE
+from cronhare.entrypoints.last_resort import LastResort
 from cronhare.entrypoints.stopping import Stopping
 from cronhare.entrypoints.worker import Working
 from cronhare.ports.runner import Invocation, TaskRunnerPort
@@ -68,7 +69,9 @@ async def _rate(
         keeper = container.lease_keeper(stop=container.runner().stop)
         worker = container.worker(broker=connection, keeper=keeper)
         working = Working(broker=connection, worker=worker, runner=container.runner())
-        await working.begin([MAIN_QUEUE], concurrency=at_once, stopping=Stopping())
+        await working.begin(
+            [MAIN_QUEUE], concurrency=at_once, stopping=Stopping(LastResort(grace=0.0))
+        )
         began = time.perf_counter()
         await asyncio.to_thread(container.dispatcher().tick, BUSY)
         while worker.counters.succeeded < count:  # noqa: ASYNC110 - it counts, and tells nobody

@@ -52,8 +52,8 @@ def die() -> None:
 class MortalClaims(SqlClaimStore):
     """Dies at one of the points around the claim."""
 
-    def __init__(self, engine: Engine, clock: ClockPort, point: str) -> None:
-        super().__init__(engine, clock)
+    def __init__(self, engine: Engine, clock: ClockPort, *, judge: str, point: str) -> None:
+        super().__init__(engine, clock, judge=judge)
         self._point = point
         self._planned = threading.local()  # publishing may go on beside, in another thread
         event.listen(engine, "commit", self._on_commit)
