@@ -40,7 +40,7 @@ test: $(INSTALLED)  ## format check, lint, strict types, import contracts, unit 
 
 .PHONY: unit
 unit: $(INSTALLED)  ## the unit tests alone: no server, no process, under ten seconds
-	$(BIN)/pytest --quiet tests/unit
+	$(BIN)/pytest --quiet --numprocesses 2 tests/unit
 
 CYCLES ?= 20
 

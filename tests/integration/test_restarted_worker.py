@@ -34,7 +34,7 @@ pytestmark = pytest.mark.integration
 SETTINGS = {"CRON_LEASE_SECONDS": "15", "CRON_RETRY_DELAY_MS": "100", "CRON_MAX_RETRIES": "9"}
 
 #: Twenty were tried; each takes some seconds.
-RESTARTS = int(os.environ.get("CRONHARE_TEST_RESTARTS", "4"))
+RESTARTS = int(os.environ.get("CRONHARE_TEST_RESTARTS", "3"))
 
 JOBS = """
 [tasks.poison]
