@@ -1,16 +1,26 @@
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from shutil import copyfile
+from typing import Any
 
 import pytest
 from sqlalchemy import URL
 
 from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.sql import open_engine, upgrade
-from tests.integration.ledgers import NOON, Ledger, memory_ledger, mysql_ledger, sqlite_ledger
+from tests.integration.ledgers import (
+    NOON,
+    Ledger,
+    Shell,
+    memory_ledger,
+    mysql_ledger,
+    sqlite_ledger,
+)
 from tests.services import rabbitmq as rabbitmq_service
 from tests.services.finding import missing
-from tests.services.mariadb import Server
+from tests.services.mariadb import Server, connect
 from tests.services.mariadb import database as mariadb_database
 from tests.services.mariadb import server as mariadb_server
 
@@ -85,6 +95,46 @@ def ledger(fresh_ledger: Ledger) -> Ledger:
     """A ledger whose own schedule, the daily cleanup, is planned."""
     fresh_ledger.plan_edited()
     return fresh_ledger
+
+
+@pytest.fixture(params=["sqlite", pytest.param("mysql", marks=pytest.mark.integration)])
+def database(request: pytest.FixtureRequest) -> str:
+    """Names a database that people can write into beside us."""
+    name: str = request.param
+    return name
+
+
+@pytest.fixture
+def database_ledger(database: str, request: pytest.FixtureRequest) -> Ledger:
+    """A ledger as `ledger` is, in *database*."""
+    ledger: Ledger = request.getfixturevalue(database)
+    ledger.plan_edited()
+    return ledger
+
+
+@pytest.fixture
+def shell(database: str, request: pytest.FixtureRequest) -> Shell:
+    shell: Shell = request.getfixturevalue(f"{database}_shell")
+    return shell
+
+
+@pytest.fixture
+def sqlite_shell(sqlite: Ledger, tmp_path: Path) -> Iterator[Shell]:  # noqa: ARG001 - it made the file
+    with closing(sqlite3.connect(tmp_path / "ledger.db", isolation_level=None)) as connection:
+        yield lambda statement: connection.execute(statement).fetchall()
+
+
+@pytest.fixture
+def mysql_shell(migrated_mysql: URL) -> Iterator[Shell]:
+    """With the server's own settings, and dates as careless as they come."""
+    with closing(connect(migrated_mysql)) as session, session.cursor() as cursor:
+        cursor.execute("SET sql_mode = 'ALLOW_INVALID_DATES'")
+
+        def execute(statement: str) -> list[tuple[Any, ...]]:
+            cursor.execute(statement)
+            return list(cursor.fetchall())
+
+        yield execute
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Barrier
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import attrs
 from sqlalchemy import URL, Engine
@@ -45,6 +45,9 @@ from cronhare.ports.schedules import ScheduleStorePort
 from tests.services.mariadb import run
 
 T = TypeVar("T")
+
+#: What an operator has open beside the running system: gives the rows, and commits by itself.
+Shell: TypeAlias = Callable[[str], list[tuple[Any, ...]]]
 
 EVERY_MINUTE: dict[str, Any] = {"schedule": "* * * * *", "date_time": None}
 

@@ -1,58 +1,26 @@
 """Rows of the ledger's own tables that somebody spoilt: set apart, and told; the others go on."""
 
 import sqlite3
-from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, TypeAlias
 
 import pytest
-from sqlalchemy import URL
 
 from cronhare.domain.execution import Execution, State
 from cronhare.ports.attempts import Refused
 from cronhare.ports.claims import Graces
 from cronhare.ports.records import Retention
-from tests.integration.ledgers import LEASE, Ledger
-from tests.services.mariadb import connect
+from tests.integration.ledgers import LEASE, Ledger, Shell
 
 SQLITE = "sqlite"
 MYSQL = pytest.param("mysql", marks=pytest.mark.integration)
 DAY = timedelta(days=1)
 
-Shell: TypeAlias = Callable[[str], list[tuple[Any, ...]]]
-
-
-@pytest.fixture(params=[SQLITE, MYSQL])
-def database(request: pytest.FixtureRequest) -> str:
-    name: str = request.param
-    return name
-
 
 @pytest.fixture
-def ledger(database: str, request: pytest.FixtureRequest) -> Ledger:
-    ledger: Ledger = request.getfixturevalue(database)
-    ledger.plan_edited()
-    return ledger
-
-
-@pytest.fixture
-def shell(database: str, request: pytest.FixtureRequest) -> Iterator[Shell]:
-    if database == SQLITE:
-        path: Path = request.getfixturevalue("tmp_path") / "ledger.db"
-        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-            yield lambda statement: connection.execute(statement).fetchall()
-        return
-    url: URL = request.getfixturevalue("migrated_mysql")
-    with closing(connect(url)) as session, session.cursor() as cursor:
-        cursor.execute("SET sql_mode = 'ALLOW_INVALID_DATES'")
-
-        def execute(statement: str) -> list[tuple[Any, ...]]:
-            cursor.execute(statement)
-            return list(cursor.fetchall())
-
-        yield execute
+def ledger(database_ledger: Ledger) -> Ledger:
+    return database_ledger
 
 
 ANYWHERE = [

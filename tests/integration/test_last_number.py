@@ -1,10 +1,6 @@
 """A row with the last number that a table has: nothing more can be numbered, and that is told."""
 
-import sqlite3
-from collections.abc import Callable, Iterator
-from contextlib import closing
-from pathlib import Path
-from typing import TypeAlias
+from collections.abc import Iterator
 
 import pytest
 from sqlalchemy import URL, Engine
@@ -15,23 +11,12 @@ from cronhare.domain.diagnosis import LedgerFacts, Severity, judge_ledger
 from cronhare.domain.execution import Execution
 from cronhare.domain.messages import LARGEST_ID
 from cronhare.ports.ledger import LedgerUnavailable
-from tests.integration.ledgers import MINUTE, Ledger
-from tests.services.mariadb import connect
-
-Shell: TypeAlias = Callable[[str], object]
-
-
-@pytest.fixture(params=["sqlite", pytest.param("mysql", marks=pytest.mark.integration)])
-def database(request: pytest.FixtureRequest) -> str:
-    name: str = request.param
-    return name
+from tests.integration.ledgers import MINUTE, Ledger, Shell
 
 
 @pytest.fixture
-def ledger(database: str, request: pytest.FixtureRequest) -> Ledger:
-    ledger: Ledger = request.getfixturevalue(database)
-    ledger.plan_edited()
-    return ledger
+def ledger(database_ledger: Ledger) -> Ledger:
+    return database_ledger
 
 
 @pytest.fixture
@@ -50,17 +35,12 @@ def engine(place: str) -> Iterator[Engine]:
 
 
 @pytest.fixture
-def shell(database: str, request: pytest.FixtureRequest) -> Iterator[Shell]:
-    if database == "sqlite":
-        path: Path = request.getfixturevalue("tmp_path") / "ledger.db"
-        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-            yield connection.execute
-        return
-    url: URL = request.getfixturevalue("migrated_mysql")
-    with closing(connect(url)) as session, session.cursor() as cursor:
-        yield cursor.execute
-        cursor.execute("DELETE FROM SchedulerExecution")
-        cursor.execute("ALTER TABLE SchedulerExecution AUTO_INCREMENT = 1")
+def shell(shell: Shell, database: str) -> Iterator[Shell]:
+    """Leaves the server's table, which others use, without the last number."""
+    yield shell
+    if database == "mysql":
+        shell("DELETE FROM SchedulerExecution")
+        shell("ALTER TABLE SchedulerExecution AUTO_INCREMENT = 1")
 
 
 def exhaust(shell: Shell, of: Execution) -> None:

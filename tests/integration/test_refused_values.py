@@ -1,14 +1,11 @@
 """Values that the database itself refuses: the one they belong to is set apart, no other waits."""
 
-import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
-from pathlib import Path
 from typing import TypeAlias
 
 import pytest
-from sqlalchemy import URL
 
 from cronhare.domain.deaths import NO_NACKS
 from cronhare.domain.execution import Execution, State
@@ -18,41 +15,18 @@ from cronhare.ports.attempts import Finish, Refused, Start
 from cronhare.ports.claims import Graces
 from cronhare.ports.records import Retention
 from cronhare.ports.runner import Captured, Ran
-from tests.integration.ledgers import FOR_GOOD, LEASE, LOSS, MINUTE, SUCCESS, Ledger, draft
-from tests.services.mariadb import connect
+from tests.integration.ledgers import FOR_GOOD, LEASE, LOSS, MINUTE, SUCCESS, Ledger, Shell, draft
 
 DAY = timedelta(days=1)
 SAYS = "nobody writes this"
 
-#: Runs a statement, as a person does.
-Shell: TypeAlias = Callable[[str], object]
 #: Lets a table refuse, at an event, the rows for which a condition holds.
 Refusing: TypeAlias = Callable[[str, str, str], AbstractContextManager[None]]
 
 
-@pytest.fixture(params=["sqlite", pytest.param("mysql", marks=pytest.mark.integration)])
-def database(request: pytest.FixtureRequest) -> str:
-    name: str = request.param
-    return name
-
-
 @pytest.fixture
-def ledger(database: str, request: pytest.FixtureRequest) -> Ledger:
-    ledger: Ledger = request.getfixturevalue(database)
-    ledger.plan_edited()
-    return ledger
-
-
-@pytest.fixture
-def shell(database: str, request: pytest.FixtureRequest) -> Iterator[Shell]:
-    if database == "sqlite":
-        path: Path = request.getfixturevalue("tmp_path") / "ledger.db"
-        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-            yield connection.execute
-        return
-    url: URL = request.getfixturevalue("migrated_mysql")
-    with closing(connect(url)) as session, session.cursor() as cursor:
-        yield cursor.execute
+def ledger(database_ledger: Ledger) -> Ledger:
+    return database_ledger
 
 
 @pytest.fixture

@@ -1,66 +1,23 @@
 """Rows that people and other programs write into the users' table, in sessions of their own."""
 
-import sqlite3
-from collections.abc import Callable, Iterator
-from contextlib import closing
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from typing import Any, TypeAlias
 
 import pytest
-from sqlalchemy import URL
 
 from cronhare.domain.execution import Execution
 from cronhare.domain.messages import TaskMessage
 from cronhare.domain.planning import Plan, Planned
 from cronhare.domain.task import TaskRef
 from cronhare.ports.claims import Batch
-from tests.integration.ledgers import MINUTE, Ledger, draft
-from tests.services.mariadb import connect
+from tests.integration.ledgers import MINUTE, Ledger, Shell, draft
 
 SQLITE = "sqlite"
 MYSQL = pytest.param("mysql", marks=pytest.mark.integration)
 
-#: What an operator has open beside the running system: gives the rows, and commits by itself.
-Shell: TypeAlias = Callable[[str], list[tuple[Any, ...]]]
-
-
-@pytest.fixture(params=[SQLITE, MYSQL])
-def database(request: pytest.FixtureRequest) -> str:
-    name: str = request.param
-    return name
-
 
 @pytest.fixture
-def ledger(database: str, request: pytest.FixtureRequest) -> Ledger:
-    ledger: Ledger = request.getfixturevalue(database)
-    ledger.plan_edited()
-    return ledger
-
-
-@pytest.fixture
-def shell(database: str, request: pytest.FixtureRequest) -> Shell:
-    shell: Shell = request.getfixturevalue(f"{database}_shell")
-    return shell
-
-
-@pytest.fixture
-def sqlite_shell(sqlite: Ledger, tmp_path: Path) -> Iterator[Shell]:  # noqa: ARG001 - it made the file
-    with closing(sqlite3.connect(tmp_path / "ledger.db", isolation_level=None)) as connection:
-        yield lambda statement: connection.execute(statement).fetchall()
-
-
-@pytest.fixture
-def mysql_shell(migrated_mysql: URL) -> Iterator[Shell]:
-    """With the server's own settings, and dates as careless as they come."""
-    with closing(connect(migrated_mysql)) as session, session.cursor() as cursor:
-        cursor.execute("SET sql_mode = 'ALLOW_INVALID_DATES'")
-
-        def execute(statement: str) -> list[tuple[Any, ...]]:
-            cursor.execute(statement)
-            return list(cursor.fetchall())
-
-        yield execute
+def ledger(database_ledger: Ledger) -> Ledger:
+    return database_ledger
 
 
 def test_a_plain_update_is_an_edit(ledger: Ledger, shell: Shell) -> None:
