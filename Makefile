@@ -29,6 +29,10 @@ $(INSTALLED): requirements/dev.lock pyproject.toml
 run: $(INSTALLED)  ## start scheduler and worker on this machine, with the examples
 	@exec $(BIN)/cronhare up --jobs examples/jobs.toml
 
+# Files in their order, servers first: the small ones at the end keep all processes busy to it.
+# Much of the time servers are waited for: hence three processes on two cores.
+ALL := --quiet --numprocesses 3 --dist loadfile --no-loadscope-reorder
+
 .PHONY: test
 test: $(INSTALLED)  ## format check, lint, strict types, import contracts, unit and integration tests
 	$(BIN)/ruff format --check --quiet .
@@ -36,7 +40,7 @@ test: $(INSTALLED)  ## format check, lint, strict types, import contracts, unit 
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	@scripts/ensure-servers
-	$(BIN)/pytest --quiet --numprocesses 2 --dist loadfile --doctest-modules -m "not long" --pyargs cronhare tests
+	$(BIN)/pytest $(ALL) --doctest-modules -m "not long" --pyargs cronhare tests
 
 .PHONY: unit
 unit: $(INSTALLED)  ## the unit tests alone: no server, no process, under ten seconds

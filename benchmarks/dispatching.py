@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 from caches import empty_caches
 from croniter import croniter
 from figures import Figure, median_of, seconds_of
-from rig import Ledgers, ShiftedClock, opened, scheduling
+from rig import Ledgers, ShiftedClock, opened
 from samples import BUSY, QUIET, TRUE, TWENTY_ZONES, WRITTEN, distinct_texts
 from seeds_algorithm import Row, SeedsScheduler
 
@@ -20,6 +20,7 @@ from cronhare.application.dispatch import FULL_COMPARISON
 from cronhare.domain.draft import ScheduleDraft, understand
 from cronhare.domain.planning import Planned, plan
 from cronhare.domain.schedule import Schedule
+from cronhare.entrypoints.scheduler import scheduling
 
 MANY = 100_000
 FEW = 10_000

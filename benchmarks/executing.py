@@ -67,8 +67,9 @@ async def _rate(
         container.runner.override(providers.Object(runner()))
         connection = container.broker().connect()
         keeper = container.lease_keeper(stop=container.runner().stop)
-        worker = container.worker(broker=connection, keeper=keeper)
-        working = Working(broker=connection, worker=worker, runner=container.runner())
+        worker = container.worker(broker=connection, keeper=keeper, places=at_once)
+        runs = container.runner()
+        working = Working(broker=connection, worker=worker, runner=runs, keeper=keeper)
         await working.begin(
             [MAIN_QUEUE], concurrency=at_once, stopping=Stopping(LastResort(grace=0.0))
         )
@@ -120,6 +121,7 @@ def _invocation(number: int) -> Invocation:
         execution_id=number,
         execution_key="cron-2026-5-5-5-17",
         scheduler_id=number,
+        schedule_name="bench",
         attempt=1,
         deaths=0,
         task=TRUE,

@@ -9,11 +9,13 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import attrs
 from dependency_injector import providers
+from pymysql import Connection
 from samples import TRUE, WRITTEN, drafts
-from sqlalchemy import event
+from sqlalchemy import event, make_url
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -46,7 +48,7 @@ class Production:
         url = self._filled.get((count, busy))
         if url is None:
             url = self._filled[count, busy] = self._fill(count, busy)
-        mariadb.run(mariadb.make_url(url), *_RESTORE)
+        mariadb.run(make_url(url), *_RESTORE)
         return url
 
     def _fill(self, count: int, busy: int) -> str:
@@ -61,7 +63,7 @@ class Production:
             event.listen(container.engine(), "connect", _stand_still)
             container.schedules().save(drafts(count, busy=busy), source=None, now=WRITTEN)
             container.dispatcher().tick(WRITTEN)
-        mariadb.run(mariadb.make_url(url), _KEEP)
+        mariadb.run(make_url(url), _KEEP)
         return url
 
 
@@ -80,7 +82,7 @@ def production(folder: Path) -> Iterator[Production]:
 @contextmanager
 def opened(url: str, broker_url: str) -> Iterator[Container]:
     """Give everything that works on this ledger and this broker."""
-    settings = attrs.evolve(Settings.from_environment(), database_url=url, broker_url=broker_url)
+    settings = attrs.evolve(Settings.read(), database_url=url, broker_url=broker_url)
     container = Container(
         settings=settings,
         tasks=providers.Object((TRUE,)),
@@ -96,6 +98,6 @@ def opened(url: str, broker_url: str) -> Iterator[Container]:
         container.engine().dispose()
 
 
-def _stand_still(connection: mariadb.pymysql.Connection, _record: object) -> None:
+def _stand_still(connection: "Connection[Any]", _record: object) -> None:
     with connection.cursor() as cursor:
         cursor.execute(f"SET timestamp = {WRITTEN.timestamp()}")

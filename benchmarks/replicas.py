@@ -25,7 +25,7 @@ from sqlalchemy import Engine, make_url
 from cronhare.adapters.sql import SqlClaimStore
 from cronhare.application.dispatch import FULL_COMPARISON
 from cronhare.domain.topology import MAIN_QUEUE
-from cronhare.entrypoints.scheduler import Scheduling
+from cronhare.entrypoints.scheduler import scheduling
 from cronhare.ports.clock import ClockPort
 from tests.services import mariadb
 
@@ -147,7 +147,7 @@ def _two_replicas(servers: Production, busy: int) -> float:
     with servers.broker.vhost() as vhost:
         processes = multiprocessing.get_context("spawn")
         start = processes.Barrier(2)
-        ends = processes.Queue()
+        ends: Queue[tuple[float, float]] = processes.Queue()
         replicas = [
             processes.Process(target=_replica, args=(url, vhost, start, ends)) for _ in range(2)
         ]
@@ -196,11 +196,7 @@ def _idle_cpu(url: str, vhost: str) -> tuple[float, float]:
         container.broker().declare([MAIN_QUEUE])
         claims = ShiftedClaims(container.engine(), ShiftedClock(QUIET))
         container.claims.override(providers.Object(claims))
-        loop = Scheduling(
-            claims=claims,
-            dispatcher=container.dispatcher(),
-            reconciler=container.reconciler(),
-        )
+        loop = scheduling(container)
         _, comparing = cpu_of(loop.round)
 
         def rest() -> None:

@@ -15,6 +15,7 @@ from samples import BUSY
 
 from cronhare.application.doorbell import envelope
 from cronhare.domain.execution import Execution
+from cronhare.domain.signing import Seal
 from cronhare.ports.broker import Published
 from cronhare.ports.records import ExecutionFilter
 
@@ -67,11 +68,12 @@ def _until_started(
             time.sleep(1)
             for execution in waiting:
                 time.sleep(PAUSE)
-                message = envelope(execution, now=BUSY)
+                message = envelope(execution, now=BUSY, seal=Seal())
                 began = time.perf_counter()
                 assert container.broker().publish([message]) == [Published.CONFIRMED]
                 assert post.started.poll(workers.PATIENCE)
-                took.append(post.started.recv() - began)
+                started: float = post.started.recv()
+                took.append(started - began)
     return statistics.median(took) * 1e3
 
 

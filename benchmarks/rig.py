@@ -15,7 +15,6 @@ from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.sql import upgrade
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.entrypoints.container import Container
-from cronhare.entrypoints.scheduler import Scheduling
 from cronhare.entrypoints.settings import Settings
 from cronhare.ports.clock import ClockPort
 
@@ -40,7 +39,7 @@ class ShiftedClock:
 @contextmanager
 def opened(path: Path, clock: ClockPort) -> Iterator[Container]:
     """Give everything that works on the ledger at *path*, the time coming from *clock*."""
-    settings = attrs.evolve(Settings.from_environment(), database_url=f"sqlite:///{path}")
+    settings = attrs.evolve(Settings.read(), database_url=f"sqlite:///{path}")
     container = Container(
         settings=settings,
         tasks=providers.Object((TRUE,)),
@@ -53,15 +52,6 @@ def opened(path: Path, clock: ClockPort) -> Iterator[Container]:
         container.broker().close()
         container.ledger_threads().shutdown()
         container.engine().dispose()
-
-
-def scheduling(container: Container) -> Scheduling:
-    """Make a scheduler's loop."""
-    return Scheduling(
-        claims=container.claims(),
-        dispatcher=container.dispatcher(),
-        reconciler=container.reconciler(),
-    )
 
 
 @attrs.frozen

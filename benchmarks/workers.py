@@ -22,11 +22,12 @@ from seeds_algorithm import start_child
 from cronhare.adapters.memory.runner import ScriptedRunner
 from cronhare.adapters.process import ProcessRunner
 from cronhare.domain.messages import TaskMessage
+from cronhare.domain.nodes import renewed_every
 from cronhare.domain.outcome import Ending, Outcome
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.loops import Loop
-from cronhare.entrypoints.worker import RENEW_EVERY, UnderWay
+from cronhare.entrypoints.worker import UnderWay
 from cronhare.ports.broker import Delivery
 from cronhare.ports.runner import Invocation, TaskRunnerPort
 
@@ -150,16 +151,18 @@ async def _work(container: Container, at_once: int, runner: TaskRunnerPort, post
     container.runner.override(providers.Object(runner))
     connection = await container.connection().connect()
     keeper = container.lease_keeper(stop=runner.stop)
-    worker = container.worker(broker=connection, keeper=keeper)
+    worker = container.worker(broker=connection, keeper=keeper, places=at_once)
     container.ledger_clock().measure()
 
     async def handle(delivery: Delivery) -> None:
         await worker.handle(delivery)
         post.done.value += 1
 
+    every = renewed_every(container.settings().lease).total_seconds()
+
     def renew() -> float:
         keeper.renew()
-        return RENEW_EVERY
+        return every
 
     renewing = Loop("lease keeper", renew)
     renewing.start()
@@ -170,7 +173,7 @@ async def _work(container: Container, at_once: int, runner: TaskRunnerPort, post
     await connection.consume([MAIN_QUEUE], prefetch=at_once, on_delivery=under_way.accept)
     await asyncio.to_thread(post.end.wait)
     await under_way.settled()
-    renewing.stop()
+    await renewing.stop(patience=PATIENCE)
     await runner.close()
     await connection.close()
     post.cpu.value = _cpu() - began

@@ -20,7 +20,7 @@ def read_plain_file(path: Path, *, most: int) -> bytes:
         try:
             _refuse_what_is_no_file(os.fstat(descriptor).st_mode)
             with open(descriptor, "rb", closefd=False) as file:
-                return file.read(most + 1)
+                return _all_of(file.read(most + 1))
         finally:
             os.close(descriptor)
     except OSError as error:
@@ -32,4 +32,15 @@ def _refuse_what_is_no_file(mode: int) -> None:
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     if not stat.S_ISREG(mode):
-        raise OSError(errno.EINVAL, "it is no plain file")
+        raise _no_plain_file()
+
+
+def _all_of(content: bytes | None) -> bytes:
+    """Refuse what would have kept us waiting: some of the kernel's logs pass for plain files."""
+    if content is None:
+        raise _no_plain_file()
+    return content
+
+
+def _no_plain_file() -> OSError:
+    return OSError(errno.EINVAL, "it is no plain file")

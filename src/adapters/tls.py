@@ -1,8 +1,14 @@
 """What verifies a server's certificate and host name: of the broker, and of the database."""
 
 import ssl
+from pathlib import Path
+from typing import Final
 
+from cronhare.adapters.plain_files import read_plain_file
 from cronhare.domain.addresses import Certificates
+
+#: Bytes of a PEM file: a system's bundle of all CAs has a quarter of it.
+LARGEST_PEM: Final = 2**20
 
 
 class CertificatesUnusable(OSError, ValueError):
@@ -16,21 +22,44 @@ def verifying(certificates: Certificates) -> ssl.SSLContext:
         CertificatesUnusable: one of them cannot be read, or is none.
     """
     ca, certificate, key = certificates.options
-    try:
-        context = ssl.create_default_context(cafile=certificates.ca)
-    except OSError as error:  # an SSLError is one
-        raise CertificatesUnusable(_unreadable(ca, certificates.ca, error)) from error
+    context = _trusting(ca, certificates.ca)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     if certificates.certificate is not None:
+        for option, path in ((certificate, certificates.certificate), (key, certificates.key)):
+            if path is not None:
+                _read(option, path)  # OpenSSL would wait for a fifo
         try:
             context.load_cert_chain(
                 certificates.certificate, certificates.key, password=_no_password
             )
         except (OSError, ValueError) as error:
-            raise CertificatesUnusable(
-                _unreadable(f"{certificate} or {key}", None, error)
-            ) from error
+            raise _unusable(f"{certificate} or {key}", _why(error)) from error
     return context
+
+
+def _trusting(option: str, path: str | None) -> ssl.SSLContext:
+    """Trust one CA, or those of the system if none is named."""
+    if path is None:
+        return ssl.create_default_context()
+    # What stands between certificates may be in any script, and OpenSSL is given ASCII.
+    pem = _read(option, path).decode("ascii", errors="ignore").strip()
+    if not pem:  # to Python this would mean the system's own
+        raise _unusable(f"{option} ({path})", "it is empty")
+    try:
+        return ssl.create_default_context(cadata=pem)
+    except (OSError, ValueError) as error:  # an SSLError is an OSError
+        raise _unusable(f"{option} ({path})", _why(error)) from error
+
+
+def _read(option: str, path: str) -> bytes:
+    try:
+        content = read_plain_file(Path(path), most=LARGEST_PEM)
+    except (OSError, ValueError) as error:
+        raise _unusable(f"{option} ({path})", _why(error)) from error
+    if len(content) > LARGEST_PEM:
+        why = f"it is larger than {LARGEST_PEM // 2**20} MiB"
+        raise _unusable(f"{option} ({path})", why)
+    return content
 
 
 def _no_password() -> str:
@@ -38,6 +67,9 @@ def _no_password() -> str:
     raise ValueError("the key has a passphrase, and nobody is there to type it")
 
 
-def _unreadable(option: str, path: str | None, error: Exception) -> str:
-    why = getattr(error, "strerror", None) or getattr(error, "reason", None) or str(error)
-    return f"{option}{f' ({path})' if path else ''} cannot be read as PEM: {why}"
+def _why(error: Exception) -> str:
+    return getattr(error, "strerror", None) or getattr(error, "reason", None) or str(error)
+
+
+def _unusable(where: str, why: str) -> CertificatesUnusable:
+    return CertificatesUnusable(f"{where} cannot be read as PEM: {why}")

@@ -10,15 +10,14 @@ from cronhare.domain.clashes import Clash, Holder, clashes, shared_queues
 from cronhare.domain.draft import ScheduleDraft
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.keys import manual_key
+from cronhare.domain.listing import listed
 from cronhare.domain.params import fault_of_params
 from cronhare.domain.task import Task
-from cronhare.ports.records import Archived, RecordsPort
+from cronhare.ports.ledger import LedgerRefused
+from cronhare.ports.records import Archived, NotToBeRun, RecordsPort
 from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
 
 from .difference import Change, ScheduleChange, difference
-
-#: So many names are listed for somebody who asked for none of them.
-MOST_NAMED = 10
 
 
 class NotFound(LookupError):
@@ -26,7 +25,7 @@ class NotFound(LookupError):
 
 
 class CannotRun(ValueError):
-    """A manual run that is refused: for its params, or because the schedule's row is broken."""
+    """A run by hand, at a start or at a boot that is refused, by us or by the ledger."""
 
 
 class FilesClash(ValueError):
@@ -103,17 +102,13 @@ class Administrator:
         return changes
 
     def _carry_out(self, changes: Sequence[ScheduleChange], *, source: str, now: datetime) -> None:
-        """Make changes; to name a task is no edit of its schedule."""
+        """Make all changes or none; to name a task is no edit of its schedule."""
         wanted = [change for change in changes if change.change in {Change.ADD, Change.CHANGE}]
         named = {change.name: name for change in wanted if (name := change.only_names_its_task)}
         edited = [change.draft for change in wanted if change.draft and change.name not in named]
         gone = [change.name for change in changes if change.change is Change.DISABLE]
-        if named:
-            self._schedules.name_tasks(named)
-        if edited:
-            self._schedules.save(edited, source=source, now=now)
-        if gone:
-            self._schedules.disable(gone, now=now)
+        if named or edited or gone:
+            self._schedules.save(edited, source=source, now=now, task_names=named, disabled=gone)
 
     def shared_queues(
         self, drafts: Sequence[ScheduleDraft], *, source: str
@@ -140,7 +135,11 @@ class Administrator:
             return found[0]
         names = [schedule.name for schedule in self._schedules.schedules()]
         close = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
-        hint = f"did you mean {' or '.join(close)}?" if close else f"there is {_some_of(names)}"
+        hint = (
+            f"did you mean {' or '.join(close)}?"
+            if close
+            else f"there is {listed(names) or 'none'}"
+        )
         raise NotFound(f"there is no schedule {name!r}; {hint}")
 
     def run_now(self, name: str, *, params: str | None, now: datetime) -> Execution:
@@ -148,17 +147,12 @@ class Administrator:
 
         Raises:
             NotFound: there is no such schedule.
-            CannotRun: its row is broken, or *params* are too large.
+            CannotRun: its row is broken, *params* are too large, or the ledger refuses it.
         """
         schedule = self.schedule(name)
-        if schedule.draft is None:
-            raise CannotRun(
-                f"schedule {name!r} cannot be run, its row is broken: {schedule.problem}"
-            )
         if params is not None and (fault := fault_of_params(params)) is not None:
             raise CannotRun(f"schedule {name!r} cannot be run with these params: {fault}")
-        key = manual_key(self._uuid())
-        return self._records.run_now(schedule.id, key=key, params=params, now=now, node=self._node)
+        return self._begin(schedule, key=manual_key(self._uuid()), params=params, now=now)
 
     def run_at_boot(self, name: str, boot: Boot, *, now: datetime) -> Execution | None:
         """Begin the run of a schedule that a boot asks for; answers it if it was begun before.
@@ -167,12 +161,25 @@ class Administrator:
 
         Raises:
             NotFound: there is no such schedule.
+            CannotRun: its row is broken, or the ledger refuses it.
         """
         schedule = self.schedule(name)
-        if schedule.draft is None or not boot.concerns(schedule.updated_at, now=now):
+        if not boot.concerns(schedule.updated_at, now=now):
             return None
-        key, node = boot.key, self._node
-        return self._records.run_now(schedule.id, key=key, params=None, now=now, node=node)
+        return self._begin(schedule, key=boot.key, params=None, now=now)
+
+    def _begin(
+        self, schedule: StoredSchedule, *, key: str, params: str | None, now: datetime
+    ) -> Execution:
+        name, node = schedule.name, self._node
+        if schedule.draft is None:
+            raise CannotRun(
+                f"schedule {name!r} cannot be run, its row is broken: {schedule.problem}"
+            )
+        try:
+            return self._records.run_now(schedule.id, key=key, params=params, now=now, node=node)
+        except (NotToBeRun, LedgerRefused) as error:
+            raise CannotRun(f"schedule {name!r} cannot be run: {error}") from error
 
     def cancel(self, execution_id: int, *, now: datetime) -> State:
         """Ask for the end of an execution; answers the state that it is in now.
@@ -216,11 +223,6 @@ class Administrator:
         """
         self.archived(ids)
         return self._records.discard(ids, note=note, now=now)
-
-
-def _some_of(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:MOST_NAMED]) or "none"
-    return shown if len(names) <= MOST_NAMED else f"{shown} and {len(names) - MOST_NAMED} others"
 
 
 def _clashes(

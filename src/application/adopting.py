@@ -6,7 +6,7 @@ unless it has an id: that window is as long as one write and one publish, and no
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
 from contextlib import suppress
 from functools import partial
@@ -15,21 +15,23 @@ from uuid import NAMESPACE_OID, UUID, uuid5
 
 import msgspec
 
+from cronhare.domain.deaths import in_all
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.headers import kept_headers
 from cronhare.domain.keys import manual_key
 from cronhare.domain.messages import Call
 from cronhare.domain.signing import Seal
 from cronhare.domain.topology import ToQueue
-from cronhare.ports.attempts import AttemptStorePort, Refused
+from cronhare.ports.attempts import AttemptStorePort, Busy, Refused
 from cronhare.ports.broker import AsyncBrokerPort, Delivery, Envelope, Published
 from cronhare.ports.claims import ClaimStorePort
 from cronhare.ports.clock import ClockPort
-from cronhare.ports.ledger import LedgerUnavailable
+from cronhare.ports.ledger import LedgerBusy, LedgerUnavailable
 
 from .doorbell import envelope
-from .insist import Draining, Insistence
+from .insist import Draining, Insistence, Kind
 from .logs import say
+from .putting_off import put_off, without_times
 
 log = logging.getLogger(__name__)
 
@@ -62,16 +64,25 @@ class Adopter:
         self._insist = insist
         self._uuid = uuid
         self._seal = seal
+        self._kind = Kind()
 
-    async def take(self, delivery: Delivery, call: Call) -> Refused | None:
+    async def take(self, delivery: Delivery, call: Call, looks: Iterator[float]) -> Refused | None:
         """Take a message over; answers why it cannot be, or None once it is to be acked.
+
+        *looks* says how long what somebody holds is looked for.
 
         Raises:
             Draining: it is to be given back as it is.
+            LedgerBusy: it was put off.
         """
         name, asked = delivery.message.id or str(self._uuid()), asyncio.Event()
         try:
-            adopted = await self._insist.to_begin(lambda: self._adopt(delivery, call, name, asked))
+            adopted = await self._insist.to_begin(
+                lambda: self._adopt(delivery, call, name, asked), looks=looks, kind=self._kind
+            )
+        except LedgerBusy as busy:
+            await put_off(self._broker, delivery, str(busy), id_=name)
+            raise
         except Draining:
             if not asked.is_set() or not await self._is_renamed(delivery, name):
                 raise
@@ -88,16 +99,19 @@ class Adopter:
         self, delivery: Delivery, call: Call, name: str, asked: asyncio.Event
     ) -> Execution | Refused:
         asked.set()
-        return await self._in_thread(
+        adopted = await self._in_thread(
             lambda: self._attempts.adopt(
                 call.task,
                 key=manual_key(uuid5(NAMESPACE_OID, name)),
                 queue=delivery.queue,
-                deaths=call.nacks,
+                deaths=in_all(call.nacks),
                 now=self._clock.now(),  # in the thread: it may ask the ledger
                 node=self._node,
             )
         )
+        if isinstance(adopted, Busy):
+            raise LedgerBusy(_held(call.task.scheduler_id))
+        return adopted
 
     async def _publish(self, adopted: Execution, delivery: Delivery) -> None:
         """Publish our own message. What is in doubt is the reconciler's to send again."""
@@ -124,7 +138,15 @@ class Adopter:
 
 def _theirs(headers: Mapping[str, object]) -> dict[str, object]:
     """Pick the headers of their own making: a broker's never go back to it (C3)."""
-    return kept_headers({name: headers[name] for name in headers if not name.startswith("x-")})
+    theirs = without_times(headers)
+    return kept_headers({name: theirs[name] for name in theirs if not name.startswith("x-")})
+
+
+def _held(scheduler_id: int) -> str:
+    return (
+        f"a message for schedule {scheduler_id} waits, because somebody else keeps its executions "
+        "locked: look in SHOW PROCESSLIST for a transaction that was left open"
+    )
 
 
 def _tell_of_copy(delivery: Delivery, adopted: Execution) -> None:

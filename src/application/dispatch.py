@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 import attrs
 
-from cronhare.domain.planning import GRACE, Plan, Planned, plan
+from cronhare.domain.planning import GRACE, HEAD_START, Plan, Planned, plan
 from cronhare.ports.claims import Batch, ClaimStorePort, Planner
 
 from .doorbell import Doorbell
@@ -22,6 +22,9 @@ LATE_COMMITS = timedelta(seconds=60)
 #: So often every row is compared, for whatever the search by time did not see. Of 100,000 that
 #: takes a third of a second: what is due goes first, unless that is so each time.
 FULL_COMPARISON = timedelta(minutes=10)
+
+#: So soon it is compared again where somebody held a plan: what was edited may be of any age.
+NEXT_COMPARISON = timedelta(minutes=1)
 
 #: So soon what was due and not to be had is looked for again, at first and in the end.
 FIRST_PAUSE, LONGEST_PAUSE = timedelta(milliseconds=20), timedelta(seconds=1)
@@ -61,15 +64,24 @@ class Dispatcher:
         self._refresh = refresh
         self._batch = batch
         self._refreshed_at: datetime | None = None
+        self._noticed_until: datetime | None = None
         self._compared_at: datetime | None = None
         self._next_due: datetime | None = None
+        self._waits_for_others = timedelta(0)
         self._is_behind = False
         self._pause = FIRST_PAUSE
         self._told: dict[str, str] = {}
 
     def tick(self, now: datetime) -> Tick:
         """Notice edits, claim what is due at *now*, and publish it."""
-        planned = self._plan_edited(now)
+        planned = 0
+        try:
+            planned = self._plan_edited(now)
+        finally:  # what is due must not wait for an edit that cannot be planned
+            tick = self._claim_and_publish(now, planned)
+        return tick
+
+    def _claim_and_publish(self, now: datetime, planned: int) -> Tick:
         claimed = skipped = 0
         with Ringing(self._doorbell, self._executor, now=now) as ringing:
             for batch in self._claim_due(now):
@@ -90,17 +102,19 @@ class Dispatcher:
         if self._is_behind:
             return now
         refresh_at = (self._refreshed_at or now) + self._refresh
-        return refresh_at if self._next_due is None else min(self._next_due, refresh_at)
+        if self._next_due is None:
+            return refresh_at
+        return min(self._next_due + self._waits_for_others, refresh_at)
 
-    def _look_ahead(self, now: datetime, *, did_something: bool) -> None:
-        """Find out what is due next; what still is now, though it was looked for, comes later."""
+    def _look_ahead(self, until: datetime, *, did_something: bool) -> None:
+        """Find out what is due next; what still is, though it was looked for, comes later."""
         self._next_due = self._claims.next_due()
         if did_something:
             self._pause = FIRST_PAUSE
-        if self._next_due is None or self._next_due > now:
+        if self._next_due is None or self._next_due > until:
             return
-        later = self._claims.next_due(after=now)
-        self._next_due = min(now + self._pause, later or now + self._pause)
+        later = self._claims.next_due(after=until)
+        self._next_due = min(until + self._pause, later or until + self._pause)
         self._pause = min(2 * self._pause, LONGEST_PAUSE)
 
     @property
@@ -112,75 +126,92 @@ class Dispatcher:
         """Claim what has just become due, then a part of what was missed.
 
         The missed may be very many, and wait already: the others are not to wait for them.
+        While nothing can be published, what replicas that can have had the time to claim is left.
         """
         self._is_behind = False
+        self._waits_for_others = timedelta(0) if self._doorbell.can_ring() else HEAD_START
+        until = now - self._waits_for_others
         self._next_due = self._claims.next_due()
-        if self._next_due is None or self._next_due > now:  # most ticks: no lock is taken
+        if self._next_due is None or self._next_due > until:  # most ticks: no lock is taken
             return
         more, done = True, 0
         while more:
-            batch = self._claim(now, since=now - GRACE)
+            batch = self._claim(now, since=now - GRACE, until=until)
             yield batch
             more, done = batch.more, done + len(batch.claimed) + batch.skipped
         self._next_due = self._claims.next_due()
-        if self._next_due is None or self._next_due > now:
+        if self._next_due is None or self._next_due > until:
             return
-        batch = self._claim(now, since=None)
+        batch = self._claim(now, since=None, until=until)
         self._is_behind = batch.more
         yield batch
         done += len(batch.claimed) + batch.skipped
-        self._look_ahead(now, did_something=done > 0)
+        self._look_ahead(until, did_something=done > 0)
 
-    def _claim(self, now: datetime, *, since: datetime | None) -> Batch:
+    def _claim(self, now: datetime, *, since: datetime | None, until: datetime) -> Batch:
         batch = self._claims.claim_due(
-            now=now, limit=self._batch, node=self._node, planner=_plan_at(now), since=since
+            now=now,
+            limit=self._batch,
+            node=self._node,
+            planner=_plan_at(now),
+            since=since,
+            until=until,
         )
         self._complain(batch)
         return batch
 
     def _plan_edited(self, now: datetime) -> int:
         if self._refreshed_at is not None and now < self._refreshed_at:
-            self._refreshed_at = self._compared_at = None  # the clock was set back
+            # The clock was set back.
+            self._refreshed_at = self._noticed_until = self._compared_at = None
         if self._refreshed_at is not None and now - self._refreshed_at < self._refresh:
             return 0
         since = self._since(now)
         if since is None:
             self._told.clear()
-        planned, more = 0, True
+        planned, busy, more = 0, 0, True
         while more:
             batch = self._claims.plan_edited(
                 now=now, since=since, limit=self._batch, node=self._node, planner=_plan_at(now)
             )
             self._complain(batch)
-            planned += batch.looked
+            planned, busy = planned + batch.looked, busy + batch.busy
             more = batch.more
         self._refreshed_at = now
+        self._plan_problems(now, since)
         if since is None:
-            self._plan_problems(now)
-            self._compared_at = now
+            self._compared_at = now - FULL_COMPARISON + NEXT_COMPARISON if busy else now
+        if not busy or self._noticed_until is None:
+            self._noticed_until = now  # or the next look is to find what somebody holds
         return planned
 
-    def _plan_problems(self, now: datetime) -> None:
+    def _plan_problems(self, now: datetime, since: datetime | None) -> None:
         """Look again at what could not be planned: another release, or a passing fault, said so.
 
+        At what was edited lately, with each refresh: an edit may have met the wrong replica first.
         What it claims is the reconciler's to publish: those are few, and late already.
         """
         after, more = 0, True
         while more:
             batch, after = self._claims.plan_problems(
-                now=now, after=after, limit=self._batch, node=self._node, planner=_plan_at(now)
+                now=now,
+                since=since,
+                after=after,
+                limit=self._batch,
+                node=self._node,
+                planner=_plan_at(now),
             )
             self._complain(batch)
             more = batch.more
 
     def _since(self, now: datetime) -> datetime | None:
-        if self._refreshed_at is None or self._compared_at is None:
+        if self._noticed_until is None or self._compared_at is None:
             return None
         waited = now - self._compared_at
         is_due = self._next_due is not None and self._next_due <= now
         if waited >= (2 * FULL_COMPARISON if is_due else FULL_COMPARISON):
             return None
-        return self._refreshed_at - LATE_COMMITS
+        return self._noticed_until - LATE_COMMITS
 
     def _complain(self, batch: Batch) -> None:
         for name, problem in batch.problems:

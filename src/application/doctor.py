@@ -1,6 +1,6 @@
 """Look at everything, and say what is wrong and how to mend it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 
 from cronhare.domain.diagnosis import (
@@ -9,11 +9,13 @@ from cronhare.domain.diagnosis import (
     DATABASE,
     BrokerFacts,
     Finding,
+    Fit,
     InMemory,
     LaneReport,
     LedgerFacts,
     Severity,
     Unreachable,
+    judge_activity,
     judge_broker,
     judge_lanes,
     judge_ledger,
@@ -45,23 +47,25 @@ class Doctor:
         queues: Sequence[str],
         retry_delay: timedelta,
         tasks: Sequence[Task] | None,
+        jobs: str | None = None,
         probe: bool = False,
     ) -> Iterator[Finding]:
         """Give the findings, the ledger's first.
 
-        *queues* are those that this process would work on; the schedules name others. *tasks* is
-        None if no jobs file was given. With *probe* the delay lanes are tried.
+        *queues* are those that this process would work on; the schedules name others. *tasks* and
+        *jobs*, their file's path, are None if none was given. With *probe* the delay lanes are
+        tried.
         """
         ledger = self._ledger.inspect()
-        schedules = tuple(ledger.schedules) if isinstance(ledger, LedgerFacts) else ()
+        schedules = ledger.schedules if isinstance(ledger, LedgerFacts) else None
         yield from _of_ledger(ledger)
         yield from judge_tasks(schedules, tasks)
-        yield from judge_sources(schedules, tasks)
-        named = (schedule.queue for schedule in schedules if schedule.queue is not None)
+        yield from judge_sources(schedules or (), tasks)
+        named = (schedule.queue for schedule in schedules or () if schedule.queue is not None)
         task_queues = tuple(dict.fromkeys((MAIN_QUEUE, *queues, *named)))
         broker = self._broker.inspect(topology(retry_delay=retry_delay, queues=task_queues))
-        yield from _of_runs(ledger, broker)
-        yield from _of_broker(broker, task_queues)
+        yield from _of_runs(ledger, broker, jobs)
+        yield from _of_broker(broker, task_queues, jobs)
         if isinstance(broker, BrokerFacts):
             yield judge_unseen(probed=probe, vhost=broker.vhost)
             yield from judge_timeouts(schedules, tasks, patience=CONSUMER_TIMEOUT)
@@ -77,24 +81,34 @@ def _of_ledger(facts: LedgerFacts | InMemory | Unreachable) -> Iterator[Finding]
             yield Finding(Severity.OK, DATABASE.subject, "In memory: there is nothing to look at")
         case LedgerFacts():
             yield from judge_ledger(facts)
-            if facts.activity is not None:
+            if facts.schedules is not None:
                 yield from judge_rows(facts.schedules)
 
 
 def _of_runs(
-    ledger: LedgerFacts | InMemory | Unreachable, broker: BrokerFacts | InMemory | Unreachable
+    ledger: LedgerFacts | InMemory | Unreachable,
+    broker: BrokerFacts | InMemory | Unreachable,
+    jobs: str | None,
 ) -> Iterator[Finding]:
     if not isinstance(ledger, LedgerFacts) or ledger.activity is None:
         return
-    consumers = None
-    if isinstance(broker, BrokerFacts):
-        consumers = {thing.name: thing.consumers for thing in broker.things}
     activity = ledger.activity
-    yield from judge_waiting(activity.waiting, now=activity.now, consumers=consumers)
+    yield from judge_activity(activity, in_memory=isinstance(broker, InMemory), jobs=jobs)
+    yield from judge_waiting(
+        activity.waiting, consumers=_consumers(broker), at_work=activity.is_at_work, jobs=jobs
+    )
+
+
+def _consumers(
+    broker: BrokerFacts | InMemory | Unreachable,
+) -> Mapping[str, int] | InMemory | Unreachable:
+    if not isinstance(broker, BrokerFacts):
+        return broker
+    return {thing.name: thing.consumers for thing in broker.things if thing.fit is not Fit.MISSING}
 
 
 def _of_broker(
-    facts: BrokerFacts | InMemory | Unreachable, task_queues: Sequence[str]
+    facts: BrokerFacts | InMemory | Unreachable, task_queues: Sequence[str], jobs: str | None
 ) -> Iterator[Finding]:
     match facts:
         case Unreachable():
@@ -104,7 +118,9 @@ def _of_broker(
             yield Finding(Severity.OK, BROKER.subject, what)
         case BrokerFacts():
             yield from judge_broker(facts)
-            yield from judge_things(facts.things, task_queues=task_queues, vhost=facts.vhost)
+            yield from judge_things(
+                facts.things, task_queues=task_queues, vhost=facts.vhost, jobs=jobs
+            )
 
 
 def _of_lanes(

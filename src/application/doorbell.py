@@ -10,12 +10,12 @@ from cronhare.domain.execution import Execution
 from cronhare.domain.messages import LARGEST_ID, headers_of, task_body
 from cronhare.domain.patience import DOUBTED_AFTER
 from cronhare.domain.signing import Seal
-from cronhare.domain.task import SYSTEM
 from cronhare.domain.topology import LONGEST_LANE_DELAY, ToQueue
 from cronhare.ports.broker import BrokerPort, Envelope, Message, Published
 from cronhare.ports.claims import ClaimStorePort
 
 from .logs import say
+from .missing_queues import MissingQueues, Sent
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ def is_carried(execution: Execution, *, now: datetime) -> bool:
 
     The system's own executions never do.
     """
-    return execution.task.type != SYSTEM and wait(execution, now=now) <= LONGEST_LANE_DELAY
+    return not execution.task.is_system and wait(execution, now=now) <= LONGEST_LANE_DELAY
 
 
 def wait(execution: Execution, *, now: datetime) -> timedelta:
@@ -85,6 +85,7 @@ class Doorbell:
         self._doubt: Doubt | None = None
         self._seal = seal
         self._foreign_queues = frozenset(foreign_queues)
+        self.missing = MissingQueues()
 
     def ring(self, executions: Sequence[Execution], *, now: datetime) -> Rung:
         """Publish the coming attempts of *executions*.
@@ -94,9 +95,13 @@ class Doorbell:
         """
         rung = self._publish([each for each in executions if is_carried(each, now=now)], now)
         for execution in executions:  # last: it may take long, or fail
-            if execution.task.type == SYSTEM:
+            if execution.task.is_system:
                 self._inside(execution, now)
         return rung
+
+    def can_ring(self) -> bool:
+        """Tell whether the broker is there for us, as far as is known."""
+        return self._broker.is_reachable()
 
     def listen(self, now: datetime) -> None:
         """Notice that the broker is back, though nothing was published while it was away.
@@ -125,16 +130,20 @@ class Doorbell:
     def _publish(self, sendable: Sequence[Execution], now: datetime) -> Rung:
         if not sendable:
             return Rung()
-        outcomes = self._broker.publish(
-            [envelope(execution, now=now, seal=self._seal) for execution in sendable]
-        )
+        was_there = self._broker.is_reachable()
+        envelopes = [envelope(execution, now=now, seal=self._seal) for execution in sendable]
+        outcomes = self._broker.publish(envelopes)
         confirmed = [
             execution
             for execution, outcome in zip(sendable, outcomes, strict=True)
             if outcome is Published.CONFIRMED
         ]
         self._note(confirmed, now)
-        rung = _report(sendable, outcomes)
+        self.missing.note(map(Sent.of, envelopes, sendable), outcomes, now=now)
+        rung = _rung(outcomes)
+        if rung.unknown and (was_there or self._broker.is_reachable()):
+            # In an outage nothing is sent, and the broker's side says so.
+            _say_unknown(rung.unknown)
         self._listen(rung, now)
         return rung
 
@@ -163,23 +172,14 @@ class Doorbell:
         self._silent_since, self._away = None, False
 
 
-def _report(sent: Sequence[Execution], outcomes: Sequence[Published]) -> Rung:
-    rung = Rung(
+def _rung(outcomes: Sequence[Published]) -> Rung:
+    return Rung(
         published=sum(outcome is Published.CONFIRMED for outcome in outcomes),
         returned=sum(outcome is Published.RETURNED for outcome in outcomes),
         unknown=sum(outcome is Published.UNKNOWN for outcome in outcomes),
     )
-    if rung.returned:
-        pairs = zip(sent, outcomes, strict=True)
-        queues = {execution.queue for execution, outcome in pairs if outcome is Published.RETURNED}
-        names = ", ".join(sorted(queues))
-        text = (
-            f"The broker returned {rung.returned} messages: there is no queue {names}. They are "
-            f"sent again until there is: start a worker with --queues {names} (CRON_QUEUES), or "
-            "correct `queue` of these schedules"
-        )
-        say(log, logging.ERROR, "publish.returned", text)
-    if rung.unknown:
-        text = f"It is unknown whether {rung.unknown} messages arrived; they will be sent again"
-        say(log, logging.WARNING, "publish.unknown", text)
-    return rung
+
+
+def _say_unknown(messages: int) -> None:
+    text = f"It is unknown whether {messages} messages arrived; they will be sent again"
+    say(log, logging.WARNING, "publish.unknown", text)

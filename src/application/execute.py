@@ -2,10 +2,10 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from uuid import UUID
 
 import attrs
@@ -13,26 +13,28 @@ import attrs
 from cronhare.domain.catalog import Catalog
 from cronhare.domain.deaths import Nacks
 from cronhare.domain.execution import Execution, State
+from cronhare.domain.headers import kept_headers
 from cronhare.domain.messages import Call, Ticket, Unreadable, read
 from cronhare.domain.outcome import Ending, Outcome, TaskError
-from cronhare.domain.retry import GiveBack, RetryPolicy, decide
+from cronhare.domain.retry import RetryPolicy, Verdict, decide, give_back
 from cronhare.domain.signing import Seal
-from cronhare.ports.attempts import AttemptStorePort, Finish, Refused, Start, Superseded
-from cronhare.ports.broker import AsyncBrokerPort, Delivery, Envelope, Published
+from cronhare.ports.attempts import AttemptStorePort, Busy, Finish, Refused, Start, Superseded
+from cronhare.ports.broker import AsyncBrokerPort, Delivery
 from cronhare.ports.claims import ClaimStorePort
 from cronhare.ports.clock import ClockPort
-from cronhare.ports.ledger import LedgerUnavailable
+from cronhare.ports.ledger import LedgerBusy, LedgerUnavailable
 from cronhare.ports.runner import Ran, StopReason, TaskRunnerPort
 
 from .adopting import Adopter
 from .batching import Batcher
-from .follow_up import follow_up
-from .insist import Draining, Insistence
+from .held_starts import HeldStarts
+from .insist import MOST_SILENCES, Draining, Insistence, Kind
 from .invocation import gone_astray, prepare
-from .leases import LeaseKeeper
+from .leases import LeaseKeeper, row_held
 from .logs import place_of, say
 from .parking import FOREIGN_REFUSED, park
-from .story import tell
+from .putting_off import put_off, put_off_unasked, times_put_off, without_times
+from .recording import FEW, End, Recorder
 
 log = logging.getLogger(__name__)
 
@@ -71,6 +73,8 @@ class Worker:
         policy: RetryPolicy,
         lease: timedelta,
         executor: Executor,
+        waiting: Executor,
+        places: int,
         chance: Callable[[], float],
         uuid: Callable[[], UUID],
         claims: ClaimStorePort,
@@ -81,6 +85,8 @@ class Worker:
     ) -> None:
         """*policy* holds for schedules without one; *executor* has the threads for the ledger.
 
+        What may wait there for locks has those of *waiting*. At most *places* deliveries are
+        handled at a time.
         *retry_delay* is how long a nacked message is away. *seal* signs our messages and knows
         them; whether messages of others are run, says *accepts_foreign*. *lingers* are seconds, see
         `LINGERS`.
@@ -95,8 +101,10 @@ class Worker:
         self._keeper = keeper
         self._policy = policy
         self._executor = executor
+        self._waiting = waiting
+        self._claims = claims
         self._chance = chance
-        self._insist = Insistence(clock, patience=lease)
+        self._insist = Insistence(clock, patience=lease, is_there=self._ledger_is_there)
         self._seal = seal
         self._trip = retry_delay
         self._accepts_foreign = accepts_foreign
@@ -106,7 +114,7 @@ class Worker:
             attempts=attempts,
             claims=claims,
             clock=clock,
-            executor=executor,
+            executor=waiting,
             insist=self._insist,
             uuid=uuid,
             seal=seal,
@@ -116,21 +124,40 @@ class Worker:
         self._ends: dict[int, asyncio.Event] = {}  # each is set when the attempt is over
         to_start, to_finish = lingers
         self._lease = lease
-        self._starts = Batcher[Start, tuple[Execution | Refused, float]](
-            self._start_all,
+        ask = self._start_all
+        self._starts = Batcher(ask, executor=executor, linger=to_start)
+        self._held_starts = Batcher(ask, executor=waiting, linger=to_start, most=FEW)
+        self._held = HeldStarts(clock.monotonic, places=places)
+        self._kind = Kind()
+        self._recorder = Recorder(
+            node=node,
+            broker=broker,
+            attempts=attempts,
+            claims=claims,
+            clock=clock,
+            keeper=keeper,
             executor=executor,
-            linger=to_start,
-        )
-        self._finishes = Batcher[Finish, State | Superseded](
-            lambda finishes: attempts.finish(finishes, now=clock.now(), node=node),
-            executor=executor,
+            waiting=waiting,
+            insist=self._insist,
+            policy=policy,
+            seal=seal,
             linger=to_finish,
+            count=self._count,
         )
 
     @property
     def running(self) -> frozenset[int]:
         """The executions that this worker has begun and not finished."""
         return self._keeper.held
+
+    @property
+    def owed(self) -> int:
+        """How many results wait for the ledger without a place."""
+        return len(self._recorder)
+
+    async def settled(self) -> None:
+        """Wait until no result waits any more."""
+        await self._recorder.settled()
 
     def drain(self) -> None:
         """From now on give back what has not begun."""
@@ -164,7 +191,7 @@ class Worker:
             case Unreadable(reason):
                 await self._park(delivery, reason)
             case Call(ticket=Ticket() as ticket) as call:
-                await self._answer(delivery, ticket, Nacks(count=call.nacks, trip=self._trip))
+                await self._answer(delivery, ticket, Nacks(by_queue=call.nacks, trip=self._trip))
             case Call() as call:
                 await self._answer_foreign(delivery, call)
 
@@ -176,7 +203,15 @@ class Worker:
         if not self._accepts_foreign:
             await self._park(delivery, FOREIGN_REFUSED)
             return
-        refused = await self._adopter.take(delivery, call)
+        returned = times_put_off(delivery.message.headers) > 0
+        if returned and not self._held.has_room:
+            await self._put_off_unasked(delivery)
+            return
+        with suppress(LedgerBusy), self._held.asking(returned=returned) as looks:
+            await self._adopt(delivery, call, looks)
+
+    async def _adopt(self, delivery: Delivery, call: Call, looks: Iterator[float]) -> None:
+        refused = await self._adopter.take(delivery, call, looks)
         if refused is not None:
             await self._park(delivery, refused.reason)
         else:
@@ -189,7 +224,7 @@ class Worker:
         The ledger would let us twice, because a start can be repeated: of two copies that are
         here at once, the second one ends here.
         """
-        if ticket in self._at_hand:
+        if ticket in self._at_hand or self._recorder.owes(ticket):
             await self._fence_off(delivery, "a copy of its message is at hand")
             return
         self._at_hand.add(ticket)
@@ -200,7 +235,16 @@ class Worker:
 
     async def _begin(self, delivery: Delivery, ticket: Ticket, nacks: Nacks) -> None:
         wish = Start(execution_id=ticket.execution_id, attempt=ticket.attempt, nacks=nacks)
-        answer, asked_at = await self._start(wish)
+        returned = times_put_off(delivery.message.headers) > 0
+        if returned and not self._held.has_room:
+            await self._put_off_unasked(delivery)
+            return
+        try:
+            with self._held.asking(returned=returned) as looks:
+                answer, asked_at = await self._start(wish, looks, returned=returned)
+        except LedgerBusy as busy:
+            await put_off(self._broker, delivery, str(busy))
+            return
         match answer:
             case Refused(reason, unknown=True):
                 await self._park(delivery, reason)
@@ -209,23 +253,80 @@ class Worker:
             case Execution() as execution:
                 self._keeper.hold(execution, since=asked_at)
                 try:
-                    following = await self._perform(execution, delivery)
-                finally:  # before anybody can hear of the next attempt, which may be ours too
+                    await self._recorder.record(await self._perform(execution, delivery, ticket))
+                except BaseException:
                     self._keeper.release(execution)
-                await self._conclude(delivery, following)
+                    raise
+                await self._broker.ack(delivery)
 
-    async def _start(self, wish: Start) -> tuple[Execution | Refused, float]:
-        """Ask for a start until it is answered, and once more if the answer took long to come.
+    async def _put_off_unasked(self, delivery: Delivery) -> None:
+        await put_off_unasked(
+            self._broker, delivery, in_vain=self._held.in_vain, chance=self._chance()
+        )
 
-        Its lease is nearly over then: whoever holds it lets it begin anew by asking again.
+    async def _start(
+        self, wish: Start, looks: Iterator[float], *, returned: bool
+    ) -> tuple[Execution | Refused, float]:
+        """Ask for a start until it is answered, and anew if the answer took long to come.
+
+        Its lease is nearly over then: whoever holds it lets it begin anew by asking again. What
+        was held is asked for beside the others, whom it may keep waiting. A start that may be
+        written gives no place away: nobody else could begin it.
         """
-        answer, asked_at = await self._insist.to_begin(lambda: self._starts.submit(wish))
+        line = self._held_starts if returned else self._starts
+
+        async def ask() -> tuple[Execution | Refused, float]:
+            nonlocal line
+            answer, asked_at = await line.submit(wish)
+            if isinstance(answer, Busy):
+                line = self._held_starts
+                raise LedgerBusy(row_held(wish.execution_id))
+            return answer, asked_at
+
+        silences = 1 if returned else MOST_SILENCES
+        answer, asked_at = await self._insist.to_begin(
+            ask, looks=looks, kind=self._kind, silences=silences, binding=True
+        )
         if isinstance(answer, Execution) and not self._keeper.is_fresh(asked_at):
-            with suppress(Draining):
-                return await self._insist.to_begin(lambda: self._starts.submit(wish))
+            return await self._start_anew(ask, answer, asked_at)
         return answer, asked_at
 
-    def _start_all(self, wishes: Sequence[Start]) -> Sequence[tuple[Execution | Refused, float]]:
+    async def _start_anew(
+        self,
+        ask: Callable[[], Awaitable[tuple[Execution | Refused, float]]],
+        execution: Execution,
+        asked_at: float,
+    ) -> tuple[Execution | Refused, float]:
+        """Ask until a lease begins that is in time. The old one is good as long as it is, too.
+
+        It is ours already, so that is told like an end.
+        """
+        answer: Execution | Refused = execution
+
+        async def ask_anew() -> None:
+            nonlocal answer, asked_at
+            try:
+                answer, asked_at = await ask()
+            except LedgerBusy:
+                if not self._keeper.is_in_time(asked_at):
+                    raise
+
+        await self._insist.to_finish(ask_anew)
+        while isinstance(answer, Execution) and not self._keeper.is_in_time(asked_at):
+            await self._insist.to_finish(ask_anew)
+        return answer, asked_at
+
+    async def _ledger_is_there(self) -> bool:
+        loop = asyncio.get_running_loop()
+        try:
+            await loop.run_in_executor(self._waiting, self._claims.now)
+        except LedgerUnavailable:
+            return False
+        return True
+
+    def _start_all(
+        self, wishes: Sequence[Start]
+    ) -> Sequence[tuple[Execution | Refused | Busy, float]]:
         """Ask the ledger, and say when: the leases that it gives are as old as the question."""
         asked_at = self._clock.monotonic()
         answers = self._attempts.start(
@@ -233,38 +334,49 @@ class Worker:
         )
         return [(answer, asked_at) for answer in answers]
 
-    async def _perform(self, execution: Execution, delivery: Delivery) -> Envelope | None:
-        """Run the attempt and record its end; answer the message that has to follow."""
+    async def _perform(self, execution: Execution, delivery: Delivery, ticket: Ticket) -> End:
+        """Run the attempt; answer what is to be recorded of it."""
         say(log, logging.INFO, "attempt.start", "Processing task", execution)
         params = f"Task parameters: {execution.params}"
         say(log, logging.DEBUG, "attempt.params", params, **place_of(execution))
         began = self._clock.monotonic()
+        ran, verdict, now = await self._carry_out(execution, delivery.queue)
+        return End(
+            ticket=ticket,
+            finish=Finish(execution=execution, ran=ran, verdict=verdict),
+            now=now,
+            duration=self._clock.monotonic() - began,
+            headers=kept_headers(without_times(delivery.message.headers)),
+        )
+
+    async def _carry_out(self, execution: Execution, queue: str) -> tuple[Ran, Verdict, datetime]:
+        """Run the attempt, or give back what does not run here, and decide what becomes of it."""
         policy = execution.retry or self._policy
-        astray = gone_astray(
-            execution, self._catalog, queue=delivery.queue, retries=policy.max_retries
-        )
-        ran = await self._run(execution) if astray is None else _not_run(astray)
-        duration = self._clock.monotonic() - began
-        self._keeper.has_ended(execution)
-        # Not here in the loop: after a leap of its clock the worker asks the ledger for the time.
-        now = await asyncio.get_running_loop().run_in_executor(self._executor, self._clock.now)
-        verdict = (
-            decide(
-                ran.outcome,
-                deaths=execution.deaths,
-                policy=policy,
-                crashed_at=execution.crashed_at,
-                now=now,
-                chance=self._chance(),
+        astray = gone_astray(execution, self._catalog, queue=queue)
+        if astray is not None:
+            back = give_back(
+                astray, attempt=execution.attempt, policy=policy, chance=self._chance()
             )
-            if astray is None
-            else GiveBack(astray)
+            return _not_run(astray), back, await self._ended(execution)
+        ran = await self._run(execution)
+        now = await self._ended(execution)
+        verdict = decide(
+            ran.outcome,
+            deaths=execution.deaths,
+            policy=policy,
+            crashed_at=execution.crashed_at,
+            now=now,
+            chance=self._chance(),
         )
-        finish = Finish(execution=execution, ran=ran, verdict=verdict)
-        state = await self._insist.to_finish(lambda: self._finishes.submit(finish))
-        tell(finish, state, duration=f"{duration * 1000:.0f}ms", policy=self._policy)
-        self._count(state)
-        return follow_up(finish, state, now=now, seal=self._seal, headers=delivery.message.headers)
+        return ran, verdict, now
+
+    async def _ended(self, execution: Execution) -> datetime:
+        """Renew its lease no more, and tell the time at which it has ended.
+
+        Not here in the loop: after a leap of its clock the worker asks the ledger for the time.
+        """
+        self._keeper.has_ended(execution)
+        return await asyncio.get_running_loop().run_in_executor(self._executor, self._clock.now)
 
     async def _run(self, execution: Execution) -> Ran:
         match prepare(execution, self._catalog):
@@ -286,14 +398,6 @@ class Worker:
         while (over := self._ends.get(execution.id)) is not None:
             self._runner.stop(execution.id, StopReason.LEASE_LOST)
             await over.wait()
-
-    async def _conclude(self, delivery: Delivery, following: Envelope | None) -> None:
-        if following is not None:
-            published = await self._broker.publish(following)
-            if published is not Published.CONFIRMED:
-                text = f"Message {following.message.id} may not have arrived ({published.value})"
-                say(log, logging.WARNING, "publish.unknown", text)
-        await self._broker.ack(delivery)
 
     async def _fence_off(self, delivery: Delivery, reason: str) -> None:
         self.counters.fenced += 1

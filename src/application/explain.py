@@ -69,7 +69,7 @@ def _with_record(execution: Execution, attempts: tuple[Attempt, ...]) -> Explana
 
 
 _ANSWERS = {
-    State.CLAIMED: "It was claimed and is on its way to the queue",
+    State.CLAIMED: "It was claimed, and the broker has not taken it yet",
     State.PUBLISHED: "It is in the queue and waits for a worker",
     State.RUNNING: "It is running",
     State.RETRYING: "It ran, did not succeed, and waits for its next attempt",
@@ -98,6 +98,8 @@ def _story(execution: Execution) -> Iterator[str]:
         yield f"Its task is {execution.task_name} of {execution.source} ({execution.task})."
     if execution.next_attempt_at is not None and execution.state is State.RETRYING:
         yield f"Attempt {execution.attempt} comes at {_say(execution.next_attempt_at)}."
+    if execution.state is State.CLAIMED:
+        yield f"It is for queue {execution.queue}. If it stays so, `cronhare doctor` says why."
     if execution.state is State.PUBLISHED:
         yield "If it does not begin: is a worker running, and does it consume this queue?"
 
@@ -117,7 +119,8 @@ def _without_record(
 
 def _neighbours(schedule: Schedule, minute: datetime) -> Iterator[str]:
     if isinstance(schedule.timing, ByHand):
-        yield "It has no times of its own: it runs when somebody asks."
+        starts = " or at a boot or start, as its jobs file says" if schedule.source else ""
+        yield f"It has no times of its own: it runs when somebody asks{starts}."
         return
     before, after = schedule.timing.previous(minute), schedule.timing.next(minute)
     yield f"The instant before is {_say(before) if before else 'none'}."

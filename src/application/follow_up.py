@@ -3,14 +3,19 @@
 from collections.abc import Mapping
 from datetime import datetime
 
+import attrs
+
 from cronhare.domain.execution import Execution, State
+from cronhare.domain.failures import LARGEST_FAILED
 from cronhare.domain.headers import kept_headers
 from cronhare.domain.messages import failed_body, headers_of, quarantine_body, task_body
 from cronhare.domain.moves import end
 from cronhare.domain.signing import Seal
+from cronhare.domain.task import TaskRef
 from cronhare.domain.topology import ToFailed, ToQuarantine
 from cronhare.ports.attempts import Finish, Superseded
 from cronhare.ports.broker import Envelope, Message
+from cronhare.ports.claims import Ended
 
 from .doorbell import envelope, is_carried
 
@@ -35,19 +40,88 @@ def follow_up(
             coming = end(execution, verdict, finish.ran.outcome.ending, now=now)
             carried = is_carried(coming, now=now)
             return envelope(coming, now=now, seal=seal) if carried else None
-        case State.FAILED:
-            body = failed_body(execution, reason=verdict.reason, at=now)
-            return Envelope(_last_message(execution, body, headers or {}, seal), ToFailed())
-        case State.QUARANTINED:
-            body = quarantine_body(execution, at=now)
-            return Envelope(_last_message(execution, body, headers or {}, seal), ToQuarantine())
+        case State.FAILED | State.QUARANTINED:
+            signed = _signed(execution, seal, headers or {})
+            return _last(execution, state, reason=verdict.reason, at=now, headers=signed)
     return None
 
 
-def _last_message(
-    execution: Execution, body: bytes, headers: Mapping[str, object], seal: Seal
-) -> Message:
-    """Sign what it tells of: the task message, with the headers as they are now."""
+def is_last(following: Envelope) -> bool:
+    """Tell the message that follows an end for good: the archive asks whether a queue has it."""
+    return isinstance(following.to, ToFailed | ToQuarantine)
+
+
+@attrs.frozen
+class Unsendable:
+    """Why an end can have no message: somebody has spoilt its row in the archive."""
+
+    reason: str
+
+
+def follow_up_late(ended: Ended, seal: Seal) -> Envelope | Unsendable:
+    """Make the message of an end that may have none in a queue.
+
+    It is as the first, but for the headers that the attempt's own message came with. A row that
+    no message can be made of, or none that its reader would take, is its own fault alone.
+    """
+    try:
+        late = _late(ended, seal)
+    except Exception as error:  # noqa: BLE001 - whatever it is, the others are to be sent
+        return Unsendable(f"{type(error).__name__}: {error}")
+    size = len(late.message.body)
+    if size > LARGEST_FAILED:
+        return Unsendable(f"it would have {size} bytes, {LARGEST_FAILED} are allowed")
+    return late
+
+
+def _late(ended: Ended, seal: Seal) -> Envelope:
+    row, execution = ended.archived, _as_archived(ended)
+    return _last(
+        execution,
+        execution.state,
+        reason=row.failed_reason,
+        at=row.failed_at,
+        headers=_signed(execution, seal, {}),
+    )
+
+
+def _signed(
+    execution: Execution, seal: Seal, headers: Mapping[str, object]
+) -> Mapping[str, object]:
+    """Sign what the last message tells of: the task message, with the headers as they are now."""
     signed = seal.sign(task_body(execution), headers_of(execution))
-    kept = {**kept_headers(headers), **signed}
-    return Message(body=body, headers=kept, id=f"{execution.message_id}:end")
+    return {**kept_headers(headers), **signed}
+
+
+def _last(
+    execution: Execution, state: State, *, reason: str, at: datetime, headers: Mapping[str, object]
+) -> Envelope:
+    id_ = f"{execution.message_id}:end"
+    if state is State.QUARANTINED:
+        body = quarantine_body(execution, at=at)
+        return Envelope(Message(body=body, headers=headers, id=id_), ToQuarantine())
+    body = failed_body(execution, reason=reason, at=at)
+    return Envelope(Message(body=body, headers=headers, id=id_), ToFailed())
+
+
+def _as_archived(ended: Ended) -> Execution:
+    """Describe an execution as its last attempt had it: its own row may be gone."""
+    row = ended.archived
+    return Execution(
+        id=row.execution_id,
+        scheduler_id=row.scheduler_id,
+        schedule_name=row.schedule_name,
+        key=row.execution_key,
+        state=row.state,
+        task=TaskRef(row.task_type, row.task_id),
+        params=row.params,
+        queue=row.queue,
+        attempt=row.attempts,
+        deaths=row.retry_count,
+        version=0,
+        due_at=row.failed_at,
+        executed_at=row.failed_at,
+        container_id="",
+        last_error=row.failed_reason,
+        crashed_at=ended.crashed_at,
+    )

@@ -1,18 +1,21 @@
 """The daily cleanup at 3:00 UTC: an execution like any other, so that one replica does it (C13)."""
 
 import logging
+import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from cronhare.domain.execution import Execution
 from cronhare.domain.outcome import Ending, Outcome, TaskError
 from cronhare.domain.retry import Complete, RetryAfter
-from cronhare.ports.attempts import AttemptStorePort, Finish, Refused, Start
+from cronhare.ports.attempts import AttemptStorePort, Busy, Finish, Refused, Start
 from cronhare.ports.clock import ClockPort
-from cronhare.ports.ledger import LedgerUnavailable
+from cronhare.ports.ledger import LedgerBusy, LedgerUnavailable
 from cronhare.ports.records import RecordsPort, Retention
 from cronhare.ports.runner import Captured, Ran
 
+from .leases import ROW_HELD
+from .locked_rows import PAUSES
 from .logs import say
 
 log = logging.getLogger(__name__)
@@ -37,8 +40,13 @@ class Housekeeper:
         node: str,
         clock: ClockPort,
         retention: Retention | None = None,
+        rest: Callable[[float], object] = time.sleep,
     ) -> None:
-        """*retention* says how long rows are kept. *clock* is read as a stopwatch alone."""
+        """*retention* says how long rows are kept. *clock* is read as a stopwatch alone.
+
+        *rest* waits for so many seconds.
+        """
+        self._rest = rest
         self._clock = clock
         self._attempts = attempts
         self._records = records
@@ -49,7 +57,7 @@ class Housekeeper:
         """Fence, clean up, finish: as a worker would. Not done counts as lost, and is retried."""
         wish = Start(execution_id=execution.id, attempt=execution.attempt, nacks=None)
         [started] = self._attempts.start([wish], now=now, node=self._node, lease=LEASE)
-        if isinstance(started, Refused):
+        if isinstance(started, Refused | Busy):
             return
         began = self._clock.monotonic()
         try:
@@ -59,7 +67,21 @@ class Housekeeper:
             say(log, logging.WARNING, "cleanup.lost", text, execution)
             return
         ended = now + timedelta(seconds=self._clock.monotonic() - began)
-        self._attempts.finish([finish], now=ended, node=self._node)
+        self._tell(finish, ended)
+
+    def _tell(self, finish: Finish, ended: datetime) -> None:
+        """Record the result. A row that is held for a moment is to cost no second cleanup.
+
+        Raises:
+            LedgerBusy: it was held for long: once its lease has lapsed, the cleanup is repeated.
+        """
+        for pause in (*PAUSES, None):
+            [answer] = self._attempts.finish([finish], now=ended, node=self._node)
+            if not isinstance(answer, Busy):
+                return
+            if pause is not None:
+                self._rest(pause)
+        raise LedgerBusy(f"its result cannot be recorded, because {ROW_HELD}")
 
     def _clean_up(self, execution: Execution, now: datetime) -> Finish:
         try:
@@ -89,7 +111,7 @@ class Housekeeper:
             renewed = at
             present = now + timedelta(seconds=at - began)
             answer = self._attempts.renew([execution.id], now=present, node=self._node, lease=LEASE)
-            if execution.id not in answer.held:
+            if execution.id not in answer.held | answer.busy:
                 raise LeaseLost
 
         return renew

@@ -40,14 +40,14 @@ def prepare(execution: Execution, catalog: Catalog) -> Invocation | Ran:
     )
 
 
-def gone_astray(execution: Execution, catalog: Catalog, *, queue: str, retries: int) -> str | None:
+def gone_astray(execution: Execution, catalog: Catalog, *, queue: str) -> str | None:
     """Say why an execution that came out of *queue* goes back to its own; None if it is run here.
 
     What another program's worker nacks in a named queue comes back through the main one, whose
-    worker may lack the task. It goes back as often as a failure is retried: somebody nacks it.
+    worker may lack the task. So may what somebody forged: whoever lacks the task ends nothing.
     """
     task = catalog.find(execution.task, source=execution.source, name=execution.task_name)
-    if queue == execution.queue or execution.deaths > retries or not isinstance(task, NotHere):
+    if queue == execution.queue or not isinstance(task, NotHere):
         return None
     return f"it came back through {queue}, whose worker has no such task; on to {execution.queue}"
 

@@ -21,16 +21,28 @@ log = logging.getLogger(__name__)
 
 Stop = Callable[[int, StopReason], object]
 
+ROW_HELD = "somebody else keeps its row locked"
+
+
+def row_held(execution_id: int) -> str:
+    """Say why an execution waits, and what to do."""
+    return (
+        f"execution {execution_id} waits, because {ROW_HELD}: look in SHOW PROCESSLIST for a "
+        "transaction that was left open"
+    )
+
 
 @attrs.define(kw_only=True, eq=False)
 class Lease:
     """One attempt's lease. *over* once the task has ended: nothing is left that could be stopped.
 
-    *renewed_at* is a monotonic time, taken before the ledger was asked.
+    *renewed_at* is a monotonic time, taken before the ledger was asked. *busy* while somebody else
+    holds the row that says so.
     """
 
     attempt: int
     renewed_at: float
+    busy: bool = False
     over: bool = False
     stopped_for: StopReason | None = None
 
@@ -77,11 +89,21 @@ class LeaseKeeper:
         """Tell whether most of a lease is left that was asked for at *since*."""
         return self._clock.monotonic() - since < self._third
 
+    def is_in_time(self, since: float) -> bool:
+        """Tell whether it may be begun on: after its margin a lease is given up."""
+        return self._clock.monotonic() - since < self._margin
+
     @property
     def held(self) -> frozenset[int]:
         """The executions whose leases are kept."""
         with self._lock:
             return frozenset(self._leases)
+
+    @property
+    def ended(self) -> frozenset[int]:
+        """The executions of these whose tasks have ended, and whose results are not recorded."""
+        with self._lock:
+            return frozenset(id_ for id_, lease in self._leases.items() if lease.over)
 
     def told(self) -> Sequence[tuple[int, int, float]]:
         """Tell of each lease its execution, its attempt, and how many seconds it is old."""
@@ -118,16 +140,19 @@ class LeaseKeeper:
         except LedgerUnavailable as error:
             self._give_up_old(leases, str(error))
             return
-        with self._lock:
-            if self._leapt_at is not None and self._leapt_at <= asked_at:
-                self._leapt_at = None
+        self._note_answer(asked_at, for_all=not renewal.busy)
         for id_, lease in leases.items():
+            lease.busy = id_ in renewal.busy
+            if lease.busy:
+                continue
             if id_ not in renewal.held:
                 self._end(id_, lease, StopReason.LEASE_LOST, "another node decided in its place")
                 continue
             lease.renewed_at = asked_at
             if id_ in renewal.cancel_requested:
                 self._end(id_, lease, StopReason.CANCELLED, "somebody asked for its end")
+        if renewal.busy:
+            self._give_up_old({id_: leases[id_] for id_ in renewal.busy}, ROW_HELD)
 
     def watch(self) -> None:
         """End what could not be renewed in time, as `renew` does: to be called beside it.
@@ -144,7 +169,8 @@ class LeaseKeeper:
             return
         for id_, lease in leases.items():
             if now - lease.renewed_at >= self._margin:
-                self._end(id_, lease, StopReason.LEASE_LOST, f"its lease cannot be renewed: {why}")
+                text = f"its lease cannot be renewed: {ROW_HELD if lease.busy else why}"
+                self._end(id_, lease, StopReason.LEASE_LOST, text)
 
     def _has_just_leapt(self, now: float) -> bool:
         """Tell whether a renewal is still to be waited for after a leap: once, and not for long."""
@@ -154,6 +180,16 @@ class LeaseKeeper:
             if has_leapt and self._leapt_at is None:
                 self._leapt_at = now
             return self._leapt_at is not None and now - self._leapt_at < self._third
+
+    def _note_answer(self, asked_at: float, *, for_all: bool) -> None:
+        """Let a leap be over once all could renew. Those whose rows are held have its third.
+
+        Then it is over for them as well: the next leap is another one, for everybody.
+        """
+        with self._lock:
+            leapt_at = self._leapt_at
+            if leapt_at is not None and leapt_at <= asked_at - (0 if for_all else self._third):
+                self._leapt_at = None
 
     def _end(self, execution_id: int, lease: Lease, reason: StopReason, why: str) -> None:
         with self._lock:

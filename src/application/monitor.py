@@ -8,25 +8,31 @@ from typing import Any
 
 import msgspec
 
+from cronhare.domain.execution import STARTABLE, State
 from cronhare.domain.failures import Failure, read_failed
 from cronhare.domain.messages import Ticket, Unreadable
 from cronhare.domain.signing import Seal
 from cronhare.ports.broker import AsyncBrokerPort, Delivery
 from cronhare.ports.clock import ClockPort
+from cronhare.ports.ledger import LedgerBusy
 from cronhare.ports.records import Archived, RecordsPort, Unproven
 
 from .insist import Draining, Insistence
 from .logs import say
 from .parking import FOREIGN_REFUSED, park
+from .putting_off import put_off
 
 log = logging.getLogger(__name__)
+
+#: As of a task queue's message: it may come from another ledger, or from before this one was lost.
+UNKNOWN = "the ledger knows no such execution of that schedule"
 
 
 class FailedMonitor:
     """Logs each message of the failed queue, sees that it is in the archive, and only then acks it.
 
     Failures of our own are in the archive before they get here; those of other workers are not.
-    What nobody can read is parked (C10).
+    What nobody can read is parked (C10), and what tells of a run that the ledger does not know.
     """
 
     def __init__(
@@ -85,21 +91,36 @@ class FailedMonitor:
         if failure.ticket is None and not self._accepts_foreign:
             await park(self._broker, delivery, FOREIGN_REFUSED)
             return
-        kept = await self._keep(failure)
-        if isinstance(kept, Unproven):
-            _say_unproven(failure, kept)
-        else:
-            _say(failure, delivery.message.body)
-            _say_kept(kept)
+        try:
+            kept = await self._keep(failure)
+        except LedgerBusy as busy:
+            await put_off(self._broker, delivery, str(busy))
+            return
+        match kept:
+            case Unproven(state=None):
+                await park(self._broker, delivery, UNKNOWN)
+                return
+            case Unproven(ticket, State() as state):
+                _say_unproven(ticket, state)
+            case Archived() | None:
+                _say(failure, delivery.message.body)
+                _say_kept(kept)
         await self._broker.ack(delivery)
 
     async def _keep(self, failure: Failure) -> Archived | Unproven | None:
+        """Have the ledger keep it.
+
+        Raises:
+            LedgerBusy: somebody holds its rows: the messages behind it do not wait for that.
+        """
         loop = asyncio.get_running_loop()
 
         def keep() -> Archived | Unproven | None:
             return self._records.keep_failure(failure, now=self._clock.now(), node=self._node)
 
-        return await self._insist.to_begin(lambda: loop.run_in_executor(self._executor, keep))
+        return await self._insist.to_begin(
+            lambda: loop.run_in_executor(self._executor, keep), looks=iter(())
+        )
 
 
 def _say(failure: Failure, body: bytes) -> None:
@@ -119,8 +140,10 @@ def _say(failure: Failure, body: bytes) -> None:
         failed_at=message.failed_at,
         **place,
     )
-    details = msgspec.json.format(body, indent=0).decode()
-    say(log, logging.DEBUG, "failed.details", f"Failed task details: {details}")
+    if log.isEnabledFor(logging.DEBUG):
+        # A field that nobody reads may be in another encoding.
+        details = msgspec.json.format(body, indent=0).decode(errors="backslashreplace")
+        say(log, logging.DEBUG, "failed.details", f"Failed task details: {details}")
 
 
 def _say_kept(kept: Archived | None) -> None:
@@ -129,13 +152,20 @@ def _say_kept(kept: Archived | None) -> None:
         say(log, logging.INFO, "failed.kept", text)
 
 
-def _say_unproven(failure: Failure, unproven: Unproven) -> None:
-    named = failure.ticket or Ticket(execution_id=0, attempt=0)
-    state = unproven.state or "unknown"
+def _say_unproven(ticket: Ticket, state: State) -> None:
     text = (
-        f"A message in the failed queue says that attempt {named.attempt} of execution "
-        f"{named.execution_id} failed for good; the ledger has it as {state}, and nothing "
-        "is changed. Is its publisher a worker of another program? It is believed with "
-        "CRON_MESSAGE_KEY set here, and heard of queues in CRON_FOREIGN_QUEUES"
+        f"A message in the failed queue says that attempt {ticket.attempt} of execution "
+        f"{ticket.execution_id} failed for good; the ledger has it as {state}, and nothing is "
+        f"changed. {_hint(state)}"
     )
     say(log, logging.WARNING, "failed.unproven", text)
+
+
+def _hint(state: State) -> str:
+    """Say what would let the ledger believe it; of what runs or has ended nothing does."""
+    if state in STARTABLE:
+        return (
+            "If its publisher is a worker of another program, it is believed of the attempt that "
+            "waits with CRON_MESSAGE_KEY set here, and heard of queues in CRON_FOREIGN_QUEUES"
+        )
+    return "A message can end nothing but what waits: find who publishes it"

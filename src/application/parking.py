@@ -37,7 +37,7 @@ FOREIGN_REFUSED: Final = (
     "it has none of our headers, and messages of others are refused (CRON_FOREIGN_MESSAGES)"
 )
 
-#: A message that cannot be parked either leaves after so many seconds, never at once.
+#: Seconds that a failed message which cannot be parked either is held, for it comes back at once.
 PAUSE = 5.0
 
 
@@ -45,7 +45,8 @@ async def park(broker: AsyncBrokerPort, delivery: Delivery, reason: str) -> None
     """Move a delivery to quarantine and settle it; the worker goes on.
 
     What the broker does not take is tried once more as a mere stub. If that fails, too, it is left
-    to the queue's dead-letter exchange, which brings it back after a while.
+    to the queue's dead-letter exchange, which brings it back after a while: in our hands it would
+    take a place from the innocent.
     """
     reason = cut(reason, LARGEST_REASON)
     for parked in _ever_smaller(delivery, reason):
@@ -59,9 +60,10 @@ async def park(broker: AsyncBrokerPort, delivery: Delivery, reason: str) -> None
         f"It was to be parked because: {reason}"
     )
     say(log, logging.ERROR, "message.unparkable", text)
-    await asyncio.sleep(PAUSE)
-    # Where there are no dead letters it would be gone.
-    await broker.nack(delivery, requeue=delivery.queue == FAILED_QUEUE)
+    has_dead_letters = delivery.queue != FAILED_QUEUE  # where there are none it would be gone
+    if not has_dead_letters:
+        await asyncio.sleep(PAUSE)
+    await broker.nack(delivery, requeue=not has_dead_letters)
 
 
 def _ever_smaller(delivery: Delivery, reason: str) -> Iterator[Message]:

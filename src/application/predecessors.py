@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Sequence
 from datetime import timedelta
 
 from cronhare.domain.execution import Execution
+from cronhare.domain.listing import counted
 from cronhare.domain.nodes import Node, departed, silence
 from cronhare.ports.claims import ClaimStorePort
 from cronhare.ports.ledger import LedgerUnavailable
@@ -50,7 +51,7 @@ class Settling:
             return self._look_again()
         others = departed(self._claims.owners(), ourselves=self._ourselves, lives=self._lives)
         if others.gone:
-            lost = self._reconciler.bury(self._claims.now(), gone=others.gone)
+            lost = self._reconciler.settle(self._claims.now(), gone=others.gone)
             _tell(lost, others.gone)
         self._suspected = self._run_by(others.suspected)
         if not self._suspected:
@@ -88,7 +89,7 @@ class Settling:
         return self._pause() if silent else None
 
     def _run_by(self, nodes: Collection[str]) -> Sequence[Execution]:
-        return self._reconciler.run_by(nodes, self._claims.now()) if nodes else ()
+        return self._reconciler.run_by(nodes) if nodes else ()
 
     def _pause(self) -> float:
         return self._silence.total_seconds() / LOOKS
@@ -96,7 +97,8 @@ class Settling:
 
 def _tell(lost: int, gone: Collection[str]) -> None:
     if lost:
-        text = f"Settled {lost} attempts that {', '.join(sorted(gone))} left behind: it is gone"
+        names = ", ".join(sorted(gone))
+        text = f"Settled {counted(lost, 'attempt')} that {names} left behind: it is gone"
         say(log, logging.WARNING, "settle", text)
 
 

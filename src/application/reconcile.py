@@ -3,31 +3,38 @@
 import logging
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 
 import attrs
 
 from cronhare.domain.execution import Execution, State
+from cronhare.domain.messages import Ticket
 from cronhare.domain.outcome import Ending, ErrorClass, Outcome, TaskError
 from cronhare.domain.retry import RetryPolicy, decide
 from cronhare.domain.signing import Seal
-from cronhare.domain.task import SYSTEM
 from cronhare.ports.attempts import AttemptStorePort, Finish
-from cronhare.ports.broker import BrokerPort
-from cronhare.ports.claims import ClaimStorePort, Graces
+from cronhare.ports.broker import BrokerPort, Published
+from cronhare.ports.claims import ClaimStorePort, Ended, Graces
 from cronhare.ports.ledger import LedgerUnavailable
 from cronhare.ports.runner import Ran
 
 from .doorbell import Doorbell
-from .follow_up import follow_up
+from .follow_up import Unsendable, follow_up, follow_up_late, is_last
 from .logs import say
-from .story import tell
+from .missing_queues import Sent
+from .sparing import Sparing
+from .story import tell, tell_late, tell_unsendable
+from .unheard import Unheard
 
 log = logging.getLogger(__name__)
 
-Ended = tuple[Finish, State]
+GivenUp = tuple[Finish, State]
 
 #: So many rows are one page, and so many pages of a kind are worked through in one round.
 PAGE, PAGES = 1_000, 10
+
+#: So many ends whose messages no queue has are remembered as told.
+MOST_TOLD = PAGE * PAGES
 
 #: So often what has no time at which to look for it is looked for. Only edits by hand make such.
 REGAIN_EVERY = timedelta(minutes=10)
@@ -69,23 +76,27 @@ class Reconciler:
         self._graces = graces or Graces()
         self._limit = limit
         self._regained_at: datetime | None = None
-        self._lease = lease
-        self._ledger_was_away = False
-        self._spares_until: datetime | None = None
-        self._put_off = False
+        self._sparing = Sparing(lease, owners=claims.owners)
+        self._unheard = Unheard(attempts, lease)
+        self._fails_already = False
+        self._told: dict[Ticket, None] = {}
 
-    def spare(self) -> None:
-        """Take note of an outage of the ledger: what lapsed meanwhile could not be renewed.
+    def spare(self, why: str = "the ledger was away") -> None:
+        """Take note that the ledger was away, or may have been: what lapsed could not be renewed.
 
         From the next look on, owners have the length of a lease to renew, or to record what has
-        ended, before anything is given up.
+        ended, before anything is given up; `Sparing` says how often.
         """
-        self._ledger_was_away = True
+        self._sparing.begin(why)
 
     def tick(self, now: datetime) -> Reconciled:
         """Decide what becomes of attempts whose lease lapsed, and send again what is overdue."""
-        lost = 0 if self._spares(now) else self.bury(now, gone=())
-        republished = self._send_again(now)
+        lost = 0
+        try:
+            if not self._sparing.lasts(now):
+                lost = self._end_lapsed(now)
+        finally:  # what is overdue must not wait for what cannot be given up
+            republished = self._send_again(now)
         self._doorbell.listen(now)
         self._look_further(now)
         return Reconciled(republished=republished, lost=lost)
@@ -100,23 +111,18 @@ class Reconciler:
                 if not self._doorbell.doubt(now, limit=self._limit):
                     break
             self._regain(now)
-            self._put_off = False
+            self._send_ends(now)
+            self._fails_already = False
         except LedgerUnavailable as error:
             text = f"What may be lost is looked for later: {error}"
             say(log, logging.ERROR, "ledger.unavailable", text)
-            if not self._put_off:
-                self._put_off = True
+            if not self._fails_already:
+                self._fails_already = True
                 self.spare()
 
-    def _spares(self, now: datetime) -> bool:
-        if self._ledger_was_away:
-            self._ledger_was_away, self._spares_until = False, now + self._lease
-            text = f"The ledger was away: workers have {self._lease.total_seconds():.0f} s to renew"
-            say(log, logging.INFO, "reconcile.spared", text)
-        until = self._spares_until
-        return until is not None and timedelta(0) < until - now <= self._lease
-
     def _send_again(self, now: datetime) -> int:
+        if not self._broker.is_reachable():
+            return 0  # what we took others could not have, who may be able to publish it
         republished = 0
         for _ in range(PAGES):
             found = self._claims.overdue(now=now, graces=self._graces, limit=self._limit)
@@ -131,24 +137,69 @@ class Reconciler:
                 break
         return republished
 
+    def _send_ends(self, now: datetime) -> None:
+        """Send what follows ends for good, where no queue is known to have it.
+
+        Whoever ended them died since, or never heard that they have ended, or the broker was away.
+        """
+        if not self._broker.is_reachable():
+            return  # or each would be told in the log, and sent in vain, again and again
+        for _ in range(PAGES):
+            found = self._claims.overdue_ends(now=now, graces=self._graces, limit=self._limit)
+            late, never = self._late(found)
+            published = self._publish(late, now)
+            if never:
+                self._claims.mark_ends_published(never)  # or they would be found for ever
+            if published < len(late) or len(found) < self._limit:
+                break
+
+    def _late(self, found: Sequence[Ended]) -> tuple[Sequence[Sent], Sequence[Ticket]]:
+        """Make the messages of ends, and name those that no message can be made of."""
+        late: list[Sent] = []
+        never: list[Ticket] = []
+        for ended in found:
+            archived = ended.archived
+            match follow_up_late(ended, self._seal):
+                case Unsendable(reason):
+                    tell_unsendable(archived, reason)
+                    never.append(ended.ticket)
+                case envelope:
+                    self._tell_late(ended)
+                    name = archived.schedule_name
+                    late.append(Sent(envelope=envelope, ticket=ended.ticket, schedule_name=name))
+        return late, never
+
+    def _tell_late(self, ended: Ended) -> None:
+        """Tell an end once, however often its message has to be sent."""
+        if ended.ticket in self._told:
+            return
+        if len(self._told) >= MOST_TOLD:
+            del self._told[next(iter(self._told))]
+        self._told[ended.ticket] = None
+        tell_late(ended.archived)
+
     def _regain(self, now: datetime) -> None:
         if self._regained_at is not None and timedelta(0) <= now - self._regained_at < REGAIN_EVERY:
             return
-        if found := self._claims.regain(now=now):
+        found = self._claims.regain(now=now, limit=self._limit)
+        if found:
             text = f"{found} executions waited or ran without a time at which to look for them"
             say(log, logging.WARNING, "reconcile.regain", text)
-        self._regained_at = now
+        self._regained_at = now if found < self._limit else None  # there may be more
 
-    def bury(self, now: datetime, *, gone: Collection[str]) -> int:
-        """End what the nodes in *gone* were running, without waiting for its leases to lapse."""
-        lost = self._end_lost(now, gone=gone)
+    def settle(self, now: datetime, *, gone: Collection[str]) -> int:
+        """End what the nodes in *gone* were running, without waiting for its leases to lapse.
+
+        What lapsed of others is left to `tick`, which knows whether they could renew it.
+        """
+        lost = self._end_run_by(gone, now)
         self._send_what_follows(lost, now)
         return len(lost)
 
-    def run_by(self, nodes: Collection[str], now: datetime) -> Sequence[Execution]:
+    def run_by(self, nodes: Collection[str]) -> Sequence[Execution]:
         """Find what *nodes* run for the users: to be given up later, if they stay silent."""
-        lapsed = _sound(self._claims.lapsed(now=now, limit=self._limit, gone=nodes))
-        return [each for each in lapsed if each.owner in nodes and each.task.type != SYSTEM]
+        found = _sound(self._claims.run_by(nodes, limit=self._limit))
+        return [each for each in found if not each.task.is_system]
 
     def give_up(self, found: Sequence[Execution], now: datetime) -> int:
         """End what was found some time ago, but for what somebody has renewed or ended since."""
@@ -161,7 +212,7 @@ class Reconciler:
 
         Everything that waits is published again; whatever reaches a worker twice is fenced.
         """
-        lost = self._end_lost(now, gone=gone)
+        lost = self._end_run_by(gone, now)
         self._send_what_follows([each for each in lost if each[1] is not State.RETRYING], now)
         republished = last = 0
         while waiting := self._claims.unfinished(after=last, limit=self._limit):
@@ -171,20 +222,42 @@ class Reconciler:
             last = waiting[-1].id
         return Reconciled(republished=republished, lost=len(lost))
 
-    def _end_lost(self, now: datetime, *, gone: Collection[str]) -> Sequence[Ended]:
-        ended: list[Ended] = []
+    def _end_lapsed(self, now: datetime) -> int:
+        self._unheard.look()
+        lost = self._end_pages(
+            partial(self._claims.lapsed, now=now, limit=self._limit),
+            lambda found: self._give_up(self._unheard.heed(found, now), now),
+        )
+        self._send_what_follows(lost, now)
+        return len(lost)
+
+    def _end_run_by(self, nodes: Collection[str], now: datetime) -> Sequence[GivenUp]:
+        if not nodes:
+            return ()
+        return self._end_pages(
+            partial(self._claims.run_by, nodes, limit=self._limit),
+            partial(self._give_up, now=now),
+        )
+
+    def _end_pages(
+        self,
+        find: Callable[[], Sequence[Execution]],
+        end: Callable[[Sequence[Execution]], Sequence[GivenUp]],
+    ) -> Sequence[GivenUp]:
+        ended: list[GivenUp] = []
         for _ in range(PAGES):
-            found = self._claims.lapsed(now=now, limit=self._limit, gone=gone)
-            ended += self._give_up(_sound(found), now)
+            found = find()
+            ended += end(_sound(found))
             if len(found) < self._limit:
                 break
         return ended
 
-    def _give_up(self, found: Sequence[Execution], now: datetime) -> Sequence[Ended]:
+    def _give_up(self, found: Sequence[Execution], now: datetime) -> Sequence[GivenUp]:
         if not found:
             return ()
         finishes = [self._lost(execution, now) for execution in found]
         states = self._attempts.give_up(finishes, now=now)
+        self._unheard.note(found, states)
         ended = [
             (finish, state)
             for finish, state in zip(finishes, states, strict=True)
@@ -194,11 +267,28 @@ class Reconciler:
             tell(finish, state, duration="unknown", policy=self._policy)
         return ended
 
-    def _send_what_follows(self, ended: Sequence[Ended], now: datetime) -> None:
-        following = [follow_up(finish, state, now=now, seal=self._seal) for finish, state in ended]
-        envelopes = [envelope for envelope in following if envelope is not None]
-        if envelopes:
-            self._broker.publish(envelopes)
+    def _send_what_follows(self, ended: Sequence[GivenUp], now: datetime) -> None:
+        following = (
+            (follow_up(finish, state, now=now, seal=self._seal), finish.execution)
+            for finish, state in ended
+        )
+        self._publish(
+            [Sent.of(envelope, of) for envelope, of in following if envelope is not None], now
+        )
+
+    def _publish(self, following: Sequence[Sent], now: datetime) -> int:
+        """Publish what follows attempts; answers of how many a queue has it."""
+        if not following:
+            return 0
+        outcomes = self._broker.publish([each.envelope for each in following])
+        self._doorbell.missing.note(following, outcomes, now=now)
+        pairs = zip(following, outcomes, strict=True)
+        confirmed = [each for each, outcome in pairs if outcome is Published.CONFIRMED]
+        if last := [each.ticket for each in confirmed if is_last(each.envelope)]:
+            self._claims.mark_ends_published(last)
+            for ticket in last:
+                self._told.pop(ticket, None)
+        return len(confirmed)
 
     def _lost(self, execution: Execution, now: datetime) -> Finish:
         error = TaskError(

@@ -7,10 +7,12 @@ is S0's, at ERROR.
 
 import logging
 
+from cronhare.domain.echo import echo
 from cronhare.domain.execution import State
 from cronhare.domain.outcome import TaskError
 from cronhare.domain.retry import RetryAfter, RetryPolicy
 from cronhare.ports.attempts import Finish, Superseded
+from cronhare.ports.records import Archived
 
 from .logs import SUCCESS, say
 
@@ -34,6 +36,34 @@ def tell(finish: Finish, state: State | Superseded, *, duration: str, policy: Re
             say(log, logging.WARNING, "attempt.given-back", text, execution, duration=duration)
         case _:
             _tell_failure(finish, state, duration, execution.retry or policy)
+
+
+def tell_late(archived: Archived) -> None:
+    """Log an end for good of which nobody may have heard; twice is better than never."""
+    is_failed = archived.state is State.FAILED
+    end = "failed for good" if is_failed else "quarantined"
+    say(
+        log,
+        logging.WARNING,
+        "execution.failed" if is_failed else "execution.quarantined",
+        f"Task {end}, and its message may be in no queue: sending it. {archived.failed_reason}",
+        type=archived.task_type,
+        id=archived.task_id,
+        scheduler_id=archived.scheduler_id,
+        execution=archived.execution_id,
+        attempt=archived.attempts,
+        schedule=archived.schedule_name,
+    )
+
+
+def tell_unsendable(archived: Archived, reason: str) -> None:
+    """Log an end for good of which no queue will ever hear."""
+    text = (
+        f"The end of execution {archived.execution_id} of {archived.schedule_name} is in the "
+        f"archive alone, its message cannot be made: {echo(reason)}. Somebody has spoilt row "
+        f"{archived.id} of FailedTask: cronhare failed show {archived.id}"
+    )
+    say(log, logging.ERROR, "execution.unsendable", text)
 
 
 def _tell_failure(finish: Finish, state: State, duration: str, policy: RetryPolicy) -> None:

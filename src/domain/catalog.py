@@ -7,6 +7,7 @@ two files may call two tasks alike, and number them alike.
 
 import enum
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 import attrs
 
@@ -39,19 +40,52 @@ class Catalog:
 
     def __init__(self, tasks: Iterable[Task] = ()) -> None:
         """Keep the tasks of a jobs file, which has no two of one name or one number."""
-        self.replace(tasks)
+        self._kept = self._coming = _Tasks(tasks)
 
-    def replace(self, tasks: Iterable[Task]) -> None:
-        """Keep these from now on: the file was read again. What has begun goes on as it began."""
-        self._tasks = tuple(tasks)
-        self._named = {(task.source, task.name): task for task in self._tasks}
-        self._numbered = {task.ref: task for task in self._tasks}
-        self.sources = frozenset(task.source for task in self._tasks)
+    @contextmanager
+    def replacing(self, tasks: Iterable[Task]) -> Iterator[None]:
+        """Keep these from the end of the block on: the file was read again.
+
+        Within it the schedules become as the file says, and runs of both files find their tasks.
+        An exception leaves the tasks from before. What has begun goes on as it began.
+        """
+        self._coming = _Tasks(tasks)
+        try:
+            yield
+            self._kept = self._coming
+        finally:
+            self._coming = self._kept
+
+    @property
+    def sources(self) -> frozenset[str | None]:
+        """The jobs files that the tasks come from."""
+        return self._kept.sources
 
     def find(
         self, ref: TaskRef, *, source: str | None = None, name: str | None = None
     ) -> Task | NotHere:
         """Give the task of a run that has this number, and this source and name or None."""
+        found = self._kept.find(ref, source, name)
+        if isinstance(found, NotHere) and isinstance(
+            new := self._coming.find(ref, source, name), Task
+        ):
+            return new
+        return found
+
+    def __iter__(self) -> Iterator[Task]:
+        return iter(self._kept.tasks)
+
+
+class _Tasks:
+    """The tasks of a jobs file."""
+
+    def __init__(self, tasks: Iterable[Task]) -> None:
+        self.tasks = tuple(tasks)
+        self.sources = frozenset(task.source for task in self.tasks)
+        self._named = {(task.source, task.name): task for task in self.tasks}
+        self._numbered = {task.ref: task for task in self.tasks}
+
+    def find(self, ref: TaskRef, source: str | None, name: str | None) -> Task | NotHere:
         if source is not None and source not in self.sources:
             return self._foreign(ref, source, name)
         numbered = self._numbered.get(ref)
@@ -64,12 +98,12 @@ class Catalog:
             return _contradicted(named, numbered)
         return named
 
-    def __iter__(self) -> Iterator[Task]:
-        return iter(self._tasks)
-
     def _foreign(self, ref: TaskRef, source: str, name: str | None) -> NotHere:
         task = f"{name} ({ref})" if name else str(ref)
-        own = " and ".join(sorted(filter(None, self.sources))) or "no jobs file"
+        if not self.tasks:
+            reason = f"task {task} is of {source}, and this worker's jobs file has no tasks"
+            return NotHere(Lack.FOREIGN, reason, "name the one that has it, --jobs or CRON_JOBS")
+        own = " and ".join(sorted(filter(None, self.sources))) or "no source"
         return NotHere(
             Lack.FOREIGN,
             f"task {task} is of {source}, and this worker has the tasks of {own}",
@@ -78,7 +112,7 @@ class Catalog:
         )
 
     def _unknown(self, what: str) -> NotHere:
-        known = ", ".join(f"{task.name} ({task.ref})" for task in self._tasks) or "none"
+        known = ", ".join(f"{task.name} ({task.ref})" for task in self.tasks) or "none"
         return NotHere(
             Lack.UNKNOWN,
             f"this worker has no task {what}; it has: {known}",

@@ -12,6 +12,7 @@ from typing import TypeAlias
 import attrs
 
 from .draft import ScheduleDraft
+from .listing import listed
 from .task import Task, TaskRef
 
 
@@ -109,4 +110,17 @@ def say_shared(queue: str, sources: Sequence[str]) -> str:
     return (
         f"queue {queue} has schedules of {whose}, and a worker has one file: the runs of every "
         "other fail there, for good"
+    )
+
+
+def say_disabled(names: Sequence[str], source: str) -> str:
+    """Say what a file has no more, and how two files of one name are told apart.
+
+    >>> say_disabled(["nightly"], "jobs.toml").partition(". ")[0]
+    'disabled, for they came from jobs.toml and are not in it: nightly'
+    """
+    return (
+        f"disabled, for they came from {source} and are not in it: {listed(names)}. If another "
+        "file of that name has them, give this one a name of its own in its first line: "
+        'source = "…"'
     )

@@ -36,13 +36,16 @@ REPLAYABLE = frozenset({State.FAILED, State.QUARANTINED})
 #: States that ended without a run of ours to look back at.
 TOLD_NO_MORE = frozenset({State.CANCELLED, State.SKIPPED, State.HANDED_OVER})
 
+#: Where each of `STARTABLE` may go; to quarantine, as its row is broken or was refused (ADR 31).
+_FROM_WAITING = frozenset({State.RUNNING, State.CANCELLED, State.HANDED_OVER, State.QUARANTINED})
+
 ROADS: dict[State, frozenset[State]] = {
-    State.CLAIMED: frozenset({State.PUBLISHED, State.RUNNING, State.CANCELLED, State.HANDED_OVER}),
-    State.PUBLISHED: frozenset({State.RUNNING, State.CANCELLED, State.HANDED_OVER}),
+    State.CLAIMED: _FROM_WAITING | {State.PUBLISHED},
+    State.PUBLISHED: _FROM_WAITING,
     State.RUNNING: frozenset(
         {State.SUCCEEDED, State.RETRYING, State.FAILED, State.QUARANTINED, State.CANCELLED}
     ),
-    State.RETRYING: frozenset({State.RUNNING, State.CANCELLED, State.HANDED_OVER}),
+    State.RETRYING: _FROM_WAITING,
     State.FAILED: frozenset({State.CLAIMED}),  # replayed
     State.QUARANTINED: frozenset({State.CLAIMED}),  # released
     State.SUCCEEDED: frozenset(),

@@ -13,12 +13,12 @@ from .messages import (
     FailedMessage,
     Ticket,
     Unreadable,
+    fault_of_carried,
     fault_of_foreign,
     fault_of_seal,
     ticket_of,
 )
 from .signing import Seal
-from .task import SYSTEM
 
 #: Beside a whole task message there is room for a long reason.
 LARGEST_FAILED = 1024 * 1024
@@ -59,11 +59,6 @@ class Failure:
         ended = self.ticket is not None and execution.attempt == self.ticket.attempt
         return ended and execution.state in REPLAYABLE
 
-    @property
-    def is_systems_own(self) -> bool:
-        """Whether it tells of a task of ours, of which only the ledger can tell that it ran."""
-        return self.message.type == SYSTEM
-
 
 def read_failed(body: bytes, headers: Mapping[str, object], seal: Seal) -> Failure | Unreadable:
     """Understand a failed message, or say why it cannot be understood."""
@@ -74,9 +69,8 @@ def read_failed(body: bytes, headers: Mapping[str, object], seal: Seal) -> Failu
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         return Unreadable(f"the body is not a failed message: {error}")
     ticket, task = ticket_of(headers), message.task_body()
-    type_ = message.type if ticket is None else ""
-    fault = fault_of_foreign(type_, message.params_scheduler) or fault_of_seal(task, headers, seal)
-    if fault:
+    fault = fault_of_carried(message) if ticket else fault_of_foreign(message)
+    if fault := fault or fault_of_seal(task, headers, seal):
         return Unreadable(fault)
     return Failure(
         message=message,

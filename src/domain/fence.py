@@ -1,13 +1,17 @@
 """The start fence: whether an attempt may start, and what its repetition comes to."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Final
 
 import msgspec
 
 from .deaths import Nacks
 from .execution import STARTABLE, Execution, State
 from .moves import begin
-from .task import SYSTEM
+
+#: So much earlier than its time an attempt may start, since each node measures the ledger's clock
+#: for itself (ADR 15). The broker's lanes are late, and never early.
+EARLIEST: Final = timedelta(seconds=5)
 
 
 def is_held(execution: Execution, node: str) -> bool:
@@ -32,7 +36,7 @@ def start(
     """
     if execution.problem is not None:
         return f"its row is broken: {execution.problem}"
-    if execution.task.type == SYSTEM and nacks is not None:
+    if execution.task.is_system and nacks is not None:
         return "it is the system's own, which no message starts"
     if execution.attempt != attempt:
         return f"attempt {execution.attempt} is due, not {attempt}"
@@ -42,9 +46,24 @@ def start(
         return f"the execution is {execution.state}"
     if execution.cancel_requested:
         return "its end was asked for"
-    nacked = 0 if nacks is None else nacks.since(in_queue_since(execution), now=now)
+    if nacks is not None and (begins := _waits_until(execution, now)) is not None:
+        return f"attempt {attempt} waits until {begins:%Y-%m-%d %H:%M:%S} UTC"
+    nacked = (
+        0
+        if nacks is None
+        else nacks.since(in_queue_since(execution), queue=execution.queue, now=now)
+    )
     deaths = execution.deaths + nacked
     return begin(execution, deaths=deaths, node=node, lease_until=until, now=now)
+
+
+def _waits_until(execution: Execution, now: datetime) -> datetime | None:
+    """Give the time that the coming attempt has to wait for; None if it may start.
+
+    A clock that was set back to before what has been cannot say that an attempt is early.
+    """
+    begins, known = execution.next_attempt_at, execution.started_at or execution.executed_at
+    return begins if begins is not None and known <= now < begins - EARLIEST else None
 
 
 def in_queue_since(execution: Execution) -> datetime | None:

@@ -15,7 +15,7 @@ from .execution import Execution
 from .params import fault_of_params
 from .retry import recent_crashes
 from .signing import SIGNATURE_HEADER, Seal
-from .task import SYSTEM
+from .task import TaskRef
 
 EXECUTION_HEADER = "cron-execution-id"
 ATTEMPT_HEADER = "cron-attempt"
@@ -33,8 +33,9 @@ LARGEST_ID = 2**63 - 1
 
 Id = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_ID)]
 
-#: Retries before a failure, as a message says. What nobody can have made is refused.
-Retries = Annotated[int, msgspec.Meta(ge=0, le=MOST)]
+#: Retries before a failure, as a message says: the attempt that failed is one more. What nobody can
+#: have made is refused.
+Retries = Annotated[int, msgspec.Meta(ge=0, le=MOST - 1)]
 
 LONGEST_TYPE = 32
 
@@ -99,11 +100,11 @@ class Ticket(msgspec.Struct, frozen=True, kw_only=True):
 class Call(msgspec.Struct, frozen=True, kw_only=True):
     """A message understood. Without a *ticket* it was published by somebody else.
 
-    *nacks* is how often it is said to have been nacked.
+    *nacks* is how often it is said to have been nacked in which queue.
     """
 
     task: TaskMessage
-    nacks: int
+    nacks: Mapping[str, int]
     ticket: Ticket | None
 
 
@@ -180,7 +181,7 @@ def read(body: bytes, headers: Mapping[str, object], seal: Seal) -> Call | Unrea
     if fault := fault_of_seal(body, headers, seal):
         return Unreadable(fault)
     ticket = ticket_of(headers)
-    fault = None if ticket else fault_of_foreign(task.type, task.params_scheduler)
+    fault = None if ticket else fault_of_foreign(task)
     return Unreadable(fault) if fault else Call(task=task, nacks=nacks_of(headers), ticket=ticket)
 
 
@@ -195,11 +196,16 @@ def fault_of_seal(body: bytes, headers: Mapping[str, object], seal: Seal) -> str
     return f"its headers are ours, and it is {why} (CRON_MESSAGE_KEY)"
 
 
-def fault_of_foreign(type_: str, params: str) -> str | None:
+def fault_of_foreign(message: TaskMessage | FailedMessage) -> str | None:
     """Say what forbids that somebody else's message has such a task run; None if nothing does."""
-    if type_ == SYSTEM:
-        return f"tasks of the type {SYSTEM} are our own"
-    fault = fault_of_params(params)
+    if TaskRef(message.type, message.id).is_system:
+        return f"tasks of the type {message.type} are our own"
+    return fault_of_carried(message)
+
+
+def fault_of_carried(message: TaskMessage | FailedMessage) -> str | None:
+    """Say what is wrong with the params that a message carries, ours or not."""
+    fault = fault_of_params(message.params_scheduler)
     return fault and f"params_scheduler: {fault}"
 
 

@@ -7,15 +7,11 @@ import msgspec
 from .execution import REPLAYABLE, Execution, State
 from .failures import Failure
 from .nodes import container_id
-from .outcome import Ending
+from .outcome import CRASHES, Ending
 from .planning import Skip
 from .retry import Cancel, Complete, Fail, GiveBack, Quarantine, RetryAfter, Verdict
 from .schedule import CLEANUP_NAME, Schedule
-from .task import SYSTEM, TaskRef
-
-CRASHES = frozenset({Ending.CRASHED, Ending.LOST})
-
-#: States of what ended badly, and may be sent again.
+from .task import TaskRef
 
 #: What somebody asked for is overdue from the start, so that the next reconciler publishes it.
 ALREADY_OVERDUE = timedelta(days=1)
@@ -118,9 +114,19 @@ def cancel(execution: Execution, *, now: datetime) -> Execution:
 
 
 def may_be_replayed(execution: Execution) -> bool:
-    """Tell whether an execution may be sent again; the system's own never under another name."""
-    is_stray = execution.task.type == SYSTEM and execution.schedule_name != CLEANUP_NAME
-    return execution.state in REPLAYABLE and execution.problem is None and not is_stray
+    """Tell whether an execution may be sent again."""
+    return why_not_replayed(execution) is None
+
+
+def why_not_replayed(execution: Execution) -> str | None:
+    """Say why an execution may not be sent again, and what would have to change."""
+    if execution.problem is not None:
+        return f"its row is broken: {execution.problem}. Mend it by hand, then replay it"
+    if execution.state not in REPLAYABLE:
+        return f"it is {execution.state}"
+    if execution.task.is_system and execution.schedule_name != CLEANUP_NAME:
+        return f"its task is the system's own, which runs for {CLEANUP_NAME} alone. Discard it"
+    return None
 
 
 def replay(execution: Execution, *, begins: datetime) -> Execution:
@@ -180,10 +186,8 @@ def fail_elsewhere(
 def delay_of(verdict: Verdict) -> timedelta | None:
     """Say how long the next attempt waits; None if there is none."""
     match verdict:
-        case RetryAfter(delay):
+        case RetryAfter(delay) | GiveBack(delay=delay):
             return delay
-        case GiveBack():
-            return timedelta(0)
     return None
 
 

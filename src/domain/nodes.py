@@ -16,6 +16,12 @@ _NAME = re.compile(
 #: A task whose lease could not be renewed is gone so long after it was given up.
 TIME_TO_END: Final = timedelta(seconds=5)
 
+#: Between two renewals of a lease lies no more than this, and of a short one a sixth.
+LONGEST_RENEWAL, RENEWALS = timedelta(seconds=2), 6
+
+#: Between two questions for the ledger's time lies no more than this, and of a short lease a sixth.
+LONGEST_MEASURE, MEASURES = timedelta(seconds=30), 6
+
 
 @attrs.frozen(kw_only=True)
 class Node:
@@ -93,6 +99,27 @@ def departed(owners: Iterable[str], *, ourselves: Node, lives: Callable[[int], b
     return Departed(gone=gone, suspected=suspected)
 
 
+def renewed_every(lease: timedelta) -> timedelta:
+    """Say how often an owner renews its leases.
+
+    >>> renewed_every(timedelta(seconds=30)), renewed_every(timedelta(seconds=3))
+    (datetime.timedelta(seconds=2), datetime.timedelta(microseconds=500000))
+    """
+    return min(LONGEST_RENEWAL, lease / RENEWALS)
+
+
+def measured_every(lease: timedelta) -> timedelta:
+    """Say how often a worker asks for the ledger's time.
+
+    If that was set, what starts or is renewed has a lease of yesterday until then: within the lease
+    that schedulers wait after such a leap all of them are to be written anew.
+
+    >>> measured_every(timedelta(seconds=30)), measured_every(timedelta(hours=1))
+    (datetime.timedelta(seconds=5), datetime.timedelta(seconds=30))
+    """
+    return min(LONGEST_MEASURE, lease / MEASURES)
+
+
 def given_up_after(lease: timedelta) -> timedelta:
     """Say after how long an owner ends a task whose lease it cannot renew.
 
@@ -104,6 +131,9 @@ def given_up_after(lease: timedelta) -> timedelta:
 
 def silence(lease: timedelta) -> timedelta:
     """Say how long somebody suspected may be silent: by then it has ended what it ran.
+
+    That is the lease at the most, for then anybody may take over: a lease below 15 s leaves less
+    time to end than `TIME_TO_END`.
 
     >>> silence(timedelta(seconds=30))
     datetime.timedelta(seconds=25)

@@ -87,6 +87,10 @@ class Ending(enum.StrEnum):
     LOST = "lost"  # its worker vanished
 
 
+#: Ends that nobody chose: too many of them within a while, and the execution is a poison pill.
+CRASHES = frozenset({Ending.CRASHED, Ending.LOST})
+
+
 @attrs.frozen(kw_only=True)
 class Outcome:
     """One attempt's end. *error* is given for every ending but success."""

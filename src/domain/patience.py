@@ -17,6 +17,9 @@ LONGEST_WAIT = timedelta(days=1)
 #: What was to be sent again and was not confirmed is tried again after so long.
 UNCONFIRMED_WAIT = timedelta(seconds=30)
 
+#: A message that is taken for lost while it waits for its own time is sent again so long after it.
+LOST_WAIT = timedelta(seconds=5)
+
 #: A broker that confirmed nothing for so long may have lost what it had.
 DOUBTED_AFTER = timedelta(minutes=1)
 
@@ -58,3 +61,13 @@ def expected_soon(state: State, now: datetime) -> datetime:
     """Say up to when an execution is expected that is sent again in a moment, doubted or not."""
     soon = now + UNCONFIRMED_WAIT
     return soon - FIRST_WAIT if state is State.PUBLISHED else soon
+
+
+def expected_after_doubt(next_attempt_at: datetime | None, now: datetime) -> datetime:
+    """Say from when on the grace of the published counts, for one that a broker may have lost.
+
+    What waits for its own time is overdue a little after it, as it may be there; all else is now.
+    """
+    if next_attempt_at is None or next_attempt_at <= now:
+        return now - FIRST_WAIT
+    return next_attempt_at + LOST_WAIT - FIRST_WAIT

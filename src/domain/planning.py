@@ -16,6 +16,10 @@ from .schedule import BrokenSchedule, MisfirePolicy, OverlapPolicy, Schedule
 #: So late may a claim be and still count as on time: a short stall runs late, not never (C8).
 GRACE = timedelta(seconds=60)
 
+#: So long a replica that cannot publish leaves what has become due to those that can: a sixth of
+#: the grace, so that it is on time still where there are none.
+HEAD_START = timedelta(seconds=10)
+
 #: So many missed instants are counted; of a longer row only the ends are known.
 MOST_COUNTED = 10_000
 

@@ -11,6 +11,8 @@ _E = TypeVar("_E", BackoffType, Jitter)
 
 ATTEMPTS = range(1, 20 + 1)
 DELAY_MS = range(1_000, 3_600_000 + 1)
+LONGEST_DELAYS_MS = range(1_000, 7 * 24 * 3_600_000 + 1)
+MILLISECONDS = "milliseconds"
 MULTIPLIERS = (1, 100)
 
 #: So many letters of JSON are read as a policy. The longest that makes sense has a tenth of them.
@@ -100,7 +102,9 @@ def _backoff(value: object, default: Backoff, faults: list[str]) -> Backoff:
     sequence = _sequence(value, default, faults) if kind is BackoffType.SEQUENCE else ()
     return Backoff(
         type=kind,
-        delay=sequence[0] if sequence else _whole(value, "delay", default.delay, DELAY_MS, faults),
+        delay=sequence[0]
+        if sequence
+        else _milliseconds(value, "delay", default.delay, DELAY_MS, faults),
         multiplier=_multiplier(value, default.multiplier, faults),
         max_delay=_optional(value, "max_delay", default.max_delay, faults),
         jitter=_one_of(Jitter, value, "jitter", default.jitter, faults),
@@ -111,9 +115,8 @@ def _backoff(value: object, default: Backoff, faults: list[str]) -> Backoff:
 def _sequence(value: Mapping[str, object], default: Backoff, faults: list[str]) -> tuple[int, ...]:
     delays = value.get("delay", list(default.sequence))
     if not isinstance(delays, list) or not delays or not all(_within(d, DELAY_MS) for d in delays):
-        faults.append(
-            f"backoff.delay of a sequence is a list of milliseconds, each {_span(DELAY_MS)}"
-        )
+        each = _allowed(DELAY_MS, of=MILLISECONDS)
+        faults.append(f"backoff.delay of a sequence is a list; each is {each}")
         return (DELAY_MS.start,)
     return tuple(delays)
 
@@ -135,15 +138,27 @@ def _optional(
 ) -> int | None:
     if value.get(field, default) is None:
         return None
-    return _whole(value, field, default or 0, range(1_000, 7 * 24 * 3_600_000 + 1), faults)
+    return _milliseconds(value, field, default or 0, LONGEST_DELAYS_MS, faults)
+
+
+def _milliseconds(
+    value: Mapping[str, object], field: str, default: int, allowed: range, faults: list[str]
+) -> int:
+    return _whole(value, field, default, allowed, faults, of=MILLISECONDS)
 
 
 def _whole(
-    value: Mapping[str, object], field: str, default: int, allowed: range, faults: list[str]
+    value: Mapping[str, object],
+    field: str,
+    default: int,
+    allowed: range,
+    faults: list[str],
+    *,
+    of: str = "",
 ) -> int:
     number = value.get(field, default)
     if field in value and not _within(number, allowed):
-        faults.append(f"{field}: {echo(number)} is outside {_span(allowed)}")
+        faults.append(f"{field}: {echo(number)} is not {_allowed(allowed, of=of)}")
         return default
     return number if isinstance(number, int) else default
 
@@ -168,8 +183,9 @@ def _within(number: object, allowed: range) -> bool:
     return isinstance(number, int) and not isinstance(number, bool) and number in allowed
 
 
-def _span(allowed: range) -> str:
-    return f"{allowed.start:,}-{allowed.stop - 1:,}"
+def _allowed(allowed: range, *, of: str = "") -> str:
+    unit = of and f" of {of}"
+    return f"a whole number{unit} from {allowed.start:,} to {allowed.stop - 1:,}"
 
 
 def _names(names: Any) -> str:  # noqa: ANN401 - anything whose items read as text

@@ -6,11 +6,14 @@ from datetime import datetime, timedelta
 import attrs
 
 from .backoff import Backoff
-from .outcome import Ending, ErrorClass, Outcome, TaskError
+from .outcome import CRASHES, Ending, ErrorClass, Outcome, TaskError
 
 #: A poison pill is what crashes so often within the window (S2, sliding as in C19).
 CRASH_LIMIT = 3
 CRASH_WINDOW = timedelta(seconds=300)
+
+#: What is given back again and again, and not tried, waits no longer each time.
+LONGEST_AWAY = timedelta(minutes=5)
 
 #: A server's Retry-After is a floor; chance adds up to so much of it (S2).
 RETRY_AFTER_SPREAD = 0.2
@@ -49,9 +52,10 @@ class RetryAfter:
 
 @attrs.frozen
 class GiveBack:
-    """Try again at once, at no cost: the attempt was not judged."""
+    """Try again after *delay*, at no cost: the attempt was not judged."""
 
     reason: str
+    delay: timedelta = timedelta(0)
 
 
 @attrs.frozen
@@ -99,12 +103,27 @@ def decide(
             return Cancel()
         case Ending.INTERRUPTED:
             return GiveBack("interrupted by the worker's shutdown, which costs no attempt")
-        case Ending.CRASHED | Ending.LOST:
+        case ending if ending in CRASHES:
             crashes = 1 + len(recent_crashes(crashed_at, now=now))
             if crashes >= CRASH_LIMIT:
                 window = f"{CRASH_WINDOW.total_seconds():.0f} s"
                 return Quarantine(f"crashed {crashes} times within {window}")
     return _after_failure(outcome, deaths=deaths, policy=policy, chance=chance)
+
+
+def give_back(why: str, *, attempt: int, policy: RetryPolicy, chance: float) -> GiveBack:
+    """Decide what becomes of *attempt*, which was not tried: its message came to the wrong worker.
+
+    Beyond the policy's retries it waits longer each time: whoever nacks it may go on for ever. But
+    anybody may tell of nacks. So the ledger's own number of the attempt is what counts, the wait
+    has a bound that no policy lifts, and nothing of it is a failure.
+    """
+    beyond = attempt - policy.max_retries
+    if beyond <= 0:
+        return GiveBack(why)
+    delay = min(policy.backoff.wait(beyond, chance=chance), LONGEST_AWAY)
+    text = f"{why} in {delay.total_seconds():.0f} s, since it comes back each time"
+    return GiveBack(text, delay)
 
 
 def recent_crashes(crashed_at: Sequence[datetime], *, now: datetime) -> Sequence[datetime]:

@@ -11,7 +11,7 @@ import msgspec
 from .cron import CronExpression
 from .keys import cron_key, once_key
 from .retry import RetryPolicy
-from .task import SYSTEM, TaskRef
+from .task import TaskRef
 from .topology import MAIN_QUEUE
 
 #: So far back, and so many runs at once, is caught up unless a schedule says otherwise.
@@ -26,8 +26,10 @@ LONGEST_NAME = 255
 LONGEST_EXPRESSION = 255
 LONGEST_ZONE = 64
 
-#: The name of the system's own schedule, which deletes old history.
-CLEANUP_NAME = "cronhare-cleanup"
+#: How the names of the system's own schedules begin: nobody else's may.
+SYSTEM_PREFIX = "cronhare-"
+#: The one that deletes old history.
+CLEANUP_NAME = f"{SYSTEM_PREFIX}cleanup"
 
 
 class MisfirePolicy(enum.StrEnum):
@@ -161,7 +163,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_system(self) -> bool:
         """Whether it is the system's own: no message runs anything in its name."""
-        return self.task.type == SYSTEM or self.name == CLEANUP_NAME
+        return self.task.is_system or self.name == CLEANUP_NAME
 
     def next(self, after: datetime) -> datetime | None:
         """Give the first instant after *after* at which it is to run, or None."""

@@ -44,6 +44,11 @@ class TaskRef(msgspec.Struct, frozen=True, order=True):
     type: str
     id: int
 
+    @property
+    def is_system(self) -> bool:
+        """Whether it is the system's own: see `SYSTEM`."""
+        return self.type == SYSTEM
+
     def __str__(self) -> str:
         return f"{self.type} {self.id}"
 

@@ -141,9 +141,25 @@ def route(destination: Destination) -> tuple[str, str]:
                 raise ValueError(
                     f"a delay of {delay} does not fit the lanes ({LONGEST_LANE_DELAY})"
                 )
-            units = -(-delay // LANE_UNIT)
-            bits = ".".join(f"{units:0{LANES}b}")
-            return lane_exchange(units.bit_length() - 1), f"{bits}.{queue}"
+            bits = ".".join(f"{_units(delay):0{LANES}b}")
+            return lane_exchange(_lane(delay)), f"{bits}.{queue}"
+
+
+def first_queue(destination: Destination) -> str:
+    """Name the queue that a message enters first: without it the broker returns the message.
+
+    >>> first_queue(ToQueue("cron_scheduler"))
+    'cron_scheduler'
+    >>> first_queue(ToQueue("cron_scheduler", timedelta(milliseconds=500)))
+    'cron_scheduler_retry.02'
+    """
+    match destination:
+        case ToFailed():
+            return FAILED_QUEUE
+        case ToQuarantine():
+            return QUARANTINE_QUEUE
+        case ToQueue(queue, delay):
+            return lane_queue(_lane(delay)) if delay > timedelta(0) else queue
 
 
 def topology(*, retry_delay: timedelta, queues: Iterable[str] = (MAIN_QUEUE,)) -> Topology:
@@ -196,9 +212,16 @@ def topology(*, retry_delay: timedelta, queues: Iterable[str] = (MAIN_QUEUE,)) -
             *_lane_bindings(),
             *(
                 Binding(source=DELIVERY_EXCHANGE, target=name, key=f"{'*.' * LANES}{name}")
-                for name in names
+                for name in (*names, FAILED_QUEUE)  # whose messages its monitor may put off
             ),
         ),
+    )
+
+
+def is_ours(queue: str) -> bool:
+    """Tell a queue of the system's own from a task queue."""
+    return queue in (RETRY_QUEUE, FAILED_QUEUE, QUARANTINE_QUEUE) or queue.startswith(
+        f"{RETRY_QUEUE}."
     )
 
 
@@ -208,9 +231,7 @@ def checked_queue(queue: str) -> str:
     Raises:
         ValueError: a task queue cannot have that name.
     """
-    if queue in (RETRY_QUEUE, FAILED_QUEUE, QUARANTINE_QUEUE) or queue.startswith(
-        f"{RETRY_QUEUE}."
-    ):
+    if is_ours(queue):
         raise ValueError(
             f"{shown(queue)} is one of the system's own queues; name a task queue otherwise"
         )
@@ -233,6 +254,15 @@ def checked_queues(queues: Iterable[str]) -> tuple[str, ...]:
     if len(names) > MOST_QUEUES:
         raise ValueError(f"names {len(names):,} queues, more than {MOST_QUEUES}")
     return tuple(map(checked_queue, names))
+
+
+def _units(delay: timedelta) -> int:
+    return -(-delay // LANE_UNIT)
+
+
+def _lane(delay: timedelta) -> int:
+    """Number the lane of the highest bit of a delay."""
+    return _units(delay).bit_length() - 1
 
 
 def _lane_bindings() -> Iterator[Binding]:

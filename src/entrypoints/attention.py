@@ -1,18 +1,17 @@
-"""The signals that end nothing: SIGHUP asks to reload, SIGUSR1 to tell the state."""
+"""Answering the signals that end nothing: SIGHUP asks to reload, SIGUSR1 to tell the state."""
 
 import asyncio
 import logging
 import os
 import signal
 from collections.abc import Awaitable, Callable, Mapping
-from types import FrameType
 from typing import Final
 
 from cronhare.application.logs import say
 
-log = logging.getLogger(__name__)
+from .hearing import HEARD, hear, is_ignored, keep_quiet_when_full
 
-ASKING = (signal.SIGHUP, signal.SIGUSR1)
+log = logging.getLogger(__name__)
 
 #: Seconds after which an answer no longer keeps others from theirs: a file system may hang.
 LONGEST_ANSWER: Final = 60.0
@@ -21,37 +20,36 @@ Answer = Callable[[], Awaitable[None]]
 
 
 class Attention:
-    """Hears these signals from the first moment on, and answers them once there is a loop."""
+    """Answers these signals once there is a loop, and what `hearing` heard before."""
 
     def __init__(self, *, patience: float = LONGEST_ANSWER) -> None:
-        """What the process was started to ignore, as by nohup, is ignored.
-
-        *patience*, in seconds, is how long an answer keeps the others waiting.
-        """
+        """*patience*, in seconds, is how long an answer keeps the others waiting."""
         self._patience = patience
-        self._heard: list[int] = []
-        self._ignored = [n for n in ASKING if signal.getsignal(n) is signal.SIG_IGN]
         self._turn = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._waiting: set[signal.Signals] = set()
         self._late: set[signal.Signals] = set()
-        for number in ASKING:
-            if number not in self._ignored:
-                signal.signal(number, self._note)
+        hear()
 
     def listen(self, answers: Mapping[signal.Signals, Answer]) -> None:
         """Answer from now on, in this event loop, one after the other; and what came earlier."""
         loop = asyncio.get_running_loop()
+        if is_ignored(signal.SIGHUP):
+            text = "SIGHUP is ignored, as under nohup: what changes needs a restart"
+            say(log, logging.INFO, "signal.ignored", text)
         for number, answer in answers.items():
-            if number not in self._ignored:
+            if not is_ignored(number):
                 loop.add_signal_handler(number, self._begin, number, answer)
-        for heard in dict.fromkeys(self._heard):
-            number = signal.Signals(heard)
+        keep_quiet_when_full()
+        for number in map(signal.Signals, dict.fromkeys(HEARD)):
             self._begin(number, answers[number])
-
-    def _note(self, number: int, _frame: FrameType | None) -> None:
-        self._heard.append(number)
+        HEARD.clear()
 
     def _begin(self, number: signal.Signals, answer: Answer) -> None:
+        """Have a signal wait for its answer. One that has not begun is an answer to both."""
+        if number in self._waiting:
+            return
+        self._waiting.add(number)
         self._keep(asyncio.create_task(self._answer(number, answer)))
 
     def _keep(self, task: "asyncio.Task[None]") -> None:
@@ -60,6 +58,7 @@ class Attention:
 
     async def _answer(self, number: signal.Signals, answer: Answer) -> None:
         async with self._turn:
+            self._waiting.discard(number)
             if number in self._late:
                 text = f"{number.name} is not heeded: an earlier one has no answer yet"
                 say(log, logging.WARNING, "signal.late", text)
@@ -74,8 +73,9 @@ class Attention:
         """Let an answer end when it may: a thread of it that hangs cannot be stopped."""
         self._late.add(number)
         task.add_done_callback(lambda _: self._late.discard(number))
-        text = f"No answer to {number.name} within {self._patience:g} s: does a file system hang?"
-        say(log, logging.WARNING, "signal.late", f"{text} It goes on beside all others")
+        text = f"No answer to {number.name} within {self._patience:g} s"
+        why = "does a file system hang, or is the ledger away? It goes on beside all others"
+        say(log, logging.WARNING, "signal.late", f"{text}: {why}")
 
     async def _try(self, answer: Answer) -> None:
         try:

@@ -1,19 +1,36 @@
-"""The schedules with `on_boot`: each worker asks for their runs, and each boot has one."""
+"""The schedules that no clock runs: at each start of `up`, and once at each boot of a host.
+
+One that cannot run is told, and keeps no other from its run.
+"""
 
 import logging
 from collections.abc import Sequence
+from datetime import datetime
 
-from cronhare.adapters.system.boot import this_boot
-from cronhare.application.administer import NotFound
+from cronhare.application.administer import Administrator, CannotRun, NotFound
 from cronhare.application.logs import place_of, say
+from cronhare.domain.boot import Boot
 
 from .container import Container
 
 log = logging.getLogger(__name__)
 
 
+def run_at_start(administrator: Administrator, names: Sequence[str], *, now: datetime) -> None:
+    """Ask for a run of each schedule with `on_start`.
+
+    Raises:
+        LedgerUnavailable: those before it have their run.
+    """
+    for name in names:
+        try:
+            administrator.run_now(name, params=None, now=now)
+        except (NotFound, CannotRun) as error:
+            say(log, logging.WARNING, "start.refused", f"{name} cannot run at the start: {error}")
+
+
 def run_at_boot(container: Container, names: Sequence[str]) -> None:
-    """Ask for the run of each schedule that this boot of the host concerns.
+    """Ask for the run of each schedule with `on_boot` that this boot of the host concerns.
 
     Raises:
         LedgerUnavailable: to be repeated; what was asked for already is not run twice.
@@ -21,18 +38,23 @@ def run_at_boot(container: Container, names: Sequence[str]) -> None:
     if not names:
         return
     try:
-        boot = this_boot()
+        boot = container.boot()
     except OSError as error:
         text = f"Nothing runs at boot: the kernel does not tell when that was: {error}"
         say(log, logging.WARNING, "boot.unknown", text)
         return
-    now = container.claims().now()
+    run_for(boot, container.administrator(), names, now=container.claims().now())
+
+
+def run_for(
+    boot: Boot, administrator: Administrator, names: Sequence[str], *, now: datetime
+) -> None:
+    """Ask for the runs of one boot; see `run_at_boot`."""
     for name in names:
         try:
-            execution = container.administrator().run_at_boot(name, boot, now=now)
-        except NotFound as error:
-            text = f"{name} cannot run at boot: {error}"
-            say(log, logging.WARNING, "boot.unknown", text)
+            execution = administrator.run_at_boot(name, boot, now=now)
+        except (NotFound, CannotRun) as error:
+            say(log, logging.WARNING, "boot.refused", f"{name} cannot run at boot: {error}")
             continue
         if execution is not None:
             text = f"{name} has its run of this boot of the host"

@@ -19,6 +19,7 @@ from cronhare.adapters.sql import (
     open_engine,
 )
 from cronhare.adapters.sql.inspection import SqlInspection
+from cronhare.adapters.system.boot import this_boot
 from cronhare.adapters.system.clock import SystemClock
 from cronhare.adapters.system.ledger_clock import HostClock, LedgerClock
 from cronhare.adapters.system.release import release
@@ -51,6 +52,7 @@ class Container(containers.DeclarativeContainer):
     ourselves = providers.Singleton(this_node)
     node = providers.Singleton(str, ourselves)
     clock = providers.Singleton(SystemClock)
+    boot = providers.Callable(this_boot)
     chance = providers.Object(random.random)
     uuid4 = providers.Object(uuid.uuid4)
 
@@ -100,6 +102,10 @@ class Container(containers.DeclarativeContainer):
     ledger_threads = providers.Singleton(
         ThreadPoolExecutor, max_workers=2, thread_name_prefix="ledger"
     )
+    #: For what may have to wait for locks of others: the held starts, the held ends, adoptions.
+    waiting_threads = providers.Singleton(
+        ThreadPoolExecutor, max_workers=3, thread_name_prefix="waiting"
+    )
 
     housekeeper = providers.Singleton(
         Housekeeper, attempts=attempts, records=records, node=node, clock=clock
@@ -138,7 +144,7 @@ class Container(containers.DeclarativeContainer):
         seal=seal,
         lease=settings.provided.lease,
     )
-    # Made per event loop: the caller adds `stop`, `broker`, `keeper`, `read`.
+    # Made per event loop: the caller adds `stop`, `broker`, `keeper`, `read`, `places`.
     lease_keeper = providers.Factory(
         LeaseKeeper, attempts=attempts, clock=ledger_clock, node=node, lease=settings.provided.lease
     )
@@ -155,6 +161,7 @@ class Container(containers.DeclarativeContainer):
         policy=settings.provided.policy,
         lease=settings.provided.lease,
         executor=ledger_threads,
+        waiting=waiting_threads,
         chance=chance,
         uuid=uuid4,
         claims=claims,

@@ -6,16 +6,19 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 
-from cronhare.adapters.jobs.reader import JobsFile
+from cronhare.adapters.jobs.reader import FileFault, JobsFile, JobsFileInvalid
 from cronhare.adapters.sql import upgrade
-from cronhare.application.administer import MOST_NAMED, Administrator
+from cronhare.application.administer import Administrator
 from cronhare.application.difference import Change
 from cronhare.application.logs import say
-from cronhare.domain.clashes import ONE_FILE_EACH, say_shared
+from cronhare.domain.clashes import ONE_FILE_EACH, Namesake, say_disabled, say_shared
+from cronhare.domain.draft import Fault, ScheduleDraft
+from cronhare.domain.listing import counted
 from cronhare.domain.nodes import departed
 from cronhare.domain.topology import MAIN_QUEUE
 
 from . import worker
+from .booting import run_at_start
 from .container import Container
 from .nodes import lives
 from .scheduler import ROUND, scheduler_loop, told
@@ -27,35 +30,42 @@ log = logging.getLogger(__name__)
 CONCURRENCY = 8
 
 
-def queues_of(jobs: JobsFile | None) -> tuple[str, ...]:
+def queues_of(jobs: JobsFile) -> tuple[str, ...]:
     """Name the task queues: the main one, and those that the schedules name."""
-    named = (draft.queue for draft in jobs.drafts) if jobs else ()
-    return tuple(dict.fromkeys((MAIN_QUEUE, *named)))
+    return tuple(dict.fromkeys((MAIN_QUEUE, *(draft.queue for draft in jobs.drafts))))
 
 
-def prepare(container: Container, jobs: JobsFile | None) -> None:
+def prepare(container: Container, jobs: JobsFile) -> None:
     """Bring ledger and schedules up to date, and take up what a former process left behind."""
     for revision in upgrade(container.engine()):
         say(log, logging.INFO, "db.upgrade", f"The ledger was brought to revision {revision}")
     claims, administrator = container.claims(), container.administrator()
     now = claims.now()
-    if jobs is not None:
-        apply(container, jobs)
-        for name in jobs.on_start:
-            administrator.run_now(name, params=None, now=now)
+    apply(container, jobs)
+    run_at_start(administrator, jobs.on_start, now=now)
     gone = departed(claims.owners(), ourselves=container.ourselves(), lives=lives).gone
     recovered = container.reconciler().recover(now, gone=gone)
     if recovered.republished or recovered.lost:
-        text = f"Taking up {recovered.republished} executions, {recovered.lost} were cut off"
+        text = f"Taking up {counted(recovered.republished, 'execution')}, {recovered.lost} cut off"
         say(log, logging.INFO, "recover", text)
 
 
 def take(container: Container, jobs: JobsFile) -> None:
-    """Make schedules of a jobs file that was read again; a new queue would need a restart."""
+    """Make schedules of a jobs file that was read again.
+
+    Raises:
+        JobsFileInvalid: some are on a queue that is new; nobody would serve it before a restart.
+    """
+    served = container.queues()
+    strange = [draft for draft in jobs.drafts if draft.queue not in served]
+    if strange:
+        raise JobsFileInvalid(jobs.path, tuple(map(_is_new, strange)))
     apply(container, jobs)
-    if strange := [queue for queue in queues_of(jobs) if queue not in container.queues()]:
-        text = f"These queues are new, and are served from the next start on: {', '.join(strange)}"
-        say(log, logging.WARNING, "reload.restart", text)
+
+
+def _is_new(draft: ScheduleDraft) -> FileFault:
+    text = f"{draft.queue} is new, and is served from a start on: restart `cronhare up`"
+    return FileFault(f"schedules.{draft.name}", Fault("queue", text))
 
 
 def apply(container: Container, jobs: JobsFile) -> None:
@@ -64,27 +74,20 @@ def apply(container: Container, jobs: JobsFile) -> None:
     _tell_of_other_files(administrator, jobs)
     changes = administrator.bring_up_to_date(jobs.drafts, source=jobs.source, now=now)
     counts = Counter(change.change for change in changes)
-    text = f"{jobs.path}: {len(jobs.tasks)} tasks, {len(jobs.drafts)} schedules"
+    tasks, schedules = counted(len(jobs.tasks), "task"), counted(len(jobs.drafts), "schedule")
     news = f"{counts[Change.ADD]} new, {counts[Change.CHANGE]} changed"
-    say(log, logging.INFO, "jobs", f"{text}: {news}, {counts[Change.DISABLE]} others disabled")
-    if gone := [change.name for change in changes if change.change is Change.DISABLE]:
-        say(log, logging.WARNING, "jobs.disabled", f"{jobs.path}: {say_disabled(gone, jobs)}")
-
-
-def say_disabled(names: Sequence[str], jobs: JobsFile) -> str:
-    """Say what a file has no more, and how two files of one name are told apart."""
-    others = f" and {len(names) - MOST_NAMED} others" if len(names) > MOST_NAMED else ""
-    return (
-        f"disabled, for they came from {jobs.source} and are not in it: "
-        f"{', '.join(names[:MOST_NAMED])}{others}. If another file of that name has them, give "
-        'this one a name of its own in its first line: source = "…"'
-    )
+    gone = f"{counted(counts[Change.DISABLE], 'other')} disabled"
+    say(log, logging.INFO, "jobs", f"{jobs.path}: {tasks}, {schedules}: {news}, {gone}")
+    if off := [change.name for change in changes if change.change is Change.DISABLE]:
+        text = f"{jobs.path}: {say_disabled(off, jobs.source)}"
+        say(log, logging.WARNING, "jobs.disabled", text)
 
 
 def _tell_of_other_files(administrator: Administrator, jobs: JobsFile) -> None:
     """Warn of what other files on this ledger share with ours: nobody runs another's commands."""
     for clash in administrator.clashes(jobs.drafts, tasks=jobs.tasks, source=jobs.source):
-        say(log, logging.WARNING, "jobs.clash", f"{jobs.path}: {clash}")
+        taken = "; it is this file's from now on" if isinstance(clash, Namesake) else ""
+        say(log, logging.WARNING, "jobs.clash", f"{jobs.path}: {clash}{taken}")
     shared = administrator.shared_queues(jobs.drafts, source=jobs.source)
     for queue, sources in shared.items():
         text = f"{say_shared(queue, sources)}: {ONE_FILE_EACH}"
@@ -109,5 +112,5 @@ async def run(
     )
     loop.start()
     await stopping.asked.wait()
-    await asyncio.to_thread(loop.stop, patience=ROUND)
+    await loop.stop(patience=ROUND)
     await working

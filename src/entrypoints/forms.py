@@ -23,8 +23,8 @@ _SWITCH: Final = {"on": True, "true": True, "yes": True, "1": True} | {
 }
 
 
-def whole(least: int, most: int) -> Form[int]:
-    """Read a whole number.
+def whole(least: int, most: int, *, of: str = "") -> Form[int]:
+    """Read a whole number, *of* some unit where it has one.
 
     >>> whole(0, 19)("3")
     3
@@ -32,18 +32,18 @@ def whole(least: int, most: int) -> Form[int]:
 
     def read(text: str) -> int:
         if not _WHOLE.fullmatch(text) or not least <= int(text) <= most:
-            raise ValueError(f"must be a whole number from {least:,} to {most:,}")
+            raise ValueError(f"must be a whole number{_of(of)} from {least:,} to {most:,}")
         return int(text)
 
     return read
 
 
-def decimal(least: float, most: float) -> Form[float]:
+def decimal(least: float, most: float, *, of: str = "") -> Form[float]:
     """Read a number, with a point or without; neither `nan` nor `1e3`."""
 
     def read(text: str) -> float:
         if not _DECIMAL.fullmatch(text) or not least <= float(text) <= most:
-            raise ValueError(f"must be a number from {least:,} to {most:,}")
+            raise ValueError(f"must be a number{_of(of)} from {least:,} to {most:,}")
         return float(text)
 
     return read
@@ -51,8 +51,12 @@ def decimal(least: float, most: float) -> Form[float]:
 
 def seconds(least: float, most: float) -> Form[timedelta]:
     """Read a time in seconds."""
-    number = decimal(least, most)
+    number = decimal(least, most, of="seconds")
     return lambda text: timedelta(seconds=number(text))
+
+
+def _of(unit: str) -> str:
+    return unit and f" of {unit}"
 
 
 def one_of(*words: str) -> Form[str]:

@@ -1,17 +1,23 @@
 """A thread that does one thing again and again until it is told to stop."""
 
+import asyncio
 import logging
 import threading
 from collections.abc import Callable
 
-from cronhare.application.logs import say
+from cronhare.application.outages import Outage
 from cronhare.ports.broker import BrokerUnavailable
 from cronhare.ports.ledger import LedgerUnavailable
 
+from .within import within
+
 log = logging.getLogger(__name__)
 
-#: After a failure the next try comes after so many seconds, doubled each time.
-FIRST_PAUSE, LONGEST_PAUSE = 0.5, 10.0
+#: After a failure the next try comes after so many seconds, doubled each time. Once a server is
+#: back, what is due is that late at most; a fault of ours is a stack in the log each time.
+FIRST_PAUSE, LONGEST_PAUSE, LONGEST_AFTER_FAULT = 0.5, 3.0, 10.0
+
+_LOOK = 0.01
 
 
 class Loop:
@@ -31,29 +37,37 @@ class Loop:
         """Begin."""
         self._thread.start()
 
-    def stop(self, *, patience: float) -> bool:
-        """Let the round under way end, and no other begin; False if it does not in its time.
+    async def stop(self, *, patience: float) -> None:
+        """Let the round under way end, and no other begin; it is told if it does not in its time.
 
         *patience* is in seconds. The thread is a daemon: nobody has to wait for it.
         """
         self._stopped.set()
-        self._thread.join(patience)
-        return not self._thread.is_alive()
+        await within(patience, f"the last round of the {self.name}", self._over())
+
+    async def _over(self) -> None:
+        """Look again and again: a thread that waited for it could have to wait itself.
+
+        While a server is silent, those of the event loop may all be taken.
+        """
+        while self._thread.is_alive():  # noqa: ASYNC110 - it is a thread's end
+            await asyncio.sleep(_LOOK)
 
     def _run(self) -> None:
-        pause = FIRST_PAUSE
+        outage, pause = Outage(log, f"The {self.name} works again"), FIRST_PAUSE
         while not self._stopped.is_set():
             try:
                 rest = self._work()
+                outage.is_over()
                 if rest is None:
                     return
                 pause = FIRST_PAUSE
             except (LedgerUnavailable, BrokerUnavailable) as error:
-                text = f"The {self.name} tries again in {pause:.1f} s: {error}"
-                say(log, logging.ERROR, "server.unavailable", text)
+                text = f"The {self.name} tries again"
+                outage.lasts(logging.ERROR, "server.unavailable", text, error)
                 rest, pause = pause, min(pause * 2, LONGEST_PAUSE)
             except Exception:
                 text = f"The {self.name} met a fault of ours and goes on in {pause:.1f} s"
                 log.exception("%s", text, extra={"action": "loop.fault"})
-                rest, pause = pause, min(pause * 2, LONGEST_PAUSE)
+                rest, pause = pause, min(pause * 2, LONGEST_AFTER_FAULT)
             self._stopped.wait(rest)

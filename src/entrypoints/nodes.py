@@ -16,7 +16,7 @@ _PIDS = Path("/proc/self/ns/pid")
 def this_node() -> Node:
     """Name this process, once in its life."""
     nonce = secrets.token_hex(4)
-    return Node(host=socket.gethostname(), pid=os.getpid(), place=_place() or nonce, nonce=nonce)
+    return Node(host=_host(), pid=os.getpid(), place=_place() or nonce, nonce=nonce)
 
 
 def lives(pid: int) -> bool:
@@ -28,6 +28,15 @@ def lives(pid: int) -> bool:
     except (PermissionError, OverflowError):
         return True
     return True
+
+
+def _host() -> str:
+    """Name the host in characters that every ledger and log can take.
+
+    A kernel takes any bytes. It need not be unique: *place* and *nonce* are.
+    """
+    name = socket.gethostname()
+    return "".join(char if char.isprintable() else "?" for char in name) or "?"
 
 
 def _place() -> str | None:

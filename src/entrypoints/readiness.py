@@ -10,6 +10,7 @@ from sqlalchemy import Engine
 
 from cronhare.adapters.sql import check_schema
 from cronhare.application.logs import say
+from cronhare.application.outages import Outage
 from cronhare.ports.broker import BrokerUnavailable
 from cronhare.ports.ledger import LedgerNewer, LedgerOutdated, LedgerUnavailable
 
@@ -25,7 +26,7 @@ async def answered(server: str, ask: Callable[[], Awaitable[None]], *, stopping:
     Raises:
         LedgerOutdated: no pause mends that.
     """
-    pause = FIRST_PAUSE
+    outage, pause = Outage(log, f"The {server} can be used", back=f"{server}.back"), FIRST_PAUSE
     while not stopping.asked.is_set():
         try:
             if not await _asked(ask, stopping):
@@ -33,9 +34,10 @@ async def answered(server: str, ask: Callable[[], Awaitable[None]], *, stopping:
         except LedgerOutdated:
             raise
         except (LedgerUnavailable, BrokerUnavailable) as error:
-            text = f"The {server} is not there, asking again in {pause:.1f} s: {error}"
-            say(log, logging.ERROR, f"{server}.unavailable", text)
+            text = f"The {server} cannot be used, asking again"
+            outage.lasts(logging.ERROR, f"{server}.unavailable", text, error)
         else:
+            outage.is_over()
             return True
         with suppress(TimeoutError):
             async with asyncio.timeout(pause):

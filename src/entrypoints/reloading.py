@@ -1,7 +1,8 @@
 """Reading jobs file and settings again while a process runs: SIGHUP.
 
 A faulty file changes nothing. What can change while running, changes; of the rest it is said that
-it needs a restart.
+it needs a restart. A ledger that does not answer may have taken the schedules all the same: it is
+asked until it answers.
 """
 
 import asyncio
@@ -14,7 +15,9 @@ import attrs
 from dependency_injector import providers
 
 from cronhare.adapters.jobs.reader import JobsFile, JobsFileInvalid, read_jobs
+from cronhare.application.insist import FIRST_PAUSE, LONGEST_PAUSE
 from cronhare.application.logs import say
+from cronhare.domain.listing import listed
 from cronhare.domain.task import Task
 from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
 
@@ -29,8 +32,11 @@ log = logging.getLogger(__name__)
 #: The settings, by their fields, that take effect while a process runs.
 LIVE: Final = frozenset({"log_level", "log_format", "shutdown_grace", "jobs"})
 
-#: So many tasks are named of those that are new, changed or gone.
-MOST_NAMED: Final = 10
+
+_LOST: Final = (
+    "has no {} at all, and the one before had some. Was it being written? Then ask again; "
+    "if it is meant, end this process; what has tasks may be started again"
+)
 
 
 class Reloading:
@@ -43,36 +49,51 @@ class Reloading:
         resort: LastResort,
         jobs: Path | None = None,
         has_tasks: bool = True,
+        has_schedules: bool = False,
         take: Callable[[JobsFile], None] = lambda _: None,
     ) -> None:
-        """*jobs* goes before the setting. *take* does what else a file asks for, in a thread.
+        """*jobs* goes before the setting. *take* does what else a file asks for, all or nothing.
 
-        Without *has_tasks* there is no jobs file to read, as in a scheduler.
+        It is called in a thread, and again where the ledger does not answer. Without *has_tasks*
+        there is no jobs file, as in a scheduler. *has_schedules* tells of the file that was read
+        last.
         """
         self._container = container
         self._resort = resort
         self._jobs = jobs
         self._has_tasks = has_tasks
+        self._has_schedules = has_schedules
         self._take = take
-        self._tasks: tuple[Task, ...] = container.tasks()
 
     async def reload(self) -> None:
         """Read all of it; then take it, or say what is wrong with it."""
         try:
             settings, file = await asyncio.to_thread(self._read)
-            if file is not None:
-                await asyncio.to_thread(self._take, file)
+            if file and (lost := self._lost(file)):
+                self._refuse([f"{file.path}: {_LOST.format(lost)}"])
+                return
+            told = await self._take_tasks(file) if file else None
         except SettingsInvalid as error:
             self._refuse(error.faults)
         except JobsFileInvalid as error:
             self._refuse([f"{error.path}: {fault}" for fault in error.faults])
         except OSError as error:
             self._refuse([f"{error.filename}: {error.strerror or error}"])
-        except (LedgerUnavailable, LedgerRefused) as error:
+        except LedgerRefused as error:
             self._refuse([str(error)])
         else:
             self._take_settings(settings)
-            self._take_tasks(file)
+            if told is not None:
+                say(log, logging.INFO, "reload", told)
+
+    def _lost(self, file: JobsFile) -> str | None:
+        """Say of what a file has none any more. An editor may have emptied, or half written it.
+
+        What comes then would fail for want of its task, or be disabled.
+        """
+        if not file.tasks and any(self._container.catalog()):
+            return "task"
+        return "schedule" if self._has_schedules and not file.drafts else None
 
     def _read(self) -> tuple[Settings, JobsFile | None]:
         settings = Settings.read()
@@ -101,15 +122,36 @@ class Reloading:
             self._resort.allow(told.shutdown_grace.total_seconds())
         _tell(changed, live.keys())
 
-    def _take_tasks(self, file: JobsFile | None) -> None:
-        if file is None:
-            return
-        before = {task.name: task for task in self._tasks}
+    async def _take_tasks(self, file: JobsFile) -> str:
+        """Take the tasks together with what else the file asks for, and say what is new."""
+        catalog = self._container.catalog()
+        before = {task.name: task for task in catalog}
         after = {task.name: task for task in file.tasks}
-        self._container.catalog().replace(file.tasks)
-        self._tasks = file.tasks
-        text = f"Reloaded {file.path}: {'; '.join(_difference(before, after)) or 'the same tasks'}"
-        say(log, logging.INFO, "reload", text)
+        with catalog.replacing(file.tasks):
+            await self._insist_on_taking(file)
+        self._has_schedules = bool(file.drafts)
+        changes = "; ".join(_difference(before, after))
+        return f"Reloaded {file.path}: {changes or 'the same tasks'}"
+
+    async def _insist_on_taking(self, file: JobsFile) -> None:
+        """Ask until there is an answer. What took place unheard is then found done."""
+        pause = FIRST_PAUSE
+        while True:
+            try:
+                return await asyncio.to_thread(self._take, file)
+            except LedgerUnavailable as error:
+                if pause == FIRST_PAUSE:
+                    _tell_unknown(file, error)
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, LONGEST_PAUSE)
+
+
+def _tell_unknown(file: JobsFile, error: LedgerUnavailable) -> None:
+    text = (
+        f"It is not known whether the schedules are those of {file.path} by now: {error}. Tasks "
+        "from before and new ones are both at hand, and the ledger is asked again until it answers"
+    )
+    say(log, logging.WARNING, "reload.unknown", text)
 
 
 def _tell(changed: Mapping[str, str], live: Collection[str]) -> None:
@@ -130,5 +172,4 @@ def _difference(before: Mapping[str, Task], after: Mapping[str, Task]) -> Iterat
     }
     for kind, names in kinds.items():
         if names:
-            more = f" and {len(names) - MOST_NAMED} others" if len(names) > MOST_NAMED else ""
-            yield f"{kind}: {', '.join(names[:MOST_NAMED])}{more}"
+            yield f"{kind}: {listed(names)}"

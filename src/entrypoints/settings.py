@@ -11,7 +11,7 @@ from cronhare.adapters.rabbitmq.address import Address
 from cronhare.domain.addresses import LedgerFile, LedgerServer, parse_ledger
 from cronhare.domain.backoff import Backoff
 from cronhare.domain.echo import echo
-from cronhare.domain.policies import ATTEMPTS, DELAY_MS, MULTIPLIERS
+from cronhare.domain.policies import ATTEMPTS, DELAY_MS, MILLISECONDS, MULTIPLIERS
 from cronhare.domain.retry import RetryPolicy
 from cronhare.domain.topology import MAIN_QUEUE
 
@@ -79,7 +79,7 @@ class Settings:
     jobs: Path | None = setting(Path)
     max_retries: int = setting(whole(0, ATTEMPTS[-1] - 1), "3")
     # Shorter than a schedule's own: it is the TTL of the queue of what is nacked, too.
-    retry_delay_ms: int = setting(whole(1, DELAY_MS[-1]), "30000")
+    retry_delay_ms: int = setting(whole(1, DELAY_MS[-1], of=MILLISECONDS), "30000")
     retry_delay_multiplier: float = setting(decimal(*MULTIPLIERS), "2.0")
     refresh: timedelta = setting(seconds(1, 3_600), "5", name="refresh_seconds")
     lease: timedelta = setting(seconds(3, 3_600), "30", name="lease_seconds")

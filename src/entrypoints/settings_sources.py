@@ -8,7 +8,7 @@ import os
 import re
 import stat
 import tomllib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
@@ -16,7 +16,10 @@ from typing import Any, Final
 import attrs
 
 from cronhare.adapters.plain_files import read_plain_file
+from cronhare.adapters.toml import read_toml
+from cronhare.domain.addresses import certificates_beside
 from cronhare.domain.jobs_file import MOST_FAULTS
+from cronhare.domain.listing import first_faults
 from cronhare.ports.runner import ATTEMPT_VARIABLES
 
 PREFIX: Final = "CRON_"
@@ -69,7 +72,9 @@ def read_sources(known: Collection[str], secrets: Collection[str]) -> Sources:
     faults: list[str] = []
     found, file = _from_settings_file(known, secrets, faults)
     found.update(_from_environment(known, faults))
-    return Sources(found, _first(faults), file, tuple(_unknown(known)))
+    return Sources(
+        found, first_faults(faults, MOST_FAULTS, as_fault=str), file, tuple(_unknown(known))
+    )
 
 
 def settings_files() -> Iterator[Path]:
@@ -125,10 +130,10 @@ def _from_settings_file(
         if not os.environ.get(CONFIG, "").strip() and not _is_there(path):
             continue
         try:
-            table = tomllib.loads(_read(path))
+            table = read_toml(_read(path))
         except tomllib.TOMLDecodeError as error:
             faults.append(f"{path}: {_where(error)}")
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             faults.append(f"{path} {error}")
         else:
             faults.extend(_not_safe(path, [key for key in secrets if _holds_password(table, key)]))
@@ -177,14 +182,6 @@ def _unknown_key(key: str, known: Collection[str]) -> str:
     return f"'{key}' is not known{f'; did you mean {close}?' if close else ''}"
 
 
-def _first(faults: Sequence[str]) -> tuple[str, ...]:
-    """Give the first of very many faults, and say that there are others."""
-    if len(faults) <= MOST_FAULTS:
-        return tuple(faults)
-    others = f"these are the first {MOST_FAULTS} faults of the settings; there are more"
-    return (*faults[:MOST_FAULTS], others)
-
-
 def _beside(key: str, text: str, folder: Path) -> str:
     """Let a relative path begin where the file is that names it."""
     if key == "jobs":
@@ -192,7 +189,7 @@ def _beside(key: str, text: str, folder: Path) -> str:
     head = "sqlite:///"
     if text.startswith(head) and text not in {head, f"{head}:memory:"}:
         return f"{head}{folder / text.removeprefix(head)}"
-    return text
+    return certificates_beside(text, folder.absolute()) if key.endswith("_url") else text
 
 
 def _text(value: object) -> str | None:
@@ -230,8 +227,9 @@ def _holds_password(table: Mapping[str, Any], key: str) -> bool:
 
 
 def _is_there(path: Path) -> bool:
+    """Whether there is anything of that name; a link that leads nowhere is told."""
     try:
-        return path.exists()
+        return path.is_symlink() or path.exists()
     except OSError:  # a folder that is closed to us, a name that is too long
         return False
 

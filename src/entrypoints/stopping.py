@@ -8,6 +8,7 @@ import attrs
 
 from cronhare.application.logs import say
 
+from .hearing import keep_quiet_when_full
 from .last_resort import LastResort
 
 log = logging.getLogger(__name__)
@@ -33,6 +34,7 @@ class Stopping:
             # The loop hears of it all the same, through its wake-up descriptor. This is for a loop
             # that does not turn any more; the kernel's alarm for threads that do not get to run.
             signal.signal(number, lambda *_: signal.alarm(int(self.resort.signalled()) + ALARM))
+        keep_quiet_when_full()
 
     async def hang_up(self) -> None:
         """Begin to end, because the terminal is gone.

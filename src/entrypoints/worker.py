@@ -14,7 +14,8 @@ from cronhare.application.leases import LeaseKeeper
 from cronhare.application.logs import say
 from cronhare.application.monitor import FailedMonitor
 from cronhare.application.predecessors import Settling
-from cronhare.domain.diagnosis import WORRYING_SKEW
+from cronhare.domain.listing import listed
+from cronhare.domain.nodes import renewed_every
 from cronhare.domain.topology import FAILED_QUEUE
 from cronhare.ports.broker import AsyncBrokerPort, Delivery
 from cronhare.ports.runner import TaskRunnerPort, Written
@@ -22,6 +23,7 @@ from cronhare.ports.runner import TaskRunnerPort, Written
 from .booting import run_at_boot
 from .container import Container
 from .loops import Loop
+from .measuring import Measuring
 from .nodes import lives
 from .readiness import answered
 from .state import Line, State
@@ -30,9 +32,6 @@ from .within import within
 
 log = logging.getLogger(__name__)
 
-#: Seconds between two renewals of the leases, if these are long: a sixth of a short one.
-RENEW_EVERY, RENEWALS = 2.0, 6
-
 #: Seconds that the broker may take to send nothing more, that what was interrupted may take to end
 #: (5 from TERM to KILL) and to be written down, and that each farewell may take. Together they are
 #: less than `last_resort.ENDING`.
@@ -40,9 +39,6 @@ PAUSING, INTERRUPTING, FAREWELL = 1.5, 8.5, 3.0
 
 #: Seconds that the event loop may take to tell what attempts have written.
 READING = 5.0
-
-#: Seconds between two looks at the ledger's clock.
-MEASURE_EVERY = 30.0
 
 
 class UnderWay:
@@ -77,11 +73,19 @@ class UnderWay:
 class Working:
     """Hands deliveries to the worker, and ends in good order."""
 
-    def __init__(self, *, broker: AsyncBrokerPort, worker: Worker, runner: TaskRunnerPort) -> None:
+    def __init__(
+        self,
+        *,
+        broker: AsyncBrokerPort,
+        worker: Worker,
+        runner: TaskRunnerPort,
+        keeper: LeaseKeeper,
+    ) -> None:
         """All of it runs in one event loop."""
         self._broker = broker
         self._worker = worker
         self._runner = runner
+        self._keeper = keeper
         self._under_way = UnderWay(worker.handle)
 
     @property
@@ -94,14 +98,19 @@ class Working:
         """How many deliveries are being handled."""
         return len(self._under_way)
 
-    async def begin(self, queues: Sequence[str], *, concurrency: int, stopping: Stopping) -> None:
+    @property
+    def owed(self) -> int:
+        """How many results wait for the ledger in none of the places."""
+        return self._worker.owed
+
+    async def begin(self, queues: Sequence[str], *, concurrency: int, stopping: Stopping) -> bool:
         """Start to consume, as many deliveries at a time as may run at a time.
 
-        While the broker is away it is asked again, until somebody wants us to stop.
+        While the broker is away it is asked again, until somebody wants us to stop: then False.
         """
         accept = self._under_way.accept
         ask = partial(self._broker.consume, queues, prefetch=concurrency, on_delivery=accept)
-        await answered("broker", ask, stopping=stopping)
+        return await answered("broker", ask, stopping=stopping)
 
     async def drain(self, *, grace: timedelta, hurry: asyncio.Event) -> None:
         """Give back what has not begun, let the rest finish within *grace*, then end it.
@@ -110,15 +119,17 @@ class Working:
         """
         self._worker.drain()
         await within(PAUSING, "the broker, to send nothing more", self._broker.pause())
-        if self._under_way and not hurry.is_set():
+        if (left := self.at_hand + self.owed) and not hurry.is_set():
             text = (
-                f"Waiting at most {grace.total_seconds():.0f} s for what runs "
-                f"({len(self._under_way)}); a second signal ends it at once"
+                f"Waiting at most {grace.total_seconds():.0f} s for what runs ({left}); "
+                "a second signal ends it at once"
             )
             say(log, logging.INFO, "shutdown.wait", text)
             await self._settled(grace, hurry)
         self._worker.interrupt()
-        await within(INTERRUPTING, "the results of what runs", self._under_way.settled())
+        settled = self._all_settled()
+        if not await within(INTERRUPTING, "the results of what runs", settled):
+            tell_of_unsettled(self._keeper)
 
     async def close(self) -> None:
         """End what still runs, and take leave of the broker."""
@@ -127,16 +138,31 @@ class Working:
             within(FAREWELL, "the broker's farewell", self._broker.close()),
         )
 
+    async def _all_settled(self) -> None:
+        """Wait for what is under way, and then for the results that it left waiting."""
+        await self._under_way.settled()
+        await self._worker.settled()
+
     async def _settled(self, grace: timedelta, hurry: asyncio.Event) -> None:
         waits = [
             asyncio.create_task(hurry.wait(), name="hurry"),
-            asyncio.create_task(self._under_way.settled(), name="settled"),
+            asyncio.create_task(self._all_settled(), name="settled"),
         ]
         await asyncio.wait(
             waits, timeout=grace.total_seconds(), return_when=asyncio.FIRST_COMPLETED
         )
         for each in waits:
             each.cancel()
+
+
+def tell_of_unsettled(keeper: LeaseKeeper) -> None:
+    """Say what ends without a result, and that nobody has to see to it."""
+    if ids := [str(id_) for id_, _, _ in keeper.told()]:
+        text = (
+            f"Without a recorded result: execution {listed(ids)}. Once the lease has ended, a "
+            "scheduler takes what is not recorded for lost, and has it repeated"
+        )
+        say(log, logging.WARNING, "shutdown.given-up", text)
 
 
 class Monitoring:
@@ -178,32 +204,31 @@ async def run(
     *on_boot* are the schedules that run once per boot of this host.
     """
     settings = container.settings()
-    working, keeper, outputs = _wire(container)
+    working, keeper, outputs = _wire(container, concurrency)
     state.also(partial(_told, working, keeper, concurrency))
     watched = container.connection()
     monitoring = Monitoring(broker=watched, monitor=container.monitor(broker=watched))
-    every = min(RENEW_EVERY, settings.lease.total_seconds() / RENEWALS)
+    every = renewed_every(settings.lease).total_seconds()
     loops = [
         Loop("lease keeper", partial(_renew, keeper, every)),
         Loop("lease watch", partial(_watch, keeper, every)),
         Loop("output", outputs.round),
-        Loop("clock", partial(_measure, container)),
+        Loop("clock", Measuring(container.ledger_clock(), lease=settings.lease).round),
         Loop("settling", _settling(container).round),
         Loop("boot", partial(run_at_boot, container, on_boot)),
     ]
     for loop in loops:
         loop.start()
-    await working.begin(container.queues(), concurrency=concurrency, stopping=stopping)
+    queues = container.queues()
+    if await working.begin(queues, concurrency=concurrency, stopping=stopping):
+        say(log, logging.INFO, "begun", f"Consuming {listed(queues)}")
     if settings.failed_monitor:
         await monitoring.begin(stopping)
     await stopping.asked.wait()
     # Asked anew: a reload may have changed it.
     await working.drain(grace=container.settings().shutdown_grace, hurry=stopping.hurry)
     stopping.resort.waits_for("servers, to take leave of them")
-    stops = [
-        within(FAREWELL, loop.name, asyncio.to_thread(loop.stop, patience=FAREWELL))
-        for loop in loops
-    ]
+    stops = [loop.stop(patience=FAREWELL) for loop in loops]
     await asyncio.gather(working.close(), monitoring.end(), *stops)
     stopping.resort.leaving()
 
@@ -211,13 +236,18 @@ async def run(
 def _told(working: Working, keeper: LeaseKeeper, concurrency: int) -> Iterator[Line]:
     """Tell what runs here."""
     counted = attrs.asdict(working.counters)
-    yield f"Worker: {working.at_hand} of {concurrency} at hand; since its start:", counted
+    yield (
+        f"Worker: {working.at_hand} of {concurrency} at hand; the counts are since its start",
+        counted,
+    )
+    ended = keeper.ended
     for id_, attempt, age in keeper.told():
         place = {"execution": id_, "attempt": attempt}
-        yield f"Runs, and its lease was renewed {age:.1f} s ago", place
+        does = "Has ended, its result waits for the ledger" if id_ in ended else "Runs"
+        yield f"{does}, and its lease was renewed {age:.1f} s ago", place
 
 
-def _wire(container: Container) -> tuple[Working, LeaseKeeper, OutputKeeper]:
+def _wire(container: Container, concurrency: int) -> tuple[Working, LeaseKeeper, OutputKeeper]:
     runner, connection = container.runner(), container.connection()
     loop = asyncio.get_running_loop()
     keeper = container.lease_keeper(
@@ -225,9 +255,10 @@ def _wire(container: Container) -> tuple[Working, LeaseKeeper, OutputKeeper]:
             runner.stop, execution_id, reason
         )
     )
-    worker = container.worker(broker=connection, keeper=keeper)
+    worker = container.worker(broker=connection, keeper=keeper, places=concurrency)
     outputs = container.output_keeper(keeper=keeper, read=_reading(runner, loop))
-    return Working(broker=connection, worker=worker, runner=runner), keeper, outputs
+    working = Working(broker=connection, worker=worker, runner=runner, keeper=keeper)
+    return working, keeper, outputs
 
 
 def _reading(runner: TaskRunnerPort, loop: asyncio.AbstractEventLoop) -> Reading:
@@ -247,14 +278,6 @@ def _renew(keeper: LeaseKeeper, every: float) -> float:
 def _watch(keeper: LeaseKeeper, every: float) -> float:
     keeper.watch()
     return every
-
-
-def _measure(container: Container) -> float:
-    skew = container.ledger_clock().measure()
-    if abs(skew) > WORRYING_SKEW:
-        text = f"This node's clock is {skew.total_seconds():+.1f} s off the ledger's, which decides"
-        say(log, logging.WARNING, "clock.skew", text)
-    return MEASURE_EVERY
 
 
 def _settling(container: Container) -> Settling:

@@ -39,6 +39,17 @@ class Refused:
     unknown: bool = False
 
 
+@attrs.frozen
+class Busy:
+    """It cannot be had at this moment. Nothing was changed: ask again.
+
+    Somebody else holds its row; or a rule refuses all changes of its kind, beside others that are
+    accepted (ADR 31). Where *is_asked* is false it was not even tried, as so many others were held.
+    """
+
+    is_asked: bool = True
+
+
 @attrs.frozen(kw_only=True)
 class Finish:
     """The end of an attempt: how it ran, and what was decided of its execution."""
@@ -65,39 +76,49 @@ class Superseded:
 
 @attrs.frozen(kw_only=True)
 class Renewal:
-    """Which attempts a node still holds, and which of them somebody wants cancelled."""
+    """Which attempts a node still holds, and which of them somebody wants cancelled.
+
+    Those in *busy* it may hold: somebody else has their rows, and their leases are as they were.
+    """
 
     held: frozenset[int]
     cancel_requested: frozenset[int]
+    busy: frozenset[int] = frozenset()
 
 
 class AttemptStorePort(Protocol):
     """The attempts. Safe to share between threads, processes and hosts.
 
-    Batches are one transaction each; their answers come in the order of the questions.
-    What tests/integration/test_attempt_store_contract.py does not assert is not promised.
+    Batches are one transaction each, and after a refusal each half of them is; their answers come
+    in the order of the questions. What is refused alone is set apart (ADR 31): no method raises
+    `LedgerRefused`. Nobody waits for a row that another session holds, a person's say: it is
+    `Busy`, for itself alone.
 
+    What tests/integration/test_attempt_store_contract.py does not assert is not promised.
     Every method may raise `LedgerUnavailable`; the outcome is then unknown, and the call can be
     repeated: what the first one did is answered again.
     """
 
     def start(
         self, wishes: Sequence[Start], *, now: datetime, node: str, lease: timedelta
-    ) -> Sequence[Execution | Refused]:
+    ) -> Sequence[Execution | Refused | Busy]:
         """The start fence: of all who wish to start an attempt, one does.
 
         An attempt starts if its execution waits for exactly that number (claimed, published or
-        retrying), no cancel is requested, and no message asks for what is the system's own. Nacks
+        retrying), no cancel is requested, and no message asks for what is the system's own, or for
+        what has still to wait (ADR 35). Nacks
         count as failures, as far as the time since the publish allows. The winner's execution is
         running, owned by *node* until ``now + lease``, with its attempt recorded. Of what *node*
         holds already only the lease begins anew: a start can be repeated, long after the first one
-        was heard.
+        was heard. So what got no answer is to be asked for until it gets one, or an attempt may be
+        running that nobody runs; unless `LedgerUnavailable.changed_nothing` says of each question
+        that none of these starts was written.
         """
         ...
 
     def finish(
         self, finishes: Sequence[Finish], *, now: datetime, node: str
-    ) -> Sequence[State | Superseded]:
+    ) -> Sequence[State | Superseded | Busy]:
         """Record results, output and verdicts of attempts that *node* holds.
 
         Answers the state that the execution is in now: a requested cancel wins over the verdict,
@@ -106,7 +127,9 @@ class AttemptStorePort(Protocol):
         """
         ...
 
-    def give_up(self, finishes: Sequence[Finish], *, now: datetime) -> Sequence[State | Superseded]:
+    def give_up(
+        self, finishes: Sequence[Finish], *, now: datetime
+    ) -> Sequence[State | Superseded | Busy]:
         """Record the end of attempts whose owner is gone (see `ClaimStorePort.lapsed`).
 
         Superseded if the owner has renewed its lease, or finished, since it was found: its
@@ -133,11 +156,11 @@ class AttemptStorePort(Protocol):
 
     def adopt(
         self, message: TaskMessage, *, key: str, queue: str, deaths: int, now: datetime, node: str
-    ) -> Execution | Refused:
+    ) -> Execution | Refused | Busy:
         """Give a foreign message a row of the ledger, claimed and waiting for its first attempt.
 
         *queue* is where it came from, and where each of its attempts is to be published. Adopting
         the same key again answers the row that is there. Refused if its schedule is unknown, or is
-        the system's own.
+        the system's own. Busy while somebody keeps executions of its schedule from being inserted.
         """
         ...

@@ -101,6 +101,7 @@ class BrokerPort(Protocol):
         """Tell, without waiting, whether all is well as far as is known: False in an outage.
 
         Who asks again and again hears of each outage that lasts, though he publishes nothing.
+        While it is False a publish sends nothing; the log is told of the outage by the adapter.
         """
         ...
 
@@ -139,10 +140,11 @@ class AsyncBrokerPort(Protocol):
         Returns once consuming has begun. Messages of one queue come in order, those that came
         back after a consumer vanished first and marked *redelivered*; of several queues none
         waits for ever while another has messages. Whatever a message is made of it is handed
-        over; with a `Defect` if it cannot be read, or is larger than `LARGEST_TAKEN`.
+        over; with a `Defect` if it cannot be read, or is larger than `LARGEST_TAKEN`. A queue that
+        cannot be had is tried again, and keeps none of the others from being served.
 
         Raises:
-            BrokerUnavailable: not consuming; repeat the call.
+            BrokerUnavailable: none of them is consumed; repeat the call.
         """
         ...
 

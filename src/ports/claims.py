@@ -2,13 +2,16 @@
 
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import Protocol, Self
 
 import attrs
 
 from cronhare.domain.execution import Execution
-from cronhare.domain.patience import FIRST_WAIT
+from cronhare.domain.messages import Ticket
+from cronhare.domain.patience import FIRST_WAIT, UNCONFIRMED_WAIT
 from cronhare.domain.planning import Plan, Planned
+
+from .records import Archived
 
 Planner = Callable[[Planned], Plan]
 
@@ -19,7 +22,9 @@ class Batch:
 
     *looked* counts the schedules, and *more* tells whether there may be others; *claimed* are the
     executions that this call inserted; *skipped* counts the instants recorded as skipped;
-    *problems* pairs schedules that cannot be planned with the reason, where that is news.
+    *problems* pairs schedules that cannot be planned with the reason, where that is news. *busy*
+    counts those that were left out because somebody else holds their plans, or held what they were
+    to be written into, less than a minute ago.
     """
 
     looked: int = 0
@@ -27,6 +32,7 @@ class Batch:
     claimed: tuple[Execution, ...] = ()
     skipped: int = 0
     problems: tuple[tuple[str, str], ...] = ()
+    busy: int = 0
 
 
 def ask(planner: Planner, planned: Planned) -> Plan:
@@ -47,19 +53,41 @@ class Graces:
     claimed: timedelta = timedelta(seconds=10)
     retrying: timedelta = timedelta(seconds=5)
     published: timedelta = FIRST_WAIT
+    ended: timedelta = UNCONFIRMED_WAIT
+
+
+@attrs.frozen(kw_only=True)
+class Ended:
+    """An end for good, as the archive has it; *crashed_at* lists the crashes before it."""
+
+    archived: Archived
+    crashed_at: tuple[datetime, ...] = ()
+
+    @classmethod
+    def of(cls, archived: Archived, crashed_at: Sequence[datetime]) -> Self:
+        """Leave out the crash that was the end."""
+        before = (crash for crash in crashed_at if crash < archived.failed_at)
+        return cls(archived=archived, crashed_at=tuple(before))
+
+    @property
+    def ticket(self) -> Ticket:
+        """Name the attempt that was the last."""
+        return Ticket(execution_id=self.archived.execution_id, attempt=self.archived.attempts)
 
 
 class ClaimStorePort(Protocol):
     """The plans and the claims. Safe to share between threads, processes and hosts.
 
-    `overdue`, `unfinished` and `lapsed` may answer executions with a *problem*: somebody has spoilt
-    their rows. By then they are quarantined, with a row in the archive, and found no more.
+    `overdue`, `unfinished`, `lapsed` and `run_by` may answer executions with a *problem*: somebody
+    has spoilt their rows. By then they are quarantined, with a row in the archive, and found no
+    more.
 
     Times are aware and in UTC; *now* is the ledger's own clock, `now()`, or what a test says.
     What tests/integration/test_claim_store_contract.py does not assert is not promised.
 
     Every method may raise `LedgerUnavailable`; the outcome is then unknown, and the call can be
-    repeated.
+    repeated. What the ledger refuses is set apart (ADR 31); a method raises `LedgerRefused` only
+    where not even that can be written.
     """
 
     def now(self) -> datetime:
@@ -74,13 +102,15 @@ class ClaimStorePort(Protocol):
         node: str,
         planner: Planner,
         since: datetime | None = None,
+        until: datetime | None = None,
     ) -> Batch:
         """Take up to *limit* plans that are due at *now*, claim what *planner* says, advance them.
 
         All of it is one transaction, which ends early once `INSTANTS_AT_ONCE` were looked at.
         Concurrent callers see disjoint plans, or wait; in any case a key is claimed by one of
         them, and only that one is answered the execution. A schedule that was edited since it was
-        planned reaches *planner* marked so. With *since* plans that were due before it are left.
+        planned reaches *planner* marked so. With *since* plans that were due before it are left,
+        with *until* those that became due after it.
 
         A schedule that *planner* cannot plan stays due for others, as `cursor_after` says.
         """
@@ -91,17 +121,26 @@ class ClaimStorePort(Protocol):
     ) -> Batch:
         """Plan up to *limit* schedules that have no plan, or were edited after it was made.
 
-        *since* bounds the search to rows that changed after it; None compares all rows.
+        *since* bounds the search to rows that changed after it; None compares all rows. Nobody
+        waits for a plan that another session holds: a replica's in its midst, or a person's.
         """
         ...
 
     def plan_problems(
-        self, *, now: datetime, after: int, limit: int, node: str, planner: Planner
+        self,
+        *,
+        now: datetime,
+        since: datetime | None,
+        after: int,
+        limit: int,
+        node: str,
+        planner: Planner,
     ) -> tuple[Batch, int]:
         """Plan up to *limit* schedules that somebody could not plan, by id, from after *after* on.
 
         Answers the last id as well, from which to go on. An instant that was set aside is caught
-        up as if it had been due since.
+        up as if it had been due since. *since* bounds the search to what changed after it, and is
+        due for nobody.
         """
         ...
 
@@ -129,8 +168,9 @@ class ClaimStorePort(Protocol):
         """Let *overdue* find what was last sent before *since*: the broker may have lost it.
 
         Looks at up to *limit* of what is published or retrying, by id, from the one after *after*
-        on; answers the id after which to go on, or None at the end. What was sent later, and what
-        is sent again in a moment in any case, is left alone.
+        on; answers the id after which to go on, or None at the end. What waits for its own time is
+        found a little after it. What was sent later, and what is sent again in a moment in any
+        case, is left alone.
         """
         ...
 
@@ -153,15 +193,32 @@ class ClaimStorePort(Protocol):
         """Name the nodes that the ledger believes to be running something."""
         ...
 
-    def lapsed(
-        self, *, now: datetime, limit: int, gone: Collection[str] = ()
-    ) -> Sequence[Execution]:
-        """Find running attempts whose lease has lapsed, or whose node is known to be *gone*."""
+    def lapsed(self, *, now: datetime, limit: int) -> Sequence[Execution]:
+        """Find running attempts whose lease has lapsed; one that ends at *now* has."""
         ...
 
-    def regain(self, *, now: datetime) -> int:
+    def run_by(self, nodes: Collection[str], *, limit: int) -> Sequence[Execution]:
+        """Find the attempts that *nodes* run, lapsed or not, and nobody else's."""
+        ...
+
+    def regain(self, *, now: datetime, limit: int) -> int:
         """Let *overdue* and *lapsed* find what they would never look at; answers how many.
 
-        That is what waits or runs, and has no time at which to look: after an edit by hand.
+        That is what waits or runs, and has no time at which to look: after an edit by hand. At most
+        *limit* of what waits, and as many of what runs.
+        """
+        ...
+
+    def mark_ends_published(self, ends: Collection[Ticket]) -> None:
+        """Note that the messages which follow these last attempts are in a queue."""
+        ...
+
+    def overdue_ends(self, *, now: datetime, graces: Graces, limit: int) -> Sequence[Ended]:
+        """Find ends for good whose messages should be in a queue, the earliest first.
+
+        They are those that attempts came to, and that nobody has resolved since. Finding one
+        postpones its next time by the grace. Concurrent callers get different ones. What was
+        archived by a ledger that kept no account of this counts as published, and so does a row
+        that somebody has spoilt: its reader would park what could be made of it.
         """
         ...

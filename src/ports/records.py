@@ -8,6 +8,7 @@ import attrs
 
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.failures import Failure
+from cronhare.domain.messages import Ticket
 from cronhare.domain.moves import state_after
 from cronhare.domain.outcome import TaskError
 from cronhare.domain.retry import Fail, Quarantine
@@ -58,7 +59,8 @@ class Archived:
 
     *execution_id* is 0 where somebody else's worker failed a task of an unknown schedule: there is
     nothing to replay then. *kind* is `failed` or `quarantined`. *resolution* is None until it is
-    `replayed` or `discarded`. *problem* is as in `Attempt`.
+    `replayed` or `discarded`. *check_at* says since when its message may be in no queue; None once
+    it is, or if it needs none. *problem* is as in `Attempt`.
     """
 
     id: int
@@ -81,11 +83,18 @@ class Archived:
     note: str | None = None
     source: str | None = None
     task_name: str | None = None
+    check_at: datetime | None = None
     problem: str | None = None
 
     @classmethod
     def of(
-        cls, execution: Execution, verdict: Fail | Quarantine, error: TaskError | None, at: datetime
+        cls,
+        execution: Execution,
+        verdict: Fail | Quarantine,
+        error: TaskError | None,
+        at: datetime,
+        *,
+        check_at: datetime | None = None,
     ) -> Self:
         """Describe what is to be archived; the ledger gives it an id."""
         return cls(
@@ -106,7 +115,13 @@ class Archived:
             retry_count=execution.deaths,
             source=execution.source,
             task_name=execution.task_name,
+            check_at=check_at,
         )
+
+    @property
+    def state(self) -> State:
+        """Tell as what it ended for good; what nobody knows is not to be run."""
+        return State.FAILED if self.kind == State.FAILED else State.QUARANTINED
 
     @classmethod
     def alone(cls, failure: Failure, now: datetime) -> Self:
@@ -155,13 +170,24 @@ class Retention:
 
 @attrs.frozen
 class Unproven:
-    """A failure that is claimed of an execution in this state; None if the ledger has none."""
+    """A failure that is claimed of an execution in this state; None if the ledger has none.
 
+    *ticket* is what the message claims.
+    """
+
+    ticket: Ticket
     state: State | None
+
+
+class NotToBeRun(LookupError):
+    """There is no such schedule, or its row names no task that could be run."""
 
 
 class RecordsPort(Protocol):
     """The ledger as people see it. Every method may raise `LedgerUnavailable`.
+
+    What the ledger refuses is not done at all, and `LedgerRefused` says why; only `clean_up` passes
+    over it.
 
     What tests/integration/test_records_contract.py does not assert is not promised.
     """
@@ -197,12 +223,18 @@ class RecordsPort(Protocol):
     ) -> Archived | Unproven | None:
         """Make sure that a failure which a worker reported, ours or not, is in the archive.
 
-        Answers its new row; None if it needs none, because the ledger says so too: that attempt
-        failed for good. `Unproven` if it does not, and if a task of the system's own is told of
-        which the ledger knows nothing: that changes nothing, unless it is `proven` and the attempt
-        waits; then it ends, and nobody else runs it. A failure without a ticket gets an execution
-        of its own, as if it had run here: it can be replayed. If its schedule is unknown, or the
-        system's own, the row stands alone.
+        Answers its new row; None if it needs none, because the ledger says so too.
+
+        With a ticket it tells of an attempt of ours. It ends one that waits only if it is `proven`,
+        and one that was handed over in any case: see `Failure.ends`. All else the ledger has to
+        know by itself: it answers `Unproven`, and changes nothing, if that attempt of that schedule
+        did not fail for good, or if there is none.
+
+        Without a ticket it gets an execution of its own, as if it had run here: it can be
+        replayed. If its schedule is unknown, or the system's own, the row stands alone.
+
+        Raises:
+            LedgerBusy: somebody else holds its rows, or it alone cannot be written: ask later.
         """
         ...
 
@@ -211,7 +243,12 @@ class RecordsPort(Protocol):
     ) -> Execution:
         """Claim a manual run, to be published by the next reconciler that looks.
 
-        *params* replaces the schedule's own. The schedule's next due instant does not move.
+        *params* replaces the schedule's own. The schedule's next due instant does not move. The
+        same *key* once more answers the run that it began, and begins none.
+
+        Raises:
+            NotToBeRun: see there; nothing was claimed.
+            LedgerRefused: likewise.
         """
         ...
 
@@ -233,7 +270,8 @@ class RecordsPort(Protocol):
 
         They are claimed anew, and their archive rows resolved, in one transaction; those that
         are resolved already are left alone and not answered. The oldest begins now, each other
-        *apart* later than the one before: what has just recovered is not overrun again (S2).
+        *apart* later than the one before: what has just recovered is not overrun again (S2). Of
+        several rows of one execution the oldest is resolved; the others wait for another replay.
         """
         ...
 

@@ -5,7 +5,7 @@ from typing import Final, Protocol
 
 import attrs
 
-from cronhare.domain.outcome import Outcome
+from cronhare.domain.outcome import Ending, Outcome
 from cronhare.domain.task import Task
 
 #: The variables that tell a task of its attempt. They are no settings.
@@ -48,6 +48,11 @@ class Captured:
     tail: str = ""
     bytes: int = 0
 
+    @property
+    def kept(self) -> int:
+        """How many bytes of it are here, in UTF-8."""
+        return len(self.head.encode()) + len(self.tail.encode())
+
 
 @attrs.frozen(kw_only=True)
 class Ran:
@@ -81,8 +86,8 @@ class Written:
 
     @property
     def kept(self) -> int:
-        """How many characters of it were kept."""
-        return sum(len(one.head) + len(one.tail) for one in (self.stdout, self.stderr))
+        """How many bytes of it were kept."""
+        return self.stdout.kept + self.stderr.kept
 
 
 class StopReason(enum.Enum):
@@ -91,6 +96,17 @@ class StopReason(enum.Enum):
     CANCELLED = "cancelled"
     INTERRUPTED = "interrupted"  # shutdown
     LEASE_LOST = "lease lost"  # somebody else may own it by now: no grace
+
+    @property
+    def ending(self) -> Ending:
+        """How an attempt has ended that was ended for this."""
+        match self:
+            case StopReason.CANCELLED:
+                return Ending.CANCELLED
+            case StopReason.INTERRUPTED:
+                return Ending.INTERRUPTED
+            case StopReason.LEASE_LOST:
+                return Ending.LOST
 
 
 class TaskRunnerPort(Protocol):

@@ -13,8 +13,9 @@ from cronhare.domain.draft import ScheduleDraft
 class StoredSchedule:
     """A row of the users' table with its plan.
 
-    *draft* is None for a row that cannot be understood; *problem* then says why. *source* names
-    the jobs file that the row came from.
+    *draft* is None for a row that cannot be understood; *problem* then says why, and *text* what
+    its column `schedule` says, at no great length. *source* names the jobs file that the row came
+    from.
     """
 
     id: int
@@ -26,6 +27,7 @@ class StoredSchedule:
     updated_at: datetime
     next_due_at: datetime | None
     planned: bool
+    text: str | None = None
 
 
 class ScheduleStorePort(Protocol):
@@ -41,19 +43,23 @@ class ScheduleStorePort(Protocol):
         """
         ...
 
-    def save(self, drafts: Sequence[ScheduleDraft], *, source: str | None, now: datetime) -> None:
-        """Create or replace schedules by name, all or none."""
-        ...
+    def save(
+        self,
+        drafts: Sequence[ScheduleDraft],
+        *,
+        source: str | None,
+        now: datetime,
+        task_names: Mapping[str, str] | None = None,
+        disabled: Collection[str] = (),
+    ) -> None:
+        """Create or replace schedules by name, and change others: all or none.
 
-    def name_tasks(self, names: Mapping[str, str]) -> None:
-        """Say for each schedule, by its name, how its task is called within its source.
+        Nobody wants half a file: one that is refused refuses them all, with `LedgerRefused`.
 
-        That is no edit: `updated_at` stays, and so does the plan. Unknown names are left out.
+        *task_names* says of schedules, by their names, how their tasks are called within their
+        source. That is no edit: `updated_at` stays, and so does the plan. Of the *disabled* only
+        the status changes, if it was on. Unknown names are left out of both.
         """
-        ...
-
-    def disable(self, names: Collection[str], *, now: datetime) -> None:
-        """Set status to false; their rows and their history stay."""
         ...
 
     def ids(self, names: Collection[str]) -> Mapping[str, int]:

@@ -164,7 +164,7 @@ class Arena:
         return self._without_system(ExecutionFilter(states=UNFINISHED, limit=1_000))
 
     def _without_system(self, which: ExecutionFilter) -> list[Execution]:
-        return [row for row in self.records.executions(which) if row.task.type != "system"]
+        return [row for row in self.records.executions(which) if not row.task.is_system]
 
     def settled_at(self) -> datetime | None:
         """Tell the ledger's time, if nothing is under way then and nothing due is unclaimed."""

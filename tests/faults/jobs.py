@@ -5,11 +5,12 @@ from pathlib import Path
 SCHEDULES = 20
 MARK = "FAULTS_MARK"
 
-#: Writes down that it began, works a little, and fails on its first attempt every third time.
+#: Writes down that it began, works a little, and fails on its first attempt every third time, also
+#: where a cluster of three gives each node every third number.
 TASK = """\
 echo "$CRON_EXECUTION_ID $CRON_ATTEMPT" >> "$EFFECTS"
 sleep 0.{tenths}
-[ "$CRON_ATTEMPT" -gt 1 ] || [ $((CRON_EXECUTION_ID % 3)) -ne 0 ]
+[ "$CRON_ATTEMPT" -gt 1 ] || [ $(((CRON_EXECUTION_ID + CRON_EXECUTION_ID / 3) % 3)) -ne 0 ]
 """
 
 #: Two groups whose first attempts end when they are let go, the one sooner than the other.

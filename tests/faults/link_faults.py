@@ -9,12 +9,12 @@ from sqlalchemy import make_url
 from tests.faults.house import PATIENCE, House, Process, stop_politely
 from tests.faults.jobs import LATE
 from tests.faults.occupying import given_up, holding, occupy, still_run, wait_until_all_consume
-from tests.faults.saying import said
+from tests.faults.saying import hearing, said
 from tests.services.finding import wait_until
 from tests.services.proxy import Link, proxy_in_thread
 
 BROKER, DATABASE = "CRON_BROKER_URL", "CRON_DATABASE_URL"
-BUSY, LOSSES = 100, 3
+BUSY, LOSSES, ROUNDS = 100, 3, 5
 
 
 def broker_frozen(house: House) -> None:
@@ -58,15 +58,20 @@ def are_taken_over(house: House, begun: Collection[int]) -> bool:
 def wait_until_all_has_ended_without(link: Link, house: House) -> None:
     """See everything to its end while the link is frozen, and thaw it."""
     try:
-        wait_until(
-            lambda: house.arena.settled_at() is not None,
-            seconds=PATIENCE,
-            every=0.1,
-            what="ending everything while a link is frozen",
-        )
+        wait_until_all_has_ended(house)
     finally:
         link.thaw()
     assert link.held_back, "nobody had anything to say while the link was frozen"
+
+
+def wait_until_all_has_ended(house: House) -> None:
+    """See everything to its end."""
+    wait_until(
+        lambda: house.arena.settled_at() is not None,
+        seconds=PATIENCE,
+        every=0.1,
+        what="ending everything while a link is frozen",
+    )
 
 
 def broker_cut(house: House) -> None:
@@ -92,25 +97,50 @@ def cut_until_lost(link: Link, house: House) -> None:
     wait_until(cut, seconds=PATIENCE, what=f"losing the broker {LOSSES} times")
 
 
+def scheduler_cut_off(house: House) -> None:
+    """Cut one scheduler off from the broker; others publish what it claims, then it is alone."""
+    with link_to(house, BROKER, heartbeat="2") as (link, settings):
+        others = list(house.schedulers)
+        cut_off = house.start_scheduler(**settings)
+        wait_until(lambda: link.connections > 0, seconds=PATIENCE, what="connecting")
+        with hearing(house.arena.logs, "broker.unavailable"):
+            link.freeze()
+        for _ in range(ROUNDS):
+            house.arena.make_due(BUSY)
+            wait_until_all_has_ended(house)
+        link.thaw()
+        stop_politely(others)
+        house.recover()
+        stop_politely([cut_off])
+    house.fill_up()
+
+
 @contextmanager
 def behind_a_link(house: House, server: str, **options: str) -> Iterator[tuple[Link, Process]]:
     """Start one more scheduler and one more worker, behind a link that can be hurt.
 
     *options* are added to the server's URL.
     """
-    url = make_url(house.arena.settings[server])
-    assert url.port is not None
-    with proxy_in_thread(url.port) as (port, link):
-        through = url.set(port=port).update_query_dict(options)
-        settings = {server: through.render_as_string(hide_password=False)}
+    with link_to(house, server, **options) as (link, settings):
         scheduler = house.start_scheduler(**settings)
         worker = house.start_worker(**settings)
         yield link, worker
         stop_politely([scheduler, worker])
 
 
+@contextmanager
+def link_to(house: House, server: str, **options: str) -> Iterator[tuple[Link, dict[str, str]]]:
+    """Make a link that can be hurt, and the settings of those who are to use it."""
+    url = make_url(house.arena.settings[server])
+    assert url.port is not None
+    with proxy_in_thread(url.port) as (port, link):
+        through = url.set(port=port).update_query_dict(options)
+        yield link, {server: through.render_as_string(hide_password=False)}
+
+
 SCENARIOS = {
     "broker-link-frozen": broker_frozen,
     "broker-link-cut": broker_cut,
+    "scheduler-cut-off": scheduler_cut_off,
     "database-link-frozen": database_frozen,
 }

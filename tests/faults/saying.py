@@ -13,7 +13,7 @@ import attrs
 from tests.services.finding import wait_until
 
 #: How many executions a reconciler sends, in the words of its log.
-_MANY = re.compile(r"(?:Sending|Taking up) (\d+) ")
+_MANY = re.compile(r"(?:Sending|Taking up) ([\d,]+) ")
 
 #: Seconds after which nobody says any more what he has not said yet.
 LISTENING = 60.0
@@ -78,4 +78,4 @@ def _lines(logs: Path) -> Iterator[dict[str, Any]]:
 def _many(message: str) -> int:
     found = _MANY.match(message)
     assert found is not None, f"this log line has changed its words: {message}"
-    return int(found[1])
+    return int(found[1].replace(",", ""))

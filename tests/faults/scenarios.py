@@ -26,11 +26,8 @@ SCENARIOS: dict[str, Scenario] = {
 #: What is run with every change: one of each kind. `make faults` runs all of them.
 SHORT = (
     "scheduler-killed-committed",
-    "scheduler-killed-half-published",
     "worker-killed",
     "database-killed",
-    "database-restarted",
     "broker-killed",
-    "broker-link-cut",
     "messages-copied",
 )

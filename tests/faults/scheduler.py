@@ -66,6 +66,7 @@ class MortalClaims(SqlClaimStore):
         node: str,
         planner: Planner,
         since: datetime | None = None,
+        until: datetime | None = None,
     ) -> Batch:
         def counting(planned: Planned) -> Plan:
             self._planned.many += 1
@@ -74,7 +75,9 @@ class MortalClaims(SqlClaimStore):
             return planner(planned)
 
         self._planned.many = 0
-        batch = super().claim_due(now=now, limit=limit, node=node, planner=counting, since=since)
+        batch = super().claim_due(
+            now=now, limit=limit, node=node, planner=counting, since=since, until=until
+        )
         self._planned.many = 0
         if self._point == COMMITTED and len(batch.claimed) >= MANY:
             die()
@@ -101,20 +104,25 @@ class MortalBroker(PikaBroker):
         return super().publish(batch)
 
 
-def arm(point: str) -> None:
-    """Put into the container what dies at *point*."""
+def arm(container: type[Container] | Container, point: str) -> None:
+    """Put into a container, or into all that are made from now on, what dies at *point*."""
     if point not in POINTS:
         raise SystemExit(f"there is no point {point}; there are {', '.join(POINTS)}")
     if point == HALF_PUBLISHED:
-        Container.pika_broker.set_provides(MortalBroker)
+        container.pika_broker.set_provides(MortalBroker)
     else:
-        Container.claims.set_provides(MortalClaims)
-        Container.claims.add_kwargs(point=point)
+        container.claims.set_provides(MortalClaims)
+        container.claims.add_kwargs(point=point)
+
+
+def hurry(container: type[Container] | Container) -> None:
+    """Put in the short graces."""
+    container.reconciler.add_kwargs(graces=GRACES)
 
 
 if __name__ == "__main__":
-    Container.reconciler.add_kwargs(graces=GRACES)
+    hurry(Container)
     for point in sys.argv[1:]:
-        arm(point)
+        arm(Container, point)
     sys.argv[1:] = ["scheduler"]
     main()

@@ -92,7 +92,8 @@ COLUMNS = {
     "AttemptOutput": "stdout_head stdout_tail stdout_bytes stderr_head stderr_tail stderr_bytes "
     "as_of",
     "FailedTask": "execution_id schedule_name execution_key kind task_type task_id queue params "
-    "failed_at failed_reason error attempts retry_count resolved_at resolution note",
+    "failed_at failed_reason error attempts retry_count resolved_at resolution note "
+    "check_at",
 }
 
 

@@ -2,11 +2,14 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from urllib.parse import urlsplit
 
 from pika.adapters.blocking_connection import BlockingChannel
+from pika.exceptions import NackError
 
 from cronhare.adapters.rabbitmq.address import Address
 from cronhare.adapters.rabbitmq.blocking import connect
+from tests.services.rabbitmq import Server
 
 
 @contextmanager
@@ -18,6 +21,30 @@ def channel(url: str) -> Iterator[BlockingChannel]:
     finally:
         if connection.is_open:
             connection.close()
+
+
+@contextmanager
+def full(url: str, queue: str, server: Server) -> Iterator[None]:
+    """Have a queue refuse whatever is published to it, by a policy."""
+    where = ("--vhost", urlsplit(url).path[1:])
+    bound = '{"max-length": 0, "overflow": "reject-publish"}'
+    server.control("set_policy", *where, "full", f"^{queue}$", bound, "--apply-to", "queues")
+    with channel(url) as plain:
+        plain.confirm_delivery()
+        while _takes(plain, queue):  # a policy takes its time
+            pass
+    try:
+        yield
+    finally:
+        server.control("clear_policy", *where, "full")
+
+
+def _takes(plain: BlockingChannel, queue: str) -> bool:
+    try:
+        plain.basic_publish("", queue, b"filling")
+    except NackError:
+        return False
+    return True
 
 
 def depth(url: str, queue: str) -> int:

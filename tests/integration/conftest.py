@@ -18,6 +18,7 @@ from tests.integration.ledgers import (
     mysql_ledger,
     sqlite_ledger,
 )
+from tests.integration.rules import Holding, Refusing, holding_in, refusing_in
 from tests.services import rabbitmq as rabbitmq_service
 from tests.services.finding import missing
 from tests.services.mariadb import Server, connect
@@ -116,6 +117,16 @@ def database_ledger(database: str, request: pytest.FixtureRequest) -> Ledger:
 def shell(database: str, request: pytest.FixtureRequest) -> Shell:
     shell: Shell = request.getfixturevalue(f"{database}_shell")
     return shell
+
+
+@pytest.fixture
+def refusing(database: str, shell: Shell) -> Refusing:
+    return refusing_in(database, shell)
+
+
+@pytest.fixture
+def holding(migrated_mysql: URL) -> Holding:
+    return holding_in(migrated_mysql)
 
 
 @pytest.fixture

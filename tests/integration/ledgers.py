@@ -1,9 +1,10 @@
 """The ledgers under test, behind their ports, with hands to work them."""
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from threading import Barrier
 from typing import Any, TypeAlias, TypeVar
@@ -24,15 +25,17 @@ from cronhare.adapters.sql import (
     SqlScheduleStore,
     open_engine,
 )
+from cronhare.adapters.sql.vendor import remember, vendor_of
 from cronhare.domain.deaths import NO_NACKS
 from cronhare.domain.draft import ScheduleDraft
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.outcome import Ending, Outcome, TaskError
 from cronhare.domain.planning import Plan, Planned, plan
 from cronhare.domain.retry import Complete, Fail, RetryAfter, Verdict
-from cronhare.domain.task import SYSTEM, TaskRef
+from cronhare.domain.task import TaskRef
 from cronhare.ports.attempts import (
     AttemptStorePort,
+    Busy,
     Finish,
     Refused,
     Start,
@@ -111,6 +114,14 @@ class Ledger:
         """Write schedules, and leave them unplanned."""
         self.schedules.save(drafts, source=None, now=self.now)
 
+    def disable(self, *names: str) -> None:
+        """Switch schedules off."""
+        self.schedules.save([], source=None, now=self.now, disabled=names)
+
+    def name_tasks(self, task_names: Mapping[str, str]) -> None:
+        """Say how the tasks of schedules are called."""
+        self.schedules.save([], source=None, now=self.now, task_names=task_names)
+
     def plan_edited(self) -> Batch:
         """Plan whatever was edited."""
         return self.claims.plan_edited(
@@ -137,7 +148,7 @@ class Ledger:
     def systems_own(self) -> Execution:
         """Wait until the daily cleanup is due, and claim it; nothing else may be due before."""
         self.clock.advance((self.claims.next_due() or self.now) - self.now)
-        [cleanup] = (row for row in self.claim_due().claimed if row.task.type == SYSTEM)
+        [cleanup] = (row for row in self.claim_due().claimed if row.task.is_system)
         return cleanup
 
     def published(self, name: str = "report", **changes: Any) -> Execution:  # noqa: ANN401
@@ -150,21 +161,22 @@ class Ledger:
         """Claim a run, and start it."""
         return self.started(self.claimed(name), node=node)
 
-    def start(self, execution: Execution, *, node: str = "ant") -> Execution | Refused:
+    def start(self, execution: Execution, *, node: str = "ant") -> Execution | Refused | Busy:
         """Wish to start the attempt that an execution waits for."""
         wish = Start(execution_id=execution.id, attempt=execution.attempt, nacks=NO_NACKS)
         (answer,) = self.attempts.start([wish], now=self.now, node=node, lease=LEASE)
         return answer
 
     def started(self, execution: Execution, *, node: str = "ant") -> Execution:
-        """Start the attempt that an execution waits for."""
+        """Start the attempt that an execution waits for, when its time has come."""
+        self.clock.advance(max((execution.next_attempt_at or self.now) - self.now, timedelta(0)))
         answer = self.start(execution, node=node)
         assert isinstance(answer, Execution), answer
         return answer
 
     def finish(
         self, execution: Execution, verdict: Verdict, ran: Ran = FAILURE, *, node: str = "ant"
-    ) -> State | Superseded:
+    ) -> State | Superseded | Busy:
         """End a running attempt."""
         finish = Finish(execution=execution, ran=ran, verdict=verdict)
         (answer,) = self.attempts.finish([finish], now=self.now, node=node)
@@ -189,9 +201,13 @@ class Ledger:
         """Find the ids of what is overdue now."""
         return [row.id for row in self.claims.overdue(now=self.now, graces=graces, limit=limit)]
 
-    def lapsed(self, *, gone: Collection[str] = (), limit: int = 1_000) -> list[int]:
-        """Find the ids of the attempts whose lease has lapsed, or whose node is gone."""
-        return [row.id for row in self.claims.lapsed(now=self.now, limit=limit, gone=gone)]
+    def lapsed(self, *, limit: int = 1_000) -> list[int]:
+        """Find the ids of the attempts whose lease has lapsed."""
+        return [row.id for row in self.claims.lapsed(now=self.now, limit=limit)]
+
+    def run_by(self, *nodes: str, limit: int = 1_000) -> list[int]:
+        """Find the ids of the attempts that nodes run."""
+        return [row.id for row in self.claims.run_by(nodes, limit=limit)]
 
     def seen(self, execution: Execution) -> Execution:
         """Read an execution again."""
@@ -202,7 +218,7 @@ class Ledger:
     def executions(self, *states: State) -> list[Execution]:
         """Read the executions of the users' schedules, oldest first."""
         rows = self.records.executions(ExecutionFilter(states=states, limit=100_000))
-        return [row for row in reversed(rows) if row.task.type != "system"]
+        return [row for row in reversed(rows) if not row.task.is_system]
 
 
 def memory_ledger(clock: FrozenClock) -> Ledger:
@@ -231,12 +247,18 @@ def sqlite_ledger(clock: FrozenClock, path: Path) -> Iterator[Ledger]:
 def mysql_ledger(clock: FrozenClock, url: URL) -> Iterator[Ledger]:
     """Open the ledger in a database that has its schema already, as on its first day."""
     empty(url)
-    engine = open_engine(url.render_as_string(hide_password=False))
+    engine = remember(mysql_engine(url), vendor_of(mysql_engine(url)))
     try:
         yield sql_ledger(clock, engine)
         assert "Current Checked out connections: 0" in engine.pool.status()
     finally:
         engine.dispose()
+
+
+@cache
+def mysql_engine(url: URL) -> Engine:
+    """Make the one engine for a database: to compile each statement anew takes long."""
+    return open_engine(url.render_as_string(hide_password=False))
 
 
 def sql_ledger(clock: FrozenClock, engine: Engine) -> Ledger:

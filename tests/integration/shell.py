@@ -2,12 +2,14 @@
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 import attrs
+
+from tests.services.forking import forking
 
 PROGRAM = Path(sys.executable).with_name("cronhare")
 
@@ -38,16 +40,16 @@ class Shell:
 
     def __call__(self, *arguments: str, **settings: str) -> Said:
         """Call it, and wait for its end."""
-        done = subprocess.run(
-            [PROGRAM, *arguments],
-            cwd=self.folder,
-            env=clean_environment() | {"TZ": "UTC"} | settings,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        return Said(done.returncode, done.stdout, done.stderr)
+        with TemporaryFile() as out, TemporaryFile() as error:
+            status = forking().call(
+                arguments,
+                folder=self.folder,
+                environment=clean_environment() | {"TZ": "UTC"} | settings,
+                streams=(out.fileno(), error.fileno()),
+                timeout=60,
+            )
+            said = [(file.seek(0), file.read().decode())[1] for file in (out, error)]
+        return Said(status, *said)
 
     def write(self, text: str, name: str = "jobs.toml") -> None:
         """Write a file into its folder."""

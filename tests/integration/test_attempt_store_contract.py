@@ -9,11 +9,12 @@ import pytest
 
 from cronhare.domain.deaths import NO_NACKS, Nacks
 from cronhare.domain.execution import Execution, State
+from cronhare.domain.fence import EARLIEST
 from cronhare.domain.messages import TaskMessage
 from cronhare.domain.outcome import Ending, Outcome
 from cronhare.domain.retry import Cancel, Complete, GiveBack, Quarantine, RetryAfter, Verdict
 from cronhare.domain.task import TaskRef
-from cronhare.ports.attempts import Finish, Refused, Renewal, Start, Superseded
+from cronhare.ports.attempts import Busy, Finish, Refused, Renewal, Start, Superseded
 from cronhare.ports.runner import Captured, Ran, Written
 from tests.integration.ledgers import (
     CRASH,
@@ -196,12 +197,14 @@ def test_a_cancelled_execution_does_not_start(ledger: Ledger) -> None:
 
 
 TRIP = timedelta(seconds=30)
-NACKED = Nacks(count=1_000_000, trip=TRIP)
 
 
-def start_nacked(ledger: Ledger, execution: Execution) -> Execution | Refused:
+def start_nacked(
+    ledger: Ledger, execution: Execution, *, queue: str | None = None
+) -> Execution | Refused | Busy:
     """Wish for a start as a message does that claims to have been nacked without end."""
-    wish = Start(execution_id=execution.id, attempt=execution.attempt, nacks=NACKED)
+    nacks = Nacks(by_queue={queue or execution.queue: 1_000_000}, trip=TRIP)
+    wish = Start(execution_id=execution.id, attempt=execution.attempt, nacks=nacks)
     [answer] = ledger.attempts.start([wish], now=ledger.now, node="ant", lease=LEASE)
     return answer
 
@@ -219,6 +222,23 @@ def test_no_more_nacks_count_than_there_was_time_for_since_the_publish(
     assert started.deaths == ledger.seen(execution).deaths == counted
 
 
+def test_nacks_in_a_queue_that_is_not_its_own_do_not_count(ledger: Ledger) -> None:
+    execution = ledger.published()
+    ledger.clock.advance(TRIP * 3)
+
+    started = start_nacked(ledger, execution, queue="mails")
+
+    assert isinstance(started, Execution)
+    assert started.deaths == ledger.seen(execution).deaths == 0
+
+
+def test_a_wait_for_its_own_worker_is_no_failure(ledger: Ledger) -> None:
+    back = ledger.finished(ledger.published(), GiveBack("it came astray", 90 * SECOND))
+
+    assert (back.state, back.attempt, back.deaths) == (State.RETRYING, 2, 0)
+    assert back.next_attempt_at == ledger.now + 90 * SECOND
+
+
 def test_the_nacks_of_a_retry_count_from_when_its_wait_was_over(ledger: Ledger) -> None:
     retrying = ledger.finished(ledger.published(), IN_30_S)
     ledger.clock.advance(TRIP * 2)
@@ -231,11 +251,41 @@ def test_the_nacks_of_a_retry_count_from_when_its_wait_was_over(ledger: Ledger) 
 
 def test_a_retry_that_still_waits_cannot_have_been_nacked(ledger: Ledger) -> None:
     retrying = ledger.finished(ledger.published(), IN_30_S)
+    ledger.clock.advance(30 * SECOND - EARLIEST)
 
     started = start_nacked(ledger, retrying)
 
     assert isinstance(started, Execution)
     assert started.deaths == retrying.deaths
+
+
+def test_no_message_starts_a_retry_before_its_time(ledger: Ledger) -> None:
+    retrying = ledger.finished(ledger.claimed(), IN_30_S)
+    ledger.clock.advance(30 * SECOND - EARLIEST - MICROSECOND)
+
+    early = ledger.start(retrying)
+
+    assert isinstance(early, Refused)
+    assert "waits until 2026-03-02 12:01:30 UTC" in early.reason
+    assert ledger.seen(retrying) == retrying
+    ledger.clock.advance(MICROSECOND)
+    assert isinstance(ledger.start(retrying), Execution)
+
+
+def test_no_message_starts_a_replay_before_its_turn(ledger: Ledger) -> None:
+    failures = [ledger.failed("first").id, ledger.failed("second").id]
+    first, second = ledger.records.replay(failures, now=ledger.now, apart=30 * SECOND)
+
+    answers = [ledger.start(first), ledger.start(second)]
+
+    assert [type(answer) for answer in answers] == [Execution, Refused]
+
+
+def test_a_clock_that_was_set_back_keeps_no_attempt_waiting(ledger: Ledger) -> None:
+    retrying = ledger.finished(ledger.claimed(), IN_30_S)
+    ledger.clock.move_to(ledger.now - timedelta(hours=1))
+
+    assert isinstance(ledger.start(retrying), Execution)
 
 
 def test_no_message_starts_what_is_the_systems_own(ledger: Ledger) -> None:
@@ -274,6 +324,7 @@ def test_what_is_started_together_is_kept_apart(ledger: Ledger) -> None:
     wishes = [
         Start(execution_id=one.id, attempt=one.attempt, nacks=NO_NACKS) for one in (fresh, dying)
     ]
+    ledger.clock.advance(30 * SECOND)
 
     answers = ledger.attempts.start(wishes, now=ledger.now, node="ant", lease=LEASE)
 
@@ -335,11 +386,10 @@ def test_an_interruption_costs_no_death_and_waits_for_nothing(ledger: Ledger) ->
 @pytest.mark.parametrize("ran", [CRASH, LOSS])
 def test_a_crash_is_remembered_with_its_time(ledger: Ledger, ran: Ran) -> None:
     first = ledger.finished(ledger.claimed(), IN_30_S, ran)
-    ledger.clock.advance(SECOND)
 
     second = ledger.finished(first, IN_30_S, ran)
 
-    assert second.crashed_at == (ledger.now - SECOND, ledger.now)
+    assert second.crashed_at == (ledger.now - 30 * SECOND, ledger.now)
 
 
 def test_a_failure_is_not_a_crash(ledger: Ledger) -> None:
@@ -538,7 +588,9 @@ def test_of_many_finishes_of_one_attempt_one_counts(ledger: Ledger) -> None:
 # Giving up
 
 
-def give_up(ledger: Ledger, found: Execution, verdict: Verdict = IN_30_S) -> State | Superseded:
+def give_up(
+    ledger: Ledger, found: Execution, verdict: Verdict = IN_30_S
+) -> State | Superseded | Busy:
     finish = Finish(execution=found, ran=LOSS, verdict=verdict)
     (answer,) = ledger.attempts.give_up([finish], now=ledger.now)
     return answer
@@ -559,7 +611,7 @@ def test_a_lost_attempt_is_given_up_by_anybody(ledger: Ledger) -> None:
 
 def test_an_attempt_of_an_earlier_life_is_given_up_within_its_lease(ledger: Ledger) -> None:
     ledger.running(node="ant")
-    (found,) = ledger.claims.lapsed(now=ledger.now, limit=9, gone=["ant"])
+    (found,) = ledger.claims.run_by(["ant"], limit=9)
 
     answer = give_up(ledger, found, BACK)
 
@@ -579,7 +631,7 @@ def test_an_owner_that_renewed_in_the_meantime_keeps_its_attempt(ledger: Ledger)
 
 def test_a_renewal_at_the_very_instant_of_the_first_one_counts_as_well(ledger: Ledger) -> None:
     execution = ledger.running(node="ant")
-    (found,) = ledger.claims.lapsed(now=ledger.now, limit=9, gone=["ant"])
+    (found,) = ledger.claims.run_by(["ant"], limit=9)
     ledger.attempts.renew([execution.id], now=ledger.now, node="ant", lease=LEASE)
 
     answer = give_up(ledger, found)
@@ -685,7 +737,7 @@ def test_a_node_without_attempts_renews_nothing(ledger: Ledger) -> None:
 
 def adopt(
     ledger: Ledger, scheduler_id: int, *, deaths: int = 0, node: str = "ant"
-) -> Execution | Refused:
+) -> Execution | Refused | Busy:
     message = TaskMessage(
         type="worker", id=7, scheduler_id=scheduler_id, params_scheduler='{"by":"hand"}'
     )

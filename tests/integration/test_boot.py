@@ -1,15 +1,25 @@
-"""Runs at boot, with real processes: this host's boot is as old as it is."""
+"""Runs at boot: one per boot, and none for a boot from before the schedule came."""
 
-import sqlite3
-from contextlib import closing
+import asyncio
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from dependency_injector import providers
 
-from cronhare.adapters.system.boot import this_boot
-from cronhare.domain.boot import LONGEST_AGO
+from cronhare.adapters.jobs.reader import read_jobs
+from cronhare.adapters.sql import upgrade
+from cronhare.domain.boot import Boot
+from cronhare.entrypoints import embedded
+from cronhare.entrypoints.container import Container
+from cronhare.entrypoints.last_resort import LastResort
+from cronhare.entrypoints.settings import Settings
+from cronhare.entrypoints.state import State as Told
+from cronhare.entrypoints.stopping import Stopping
+from cronhare.ports.records import ExecutionFilter
 from tests.integration.shell import Shell
 from tests.integration.test_up import Starter, start
+from tests.services.finding import wait_until
 
 pytestmark = pytest.mark.integration
 
@@ -26,28 +36,65 @@ on_boot = true
 """
 
 
-def runs(folder: Path) -> list[str]:
-    listed = Shell(folder)("executions", "list", "--schedule", "hello", "--json").json()
-    return [run["key"] for run in listed]
-
-
-def test_a_schedule_has_one_run_per_boot_and_none_of_a_boot_before_it(
-    start: Starter, tmp_path: Path
-) -> None:
+def test_a_boot_before_the_schedule_came_has_no_run(start: Starter, tmp_path: Path) -> None:
     file = tmp_path / "jobs.toml"
     file.write_text(JOBS)
+
     up = start(file)
     up.until("Running")
-    assert up.end() == 0
-    assert runs(tmp_path) == [], "the host was booted before the schedule came"
 
-    with closing(sqlite3.connect(tmp_path / "cronhare.sqlite3")) as ledger:
-        ledger.execute("UPDATE Scheduler SET updated_at = '2020-01-01 00:00:00.000000'")
-        ledger.commit()
-    boot = this_boot()
-    recent = boot.ago < LONGEST_AGO.total_seconds()
-    for _ in range(2):
-        up = start(file)
-        up.until("hello has its run of this boot" if recent else "Running")
-        assert up.end() == 0
-    assert runs(tmp_path) == ([boot.key] if recent else [])
+    assert up.end() == 0
+    assert Shell(tmp_path)("executions", "list", "--json").json() == []
+
+
+class Host:
+    """A machine whose boots are told to it, with a schedule from yesterday."""
+
+    def __init__(self, folder: Path, log: pytest.LogCaptureFixture) -> None:
+        """Apply the file as of yesterday."""
+        self._log, self._settings = log, Settings.read()
+        file = folder / "jobs.toml"
+        file.write_text(JOBS)
+        self._jobs = read_jobs(file, policy=self._settings.policy)
+        container = self._container()
+        upgrade(container.engine())
+        yesterday = container.claims().now() - timedelta(days=1)
+        container.schedules().save(self._jobs.drafts, source=self._jobs.source, now=yesterday)
+        container.engine().dispose()
+
+    def _container(self) -> Container:
+        queues = embedded.queues_of(self._jobs)
+        return Container(settings=self._settings, tasks=self._jobs.tasks, queues=queues)
+
+    async def up(self, boot: Boot) -> list[str]:
+        """Be scheduler and worker until this boot is dealt with; give the keys of all runs."""
+        container, stopping = self._container(), Stopping(LastResort(grace=10))
+        container.boot.override(providers.Object(boot))
+        embedded.prepare(container, self._jobs)
+        state, on_boot = Told(container), self._jobs.on_boot
+        self._log.clear()
+        process = asyncio.create_task(
+            embedded.run(container, stopping, state, concurrency=1, on_boot=on_boot)
+        )
+        await asyncio.to_thread(self._wait_for, "hello has its run of this boot")
+        stopping.asked.set()
+        await process
+        runs = container.records().executions(ExecutionFilter(schedule="hello"))
+        container.engine().dispose()
+        return [run.key for run in reversed(runs)]
+
+    def _wait_for(self, text: str) -> None:
+        wait_until(lambda: text in self._log.text, seconds=60, what=text, every=0.1)
+
+
+def test_each_boot_has_one_run_however_often_a_worker_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("CRON_DATABASE_URL", f"sqlite:///{tmp_path}/ledger.db")
+    caplog.set_level("INFO", logger="cronhare")
+    host = Host(tmp_path, caplog)
+    first, second = Boot("first", ago=60.0), Boot("second", ago=1.0)
+
+    keys = [asyncio.run(host.up(boot)) for boot in (first, first, second)]
+
+    assert keys == [[first.key], [first.key], [first.key, second.key]]

@@ -1,11 +1,14 @@
 """Two SIGTERMs, or one and its time, end any process: whatever its tasks and servers do."""
 
+import json
+import re
 import signal
 import sqlite3
 import subprocess
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,7 +21,7 @@ from tests.services import rabbitmq as rabbitmq_service
 from tests.services.finding import missing, wait_until
 from tests.services.lives import Private
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.long]  # by `make faults`
 
 Process = subprocess.Popen[bytes]
 
@@ -42,6 +45,11 @@ echo $$ $PPID >ready.new
 mv ready.new ready
 while :; do sleep 0.1; done
 """
+
+#: The last word of a process that is ended by force.
+FORCED = re.compile(
+    r"Ended without waiting any longer for \S.*; still there: \S.*\. What was not written down"
+)
 
 SETTINGS = {"CRON_SHUTDOWN_GRACE_SECONDS": "1"}
 
@@ -91,6 +99,16 @@ def end(processes: Sequence[Process], *, signals: int, frozen: Iterable[Private]
     return time.monotonic() - began
 
 
+def ended_in_order(arena: Arena, processes: Sequence[Process]) -> bool:
+    """Whether each ended by itself, or by force with status 3 and a word on what was left."""
+    lines = [json.loads(line) for line in arena.said().splitlines() if line.startswith("{")]
+    last_words = [line["message"] for line in lines if line.get("action") == "shutdown.forced"]
+    statuses = [process.returncode for process in processes]
+    assert set(statuses) <= {0, 3}, arena.said()[-3000:]
+    assert len(last_words) == statuses.count(3), arena.said()[-3000:]
+    return all(map(FORCED.match, last_words))
+
+
 @pytest.mark.parametrize(
     ("frozen", "signals"), [((), 2), (("database",), 2), (("database", "broker"), 1)]
 )
@@ -105,6 +123,7 @@ def test_scheduler_and_worker_end(
     took = end(house.processes, signals=signals, frozen=[servers[name] for name in frozen])
 
     assert took < PROMISED
+    assert ended_in_order(house.arena, house.processes)
     assert not alive(task)
     assert not alive(warden)
 
@@ -114,11 +133,13 @@ def test_a_worker_ends_that_never_found_its_servers(
 ) -> None:
     with servers["broker"].frozen():
         worker = house.start_worker()
-        time.sleep(3)
+        asks = partial(house.lines, "broker.unavailable")
+        wait_until(lambda: bool(asks()), seconds=PROMISED, what="the first complaint")
 
         took = end([worker], signals=1)
 
     assert took < PROMISED
+    assert ended_in_order(house.arena, [worker])
 
 
 def test_a_task_that_cannot_be_written_down_ends_with_up(tmp_path: Path) -> None:
@@ -134,5 +155,6 @@ def test_a_task_that_cannot_be_written_down_ends_with_up(tmp_path: Path) -> None
         took = end([up], signals=2)
 
     assert took < PROMISED
+    assert ended_in_order(arena, [up])
     assert not alive(task)
     assert not alive(warden)

@@ -11,7 +11,8 @@ from cronhare.domain.execution import Execution, State
 from cronhare.ports.attempts import Refused
 from cronhare.ports.claims import Graces
 from cronhare.ports.records import Retention
-from tests.integration.ledgers import LEASE, Ledger, Shell
+from tests.integration.ledgers import GRACES, LEASE, Ledger, Shell
+from tests.integration.shell import Shell as Commands
 
 SQLITE = "sqlite"
 MYSQL = pytest.param("mysql", marks=pytest.mark.integration)
@@ -182,13 +183,20 @@ def test_what_has_no_time_to_look_for_it_is_found_again(
     ledger.clock.advance(DAY)
     assert (ledger.overdue(), ledger.lapsed()) == ([], [])
 
-    regained = ledger.claims.regain(now=ledger.now)
+    regained = ledger.claims.regain(now=ledger.now, limit=1_000)
 
     assert regained == 2
     assert ledger.lapsed() == [running.id]
     ledger.clock.advance(DAY)
     assert ledger.overdue() == [waiting.id]
-    assert ledger.claims.regain(now=ledger.now) == 0
+    assert ledger.claims.regain(now=ledger.now, limit=1_000) == 0
+
+
+def test_what_has_no_time_is_found_in_pages(ledger: Ledger, shell: Shell) -> None:
+    for number in range(5):
+        spoil(shell, ledger.published(f"waiting-{number}"), "check_at = NULL")
+
+    assert [ledger.claims.regain(now=ledger.now, limit=2) for _ in range(4)] == [2, 2, 1, 0]
 
 
 @pytest.mark.parametrize("time", ["'garbage'", "x'00'"])
@@ -198,7 +206,7 @@ def test_a_time_that_is_none_is_found_as_well(sqlite: Ledger, tmp_path: Path, ti
     with closing(sqlite3.connect(tmp_path / "ledger.db", isolation_level=None)) as connection:
         connection.execute(f"UPDATE SchedulerExecution SET check_at = {time}")
 
-    assert sqlite.claims.regain(now=sqlite.now) == 1
+    assert sqlite.claims.regain(now=sqlite.now, limit=1_000) == 1
     sqlite.clock.advance(DAY)
     assert sqlite.overdue() == [waiting.id]
 
@@ -251,6 +259,59 @@ def test_what_people_read_is_told_as_broken_beside_the_others(
     assert [text.partition(":")[0] for text in problems if text is not None] == [table]
     assert [one.problem for one in sqlite.records.attempts(sound.execution_id)] == [None]
     assert sqlite.records.discard([sound.id], note="", now=sqlite.now) == 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "failed_at = 'garbage', kind = x'00', attempts = 'many'",
+        "execution_id = 'none', params = x'ff', failed_reason = x'00'",
+        "check_at = 5",
+    ],
+)
+def test_of_a_broken_failure_no_message_is_made_and_the_others_have_theirs(
+    sqlite: Ledger, tmp_path: Path, change: str
+) -> None:
+    sqlite.plan_edited()
+    broken, sound = sqlite.failed("broken"), sqlite.failed("sound")
+    with closing(sqlite3.connect(tmp_path / "ledger.db", isolation_level=None)) as connection:
+        connection.execute(f"UPDATE FailedTask SET {change} WHERE id = {broken.id}")
+    sqlite.clock.advance(GRACES.ended)
+
+    found = sqlite.claims.overdue_ends(now=sqlite.now, graces=GRACES, limit=9)
+    sqlite.claims.mark_ends_published([one.ticket for one in found])
+    sqlite.clock.advance(GRACES.ended)
+    again = sqlite.claims.overdue_ends(now=sqlite.now, graces=GRACES, limit=9)
+
+    assert ([one.archived.id for one in found], list(again)) == ([sound.id], [])
+
+
+def test_a_replay_says_what_keeps_each_row_from_it(sqlite: Ledger, tmp_path: Path) -> None:
+    sqlite.plan_edited()
+    broken, twice, gone = (sqlite.failed(name) for name in ("broken", "twice", "gone"))
+    sqlite.records.replay([twice.id], now=sqlite.now)
+    with closing(sqlite3.connect(tmp_path / "ledger.db", isolation_level=None)) as connection:
+        connection.execute(
+            f"UPDATE SchedulerExecution SET retry = 'nonsense' WHERE id = {broken.execution_id}"
+        )
+        connection.execute(f"UPDATE FailedTask SET resolution = NULL WHERE id = {twice.id}")
+        connection.execute(f"DELETE FROM SchedulerExecution WHERE id = {gone.execution_id}")
+    url = f"sqlite:///{tmp_path / 'ledger.db'}"
+    cronhare = Commands(tmp_path)
+
+    ended = cronhare("failed", "replay", "--all", CRON_DATABASE_URL=url)
+    replayed = ended.out
+    shown = cronhare("executions", "show", str(broken.execution_id), CRON_DATABASE_URL=url).out
+
+    said = dict(line.split(" cannot be replayed: ") for line in replayed.splitlines()[1:])
+    row = f"execution {broken.execution_id}: its row is broken: SchedulerExecution: retry: not JSON"
+    assert ended.status == 2  # nothing of it was replayed
+    assert said[str(broken.id)].startswith(row)
+    assert said[str(broken.id)].endswith("Mend it by hand, then replay it.")
+    assert said[str(twice.id)] == f"execution {twice.execution_id}: it is claimed."
+    assert said[str(gone.id)] == f"execution {gone.execution_id} is no more in the ledger."
+    assert "problem" in shown
+    assert "retry: not JSON" in shown
 
 
 def test_a_row_with_a_number_far_away_does_not_keep_the_cleanup_busy(

@@ -11,6 +11,8 @@ from tests.services.finding import binary
 
 pytestmark = pytest.mark.integration
 
+JOBS = '[tasks.report]\nid = 1\ncommand = ["true"]\n'
+
 DATABASE = "mysql://u:c4nary@127.0.0.1:1/cron?ssl_cert={certificate}&ssl_key={key}"
 BROKER = "amqps://u:c4nary@127.0.0.1:1/?certfile={certificate}&keyfile={key}"
 LINKS = [("CRON_DATABASE_URL", DATABASE), ("CRON_BROKER_URL", BROKER)]
@@ -32,7 +34,8 @@ def test_a_key_with_a_passphrase_is_refused_at_the_start(
     tmp_path: Path, papers: Certified, command: str, name: str, url: str
 ) -> None:
     there = url.format(certificate=papers.certificate, key=papers.key)
-    settings = {"CRON_BROKER_URL": "amqp://127.0.0.1:1/", name: there}
+    (tmp_path / "jobs.toml").write_text(JOBS)
+    settings = {"CRON_BROKER_URL": "amqp://127.0.0.1:1/", "CRON_JOBS": "jobs.toml", name: there}
 
     said = Shell(tmp_path)(command, **settings)
 
@@ -49,7 +52,8 @@ def test_a_ca_that_cannot_be_read_is_a_wrong_setting(
     tmp_path: Path, name: str, option: str
 ) -> None:
     scheme = "mysql" if "DATABASE" in name else "amqps"
-    settings = {"CRON_BROKER_URL": "amqp://127.0.0.1:1/"}
+    (tmp_path / "jobs.toml").write_text(JOBS)
+    settings = {"CRON_BROKER_URL": "amqp://127.0.0.1:1/", "CRON_JOBS": "jobs.toml"}
     settings[name] = f"{scheme}://u:p@127.0.0.1:1/cron?{option}=/nowhere/ca.pem"
 
     said = Shell(tmp_path)("worker", **settings)

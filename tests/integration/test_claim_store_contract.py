@@ -10,6 +10,7 @@ import pytest
 from cronhare.domain.backoff import Backoff
 from cronhare.domain.execution import State
 from cronhare.domain.moves import hand_over
+from cronhare.domain.patience import LOST_WAIT
 from cronhare.domain.planning import Plan, Planned
 from cronhare.domain.retry import GiveBack, RetryPolicy
 from cronhare.domain.schedule import Misfire, MisfirePolicy, OverlapPolicy
@@ -293,10 +294,12 @@ def claim_in_vain(ledger: Ledger, planner: Planner = cannot) -> Batch:
     return ledger.claims.claim_due(now=ledger.now, limit=9, node="old", planner=planner)
 
 
-def plan_problems(ledger: Ledger, planner: Planner, *, after: int = 0) -> tuple[Batch, int]:
+def plan_problems(
+    ledger: Ledger, planner: Planner, *, after: int = 0, since: datetime | None = None
+) -> tuple[Batch, int]:
     """Look again at what could not be planned."""
     return ledger.claims.plan_problems(
-        now=ledger.now, after=after, limit=9, node="ant", planner=planner
+        now=ledger.now, since=since, after=after, limit=9, node="ant", planner=planner
     )
 
 
@@ -362,6 +365,22 @@ def test_an_edit_that_cannot_be_planned_is_looked_at_with_the_problems(ledger: L
     assert execution.due_at == NOON + MINUTE
 
 
+def test_of_late_edits_those_are_looked_at_that_are_due_for_nobody(ledger: Ledger) -> None:
+    ledger.save(draft("old"))
+    ledger.add("due")
+    ledger.clock.advance(MINUTE)
+    ledger.save(draft("late"))
+    ledger.claims.plan_edited(now=ledger.now, since=None, limit=9, node="ant", planner=cannot)
+    claim_in_vain(ledger)
+
+    found, after = plan_problems(ledger, ledger.planner, since=ledger.now - SECOND)
+    again, _ = plan_problems(ledger, ledger.planner, since=ledger.now - SECOND)
+
+    assert (found.looked, found.more, after) == (1, False, ledger.schedules.ids(["late"])["late"])
+    assert again == Batch()
+    assert {row.name for row in ledger.schedules.schedules() if row.problem} == {"old", "due"}
+
+
 def test_a_problem_is_looked_at_again_once_its_schedule_is_edited(ledger: Ledger) -> None:
     ledger.add()
     ledger.clock.advance(MINUTE)
@@ -384,7 +403,7 @@ def test_problems_are_looked_at_in_pages(ledger: Ledger) -> None:
     more = True
     while more:
         batch, after = ledger.claims.plan_problems(
-            now=ledger.now, after=after, limit=2, node="ant", planner=cannot
+            now=ledger.now, since=None, after=after, limit=2, node="ant", planner=cannot
         )
         looked.append(batch.looked)
         more = batch.more
@@ -406,6 +425,21 @@ def test_a_transaction_ends_once_it_has_looked_at_very_many_instants(ledger: Led
     assert {one.schedule_name for one in first.claimed + second.claimed} >= {
         f"job-{number}" for number in range(7)
     }
+
+
+def test_what_has_just_become_due_can_be_left_to_others(ledger: Ledger) -> None:
+    ledger.add("before", schedule="1 12 * * *")
+    ledger.add("just", schedule="2 12 * * *")
+    ledger.clock.advance(2 * MINUTE + SECOND)
+
+    batch = ledger.claims.claim_due(
+        now=ledger.now, limit=9, node="ant", planner=ledger.planner, until=ledger.now - 2 * SECOND
+    )
+    rest = ledger.claim_due()
+
+    [before], [just] = batch.claimed, rest.claimed
+    assert (before.schedule_name, just.schedule_name) == ("before", "just")
+    assert before.executed_at == ledger.now
 
 
 def test_what_was_due_long_ago_can_be_left_for_later(ledger: Ledger) -> None:
@@ -512,7 +546,7 @@ def test_two_edits_at_one_instant_are_both_noticed(ledger: Ledger) -> None:
 
 def test_a_disabled_schedule_is_not_due(ledger: Ledger) -> None:
     ledger.add()
-    ledger.schedules.disable(["report"], now=ledger.now)
+    ledger.disable("report")
     ledger.plan_edited()
 
     ledger.clock.advance(10 * MINUTE)
@@ -801,6 +835,30 @@ def test_what_was_sent_since_the_broker_fell_silent_is_not_doubted(
     assert (spared, ledger.overdue()) == ([], [execution.id])
 
 
+def test_what_waits_for_its_own_time_is_doubted_from_then_on(ledger: Ledger) -> None:
+    execution = ledger.published(jitter=timedelta(hours=10))
+    assert execution.next_attempt_at is not None
+    ledger.clock.advance(MINUTE)
+
+    for _ in range(2):  # as each replica may
+        ledger.claims.doubt(since=ledger.now, now=ledger.now, after=0, limit=9)
+    ledger.clock.move_to(execution.next_attempt_at + LOST_WAIT - MICROSECOND)
+    before = ledger.overdue()
+    ledger.clock.advance(MICROSECOND)
+
+    assert (before, ledger.overdue()) == ([], [execution.id])
+
+
+def test_what_was_sent_for_a_later_time_since_the_silence_is_not_doubted(ledger: Ledger) -> None:
+    execution = ledger.published(jitter=timedelta(hours=10))
+    assert execution.next_attempt_at is not None
+
+    ledger.claims.doubt(since=ledger.now, now=ledger.now, after=0, limit=9)
+    ledger.clock.move_to(execution.next_attempt_at + GRACES.published - MICROSECOND)
+
+    assert ledger.overdue() == []
+
+
 def test_what_is_being_sent_again_is_not_doubted(ledger: Ledger) -> None:
     execution = ledger.published()
     ledger.clock.advance(6 * MINUTE)
@@ -927,12 +985,19 @@ def test_a_lapsed_attempt_is_found_until_somebody_ends_it(ledger: Ledger) -> Non
     assert (ledger.lapsed(), ledger.lapsed()) == ([execution.id], [execution.id])
 
 
-def test_a_node_that_begins_finds_what_ran_under_its_id(ledger: Ledger) -> None:
+@pytest.mark.parametrize("passed", [timedelta(0), LEASE], ids=["in time", "all have lapsed"])
+def test_what_a_node_runs_is_found_lapsed_or_not_and_nobody_elses(
+    ledger: Ledger, passed: timedelta
+) -> None:
     own, other = ledger.claimed("own"), ledger.claimed("other")
     ledger.started(own, node="ant")
     ledger.started(other, node="bee")
+    ledger.clock.advance(passed)
 
-    assert (ledger.lapsed(gone=["ant"]), ledger.lapsed()) == ([own.id], [])
+    assert ledger.run_by("ant") == [own.id]
+    assert ledger.run_by("ant", "bee") == [own.id, other.id]
+    assert ledger.run_by("ant", "bee", limit=1) == [own.id]
+    assert ledger.run_by("cat") == []
 
 
 def test_the_nodes_that_run_something_are_named(ledger: Ledger) -> None:
@@ -953,7 +1018,7 @@ def test_only_what_runs_can_lapse(ledger: Ledger) -> None:
 
     ledger.clock.advance(timedelta(days=1))
 
-    assert ledger.lapsed(gone=["ant"]) == []
+    assert (ledger.lapsed(), ledger.run_by("ant")) == ([], [])
 
 
 def test_no_more_lapsed_ones_than_the_limit_are_found(ledger: Ledger) -> None:

@@ -11,7 +11,7 @@ from shutil import copytree
 
 import pytest
 
-from tests.integration.shell import PROGRAM, Shell
+from tests.integration.shell import PROGRAM, Shell, clean_environment
 
 pytestmark = pytest.mark.integration
 
@@ -113,13 +113,97 @@ schedule = "0 0 30 2 *"
         "schedules.broken: task:",
         "schedules.broken: schedule: minute: 61 is outside 0-59",
         "schedules.broken: timezone:",
-        "SCHEDULE_RETRY_POLICY_INVALID: attempts: 21 is outside 1-20",
-        "SCHEDULE_RETRY_POLICY_INVALID: delay: 5 is outside 1,000-3,600,000",
+        "SCHEDULE_RETRY_POLICY_INVALID: attempts: 21 is not a whole number from 1 to 20",
+        "SCHEDULE_RETRY_POLICY_INVALID: delay: 5 is not a whole number of milliseconds from 1,000 ",
         "schedules.never: schedule: never fires",
         "Nothing was applied. Fix the file, then run: cronhare check jobs.toml",
     ):
         assert fault in said.err
     assert "broken" not in shell("schedules").out
+
+
+def test_check_tells_the_faults_of_every_file_and_what_the_sound_ones_share(empty: Shell) -> None:
+    task = '[tasks.{}]\ncommand = ["true"]\n[schedules.nightly]\ntask = "{}"\nschedule = "{}"\n'
+    empty.write(task.format("a", "a", "61 2 * * *"), "a.toml")
+    empty.write(task.format("b", "b", "30 2 * * *"), "b.toml")
+    empty.write(task.format("c", "d", "30 25 * * *"), "c.toml")
+    empty.write(task.format("d", "d", "30 2 * * *"), "d.toml")
+
+    said = empty("check", "a.toml", "b.toml", "c.toml", "d.toml", "missing.toml")
+
+    assert (said.status, said.out) == (2, "")
+    for fault in (
+        "a.toml: one fault",
+        "minute: 61",
+        "c.toml: 2 faults in 1 place",
+        "hour: 25",
+        "missing.toml: No such file",
+        "another jobs file has the same names",
+        "nightly",
+        "Fix the file, then run: cronhare check c.toml",
+    ):
+        assert fault in said.err
+
+
+def test_check_takes_a_file_once_that_is_named_twice(empty: Shell) -> None:
+    empty.write(JOBS)
+
+    said = empty("check", "jobs.toml", "./jobs.toml")
+
+    assert said.status == 0
+    assert said.out.count("no faults") == 1
+
+
+def test_who_discards_what_is_resolved_already_is_told_so(shell: Shell) -> None:
+    with closing(sqlite3.connect(shell.folder / "cronhare.sqlite3")) as ledger, ledger:
+        ledger.execute(
+            "INSERT INTO FailedTask (id, execution_id, scheduler_id, schedule_name, execution_key, "
+            "kind, task_type, task_id, queue, params, failed_at, failed_reason, attempts, "
+            "retry_count) VALUES (7, 0, 1, 'nightly', 'key', 'failed', 'report', 1, "
+            "'cron_scheduler', '{}', '2026-03-02 12:00:00.000000', 'no', 1, 1)"
+        )
+    unresolved = shell("failed", "list").out
+
+    first, second = shell("failed", "discard", "7"), shell("failed", "discard", "7")
+    nothing = shell("failed", "discard", "--all")
+
+    assert (first.status, first.out) == (0, "Discarded 1 failure.\n")
+    assert (second.status, second.out) == (2, "Discarded 0 failures; 1 resolved already.\n")
+    assert (nothing.status, nothing.out) == (0, "Discarded 0 failures.\n")
+    assert "RESOLVED" not in unresolved
+    assert "discarded" in shell("failed", "list", "--all").out
+
+
+def test_each_step_names_the_next_one(empty: Shell) -> None:
+    empty.write(JOBS)
+    assert empty("db", "upgrade").status == 0
+
+    checked = empty("check", "jobs.toml")
+    planned = empty("plan", "jobs.toml")
+    applied = empty("apply", "jobs.toml")
+    listed = empty("schedules")
+    again = empty("apply", "jobs.toml")
+
+    assert "What it would change: cronhare plan jobs.toml" in checked.out
+    assert "To make it so: cronhare apply jobs.toml" in planned.out
+    assert "A scheduler at work sees it within 5 s; then: cronhare schedules" in applied.out
+    assert "No scheduler has looked at by-hand, nightly yet" in listed.out
+    assert "A scheduler at work" not in again.out
+
+
+def test_a_jobs_file_that_is_not_there_is_told_with_where_it_was_looked_for(empty: Shell) -> None:
+    said = empty("check", "missing.toml")
+
+    assert said.status == 2
+    where = f"Nothing was applied. It was looked for at {empty.folder / 'missing.toml'}."
+    assert where in said.err
+
+
+def test_an_option_that_stands_before_the_command_is_told_so(empty: Shell) -> None:
+    said = empty("settings", "--config", "cronhare.toml")
+
+    assert said.status == 2
+    assert "--config stands before the command: cronhare --config … COMMAND" in said.err
 
 
 def test_applying_twice_changes_nothing_the_second_time(shell: Shell) -> None:
@@ -143,11 +227,54 @@ def test_a_run_by_hand_waits_in_the_ledger_and_can_be_cancelled(shell: Shell) ->
     began = shell("run", "by-hand", "--params", '{"who": "you"}', "--json").json()
 
     shown = shell("executions", "show", str(began["id"]), "--json").json()["execution"]
+    told = shell("executions", "show", str(began["id"]))
     cancelled = shell("executions", "cancel", str(began["id"]))
 
     assert (shown["state"], shown["params"]) == ("claimed", '{"who":"you"}')
+    assert "next attempt" not in told.out, "it is due, and was given a time of yesterday"
     assert cancelled.status == 0
     assert shell("executions", "list", "--state", "cancelled", "--json").json()[0]["id"] == 1
+
+
+def test_who_waits_for_a_run_that_nobody_takes_up_is_told(shell: Shell) -> None:
+    with subprocess.Popen(
+        [PROGRAM, "run", "nightly", "--wait"],
+        cwd=shell.folder,
+        env=clean_environment(),
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stderr is not None
+        said = process.stderr.readline()
+        process.kill()
+
+    assert "is claimed: nobody has taken it up yet" in said
+    assert "`cronhare doctor`" in said
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)], ids=["people", "machines"])
+def test_who_waits_for_a_run_knows_its_number_before_he_gives_up(
+    shell: Shell, options: tuple[str, ...]
+) -> None:
+    with subprocess.Popen(
+        ["env", "--default-signal=INT", PROGRAM, "run", "nightly", "--wait", *options],
+        cwd=shell.folder,
+        env=clean_environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        told, other = (process.stderr, "out") if options else (process.stdout, "err")
+        line = told.readline()
+        process.send_signal(signal.SIGINT)
+        rest = dict(zip(("out", "err"), process.communicate(timeout=HANGS), strict=True))
+
+    assert line.startswith("Execution 1 (manual-")
+    assert "Follow it: cronhare executions show 1. Ctrl-C ends the wait, and not the run" in line
+    assert (process.returncode, rest[other]) == (130, "")
+    assert shell("executions", "show", "1", "--json").json()["execution"]["state"] == "claimed"
 
 
 def test_explain_says_when_an_instant_was_not_due(shell: Shell) -> None:
@@ -169,10 +296,12 @@ def test_a_broken_row_cannot_be_run_and_says_why(shell: Shell) -> None:
         ledger.execute("UPDATE Scheduler SET timezone = 'Mars/Base' WHERE name = 'nightly'")
 
     said = shell("run", "nightly")
+    [listed] = [line for line in shell("schedules").out.splitlines() if "broken:" in line]
 
     assert said.status == 2
     assert "'nightly' cannot be run, its row is broken: timezone: unknown zone" in said.err
     assert "Traceback" not in said.err
+    assert listed.split("broken:")[0].split() == ["nightly", "30", "2", "*", "*", "*", "-", "-"]
 
 
 @pytest.mark.parametrize(
@@ -211,10 +340,12 @@ def test_a_file_in_the_place_of_another_says_what_it_disables(empty: Shell) -> N
     assert "at boot or start" in empty("schedules").out
     empty.write(task.format("second"))
 
-    said = empty("apply", "jobs.toml")
+    planned, applied = (empty(command, "jobs.toml").out for command in ("plan", "apply"))
 
-    assert "all of its former schedules are disabled" in said.out + said.err
-    assert "are not in it: first. If another file of that name" in said.out + said.err
+    assert "all of its former schedules would be disabled" in planned
+    assert "all of its former schedules are disabled" in applied
+    for said in (planned, applied):
+        assert "are not in it: first. If another file of that name" in said
 
 
 def test_an_import_says_which_kind_was_guessed_and_what_speaks_against_it(empty: Shell) -> None:
@@ -243,6 +374,23 @@ def test_nobody_waits_for_whoever_would_write_into_a_fifo(
 
     assert said.status == 2
     assert "fifo: it is no plain file" in said.err
+
+
+def test_a_crontab_can_come_through_a_pipe(shell: Shell) -> None:
+    told = subprocess.run(
+        [PROGRAM, "import", "crontab", "-"],
+        cwd=shell.folder,
+        input="0 5 * * * make-report\nnonsense\n",
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert told.returncode == 0, told.stderr
+    assert "make-report" in told.stdout
+    assert "# stdin, line 1" in told.stdout
+    assert "stdin:2: left out" in told.stderr
 
 
 def test_a_ledger_that_was_never_made_says_how_to_make_it(empty: Shell) -> None:
@@ -362,6 +510,19 @@ def test_a_process_that_no_other_could_ever_reach_is_not_started(
     assert "CRON_BROKER_URL: memory:// is a broker inside of one process" in said.err
 
 
+def test_up_with_a_broker_in_memory_is_refused_on_a_ledger_that_others_may_share(
+    applied: Path,
+) -> None:
+    server = "mysql+pymysql://u:secret@127.0.0.1:1/cronhare"
+
+    said = Shell(applied)("up", "--jobs", "jobs.toml", CRON_DATABASE_URL=server)
+
+    assert said.status == 2
+    assert "CRON_BROKER_URL: memory:// is a broker inside of this process" in said.err
+    assert "CRON_DATABASE_URL=sqlite:///" in said.err
+    assert "secret" not in said.err
+
+
 @pytest.mark.parametrize(
     ("command", "culprit"),
     [
@@ -413,6 +574,32 @@ def test_a_worker_does_not_consume_where_another_program_does(empty: Shell, queu
     assert "theirs: another program serves it, by CRON_FOREIGN_QUEUES" in said.err
 
 
+@pytest.mark.parametrize("command", ["up", "worker"])
+def test_who_would_fail_all_that_waits_for_want_of_tasks_is_not_started(
+    applied: Path, command: str
+) -> None:
+    said = Shell(applied)(command, CRON_BROKER_URL="amqp://localhost/nobody")
+
+    assert said.status == 2
+    assert "no jobs file is named" in said.err
+    assert "Nothing was started. Name it: --jobs jobs.toml, or CRON_JOBS." in said.err
+
+
+@pytest.mark.parametrize("command", ["up", "worker"])
+def test_nothing_is_started_with_a_file_that_an_editor_has_only_emptied(
+    empty: Shell, command: str
+) -> None:
+    empty.write("# in the middle of being written\n")
+
+    said = empty(command, "--jobs", "jobs.toml", CRON_BROKER_URL="amqp://localhost/nobody")
+    checked = empty("check", "jobs.toml")
+
+    assert said.status == 2
+    assert "jobs.toml has no task at all" in said.err
+    assert "cronhare apply jobs.toml" in said.err
+    assert (checked.status, "no worker starts with it" in checked.out) == (0, True)
+
+
 #: Calls the command, and interrupts it at its n-th import; then, or without, it tells their number.
 #: Who started us may ignore the signal, as a shell does for what it starts in the background.
 INTERRUPTED_AT = """
@@ -459,6 +646,35 @@ def interrupt(shell: Shell, *, at: int) -> tuple[int, str]:
     return done.returncode, done.stderr
 
 
+#: Calls the command, and sends it what asks for a reload and for its state at each import.
+ASKED_AT_EACH_IMPORT = """
+import os, signal, sys
+from cronhare.entrypoints.cli.app import main
+
+def look(event, _):
+    if event == "import":
+        os.kill(os.getpid(), signal.SIGHUP)
+        os.kill(os.getpid(), signal.SIGUSR1)
+
+sys.addaudithook(look)
+main()
+"""
+
+
+def test_no_signal_that_asks_for_something_ends_a_process_that_begins(empty: Shell) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", ASKED_AT_EACH_IMPORT, "--config", "none", "worker", "--help"],
+        cwd=empty.folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=HANGS,
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "SIGHUP has it read jobs file and settings again" in done.stdout
+
+
 def test_ctrl_c_is_quiet_while_a_command_prints(empty: Shell) -> None:
     with subprocess.Popen(
         ["env", "--default-signal=INT", PROGRAM, "next", "* * * * *", "--count", "10000"],
@@ -473,3 +689,61 @@ def test_ctrl_c_is_quiet_while_a_command_prints(empty: Shell) -> None:
         _, said = process.communicate(timeout=HANGS)
 
     assert (process.returncode, said) == (130, "")
+
+
+def test_whoever_has_no_name_is_asked_for_one(shell: Shell) -> None:
+    shell.write("0 5 * * * work\n", "table")
+    shell.folder.chmod(0o777)
+    nameless = ["setpriv", "--reuid=54321", "--regid=54321", "--clear-groups"]
+
+    said = subprocess.run(
+        [*nameless, PROGRAM, "import", "crontab", "--kind", "user", "table"],
+        cwd=shell.folder,
+        env={"PATH": os.environ["PATH"]},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert said.returncode == 2, said.stderr
+    assert "runs as user 54321, who has no name here" in said.stderr
+    assert "--run-as NAME" in said.stderr
+
+
+def test_a_report_that_nobody_can_read_is_no_failure(shell: Shell) -> None:
+    shell.write("0 5 * * * work\n", "table")
+    with Path("/dev/full").open("w") as full:
+        status = subprocess.run(
+            [PROGRAM, "import", "crontab", "table", "-o", "new.toml"],
+            cwd=shell.folder,
+            env=clean_environment(),
+            stderr=full,
+            check=False,
+        ).returncode
+
+    assert (status, (shell.folder / "new.toml").exists()) == (0, True)
+
+
+def test_a_folder_that_is_gone_is_told(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+
+    said = subprocess.run(
+        ["sh", "-c", f"cd {gone} && rmdir {gone} && exec {PROGRAM} schedules"],
+        env=clean_environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (said.returncode, "Traceback" in said.stderr) == (3, False), said.stderr
+    assert "the folder that this command was started in is gone" in said.stderr
+
+
+def test_a_settings_file_that_is_a_link_to_nowhere_is_told(shell: Shell) -> None:
+    (shell.folder / "cronhare.toml").symlink_to("nowhere")
+
+    said = shell("schedules")
+
+    assert said.status == 2
+    assert "cannot be read: No such file or directory" in said.err

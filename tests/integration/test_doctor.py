@@ -18,6 +18,7 @@ from cronhare.adapters.rabbitmq.inspection import RabbitInspection
 from cronhare.adapters.rabbitmq.probing import probe_lanes
 from cronhare.adapters.sql import open_engine
 from cronhare.adapters.sql.inspection import SqlInspection
+from cronhare.adapters.sql.outstanding import outstanding
 from cronhare.adapters.system.clock import SystemClock
 from cronhare.domain.diagnosis import (
     BrokerFacts,
@@ -31,12 +32,21 @@ from cronhare.domain.diagnosis import (
     SchemaFault,
     Severity,
     Unreachable,
+    Waiting,
     judge_broker,
 )
 from cronhare.domain.topology import LANES, topology
 from cronhare.ports.broker import BrokerUnavailable
 from cronhare.ports.inspection import BrokerInspectionPort, LedgerInspectionPort
-from tests.integration.ledgers import Ledger, draft, mysql_ledger, sql_ledger
+from tests.integration.ledgers import (
+    IN_30_S,
+    MINUTE,
+    SECOND,
+    Ledger,
+    draft,
+    mysql_ledger,
+    sql_ledger,
+)
 from tests.integration.shell import Said, Shell
 from tests.services import mariadb as mariadb_service
 from tests.services import rabbitmq as rabbitmq_service
@@ -92,23 +102,35 @@ def test_a_missing_ledger_is_told_with_its_cure_and_not_made(tmp_path: Path) -> 
     assert list(tmp_path.iterdir()) == []
 
 
+def test_where_no_ledger_can_be_is_told_as_other_commands_tell_it(tmp_path: Path) -> None:
+    said = Shell(tmp_path)("doctor", CRON_DATABASE_URL=f"sqlite:///{'x' * 300}")
+
+    assert said.status == 3
+    assert "looking for the ledger" in said.out
+    assert "File name too long" in said.out
+    assert said.err == ""
+
+
 def test_runs_that_nobody_begins_are_an_outage_with_the_queues_to_serve(applied: Path) -> None:
     shell = Shell(applied)
     assert shell("run", "nightly").status == 0
     fresh = shell("doctor")
-    _by_hand(applied, "UPDATE SchedulerExecution SET executed_at = '2026-01-01T00:00:00.000000'")
-    unsent = shell("doctor")
     _by_hand(
         applied,
-        "UPDATE SchedulerExecution SET state = 'published', queue = 'mails', "
-        "published_at = executed_at",
+        "UPDATE SchedulerExecution SET executed_at = '2026-01-01 00:00:00.000000', "
+        "next_attempt_at = NULL, queue = 'mails'",
     )
-    unserved = shell("doctor")
+    unsent = shell("doctor")
+    _by_hand(
+        applied, "UPDATE SchedulerExecution SET state = 'published', published_at = executed_at"
+    )
+    unserved = shell("doctor", "--jobs", "jobs.toml")
 
     assert (fresh.status, unsent.status, unserved.status) == (0, 3, 3)
-    assert "1 run waits since 2026-01-01 00:00:00Z to be handed to the broker" in unsent.out
-    assert "and nobody serves mails" in unserved.out
-    assert "`cronhare worker --queues mails`" in unserved.out
+    for said in (unsent, unserved):
+        assert "1 run waits since 2026-01-01 00:00:00Z in mails, and nothing runs" in said.out
+    assert "`cronhare up --jobs JOBS.TOML`" in unsent.out
+    assert "`cronhare up --jobs jobs.toml`" in unserved.out
 
 
 @pytest.mark.parametrize(
@@ -274,7 +296,7 @@ def test_nodes_and_schedules_are_read_from_the_rows(
             seen_at=clock.now(),
         )
     ]
-    assert [schedule.name for schedule in facts.schedules] == ["report"]
+    assert [schedule.name for schedule in facts.schedules or ()] == ["report"]
     assert facts.skew == timedelta(0)
 
 
@@ -307,6 +329,108 @@ def test_who_did_nothing_for_long_is_no_node_any_more(
     assert after.activity is not None
     assert before.activity.nodes
     assert not after.activity.nodes
+
+
+def waiting(engine: Engine, clock: FrozenClock) -> list[Waiting]:
+    """Ask by our clock: a server's own is its own."""
+    with engine.connect() as connection:
+        return list(outstanding(connection, clock.now()))
+
+
+@pytest.fixture(params=["sqlite", "mysql"])
+def both(request: pytest.FixtureRequest) -> tuple[Ledger, Engine]:
+    """Each ledger with a second look at it."""
+    kind = request.param
+    return request.getfixturevalue(kind), request.getfixturevalue(f"{kind}_engine")
+
+
+@pytest.mark.parametrize("sent", [False, True], ids=["claimed", "published"])
+def test_what_waits_for_a_minute_waits_for_somebody(
+    both: tuple[Ledger, Engine], clock: FrozenClock, *, sent: bool
+) -> None:
+    ledger, engine = both
+    if sent:
+        ledger.published()
+    else:
+        ledger.claimed()
+    since = clock.now()
+
+    clock.advance(MINUTE)
+    before = waiting(engine, clock)
+    clock.advance(SECOND)
+    after = waiting(engine, clock)
+
+    assert before == []
+    assert after == [Waiting(queue="cron_scheduler", runs=1, since=since, sent=sent)]
+
+
+@pytest.mark.parametrize("sent", [False, True], ids=["claimed", "published"])
+def test_what_jitter_holds_back_waits_from_its_own_time_on(
+    both: tuple[Ledger, Engine], clock: FrozenClock, *, sent: bool
+) -> None:
+    ledger, engine = both
+    execution = ledger.claimed(jitter=timedelta(minutes=10))
+    if sent:
+        ledger.claims.mark_published([execution], now=clock.now())
+    begins = execution.next_attempt_at
+    assert begins is not None
+
+    clock.advance(begins - clock.now() + MINUTE)
+    before = waiting(engine, clock)
+    clock.advance(SECOND)
+    after = waiting(engine, clock)
+
+    assert before == []
+    assert [each.since for each in after] == [begins]
+
+
+def test_what_is_replayed_waits_since_then_and_in_its_turn(
+    both: tuple[Ledger, Engine], clock: FrozenClock
+) -> None:
+    ledger, engine = both
+    failed = [ledger.failed(name).id for name in ("one", "two", "three")]
+    clock.advance(timedelta(hours=1))
+    ledger.records.replay(failed, now=clock.now(), apart=2 * MINUTE)
+    since = clock.now()
+
+    clock.advance(MINUTE)
+    before = waiting(engine, clock)
+    clock.advance(SECOND)
+    after = waiting(engine, clock)
+    clock.advance(2 * MINUTE)
+    later = waiting(engine, clock)
+
+    assert before == []
+    assert [(each.runs, each.since) for each in after] == [(1, since)]
+    assert [(each.runs, each.since) for each in later] == [(2, since)]
+
+
+def test_what_is_retried_waits_from_its_next_attempt_on(
+    both: tuple[Ledger, Engine], clock: FrozenClock
+) -> None:
+    ledger, engine = both
+    execution = ledger.finished(ledger.published(), IN_30_S)
+
+    clock.advance(timedelta(seconds=90))
+    before = waiting(engine, clock)
+    clock.advance(SECOND)
+    after = waiting(engine, clock)
+
+    assert before == []
+    assert [each.since for each in after] == [execution.next_attempt_at]
+
+
+def test_an_old_run_makes_no_others_of_its_queue_late(
+    both: tuple[Ledger, Engine], clock: FrozenClock
+) -> None:
+    ledger, engine = both
+    ledger.published("old")
+    clock.advance(timedelta(minutes=5))
+    ledger.published("new")
+
+    [waits] = waiting(engine, clock)
+
+    assert waits.runs == 1
 
 
 def test_a_session_of_ours_finds_mariadb_or_mysql_as_it_must_be(mysql_engine: Engine) -> None:

@@ -4,13 +4,14 @@ import asyncio
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
 
-from cronhare.adapters.process import ProcessRunner
+from cronhare.adapters.process import ProcessRunner, removal, remover
 from cronhare.adapters.process.folder import Folder
 from cronhare.domain.outcome import Ending
 from tests.integration.invocations import alive, exists, invocation, shell, until_file
@@ -111,14 +112,25 @@ async def test_a_killed_worker_leaves_no_deep_folder(tmp_path: Path) -> None:
     assert await eventually(lambda: not alive(int(warden)))
 
 
-async def test_the_loop_goes_on_while_a_wide_folder_is_removed(runner: ProcessRunner) -> None:
-    """Told by order and not by time: what runs after it ends while its files are still there."""
-    ran = await runner.run(shell(WIDE, timeout=HANGS))
-    folder = ran.stdout.head.strip()
-    is_there = exists(folder)
+async def test_the_loop_goes_on_while_a_folder_is_removed(
+    runner: ProcessRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Told by order and not by time: the removal does not end before another attempt has."""
+    is_over = threading.Event()
 
-    assert ran.outcome.ending is Ending.SUCCEEDED
-    assert is_there
+    def wait_and_remove(path: str) -> OSError | None:
+        is_over.wait(HANGS)
+        return removal.remove(path)
+
+    monkeypatch.setattr(remover, "remove", wait_and_remove)
+    ran = await runner.run(shell(DEEP, timeout=HANGS))
+    after = await runner.run(invocation("true"))
+    folder = ran.stdout.head.strip()
+    was_there = exists(folder)
+    is_over.set()
+
+    assert ran.outcome.ending is after.outcome.ending is Ending.SUCCEEDED
+    assert was_there
     assert await eventually(lambda: not exists(folder))
 
 
@@ -140,6 +152,18 @@ async def test_a_link_out_of_the_folder_is_not_followed_and_closed_folders_stop_
     if os.geteuid() == 0:
         assert await eventually(lambda: not exists(folder))
         assert (outside / "kept").exists()
+
+
+async def test_a_task_that_removes_the_folders_of_all_fails_no_later_one(
+    runner: ProcessRunner,
+) -> None:
+    script = 'rm -rf "${CRON_PARAMS_FILE%/*/*}"'
+    await runner.run(invocation("true"))
+    clears = await runner.run(shell(script))
+    after = await runner.run(invocation("cat", params={"n": 1}))
+
+    assert clears.outcome.ending is after.outcome.ending is Ending.SUCCEEDED, after
+    assert after.stdout.head == '{"n":1}\n'
 
 
 @needs_root

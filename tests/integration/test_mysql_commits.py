@@ -92,7 +92,7 @@ def live(ledger: Ledger) -> object:
     lost = ledger.started(by_hand["third"])
     ledger.clock.advance(2 * LEASE)
     assert ledger.lapsed() == [lost.id]
-    ledger.schedules.disable(["report"], now=ledger.now)
+    ledger.disable("report")
     return told(ledger)
 
 

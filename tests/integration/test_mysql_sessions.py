@@ -13,14 +13,32 @@ import pytest
 from sqlalchemy import URL, Engine, ExceptionContext, event, text
 
 from cronhare.adapters.memory.clock import FrozenClock
-from cronhare.adapters.sql import database, mysql_errors, mysql_rows, mysql_sessions, open_engine
-from cronhare.domain.deaths import NO_NACKS
+from cronhare.adapters.sql import (
+    database,
+    mysql,
+    mysql_errors,
+    mysql_rows,
+    mysql_sessions,
+    open_engine,
+)
+from cronhare.adapters.sql.lock_waits import NOT_AT_ALL, waiting_once
+from cronhare.adapters.sql.vendor import Undone
 from cronhare.domain.execution import Execution, State
-from cronhare.ports.attempts import Start
-from cronhare.ports.ledger import LedgerUnavailable
-from tests.integration.ledgers import LEASE, MINUTE, NOON, Ledger, draft, empty, sql_ledger
+from cronhare.domain.retry import Complete
+from cronhare.ports.attempts import Renewal
+from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
+from tests.integration.ledgers import (
+    LEASE,
+    MINUTE,
+    NOON,
+    SUCCESS,
+    Ledger,
+    draft,
+    empty,
+    sql_ledger,
+)
 from tests.services.finding import wait_until
-from tests.services.mariadb import Server, connect
+from tests.services.mariadb import Server, connect, run
 
 pytestmark = pytest.mark.integration
 
@@ -113,20 +131,19 @@ def test_a_session_depends_on_nothing_that_an_administrator_chose(engine: Engine
 
 
 def test_what_a_vanished_host_held_is_free_again(
-    monkeypatch: pytest.MonkeyPatch, ledger: Ledger, shell: Session
+    monkeypatch: pytest.MonkeyPatch, ledger: Ledger, migrated_mysql: URL
 ) -> None:
     ledger.add(schedule=None, date_time=ledger.now + MINUTE)
     ledger.clock.advance(MINUTE)
     monkeypatch.setattr(
         mysql_sessions, "_SESSION", (*mysql_sessions._SESSION, "SET wait_timeout = 1")
     )
-    mysql_sessions.prepare(shell)
-    shell.begin()
-    with shell.cursor() as cursor:
-        cursor.execute("SELECT * FROM SchedulerPlan FOR UPDATE")
+    vanished = open_engine(migrated_mysql.render_as_string(hide_password=False)).connect()
+    vanished.exec_driver_sql("SELECT * FROM SchedulerPlan FOR UPDATE")
 
     passed_over = ledger.claim_due()
     wait_until(lambda: bool(ledger.claim_due().claimed), seconds=60, what="a claim")
+    vanished.invalidate()
 
     assert passed_over.looked == 0
 
@@ -231,6 +248,37 @@ def test_a_commit_without_an_answer_is_unknown_and_can_be_repeated(
     assert len(ledger.records.attempts(execution.id)) == 1
 
 
+def test_what_failed_first_is_told_though_its_session_is_lost_as_well(
+    engine: Engine, shell: Session
+) -> None:
+    held = database.Database(engine, FrozenClock(NOON))
+
+    with (
+        pytest.raises(ValueError, match="first"),
+        waiting_once(NOT_AT_ALL),
+        held.write("failing") as connection,
+    ):
+        raise ValueError("first", connection.execute(text("SELECT 1")), kill(shell))
+
+
+def test_a_session_that_cannot_have_its_own_wait_for_locks_back_is_given_up(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = database.Database(engine, FrozenClock(NOON))
+    monkeypatch.setattr(mysql, "LOCK_SECONDS", "'none'")
+
+    with (
+        pytest.raises(LedgerRefused, match="innodb_lock_wait_timeout"),
+        waiting_once(NOT_AT_ALL),
+        held.write("writing") as connection,
+    ):
+        connection.execute(text("SELECT 1"))
+    with held.read("looking") as connection:
+        waits = connection.scalar(text("SELECT @@innodb_lock_wait_timeout"))
+
+    assert waits == mysql_sessions.LOCK_SECONDS
+
+
 def test_sessions_that_are_killed_all_the_time_lose_and_double_nothing(
     ledger: Ledger, migrated_mysql: URL
 ) -> None:
@@ -290,6 +338,100 @@ def test_a_server_that_is_killed_and_comes_back_has_all_that_was_committed(
     assert ledger.started(execution).state is State.RUNNING
 
 
+def asking(ledger: Ledger) -> list[tuple[str, Callable[[], object]]]:
+    """What a worker asks for, of an attempt of each kind."""
+    ended, renewed = ledger.running("ended"), ledger.running("renewed")
+    waiting = ledger.published("waiting")
+    return [
+        ("an end", lambda: ledger.finish(ended, Complete(), SUCCESS)),
+        (
+            "a lease",
+            lambda: ledger.attempts.renew([renewed.id], now=ledger.now, node="ant", lease=LEASE),
+        ),
+        ("a start", lambda: ledger.start(waiting)),
+    ]
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        pymysql.OperationalError(4150, "User is blocked because of too many credential errors"),
+        pymysql.OperationalError(65_000, "a number of the next release"),
+        pymysql.InternalError(1644, "an init_connect of somebody's signals"),
+        pymysql.IntegrityError(1062, "a duplicate"),
+        pymysql.DataError(1406, "data too long"),
+        pymysql.ProgrammingError(1146, "Table 'x.SchedulerExecution' doesn't exist"),
+    ],
+    ids=lambda error: str(error.args[0]),
+)
+@pytest.mark.parametrize("place", ["Sessions._greeted", "prepare"])
+def test_whatever_keeps_us_from_a_session_is_no_fault_of_a_row(
+    *,
+    place: str,
+    refusal: pymysql.MySQLError,
+    monkeypatch: pytest.MonkeyPatch,
+    ledger: Ledger,
+    engine: Engine,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    asked = asking(ledger)
+    monkeypatch.setattr(database, "PATIENCE", 0.0)
+
+    def refuse(*_: object) -> None:
+        raise refusal
+
+    with monkeypatch.context() as connecting:
+        connecting.setattr(f"cronhare.adapters.sql.mysql_sessions.{place}", refuse)
+        engine.dispose()
+        for what, ask in asked:
+            with pytest.raises(LedgerUnavailable) as caught:
+                ask()
+            assert type(caught.value) in {LedgerUnavailable, Undone}, what
+
+    assert not caplog.records
+    [end, lease, start] = [ask() for _, ask in asked]
+    assert end is State.SUCCEEDED
+    assert isinstance(lease, Renewal)
+    assert lease.held
+    assert isinstance(start, Execution)
+
+
+@pytest.mark.usefixtures("engine")
+def test_a_stranger_who_has_our_account_blocked_ends_nothing_of_ours(
+    mariadb: Server, migrated_mysql: URL, caplog: pytest.LogCaptureFixture
+) -> None:
+    """MariaDB counts wrong passwords by account: another program has an old one."""
+    if not mariadb.is_ours or not run(mariadb.url, "SHOW VARIABLES LIKE 'max_password_errors'"):
+        pytest.skip("it wants a MariaDB of our own")
+    account, old = "cron@'127.0.0.1'", migrated_mysql.set(username="cron", password="old")
+    run(
+        migrated_mysql,
+        f"CREATE USER {account} IDENTIFIED BY 'right'",
+        f"GRANT ALL ON {migrated_mysql.database}.* TO {account}",
+    )
+    ours = open_engine(old.set(password="right").render_as_string(hide_password=False))
+    ledger = sql_ledger(FrozenClock(NOON), ours)
+    try:
+        ledger.plan_edited()
+        asked = asking(ledger)
+        run(mariadb.url, "SET GLOBAL max_password_errors = 1")
+        for _ in range(2):
+            with pytest.raises(pymysql.MySQLError):
+                connect(old)
+        ours.dispose()
+        for _, ask in asked:
+            with pytest.raises(LedgerUnavailable, match="User is blocked"):
+                ask()
+        run(mariadb.url, "FLUSH PRIVILEGES")
+        end = asked[0][1]()
+    finally:
+        run(mariadb.url, "SET GLOBAL max_password_errors = DEFAULT", f"DROP USER {account}")
+        ours.dispose()
+
+    assert end is State.SUCCEEDED
+    assert not caplog.records
+
+
 def test_a_server_that_says_nothing_is_given_up_well_within_a_lease(
     monkeypatch: pytest.MonkeyPatch, migrated_mysql: URL, ledger: Ledger, shell: Session
 ) -> None:
@@ -304,7 +446,7 @@ def test_a_server_that_says_nothing_is_given_up_well_within_a_lease(
 
     began = time.monotonic()
     with pytest.raises(LedgerUnavailable, match="did not answer in time"):
-        waiting.start(execution)
+        waiting.records.cancel(execution.id, now=ledger.now)
     took = time.monotonic() - began
     shell.rollback()
     engine.dispose()
@@ -333,7 +475,7 @@ def test_a_row_that_somebody_holds_is_waited_for_and_told(
         cursor.execute("START TRANSACTION")
         cursor.execute("UPDATE SchedulerExecution SET missed = 7 WHERE id = %s", (execution.id,))
         with pytest.raises(LedgerUnavailable, match="a transaction that was left open"):
-            ledger.start(execution)
+            ledger.records.cancel(execution.id, now=ledger.now)
         cursor.execute("ROLLBACK")
 
     assert ledger.started(execution).state is State.RUNNING
@@ -346,13 +488,13 @@ def test_a_row_that_is_set_free_in_time_delays_and_no_more(ledger: Ledger, shell
         cursor.execute("UPDATE SchedulerExecution SET missed = 7 WHERE id = %s", (execution.id,))
 
     with ThreadPoolExecutor(1) as pool:
-        starting = pool.submit(ledger.started, execution)
+        cancelling = pool.submit(ledger.records.cancel, execution.id, now=ledger.now)
         time.sleep(0.2)
-        waited = not starting.done()
+        waited = not cancelling.done()
         shell.rollback()
 
     assert waited
-    assert starting.result().state is State.RUNNING
+    assert cancelling.result() is State.CANCELLED
 
 
 def test_an_edit_that_somebody_leaves_open_stops_nobody(ledger: Ledger, shell: Session) -> None:
@@ -374,8 +516,7 @@ def test_an_edit_that_somebody_leaves_open_stops_nobody(ledger: Ledger, shell: S
 
 
 def test_a_deadlock_is_repeated_unseen(ledger: Ledger, engine: Engine, shell: Session) -> None:
-    first, second = ledger.claimed("first"), ledger.claimed("second")
-    wishes = [Start(execution_id=one.id, attempt=1, nacks=NO_NACKS) for one in (first, second)]
+    first, second = ledger.failed("first"), ledger.failed("second")
     numbers: list[int] = []
 
     @event.listens_for(engine, "handle_error")
@@ -384,17 +525,13 @@ def test_a_deadlock_is_repeated_unseen(ledger: Ledger, engine: Engine, shell: Se
 
     with shell.cursor() as cursor, ThreadPoolExecutor(1) as pool:
         cursor.execute("START TRANSACTION")
-        touch = "UPDATE SchedulerExecution SET missed = 7 WHERE id = %s"
-        cursor.execute(touch, (second.id,))
-        starting = pool.submit(
-            ledger.attempts.start, wishes, now=ledger.now, node="ant", lease=LEASE
-        )
+        touch = "UPDATE SchedulerExecution SET missed = missed + 1 WHERE id = %s"
+        for _ in range(20):  # the server takes that back which has written less
+            cursor.execute(touch, (second.execution_id,))
+        replaying = pool.submit(ledger.records.replay, [first.id, second.id], now=ledger.now)
         time.sleep(0.2)  # it holds the first by now, and waits for the second
-        cursor.execute(touch, (first.id,))
+        cursor.execute(touch, (first.execution_id,))
         shell.rollback()
 
     assert numbers == [mysql_errors.DEADLOCK]
-    assert [one.state for one in starting.result() if isinstance(one, Execution)] == [
-        State.RUNNING,
-        State.RUNNING,
-    ]
+    assert [(one.state, one.attempt) for one in replaying.result()] == [(State.CLAIMED, 2)] * 2

@@ -7,12 +7,13 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from cronhare.adapters.process import ProcessRunner
+from cronhare.adapters.process import ProcessRunner, account
 from cronhare.domain.outcome import Ending, ErrorClass
 from cronhare.ports.runner import Invocation, StopReason
 from tests.integration.invocations import (
@@ -52,6 +53,24 @@ async def test_an_unknown_user_is_a_permanent_failure(runner: ProcessRunner) -> 
     assert ran.outcome.error is not None
     assert ran.outcome.error.error_class is ErrorClass.PERMANENT
     assert "this host has no user no-such-user" in ran.outcome.error.message
+
+
+async def test_a_directory_of_users_that_does_not_answer_is_told_and_the_task_may_try_again(
+    runner: ProcessRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = threading.Event()
+    monkeypatch.setattr(account, "PATIENCE", 0.05)
+    monkeypatch.setattr(account, "find", lambda _name: answers.wait(60))
+
+    ran = await runner.run(as_user(NOBODY, "true"))
+    answers.set()
+
+    assert ran.outcome.ending is Ending.FAILED
+    assert ran.outcome.error is not None
+    assert ran.outcome.error.error_class is ErrorClass.TRANSIENT
+    assert ran.outcome.error.message == (
+        "cannot be started: user nobody: this host did not find it within 0.05 s"
+    )
 
 
 @needs_root

@@ -2,22 +2,35 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from itertools import pairwise
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from pika.adapters.blocking_connection import BlockingChannel
+from pika.exceptions import ChannelClosedByBroker
 
-from cronhare.adapters.rabbitmq import AiormqBroker, PikaBroker
+from cronhare.adapters.rabbitmq import AiormqBroker, PikaBroker, posting, upkeep
 from cronhare.adapters.rabbitmq.address import Address
 from cronhare.adapters.rabbitmq.backoff import FIRST
+from cronhare.adapters.rabbitmq.declaring import Declared, declare
 from cronhare.adapters.rabbitmq.hookup import Hookup
 from cronhare.adapters.rabbitmq.linking import open_connection
 from cronhare.adapters.rabbitmq.subscription import PATIENCE as SURPLUS_PATIENCE
-from cronhare.adapters.rabbitmq.upkeep import Upkeep
-from cronhare.domain.topology import MAIN_QUEUE, ToQueue
+from cronhare.application.putting_off import put_off, times_put_off
+from cronhare.domain.topology import (
+    FAILED_QUEUE,
+    MAIN_QUEUE,
+    QUARANTINE_QUEUE,
+    Destination,
+    ToFailed,
+    ToQuarantine,
+    ToQueue,
+    lane_queue,
+)
 from cronhare.ports.broker import BrokerUnavailable, Delivery, Envelope, Message, Published
 from tests.integration import amqp
 from tests.services.finding import free_port
@@ -70,6 +83,14 @@ def publish(url: str, *bodies: bytes, queue: str = MAIN_QUEUE) -> None:
             plain.basic_publish("", queue, body)
 
 
+def consumed(url: str, queue: str) -> bool:
+    """Whether somebody consumes a queue, if there is one."""
+    try:
+        return amqp.consumers(url, queue) > 0
+    except ChannelClosedByBroker:
+        return False
+
+
 async def eventually(happens: Callable[[], bool], *, what: str) -> None:
     give_up_at = time.monotonic() + SOON
     while not happens():
@@ -92,6 +113,83 @@ async def test_a_queue_that_is_deleted_under_its_consumer_is_there_again_and_con
         assert await hands.body() == b"after"
         publish(vhost, b"other", queue=REPORTS)
         assert await hands.body() == b"other"
+
+
+def owned_by_a_connection(plain: BlockingChannel) -> None:
+    plain.queue_declare(REPORTS, exclusive=True)
+
+
+def consumed_by_somebody_alone(plain: BlockingChannel) -> None:
+    plain.queue_declare(REPORTS, durable=True)
+    plain.basic_consume(REPORTS, print, exclusive=True)
+
+
+@pytest.mark.parametrize("occupy", [owned_by_a_connection, consumed_by_somebody_alone])
+async def test_a_queue_that_somebody_occupies_is_consumed_once_it_is_free_and_the_others_at_once(
+    vhost: str, occupy: Callable[[BlockingChannel], None]
+) -> None:
+    async with worker(vhost) as broker:
+        hands = Hands()
+        with amqp.channel(vhost) as plain:
+            occupy(plain)
+
+            await broker.consume([REPORTS, MAIN_QUEUE], prefetch=5, on_delivery=hands.take)
+
+            publish(vhost, b"innocent")
+            assert await hands.body() == b"innocent"
+            plain.queue_delete(REPORTS)
+        await eventually(lambda: consumed(vhost, REPORTS), what="consuming the freed queue")
+        publish(vhost, b"freed", queue=REPORTS)
+        assert await hands.body() == b"freed"
+
+
+async def test_where_every_queue_is_occupied_nothing_is_consumed_and_the_reason_is_told(
+    vhost: str,
+) -> None:
+    async with worker(vhost) as broker:
+        with amqp.channel(vhost) as plain:
+            owned_by_a_connection(plain)
+
+            with pytest.raises(BrokerUnavailable, match="RESOURCE_LOCKED"):
+                await broker.consume([REPORTS], prefetch=5, on_delivery=print)
+
+
+async def test_a_queue_whose_consumer_cannot_be_proved_costs_the_others_nothing(
+    vhost: str,
+) -> None:
+    """Of a stream the broker counts no consumers."""
+    with amqp.channel(vhost) as plain:
+        plain.queue_declare(REPORTS, durable=True, arguments={"x-queue-type": "stream"})
+    async with worker(vhost, proof_every=0.1) as broker:
+        hands = Hands()
+        await broker.consume([MAIN_QUEUE, REPORTS], prefetch=5, on_delivery=hands.take)
+        publish(vhost, b"one")
+        held = await hands.next()
+
+        await asyncio.sleep(1)
+
+        publish(vhost, b"two")
+        assert not (await hands.next()).redelivered
+        await broker.ack(held)
+
+
+async def test_a_queue_that_is_deleted_over_and_over_costs_the_others_nothing(vhost: str) -> None:
+    async with worker(vhost) as broker:
+        hands = Hands()
+        await broker.consume([MAIN_QUEUE, REPORTS], prefetch=5, on_delivery=hands.take)
+        publish(vhost, b"one")
+        held = await hands.next()
+
+        with amqp.channel(vhost) as plain:
+            for _ in range(5):
+                plain.queue_delete(REPORTS)
+                await asyncio.sleep(0.15)
+
+        publish(vhost, b"two")
+        second = await hands.next()
+        assert (second.message.body, second.redelivered) == (b"two", False)
+        await broker.ack(held)
+        await eventually(lambda: consumed(vhost, REPORTS), what="consuming the deleted queue")
 
 
 async def test_after_its_connections_were_killed_it_consumes_and_publishes_again(
@@ -178,18 +276,17 @@ async def test_connections_that_break_at_once_come_more_and_more_slowly_and_decl
     declared: list[float] = []
     consume = Hookup.consume
 
-    async def consume_and_break(self: Hookup, queues: Sequence[str]) -> None:
+    async def consume_and_break(self: Hookup, queue: str) -> None:
         opened.append(time.monotonic())
-        await consume(self, queues)
+        await consume(self, queue)
         asyncio.get_running_loop().call_soon(asyncio.create_task, self.abandon())
 
-    def declare_and_count(self: Upkeep) -> None:
+    def declare_and_count(*args: Any, **how: Any) -> Declared:  # noqa: ANN401 - its own
         declared.append(time.monotonic())
-        declare(self)
+        return declare(*args, **how)
 
-    declare = Upkeep.declare
     monkeypatch.setattr(Hookup, "consume", consume_and_break)
-    monkeypatch.setattr(Upkeep, "declare", declare_and_count)
+    monkeypatch.setattr(upkeep, "declare", declare_and_count)
     async with worker(vhost) as broker:
         await broker.consume([MAIN_QUEUE], prefetch=1, on_delivery=print)
         await eventually(lambda: len(opened) == 5, what="a fifth connection")
@@ -239,6 +336,76 @@ async def test_after_a_publish_without_a_confirm_another_connection_is_used(vhos
         assert link.connections > before
         answers = [await broker.publish(envelope) for _ in range(3)]
         assert answers[-1] is Published.CONFIRMED
+
+
+async def test_a_queue_that_was_full_is_published_to_once_its_bound_is_lifted(
+    vhost: str, own_rabbitmq: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(posting, "RENEW_AFTER", 0.1)
+    envelope = Envelope(Message(body=b"one"), ToQueue())
+    async with worker(vhost, publish_timeout=1) as broker:
+        await broker.connect()
+        with amqp.full(vhost, MAIN_QUEUE, own_rabbitmq):
+            answers = [await broker.publish(envelope) for _ in range(3)]
+            other = await broker.publish(Envelope(Message(body=b"other"), ToQueue(REPORTS)))
+
+        assert (answers, other) == ([Published.UNKNOWN] * 3, Published.CONFIRMED)
+        give_up_at = time.monotonic() + SOON
+        while await broker.publish(envelope) is not Published.CONFIRMED:
+            assert time.monotonic() < give_up_at, "it is refused for ever"
+            await asyncio.sleep(0.1)
+
+
+@pytest.mark.parametrize(
+    ("queue", "to"),
+    [
+        (FAILED_QUEUE, ToFailed()),
+        (QUARANTINE_QUEUE, ToQuarantine()),
+        (lane_queue(3), ToQueue(delay=timedelta(seconds=0.8))),
+    ],
+)
+async def test_a_queue_of_ours_that_is_deleted_is_there_for_the_next_message_of_a_worker(
+    vhost: str, monkeypatch: pytest.MonkeyPatch, queue: str, to: Destination
+) -> None:
+    monkeypatch.setattr(upkeep, "FRESH", 0.0)
+    envelope = Envelope(Message(body=b"one"), to)
+    async with worker(vhost) as broker:
+        await broker.connect()
+        with amqp.channel(vhost) as plain:
+            plain.queue_delete(queue)
+
+        answers = [await broker.publish(envelope) for _ in range(2)]
+
+    assert answers == [Published.RETURNED, Published.CONFIRMED]
+
+
+async def test_what_cannot_be_put_off_rests_until_its_lane_is_there_again(
+    vhost: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upkeep, "FRESH", 2.0)
+    times, begun = list[int](), list[asyncio.Task[None]]()
+
+    async with worker(vhost) as broker, asyncio.TaskGroup() as tasks:
+
+        async def give_its_place_away(delivery: Delivery) -> None:
+            times.append(times_put_off(delivery.message.headers))
+            if not times[-1]:
+                await put_off(broker, delivery, "somebody holds its row")
+            else:
+                await broker.ack(delivery)
+
+        await broker.consume(
+            [MAIN_QUEUE],
+            prefetch=1,
+            on_delivery=lambda each: begun.append(tasks.create_task(give_its_place_away(each))),
+        )
+        with amqp.channel(vhost) as plain:
+            plain.queue_delete(lane_queue(2))
+        publish(vhost, b"one")
+
+        await eventually(lambda: times[-1:] == [1], what="coming back through the lane")
+
+    assert len(times) < 10
 
 
 async def test_a_living_consumer_passes_its_proofs(vhost: str) -> None:
@@ -298,9 +465,11 @@ async def test_it_can_be_closed_during_an_alarm(vhost: str, own_rabbitmq: Server
     assert took < SOON
 
 
-async def test_without_a_broker_consuming_is_refused_and_a_publish_is_unknown_at_once() -> None:
+async def test_without_a_broker_consuming_is_refused_and_a_publish_is_unknown_at_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     broker = AiormqBroker("amqp://guest:secret@127.0.0.1:1/", publish_timeout=10 * SOON)
-    envelope = Envelope(Message(body=b"task"), ToQueue())
+    envelope = Envelope(Message(body=b"task", id="1:2"), ToQueue())
 
     with pytest.raises(BrokerUnavailable):
         await broker.consume([MAIN_QUEUE], prefetch=1, on_delivery=print)
@@ -309,6 +478,11 @@ async def test_without_a_broker_consuming_is_refused_and_a_publish_is_unknown_at
 
     assert set(answers) == {Published.UNKNOWN}
     assert time.monotonic() - began < SOON
+    told = [
+        one.getMessage() for one in caplog.records if vars(one).get("action") == "publish.unknown"
+    ]
+    assert len(told) == len(answers)
+    assert all(one.startswith("It is unknown whether message 1:2 arrived: ") for one in told)
     await broker.close()
 
 
@@ -330,6 +504,30 @@ async def test_of_several_addresses_one_that_serves_is_found_by_everybody(vhost:
             assert (delivery.message.body, await hands.body()) == (b"one", b"two")
             await asyncio.to_thread(scheduler.close)
         amqp.drain(vhost, MAIN_QUEUE)
+
+
+async def test_a_login_that_is_refused_is_told_as_one_with_its_cure_and_no_password(
+    vhost: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    wrong = vhost.replace("guest:guest", "guest:s3cret")
+    broker, publishing = AiormqBroker(wrong), PikaBroker(wrong)
+    words = (
+        r"the login is refused \(ACCESS_REFUSED .*: see the user and password in CRON_BROKER_URL"
+    )
+
+    with pytest.raises(BrokerUnavailable, match=words) as consuming:
+        await broker.consume([MAIN_QUEUE], prefetch=1, on_delivery=print)
+    with pytest.raises(BrokerUnavailable, match=words) as declaring:
+        publishing.declare([MAIN_QUEUE])
+    with pytest.raises(BrokerUnavailable, match=words) as posting:
+        await open_connection(Address.parse(wrong), name="test")
+    publishing.publish([Envelope(Message(body=b"task"), ToQueue())])
+
+    assert "Cannot publish, and what is due waits in the ledger: declaring at " in caplog.text
+    raised = f"{consuming.value} {declaring.value} {posting.value} {caplog.text}"
+    assert "s3cret" not in raised
+    await broker.close()
+    publishing.close()
 
 
 async def test_a_certificate_that_cannot_be_read_is_told_as_an_unreachable_broker() -> None:

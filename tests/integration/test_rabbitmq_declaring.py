@@ -8,12 +8,17 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from cronhare.adapters.rabbitmq import PikaBroker, probe_lanes
+from cronhare.adapters.rabbitmq import PikaBroker, probe_lanes, upkeep
 from cronhare.domain.diagnosis import LaneState
 from cronhare.domain.topology import (
     DEAD_LETTER_EXCHANGE,
+    FAILED_QUEUE,
     MAIN_QUEUE,
+    QUARANTINE_QUEUE,
     RETRY_QUEUE,
+    Destination,
+    ToFailed,
+    ToQuarantine,
     ToQueue,
     lane_exchange,
     lane_queue,
@@ -134,6 +139,21 @@ def test_who_may_not_configure_can_use_what_is_there_and_hears_what_is_missing(
             broker.declare([REPORTS])
 
 
+def test_a_queue_that_somebody_occupies_stops_no_publishing(vhost: str) -> None:
+    with amqp.channel(vhost) as plain, closing(broker_at(vhost)) as broker:
+        plain.queue_declare(REPORTS, exclusive=True)
+        with pytest.raises(BrokerUnavailable, match=f"queue {REPORTS}: RESOURCE_LOCKED"):
+            broker.declare([REPORTS])
+
+        envelopes = [
+            Envelope(Message(body=b"at once"), ToQueue()),
+            Envelope(Message(body=b"later"), ToQueue(delay=timedelta(milliseconds=100))),
+        ]
+        answers = broker.publish(envelopes)
+
+        assert answers == [Published.CONFIRMED] * 2
+
+
 def test_what_cannot_be_reached_is_said_without_the_password() -> None:
     broker = PikaBroker("amqp://guest:secret@127.0.0.1:1/")
 
@@ -205,3 +225,41 @@ def test_a_message_can_be_given_back_more_often_than_any_default_allows(vhost: s
             broker.nack(delivery, requeue=True)
 
         assert broker.receive(MAIN_QUEUE) is not None
+
+
+@pytest.mark.parametrize(
+    ("queue", "to"),
+    [
+        (MAIN_QUEUE, ToQueue()),
+        (FAILED_QUEUE, ToFailed()),
+        (QUARANTINE_QUEUE, ToQuarantine()),
+        (lane_queue(3), ToQueue(delay=timedelta(seconds=0.8))),
+    ],
+)
+def test_a_queue_of_ours_that_is_deleted_beside_a_connection_is_there_for_the_next_message(
+    vhost: str, monkeypatch: pytest.MonkeyPatch, queue: str, to: Destination
+) -> None:
+    monkeypatch.setattr(upkeep, "FRESH", 0.0)
+    broker = PikaBroker(vhost)
+    message = [Envelope(Message(body=b"one"), to)]
+    assert broker.publish(message) == [Published.CONFIRMED]
+    with amqp.channel(vhost) as plain:
+        plain.queue_delete(queue)
+
+    first, second = broker.publish(message), broker.publish(message)
+    broker.close()
+
+    assert (first, second) == ([Published.RETURNED], [Published.CONFIRMED])
+
+
+def test_a_queue_of_others_that_is_missing_is_not_declared(
+    vhost: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upkeep, "FRESH", 0.0)
+    broker = PikaBroker(vhost)
+    stray = [Envelope(Message(body=b"one"), ToQueue("theirs"))]
+
+    answers = [broker.publish(stray) for _ in range(2)]
+    broker.close()
+
+    assert answers == [[Published.RETURNED]] * 2

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 from pika.exceptions import ChannelClosedByBroker
 
-from cronhare.adapters.rabbitmq import PikaBroker, address
+from cronhare.adapters.rabbitmq import PikaBroker, address, line
 from cronhare.domain.failures import LARGEST_FAILED
 from cronhare.domain.topology import (
     FAILED_QUEUE,
@@ -38,6 +38,10 @@ def publisher(url: str, *, publish_timeout: float = 5.0) -> Iterator[PikaBroker]
     broker = PikaBroker(url, publish_timeout=publish_timeout)
     yield broker
     broker.close()
+
+
+#: How a message begins on the wire: Basic.Publish, class 60, method 40.
+BASIC_PUBLISH = b"\x00\x3c\x00\x28"
 
 
 def batch(count: int, *, queue: str = MAIN_QUEUE) -> list[Envelope]:
@@ -74,6 +78,21 @@ def test_of_what_the_broker_refuses_nothing_is_known(vhost: str) -> None:
         answers = broker.publish(batch(3, queue="full"))
 
         assert list(answers) == [Published.CONFIRMED, Published.CONFIRMED, Published.UNKNOWN]
+
+
+def test_a_queue_that_was_full_is_published_to_once_its_bound_is_lifted(
+    vhost: str, own_rabbitmq: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(line, "RENEW_AFTER", 0.1)
+    with publisher(vhost) as broker:
+        broker.declare([])
+        with amqp.full(vhost, MAIN_QUEUE, own_rabbitmq):
+            answers = broker.publish(batch(3))
+            others = broker.publish([Envelope(Message(body=b"other"), ToFailed())] * 3)
+
+        assert list(answers) == [Published.UNKNOWN] * 3
+        assert list(others) == [Published.CONFIRMED] * 3
+        wait_until(lambda: is_back(broker), seconds=HANGS, what="publishing to it")
 
 
 def test_nobody_can_have_copies_sent_by_naming_queues_in_a_header(vhost: str) -> None:
@@ -134,6 +153,56 @@ def test_a_connection_on_which_no_confirm_comes_gives_way_to_another(vhost: str)
         wait_until(lambda: is_back(broker), seconds=HANGS, what="publishing again")
 
 
+def test_a_road_that_is_cut_by_each_message_is_away_until_one_passes(vhost: str) -> None:
+    port = urlsplit(vhost).port
+    assert port is not None
+    with (
+        proxy_in_thread(port) as (own_port, link),
+        publisher(vhost.replace(f":{port}/", f":{own_port}/")) as broker,
+    ):
+        broker.declare([])
+        link.cuts_at = BASIC_PUBLISH
+        answers = broker.publish(batch(1))
+        wait_until(lambda: not broker.is_reachable(), seconds=HANGS, what="the loss")
+        before = link.connections
+        wait_until(
+            lambda: broker.is_reachable() or link.connections > before + 2,
+            seconds=HANGS,
+            what="connecting again and again",
+        )
+        was_away = not broker.is_reachable()
+
+        link.cuts_at = None
+        wait_until(broker.is_reachable, seconds=HANGS, what="the return")
+
+        assert answers == [Published.UNKNOWN]
+        assert was_away
+        assert is_back(broker)
+        assert broker.receive(MAIN_QUEUE) is not None
+        assert broker.receive(MAIN_QUEUE) is None
+
+
+def test_who_may_connect_and_not_publish_is_away_until_he_may(
+    vhost: str, own_rabbitmq: Server
+) -> None:
+    url, name = urlsplit(vhost), "no-publisher"
+    permissions = "set_permissions", "--vhost", url.path[1:], name, ".*"
+    own_rabbitmq.control("add_user", name, "no-password")
+    own_rabbitmq.control(*permissions, "^cron_.*$", ".*")
+    with publisher(vhost) as other:
+        other.declare([])  # to make dead-letter queues one has to be allowed more
+    with publisher(f"amqp://{name}:no-password@{url.hostname}:{url.port}{url.path}") as broker:
+        answers = [broker.publish(batch(1))]
+        wait_until(lambda: not broker.is_reachable(), seconds=HANGS, what="the refusal")
+        answers += [broker.publish(batch(1))]
+
+        own_rabbitmq.control(*permissions, ".*", ".*")
+        wait_until(broker.is_reachable, seconds=HANGS, what="the return")
+
+        assert answers == [[Published.UNKNOWN]] * 2
+        assert is_back(broker)
+
+
 def test_an_exchange_that_was_deleted_is_there_again_for_the_next_publish(vhost: str) -> None:
     with publisher(vhost) as broker:
         later = [Envelope(Message(body=b"later"), ToQueue(delay=timedelta(milliseconds=100)))]
@@ -153,7 +222,7 @@ def test_during_an_alarm_nothing_is_known_after_the_bound_and_later_all_is_well(
     vhost: str, own_rabbitmq: Server
 ) -> None:
     with publisher(vhost, publish_timeout=2) as broker:
-        broker.publish(batch(1))
+        wait_until(lambda: is_back(broker), seconds=HANGS, what="the first publishing")
 
         with alarm(own_rabbitmq):
             began = time.monotonic()

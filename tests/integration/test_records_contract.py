@@ -15,7 +15,7 @@ from cronhare.domain.retry import Complete, Quarantine
 from cronhare.domain.schedule import Misfire, MisfirePolicy
 from cronhare.domain.task import SYSTEM
 from cronhare.ports.attempts import Refused
-from cronhare.ports.records import Archived, ExecutionFilter, Retention, Unproven
+from cronhare.ports.records import Archived, ExecutionFilter, NotToBeRun, Retention, Unproven
 from cronhare.ports.runner import Captured, Ran
 from tests.integration.ledgers import (
     CRASH,
@@ -357,7 +357,7 @@ def test_a_failure_that_is_only_claimed_of_what_waits_changes_nothing(
 
     answer = ledger.records.keep_failure(claimed, now=ledger.now, node="ant")
 
-    assert (answer, list(ledger.records.archive())) == (Unproven(state), [])
+    assert (answer, list(ledger.records.archive())) == (Unproven(ticket, state), [])
     assert ledger.seen(execution) == execution
 
 
@@ -376,7 +376,7 @@ def test_what_runs_is_not_ended_by_a_message(
 
     answered = ledger.records.keep_failure(failure, now=ledger.now, node="ant")
 
-    assert (answered, list(ledger.records.archive())) == (Unproven(State.RUNNING), [])
+    assert (answered, list(ledger.records.archive())) == (Unproven(ticket, State.RUNNING), [])
     assert ledger.seen(running) == running
 
 
@@ -387,7 +387,7 @@ def test_a_failure_of_what_succeeded_is_not_believed(ledger: Ledger) -> None:
 
     answer = ledger.records.keep_failure(claimed, now=ledger.now, node="ant")
 
-    assert (answer, list(ledger.records.archive())) == (Unproven(State.SUCCEEDED), [])
+    assert (answer, list(ledger.records.archive())) == (Unproven(ticket, State.SUCCEEDED), [])
 
 
 def test_a_failure_of_ours_is_known_after_its_replay(ledger: Ledger) -> None:
@@ -398,14 +398,17 @@ def test_a_failure_of_ours_is_known_after_its_replay(ledger: Ledger) -> None:
     assert keep(ledger, reported(archived.scheduler_id, ticket=ticket)) is None
 
 
-def test_no_message_makes_an_execution_of_a_task_of_the_systems_own(ledger: Ledger) -> None:
-    failure = reported(ledger.add(), ticket=Ticket(execution_id=4_711, attempt=1))
-    message = msgspec.structs.replace(failure.message, type=SYSTEM, id=1)
+@pytest.mark.parametrize("proven", [True, False])
+@pytest.mark.parametrize("type_", ["report", SYSTEM])
+def test_a_ticket_of_no_execution_makes_none(ledger: Ledger, type_: str, proven: bool) -> None:
+    ticket = Ticket(execution_id=4_711, attempt=1)
+    failure = reported(ledger.add(), ticket=ticket, proven=proven)
+    message = msgspec.structs.replace(failure.message, type=type_, id=1)
     claimed = attrs.evolve(failure, message=message)
 
     answer = ledger.records.keep_failure(claimed, now=ledger.now, node="ant")
 
-    assert (answer, list(ledger.records.archive())) == (Unproven(None), [])
+    assert (answer, list(ledger.records.archive())) == (Unproven(ticket, None), [])
     assert ledger.executions() == []
 
 
@@ -418,16 +421,30 @@ def test_no_failure_is_an_execution_of_the_systems_own_schedule(ledger: Ledger) 
     assert (kept.execution_id, ledger.executions()) == (0, [])
 
 
-def test_a_ticket_of_another_schedule_is_none(ledger: Ledger) -> None:
+def test_a_ticket_of_another_schedule_is_one_of_no_execution(ledger: Ledger) -> None:
     execution = ledger.claimed()
     other = ledger.add("other")
     ticket = Ticket(execution_id=execution.id, attempt=execution.attempt)
 
-    kept = keep(ledger, reported(other, ticket=ticket))
+    answer = ledger.records.keep_failure(reported(other, ticket=ticket), now=ledger.now, node="ant")
 
-    assert kept is not None
-    assert kept.execution_id != execution.id
-    assert ledger.seen(execution) == execution
+    assert (answer, list(ledger.records.archive())) == (Unproven(ticket, None), [])
+    assert ledger.executions() == [execution]
+
+
+@pytest.mark.parametrize(("of_other", "later"), [(True, 0), (False, 1)])
+def test_of_a_forgotten_execution_only_what_the_archive_says_is_known(
+    ledger: Ledger, of_other: bool, later: int
+) -> None:
+    archived = ledger.failed()
+    forget_execution_of(archived, ledger)
+    scheduler_id = ledger.add("other") if of_other else archived.scheduler_id
+    ticket = Ticket(execution_id=archived.execution_id, attempt=archived.attempts + later)
+    claimed = reported(scheduler_id, ticket=ticket)
+
+    answer = ledger.records.keep_failure(claimed, now=ledger.now, node="ant")
+
+    assert (answer, ledger.executions()) == (Unproven(ticket, None), [])
 
 
 # Running by hand
@@ -475,6 +492,14 @@ def test_a_disabled_schedule_can_be_run_by_hand(ledger: Ledger) -> None:
     )
 
     assert ledger.succeeded(execution).state is State.SUCCEEDED
+
+
+@pytest.mark.parametrize("number", [4_711, -1, 10**30])
+def test_a_schedule_that_is_not_there_is_not_run_by_hand(ledger: Ledger, number: int) -> None:
+    with pytest.raises(NotToBeRun, match=f"there is no schedule with the id {number}"):
+        ledger.records.run_now(number, key="manual-1", params=None, now=ledger.now, node="shell")
+
+    assert ledger.executions() == []
 
 
 def test_a_manual_run_that_is_asked_for_again_is_the_one_that_is_there(ledger: Ledger) -> None:
@@ -707,7 +732,7 @@ def ended(ledger: Ledger, state: State) -> Execution:
         ledger.add(misfire=Misfire(policy=MisfirePolicy.SKIP))
         ledger.clock.advance(3 * MINUTE)
         ledger.claim_due()
-        ledger.schedules.disable(["report"], now=ledger.now)
+        ledger.disable("report")
         ledger.plan_edited()
         return ledger.executions(State.SKIPPED)[0]
     execution = ledger.claimed()
@@ -833,7 +858,7 @@ def test_the_archive_is_never_cleaned_up(ledger: Ledger) -> None:
 
 def test_what_was_cleaned_up_does_not_run_again(ledger: Ledger) -> None:
     ledger.succeeded(ledger.claimed(**EVERY_MINUTE))
-    ledger.schedules.disable(["report"], now=ledger.now)
+    ledger.disable("report")
     ledger.plan_edited()
     ledger.clock.advance(8 * DAY)
     ledger.records.clean_up(now=ledger.now, retention=Retention())

@@ -1,81 +1,48 @@
 """Values that the database itself refuses: the one they belong to is set apart, no other waits."""
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from datetime import timedelta
-from typing import TypeAlias
+from typing import Any
+from uuid import uuid4
 
 import pytest
+from sqlalchemy import Connection
 
-from cronhare.domain.deaths import NO_NACKS
+from cronhare.adapters.sql import attempts, setting_apart
+from cronhare.adapters.sql.database import Database
+from cronhare.application.administer import Administrator
+from cronhare.domain.boot import Boot
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.messages import TaskMessage
 from cronhare.domain.retry import Complete
-from cronhare.ports.attempts import Finish, Refused, Start
-from cronhare.ports.claims import Graces
+from cronhare.entrypoints.booting import run_at_start, run_for
+from cronhare.ports.attempts import Busy, Finish, Refused, Superseded
+from cronhare.ports.claims import Ended, Graces
+from cronhare.ports.ledger import LedgerOutdated, LedgerRefused, LedgerUnavailable
 from cronhare.ports.records import Retention
 from cronhare.ports.runner import Captured, Ran
-from tests.integration.ledgers import FOR_GOOD, LEASE, LOSS, MINUTE, SUCCESS, Ledger, Shell, draft
+from tests.integration.ledgers import (
+    FOR_GOOD,
+    GRACES,
+    LEASE,
+    LOSS,
+    MICROSECOND,
+    MINUTE,
+    SECOND,
+    SUCCESS,
+    Ledger,
+    Shell,
+    draft,
+)
+from tests.integration.rules import SAYS, Refusing, all_started, apart, some, start_all, states
 
 DAY = timedelta(days=1)
-SAYS = "nobody writes this"
-
-#: Lets a table refuse, at an event, the rows for which a condition holds.
-Refusing: TypeAlias = Callable[[str, str, str], AbstractContextManager[None]]
 
 
 @pytest.fixture
 def ledger(database_ledger: Ledger) -> Ledger:
     return database_ledger
-
-
-@pytest.fixture
-def refusing(database: str, shell: Shell) -> Refusing:
-    """Let a table refuse rows as a rule does that somebody has given it: a trigger."""
-
-    @contextmanager
-    def rule(table: str, event: str, when: str) -> Iterator[None]:
-        begin = f"CREATE TRIGGER refusing BEFORE {event} ON `{table}` FOR EACH ROW"
-        if database == "sqlite":
-            shell(f"{begin} WHEN {when} BEGIN SELECT RAISE(ABORT, '{SAYS}'); END")
-        else:
-            signal = f"SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = '{SAYS}'"
-            shell(f"{begin} IF {when} THEN {signal}; END IF")
-        try:
-            yield
-        finally:
-            shell("DROP TRIGGER refusing")
-
-    return rule
-
-
-def some(ledger: Ledger, count: int = 5) -> list[Execution]:
-    """Claim executions, oldest first."""
-    for number in range(count):
-        ledger.add(f"report-{number}", schedule=None, date_time=ledger.now + MINUTE)
-    ledger.clock.advance(MINUTE)
-    return sorted(ledger.claim_due().claimed, key=lambda one: one.id)
-
-
-def start_all(ledger: Ledger, found: list[Execution]) -> list[Execution | Refused]:
-    wishes = [Start(execution_id=one.id, attempt=one.attempt, nacks=NO_NACKS) for one in found]
-    return list(ledger.attempts.start(wishes, now=ledger.now, node="ant", lease=LEASE))
-
-
-def all_started(ledger: Ledger, found: list[Execution]) -> list[Execution]:
-    return [one for one in start_all(ledger, found) if isinstance(one, Execution)]
-
-
-def states(ledger: Ledger, found: list[Execution]) -> list[State]:
-    return [ledger.seen(one).state for one in found]
-
-
-def apart(ledger: Ledger, broken: Execution) -> str:
-    """Give the reason for which an execution is set apart."""
-    seen = ledger.seen(broken)
-    assert seen.state is State.QUARANTINED
-    assert seen.last_error is not None
-    return seen.last_error
 
 
 def test_of_starts_the_one_that_is_refused_is_set_apart(ledger: Ledger, refusing: Refusing) -> None:
@@ -112,13 +79,13 @@ def test_of_ends_the_one_that_is_refused_is_set_apart(
 
     with refusing(table, event, when.format(broken.id)):
         if lost:
-            ledger.attempts.give_up(finishes, now=ledger.now)
+            answers = ledger.attempts.give_up(finishes, now=ledger.now)
         else:
-            ledger.attempts.finish(finishes, now=ledger.now, node="ant")
+            answers = ledger.attempts.finish(finishes, now=ledger.now, node="ant")
 
     assert SAYS in apart(ledger, broken)
-    others = [one for one in started if one is not broken]
-    assert states(ledger, others) == [State.FAILED] * 4
+    assert list(answers) == states(ledger, started)
+    assert answers.count(State.FAILED) == 4
 
 
 def test_of_leases_the_one_that_is_refused_is_let_go(ledger: Ledger, shell: Shell) -> None:
@@ -173,7 +140,8 @@ def test_of_schedules_the_one_whose_runs_are_refused_is_left_out(
     [(name, problem)] = problems
     assert name == "report-2"
     assert SAYS in problem
-    assert [one.scheduler_id for one in ledger.claim_due().claimed] == [ids[2]]
+    ledger.clock.advance(MINUTE)
+    assert ids[2] in {one.scheduler_id for one in ledger.claim_due().claimed}
 
 
 def test_of_edits_the_one_whose_plan_is_refused_keeps_no_other_waiting(
@@ -278,3 +246,550 @@ def test_what_was_put_back_by_hand_begins_anew_with_its_row_and_its_output(
     assert (begun.ending, begun.finished_at, begun.node) == (None, None, "ant")
     assert answers == [State.SUCCEEDED] * 5
     assert [output.stdout.head for output in ledger.records.output(back.id)] == ["twice"]
+
+
+def test_of_edits_none_is_made_where_one_is_refused(ledger: Ledger, refusing: Refusing) -> None:
+    ledger.save(draft("changed"), draft("gone"), draft("unnamed"))
+    before = ledger.schedules.schedules()
+    wanted = [draft("changed", params='{"v":2}'), draft("new")]
+
+    with (
+        refusing("Scheduler", "UPDATE", "NEW.status = 0"),
+        pytest.raises(LedgerRefused, match=SAYS),
+    ):
+        ledger.schedules.save(
+            wanted,
+            source=None,
+            now=ledger.now + MINUTE,
+            task_names={"unnamed": "backup"},
+            disabled=["gone"],
+        )
+
+    assert ledger.schedules.schedules() == before
+
+
+def test_a_run_that_is_refused_keeps_no_other_from_a_start_or_a_boot(
+    ledger: Ledger, refusing: Refusing, caplog: pytest.LogCaptureFixture
+) -> None:
+    refused, _ = (ledger.add(name, schedule=None) for name in ("refused", "fine"))
+    ledger.clock.advance(MINUTE)
+    administrator = Administrator(
+        schedules=ledger.schedules, records=ledger.records, node="ant", uuid=uuid4
+    )
+    names = ("unknown", "refused", "fine")
+
+    with refusing("SchedulerExecution", "INSERT", f"NEW.scheduler_id = {refused}"):
+        run_at_start(administrator, names, now=ledger.now)
+        run_for(Boot("one", ago=1), administrator, names, now=ledger.now)
+
+    assert [row.schedule_name for row in ledger.executions()] == ["fine", "fine"]
+    told = [line for line in caplog.messages if "cannot run at" in line]
+    assert [SAYS in line for line in told] == [False, True, False, True]
+
+
+def refusing_all(one: Execution) -> tuple[str, str, str]:
+    """Name a rule that lets nobody change an execution, not even to set it apart."""
+    return "SchedulerExecution", "UPDATE", f"NEW.id = {one.id}"
+
+
+def test_of_the_overdue_one_that_cannot_even_be_set_apart_stops_no_other(
+    ledger: Ledger, refusing: Refusing
+) -> None:
+    found = some(ledger)
+    ledger.clock.advance(DAY)
+
+    with refusing(*refusing_all(found[0])):
+        first = ledger.claims.overdue(now=ledger.now, graces=Graces(), limit=1)
+        rest = ledger.claims.overdue(now=ledger.now, graces=Graces(), limit=5)
+
+    assert [one.id for one in (*first, *rest)] == [one.id for one in found[1:]]
+
+
+def test_of_the_overdue_all_that_are_sound_are_taken_at_once(
+    ledger: Ledger, refusing: Refusing
+) -> None:
+    found = some(ledger, 20)
+    ledger.clock.advance(DAY)
+    when = f"NEW.id < {found[15].id} AND NEW.state <> 'quarantined'"
+
+    with refusing("SchedulerExecution", "UPDATE", when):
+        taken = ledger.claims.overdue(now=ledger.now, graces=Graces(), limit=20)
+
+    assert [one.id for one in taken] == [one.id for one in found[15:]]
+    assert states(ledger, found[:15]) == [State.QUARANTINED] * 15
+
+
+def test_what_was_passed_over_is_looked_for_again(ledger: Ledger, refusing: Refusing) -> None:
+    [broken, _] = some(ledger, 2)
+    ledger.clock.advance(DAY)
+    with refusing(*refusing_all(broken)):
+        ledger.claims.overdue(now=ledger.now, graces=Graces(), limit=5)
+
+    ledger.clock.advance(MINUTE)
+
+    again = ledger.claims.overdue(now=ledger.now, graces=Graces(), limit=5)
+    assert broken.id in {one.id for one in again}
+
+
+def test_of_the_lapsed_one_that_cannot_even_be_set_apart_stops_no_other(
+    ledger: Ledger, refusing: Refusing
+) -> None:
+    started = all_started(ledger, some(ledger))
+    ledger.clock.advance(DAY)
+    given_up: list[State | Superseded | Busy] = []
+
+    with refusing(*refusing_all(started[0])):
+        for _ in range(6):  # pages of one
+            lapsed = ledger.claims.lapsed(now=ledger.now, limit=1)
+            finishes = [Finish(execution=one, ran=LOSS, verdict=FOR_GOOD) for one in lapsed]
+            given_up += ledger.attempts.give_up(finishes, now=ledger.now)
+
+    assert states(ledger, started) == [State.RUNNING, *[State.FAILED] * 4]
+
+
+def test_of_ends_one_that_cannot_even_be_set_apart_stops_no_other(
+    ledger: Ledger, refusing: Refusing
+) -> None:
+    started = all_started(ledger, some(ledger))
+    finishes = [Finish(execution=one, ran=SUCCESS, verdict=Complete()) for one in started]
+
+    with refusing(*refusing_all(started[2])):
+        answers = ledger.attempts.finish(finishes, now=ledger.now, node="ant")
+
+    assert answers[2] == Superseded()
+    assert states(ledger, started) == [
+        State.RUNNING if one is started[2] else State.SUCCEEDED for one in started
+    ]
+
+
+def test_of_marks_one_that_cannot_even_be_set_apart_stops_no_other(
+    ledger: Ledger, refusing: Refusing
+) -> None:
+    found = some(ledger)
+
+    with refusing(*refusing_all(found[0])):
+        ledger.claims.mark_published(found, now=ledger.now)
+
+    assert states(ledger, found) == [State.CLAIMED, *[State.PUBLISHED] * 4]
+
+
+def test_of_leases_one_that_cannot_even_be_set_apart_stops_no_other(
+    ledger: Ledger, refusing: Refusing
+) -> None:
+    started = all_started(ledger, some(ledger))
+
+    with refusing(*refusing_all(started[4])):
+        ids = [one.id for one in started]
+        renewal = ledger.attempts.renew(ids, now=ledger.now, node="ant", lease=LEASE)
+
+    assert renewal.held == set(ids[:4])
+
+
+def test_of_doubts_the_one_that_is_refused_is_left(ledger: Ledger, refusing: Refusing) -> None:
+    found = some(ledger)
+    ledger.claims.mark_published(found, now=ledger.now)
+    since = ledger.now + MICROSECOND
+    ledger.clock.advance(2 * MINUTE)
+
+    with refusing(*refusing_all(found[1])):
+        ledger.claims.doubt(since=since, now=ledger.now, after=0, limit=5)
+        overdue = ledger.claims.overdue(now=ledger.now, graces=Graces(), limit=5)
+
+    assert {one.id for one in overdue} == {one.id for one in found if one is not found[1]}
+
+
+def test_of_strays_the_one_that_is_refused_keeps_no_other_lost(
+    ledger: Ledger, refusing: Refusing, shell: Shell
+) -> None:
+    found = some(ledger)
+    shell("UPDATE SchedulerExecution SET check_at = NULL")
+
+    with refusing(*refusing_all(found[0])):
+        counts = [ledger.claims.regain(now=ledger.now, limit=1) for _ in range(6)]
+        regained = ledger.claims.regain(now=ledger.now, limit=5)
+
+    assert (sum(counts), regained) == (4, 0)
+
+
+@pytest.mark.parametrize("edited", [False, True])
+def test_of_plans_one_that_cannot_be_written_at_all_stops_no_other(
+    ledger: Ledger, refusing: Refusing, *, edited: bool
+) -> None:
+    ids = [ledger.add(f"report-{number}") for number in range(5)]
+    ledger.clock.advance(MINUTE)
+    if edited:
+        ledger.save(*(draft(f"report-{number}", schedule="*/1 * * * *") for number in range(5)))
+    claimed: list[int] = []
+
+    with refusing("SchedulerPlan", "UPDATE", f"NEW.scheduler_id = {ids[2]}"):
+        if edited:
+            while ledger.plan_edited().more:
+                pass
+            ledger.clock.advance(MINUTE)
+        for _ in range(5):
+            claimed += [one.scheduler_id for one in ledger.claim_due().claimed]
+
+    assert sorted(claimed) == [id_ for id_ in ids if id_ != ids[2]]
+
+
+def test_a_plan_without_a_schedule_that_cannot_be_dropped_stops_no_other(
+    ledger: Ledger, refusing: Refusing, shell: Shell, database: str
+) -> None:
+    ids = [ledger.add(f"report-{number}") for number in range(3)]
+    ledger.clock.advance(MINUTE)
+    off = "PRAGMA foreign_keys = OFF" if database == "sqlite" else "SET FOREIGN_KEY_CHECKS = 0"
+    shell(off)
+    shell(f"DELETE FROM Scheduler WHERE id = {ids[0]}")
+    claimed: list[int] = []
+
+    with refusing("SchedulerPlan", "DELETE", f"OLD.scheduler_id = {ids[0]}"):
+        for _ in range(3):
+            claimed += [one.scheduler_id for one in ledger.claim_due().claimed]
+
+    assert sorted(claimed) == ids[1:]
+
+
+def test_a_rule_that_refuses_all_starts_is_an_outage_and_sets_none_apart(
+    ledger: Ledger, refusing: Refusing
+) -> None:
+    found = some(ledger)
+
+    with (
+        refusing("ExecutionAttempt", "INSERT", "1 = 1"),
+        pytest.raises(LedgerUnavailable, match=SAYS),
+    ):
+        start_all(ledger, found)
+
+    assert states(ledger, found) == [State.CLAIMED] * 5
+    assert len(all_started(ledger, found)) == 5
+
+
+def test_starts_that_are_refused_are_set_apart_if_another_that_waits_could_start(
+    ledger: Ledger, refusing: Refusing
+) -> None:
+    found = some(ledger)
+    other = found.pop()
+
+    with refusing("ExecutionAttempt", "INSERT", f"NEW.execution_id < {other.id}"):
+        answers = start_all(ledger, found)
+
+    assert [type(one) for one in answers] == [Refused] * 4
+    assert states(ledger, found) == [State.QUARANTINED] * 4
+    assert ledger.seen(other) == other
+
+
+def end_in_vain_and_then_all(
+    ledger: Ledger, refusing: Refusing, finishes: Sequence[Finish]
+) -> None:
+    """End attempts while a rule refuses all ends, and once more when it is gone."""
+    with (
+        refusing("ExecutionAttempt", "UPDATE", "1 = 1"),
+        pytest.raises(LedgerUnavailable, match=SAYS),
+    ):
+        ledger.attempts.finish(finishes, now=ledger.now, node="ant")
+
+    answers = ledger.attempts.finish(finishes, now=ledger.now, node="ant")
+    assert answers == [State.SUCCEEDED] * 5
+
+
+def test_a_rule_that_refuses_all_ends_is_an_outage_and_loses_no_result(
+    ledger: Ledger, refusing: Refusing
+) -> None:
+    started = all_started(ledger, some(ledger))
+    finishes = [Finish(execution=one, ran=SUCCESS, verdict=Complete()) for one in started]
+
+    end_in_vain_and_then_all(ledger, refusing, finishes)
+
+
+def test_a_rule_that_refuses_all_leases_and_comes_back_sets_none_apart(
+    ledger: Ledger, refusing: Refusing
+) -> None:
+    started = all_started(ledger, some(ledger))
+    ids = [one.id for one in started]
+
+    for _ in range(3):
+        ledger.clock.advance(timedelta(seconds=1))
+        with (
+            refusing("SchedulerExecution", "UPDATE", "NEW.lease_until > OLD.lease_until"),
+            pytest.raises(LedgerUnavailable, match=SAYS),
+        ):
+            ledger.attempts.renew(ids, now=ledger.now, node="ant", lease=LEASE)
+        renewal = ledger.attempts.renew(ids, now=ledger.now, node="ant", lease=LEASE)
+        assert renewal.held == set(ids)
+
+    assert states(ledger, started) == [State.RUNNING] * 5
+
+
+def test_a_rule_that_refuses_all_that_waits_sets_none_apart(
+    ledger: Ledger, refusing: Refusing
+) -> None:
+    found = some(ledger)
+    ledger.clock.advance(DAY)
+
+    with refusing("SchedulerExecution", "UPDATE", "NEW.state <> 'quarantined'"):
+        ledger.claims.mark_published(found, now=ledger.now)
+        taken = ledger.claims.overdue(now=ledger.now, graces=Graces(), limit=5)
+
+    assert not taken
+    assert states(ledger, found) == [State.CLAIMED] * 5
+
+
+def test_a_mark_that_finds_nothing_to_change_proves_no_other_guilty(
+    ledger: Ledger, refusing: Refusing
+) -> None:
+    found = some(ledger, 20)
+    ledger.started(found[7])
+
+    with refusing("SchedulerExecution", "UPDATE", "NEW.state = 'published'"):
+        ledger.claims.mark_published(found, now=ledger.now)
+
+    assert ledger.seen(found.pop(7)).state is State.RUNNING
+    assert states(ledger, found) == [State.CLAIMED] * 19
+
+
+def test_a_mark_of_what_was_sent_again_proves_nobody_guilty_who_was_sent_first(
+    ledger: Ledger, refusing: Refusing
+) -> None:
+    found = some(ledger, 3)
+    ledger.claims.mark_published(found[:1], now=ledger.now)
+    sent = [ledger.seen(found[0]), *found[1:]]
+
+    with refusing("SchedulerExecution", "UPDATE", "OLD.state = 'claimed'"):
+        ledger.claims.mark_published(sent, now=ledger.now)
+
+    assert states(ledger, found) == [State.PUBLISHED, State.CLAIMED, State.CLAIMED]
+
+
+def test_a_hand_over_that_finds_nothing_to_change_proves_no_other_guilty(
+    ledger: Ledger, refusing: Refusing
+) -> None:
+    found = some(ledger, 4)
+    ledger.started(found[0])
+
+    with refusing("SchedulerExecution", "UPDATE", "NEW.state = 'handed-over'"):
+        ledger.claims.hand_over(found, now=ledger.now)
+
+    assert states(ledger, found) == [State.RUNNING, *[State.CLAIMED] * 3]
+
+
+def test_an_end_that_was_recorded_before_proves_no_other_guilty(
+    ledger: Ledger, refusing: Refusing
+) -> None:
+    started = all_started(ledger, some(ledger))
+    finishes = [Finish(execution=one, ran=SUCCESS, verdict=Complete()) for one in started]
+    ledger.attempts.finish(finishes[:1], now=ledger.now, node="ant")
+
+    end_in_vain_and_then_all(ledger, refusing, finishes)
+
+
+def test_a_start_that_is_held_already_proves_no_other_guilty(
+    ledger: Ledger, refusing: Refusing
+) -> None:
+    found = some(ledger)
+    start_all(ledger, found[:1])
+
+    with (
+        refusing("ExecutionAttempt", "INSERT", "1 = 1"),
+        pytest.raises(LedgerUnavailable, match=SAYS),
+    ):
+        start_all(ledger, found)
+
+    assert states(ledger, found) == [State.RUNNING, *[State.CLAIMED] * 4]
+
+
+def test_what_another_replica_has_started_is_not_set_apart(
+    ledger: Ledger, refusing: Refusing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = some(ledger, 2)
+    set_apart_refused = setting_apart.set_apart_refused
+
+    def after_another_has_started_it(*args: Any, still: Callable[[Execution], bool]) -> None:  # noqa: ANN401
+        ledger.started(found[0], node="bee")
+        set_apart_refused(*args, still=still)
+
+    monkeypatch.setattr(attempts, "set_apart_refused", after_another_has_started_it)
+    when = f"NEW.node = 'ant' AND NEW.execution_id = {found[0].id}"
+    with refusing("ExecutionAttempt", "INSERT", when):
+        answers = start_all(ledger, found)
+
+    assert [type(one) for one in answers] == [Refused, Execution]
+    assert states(ledger, found) == [State.RUNNING] * 2
+    assert ledger.seen(found[0]).owner == "bee"
+
+
+FAULTS_OF_A_TRIGGER = {
+    "a number of its own": "SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'no', MYSQL_ERRNO = 30001",
+    "a table that is gone": "INSERT INTO audit_gone VALUES (1)",
+    "a column with a name of ours": "INSERT INTO audit_log (n, state) VALUES (1, 'x')",
+    "a table with a name of ours": "INSERT INTO audit_log SELECT 1 FROM mysql.Scheduler",
+    "a database that is gone": "INSERT INTO gone.Scheduler VALUES (1)",
+    "a procedure that is gone": "CALL gone_procedure()",
+    "two rows for one": "SET @x = (SELECT 1 UNION SELECT 2)",
+    "a NULL": "INSERT INTO audit_log VALUES (NULL)",
+}
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("body", FAULTS_OF_A_TRIGGER.values(), ids=FAULTS_OF_A_TRIGGER)
+def test_whatever_a_trigger_fails_of_its_row_is_set_apart(
+    mysql: Ledger, mysql_shell: Shell, body: str
+) -> None:
+    mysql.plan_edited()
+    found = some(mysql, 3)
+    mysql_shell("CREATE TABLE audit_log (n INT NOT NULL)")
+    mysql_shell(
+        "CREATE TRIGGER failing BEFORE INSERT ON ExecutionAttempt FOR EACH ROW "
+        f"IF NEW.execution_id = {found[1].id} THEN {body}; END IF"
+    )
+    try:
+        answers = start_all(mysql, found)
+    finally:
+        mysql_shell("DROP TRIGGER failing")
+        mysql_shell("DROP TABLE audit_log")
+
+    assert [type(one) for one in answers] == [Execution, Refused, Execution]
+    apart(mysql, found[1])
+
+
+@pytest.mark.parametrize(
+    ("into", "missed"),
+    [("audit_gone VALUES (1)", "audit_gone"), ("audit (state) SELECT 1", "state")],
+)
+def test_what_only_a_trigger_misses_is_no_old_schema(
+    ledger: Ledger, shell: Shell, into: str, missed: str
+) -> None:
+    found = some(ledger, 2)
+    begin = "CREATE TRIGGER failing BEFORE INSERT ON ExecutionAttempt FOR EACH ROW"
+    shell("CREATE TABLE audit (n INTEGER)")
+    shell(f"{begin} BEGIN INSERT INTO {into}; END")
+    try:
+        with pytest.raises(LedgerUnavailable, match=missed) as raised:
+            start_all(ledger, found)
+    finally:
+        shell("DROP TRIGGER failing")
+        shell("DROP TABLE audit")
+
+    assert not isinstance(raised.value, LedgerOutdated)
+    assert len(all_started(ledger, found)) == 2
+
+
+def test_a_column_of_ours_that_is_gone_is_an_old_schema_and_no_fault_of_a_row(
+    ledger: Ledger, shell: Shell
+) -> None:
+    started = all_started(ledger, some(ledger, 2))
+    finishes = [Finish(execution=one, ran=SUCCESS, verdict=Complete()) for one in started]
+    shell("ALTER TABLE ExecutionAttempt RENAME COLUMN cpu_seconds TO cpu")
+    try:
+        with pytest.raises(LedgerOutdated, match=r"cpu_seconds.*run `cronhare db upgrade`"):
+            ledger.attempts.finish(finishes, now=ledger.now, node="ant")
+        with pytest.raises(LedgerOutdated, match=r"cpu_seconds.*run `cronhare db upgrade`"):
+            ledger.records.attempts(started[0].id)
+    finally:
+        shell("ALTER TABLE ExecutionAttempt RENAME COLUMN cpu TO cpu_seconds")
+
+    assert states(ledger, started) == [State.RUNNING] * 2
+
+
+def test_of_ends_the_one_that_refuses_every_change_is_passed_over_and_told(
+    ledger: Ledger, refusing: Refusing, caplog: pytest.LogCaptureFixture
+) -> None:
+    broken, innocent = ledger.failed("broken"), ledger.failed("innocent")
+    ends = [Ended(archived=one).ticket for one in (broken, innocent)]
+    ledger.clock.advance(GRACES.ended)
+
+    with refusing("FailedTask", "UPDATE", f"NEW.id = {broken.id}"):
+        found = ledger.claims.overdue_ends(now=ledger.now, graces=GRACES, limit=9)
+        ledger.claims.mark_ends_published(ends)
+    ledger.clock.advance(DAY)
+    left = ledger.claims.overdue_ends(now=ledger.now, graces=GRACES, limit=9)
+
+    assert [one.archived.id for one in found] == [innocent.id]
+    assert [one.archived.id for one in left] == [broken.id]
+    [told] = [line for line in caplog.messages if line.startswith("Ends for good")]
+    assert SAYS in told
+
+
+def dispatched(ledger: Ledger) -> list[str]:
+    """Claim what has just become due as the dispatcher does; give the names."""
+    names, more = [], True
+    while more:
+        batch = ledger.claims.claim_due(
+            now=ledger.now,
+            limit=1_000,
+            node="ant",
+            planner=ledger.planner,
+            since=ledger.now - MINUTE,
+        )
+        names += [one.schedule_name for one in batch.claimed]
+        more = batch.more
+    return sorted(names)
+
+
+def test_very_many_whose_runs_are_refused_are_divided_once_a_minute(
+    ledger: Ledger, refusing: Refusing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = [f"broken-{number:02}" for number in range(40)]
+    ledger.save(*map(draft, broken), draft("sound"))
+    ledger.plan_edited()
+    last = max(ledger.schedules.ids(broken).values())
+    ledger.clock.advance(MINUTE)
+    written: list[str] = []
+    write = Database.write
+
+    def counted(database: Database, doing: str) -> AbstractContextManager[Connection]:
+        written.append(doing)
+        return write(database, doing)
+
+    monkeypatch.setattr(Database, "write", counted)
+    with refusing("SchedulerExecution", "INSERT", f"NEW.scheduler_id <= {last}"):
+        first = dispatched(ledger)
+        divided = len(written)
+        ledger.clock.advance(SECOND)
+        second = dispatched(ledger)
+    ledger.clock.advance(MINUTE)
+
+    assert (first, second) == (["sound"], [])
+    assert divided < 4 * len(broken)
+    assert len(written) - divided == 1
+    assert {one.schedule_name for one in ledger.claim_due().claimed} >= {*broken, "sound"}
+
+
+def test_one_that_was_refused_and_is_edited_is_claimed_at_once(
+    ledger: Ledger, refusing: Refusing
+) -> None:
+    id_ = ledger.add()
+    ledger.clock.advance(MINUTE + 30 * SECOND)
+    with refusing("SchedulerExecution", "INSERT", f"NEW.scheduler_id = {id_}"):
+        refused = dispatched(ledger)
+    ledger.save(draft(params='{"v":2}'))
+    ledger.plan_edited()
+    ledger.clock.advance(30 * SECOND)
+
+    assert (refused, dispatched(ledger)) == ([], ["report"])
+
+
+def test_of_very_many_plans_that_cannot_be_written_at_all_none_stops_another(
+    ledger: Ledger, refusing: Refusing
+) -> None:
+    broken = [f"broken-{number:03}" for number in range(120)]
+    ledger.save(*map(draft, broken), draft("sound"))
+    ledger.plan_edited()
+    last = max(ledger.schedules.ids(broken).values())
+    ledger.clock.advance(MINUTE)
+
+    with refusing("SchedulerPlan", "UPDATE", f"NEW.scheduler_id <= {last}"):
+        assert dispatched(ledger) == ["sound"]
+
+
+def test_a_page_of_which_no_plan_can_be_written_is_an_outage(
+    ledger: Ledger, refusing: Refusing
+) -> None:
+    ledger.save(*(draft(f"report-{number}") for number in range(9)))
+    ledger.plan_edited()
+    ledger.clock.advance(MINUTE)
+
+    with (
+        refusing("SchedulerPlan", "UPDATE", "1 = 1"),
+        pytest.raises(LedgerUnavailable, match="of 5 schedules, one after another, none"),
+    ):
+        ledger.claim_due(limit=4)

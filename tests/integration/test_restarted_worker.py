@@ -29,7 +29,7 @@ from tests.services.finding import missing, wait_until
 from tests.services.mariadb import Server as Mariadb
 from tests.services.rabbitmq import Server as RabbitMQ
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.long]  # by `make faults`
 
 SETTINGS = {"CRON_LEASE_SECONDS": "15", "CRON_RETRY_DELAY_MS": "100", "CRON_MAX_RETRIES": "9"}
 

@@ -107,11 +107,46 @@ def test_a_disabled_schedule_stays_with_its_history(ledger: Ledger) -> None:
     execution = ledger.claimed("off", **EVERY_MINUTE)
     ledger.save(draft("on"))
 
-    ledger.schedules.disable(["off", "unknown"], now=ledger.now)
+    ledger.disable("off", "unknown")
 
     status = {row.name: row.draft.status for row in ledger.schedules.schedules() if row.draft}
     assert status == {"off": False, "on": True}
     assert ledger.seen(execution) == execution
+
+
+def test_to_disable_what_is_off_already_is_no_edit(ledger: Ledger) -> None:
+    ledger.save(draft("off", status=False))
+    before = ledger.schedules.schedules()
+    ledger.clock.advance(SECOND)
+
+    ledger.disable("off")
+
+    assert ledger.schedules.schedules() == before
+
+
+def test_schedules_are_saved_named_and_disabled_at_once(ledger: Ledger) -> None:
+    before = [draft("changed"), draft("gone"), draft("unnamed")]
+    ledger.schedules.save(before, source="shop", now=ledger.now)
+    ledger.clock.advance(SECOND)
+    wanted = [draft("changed", params='{"v":2}'), draft("new")]
+
+    ledger.schedules.save(
+        wanted,
+        source="garden",
+        now=ledger.now,
+        task_names={"unnamed": "backup"},
+        disabled=["gone"],
+    )
+
+    changed, gone, new, unnamed = ledger.schedules.schedules()
+    assert [changed.draft, new.draft] == wanted
+    assert (gone.draft, unnamed.draft) == (
+        draft("gone", status=False),
+        draft("unnamed", task_name="backup"),
+    )
+    assert [row.source for row in (changed, gone, new, unnamed)] == ["garden", "shop"] * 2
+    edited = NOON + SECOND
+    assert [row.updated_at for row in (changed, gone, new, unnamed)] == [edited] * 3 + [NOON]
 
 
 def test_ids_are_found_by_name_and_unknown_names_left_out(ledger: Ledger) -> None:
@@ -127,7 +162,7 @@ def test_saving_nothing_and_disabling_nothing_changes_nothing(ledger: Ledger) ->
     before = ledger.schedules.schedules()
 
     ledger.save()
-    ledger.schedules.disable([], now=ledger.now + SECOND)
+    ledger.disable()
 
     assert ledger.schedules.schedules() == before
 

@@ -57,7 +57,7 @@ def test_up_without_a_terminal_reloads_its_jobs_file_and_refuses_a_faulty_one(
     file, first = tmp_path / "jobs.toml", jobs(tmp_path, on_start=True)
     file.write_text(first)
     up = start(file)
-    up.until("begun")
+    up.until(r"\] begun")
 
     file.write_text(FAULTY)
     up.process.send_signal(signal.SIGHUP)
@@ -71,7 +71,7 @@ def test_up_without_a_terminal_reloads_its_jobs_file_and_refuses_a_faulty_one(
     up.until("I am the other")
 
     (tmp_path / "go").touch()
-    assert len(re.findall("begun", up.until("ended"))) == 1, "what runs is not disturbed"
+    assert len(re.findall(r"\] begun", up.until("ended"))) == 1, "what runs is not disturbed"
     assert up.end() == 0
 
 
@@ -109,7 +109,7 @@ def test_up_says_which_schedules_a_file_disables(start: Starter, tmp_path: Path)
     file.write_text(SECOND)
     up.process.send_signal(signal.SIGHUP)
 
-    up.until("1 tasks, 1 schedules: 1 new, 0 changed, 1 others disabled")
+    up.until("1 task, 1 schedule: 1 new, 0 changed, 1 other disabled")
     up.until(r"WARN.*disabled, for they came from jobs\.toml and are not in it: wait")
     assert up.end() == 0
 
@@ -137,7 +137,7 @@ def test_up_ends_in_good_order_when_its_terminal_is_gone(tmp_path: Path) -> None
     file.write_text(jobs(tmp_path, on_start=True))
     up, terminal = on_terminal(tmp_path, file)
     try:
-        up.until("begun")
+        up.until(r"\] begun")
         os.close(terminal)
         up.until("SIGHUP received, shutting down gracefully")
         up.process.send_signal(signal.SIGHUP)  # a shell says so as well
@@ -155,7 +155,8 @@ def test_up_under_nohup_outlives_its_terminal(tmp_path: Path) -> None:
     file.write_text(jobs(tmp_path, on_start=True))
     up, terminal = on_terminal(tmp_path, file, "nohup")
     try:
-        up.until("begun")
+        up.until(r"\] begun")
+        up.until("SIGHUP is ignored, as under nohup: what changes needs a restart")
         os.close(terminal)
         (tmp_path / "go").touch()
         up.until("Task completed successfully")
@@ -168,7 +169,7 @@ def test_up_tells_its_state(start: Starter, tmp_path: Path) -> None:
     file = tmp_path / "jobs.toml"
     file.write_text(jobs(tmp_path, on_start=True))
     up = start(file)
-    up.until("begun")
+    up.until(r"\] begun")
 
     up.process.send_signal(signal.SIGUSR1)
     log = up.until(r"The ledger: .*The broker: |The broker: .*The ledger: ")

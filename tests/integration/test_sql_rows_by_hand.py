@@ -9,7 +9,7 @@ from cronhare.domain.messages import TaskMessage
 from cronhare.domain.planning import Plan, Planned
 from cronhare.domain.task import TaskRef
 from cronhare.ports.claims import Batch
-from tests.integration.ledgers import MINUTE, Ledger, Shell, draft
+from tests.integration.ledgers import FOR_GOOD, MINUTE, Ledger, Shell, draft
 
 SQLITE = "sqlite"
 MYSQL = pytest.param("mysql", marks=pytest.mark.integration)
@@ -54,6 +54,23 @@ def test_every_one_of_many_quick_updates_is_noticed(
     assert len(seen) == 300
     if database == SQLITE:  # of one length, they sort as the moments do
         assert {len(text) for [text] in seen} == {len("2026-03-02 12:00:00.000000")}
+
+
+def test_of_two_rows_of_one_execution_a_replay_resolves_the_older(
+    ledger: Ledger, shell: Shell
+) -> None:
+    """As it is in memory; nothing but a hand makes two that are unresolved."""
+    older = ledger.failed()
+    [replayed] = ledger.records.replay([older.id], now=ledger.now)
+    ledger.finished(replayed, FOR_GOOD)
+    shell("UPDATE FailedTask SET resolution = NULL")
+    newer, same = ledger.records.archive()
+    assert (same.id, newer.execution_id) == (older.id, older.execution_id)
+
+    again = ledger.records.replay([newer.id, older.id], now=ledger.now)
+
+    assert [one.id for one in again] == [older.execution_id]
+    assert [row.id for row in ledger.records.archive()] == [newer.id]
 
 
 def test_our_own_edits_keep_the_time_of_the_ledgers_clock(ledger: Ledger) -> None:
@@ -119,7 +136,7 @@ BROKEN_ANYWHERE = [
     ),
     (
         f"""retry = '{{"attempts": 2{"0" * 400}}}'""",
-        "attempts: a number of 401 digits is outside 1-20",
+        "attempts: a number of 401 digits is not a whole number from 1 to 20",
     ),
     (f"params = '{'[' * 5000}'", "params: not JSON: "),
     ("status = -1", "status: -1 is not 0 (off) or 1 (on)"),

@@ -61,7 +61,9 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
     def start(command: str, ledger: URL | str, broker: str = away, /) -> Process:
         url = ledger if isinstance(ledger, str) else ledger.render_as_string(hide_password=False)
+        (tmp_path / "jobs.toml").write_text('[tasks.any]\ncommand = ["true"]\n')
         servers = {"CRON_DATABASE_URL": url, "CRON_BROKER_URL": broker, "CRON_LOG_LEVEL": "DEBUG"}
+        servers["CRON_JOBS"] = "jobs.toml"
         with (tmp_path / "log").open("wb") as log:
             popen = subprocess.Popen(
                 [PROGRAM, command],
@@ -121,7 +123,7 @@ async def test_a_ledger_that_is_away_is_waited_for(
 ) -> None:
     port = free_port()
     process = start(command, migrated_mysql.set(host="127.0.0.1", port=port))
-    process.until("The ledger is not there, asking again in")
+    process.until("The ledger cannot be used, asking again")
     assert migrated_mysql.port is not None
 
     async with proxy(migrated_mysql.port, listen=port) as (_, link):
@@ -132,10 +134,30 @@ async def test_a_ledger_that_is_away_is_waited_for(
 
 def test_while_the_ledger_is_away_a_signal_ends_it(start: Start) -> None:
     process = start("worker", f"mysql+pymysql://u:secret@127.0.0.1:{free_port()}/cronhare")
-    process.until("The ledger is not there")
+    process.until("The ledger cannot be used")
 
     assert process.end() == 0
     assert "secret" not in process.log.read_text()
+
+
+def test_a_worker_says_what_it_is_and_that_it_works(start: Start, ledger: str, vhost: str) -> None:
+    process = start("worker", ledger, vhost)
+
+    process.until("; queues cron_scheduler; 1 task of jobs.toml, 1 at a time")
+    process.until("Consuming cron_scheduler")
+
+    assert process.end() == 0
+
+
+def test_a_scheduler_says_what_it_is_and_that_it_works(
+    start: Start, ledger: str, vhost: str
+) -> None:
+    process = start("scheduler", ledger, vhost)
+
+    process.until("; queues cron_scheduler")
+    process.until("Scheduling; edits are seen within 5 s")
+
+    assert process.end() == 0
 
 
 def test_a_scheduler_tries_the_lanes_that_it_has_declared(

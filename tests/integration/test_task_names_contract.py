@@ -8,7 +8,7 @@ from cronhare.domain.execution import Execution
 from cronhare.domain.failures import Failure
 from cronhare.domain.messages import FailedMessage, TaskMessage
 from cronhare.domain.task import TaskRef
-from cronhare.ports.attempts import Refused
+from cronhare.ports.attempts import Busy, Refused
 from cronhare.ports.records import Archived
 from tests.integration.ledgers import EVERY_MINUTE, FOR_GOOD, MINUTE, NOON, SECOND, Ledger, draft
 
@@ -30,7 +30,7 @@ def claimed(ledger: Ledger, **changes: Any) -> Execution:  # noqa: ANN401
     return execution
 
 
-def adopted(ledger: Ledger, scheduler_id: int, task: TaskRef) -> Execution | Refused:
+def adopted(ledger: Ledger, scheduler_id: int, task: TaskRef) -> Execution | Refused | Busy:
     message = TaskMessage(
         type=task.type, id=task.id, scheduler_id=scheduler_id, params_scheduler="{}"
     )
@@ -120,7 +120,7 @@ def test_to_name_a_task_is_no_edit(ledger: Ledger) -> None:
     add(ledger, task_name=None)
     ledger.clock.advance(SECOND)
 
-    ledger.schedules.name_tasks({"nightly": "backup", "unknown": "backup"})
+    ledger.name_tasks({"nightly": "backup", "unknown": "backup"})
 
     (stored,) = ledger.schedules.schedules()
     assert stored.draft == draft("nightly", task_name="backup")
@@ -131,7 +131,7 @@ def test_an_instant_that_was_missed_is_caught_up_under_the_new_name(ledger: Ledg
     add(ledger, task_name=None)
     ledger.clock.advance(MINUTE + SECOND)
 
-    ledger.schedules.name_tasks({"nightly": "backup"})
+    ledger.name_tasks({"nightly": "backup"})
     ledger.plan_edited()
     batch = ledger.claim_due()
 

@@ -6,12 +6,14 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import attrs
 import pytest
 
 from tests.integration.shell import PROGRAM, clean_environment
+from tests.services.finding import wait_until
 
 pytestmark = pytest.mark.integration
 
@@ -104,17 +106,101 @@ def test_a_newcomer_sees_success_retries_and_a_failure_for_good(start: Starter) 
     assert "Scheduling retry 2/3 in 1000ms" in log
     assert up.end(signal.SIGINT) == 0
     assert up.log.rstrip().endswith("[INFO] Shutdown complete")
+    assert shapes(readme_start()) - shapes(up.log) == set()
+
+
+def readme_start() -> str:
+    """Give the start that the README shows."""
+    readme = (ROOT / "README.md").read_text()
+    [shown] = re.findall(r"^```\n(\d{4}-.*?)^```", readme, re.MULTILINE | re.DOTALL)
+    return str(shown)
+
+
+def shapes(log: str) -> set[str]:
+    """Tell the lines of a log but for what differs between two starts: numbers, node and folder."""
+    plain = re.sub(r"node=[^],]+", "node=N", log.replace(f"{ROOT}/", ""))
+    return {re.sub(r"[\d.,]+", "N", line) for line in plain.splitlines()}
 
 
 def test_shutdown_waits_for_what_runs(start: Starter, tmp_path: Path) -> None:
     up = start(write_slow(tmp_path, seconds=1.5))
-    up.until("begun")
+    up.until(r"\] begun")
 
     status = up.end()
 
     assert status == 0
     assert "SIGTERM received, shutting down gracefully..." in up.log
     assert "Task completed successfully" in up.log
+
+
+ELSEWHERE = "amqp://guest:guest@127.0.0.1:1/"
+
+
+@pytest.mark.parametrize(
+    ("command", "broker", "told"),
+    [
+        ("up", "memory://", "another `cronhare up`, a scheduler or a worker works on link"),
+        ("up", ELSEWHERE, "another `cronhare up`, whose broker is its own, works on link"),
+        ("worker", ELSEWHERE, "another `cronhare up`, whose broker is its own, works on link"),
+        ("scheduler", ELSEWHERE, "another `cronhare up`, whose broker is its own, works on link"),
+    ],
+)
+def test_a_second_one_on_a_ledger_is_refused_while_the_first_lives(
+    start: Starter, tmp_path: Path, command: str, broker: str, told: str
+) -> None:
+    jobs = write_slow(tmp_path, seconds=0.1)
+    first = start(jobs)
+    first.until("ended")
+    (tmp_path / "link").symlink_to("cronhare.sqlite3")
+    ledger = {"CRON_DATABASE_URL": "sqlite:///link", "CRON_BROKER_URL": broker}
+
+    second = subprocess.run(
+        [PROGRAM, command],
+        cwd=tmp_path,
+        env=clean_environment() | ledger | {"CRON_JOBS": str(jobs)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    first.process.kill()
+    first.process.wait()
+    third = start(jobs)
+    third.until("ended")
+
+    assert second.returncode == 2
+    assert told in second.stderr
+    assert third.end() == 0
+
+
+def test_it_is_refused_a_ledger_that_a_scheduler_works_on(tmp_path: Path) -> None:
+    environment = clean_environment() | {"CRON_DATABASE_URL": "sqlite:///shared.sqlite3"}
+    jobs = write_slow(tmp_path, seconds=0.1)
+    run_here = partial(
+        subprocess.run, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+    run_here([PROGRAM, "db", "upgrade"], env=environment)
+    with (
+        (tmp_path / "log").open("w") as log,
+        subprocess.Popen(
+            [PROGRAM, "scheduler"],
+            cwd=tmp_path,
+            env=environment | {"CRON_BROKER_URL": ELSEWHERE},
+            stderr=log,
+        ) as scheduler,
+    ):
+        try:
+            wait_until(
+                lambda: "Scheduling; edits" in (tmp_path / "log").read_text(),
+                seconds=60,
+                what="a scheduler's start",
+            )
+            up = run_here([PROGRAM, "up", "--jobs", str(jobs)], env=environment)
+        finally:
+            scheduler.kill()
+
+    assert up.returncode == 2
+    assert "another `cronhare up`, a scheduler or a worker works on shared.sqlite3" in up.stderr
 
 
 def test_what_a_running_task_has_written_is_shown(start: Starter, tmp_path: Path) -> None:
@@ -155,7 +241,7 @@ def test_a_second_signal_interrupts_and_the_next_start_begins_again(
     start: Starter, tmp_path: Path
 ) -> None:
     up = start(write_slow(tmp_path, seconds=60))
-    up.until("begun")
+    up.until(r"\] begun")
     up.process.send_signal(signal.SIGINT)
     up.until("second signal")
 
@@ -171,13 +257,13 @@ def test_what_a_killed_system_was_running_is_taken_up_at_the_next_start(
 ) -> None:
     policy = {"CRON_RETRY_DELAY_MS": "1000"}
     up = start(write_slow(tmp_path, seconds=60), **policy)
-    up.until("begun")
+    up.until(r"\] begun")
     up.end(signal.SIGKILL)
 
     again = start(write_slow(tmp_path, seconds=0.1, on_start=False), **policy)
 
     log = again.until("Task completed successfully")
-    assert "1 were cut off" in log
+    assert ", 1 cut off" in log
     assert "Scheduling retry 1/3 in 1000ms" in log
     assert again.end() == 0
 

@@ -59,16 +59,17 @@ class Shows:
         every = troubles(self.broker, self.database)
         if unknown := set(asked) - set(every):
             raise SystemExit(f"there is no trouble {unknown}; there are {', '.join(every)}")
-        felt = []
-        for name in dict.fromkeys(("nothing", *(asked or every))):
+        felt: dict[str, neighbours.Felt] = {}
+        calms = (neighbours.CALM_OF.get(name, neighbours.CALM) for name in asked)
+        for name in dict.fromkeys((neighbours.CALM, *calms, *(asked or every))):
             folder = self.folder / name
             folder.mkdir()
             jobs = neighbours.jobs(folder, TROUBLES_JOBS)
             settings = {"CRON_QUEUES": QUEUES, "CRON_LOG_LEVEL": "INFO"}
             with plant(folder, self.broker, self.database, jobs, **settings) as at_work:
-                felt.append(neighbours.measure(name, at_work, every[name], seconds=seconds))
+                felt[name] = neighbours.measure(name, at_work, every[name], seconds=seconds)
             neighbours.tell(felt)
-        return all(each.is_kept(felt[0]) for each in felt)
+        return all(each.is_kept(felt) for each in felt.values())
 
 
 def main() -> int:

@@ -1,8 +1,9 @@
 """The troubles beside which the innocent are watched. Each is bounded, and stops when left."""
 
 import os
+import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from importlib.resources import files
@@ -13,8 +14,8 @@ import pika
 from cronhare.domain.draft import ScheduleDraft
 from cronhare.domain.task import TaskRef
 from tests.integration import amqp
-from tests.production.neighbours import Town, Trouble, nothing, repeatedly
-from tests.production.plant import PATIENCE, SCHEDULER
+from tests.production.neighbours import SCHEDULES, Town, Trouble, nothing, repeatedly
+from tests.production.plant import PATIENCE, SCHEDULER, Process
 from tests.services import mariadb, rabbitmq
 from tests.services.finding import wait_until
 
@@ -48,6 +49,8 @@ task = "babbles"
 schedule = "@yearly"
 retry = { attempts = 1 }
 """
+
+JUDGED = "SELECT COUNT(*) FROM SchedulerPlan WHERE problem IS NOT NULL"
 
 MANY, CROWD = 1_000, "name LIKE 'crowd-%'"
 CROWD_QUEUE = "cron_scheduler.crowd"
@@ -259,7 +262,7 @@ def _plan_a_crowd(town: Town) -> None:
 
 @contextmanager
 def old_zones(town: Town) -> Iterator[None]:
-    """A replica does not know the zone of the innocent: it came into the zone data later."""
+    """A replica does not know the zone of the innocent, and is the first to see them edited."""
     old = town.plant.arena.folder / "old"
     (old / "zones").mkdir(parents=True)
     (old / "tzdata").mkdir()
@@ -267,11 +270,31 @@ def old_zones(town: Town) -> Iterator[None]:
     (old / "zones" / "UTC").write_bytes(files("tzdata.zoneinfo").joinpath("UTC").read_bytes())
     ours = os.environ.get("PYTHONPATH", "")
     paths = {"PYTHONPATH": f"{old}{os.pathsep}{ours}", "PYTHONTZPATH": str(old / "zones")}
+    new = [each for each in town.plant.processes if SCHEDULER[0] in str(each.args)]
     town.plant.start(*SCHEDULER, **paths)
     town.plant.wait_until_all_work(workers=2)
     time.sleep(5)  # until it has compared all schedules
-    town.plant.query("UPDATE Scheduler SET description = 'edited' WHERE name LIKE 'innocent-%'")
+    with standing_still(new):
+        town.plant.query("UPDATE Scheduler SET description = 'edited' WHERE name LIKE 'innocent-%'")
+        wait_until(
+            lambda: town.plant.query(JUDGED) == [(SCHEDULES,)],
+            seconds=PATIENCE,
+            every=0.2,
+            what="the verdict of the old replica",
+        )
     yield
+
+
+@contextmanager
+def standing_still(processes: Sequence[Process]) -> Iterator[None]:
+    """Hold processes still for a while."""
+    for process in processes:
+        process.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.send_signal(signal.SIGCONT)
 
 
 #: Seconds.

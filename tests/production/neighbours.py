@@ -10,7 +10,7 @@ import re
 import statistics
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from itertools import count
@@ -37,6 +37,11 @@ LATEST, TIMES = 5.0, 3.0
 
 #: Seconds until what has not begun is lost.
 LOST = 60.0
+
+#: What a trouble is measured beside: nothing at all, or a thousand others that are due in the same
+#: minute and with which nothing is wrong.
+CALM = "nothing"
+CALM_OF = {"crowd": "crowd", "behind": "crowd"}
 
 #: Nothing that is told beside a trouble needs more of a log than this.
 LARGEST_LOG = 5_000_000
@@ -180,8 +185,9 @@ class Felt:
     log: int
     killed: int
 
-    def is_kept(self, calm: "Felt") -> bool:
-        """Whether the innocent were as well off as promised, beside what *calm* measured."""
+    def is_kept(self, felt: Mapping[str, "Felt"]) -> bool:
+        """Whether the innocent were as well off as promised, beside what is calm of *felt*."""
+        calm = felt[CALM_OF.get(self.trouble, CALM)]
         pairs = ((self.schedules, calm.schedules), (self.messages, calm.messages))
         return (
             not (self.lost or self.doubled or self.killed)
@@ -245,15 +251,15 @@ def _felt(name: str, town: Town) -> Felt:
     )
 
 
-def tell(felt: list[Felt]) -> None:
+def tell(felt: Mapping[str, Felt]) -> None:
     """Print one table; the first row is what the same run needs when nothing is wrong."""
-    calm = felt[0]
+    calm = felt[CALM]
     print(
         "\nms from due or published to begun, median and worst (times the calm median)\n"
         f"{'':28}{'schedules':>26}{'messages':>26}  lost doubled killed  log MB"
     )
-    for each in felt:
-        kept = "" if each.is_kept(calm) else "  BROKEN"
+    for each in felt.values():
+        kept = "" if each.is_kept(felt) else "  BROKEN"
         print(
             f"{each.trouble:28}{_shown(each.schedules, calm.schedules):>26}"
             f"{_shown(each.messages, calm.messages):>26}{each.lost:>6}{each.doubled:>8}"

@@ -14,6 +14,7 @@ class Link:
         """Made in the event loop that copies."""
         self.connections = 0
         self.held_back = 0
+        self.cuts_at: bytes | None = None  # a connection over which this would pass is broken
         self._loop = asyncio.get_running_loop()
         self._flows = asyncio.Event()
         self._flows.set()
@@ -41,6 +42,9 @@ class Link:
         try:
             with suppress(OSError):
                 while data := await source.read(65536):
+                    if self.cuts_at is not None and self.cuts_at in data:
+                        target.transport.abort()
+                        return
                     self.held_back += not self._flows.is_set()
                     await self._flows.wait()
                     target.write(data)

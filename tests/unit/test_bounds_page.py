@@ -7,17 +7,27 @@ from pathlib import Path
 
 import pytest
 
+from cronhare.adapters import tls
 from cronhare.adapters.process import attempt, budget, capture, journal, lines, pipes, pulse
 from cronhare.adapters.process import messages as ipc
 from cronhare.adapters.rabbitmq import address, properties
-from cronhare.adapters.sql import kept
-from cronhare.application import interim, parking, reconcile
+from cronhare.adapters.sql import behind_held, kept, lately, mysql_opening, mysql_sessions, put_off
+from cronhare.application import (
+    held_starts,
+    interim,
+    parking,
+    putting_off,
+    reconcile,
+    recording,
+    sparing,
+)
 from cronhare.domain import (
     boot,
     deaths,
     durations,
     echo,
     failures,
+    fence,
     headers,
     jobs_file,
     messages,
@@ -35,6 +45,7 @@ from cronhare.domain.cron.timeline import FIRST_MINUTE, LAST_MINUTE, moment_of
 from cronhare.domain.crontab import reader, settings
 from cronhare.entrypoints import attention, last_resort, logs, scheduler, settings_sources
 from cronhare.entrypoints.cli import failed, times, trouble
+from cronhare.ports import claims
 from tests.services.rabbitmq import LARGEST_AT_BROKER
 
 PAGE = Path(__file__).parents[2] / "docs" / "bounds.md"
@@ -66,6 +77,7 @@ BOUNDS: dict[str, list[str]] = {
         f"{size(budget.PER_SECOND)} a second",
         f"{budget.LINE} bytes for each line",
     ],
+    "ends whose messages no queue has that are remembered as told": [f"{reconcile.MOST_TOLD:,}"],
     "a line of a task's output": [size(lines.LOG_LINE_LIMIT)],
     "a task's output": [size(capture.KEPT)],
     "output that is kept of running attempts": [
@@ -117,14 +129,31 @@ BOUNDS: dict[str, list[str]] = {
         f"{size(kept.LARGEST_KEPT)} each",
         f"{kept.TIMES_KEPT:,} times",
         f"{kept.MANNERS_KEPT:,} manners",
+        f"{kept.TASKS_KEPT:,} tasks",
         f"{kept.POLICIES_KEPT:,} policies",
+    ],
+    "what is remembered of changes that the database refuses, or others keep locked": [
+        f"{lately.MOST:,} of each kind"
     ],
     "a URL": [f"{server_url.LONGEST_URL:,} characters", f"{server_url.MOST_HOSTS} hosts"],
     "a broker's URL": [
         f"{address.LONGEST_VHOST} bytes",
         f"{address.LONGEST_HEARTBEAT:,} s",
     ],
-    "a settings file, and a file that holds a setting": [size(settings_sources.LONGEST_FILE)],
+    "a settings file, and a file that holds a setting": [
+        size(settings_sources.LONGEST_FILE),
+        f"{jobs_file.DEEPEST} tables",
+    ],
+    "a PEM file: a CA, a certificate, its key": [size(tls.LARGEST_PEM)],
+    "what a database's server says before a session is set up": [
+        f"{2 * mysql_sessions.CONNECT_SECONDS} s",
+        f"{2 * mysql_sessions.ONE_OF_SEVERAL_SECONDS} s each",
+        size(mysql_opening.SHORT),
+    ],
+    "an answer of a database's server, later": [
+        f"{mysql_opening.LONG // 2**30} GiB",
+        size(mysql_opening.SHORT),
+    ],
     "a shutdown": [
         f"{scheduler.ROUND:.0f} s for a scheduler's round",
         f"{last_resort.ENDING:.0f} s",
@@ -132,6 +161,8 @@ BOUNDS: dict[str, list[str]] = {
     "a jobs file": [
         size(jobs_file.LARGEST_FILE),
         f"{jobs_file.DEEPEST} tables",
+        f"{jobs_file.MOST_PIECES:,} keys and values",
+        f"{jobs_file.LONGEST_WORD:,} characters",
         f"{jobs_file.LARGEST_INTEGER.bit_length() + 1} bits",
     ],
     "faults that are told of a jobs file, and of a settings file": [f"{jobs_file.MOST_FAULTS}"],
@@ -147,11 +178,37 @@ BOUNDS: dict[str, list[str]] = {
         f"{patience.FIRST_WAIT // MINUTE} min",
         f"sent again {RESENT_ON_THE_FIRST_DAY} times on the first day",
     ],
+    "the message of an end for good without a confirm": [
+        f"every {claims.Graces().ended.seconds} s",
+    ],
     "what is sent again, given up, or doubted after a broker's silence, in a round": [
         f"{reconcile.PAGES} pages of {reconcile.PAGE:,}",
     ],
+    "sparings of what has lapsed, after outages or leaps of clocks": [
+        f"{sparing.MOST_IN_A_ROW} in a row"
+    ],
     "params of a message of somebody else": [size(params.LARGEST_PARAMS)],
     "nacks of a message of ours that count": [],
+    "the wait of a run that comes again and again to a worker without its task": [
+        f"{retry.LONGEST_AWAY // MINUTE} minutes"
+    ],
+    "how long a schedule whose executions somebody keeps locked is put off": [
+        f"{put_off.FIRST.seconds} s at first",
+        f"up to {put_off.LONGEST.seconds} s",
+        f"{put_off.PARTS} times",
+    ],
+    "looks for a row that somebody keeps locked, before a start gives its place away": [
+        f"{len(held_starts.PAUSES)}, within {sum(held_starts.PAUSES) * 1000:.0f} ms",
+        f"{held_starts.HURRIED_FOR:.0f} s",
+        f"one place in {held_starts.SHARE}",
+        f"a rest of {putting_off.PAUSE:.0f} s",
+    ],
+    "results that wait for a row, without a place of the worker's": [
+        f"{recording.MOST_OWED:,}",
+        size(recording.MOST_KEPT),
+    ],
+    "an attempt before its time": [f"{fence.EARLIEST.seconds} s"],
+    "nacks of a message of somebody else that count": [f"{deaths.MOST:,} at the most"],
     "a type in a message": [f"{messages.LONGEST_TYPE} letters"],
     "a queue's name": [f"{topology.LONGEST_QUEUE_NAME} bytes"],
     "queues of a process": [f"{topology.MOST_QUEUES}"],
@@ -160,6 +217,13 @@ BOUNDS: dict[str, list[str]] = {
     ],
     "executions that `failed` takes at once": [f"{failed.MOST_AT_ONCE:,}"],
     "a run at boot (`on_boot`)": [f"{boot.LONGEST_AGO.total_seconds() / 3_600:.0f} hours"],
+    "pages that are chosen for one that is taken, where others hold rows": [
+        f"{behind_held.MOST_PAGES}"
+    ],
+    "what has just become due, while a scheduler cannot publish": [
+        f"for {planning.HEAD_START.seconds} s"
+    ],
+    "the message of an end for good, made from the archive": [size(failures.LARGEST_FAILED)],
     "missed instants that are counted": [f"{planning.MOST_COUNTED:,} of a schedule"],
 }
 

@@ -9,10 +9,13 @@ from typing import Any
 import attrs
 
 from cronhare.adapters.plain_files import read_plain_file
+from cronhare.adapters.toml import TooMuch, read_toml
 from cronhare.domain.draft import Fault, ScheduleDraft
 from cronhare.domain.echo import echo
 from cronhare.domain.jobs_file import LARGEST_FILE, LONGEST_SOURCE, MOST_FAULTS
+from cronhare.domain.listing import first_faults
 from cronhare.domain.retry import RetryPolicy
+from cronhare.domain.schedule import SYSTEM_PREFIX
 from cronhare.domain.task import Task, TaskRef
 
 from .schedules import read_draft
@@ -22,7 +25,6 @@ from .tasks import read_task
 from .values import NO_INTEGER, beyond_toml
 
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
-SYSTEM_PREFIX = "cronhare-"
 
 
 @attrs.frozen
@@ -96,8 +98,10 @@ def read_jobs(path: Path, *, policy: RetryPolicy) -> JobsFile:
 def _parse(path: Path) -> dict[str, Any]:
     text = _text(path)
     try:
-        content = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        content = read_toml(text)
+    except TooMuch as error:
+        raise _unreadable(path, str(error)) from error
+    except tomllib.TOMLDecodeError as error:
         raise _unreadable(path, f"cannot be read as TOML: {error}") from error
     except ValueError as error:  # `int` reads no number of thousands of digits
         raise _unreadable(path, f"has a number that {NO_INTEGER}") from error
@@ -128,11 +132,7 @@ def _unreadable(path: Path, problem: str) -> JobsFileInvalid:
 
 
 def _told(faults: Sequence[FileFault]) -> tuple[FileFault, ...]:
-    """Give the first of very many faults, and say that there are others."""
-    if len(faults) <= MOST_FAULTS:
-        return tuple(faults)
-    others = Fault("", f"these are the first {MOST_FAULTS} faults; there are more")
-    return (*faults[:MOST_FAULTS], FileFault("", others))
+    return first_faults(faults, MOST_FAULTS, as_fault=lambda text: FileFault("", Fault("", text)))
 
 
 def _source(given: str | None, path: Path, faults: list[Fault]) -> str:

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 import attrs
 from msgspec import Meta
 
-from cronhare.domain.schedule import CAPS
+from cronhare.domain.schedule import CAPS, DEFAULT_CAP
 from cronhare.domain.task import LARGEST_NUMBER, USER_NAME
 
 from .tables import REQUIRED
@@ -56,7 +56,7 @@ class MisfireTable:
 
     policy: Literal["skip", "once", "all"] = "once"
     window: str | None = None
-    cap: Cap = 100
+    cap: Cap = DEFAULT_CAP
 
 
 @attrs.frozen(kw_only=True)

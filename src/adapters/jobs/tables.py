@@ -14,6 +14,8 @@ import msgspec
 
 from cronhare.domain.draft import Fault
 from cronhare.domain.echo import LONGEST_ECHO
+from cronhare.domain.jobs_file import MOST_FAULTS
+from cronhare.domain.listing import listed
 
 T = TypeVar("T", bound=attrs.AttrsInstance)
 
@@ -42,6 +44,8 @@ def read_table(kind: type[T], table: object, faults: list[Fault]) -> T:
     types = get_type_hints(kind, include_extras=True)
     values: dict[str, Any] = {}
     for name, value in table.items():
+        if len(faults) > MOST_FAULTS:
+            break
         if name not in known:
             faults.append(Fault(name, f"is not known here; {hint(name, list(known))}"))
         elif (problem := _problem(value, types[name])) is not None:
@@ -59,18 +63,17 @@ def read_table(kind: type[T], table: object, faults: list[Fault]) -> T:
 def hint(name: str, known: Sequence[str]) -> str:
     """Say which of the known names may have been meant, or which there are."""
     close = get_close_matches(name[:LONGEST_ECHO], known[:MOST_COMPARED], n=1)
-    return f"did you mean {close[0]}?" if close else f"there are {_some_of(sorted(known))}"
+    return (
+        f"did you mean {close[0]}?"
+        if close
+        else f"there are {listed(sorted(known), most=MOST_LISTED)}"
+    )
 
 
 def written(value: object) -> str:
     """Show a value about as it was written, cut when it is long."""
     text = msgspec.json.encode(value).decode()
     return text if len(text) <= LONGEST_ECHO else f"{text[: LONGEST_ECHO - 3]}..."
-
-
-def _some_of(names: Sequence[str]) -> str:
-    more = len(names) - MOST_LISTED
-    return ", ".join(names[:MOST_LISTED]) + (f" and {more} others" if more > 0 else "")
 
 
 def _problem(value: object, kind: Any) -> str | None:  # noqa: ANN401 - any annotation

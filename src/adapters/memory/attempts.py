@@ -10,7 +10,7 @@ from cronhare.domain.execution import Execution, State
 from cronhare.domain.messages import TaskMessage
 from cronhare.domain.moves import as_told, claim
 from cronhare.domain.task import TaskRef
-from cronhare.ports.attempts import Finish, Refused, Renewal, Start, Superseded
+from cronhare.ports.attempts import Busy, Finish, Refused, Renewal, Start, Superseded
 from cronhare.ports.records import Attempt, Output
 from cronhare.ports.runner import Written
 
@@ -27,19 +27,21 @@ class MemoryAttemptStore:
 
     def start(
         self, wishes: Sequence[Start], *, now: datetime, node: str, lease: timedelta
-    ) -> Sequence[Execution | Refused]:
-        """See `AttemptStorePort.start`."""
+    ) -> Sequence[Execution | Refused | Busy]:
+        """See `AttemptStorePort.start`. Nobody holds a row here for longer than a call."""
         with self._ledger.lock:
             return tuple(self._start(wish, now, node, now + lease) for wish in wishes)
 
     def finish(
         self, finishes: Sequence[Finish], *, now: datetime, node: str
-    ) -> Sequence[State | Superseded]:
+    ) -> Sequence[State | Superseded | Busy]:
         """See `AttemptStorePort.finish`."""
         with self._ledger.lock:
             return tuple(self._finish(finish, now, node) for finish in finishes)
 
-    def give_up(self, finishes: Sequence[Finish], *, now: datetime) -> Sequence[State | Superseded]:
+    def give_up(
+        self, finishes: Sequence[Finish], *, now: datetime
+    ) -> Sequence[State | Superseded | Busy]:
         """See `AttemptStorePort.give_up`."""
         with self._ledger.lock:
             return tuple(self._give_up(finish, now) for finish in finishes)
@@ -79,7 +81,7 @@ class MemoryAttemptStore:
 
     def adopt(
         self, message: TaskMessage, *, key: str, queue: str, deaths: int, now: datetime, node: str
-    ) -> Execution | Refused:
+    ) -> Execution | Refused | Busy:
         """See `AttemptStorePort.adopt`."""
         with self._ledger.lock:
             known = self._history.with_key(message.scheduler_id, key)

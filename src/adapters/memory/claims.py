@@ -5,12 +5,16 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from itertools import islice
 
+import attrs
+
 from cronhare.domain.execution import STARTABLE, Execution, State
+from cronhare.domain.messages import Ticket
 from cronhare.domain.moves import claim, hand_over, skip
 from cronhare.domain.patience import expected_anew_at
 from cronhare.domain.planning import INSTANTS_AT_ONCE, Planned, Run, Skip, cursor_after
 from cronhare.domain.schedule import OverlapPolicy, Schedule
-from cronhare.ports.claims import Batch, Graces, Planner, ask
+from cronhare.ports.claims import Batch, Ended, Graces, Planner, ask
+from cronhare.ports.records import Archived
 
 from .lateness import doubt, grace_of, mark_published
 from .ledger import MemoryLedger
@@ -37,10 +41,11 @@ class MemoryClaimStore:
         node: str,
         planner: Planner,
         since: datetime | None = None,
+        until: datetime | None = None,
     ) -> Batch:
         """See `ClaimStorePort.claim_due`."""
         with self._ledger.lock:
-            rows = tuple(islice(self._timetable.due(now, since), limit))
+            rows = tuple(islice(self._timetable.due(until or now, since), limit))
             return self._plan(rows, limit, now=now, node=node, planner=planner)
 
     def plan_edited(
@@ -56,12 +61,19 @@ class MemoryClaimStore:
             return self._plan(edited[:limit], limit, now=now, node=node, planner=planner)
 
     def plan_problems(
-        self, *, now: datetime, after: int, limit: int, node: str, planner: Planner
+        self,
+        *,
+        now: datetime,
+        since: datetime | None,
+        after: int,
+        limit: int,
+        node: str,
+        planner: Planner,
     ) -> tuple[Batch, int]:
         """See `ClaimStorePort.plan_problems`."""
         with self._ledger.lock:
-            rows = [row for row in self._timetable.rows() if row.id > after and self._fault(row)]
-            page = rows[:limit]
+            rows = (row for row in self._timetable.rows() if row.id > after and self._fault(row))
+            page = [row for row in rows if since is None or self._is_late(row, since)][:limit]
             batch = self._plan(page, limit, now=now, node=node, planner=planner)
             return batch, page[batch.looked - 1].id if batch.looked else after
 
@@ -124,22 +136,51 @@ class MemoryClaimStore:
             running = self._history.in_states({State.RUNNING})
             return {execution.owner for execution in running if execution.owner is not None}
 
-    def lapsed(
-        self, *, now: datetime, limit: int, gone: Collection[str] = ()
-    ) -> Sequence[Execution]:
+    def lapsed(self, *, now: datetime, limit: int) -> Sequence[Execution]:
         """See `ClaimStorePort.lapsed`."""
         with self._ledger.lock:
             lost = (
                 execution
                 for execution in self._history.in_states({State.RUNNING})
-                if (execution.lease_until is not None and execution.lease_until <= now)
-                or execution.owner in gone
+                if execution.lease_until is not None and execution.lease_until <= now
             )
             return tuple(heapq.nsmallest(limit, lost, key=_id))
 
-    def regain(self, *, now: datetime) -> int:  # noqa: ARG002 - the port's
+    def run_by(self, nodes: Collection[str], *, limit: int) -> Sequence[Execution]:
+        """See `ClaimStorePort.run_by`."""
+        with self._ledger.lock:
+            running = self._history.in_states({State.RUNNING})
+            theirs = (execution for execution in running if execution.owner in nodes)
+            return tuple(heapq.nsmallest(limit, theirs, key=_id))
+
+    def regain(self, *, now: datetime, limit: int) -> int:  # noqa: ARG002 - the port's
         """See `ClaimStorePort.regain`: nobody edits what is in memory."""
         return 0
+
+    def mark_ends_published(self, ends: Collection[Ticket]) -> None:
+        """See `ClaimStorePort.mark_ends_published`."""
+        with self._ledger.lock:
+            told = {(end.execution_id, end.attempt) for end in ends}
+            for row in tuple(self._ledger.archive.values()):
+                if (row.execution_id, row.attempts) in told:
+                    self._ledger.archive[row.id] = attrs.evolve(row, check_at=None)
+
+    def overdue_ends(self, *, now: datetime, graces: Graces, limit: int) -> Sequence[Ended]:
+        """See `ClaimStorePort.overdue_ends`."""
+        with self._ledger.lock:
+            late = (
+                (row.check_at, row.id, row)
+                for row in self._ledger.archive.values()
+                if row.check_at is not None and row.check_at + graces.ended <= now
+            )
+            found = [row for _, _, row in heapq.nsmallest(limit, late)]
+            for row in found:
+                self._ledger.archive[row.id] = attrs.evolve(row, check_at=now)
+            return tuple(Ended.of(row, self._crashes(row)) for row in found)
+
+    def _crashes(self, row: Archived) -> Sequence[datetime]:
+        execution = self._history.get(row.execution_id)
+        return () if execution is None else execution.crashed_at
 
     # How plans are carried out
 
@@ -178,6 +219,10 @@ class MemoryClaimStore:
     def _fault(self, row: ScheduleRow) -> str | None:
         plan = self._timetable.plan_of(row)
         return None if plan is None else plan.problem
+
+    def _is_late(self, row: ScheduleRow, since: datetime) -> bool:
+        plan = self._timetable.plan_of(row)
+        return row.updated_at > since and plan is not None and plan.next_due_at is None
 
     def _planned(self, row: ScheduleRow) -> Planned:
         plan = self._timetable.plan_of(row)

@@ -25,7 +25,7 @@ def end(ledger: MemoryLedger, execution: Execution, finish: Finish, now: datetim
     outcome = finish.ran.outcome
     _record(ledger.history, execution, finish.ran, now)
     if isinstance(verdict, Fail | Quarantine):
-        ledger.keep(Archived.of(execution, verdict, outcome.error, now))
+        ledger.keep(Archived.of(execution, verdict, outcome.error, now, check_at=now))
     ended = domain_end(execution, verdict, outcome.ending, now=now)
     return ledger.history.move(execution, ended).state
 

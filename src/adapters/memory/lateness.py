@@ -5,8 +5,8 @@ from datetime import datetime, timedelta
 from cronhare.domain.execution import STARTABLE, Execution, State
 from cronhare.domain.moves import publish
 from cronhare.domain.patience import (
-    FIRST_WAIT,
     after_copy,
+    expected_after_doubt,
     expected_after_resend,
     expected_soon,
 )
@@ -47,5 +47,7 @@ def doubt(history: History, execution: Execution, since: datetime, now: datetime
     else:
         sent_before = execution.published_at is None or execution.published_at < since
     waits = (execution.next_attempt_at or now) > now
-    if sent_before and not waits and expected > expected_soon(execution.state, now):
-        history.expect(execution, now - FIRST_WAIT)
+    if waits and execution.state is not State.PUBLISHED:
+        return  # a retry is looked for at its time in any case
+    if sent_before and expected > expected_soon(execution.state, now):
+        history.expect(execution, expected_after_doubt(execution.next_attempt_at, now))

@@ -11,7 +11,7 @@ import attrs
 
 from cronhare.domain.draft import ScheduleDraft
 from cronhare.domain.schedule import CLEANUP_NAME
-from cronhare.domain.task import TaskRef
+from cronhare.domain.task import SYSTEM, TaskRef
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.records import Archived
 
@@ -21,7 +21,7 @@ from .timetable import Timetable
 #: The system's own schedule: claimed like any other, so that one replica does it (C13).
 CLEANUP = ScheduleDraft(
     name=CLEANUP_NAME,
-    task=TaskRef("system", 1),
+    task=TaskRef(SYSTEM, 1),
     schedule="0 3 * * *",
     description="deletes history that is older than its retention",
 )
@@ -38,7 +38,7 @@ class MemoryLedger:
         self.history = History()
         self.archive: dict[int, Archived] = {}
         self._archive_ids = count(1)
-        self.timetable.save(CLEANUP, source=None, now=clock.now(), system=True)
+        self.timetable.save(CLEANUP, source=None, now=clock.now())
 
     def keep(self, archived: Archived) -> Archived:
         """Give a row of the archive its id, and keep it for ever."""

@@ -13,7 +13,15 @@ from cronhare.domain.execution import REPLAYABLE, STARTABLE, TOLD_NO_MORE, Execu
 from cronhare.domain.failures import Failure
 from cronhare.domain.keys import BOOT
 from cronhare.domain.moves import ALREADY_OVERDUE, cancel, claim, may_be_replayed, replay, replay_at
-from cronhare.ports.records import Archived, Attempt, ExecutionFilter, Output, Retention, Unproven
+from cronhare.ports.records import (
+    Archived,
+    Attempt,
+    ExecutionFilter,
+    NotToBeRun,
+    Output,
+    Retention,
+    Unproven,
+)
 
 from .ledger import MemoryLedger
 from .reported import keep_failure
@@ -147,7 +155,7 @@ class MemoryRecords:
     def _schedule(self, scheduler_id: int) -> ScheduleRow:
         row = self._ledger.timetable.row(scheduler_id)
         if row is None:
-            raise LookupError(f"there is no schedule with the id {scheduler_id}")
+            raise NotToBeRun(f"there is no schedule with the id {scheduler_id}")
         return row
 
     def _skipped_over(self, scheduler_id: int, instant: datetime) -> Iterator[Execution]:
@@ -164,7 +172,7 @@ class MemoryRecords:
         self, archived: Archived, resolution: str, now: datetime, note: str | None = None
     ) -> None:
         self._ledger.archive[archived.id] = attrs.evolve(
-            archived, resolution=resolution, resolved_at=now, note=note
+            archived, resolution=resolution, resolved_at=now, note=note, check_at=None
         )
 
     def _outlived(self, now: datetime, retention: Retention) -> Iterator[Execution]:

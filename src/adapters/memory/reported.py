@@ -6,6 +6,7 @@ import msgspec
 
 from cronhare.domain.execution import Execution, may_move
 from cronhare.domain.failures import Failure
+from cronhare.domain.messages import Ticket
 from cronhare.domain.moves import as_told, claim, fail_elsewhere
 from cronhare.domain.retry import Fail
 from cronhare.domain.task import TaskRef
@@ -18,45 +19,45 @@ def keep_failure(
     ledger: MemoryLedger, failure: Failure, *, now: datetime, node: str
 ) -> Archived | Unproven | None:
     """Archive a failure that the ledger has not heard of; None if it has."""
-    if (ticketed := _ticketed(ledger, failure)) is not None:
-        if failure.ends(ticketed):
-            return _end(ledger, ticketed, failure, now)
-        known = failure.agrees_with(ticketed) or _has_attempt(ledger, failure)
-        return None if known else Unproven(ticketed.state)
+    if failure.ticket is not None:
+        return _keep_ours(ledger, failure, failure.ticket, now)
     if _is_known(ledger, failure):
         return None
-    if failure.is_systems_own:
-        return Unproven(None)
     execution = _insert(ledger, failure, now, node)
     if execution is None:
         return ledger.keep(Archived.alone(failure, now))
     return _end(ledger, execution, failure, now)
 
 
-def _ticketed(ledger: MemoryLedger, failure: Failure) -> Execution | None:
-    if failure.ticket is None:
+def _keep_ours(
+    ledger: MemoryLedger, failure: Failure, ticket: Ticket, now: datetime
+) -> Archived | Unproven | None:
+    """Believe what a message says of a run of ours as far as the ledger says so, too."""
+    execution = ledger.history.get(ticket.execution_id)
+    if execution is not None and not failure.speaks_of(execution):
+        execution = None
+    if execution is not None and failure.ends(execution):
+        return _end(ledger, execution, failure, now)
+    if execution is not None and failure.agrees_with(execution):
         return None
-    found = ledger.history.get(failure.ticket.execution_id)
-    return found if found and failure.speaks_of(found) else None
+    if _has_attempt(ledger, failure.message.scheduler_id, ticket):
+        return None
+    return Unproven(ticket, None if execution is None else execution.state)
 
 
-def _has_attempt(ledger: MemoryLedger, failure: Failure) -> bool:
-    """Look for the row of that very attempt: its execution may have been replayed since."""
-    named = failure.ticket and (failure.ticket.execution_id, failure.ticket.attempt)
-    return any((row.execution_id, row.attempts) == named for row in ledger.archive.values())
+def _has_attempt(ledger: MemoryLedger, scheduler_id: int, ticket: Ticket) -> bool:
+    """Look for its row: the execution may have been replayed since, or cleaned up."""
+    named = (scheduler_id, ticket.execution_id, ticket.attempt)
+    rows = ledger.archive.values()
+    return any((row.scheduler_id, row.execution_id, row.attempts) == named for row in rows)
 
 
 def _is_known(ledger: MemoryLedger, failure: Failure) -> bool:
     """Look for its execution, and for its row: the execution may be long forgotten."""
-    scheduler_id = failure.message.scheduler_id
-    if ledger.history.with_key(scheduler_id, failure.key) is not None:
+    named = (failure.message.scheduler_id, failure.key)
+    if ledger.history.with_key(*named) is not None:
         return True
-    forgotten = failure.ticket.execution_id if failure.ticket else None
-    return any(
-        row.scheduler_id == scheduler_id
-        and (row.execution_key == failure.key or row.execution_id == forgotten)
-        for row in ledger.archive.values()
-    )
+    return any((row.scheduler_id, row.execution_key) == named for row in ledger.archive.values())
 
 
 def _insert(ledger: MemoryLedger, failure: Failure, now: datetime, node: str) -> Execution | None:

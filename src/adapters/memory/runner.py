@@ -8,12 +8,6 @@ from cronhare.ports.runner import Captured, Invocation, Ran, StopReason, Written
 
 Script = Callable[[Invocation], Outcome | Ran]
 
-_ENDING_OF = {
-    StopReason.CANCELLED: Ending.CANCELLED,
-    StopReason.INTERRUPTED: Ending.INTERRUPTED,
-    StopReason.LEASE_LOST: Ending.LOST,
-}
-
 
 def succeed(invocation: Invocation) -> Outcome:  # noqa: ARG001 - the shape of a script
     """End every attempt well."""
@@ -104,4 +98,4 @@ class ScriptedRunner:
 
 def _stopped(reason: StopReason) -> Ran:
     error = TaskError(message=f"stopped: {reason.value}")
-    return Ran(outcome=Outcome(ending=_ENDING_OF[reason], error=error))
+    return Ran(outcome=Outcome(ending=reason.ending, error=error))

@@ -25,24 +25,26 @@ class MemoryScheduleStore:
             rows = self._users_rows(names)
             return tuple(map(self._stored, sorted(rows, key=lambda row: row.draft.name)))
 
-    def save(self, drafts: Sequence[ScheduleDraft], *, source: str | None, now: datetime) -> None:
+    def save(
+        self,
+        drafts: Sequence[ScheduleDraft],
+        *,
+        source: str | None,
+        now: datetime,
+        task_names: Mapping[str, str] | None = None,
+        disabled: Collection[str] = (),
+    ) -> None:
         """See `ScheduleStorePort.save`."""
+        names = task_names or {}
         with self._ledger.lock:
             for draft in drafts:
                 self._timetable.save(draft, source=source, now=now)
-
-    def name_tasks(self, names: Mapping[str, str]) -> None:
-        """See `ScheduleStorePort.name_tasks`."""
-        with self._ledger.lock:
             for row in self._users_rows(names):
                 self._timetable.name_task(row, names[row.draft.name])
-
-    def disable(self, names: Collection[str], *, now: datetime) -> None:
-        """See `ScheduleStorePort.disable`."""
-        with self._ledger.lock:
-            for row in self._users_rows(names):
-                disabled = attrs.evolve(row.draft, status=False)
-                self._timetable.save(disabled, source=row.source, now=now)
+            for row in self._users_rows(disabled):
+                if row.draft.status:
+                    off = attrs.evolve(row.draft, status=False)
+                    self._timetable.save(off, source=row.source, now=now)
 
     def ids(self, names: Collection[str]) -> Mapping[str, int]:
         """See `ScheduleStorePort.ids`."""
@@ -53,7 +55,7 @@ class MemoryScheduleStore:
         return [
             row
             for row in self._timetable.rows()
-            if not row.system and (names is None or row.draft.name in names)
+            if not row.draft.task.is_system and (names is None or row.draft.name in names)
         ]
 
     def _stored(self, row: ScheduleRow) -> StoredSchedule:

@@ -21,7 +21,6 @@ class ScheduleRow:
     schedule: Schedule
     source: str | None
     created_at: datetime
-    system: bool
 
     @property
     def id(self) -> int:
@@ -70,9 +69,7 @@ class Timetable:
         """Find a schedule's plan."""
         return self._plans.get(row.id)
 
-    def save(
-        self, draft: ScheduleDraft, *, source: str | None, now: datetime, system: bool = False
-    ) -> None:
+    def save(self, draft: ScheduleDraft, *, source: str | None, now: datetime) -> None:
         """Write a row. Two edits at one instant are told apart, or the second went unnoticed."""
         before = self.named(draft.name)
         id_, created_at, changed_at = next(self._ids), now, now
@@ -85,7 +82,6 @@ class Timetable:
             schedule=understand(draft, id=id_, changed_at=changed_at, source=source),
             source=source,
             created_at=created_at,
-            system=system,
         )
 
     def name_task(self, row: ScheduleRow, task_name: str) -> None:

@@ -15,6 +15,10 @@ class UnknownUser(LookupError):
     """There is no such user on this host."""
 
 
+class NotTold(TimeoutError):
+    """The host did not say in time whether there is such a user."""
+
+
 @attrs.frozen(kw_only=True)
 class Account:
     """A user of this host, with all groups."""
@@ -72,10 +76,13 @@ async def other(name: str | None) -> Account | None:
 
     Raises:
         UnknownUser: this host knows no such user.
-        TimeoutError: it did not say, in time.
+        NotTold: it did not say, in time.
     """
     if name is None:
         return None
-    async with asyncio.timeout(PATIENCE):
-        account = await asyncio.to_thread(find, name)
+    try:
+        async with asyncio.timeout(PATIENCE):
+            account = await asyncio.to_thread(find, name)
+    except TimeoutError as error:
+        raise NotTold(f"this host did not find it within {PATIENCE:g} s") from error
     return None if account.uid == os.geteuid() else account

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import stat
+import tempfile
 
 import attrs
 import msgspec
@@ -48,13 +49,15 @@ class Folders:
 
     Making a folder and removing it costs a disk more than all else that an attempt asks of it,
     and the event loop waits for that.
+
+    A task, or whoever cleans the host's temporary files, may remove or change any of them while
+    nobody has it, and their parent as well. So each is looked at before it is lent.
     """
 
     def __init__(self, parent: str, remover: Remover) -> None:
         """They are made in *parent*, and go with it."""
         self._parent = parent
         self._remover = remover
-        self._made = 0
         self._spare: list[str] = []
 
     def lend(self, params: object) -> Folder:
@@ -63,7 +66,8 @@ class Folders:
         Raises:
             OSError: there is no room, or no right; nothing is left behind.
         """
-        folder = Folder(self._spare.pop() if self._spare else self._make())
+        self._keep_parent()
+        folder = Folder(self._take_spare() or tempfile.mkdtemp(prefix="", dir=self._parent))
         try:
             fd = os.open(folder.params_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with open(fd, "wb") as file:  # noqa: PTH123 - a descriptor, not a path
@@ -86,11 +90,27 @@ class Folders:
         else:
             self._remover.remove(folder.path)
 
-    def _make(self) -> str:
-        self._made += 1
-        path = f"{self._parent}/{self._made}"
-        os.mkdir(path, 0o700)  # noqa: PTH102 - as above
-        return path
+    def _keep_parent(self) -> None:
+        """Make it anew if it has gone. What others put in its place is moved out of the way."""
+        try:
+            status = os.lstat(self._parent)
+        except FileNotFoundError:
+            pass
+        else:
+            if stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid():
+                return
+            strange = f"{self._parent}.{os.urandom(8).hex()}"
+            os.rename(self._parent, strange)  # noqa: PTH104 - they are names here, not paths
+            self._remover.remove(strange)
+        os.makedirs(self._parent, 0o700)  # noqa: PTH103 - as above
+
+    def _take_spare(self) -> str | None:
+        while self._spare:
+            path = self._spare.pop()
+            if _is_as_made(path):
+                return path
+            self._remover.remove(path)
+        return None
 
 
 def _is_as_made(path: str) -> bool:

@@ -6,12 +6,17 @@ neither entered nor emptied. The warden runs this file by path, with a folder as
 imports nothing of cronhare.
 """
 
+import errno
 import os
 import sys
+import time
 from collections.abc import Callable
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_PASSES = 3  # somebody else who removed the same, and was killed, may have moved things about
+
+# Somebody else who removes the same, and may be killed amidst it, moves things about: seconds
+# between the passes.
+_PAUSES = (0.0, 0.0, 0.1, 0.5, 2.0, 5.0)
 
 
 def remove(path: str) -> OSError | None:
@@ -24,11 +29,14 @@ def remove(path: str) -> OSError | None:
     except OSError as error:
         return error if _attempt(os.unlink, path) else None
     try:
-        for _ in range(_PASSES):
+        for pause in _PAUSES:
             left = _Emptying(top).run()
             reason = _attempt(os.rmdir, path)
             if reason is None:
                 return None
+            if left is not None and left.errno != errno.ENOTEMPTY:
+                break
+            time.sleep(pause)
     finally:
         os.close(top)
     return left or reason

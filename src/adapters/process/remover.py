@@ -6,6 +6,8 @@ import os
 import threading
 from collections import deque
 
+from cronhare.application.logs import say
+
 from .removal import remove
 
 log = logging.getLogger(__name__)
@@ -53,10 +55,12 @@ class Remover:
             try:
                 left = remove(path)
             except Exception:  # the next folder is innocent
-                log.exception("The removal of %s met a fault of ours", path)
+                text = f"The removal of {path} met a fault of ours"
+                log.exception("%s", text, extra={"action": "fault"})
             else:
                 if left is not None:
-                    log.debug("Not all of %s could be removed: %s", path, left)
+                    text = f"Not all of {path} could be removed: {left}"
+                    say(log, logging.DEBUG, "folder.left", text)
 
     def _next(self) -> str | None:
         with self._lock:

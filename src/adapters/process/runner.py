@@ -9,10 +9,11 @@ import os
 from collections.abc import Collection, Mapping
 from functools import partial
 
+from cronhare.domain.outcome import ErrorClass
 from cronhare.ports.runner import Invocation, Ran, StopReason, Written
 
 from . import verdict
-from .account import Account, UnknownUser, other
+from .account import Account, NotTold, UnknownUser, other
 from .attempt import Attempt
 from .environment import environment, passed_environment
 from .folder import Folder, Folders
@@ -205,17 +206,18 @@ def _give_pipes(writers: Collection[int], account: Account) -> None:
             os.fchown(fd, account.uid, account.gid)
 
 
-def _not_prepared(invocation: Invocation, error: Exception) -> Ran:
+def _not_prepared(invocation: Invocation, error: OSError | UnknownUser) -> Ran:
     """No room, no descriptors, no processes: ours to mend, so the task may try again.
 
     No such user, or none that we may become: for good.
     """
     match error:
         case UnknownUser():
-            outcome = verdict.not_to_be(invocation.task, str(error))
+            outcome = verdict.not_to_be(invocation.task, str(error), ErrorClass.PERMANENT)
+        case NotTold():
+            outcome = verdict.not_to_be(invocation.task, str(error), ErrorClass.TRANSIENT)
         case NotAllowed():
             outcome = verdict.not_started(invocation.task, "user", errno.EPERM)
         case _:
-            number = getattr(error, "errno", None)
-            outcome = verdict.not_started(invocation.task, "preparing", number or 0)
+            outcome = verdict.not_started(invocation.task, "preparing", error.errno or errno.EIO)
     return Ran(outcome=outcome)

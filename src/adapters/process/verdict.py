@@ -27,9 +27,9 @@ _RIGHTS = (
 )
 
 _STOPPED = {
-    StopReason.CANCELLED: (Ending.CANCELLED, "cancelled"),
-    StopReason.INTERRUPTED: (Ending.INTERRUPTED, "interrupted: the worker shuts down"),
-    StopReason.LEASE_LOST: (Ending.LOST, "ended: the worker lost its lease"),
+    StopReason.CANCELLED: "cancelled",
+    StopReason.INTERRUPTED: "interrupted: the worker shuts down",
+    StopReason.LEASE_LOST: "ended: the worker lost its lease",
 }
 
 
@@ -75,8 +75,7 @@ def _last_line(words: str | None) -> str:
 
 def stopped(reason: StopReason, status: int | None) -> Outcome:
     """The outcome of a task that was ended for *reason*; *status* if its end was seen."""
-    ending, message = _STOPPED[reason]
-    return _ended_by_us(ending, message, status)
+    return _ended_by_us(reason.ending, _STOPPED[reason], status)
 
 
 def timed_out(timeout: timedelta, status: int | None) -> Outcome:
@@ -118,10 +117,10 @@ def not_started(task: Task, step: str, number: int) -> Outcome:
     return Outcome(ending=Ending.FAILED, error=error)
 
 
-def not_to_be(task: Task, why: str) -> Outcome:
-    """The outcome of a task whose user this host does not have."""
+def not_to_be(task: Task, why: str, error_class: ErrorClass) -> Outcome:
+    """The outcome of a task whose user this host does not have, or did not find in time."""
     error = TaskError(
-        message=f"cannot be started: user {task.user}: {why}", error_class=ErrorClass.PERMANENT
+        message=f"cannot be started: user {task.user}: {why}", error_class=error_class
     )
     return Outcome(ending=Ending.FAILED, error=error)
 

@@ -10,7 +10,7 @@ import attrs
 from pika import ConnectionParameters, PlainCredentials, SSLOptions
 
 from cronhare.adapters import tls
-from cronhare.domain.addresses import Certificates, Host, ServerUrl
+from cronhare.domain.addresses import OF_BROKER, Certificates, Host, ServerUrl
 
 #: Seconds. The peer is taken for dead after two to three of them without a sign.
 HEARTBEAT: Final = 10
@@ -27,8 +27,7 @@ LONGEST_VHOST: Final = 255
 EXAMPLE: Final = "amqp://user:password@host,host:5673/vhost"
 
 _PORTS: Final = {"amqp": 5672, "amqps": 5671}
-_CERTIFICATES: Final = ("cafile", "certfile", "keyfile")
-_OPTIONS: Final = ("heartbeat", *_CERTIFICATES)
+_OPTIONS: Final = ("heartbeat", *OF_BROKER)
 
 
 @attrs.frozen(kw_only=True)
@@ -55,7 +54,7 @@ class Address:
         try:
             read = ServerUrl.parse(url, ports=_PORTS, options=_OPTIONS, example=EXAMPLE)
             heartbeat = _seconds(read.options.get("heartbeat", str(HEARTBEAT)))
-            certificates = Certificates.of(read.options, _CERTIFICATES)
+            certificates = Certificates.of(read.options, OF_BROKER)
             if read.scheme != "amqps":
                 certificates.refuse("amqp:// (amqps:// is TLS)")
             return cls(url=_checked(read), certificates=certificates, heartbeat=heartbeat)

@@ -1,4 +1,4 @@
-"""How long to wait before knocking again."""
+"""How long to wait before knocking again, and before refusals are no longer believed."""
 
 import random
 from collections.abc import Callable
@@ -6,6 +6,10 @@ from collections.abc import Callable
 #: Seconds: the first wait and the longest.
 FIRST = 0.25
 LONGEST = 30.0
+
+#: Seconds after which a channel that is refused something is replaced. To one that a full queue has
+#: refused, RabbitMQ 3.10 refuses all that is for that queue for ever, when it has room again too.
+RENEW_AFTER = 10.0
 
 
 class Backoff:

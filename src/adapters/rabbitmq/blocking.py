@@ -13,7 +13,7 @@ from cronhare.domain.topology import Exchange, Queue
 from .address import Address
 from .trouble import TROUBLE
 
-ACCESS_REFUSED, NOT_FOUND, PRECONDITION_FAILED = 403, 404, 406
+ACCESS_REFUSED, NOT_FOUND, LOCKED, PRECONDITION_FAILED = 403, 404, 405, 406
 
 T = TypeVar("T")
 

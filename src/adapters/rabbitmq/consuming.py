@@ -5,12 +5,13 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from typing import Self
 
-from cronhare.domain.topology import MAIN_QUEUE
+from cronhare.domain.topology import MAIN_QUEUE, first_queue
 from cronhare.ports.broker import BrokerUnavailable, Delivery, Envelope, Published
 
 from .address import Address
+from .consumer import Tag
 from .declaring import Difference
-from .hookup import ANSWER_TIMEOUT, Tag
+from .hookup import ANSWER_TIMEOUT
 from .messages import packed
 from .posting import Postman
 from .subscription import PROOF_EVERY, Subscription
@@ -61,6 +62,7 @@ class AiormqBroker:
         self._answer_timeout = answer_timeout
         self._postman = Postman(self._address, timeout=publish_timeout)
         self._subscriptions: list[Subscription] = []
+        self._restoring = asyncio.Lock()
         self._closed = False
 
     @property
@@ -85,7 +87,7 @@ class AiormqBroker:
         *prefetch* counts over all these queues. A second call adds a consumer with its own.
 
         Raises:
-            BrokerUnavailable: the broker is away, or this is closed.
+            BrokerUnavailable: the broker is away, or has none of them for us, or this is closed.
             ValueError: *prefetch* is less than 1, or a queue cannot have that name.
         """
         if prefetch < 1:
@@ -123,7 +125,11 @@ class AiormqBroker:
             ValueError: it is larger than the broker takes, or its delay than the lanes carry.
             TypeError: AMQP could not carry its headers.
         """
-        return await self._postman.publish(packed(envelope))
+        published = await self._postman.publish(packed(envelope))
+        if published is Published.RETURNED:
+            async with self._restoring:  # of many that came back together one declares
+                await asyncio.to_thread(self._upkeep.restore, [first_queue(envelope.to)])
+        return published
 
     async def ack(self, delivery: Delivery) -> None:
         """Settle a delivery of ours; any other is left alone, and comes again."""

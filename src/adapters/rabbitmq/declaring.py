@@ -1,7 +1,8 @@
 """Making sure that the queues, exchanges and roads are there, without ever harming what is.
 
 Nothing is deleted or changed. What exists with other arguments is used as it is, and the
-difference is told with its cure: arguments cannot be changed once a queue is declared.
+difference is told with its cure: arguments cannot be changed once a queue is declared. A queue that
+the broker will not let us have is left out: the others are worth having without it.
 """
 
 import logging
@@ -11,15 +12,19 @@ import attrs
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ChannelClosedByBroker
 
+from cronhare.application.logs import say
 from cronhare.domain.topology import Binding, Exchange, Queue, Topology
 from cronhare.ports.broker import BrokerUnavailable
 
 from .address import Address
-from .blocking import ACCESS_REFUSED, NOT_FOUND, PRECONDITION_FAILED, Walk, opened
-from .trouble import TROUBLE, said_by
+from .blocking import ACCESS_REFUSED, LOCKED, NOT_FOUND, PRECONDITION_FAILED, Walk, opened
+from .trouble import TROUBLE, unconnected
 from .versions import QUORUM, arguments
 
 log = logging.getLogger(__name__)
+
+#: What a look says of what is missing, or exclusive to another connection.
+_NOT_OURS = (NOT_FOUND, LOCKED)
 
 
 @attrs.frozen(kw_only=True)
@@ -37,19 +42,38 @@ class Difference:
         )
 
 
+@attrs.frozen(kw_only=True)
+class Refusal:
+    """A queue that is missing and cannot be made, that is somebody's own, or that has no road."""
+
+    name: str
+    what: str  # the broker's own words
+
+    def __str__(self) -> str:
+        return f"queue {self.name}: {self.what}"
+
+
+@attrs.frozen(kw_only=True)
+class Declared:
+    """What a declaration found otherwise than it would have it."""
+
+    differences: tuple[Difference, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
+
+
 def declare(
     address: Address,
     topology: Topology,
     *,
     queue_type: str = QUORUM,
     deduplication: bool = False,
-) -> tuple[Difference, ...]:
-    """Declare all that is not there yet, and tell what is there with other arguments.
+) -> Declared:
+    """Declare all that is not there yet, and tell what is there with other arguments, or refused.
 
     It takes a connection of its own, some 60 short round trips, and can be repeated at any time.
 
     Raises:
-        BrokerUnavailable: the broker is away, or will not let us make something that is missing.
+        BrokerUnavailable: the broker is away, or will not let us make an exchange that is missing.
     """
     arguments_of = partial(arguments, queue_type=queue_type, deduplication=deduplication)
     try:
@@ -59,37 +83,48 @@ def declare(
                 declaring.ensure(thing)
             for binding in topology.bindings:
                 declaring.bind(binding)
-            return tuple(declaring.differences)
+            return declaring.result()
     except TROUBLE as error:
-        raise BrokerUnavailable(f"declaring at {address}: {said_by(error)}") from error
+        raise BrokerUnavailable(f"declaring at {address}: {unconnected(error)}") from error
 
 
 class _Declaring:
     """What one walk through the topology has made, and what it found otherwise."""
 
     def __init__(self, walk: Walk, vhost: str) -> None:
-        self.differences: list[Difference] = []
+        self._differences: list[Difference] = []
+        self._refusals: dict[str, Refusal] = {}  # by queue
         self._walk = walk
         self._vhost = vhost
+
+    def result(self) -> Declared:
+        """Tell what it was."""
+        return Declared(
+            differences=tuple(self._differences), refusals=tuple(self._refusals.values())
+        )
 
     def ensure(self, thing: Exchange | Queue) -> None:
         """Look first: who may not configure the broker may still use what is there."""
         kind = "queue" if isinstance(thing, Queue) else "exchange"
         looked = self._walk.look_at(thing)
-        missing = isinstance(looked, ChannelClosedByBroker) and looked.reply_code == NOT_FOUND
+        is_refused = isinstance(looked, ChannelClosedByBroker) and looked.reply_code in _NOT_OURS
         refusal = self._walk.declare(thing)
         if refusal is None:
             return
-        if missing:
+        if is_refused and isinstance(thing, Queue):
+            self._refuse(thing.name, refusal.reply_text)
+        elif is_refused:
             raise BrokerUnavailable(f"{kind} {thing.name}: {refusal.reply_text}") from refusal
-        if refusal.reply_code == PRECONDITION_FAILED:
+        elif refusal.reply_code == PRECONDITION_FAILED:
             cure = self._cure(kind, thing.name)
-            self.differences.append(
+            self._differences.append(
                 Difference(kind=kind, name=thing.name, what=refusal.reply_text, cure=cure)
             )
 
     def bind(self, binding: Binding) -> None:
         """Make sure of a road; the broker does not double one."""
+        if binding.target in self._refusals:
+            return
 
         def act(channel: BlockingChannel) -> None:
             if binding.to_exchange:
@@ -99,10 +134,16 @@ class _Declaring:
 
         refusal = self._walk.ask(act)
         if refusal is not None and refusal.reply_code == ACCESS_REFUSED:
-            log.warning("Cannot see whether %s leads to %s", binding.source, binding.target)
-        elif refusal is not None:
+            text = f"Cannot see whether {binding.source} leads to {binding.target}"
+            say(log, logging.WARNING, "topology.unseen", text)
+        elif refusal is not None and binding.to_exchange:
             road = f"binding {binding.source} to {binding.target}"
             raise BrokerUnavailable(f"{road}: {refusal.reply_text}") from refusal
+        elif refusal is not None:  # somebody deletes it while we declare
+            self._refuse(binding.target, refusal.reply_text)
+
+    def _refuse(self, queue: str, what: str) -> None:
+        self._refusals[queue] = Refusal(name=queue, what=what)
 
     def _cure(self, kind: str, name: str) -> str:
         again = "start a scheduler or worker, which declares it anew"

@@ -1,57 +1,52 @@
-"""One connection for consuming: its channel, its consumers, and the signs that it lives."""
+"""One connection for consuming: its consumers, and the signs that they live."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Any, Self
+from typing import Self
 
-import attrs
-from aiormq.abc import AbstractChannel, AbstractConnection, DeliveredMessage
-from pamqp.commands import Basic
+from aiormq.abc import AbstractChannel, AbstractConnection
 
 from cronhare.ports.broker import BrokerUnavailable, Delivery
 
 from .address import Address
-from .guarding import Guarding, received
-from .linking import TROUBLE, close_connection, open_connection, own_errors
+from .consumer import Consumer, QueueRefused, refusals
+from .guarding import Guarding
+from .linking import close_connection, open_connection, own_errors
 from .trouble import said_by
 
 #: Seconds in which the broker must have answered a question.
 ANSWER_TIMEOUT = 10.0
 
 
-@attrs.frozen(eq=False)
-class Tag:
-    """What a delivery is settled by."""
-
-    hookup: "Hookup"
-    number: int
-
-
 class Hookup:
-    """A channel that consumes, until it is lost. It is never mended: another one takes its place.
+    """A connection that consumes, until it or the last of its consumers is lost.
 
-    Nothing is published here: a broker under an alarm would stop reading our acks.
+    It is never mended: another one takes its place. Nothing is published here: a broker under an
+    alarm would stop reading our acks.
     """
 
     def __init__(
         self,
         connection: AbstractConnection,
-        channel: AbstractChannel,
+        *,
+        prefetch: int,
         on_delivery: Callable[[Delivery], Awaitable[None]],
+        on_dropped: Callable[[], None],
         answer_timeout: float,
     ) -> None:
         """`open` makes one."""
-        self._answer_timeout = answer_timeout
         self.lost = asyncio.Event()
-        self.lost_by = "the channel was closed"
-        self.was_cancelled = False
+        self.lost_by = "the connection was closed"
+        self.has_dropped = False
         self._connection = connection
-        self._channel = channel
+        self._prefetch = prefetch
         self._on_delivery = on_delivery
-        self._consumers: dict[str, str] = {}  # by queue
-        channel.on_consumer_cancel_callbacks.add(self._on_cancel)
-        channel.closing.add_done_callback(self._on_closing)
+        self._on_dropped = on_dropped
+        self._answer_timeout = answer_timeout
+        self._consumers: dict[str, Consumer] = {}  # by queue
+        self._dropped: list[tuple[Consumer, str]] = []  # with the reasons
+        connection.closing.add_done_callback(self._on_closing)
 
     @classmethod
     async def open(
@@ -60,116 +55,147 @@ class Hookup:
         *,
         prefetch: int,
         on_delivery: Callable[[Delivery], Awaitable[None]],
+        on_dropped: Callable[[], None],
         answer_timeout: float = ANSWER_TIMEOUT,
     ) -> Self:
         """Connect; nothing is consumed yet. *answer_timeout*, in seconds, bounds each question.
+
+        *prefetch* counts for each queue. *on_dropped* is told when there is something to clear.
 
         Raises:
             BrokerUnavailable: it did not work.
         """
         connection = await open_connection(address, name="cronhare consuming", transport=Guarding())
-        try:
-            with own_errors(f"opening a channel at {address}"):
-                channel = await connection.channel(publisher_confirms=False, timeout=answer_timeout)
-                await channel.basic_qos(prefetch_count=prefetch, timeout=answer_timeout)
-                return cls(connection, channel, on_delivery, answer_timeout)
-        except BaseException:
-            await close_connection(connection)
-            raise
+        return cls(
+            connection,
+            prefetch=prefetch,
+            on_delivery=on_delivery,
+            on_dropped=on_dropped,
+            answer_timeout=answer_timeout,
+        )
 
-    async def consume(self, queues: Sequence[str]) -> None:
-        """Begin to consume.
+    @property
+    def consuming(self) -> list[str]:
+        """The queues that are consumed."""
+        return [queue for queue, each in self._consumers.items() if each.is_consuming]
+
+    def has(self, consumer: Consumer) -> bool:
+        """Whether what this one delivers can still be settled."""
+        return self._consumers.get(consumer.queue) is consumer
+
+    async def consume(self, queue: str) -> None:
+        """Begin to consume a queue.
 
         Raises:
-            BrokerUnavailable: it did not work; the channel may be lost.
+            QueueRefused: the other queues are consumed as before.
+            BrokerUnavailable: it did not work; the connection may be lost.
         """
-        for queue in queues:
-            with own_errors(f"consuming {queue}"):
-                answer = await self._channel.basic_consume(
-                    queue, self._receiver(queue), timeout=self._answer_timeout
-                )
-            self._consumers[queue] = str(answer.consumer_tag)
+        consumer = self._consumers.get(queue)
+        if consumer is None:
+            consumer = self._consumers[queue] = await Consumer.open(
+                self._connection,
+                queue,
+                prefetch=self._prefetch,
+                on_delivery=self._on_delivery,
+                on_lost=self._on_lost,
+                answer_timeout=self._answer_timeout,
+            )
+        try:
+            await consumer.consume()
+        except QueueRefused:
+            consumer.leave()
+            self._consumers.pop(queue, None)
+            raise
+
+    async def clear_dropped(self) -> dict[str, str]:
+        """Let go of the consumers that were lost while others live: each queue with its reason."""
+        dropped, self._dropped = self._dropped, []
+        for consumer, _ in dropped:
+            with suppress(BrokerUnavailable):
+                await consumer.close()
+        return {consumer.queue: reason for consumer, reason in dropped}
 
     async def cancel(self) -> None:
         """Consume no more; what has been delivered can still be settled."""
-        consumers, self._consumers = self._consumers, {}
         with suppress(BrokerUnavailable):
-            for queue, tag in consumers.items():
-                with own_errors(f"consuming {queue} no more"):
-                    await self._channel.basic_cancel(tag, timeout=self._answer_timeout)
+            for consumer in list(self._consumers.values()):
+                await consumer.cancel()
 
     async def prove(self) -> None:
-        """Ask the broker whether it still knows our consumers.
+        """Ask the broker whether it still knows our consumers. One that it does not is dropped.
 
         Raises:
-            BrokerUnavailable: it does not, or does not answer.
+            BrokerUnavailable: it knows none, or does not answer.
         """
         if self.lost.is_set():
             raise BrokerUnavailable(self.lost_by)
-        with own_errors("proving that the consumers live"):
+        channel: AbstractChannel | None = None
+        for queue in self.consuming:
             # Of its own: asking for a queue that is gone costs the channel.
-            channel = await self._connection.channel(
-                publisher_confirms=False, timeout=self._answer_timeout
-            )
-            for queue in list(self._consumers):
-                found = await channel.queue_declare(
-                    queue, passive=True, timeout=self._answer_timeout
-                )
-                if queue in self._consumers and not found.consumer_count:
-                    raise BrokerUnavailable(f"the broker knows no consumer of {queue}")
-            async with asyncio.timeout(self._answer_timeout):
-                await channel.close()
-
-    async def ack(self, number: int) -> None:
-        """Settle a delivery. Once the channel is lost it comes again whatever we say."""
-        with suppress(*TROUBLE):
-            await self._channel.basic_ack(number, wait=False)
-
-    async def nack(self, number: int, *, requeue: bool, multiple: bool = False) -> None:
-        """Give a delivery back, or hand it to its queue's dead-letter exchange; 0: all of them."""
-        with suppress(*TROUBLE):
-            await self._channel.basic_nack(number, multiple=multiple, requeue=requeue, wait=False)
+            if channel is None or channel.is_closed:
+                channel = await self._asking()
+            await self._prove(queue, channel)
+        if channel is not None and not channel.is_closed:
+            with own_errors("proving that the consumers live"):
+                async with asyncio.timeout(self._answer_timeout):
+                    await channel.close()
+        if self.lost.is_set():
+            raise BrokerUnavailable(self.lost_by)
 
     async def abandon(self) -> None:
         """End it when it is lost, or cannot be believed: without asking the broker anything."""
-        self._channel.on_consumer_cancel_callbacks.discard(self._on_cancel)
+        for consumer in self._consumers.values():
+            consumer.leave()
         await close_connection(self._connection)
 
     async def close(self) -> None:
         """End it. What was not settled goes back to the heads of its queues, in order."""
-        self._channel.on_consumer_cancel_callbacks.discard(self._on_cancel)
+        consumers = list(self._consumers.values())
+        for consumer in consumers:
+            consumer.leave()
         await self.cancel()
-        await self.nack(0, multiple=True, requeue=True)
-        with suppress(BrokerUnavailable), own_errors("closing a channel"):
-            async with asyncio.timeout(self._answer_timeout):
-                await self._channel.close()
+        with suppress(BrokerUnavailable):
+            for consumer in consumers:
+                await consumer.close()
         await close_connection(self._connection)
 
-    def _receiver(self, queue: str) -> Callable[[DeliveredMessage], Coroutine[Any, Any, None]]:
-        async def receive(message: DeliveredMessage) -> None:
-            frame = message.delivery
-            assert isinstance(frame, Basic.Deliver)
-            understood, defect = received(message)
-            await self._on_delivery(
-                Delivery(
-                    message=understood,
-                    queue=queue,
-                    redelivered=bool(frame.redelivered),
-                    tag=Tag(self, int(frame.delivery_tag or 0)),
-                    defect=defect,
-                )
+    async def _asking(self) -> AbstractChannel:
+        with own_errors("proving that the consumers live"):
+            return await self._connection.channel(
+                publisher_confirms=False, timeout=self._answer_timeout
             )
 
-        return receive
+    async def _prove(self, queue: str, channel: AbstractChannel) -> None:
+        consumer = self._consumers.get(queue)
+        reason: str | None = None
+        try:
+            with refusals(f"proving that the consumer of {queue} lives"):
+                found = await channel.queue_declare(
+                    queue, passive=True, timeout=self._answer_timeout
+                )
+        except QueueRefused as error:
+            reason = str(error)
+        else:
+            if not found.consumer_count:
+                reason = f"the broker knows no consumer of {queue}"
+        if reason is not None and consumer is not None and consumer.is_consuming:
+            consumer.leave()
+            self._on_lost(consumer, reason, True)  # noqa: FBT003
 
-    def _on_cancel(self, frame: Basic.Cancel) -> None:
-        """The broker ends a consumer on its own when the queue is deleted or moves away."""
-        self.was_cancelled = True
-        self._lose(f"the broker cancelled consumer {frame.consumer_tag}")
+    def _on_lost(self, consumer: Consumer, reason: str, alone: bool) -> None:  # noqa: FBT001
+        if not self.has(consumer):
+            return
+        del self._consumers[consumer.queue]
+        self._dropped.append((consumer, reason))
+        self.has_dropped = self.has_dropped or alone
+        if alone and self._consumers:
+            self._on_dropped()
+        else:
+            self._lose(reason)
 
     def _on_closing(self, future: asyncio.Future[object]) -> None:
         error = None if future.cancelled() else future.exception()
-        self._lose(said_by(error) if error is not None else "the channel was closed")
+        self._lose(said_by(error) if error is not None else "the connection was closed")
 
     def _lose(self, reason: str) -> None:
         if not self.lost.is_set():

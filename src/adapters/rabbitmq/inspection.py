@@ -10,16 +10,11 @@ from typing import Any, Final
 
 import attrs
 from pika import BlockingConnection
-from pika.exceptions import (
-    ChannelClosedByBroker,
-    ProbableAccessDeniedError,
-    ProbableAuthenticationError,
-)
+from pika.exceptions import ChannelClosedByBroker
 
 from cronhare.domain.addresses import Host
 from cronhare.domain.diagnosis import (
     BrokerFacts,
-    Cause,
     Difference,
     Fit,
     Kind,
@@ -34,7 +29,7 @@ from cronhare.ports.broker import BrokerUnavailable
 from .address import Address
 from .blocking import NOT_FOUND, PRECONDITION_FAILED, Walk, opened
 from .probing import probe_lanes
-from .trouble import TROUBLE
+from .trouble import TROUBLE, cause_of, said_by
 from .versions import QUORUM, arguments
 
 #: Seconds that the broker has for its answer to a message, and then to the farewell.
@@ -79,7 +74,7 @@ class RabbitInspection:
             with self._connection() as connection:
                 alarm, answered = _ask_for_alarms(connection)
         except TROUBLE as error:
-            return Unreachable(_cause(error), f"{self._address}: {_said(error)}")
+            return Unreachable(cause_of(error), f"{self._address}: {said_by(error)}")
         return BrokerFacts(
             product=str(said.get("product", "a broker without a name")),
             version=str(said.get("version", "")),
@@ -97,7 +92,7 @@ class RabbitInspection:
             return probe_lanes(self._url, patience=PROBING)
         except BrokerUnavailable as error:
             cause = error.__cause__ or error
-            return Unreachable(_cause(cause), f"{self._address}: {_said(cause)}")
+            return Unreachable(cause_of(cause), f"{self._address}: {said_by(cause)}")
 
     def _absent(self) -> Iterator[str]:
         """Try each node of several by itself."""
@@ -106,7 +101,7 @@ class RabbitInspection:
             try:
                 BlockingConnection(self._address.for_pika(node, name="cronhare doctor")).close()
             except TROUBLE as error:
-                yield f"{node}: {_said(error)}"
+                yield f"{node}: {said_by(error)}"
 
     def _connection(self) -> AbstractContextManager[BlockingConnection]:
         return opened(self._address, name="cronhare doctor", blocked_timeout=_FAREWELL)
@@ -184,29 +179,3 @@ def _ask_for_alarms(connection: BlockingConnection) -> tuple[str | None, bool]:
     # Who may not write to the default exchange loses the channel: an answer, too.
     answered = bool(returned) or not channel.is_open
     return (alarms[0], True) if alarms else (None, answered)
-
-
-def _cause(error: BaseException) -> Cause:
-    match error:
-        case ProbableAuthenticationError():
-            return Cause.LOGIN
-        case ProbableAccessDeniedError():
-            return Cause.PLACE
-    inner = _innermost(error)
-    # TLS spoken to a plain port, say, is an OSError as well, and no absence.
-    absent = isinstance(inner, OSError) and "SSL" not in type(inner).__name__
-    return Cause.ABSENT if absent else Cause.OTHER
-
-
-def _said(error: BaseException) -> str:
-    inner = _innermost(error)
-    return str(inner) or type(inner).__name__
-
-
-def _innermost(error: BaseException) -> BaseException:
-    """Unwrap pika's workflow errors, which carry what really happened inside."""
-    while True:
-        inner = getattr(error, "exception", None) or (error.args[0] if error.args else None)
-        if not isinstance(inner, BaseException):
-            return error
-        error = inner

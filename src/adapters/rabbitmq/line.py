@@ -1,18 +1,21 @@
 """One connection for publishing, from its opening to its end. Runs in the sending thread."""
 
+import time
 from collections import deque
 from collections.abc import Callable
 
 from pika import BasicProperties, ConnectionParameters, SelectConnection
 from pika.channel import Channel
-from pika.exceptions import AMQPConnectionError
+from pika.exceptions import AMQPConnectionError, ConnectionBlockedTimeout
 from pika.frame import Method
 from pika.spec import Basic
 
 from cronhare.ports.broker import Published
 
+from .backoff import RENEW_AFTER
 from .bundling import BundlingConnection
 from .messages import PERSISTENT
+from .trust import TRIAL
 from .window import Batch, Window
 
 #: Unconfirmed messages at a time. More gains nothing, and more would be unknown after a crash.
@@ -34,26 +37,36 @@ class Line:
         waiting: deque[Batch],
         *,
         patience: float,
+        is_trusted: bool,
         on_ready: Callable[[], None],
         on_life: Callable[[], None],
     ) -> None:
         """*waiting* is shared: others append, the line takes.
 
-        *on_life* is called with each sign that the broker serves us: a confirm, or that the
-        connection has held for *patience* seconds.
+        *on_ready* is called when it is open, or, where it is not *is_trusted*, when the broker has
+        answered a trial on it: before, nothing that waits is published.
+
+        *on_life* is called with each sign that the broker serves us: a confirm of what waited, or,
+        where it is trusted, that the connection has held for *patience* seconds.
 
         A confirm that is owed for *patience* seconds, or twice that, ends the connection.
         """
         self.was_open = False
         self.was_refused = False
+        self.was_heard = False  # a message that waited was confirmed, or refused
+        self.was_vain = False  # it ended because no confirm came, or before any did
         self.ended_by: BaseException | None = None
         self._waiting = waiting
         self._patience = patience
+        self._is_on_trial = not is_trusted
         self._waited_for: int | None = None
         self._on_ready = on_ready
         self._on_life = on_life
         self._window = Window(WINDOW)
         self._channel: Channel | None = None
+        self._left: Channel | None = None
+        self._renew_at = 0.0
+        self._is_to_renew = False
         self._connection = BundlingConnection(
             parameters,
             on_open_callback=self._on_open,
@@ -74,6 +87,9 @@ class Line:
 
     def end(self) -> None:
         """Let go of everything. What was under way is unknown."""
+        if not self.was_heard and self._window.oldest is not None:
+            # an alarm says nothing of our road, and all others wait for its end as well
+            self.was_vain |= not isinstance(self.ended_by, ConnectionBlockedTimeout)
         self._window.lose()
         self._loop.close()
 
@@ -105,8 +121,10 @@ class Line:
         channel.add_on_return_callback(self._on_return)
         channel.confirm_delivery(self._on_confirm, callback=lambda _frame: self._begin(channel))
 
-    def _on_channel_end(self, _channel: Channel, reason: Exception) -> None:
+    def _on_channel_end(self, channel: Channel, reason: Exception) -> None:
         """The broker refused something: begin anew, and declare what may be missing."""
+        if channel is self._left:
+            return
         self._channel = None
         self.was_refused = True
         self.ended_by = reason
@@ -115,11 +133,18 @@ class Line:
 
     def _begin(self, channel: Channel) -> None:
         self._channel = channel
+        self._renew_at = time.monotonic() + RENEW_AFTER
+        if self.was_open:
+            self._pump()
+            return
         self.was_open = True
-        self._on_ready()
-        self._pump()
+        if self._is_on_trial:
+            self._publish(channel, Batch([TRIAL]), 0)
+        else:
+            self._on_ready()
+            self._pump()
+            self._loop.call_later(self._patience, self._on_life)
         self._watch()
-        self._loop.call_later(self._patience, self._on_life)
 
     def _watch(self) -> None:
         """End a connection whose confirms do not come.
@@ -129,6 +154,7 @@ class Line:
         """
         oldest = self._window.oldest
         if oldest is not None and oldest == self._waited_for:
+            self.was_vain = True
             # As pika does itself when a heartbeat is missed: who does not confirm says no good-bye.
             silence = AMQPConnectionError(f"no confirm within {self._patience:.1f} s")
             self._connection._terminate_stream(silence)  # noqa: SLF001 - nothing public hangs up
@@ -136,9 +162,21 @@ class Line:
         self._waited_for = oldest
         self._loop.call_later(self._patience, self._watch)
 
+    def _renew(self) -> None:
+        """Publish on another channel, now that nothing is under way: see `RENEW_AFTER`."""
+        self._is_to_renew = False
+        self._left, self._channel = self._channel, None
+        self._window = Window(WINDOW)
+        if self._left is not None:
+            self._left.close()
+        self._connection.channel(on_open_callback=self._on_channel)
+
+    def _can_publish(self) -> bool:
+        return self._window.has_room and not self._is_to_renew and not self._is_on_trial
+
     def _pump(self) -> None:
         with self._connection.bundled():
-            while self._waiting and self._window.has_room and self._channel is not None:
+            while self._waiting and self._can_publish() and self._channel is not None:
                 batch = self._waiting[0]
                 if batch.is_out:
                     self._waiting.popleft()
@@ -159,8 +197,17 @@ class Line:
     def _on_confirm(self, frame: Method[Basic.Ack | Basic.Nack]) -> None:
         answer = frame.method
         outcome = Published.CONFIRMED if isinstance(answer, Basic.Ack) else Published.UNKNOWN
-        self._on_life()
+        if self._is_on_trial:
+            self._is_on_trial = False
+            self._on_ready()
+        else:
+            self.was_heard = True
+            self._on_life()
         self._window.confirm(answer.delivery_tag, multiple=answer.multiple, outcome=outcome)
+        if outcome is Published.UNKNOWN and time.monotonic() >= self._renew_at:
+            self._is_to_renew = True
+        if self._is_to_renew and self._window.oldest is None:
+            self._renew()
         self._pump()
 
     def _on_return(

@@ -4,7 +4,7 @@ Not the robust ones: after a reconnect they can look open and consume nothing fo
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 import aiormq
@@ -16,7 +16,7 @@ from cronhare.domain.addresses import Host
 from cronhare.ports.broker import BrokerUnavailable
 
 from .address import CONNECT_TIMEOUT, Address
-from .trouble import said_by
+from .trouble import said_by, unconnected
 
 #: What the client raises when the broker is away, refuses, or has gone meanwhile. RuntimeError is
 #: the parent of its "channel closed".
@@ -47,12 +47,15 @@ async def _connect(
     address: Address, node: Host, name: str, transport: TransportFactory | None, *, within: float
 ) -> AbstractConnection:
     doing = f"connecting to {address}"
-    with own_errors(doing):  # a certificate may be unreadable
-        connection = aiormq.Connection(
-            address.for_aiormq(node), context=address.context(), transport_factory=transport
-        )
+    with own_errors(
+        doing, unconnected
+    ):  # a certificate may be unreadable, and its file system may hang
+        context = await asyncio.to_thread(address.context)
+    connection = aiormq.Connection(
+        address.for_aiormq(node), context=context, transport_factory=transport
+    )
     try:
-        with own_errors(doing):
+        with own_errors(doing, unconnected):
             async with asyncio.timeout(within):
                 await connection.connect(client_properties={"connection_name": name})
     except BaseException:
@@ -69,8 +72,8 @@ async def close_connection(connection: AbstractConnection) -> None:
 
 
 @contextmanager
-def own_errors(doing: str) -> Iterator[None]:
-    """Turn the client's errors into ours.
+def own_errors(doing: str, said: Callable[[BaseException], str] = said_by) -> Iterator[None]:
+    """Turn the client's errors into ours, in the words of *said*.
 
     When a connection breaks, the client cancels what waits for it: only a cancellation that was
     meant for our own task goes on as one. And that one goes on even when the client dropped it:
@@ -86,7 +89,7 @@ def own_errors(doing: str) -> Iterator[None]:
     try:
         yield
     except TROUBLE as error:
-        raise BrokerUnavailable(f"{doing}: {said_by(error)}") from error
+        raise BrokerUnavailable(f"{doing}: {said(error)}") from error
     except asyncio.CancelledError as error:
         if is_cancelled():
             raise

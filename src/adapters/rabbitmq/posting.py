@@ -2,17 +2,19 @@
 
 import asyncio
 import logging
+from contextlib import suppress
 from typing import Any
 
 from aiormq.abc import AbstractChannel, AbstractConnection
 from aiormq.exceptions import DeliveryError, PublishError
 from pamqp.commands import Basic
 
+from cronhare.application.logs import say
 from cronhare.ports.broker import BrokerUnavailable, Published
 
 from .address import Address
-from .backoff import Backoff
-from .linking import close_connection, open_connection, own_errors
+from .backoff import RENEW_AFTER, Backoff
+from .linking import TROUBLE, close_connection, open_connection, own_errors
 from .messages import PERSISTENT, Parcel
 
 log = logging.getLogger(__name__)
@@ -34,17 +36,19 @@ class Postman:
         self._not_before = 0.0
         self._connection: AbstractConnection | None = None
         self._channel: AbstractChannel | None = None
+        self._retired: list[AbstractChannel] = []
+        self._renew_at = 0.0
         self._closed = False
 
     async def publish(self, parcel: Parcel) -> Published:
-        """Publish one message and say what is known."""
+        """Publish one message and say what is known; what is not, is told with the reason."""
         try:
             with own_errors(f"publishing at {self._address}"):
                 async with asyncio.timeout(self._timeout):
                     return await self._publish(parcel)
         except BrokerUnavailable as error:
-            text = f"It is unknown whether a message arrived: {error}"
-            log.warning("%s", text, extra={"action": "publish.unknown"})
+            text = f"It is unknown whether message {parcel.id or '(no id)'} arrived: {error}"
+            say(log, logging.WARNING, "publish.unknown", text)
             return Published.UNKNOWN
 
     async def close(self) -> None:
@@ -60,8 +64,9 @@ class Postman:
         except PublishError:
             self._has_answered()
             return Published.RETURNED
-        except DeliveryError:  # refused; nothing is known of an earlier copy
-            return Published.UNKNOWN
+        except DeliveryError as error:  # nothing is known of an earlier copy
+            self._retire(channel)
+            raise BrokerUnavailable(f"{self._address} refused it") from error
         except asyncio.CancelledError:  # out of time: a channel can be without a word for ever
             self._leave(channel)
             raise
@@ -87,9 +92,16 @@ class Postman:
         )
 
     def _leave(self, channel: AbstractChannel) -> None:
-        """Publish on this channel no more."""
+        """Publish on this channel no more, nor on this connection."""
         if self._channel is channel:
             self._channel = None
+            self._retired.clear()
+
+    def _retire(self, channel: AbstractChannel) -> None:
+        """Publish on another channel from now on: see `RENEW_AFTER`. On this one, some may wait."""
+        if self._channel is channel and asyncio.get_running_loop().time() >= self._renew_at:
+            self._channel = None
+            self._retired.append(channel)
 
     async def _open(self) -> AbstractChannel:
         async with self._opening:
@@ -97,6 +109,10 @@ class Postman:
                 raise BrokerUnavailable("this connection is closed")
             if self._channel is not None and not self._channel.is_closed:
                 return self._channel
+            if self._channel is None and self._retired and self._connection is not None:
+                with suppress(BrokerUnavailable):
+                    self._channel = await self._renewed(self._connection)
+                    return self._channel
             await self._forget()
             now = asyncio.get_running_loop().time()
             if now < self._not_before:
@@ -105,12 +121,27 @@ class Postman:
             self._channel = await self._connect()
             return self._channel
 
+    async def _renewed(self, connection: AbstractConnection) -> AbstractChannel:
+        """Give another channel, and close those whose last publish is out of time."""
+        *over, last = self._retired
+        self._retired = [last]
+        for channel in over:
+            with suppress(*TROUBLE):
+                await channel.close()
+        return await self._channel_of(connection)
+
     async def _connect(self) -> AbstractChannel:
         self._connection = await open_connection(self._address, name="cronhare posting")
+        return await self._channel_of(self._connection)
+
+    async def _channel_of(self, connection: AbstractConnection) -> AbstractChannel:
         with own_errors(f"opening a channel at {self._address}"):
-            return await self._connection.channel(publisher_confirms=True)
+            channel = await connection.channel(publisher_confirms=True)
+        self._renew_at = asyncio.get_running_loop().time() + max(RENEW_AFTER, self._timeout)
+        return channel
 
     async def _forget(self) -> None:
+        self._retired.clear()
         connection, self._connection, self._channel = self._connection, None, None
         if connection is not None:
             await close_connection(connection)

@@ -24,7 +24,7 @@ from cronhare.ports.broker import BrokerUnavailable
 
 from .address import Address
 from .blocking import NOT_FOUND, opened
-from .trouble import TROUBLE, said_by
+from .trouble import TROUBLE, unconnected
 
 #: Seconds between two looks at the end of the road.
 _PAUSE = 0.01
@@ -48,7 +48,7 @@ def probe_lanes(url: str, *, patience: float = 5.0) -> tuple[LaneReport, ...]:
         with opened(address, name="cronhare probing", blocked_timeout=patience) as connection:
             return _probe(connection, patience)
     except TROUBLE as error:
-        raise BrokerUnavailable(f"probing the lanes at {address}: {said_by(error)}") from error
+        raise BrokerUnavailable(f"probing the lanes at {address}: {unconnected(error)}") from error
 
 
 def _probe(connection: BlockingConnection, patience: float) -> tuple[LaneReport, ...]:

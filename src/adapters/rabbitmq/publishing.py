@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
-from cronhare.domain.topology import MAIN_QUEUE
+from cronhare.domain.topology import MAIN_QUEUE, first_queue
 from cronhare.ports.broker import Delivery, Envelope, Published
 
 from .address import Address
@@ -91,14 +91,24 @@ class PikaBroker:
             return []
         waiting = Batch([packed(envelope) for envelope in batch])
         self._sender.submit(waiting)
-        return waiting.wait(
+        outcomes = waiting.wait(
             self._publish_timeout + PUBLISH_TIMEOUT_PER_MESSAGE * len(waiting.parcels)
         )
+        if Published.RETURNED in outcomes:
+            returned = {
+                first_queue(envelope.to)
+                for envelope, outcome in zip(batch, outcomes, strict=True)
+                if outcome is Published.RETURNED
+            }
+            self._upkeep.restore(returned)
+        return outcomes
 
     def is_reachable(self) -> bool:
         """Tell whether the publishing connection is open, or hoped to be; the first call opens it.
 
-        A broker's alarm is no outage: what it has it keeps.
+        A broker's alarm is no outage, what it has it keeps; but who has published in vain
+        meanwhile is told False until he is connected again, and has had an answer where that alone
+        is no sign that the broker serves him.
         """
         return self._sender.is_hopeful()
 

@@ -14,7 +14,7 @@ from cronhare.ports.broker import BrokerUnavailable, Delivery
 from .address import Address
 from .blocking import NOT_FOUND, connect
 from .messages import unpacked
-from .trouble import TROUBLE, said_by
+from .trouble import TROUBLE, unconnected
 
 #: Seconds. Between two commands nobody answers heartbeats, so the broker must not expect them soon.
 HEARTBEAT = 600
@@ -101,7 +101,7 @@ class Reader:
             yield
         except TROUBLE as error:
             self._forget()
-            raise BrokerUnavailable(f"{doing} at {self._address}: {said_by(error)}") from error
+            raise BrokerUnavailable(f"{doing} at {self._address}: {unconnected(error)}") from error
 
     def _forget(self) -> None:
         connection, self._connection = self._connection, None

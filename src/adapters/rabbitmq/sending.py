@@ -10,13 +10,15 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 
+from cronhare.application.outages import Outage
 from cronhare.domain.addresses import Host
 from cronhare.ports.broker import BrokerUnavailable
 
 from .address import Address
 from .backoff import Backoff
 from .line import Line
-from .trouble import TROUBLE, said_by
+from .trouble import TROUBLE, said_by, unconnected
+from .trust import Trust
 from .window import Batch
 
 log = logging.getLogger(__name__)
@@ -29,7 +31,8 @@ class Sender:
     """Publishes the batches of any number of threads, in order, from a thread of its own.
 
     The first attempt to connect, and the first after a loss, is worth waiting for; while later
-    ones fail, batches are answered at once, so that nobody's loop hangs in an outage.
+    ones fail, batches are answered at once, so that nobody's loop hangs in an outage. So they are
+    after a connection that took messages and confirmed none, until the broker has answered a trial.
     """
 
     def __init__(
@@ -55,6 +58,8 @@ class Sender:
         self._waiting: deque[Batch] = deque()
         self._line: Line | None = None
         self._hopeful = True
+        self._trust = Trust()
+        self._outage = Outage(log, f"Publishing again at {address}", back="broker.back")
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -71,7 +76,7 @@ class Sender:
             line.nudge()
 
     def is_hopeful(self) -> bool:
-        """Tell whether the latest attempt to connect succeeded; from now on there are some."""
+        """Tell whether the latest connection served, or one does; from now on there are some."""
         with self._lock:
             if not self._closing.is_set():
                 self._begin()
@@ -101,16 +106,21 @@ class Sender:
             try:
                 self._prepare()
                 opened = self._live()
-            except (BrokerUnavailable, *TROUBLE) as error:
-                text = f"Cannot publish at {self._address}: {said_by(error)}"
-                log.warning("%s", text, extra={"action": "broker.unavailable"})
+            except BrokerUnavailable as error:
+                self._is_away(str(error))
+            except TROUBLE as error:
+                self._is_away(f"connecting to {self._address}: {unconnected(error)}")
             except Exception:  # whatever it is, the thread must not die of it
                 log.exception("The publishing thread met a fault", extra={"action": "broker.fault"})
             with self._lock:
-                self._hopeful = opened
-            if not opened:
+                self._hopeful = is_hopeful = opened and not self._trust.is_lost
+            if not is_hopeful:
                 self._give_up_waiting()
             self._closing.wait(self._backoff.next())
+
+    def _is_away(self, why: str) -> None:
+        text = "Cannot publish, and what is due waits in the ledger"
+        self._outage.lasts(logging.WARNING, "broker.unavailable", text, why)
 
     def _live(self) -> bool:
         """Publish until the connection ends, and say whether it had been open.
@@ -132,7 +142,8 @@ class Sender:
             parameters,
             self._waiting,
             patience=self._patience,
-            on_ready=self._has_opened,
+            is_trusted=not self._trust.is_lost,
+            on_ready=self._is_ready,
             on_life=self._backoff.reset,
         )
         with self._lock:
@@ -144,14 +155,17 @@ class Sender:
             with self._lock:
                 self._line = None
             line.end()
+        self._trust.note(vain=line.was_vain, heard=line.was_heard)
         if line.was_refused:
             self._doubt()
         if not self._closing.is_set():
-            text = f"Lost the publishing connection to {self._address}: {line.ended_by!r}"
-            log.warning("%s", text, extra={"action": "broker.lost"})
+            text = f"Lost the publishing connection to {self._address}"
+            why = said_by(line.ended_by) if line.ended_by is not None else "nobody says why"
+            self._outage.lasts(logging.WARNING, "broker.lost", text, why)
         return line.was_open
 
-    def _has_opened(self) -> None:
+    def _is_ready(self) -> None:
+        self._outage.is_over()
         with self._lock:
             self._hopeful = True
 

@@ -5,12 +5,16 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 
+from cronhare.application.outages import Outage
+from cronhare.domain.listing import listed
 from cronhare.ports.broker import BrokerUnavailable, Delivery
 
+from .absences import Absences
 from .address import Address
 from .allowance import Allowance
 from .backoff import Backoff
-from .hookup import ANSWER_TIMEOUT, Hookup, Tag
+from .consumer import QueueRefused, Tag
+from .hookup import ANSWER_TIMEOUT, Hookup
 
 log = logging.getLogger(__name__)
 
@@ -23,6 +27,9 @@ PATIENCE = 2.0
 
 class Subscription:
     """Consumes some queues until it is paused or closed.
+
+    A queue that the broker refuses, because it is gone or somebody else's, is left out and tried
+    again by itself, ever more rarely, while the others are served.
 
     What was in hand when a connection was lost still counts against the prefetch until it is
     settled: its task may be running.
@@ -40,7 +47,7 @@ class Subscription:
         proof_every: float = PROOF_EVERY,
         answer_timeout: float = ANSWER_TIMEOUT,
     ) -> None:
-        """*declare* makes sure that the queues are there, or raises BrokerUnavailable.
+        """*declare* makes what it can of the queues, or raises BrokerUnavailable.
 
         *doubt* is told when they may not be, and another `declare` has to look.
 
@@ -56,6 +63,7 @@ class Subscription:
         self._proof_every = proof_every
         self._answer_timeout = answer_timeout
         self._loop = asyncio.get_running_loop()
+        self._absences = Absences(self._loop.time)
         self._allowance = Allowance(prefetch, self._hand_over, self._loop.time)
         self._hookup: Hookup | None = None
         # True once the surplus was given back: nothing is consumed until there is room again.
@@ -63,6 +71,8 @@ class Subscription:
         self._stirred = asyncio.Event()
         self._taking = False
         self._watch: asyncio.Task[None] | None = None
+        self._named = listed(tuple(self._queues))
+        self._outage = Outage(log, f"Consuming {self._named} again", back="broker.back")
 
     @property
     def is_idle(self) -> bool:
@@ -83,12 +93,12 @@ class Subscription:
         """Ack or nack what was handed over; anything else, or a second time, does nothing."""
         if not self._allowance.settle(tag):
             return
-        if tag.hookup is self._hookup:
+        if self._is_live(tag):
             self._backoff.reset()  # a connection alone is no success: it may be lost over and over
         if acked:
-            await tag.hookup.ack(tag.number)
+            await tag.consumer.ack(tag.number)
         else:
-            await tag.hookup.nack(tag.number, requeue=requeue)
+            await tag.consumer.nack(tag.number, requeue=requeue)
         if self._resting and self._allowance.has_room:
             self._stirred.set()
 
@@ -115,6 +125,7 @@ class Subscription:
             self._address,
             prefetch=self._prefetch,
             on_delivery=self._arrived,
+            on_dropped=self._stirred.set,
             answer_timeout=self._answer_timeout,
         )
         self._resting = False
@@ -132,19 +143,41 @@ class Subscription:
         """Begin with another queue each time: the first is served first.
 
         With one place, and tasks that take long, the others would never be served.
+
+        Raises:
+            BrokerUnavailable: none is consumed.
         """
-        await hookup.consume(tuple(self._queues))
+        wanted = [queue for queue in self._queues if not self._absences.has(queue)]
         self._queues.rotate(-1)
+        refusals = [await self._try(hookup, queue) for queue in wanted or list(self._queues)]
+        if not hookup.consuming:
+            raise next(filter(None, refusals), BrokerUnavailable(hookup.lost_by))
+
+    async def _try(self, hookup: Hookup, queue: str) -> QueueRefused | None:
+        """Consume a queue; one that cannot be is left out for a while, and next time as well."""
+        try:
+            await hookup.consume(queue)
+        except QueueRefused as refusal:
+            self._absences.note(queue, refusal)
+            return refusal
+        except BrokerUnavailable as error:  # there are queues that cost the connection
+            self._absences.note(queue, error)
+            raise
+        self._absences.tried(queue)
+        return None
 
     async def _arrived(self, delivery: Delivery) -> None:
         tag = delivery.tag
         assert isinstance(tag, Tag)
-        if self._taking and tag.hookup is self._hookup and not self._resting:
+        if self._taking and self._is_live(tag) and not self._resting:
             self._allowance.offer(delivery)
             if self._allowance.held_since is not None:
                 self._stirred.set()
         else:  # it was on its way when we stopped
-            await tag.hookup.nack(tag.number, requeue=True)
+            await tag.consumer.nack(tag.number, requeue=True)
+
+    def _is_live(self, tag: Tag) -> bool:
+        return self._hookup is not None and self._hookup.has(tag.consumer)
 
     def _hand_over(self, delivery: Delivery) -> None:
         try:
@@ -162,11 +195,11 @@ class Subscription:
             try:
                 await self._attend(hookup)
             except BrokerUnavailable as error:
-                text = f"Lost the consumer at {self._address}: {error}"
-                log.warning("%s", text, extra={"action": "broker.lost"})
+                text = f"Lost the consumer of {self._named} at {self._address}"
+                self._outage.lasts(logging.WARNING, "broker.lost", text, error)
             except Exception:  # whatever it is, nobody else would bring the consumer back
                 log.exception("The consumer met a fault", extra={"action": "broker.fault"})
-            if hookup.was_cancelled:
+            if hookup.has_dropped:
                 self._doubt()
             self._hookup = None
             self._allowance.take_back()
@@ -179,12 +212,11 @@ class Subscription:
             try:
                 await self._hook_up()
             except BrokerUnavailable as error:
-                text = f"Cannot consume at {self._address}: {error}"
-                log.warning("%s", text, extra={"action": "broker.unavailable"})
+                text = f"Cannot consume {self._named}, asking again"
+                self._outage.lasts(logging.WARNING, "broker.unavailable", text, error)
             except Exception:
                 log.exception("The consumer met a fault", extra={"action": "broker.fault"})
-        text = f"Consuming again at {self._address}"
-        log.info("%s", text, extra={"action": "broker.back"})
+        self._outage.is_over()
 
     async def _attend(self, hookup: Hookup) -> None:
         """See to the surplus and ask for proofs, until the hookup is lost.
@@ -198,9 +230,11 @@ class Subscription:
             while not hookup.lost.is_set():
                 self._stirred.clear()
                 await self._see_to_surplus(hookup)
+                await self._see_to_absences(hookup)
                 if self._loop.time() >= proof_at:
                     await hookup.prove()
                     self._backoff.reset()
+                    self._absences.are_over(hookup.consuming)
                     proof_at = self._loop.time() + self._proof_every
                 await self._rest(lost, until=proof_at)
         finally:
@@ -211,6 +245,8 @@ class Subscription:
         held_since = self._allowance.held_since
         if held_since is not None:
             until = min(until, held_since + PATIENCE)
+        if self._absences.next_at is not None and not self._resting:
+            until = min(until, self._absences.next_at)
         stirred = asyncio.create_task(self._stirred.wait())
         try:
             seconds = max(until - self._loop.time(), 0)
@@ -229,11 +265,29 @@ class Subscription:
             self._resting = False
             await self._consume(hookup)
 
+    async def _see_to_absences(self, hookup: Hookup) -> None:
+        """Leave out queues that were lost by themselves, try those again whose time has come."""
+        for queue, reason in (await hookup.clear_dropped()).items():
+            self._absences.note(queue, reason)
+            await self._give_back()  # what is held of it has gone back to it
+        due = [] if self._resting else self._absences.due()
+        if not due:
+            return
+        self._doubt()
+        try:
+            await self._declare()
+        except BrokerUnavailable as error:
+            for queue in due:
+                self._absences.note(queue, error)
+        else:
+            for queue in due:
+                await self._try(hookup, queue)
+
     async def _give_back(self) -> None:
         for delivery in self._allowance.take_back():
             tag = delivery.tag
             assert isinstance(tag, Tag)
-            await tag.hookup.nack(tag.number, requeue=True)
+            await tag.consumer.nack(tag.number, requeue=True)
 
     async def _end_watch(self) -> None:
         watch, self._watch = self._watch, None

@@ -1,17 +1,67 @@
-"""What pika raises when the broker is away, refuses, or has gone meanwhile."""
+"""What both clients raise when the broker is away, refuses, or has gone, and how people read it."""
 
 import re
 from typing import Final
 
-from pika.adapters.utils.connection_workflow import AMQPConnectorException
-from pika.exceptions import AMQPError
+import aiormq.exceptions
+from pika.adapters.utils.connection_workflow import (
+    AMQPConnectionWorkflowFailed,
+    AMQPConnectorException,
+)
+from pika.exceptions import AMQPError, ProbableAccessDeniedError, ProbableAuthenticationError
 
-#: A broker that takes a connection and then says nothing is told in a class that is no AMQPError.
+from cronhare.adapters.tls import CertificatesUnusable
+from cronhare.domain.diagnosis import BROKER, Cause, cure_of
+
+#: pika's. A broker that takes a connection and then says nothing is told in a class that is no
+#: AMQPError.
 TROUBLE = (AMQPError, AMQPConnectorException, OSError)
 
 _USER: Final = re.compile(r"user \\?'[^']*'")
 
+#: What the broker says, as pika quotes it.
+_QUOTED: Final = re.compile(r"""ConnectionClosedByBroker: \(\d+\) (['"])(.*)\1""")
+
+
+def cause_of(error: BaseException) -> Cause:
+    """Tell why no connection could be made."""
+    inner = _innermost(error)
+    match inner:
+        case ProbableAuthenticationError() | aiormq.exceptions.ProbableAuthenticationError():
+            return Cause.LOGIN
+        case ProbableAccessDeniedError():
+            return Cause.PLACE
+        case aiormq.exceptions.ConnectionClosed() | CertificatesUnusable():
+            return Cause.OTHER
+    # TLS spoken to a plain port, say, is an OSError as well, and no absence.
+    is_tls = "SSL" in f"{type(inner).__name__} {inner}"
+    return Cause.ABSENT if isinstance(inner, OSError) and not is_tls else Cause.OTHER
+
 
 def said_by(error: BaseException) -> str:
-    """Write an error without the user in it: where passwords are mistyped, it may be one."""
-    return _USER.sub("this user", repr(error))
+    """Write what happened, without the user in it: where passwords are mistyped, it may be one."""
+    inner = _innermost(error)
+    said = getattr(inner, "reply_text", None) or getattr(inner, "strerror", None) or str(inner)
+    if quoted := _QUOTED.search(str(said)):
+        said = quoted[2]
+    return _USER.sub("this user", str(said)) or type(inner).__name__
+
+
+def unconnected(error: BaseException) -> str:
+    """Say why no connection could be made, and what to do about it."""
+    cause, said = cause_of(error), said_by(error)
+    if cause is Cause.OTHER:
+        return said
+    return f"{cause.value} ({said}): {cure_of(BROKER, cause)}"
+
+
+def _innermost(error: BaseException) -> BaseException:
+    """Unwrap pika's workflow errors, which carry what really happened inside."""
+    while True:
+        if isinstance(error, AMQPConnectionWorkflowFailed) and error.exceptions:
+            error = error.exceptions[-1]
+            continue
+        inner = getattr(error, "exception", None) or (error.args[0] if error.args else None)
+        if not isinstance(inner, BaseException):
+            return error
+        error = inner

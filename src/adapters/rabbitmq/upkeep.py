@@ -4,12 +4,14 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from datetime import timedelta
 
 from cronhare.domain.topology import MAIN_QUEUE, Topology, checked_queue, topology
+from cronhare.ports.broker import BrokerUnavailable
 
 from .address import Address
-from .declaring import Difference, declare
+from .declaring import Declared, Difference, declare
 from .versions import CLASSIC, QUORUM
 
 log = logging.getLogger(__name__)
@@ -38,7 +40,7 @@ class Upkeep:
         """
         if queue_type not in (QUORUM, CLASSIC):
             raise ValueError(f"queue type {queue_type!r}: there are {QUORUM} and {CLASSIC}")
-        self.differences: tuple[Difference, ...] = ()
+        self._found = Declared()
         self._address = address
         self._retry_delay = retry_delay
         self._queue_type = queue_type
@@ -48,6 +50,11 @@ class Upkeep:
         self._now = now
         self._declared_at: float | None = None
         self.want(queues)
+
+    @property
+    def differences(self) -> tuple[Difference, ...]:
+        """What exists otherwise than we would declare it, as of the last declaration."""
+        return self._found.differences
 
     def want(self, queues: Iterable[str]) -> None:
         """Want these task queues too, from the next `declare` on.
@@ -67,12 +74,24 @@ class Upkeep:
     def refresh(self) -> None:
         """Declare, unless that was done a moment ago and nobody has doubted it since.
 
+        A queue that is refused is told in the log, and keeps nobody from using the others.
+
         Raises:
-            BrokerUnavailable: see `declare`.
+            BrokerUnavailable: the broker is away, or will not let us make what all need.
         """
         done_at = self._declared_at
         if done_at is None or self._now() - done_at >= FRESH:
-            self.declare()
+            self._declare()
+
+    def restore(self, queues: Iterable[str]) -> None:
+        """Messages for these queues came back: have those that are sent again find ours there.
+
+        Somebody has deleted one beside a sound connection, and may do so all the time: it is
+        declared not more often than after losses of the connection.
+        """
+        if any(map(self.knows, queues)):
+            with suppress(BrokerUnavailable):  # the connections tell of it
+                self.refresh()
 
     def doubt(self) -> None:
         """Something may be missing: the next `refresh` declares, however soon."""
@@ -84,6 +103,11 @@ class Upkeep:
         Raises:
             BrokerUnavailable: the broker is away, or will not let us make what is missing.
         """
+        found = self._declare()
+        if found.refusals:
+            raise BrokerUnavailable("; ".join(map(str, found.refusals)))
+
+    def _declare(self) -> Declared:
         wanted, began = self._wanted(), self._now()
         with self._lock:
             found = declare(
@@ -92,11 +116,15 @@ class Upkeep:
                 queue_type=self._queue_type,
                 deduplication=self._deduplication,
             )
-            for difference in found:
-                if difference not in self.differences:
+            for difference in found.differences:
+                if difference not in self._found.differences:
                     log.warning("%s", difference, extra={"action": "topology.difference"})
-            self.differences = found
+            for refusal in found.refusals:
+                if refusal not in self._found.refusals:
+                    log.warning("Cannot use %s", refusal, extra={"action": "topology.refusal"})
+            self._found = found
             self._declared_at = began
+            return found
 
     def _wanted(self) -> Topology:
         return topology(retry_delay=self._retry_delay, queues=self._queues or (MAIN_QUEUE,))

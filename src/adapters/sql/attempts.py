@@ -5,31 +5,39 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
+import attrs
 import msgspec
 from sqlalchemy import Connection, Engine, Row, bindparam, select, update
 
 from cronhare.domain import fence
-from cronhare.domain.execution import Execution, State
+from cronhare.domain.execution import STARTABLE, Execution, State
 from cronhare.domain.messages import TaskMessage
 from cronhare.domain.outcome import Outcome, TaskError
 from cronhare.domain.retry import Quarantine
 from cronhare.domain.task import TaskRef
-from cronhare.ports.attempts import Finish, Refused, Renewal, Start, Superseded
+from cronhare.ports.attempts import Busy, Finish, Refused, Renewal, Start, Superseded
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerRefused
+from cronhare.ports.records import NotToBeRun
 from cronhare.ports.runner import Ran, Written
 
-from .beginnings import write_beginnings
-from .claiming import NotToBeRun, claim_by_hand, find_by_key
+from .beginnings import Beginning, write_beginnings
+from .claiming import claim_by_hand, find_by_key
 from .database import Database, repeatable
-from .endings import write_endings
+from .endings import kind_of_ending, write_endings
+from .halving import Answers, Waiting
+from .lock_waits import NOT_AT_ALL, waiting_once
 from .output import keep_outputs, output_values
-from .refusals import by_halves
+from .refusals import by_halves, by_halves_in_doubt
 from .rows import BY_IDS, find_executions, is_in
 from .setting_apart import set_apart_refused
+from .suspects import Kind, Suspects
 from .tables import attempts, executions
+from .trying_another import could_start_another
 from .types import UtcDateTime
+from .vendor import Locked
 
+_IDS = select(executions.c.id).where(executions.c.id.in_(bindparam("ids", expanding=True)))
 _STANDING = select(
     executions.c.id,
     executions.c.state,
@@ -49,7 +57,7 @@ _RENEW = (
     # The version tells `give_up` of a renewal that changed nothing else.
     .values(lease_until=bindparam("until", type_=UtcDateTime), version=executions.c.version + 1)
 )
-_RENEWED = select(executions.c.id, executions.c.cancel_requested).where(*_HELD)
+_RENEWABLE = select(executions.c.id, executions.c.cancel_requested).where(*_HELD)
 _NUMBER_OF_HELD = select(executions.c.id, executions.c.attempt).where(*_HELD)
 _RECORDED = (
     select(
@@ -68,36 +76,81 @@ _RECORDED = (
 
 
 class SqlAttemptStore:
-    """Satisfies `AttemptStorePort`. What has a method here is one transaction."""
+    """Satisfies `AttemptStorePort`. What is repeatable here is one transaction.
+
+    Of what the database refuses, each part that is tried again is one (ADR 31).
+    """
 
     def __init__(self, engine: Engine, clock: ClockPort) -> None:
         """See `Database`."""
         self._database = Database(engine, clock)
-        self._by_ids = self._database.vendor.held(BY_IDS)
-        self._standing = self._database.vendor.held(_STANDING)
+        vendor = self._database.vendor
+        self._by_ids = vendor.locking(BY_IDS, pass_over=True)
+        self._standing = vendor.locking(_STANDING, pass_over=True)
+        self._renewable = vendor.locking(_RENEWABLE, pass_over=True)
+        self._number_of_held = vendor.locking(_NUMBER_OF_HELD, pass_over=True)
+        self._starts, self._ends, self._leases = Suspects(), Suspects(), Suspects()
+        self._locked_starts = Waiting[Start, Execution | Refused | Busy](
+            lambda _: Busy(), unasked=lambda _: Busy(is_asked=False)
+        )
+        self._locked_ends = Waiting[Finish, State | Superseded | Busy](
+            lambda _: Busy(), unasked=lambda _: Busy(is_asked=False)
+        )
+        self._locked_leases = Waiting[int, Renewal](lambda id_: _renewal(busy={id_}))
+        self._locked_outputs = Waiting[Written, None](lambda _: None)
 
     def start(
         self, wishes: Sequence[Start], *, now: datetime, node: str, lease: timedelta
-    ) -> Sequence[Execution | Refused]:
+    ) -> Sequence[Execution | Refused | Busy]:
         """See `AttemptStorePort.start`."""
 
-        def alone(wish: Start, refusal: LedgerRefused) -> Refused:
-            set_apart_refused(self._database, wish.execution_id, str(refusal), now)
+        def alone(wish: Start, refusal: LedgerRefused) -> Execution | Refused | Busy:
+            def still(found: Execution) -> bool:
+                is_to_start = found.state in STARTABLE or fence.is_held(found, node)
+                return is_to_start and found.attempt == wish.attempt
+
+            self._set_apart(wish.execution_id, refusal, now, still)
             return Refused(str(refusal))
 
-        ask = partial(self._start, now=now, node=node, lease=lease)
-        return by_halves(wishes, ask, alone=alone)
+        kinds: dict[int, Kind] = {}
+        return by_halves_in_doubt(
+            wishes,
+            partial(self._start, now=now, node=node, lease=lease, kinds=kinds),
+            alone=alone,
+            suspects=self._starts,
+            waiting=self._locked_starts,
+            id_of=lambda wish: wish.execution_id,
+            kinds=kinds,
+            could_another=partial(
+                could_start_another,
+                self._database,
+                {wish.execution_id for wish in wishes},
+                now=now,
+                node=node,
+                until=now + lease,
+            ),
+        )
 
     @repeatable
     def _start(
-        self, wishes: Sequence[Start], *, now: datetime, node: str, lease: timedelta
-    ) -> Sequence[Execution | Refused]:
+        self,
+        wishes: Sequence[Start],
+        *,
+        now: datetime,
+        node: str,
+        lease: timedelta,
+        kinds: dict[int, Kind],
+    ) -> Answers[Execution | Refused | Busy]:
         with self._database.write("starting attempts") as connection:
             ids = {wish.execution_id for wish in wishes}
             found = find_executions(connection, self._by_ids, ids, read=self._database.vendor.read)
-            answers: list[Execution | Refused] = []
+            busy = _passed_over(connection, ids - found.keys())
+            answers: list[Execution | Refused | Busy] = []
             started: dict[int, Execution] = {}
             for wish in wishes:
+                if wish.execution_id in busy:
+                    answers.append(Busy())
+                    continue
                 known = started.get(wish.execution_id) or found.get(wish.execution_id)
                 answer = _judge(wish, known, node=node, now=now, until=now + lease)
                 if isinstance(answer, Execution):
@@ -108,104 +161,162 @@ class SqlAttemptStore:
                 asked = {"ids": list(held), "node": node, "until": now + lease}
                 connection.execute(_RENEW, asked)
             fresh = [one for id_, one in started.items() if id_ not in held]
+            kinds.update((one.id, Beginning.of(found[one.id])) for one in fresh)
             write_beginnings(connection, fresh, now=now, node=node, lease_until=now + lease)
-            return answers
+            return Answers(answers, [one.id for one in fresh])
 
     def finish(
         self, finishes: Sequence[Finish], *, now: datetime, node: str
-    ) -> Sequence[State | Superseded]:
+    ) -> Sequence[State | Superseded | Busy]:
         """See `AttemptStorePort.finish`."""
-        ask = partial(self._finish, now=now, node=node)
-        return by_halves(finishes, ask, alone=partial(self._end_refused, ask, now))
+
+        def still(found: Execution, finish: Finish) -> bool:
+            return fence.is_held(found, node) and found.attempt == finish.execution.attempt
+
+        kinds: dict[int, Kind] = {}
+        ask = partial(self._finish, now=now, node=node, kinds=kinds)
+        return by_halves_in_doubt(
+            finishes,
+            ask,
+            alone=partial(self._end_refused, ask, now, still),
+            suspects=self._ends,
+            waiting=self._locked_ends,
+            id_of=lambda finish: finish.execution.id,
+            kinds=kinds,
+        )
 
     @repeatable
     def _finish(
-        self, finishes: Sequence[Finish], *, now: datetime, node: str
-    ) -> Sequence[State | Superseded]:
+        self, finishes: Sequence[Finish], *, now: datetime, node: str, kinds: dict[int, Kind]
+    ) -> Answers[State | Superseded | Busy]:
         def is_ours(row: Row[Any], finish: Finish) -> bool:
             return bool(row.owner == node and row.attempt == finish.execution.attempt)
 
         with self._database.write("recording results") as connection:
-            answers = self._end(connection, finishes, is_ours, now)
-            return _answered_again(connection, finishes, answers, node)
+            ended = self._end(connection, finishes, is_ours, now, kinds)
+            answers = _answered_again(connection, finishes, ended.given, node)
+            return attrs.evolve(ended, given=answers)
 
-    def give_up(self, finishes: Sequence[Finish], *, now: datetime) -> Sequence[State | Superseded]:
+    def give_up(
+        self, finishes: Sequence[Finish], *, now: datetime
+    ) -> Sequence[State | Superseded | Busy]:
         """See `AttemptStorePort.give_up`."""
-        ask = partial(self._give_up, now=now)
-        return by_halves(finishes, ask, alone=partial(self._end_refused, ask, now))
+
+        def still(found: Execution, finish: Finish) -> bool:
+            return found.state is State.RUNNING and found.version == finish.execution.version
+
+        def later(finish: Finish) -> State | Superseded | Busy:
+            self._database.passed_over.note(finish.execution.id, now)
+            return Superseded()
+
+        kinds: dict[int, Kind] = {}
+        ask = partial(self._give_up, now=now, kinds=kinds)
+        return by_halves_in_doubt(
+            finishes,
+            ask,
+            alone=partial(self._end_refused, ask, now, still),
+            suspects=self._ends,
+            waiting=self._locked_ends,
+            id_of=lambda finish: finish.execution.id,
+            kinds=kinds,
+            unproven=later,
+        )
 
     @repeatable
     def _give_up(
-        self, finishes: Sequence[Finish], *, now: datetime
-    ) -> Sequence[State | Superseded]:
+        self, finishes: Sequence[Finish], *, now: datetime, kinds: dict[int, Kind]
+    ) -> Answers[State | Superseded | Busy]:
         def is_as_found(row: Row[Any], finish: Finish) -> bool:
             return bool(row.version == finish.execution.version)
 
         with self._database.write("giving up lost attempts") as connection:
-            return self._end(connection, finishes, is_as_found, now)
+            return self._end(connection, finishes, is_as_found, now, kinds)
 
     def renew(
         self, execution_ids: Collection[int], *, now: datetime, node: str, lease: timedelta
     ) -> Renewal:
         """See `AttemptStorePort.renew`. What cannot be renewed is no longer held."""
 
-        def ask(ids: Sequence[int]) -> Sequence[Renewal]:
-            return [self._renew(ids, now=now, node=node, lease=lease)]
+        def ask(ids: Sequence[int]) -> Answers[Renewal]:
+            renewal = self._renew(ids, now=now, node=node, lease=lease)
+            return Answers([renewal], renewal.held)
 
         def alone(id_: int, refusal: LedgerRefused) -> Renewal:
-            set_apart_refused(self._database, id_, str(refusal), now)
-            return Renewal(held=frozenset(), cancel_requested=frozenset())
+            self._set_apart(id_, refusal, now, lambda found: fence.is_held(found, node))
+            return _renewal()
 
-        renewals = by_halves(list(execution_ids), ask, alone=alone)
+        renewals = by_halves_in_doubt(
+            list(execution_ids),
+            ask,
+            alone=alone,
+            suspects=self._leases,
+            waiting=self._locked_leases,
+            id_of=lambda id_: id_,
+            kinds={},  # they are all alike
+        )
         return Renewal(
             held=frozenset().union(*(each.held for each in renewals)),
             cancel_requested=frozenset().union(*(each.cancel_requested for each in renewals)),
+            busy=frozenset().union(*(each.busy for each in renewals)),
         )
 
     @repeatable
     def _renew(
         self, execution_ids: Collection[int], *, now: datetime, node: str, lease: timedelta
     ) -> Renewal:
-        asked = {"ids": list(execution_ids), "node": node}
+        def asked(ids: Collection[int]) -> dict[str, Any]:
+            return {"ids": list(ids), "node": node}
+
         with self._database.write("renewing leases") as connection:
-            connection.execute(_RENEW, {**asked, "until": now + lease})
-            rows = connection.execute(_RENEWED, asked).all()
+            rows = connection.execute(self._renewable, asked(execution_ids)).all()
+            held = frozenset(row.id for row in rows)
+            if held:
+                connection.execute(_RENEW, {**asked(held), "until": now + lease})
+            rest = set(execution_ids) - held
+            busy = connection.scalars(_RENEWABLE, asked(rest)).all() if rest else ()
         return Renewal(
-            held=frozenset(row.id for row in rows),
+            held=held,
             cancel_requested=frozenset(row.id for row in rows if row.cancel_requested),
+            busy=frozenset(busy),
         )
 
     def keep_written(self, written: Sequence[Written], *, now: datetime, node: str) -> None:
         """See `AttemptStorePort.keep_written`. What is refused is left for the end to judge."""
-
-        def ask(part: Sequence[Written]) -> Sequence[None]:
-            self._keep_written(part, now=now, node=node)
-            return ()
-
-        by_halves(written, ask, alone=lambda _one, _refusal: None)
+        by_halves(
+            written,
+            partial(self._keep_written, now=now, node=node),
+            alone=lambda _one, _refusal: None,
+            waiting=self._locked_outputs,
+        )
 
     @repeatable
-    def _keep_written(self, written: Sequence[Written], *, now: datetime, node: str) -> None:
-        """Keep it. Rows are held: a finish replaces, and is last."""
+    def _keep_written(
+        self, written: Sequence[Written], *, now: datetime, node: str
+    ) -> Answers[None]:
+        """Keep it. Rows are held: a finish replaces, and is last. Others' are left out."""
         asked = {"ids": [one.execution_id for one in written], "node": node}
         with self._database.write("keeping what attempts have written") as connection:
-            rows = connection.execute(self._database.vendor.held(_NUMBER_OF_HELD), asked)
-            running = {(row.id, row.attempt) for row in rows}
+            rows = connection.execute(self._number_of_held, asked)
+            numbers = {row.id: row.attempt for row in rows}
             keep_outputs(
                 connection,
                 [
                     output_values(one.execution_id, one.attempt, one, as_of=now)
                     for one in written
-                    if (one.execution_id, one.attempt) in running
+                    if numbers.get(one.execution_id) == one.attempt
                 ],
             )
+            return Answers((), numbers.keys())
 
     def adopt(
         self, message: TaskMessage, *, key: str, queue: str, deaths: int, now: datetime, node: str
-    ) -> Execution | Refused:
+    ) -> Execution | Refused | Busy:
         """See `AttemptStorePort.adopt`."""
         try:
-            return self._adopt(message, key=key, queue=queue, deaths=deaths, now=now, node=node)
+            with waiting_once(NOT_AT_ALL):
+                return self._adopt(message, key=key, queue=queue, deaths=deaths, now=now, node=node)
+        except Locked:
+            return Busy()
         except LedgerRefused as refusal:
             return Refused(str(refusal))
 
@@ -235,11 +346,12 @@ class SqlAttemptStore:
 
     def _end_refused(
         self,
-        ask: Callable[[Sequence[Finish]], Sequence[State | Superseded]],
+        ask: Callable[[Sequence[Finish]], Answers[State | Superseded | Busy]],
         now: datetime,
+        still: Callable[[Execution, Finish], bool],
         finish: Finish,
         refusal: LedgerRefused,
-    ) -> State | Superseded:
+    ) -> State | Superseded | Busy:
         """Quarantine an execution whose end is refused; of how it ran, only the ending is kept."""
         error = TaskError(message=f"its end was refused: {refusal}")
         outcome = Outcome(ending=finish.ran.outcome.ending, error=error)
@@ -249,11 +361,18 @@ class SqlAttemptStore:
             verdict=Quarantine(error.message),
         )
         try:
-            [answer] = ask([bare])
+            [answer] = ask([bare]).given
         except LedgerRefused as again:
-            set_apart_refused(self._database, finish.execution.id, str(again), now)
-            return Superseded()
+            is_apart = self._set_apart(
+                finish.execution.id, again, now, lambda found: still(found, finish)
+            )
+            return State.QUARANTINED if is_apart else Superseded()
         return answer
+
+    def _set_apart(
+        self, id_: int, why: LedgerRefused, now: datetime, still: Callable[[Execution], bool]
+    ) -> bool:
+        return set_apart_refused(self._database, id_, str(why), now, still=still)
 
     def _end(
         self,
@@ -261,15 +380,19 @@ class SqlAttemptStore:
         finishes: Sequence[Finish],
         counts: Callable[[Row[Any], Finish], bool],
         now: datetime,
-    ) -> list[State | Superseded]:
-        ids = {"ids": [finish.execution.id for finish in finishes]}
-        standing = {row.id: row for row in connection.execute(self._standing, ids)}
+        kinds: dict[int, Kind],
+    ) -> Answers[State | Superseded | Busy]:
+        ids = {finish.execution.id for finish in finishes}
+        rows = connection.execute(self._standing, {"ids": list(ids)})
+        standing = {row.id: row for row in rows}
+        busy = _passed_over(connection, ids - standing.keys())
         ended: dict[int, tuple[Execution, Finish]] = {}
         for place, finish in enumerate(finishes):
             row = standing.get(finish.execution.id)
             if row is not None and row.state == State.RUNNING and counts(row, finish):
                 del standing[row.id]  # of two ends of one attempt the first counts
                 ended[place] = (_as_it_stands(finish.execution, row), finish)
+        kinds.update((one.id, kind_of_ending(one, finish)) for one, finish in ended.values())
         states = dict(
             zip(
                 ended,
@@ -277,15 +400,31 @@ class SqlAttemptStore:
                 strict=True,
             )
         )
-        return [states.get(place, Superseded()) for place in range(len(finishes))]
+        answers = [
+            Busy() if finish.execution.id in busy else states.get(place, Superseded())
+            for place, finish in enumerate(finishes)
+        ]
+        return Answers(answers, [execution.id for execution, _ in ended.values()])
+
+
+def _renewal(*, busy: Collection[int] = ()) -> Renewal:
+    """Renew none."""
+    return Renewal(held=frozenset(), cancel_requested=frozenset(), busy=frozenset(busy))
+
+
+def _passed_over(connection: Connection, not_found: Collection[int]) -> Collection[int]:
+    """Tell which of those that a look with locks did not find are there: somebody holds them."""
+    if not not_found:
+        return ()
+    return frozenset(connection.scalars(_IDS, {"ids": list(not_found)}))
 
 
 def _answered_again(
     connection: Connection,
     finishes: Sequence[Finish],
-    answers: Sequence[State | Superseded],
+    answers: Sequence[State | Superseded | Busy],
     node: str,
-) -> Sequence[State | Superseded]:
+) -> Sequence[State | Superseded | Busy]:
     """Answer once more what this node has recorded before: rare, so of nothing else it is asked."""
     pairs = list(zip(finishes, answers, strict=True))
     ids = [finish.execution.id for finish, answer in pairs if answer == Superseded()]

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Collection
 from datetime import datetime
+from typing import NamedTuple, Self
 
 from sqlalchemy import (
     Connection,
@@ -75,6 +76,18 @@ _FORGET_OUTPUT = delete(outputs).where(
         outputs.c.execution_id == executions.c.id, outputs.c.attempt == executions.c.attempt, _THESE
     )
 )
+
+
+class Beginning(NamedTuple):
+    """What a rule can tell of a start: from which state it leads, and whether it is the first."""
+
+    state: State
+    is_first: bool
+
+    @classmethod
+    def of(cls, waiting: Execution) -> Self:
+        """Read it of an execution before its start."""
+        return cls(waiting.state, waiting.attempt == 1)
 
 
 def write_beginnings(

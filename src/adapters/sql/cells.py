@@ -88,19 +88,28 @@ def read_times(values: tuple[Any, ...]) -> Times:
     schedule, date_time, timezone, starts_at, ends_at = values
     faults: list[Fault] = []
 
-    def moment(field: str, value: object) -> datetime | None:
-        return None if value is None else _take(field, value, datetime, LONG_AGO, faults)
-
-    said: dict[str, Any] = {
-        # Forms that people fill in leave an empty text where nothing is meant.
-        "schedule": _text("schedule", schedule, LONGEST_EXPRESSION, faults) or None,
-        "date_time": moment("date_time", date_time),
-        "timezone": _text("timezone", timezone, LONGEST_ZONE, faults) or "UTC",
-        "starts_at": moment("starts_at", starts_at),
-        "ends_at": moment("ends_at", ends_at),
-    }
-    timing, wrong = judge_times(**said)
-    return Times(**said, timing=timing, faults=(*faults, *wrong))
+    # Forms that people fill in leave an empty text where nothing is meant.
+    expression = _text("schedule", schedule, LONGEST_EXPRESSION, faults) or None
+    zone = _text("timezone", timezone, LONGEST_ZONE, faults) or "UTC"
+    date_time = _moment("date_time", date_time, faults)
+    starts_at = _moment("starts_at", starts_at, faults)
+    ends_at = _moment("ends_at", ends_at, faults)
+    timing, wrong = judge_times(
+        schedule=expression,
+        date_time=date_time,
+        timezone=zone,
+        starts_at=starts_at,
+        ends_at=ends_at,
+    )
+    return Times(
+        schedule=expression,
+        date_time=date_time,
+        timezone=zone,
+        starts_at=starts_at,
+        ends_at=ends_at,
+        timing=timing,
+        faults=(*faults, *wrong),
+    )
 
 
 @kept(entries=MANNERS_KEPT)
@@ -159,6 +168,10 @@ def _take(field: str, value: object, kind: type[T], default: D, faults: list[Fau
         return value
     faults.append(Fault(field, f"{echo(value)} is not {_A[kind]}"))
     return default
+
+
+def _moment(field: str, value: object, faults: list[Fault]) -> datetime | None:
+    return None if value is None else _take(field, value, datetime, LONG_AGO, faults)
 
 
 def _text(field: str, value: object, longest: int, faults: list[Fault]) -> str:

@@ -11,6 +11,7 @@ from cronhare.domain.messages import LARGEST_ID
 from cronhare.domain.moves import as_told, claim
 from cronhare.domain.schedule import BrokenSchedule, ByHand, Schedule
 from cronhare.domain.task import TaskRef
+from cronhare.ports.records import NotToBeRun
 
 from .drafts import READ, schedule_of
 from .rows import EXECUTION, executions_of
@@ -22,10 +23,6 @@ _BY_KEY = EXECUTION.where(
     executions.c.execution_key == bindparam("key"),
 )
 _SCHEDULE: Select[Any] = select(*READ).where(schedulers.c.id == bindparam("scheduler_id"))
-
-
-class NotToBeRun(LookupError):
-    """There is no such schedule, or its row names no task that could be run."""
 
 
 def find_by_key(connection: Connection, scheduler_id: int, key: str) -> Execution | None:

@@ -10,13 +10,13 @@ from sqlalchemy import Select, and_, bindparam, case, delete, exists, func, not_
 
 from cronhare.application.logs import say
 from cronhare.domain.boot import LONGEST_AGO
-from cronhare.domain.execution import TOLD_NO_MORE, State
+from cronhare.domain.execution import REPLAYABLE, TOLD_NO_MORE, State
 from cronhare.domain.keys import BOOT
 from cronhare.domain.messages import LARGEST_ID
-from cronhare.ports.ledger import LedgerRefused
 from cronhare.ports.records import Retention
 
 from .database import Database
+from .halving import Answers, Waiting
 from .refusals import by_halves
 from .tables import executions, failed_tasks
 from .types import UtcDateTime
@@ -32,7 +32,7 @@ _SUCCEEDED = executions.c.state == State.SUCCEEDED.value
 _LIMIT = case(
     (_SUCCEEDED, bindparam("completed", type_=UtcDateTime)),
     (
-        executions.c.state.in_([State.FAILED.value, State.QUARANTINED.value]),
+        executions.c.state.in_([state.value for state in REPLAYABLE]),
         bindparam("failed", type_=UtcDateTime),
     ),
     (
@@ -57,9 +57,9 @@ _COUNTS = not_(
         >= bindparam("booted", type_=UtcDateTime),
     )
 )
-# Counted in two steps: which schedules have many ended rows an index tells by itself, and a million
-# rows are counted in a second; how many of them succeeded is asked for each of those few.
-_MANY_ENDED = (
+# Counted in two steps: which schedules have many rows an index tells by itself, and a million rows
+# are counted in a second; how many of them succeeded is asked for each of those few.
+_MANY_ROWS = (
     select(executions.c.scheduler_id)
     .group_by(executions.c.scheduler_id)
     .having(func.count() > bindparam("most"))
@@ -115,7 +115,7 @@ def _next_id(database: Database, last: int) -> int | None:
 
 def _delete_surplus(database: Database, most: int, *, booted: datetime) -> Iterator[int]:
     with database.read("counting what is kept") as connection:
-        busy = connection.scalars(_MANY_ENDED, {"most": most}).all()
+        busy = connection.scalars(_MANY_ROWS, {"most": most}).all()
     for scheduler_id in busy:
         asked = {"scheduler_id": scheduler_id, "booted": booted}
         for piece in _pieces(_surplus(database, {**asked, "most": most})):
@@ -138,18 +138,19 @@ def _delete(database: Database, which: Select[Any], asked: dict[str, Any]) -> in
     with database.read("looking for old history") as connection:
         ids = list(connection.scalars(which, asked))
 
-    def delete_them(part: Sequence[int]) -> Sequence[int]:
+    def delete_them(part: Sequence[int]) -> Answers[int]:
         with database.write("deleting old history") as connection:
             # What somebody holds, to replay it perhaps, is looked at another day.
-            held = database.vendor.held(which.where(_THESE), pass_over=True)
+            held = database.vendor.locking(which.where(_THESE), pass_over=True)
             found = list(connection.scalars(held, {**asked, "ids": part}))
             if found:
                 connection.execute(_DELETE, {"ids": found})
-            return [len(found)]
+            return Answers([len(found)], found)
 
-    def keep(id_: int, refusal: LedgerRefused) -> int:
+    def keep(id_: int, refusal: Exception) -> int:
         text = f"Execution {id_} is kept: {refusal}"
         say(log, logging.WARNING, "cleanup.refused", text, execution=id_)
         return 0
 
-    return sum(by_halves(ids, delete_them, alone=keep)) if ids else 0
+    waiting = Waiting[int, int](lambda _: 0)  # it is another day's as well
+    return sum(by_halves(ids, delete_them, alone=keep, waiting=waiting)) if ids else 0

@@ -3,7 +3,7 @@
 import random
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from datetime import datetime
 from functools import partial, wraps
 from typing import Final, ParamSpec, TypeVar
@@ -15,12 +15,15 @@ from cronhare.domain.addresses import LedgerFile, parse_ledger
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerOutdated, LedgerRefused, LedgerUnavailable
 
-from .vendor import UPGRADE, Undone, Vendor, vendor_of
+from .fitting import fits
+from .lock_waits import lock_wait
+from .vendor import UPGRADE, InDoubt, Locked, Undone, Vendor, passed_over_of, vendor_of
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-#: A call is repeated for so long: together with its last try it is over well before a lease is.
+#: A call is repeated for so long: together with its last try it is over well before a lease of
+#: 30 s is.
 PATIENCE: Final = 5.0
 _SHORTEST_WAIT: Final = 0.005
 _LONGEST_WAIT: Final = 0.5
@@ -51,7 +54,8 @@ def open_engine(url: str) -> Engine:
 def repeatable(call: Callable[P, T]) -> Callable[P, T]:
     """Repeat a call whose transaction the database took back: a deadlock, a lost connection.
 
-    What it repeats is a port's method, from its beginning; all of them can be.
+    What it repeats is a port's method, from its beginning; all of them can be. Whoever asked for
+    `waiting_once` is told at once what somebody holds.
     """
 
     @wraps(call)
@@ -59,14 +63,23 @@ def repeatable(call: Callable[P, T]) -> Callable[P, T]:
         give_up_at = time.monotonic() + PATIENCE
         wait = _SHORTEST_WAIT
         met = 0
+        changed_nothing = True
         while True:
             try:
                 return call(*args, **kwargs)
-            except Undone as undone:
-                met += undone.is_refusal
+            except LedgerUnavailable as error:
+                # What one call may have written stays so, whatever the next one meets.
+                changed_nothing = changed_nothing and error.changed_nothing
+                error.changed_nothing = changed_nothing
+                if isinstance(error, Locked | InDoubt) and not changed_nothing:
+                    raise LedgerUnavailable(str(error)) from error
+                if not isinstance(error, Undone):
+                    raise
+                met += error.is_refusal and not isinstance(error, Locked)
                 if met > _MEETINGS:
-                    raise LedgerRefused(str(undone)) from undone
-                if time.monotonic() + wait > give_up_at:
+                    raise LedgerRefused(str(error)) from error
+                is_told = isinstance(error, Locked) and lock_wait() is not None
+                if is_told or time.monotonic() + wait > give_up_at:
                     raise
             # By chance, so that those who met do not meet again.
             time.sleep(wait * random.uniform(0.5, 1.5))  # noqa: S311
@@ -81,6 +94,7 @@ class Database:
     def __init__(self, engine: Engine, clock: ClockPort) -> None:
         """*engine* comes from `open_engine`; *clock* counts where the database has none."""
         self.vendor: Vendor = vendor_of(engine)
+        self.passed_over = passed_over_of(engine)
         self._engine = engine
         self._clock = clock
 
@@ -91,47 +105,103 @@ class Database:
     @contextmanager
     def read(self, doing: str) -> Iterator[Connection]:
         """Give a connection whose statements each see what is committed when they begin."""
-        with self._own_errors(doing), self._engine.connect() as connection, self._undone(doing):
+        with connected(self._engine, doing) as connection, self._undone(connection, doing):
             yield connection
 
     @contextmanager
     def write(self, doing: str) -> Iterator[Connection]:
         """Give a connection in a transaction that is committed at the end, or rolled back."""
         with (
-            self._own_errors(doing),
             self.vendor.writing(),
-            self._engine.connect() as connection,
+            connected(self._engine, doing, writing=True) as connection,
             connection.begin(),
-            self._undone(doing),
+            self._undone(connection, doing, writing=True),
+            ExitStack() as waiting,
         ):
-            self.vendor.begin(connection)
+            with own_errors(self._engine, doing, begun=False, committing=False):
+                self.vendor.begin(connection)
+                waiting.enter_context(self._waiting_for_locks(connection))
             yield connection
 
-    def _own_errors(self, doing: str) -> AbstractContextManager[None]:
-        return own_errors(self._engine, doing)
+    def _waiting_for_locks(self, connection: Connection) -> AbstractContextManager[object]:
+        asked = lock_wait()
+        if asked is None or asked.seconds is None:
+            return nullcontext()
+        return self.vendor.waiting_for_locks(connection, asked.seconds)
 
-    def _undone(self, doing: str) -> AbstractContextManager[None]:
-        return own_errors(self._engine, doing, committing=False)
+    def _undone(
+        self, connection: Connection, doing: str, *, writing: bool = False
+    ) -> AbstractContextManager[None]:
+        return own_errors(
+            self._engine, doing, committing=False, writing=writing, connection=connection
+        )
 
 
 @contextmanager
-def own_errors(engine: Engine, doing: str, *, committing: bool = True) -> Iterator[None]:
+def connected(engine: Engine, doing: str, *, writing: bool = False) -> Iterator[Connection]:
+    """Give a connection, and turn a vendor's errors into ours: see `own_errors`."""
+    with own_errors(engine, doing, begun=False):
+        connection = _connect(engine, doing)
+    with own_errors(engine, doing, writing=writing), connection:
+        yield connection
+
+
+def _connect(engine: Engine, doing: str) -> Connection:
+    """Connect to what may be anything: SQLAlchemy's first questions expect answers of a database.
+
+    Raises:
+        LedgerUnavailable: they had others; a vendor's errors stay what they are.
+    """
+    try:
+        return engine.connect()
+    except (SQLAlchemyError, LedgerUnavailable, OverflowError, UnicodeError):
+        raise
+    except Exception as error:
+        text = f"what answers there is not understood: {type(error).__name__}: {error}"
+        raise LedgerUnavailable(f"{doing} in {vendor_of(engine).place}: {text}") from error
+
+
+@contextmanager
+def own_errors(
+    engine: Engine,
+    doing: str,
+    *,
+    begun: bool = True,
+    committing: bool = True,
+    writing: bool = False,
+    connection: Connection | None = None,
+) -> Iterator[None]:
     """Turn a vendor's errors into ours; *doing* says what was under way.
 
-    *committing* says that a transaction's end may have been asked for, so that after a lost
-    connection nobody knows what became of it.
+    *begun* says that a statement of ours may have failed: whatever keeps us from a session, with
+    any number that there is, is an outage, and no fault of a row. *committing* says that a
+    transaction's end may have been asked for, so that after a lost connection nobody knows what
+    became of it; *writing*, that rows may be written, or refused. Over *connection* the tables are
+    looked at where something is missing: it may be ours, or what somebody's trigger writes into.
     """
+    changed_nothing = not (begun and committing and writing)
     try:
         yield
     except SQLAlchemyError as error:
         vendor = vendor_of(engine)
-        if vendor.is_outdated(error):
-            text = f"{doing} in {vendor.place}: its schema is not this program's; {UPGRADE}"
-            raise LedgerOutdated(text) from error
-        text = f"{doing} in {vendor.place}: {vendor.explain(error)}"
-        refused = vendor.is_refused(error)
+        said = vendor.explain(error)
+        if connection is not None and vendor.is_missing(error) and not fits(connection, vendor):
+            text = f"its schema is not this program's ({said}); {UPGRADE}"
+            text = f"{doing} in {vendor.place}: {text}"
+            raise LedgerOutdated(text, changed_nothing=changed_nothing) from error
+        text = f"{doing} in {vendor.place}: {said}"
+        refused = begun and vendor.is_refused(error, writing=writing)
         if vendor.is_undone(error, committing=committing):
-            raise Undone(text, is_refusal=refused) from error
-        raise (LedgerRefused if refused else LedgerUnavailable)(text) from error
+            undone = Locked if vendor.is_locked(error) else Undone
+            raise undone(text, is_refusal=refused, changed_nothing=changed_nothing) from error
+        if refused:
+            raise LedgerRefused(text) from error
+        # Of what refuses a connection, or a COMMIT, no trigger is the reason.
+        in_doubt = writing and not committing and vendor.is_in_doubt(error)
+        kind = InDoubt if in_doubt else LedgerUnavailable
+        raise kind(text, changed_nothing=changed_nothing) from error
     except (OverflowError, UnicodeError) as error:  # a driver's, of what it cannot even send
-        raise LedgerRefused(f"{doing}: {error}") from error
+        text = f"{doing}: {error}"
+        if begun:
+            raise LedgerRefused(text) from error
+        raise LedgerUnavailable(text, changed_nothing=changed_nothing) from error

@@ -10,59 +10,33 @@ from sqlalchemy.types import NullType
 
 from cronhare.domain.draft import Fault, ScheduleDraft
 from cronhare.domain.echo import echo, shown
-from cronhare.domain.messages import LARGEST_ID
 from cronhare.domain.params import fault_of_params
 from cronhare.domain.schedule import LONGEST_NAME, BrokenSchedule, Schedule
-from cronhare.domain.task import TaskRef
 
 from .cells import LONG_AGO, MANNER, TIMES, Manner, Times, read_manner, read_times
 from .rows import answer_to, policy_text
 from .tables import schedulers
+from .task_cells import COLUMN_OF_TYPE, NOWHERE, TASK, NamedTask, read_task
 from .types import milliseconds
-
-#: The column that names the task, by the task's type; exactly one of them is set.
-COLUMN_OF_TYPE = {
-    "report": "report_id",
-    "worker": "worker_id",
-    "reminder": "reminder_id",
-    "event": "event_id",
-    "system": "system_id",
-}
 
 #: A row's updated_at exactly as it is: a plan keeps it, and compares no clocks by it.
 STAMP = type_coerce(schedulers.c.updated_at, NullType())
-
-#: The task of a schedule whose row names none.
-_NOWHERE = TaskRef("report", 0)
 
 #: What stands for a row that cannot be read at all.
 _NO_TIMES = read_times((None,) * len(TIMES))
 _NO_MANNER = read_manner((None,) * len(MANNER))
 
+#: What stands for the task of a row that cannot be read at all: nobody's, lest it be anybody's.
+_NO_TASK = NamedTask(ref=NOWHERE, source="a row that cannot be read", name=None)
+
 #: What is read of a row, and what each row begins with that is read here. Not all columns, and by
 #: their places: most of a busy minute is spent on reading.
 READ = tuple(
-    schedulers.c[name]
-    for name in (
-        "id", "name", "params", "updated_at", "source", "task_name", *COLUMN_OF_TYPE.values(),
-        *TIMES, *MANNER,
-    )
-)  # fmt: skip
-_IN_TASK = slice(4, 6 + len(COLUMN_OF_TYPE))
+    schedulers.c[name] for name in ("id", "name", "params", "updated_at", *TASK, *TIMES, *MANNER)
+)
+_IN_TASK = slice(4, 4 + len(TASK))
 _IN_TIMES = slice(_IN_TASK.stop, _IN_TASK.stop + len(TIMES))
 _IN_MANNER = slice(_IN_TIMES.stop, len(READ))
-
-
-class NamedTask(msgspec.Struct, frozen=True, kw_only=True):
-    """What a row says of its task: its number always, its source and name where it has them."""
-
-    ref: TaskRef
-    source: str | None
-    name: str | None
-
-
-#: What stands for the task of a row that cannot be read at all: nobody's, lest it be anybody's.
-_NO_TASK = NamedTask(ref=_NOWHERE, source="a row that cannot be read", name=None)
 
 
 def draft_of(row: Row[Any]) -> tuple[ScheduleDraft | None, str | None]:
@@ -169,8 +143,8 @@ def _read(row: Row[Any]) -> tuple[Times, Manner, NamedTask, str, list[Fault]]:
     """
     try:
         times, manner = read_times(row[_IN_TIMES]), read_manner(row[_IN_MANNER])
-        faults = [*times.faults, *manner.faults]
-        task = _task(row[_IN_TASK], faults)
+        task = read_task(row[_IN_TASK])
+        faults = [*times.faults, *manner.faults, *task.faults]
         params = _params(row.params, faults)
         name = row.name
         if name is not None and not (isinstance(name, str) and len(name) <= LONGEST_NAME):
@@ -193,39 +167,6 @@ def _fault_of_name(name: object) -> Fault:
 
 def _say(faults: Sequence[Fault]) -> str:
     return "; ".join(map(str, faults))
-
-
-def _task(values: Sequence[Any], faults: list[Fault]) -> NamedTask:
-    source, name = _name("source", values[0], faults), _name("task_name", values[1], faults)
-    if name is not None and source is None:
-        faults.append(Fault("task_name", "names a task of no source: set source, or clear both"))
-    return NamedTask(ref=_number(values[2:], faults), source=source, name=name)
-
-
-def _name(column: str, value: object, faults: list[Fault]) -> str | None:
-    """Read a name that is kept with each execution, where its column has a bound.
-
-    A name at fault stays one, and another than all others: its row is nobody else's.
-    """
-    if value is None or value == "":
-        return None
-    if isinstance(value, str) and len(value) <= LONGEST_NAME:
-        return value
-    faults.append(Fault(column, f"is not text of at most {LONGEST_NAME} letters"))
-    return echo(value)
-
-
-def _number(ids: Sequence[Any], faults: list[Fault]) -> TaskRef:
-    named = [(kind, id_) for kind, id_ in zip(COLUMN_OF_TYPE, ids, strict=True) if id_ is not None]
-    if len(named) != 1:
-        columns = ", ".join(column for kind, column in COLUMN_OF_TYPE.items() if kind != "system")
-        faults.append(Fault("task", f"one of {columns} is to be set, not {len(named)} of them"))
-        return _NOWHERE
-    [(kind, id_)] = named
-    if not isinstance(id_, int) or not 0 <= id_ <= LARGEST_ID:
-        faults.append(Fault(COLUMN_OF_TYPE[kind], f"{echo(id_)} is no task's number"))
-        return _NOWHERE
-    return TaskRef(kind, id_)
 
 
 def _params(value: object, faults: list[Fault]) -> str:

@@ -8,14 +8,15 @@ from typing import Any
 from sqlalchemy import Connection, Update, bindparam, insert, update
 
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.moves import CRASHES, end, overruled
-from cronhare.domain.outcome import Ending
+from cronhare.domain.moves import end, overruled, state_after
+from cronhare.domain.outcome import CRASHES, Ending
 from cronhare.domain.retry import Fail, Quarantine
 from cronhare.ports.attempts import Finish
 from cronhare.ports.records import Archived
 from cronhare.ports.runner import Captured
 
 from .output import keep_outputs, output_values
+from .suspects import Kind
 from .tables import attempts, executions, failed_tasks
 from .types import UtcDateTime
 from .vendor import Vendor
@@ -58,6 +59,15 @@ _END_BADLY = _END_ATTEMPT.values(
 _END_WELL = _END_ATTEMPT.values(ending=Ending.SUCCEEDED.value)
 _ARCHIVE = insert(failed_tasks)
 _ARCHIVED = [column for column in failed_tasks.c if column.name != "id"]
+
+
+def kind_of_ending(execution: Execution, finish: Finish) -> Kind:
+    """Say what a rule can tell of an end: the states it leads to, and whether there is output.
+
+    The state tells as well whether there is a row in the archive.
+    """
+    state = state_after(overruled(execution, finish.verdict))
+    return state, finish.ran.outcome.ending, _said_anything(finish)
 
 
 def write_endings(
@@ -153,5 +163,5 @@ def _archive_values(execution: Execution, finish: Finish, now: datetime) -> dict
     verdict = overruled(execution, finish.verdict)
     if not isinstance(verdict, Fail | Quarantine):
         return None
-    archived = Archived.of(execution, verdict, finish.ran.outcome.error, now)
+    archived = Archived.of(execution, verdict, finish.ran.outcome.error, now, check_at=now)
     return {column.name: getattr(archived, column.name) for column in _ARCHIVED}

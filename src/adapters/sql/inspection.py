@@ -1,7 +1,7 @@
 """Looking at the database behind the ledger, and at what its rows show of the nodes."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,7 +18,6 @@ from cronhare.domain.diagnosis import (
     ScheduleFacts,
     SchemaFault,
     Unreachable,
-    Waiting,
 )
 from cronhare.domain.execution import State
 from cronhare.domain.keys import MANUAL
@@ -31,10 +30,11 @@ from cronhare.ports.schedules import StoredSchedule
 from .claims import SqlClaimStore
 from .database import Database
 from .mysql_errors import number_of
+from .outstanding import outstanding
 from .schedules import SqlScheduleStore
 from .schema import HEAD, check_schema
+from .sqlite_file import is_there
 from .tables import attempts, executions, metadata
-from .types import read_moment
 from .vendor import UPGRADE
 
 #: Nodes count as known if they did something in so short a time, among so many newest rows.
@@ -49,9 +49,6 @@ _CAUSES: Final = {
     1044: Cause.PLACE,
     1049: Cause.PLACE,
 }
-
-#: Before it nothing was due. What is no time at all, in a row that somebody spoilt, is left out.
-_EVER: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 _VARIABLES: Final = text(
     "SHOW SESSION VARIABLES WHERE Variable_name IN ('transaction_isolation', 'tx_isolation', "
@@ -101,7 +98,7 @@ class SqlInspection:
         stored, now = SqlScheduleStore(engine, self._clock).schedules(), claims.now()
         with database.read("examining the nodes") as connection:
             nodes = tuple(_nodes(connection, now))
-            waiting = tuple(_waiting(connection, now))
+            waiting = tuple(outstanding(connection, now))
         return LedgerFacts(
             database=kept_in,
             schema=HEAD,
@@ -127,7 +124,7 @@ class SqlInspection:
 def _not_there(engine: Engine) -> LedgerFacts | None:
     """Tell a missing file without making it, as connecting to it would."""
     file = engine.url.database
-    if engine.dialect.name != "sqlite" or file is None or Path(file).exists():
+    if engine.dialect.name != "sqlite" or file is None or is_there(Path(file)):
         return None
     fault = SchemaFault(f"There is no file {file} yet", f"{UPGRADE}, or start `cronhare up`")
     facts = DatabaseFacts(product="SQLite", version=_version_of_sqlite(engine.dialect))
@@ -222,32 +219,6 @@ def _nodes(connection: Connection, now: datetime) -> Iterator[NodeFacts]:
         count, until = held.get(name, (0, None))
         seen_at = seen.get(container_id(name))
         yield NodeFacts(name=name, running=count, lease_until=until, seen_at=seen_at)
-
-
-def _waiting(connection: Connection, now: datetime) -> Iterator[Waiting]:
-    """Tell of each queue what is due there and not begun."""
-    count = select(executions.c.queue, func.count()).where(executions.c.state == State.RUNNING)
-    under_way = connection.execute(count.group_by(executions.c.queue))
-    running = {str(queue): int(runs) for queue, runs in under_way}
-    for state, since in (
-        (State.CLAIMED, executions.c.executed_at),
-        (State.PUBLISHED, executions.c.published_at),
-        (State.RETRYING, executions.c.next_attempt_at),
-    ):
-        found = (
-            select(executions.c.queue, func.count(), func.min(since))
-            .where(executions.c.state == state, since >= _EVER, since <= now)
-            .group_by(executions.c.queue)
-            .order_by(executions.c.queue)
-        )
-        for queue, runs, first in connection.execute(found):
-            yield Waiting(
-                queue=str(queue),
-                runs=runs,
-                since=read_moment(first) or now,
-                sent=state is not State.CLAIMED,
-                running=running.get(str(queue), 0),
-            )
 
 
 def _seen(connection: Connection, since: datetime) -> dict[str, datetime]:

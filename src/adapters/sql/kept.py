@@ -15,7 +15,7 @@ T = TypeVar("T")
 LARGEST_KEPT: Final = 2_048
 
 #: So many answers are remembered.
-TIMES_KEPT, MANNERS_KEPT, POLICIES_KEPT = 4_096, 1_024, 1_024
+TIMES_KEPT, MANNERS_KEPT, TASKS_KEPT, POLICIES_KEPT = 4_096, 1_024, 1_024, 1_024
 
 
 class _NotKept(Exception, Generic[T]):

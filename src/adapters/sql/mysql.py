@@ -1,34 +1,43 @@
 """MySQL 8.0 and MariaDB 10.6, or newer: any number of hosts. InnoDB's row locks keep them apart."""
 
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, Final
 
-from sqlalchemy import Connection, Engine, Row, Select, Update, func, select, text
+from sqlalchemy import Connection, Engine, Row, Select, Update, event, func, select, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from cronhare.domain.addresses import LedgerServer
 from cronhare.domain.execution import Execution
+from cronhare.domain.messages import LARGEST_ID
 from cronhare.ports.clock import ClockPort
+from cronhare.ports.ledger import LedgerUnavailable
 
 from . import mysql_errors, mysql_reading
+from .lock_waits import is_hurried
+from .mysql_inserts import inserts
 from .mysql_migrating import migrating
 from .mysql_reading import as_list
 from .mysql_rows import Rows, parameters_of, source_of, update_from_rows, value_of
-from .mysql_sessions import Sessions
-from .rows import NEW_COLUMNS, moment_text, new_values
+from .mysql_sessions import LOCK_SECONDS, Sessions
+from .rows import moment_text, new_values
 from .tables import executions, plans
 from .types import to_text
-from .vendor import Connecting, PlanRow, Undone, remember
+from .vendor import Connecting, Locked, PlanRow, Undone, remember
 
 _NOW: Final = select(text("UTC_TIMESTAMP(6)"))
 _NEWER: Final = (  # as JSON: see mysql_reading
     "SELECT JSON_ARRAY(id, scheduler_id, execution_key) FROM `SchedulerExecution` WHERE id > %s"
 )
+_IS_NUMBERED_OUT: Final = text(
+    "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = DATABASE() "
+    "AND table_name = :name AND auto_increment >= :last"
+)
+_WAIT_FOR_LOCKS: Final = "SET innodb_lock_wait_timeout = "
+_PASSING_OVER: Final = "SKIP LOCKED"
 _NEWEST: Final = select(func.coalesce(func.max(executions.c.id), 0))
-_NEW: Final = {name: executions.c[name].type for name in NEW_COLUMNS}
 _PLAN: Final = {
     name: plans.c[name].type
     for name in (
@@ -72,8 +81,21 @@ class MysqlVendor:
     def begin(self, connection: Connection) -> None:
         """The first statement begins the transaction: the driver does not commit by itself."""
 
-    def held(self, statement: Select[Any], *, pass_over: bool = False) -> Select[Any]:
-        """See `Vendor.held`. Holds rows of the tables in FROM, and not those of subqueries."""
+    @contextmanager
+    def waiting_for_locks(self, connection: Connection, seconds: int) -> Iterator[None]:
+        """See `Vendor.waiting_for_locks`. Of 0 MySQL makes 1, with a warning."""
+        waiting = _ShortWaits(seconds)
+        event.listen(connection, "before_cursor_execute", waiting.before)
+        try:
+            yield
+        except BaseException:
+            with suppress(SQLAlchemyError):  # what came first counts
+                waiting.end(connection)
+            raise
+        waiting.end(connection)
+
+    def locking(self, statement: Select[Any], *, pass_over: bool = False) -> Select[Any]:
+        """See `Vendor.locking`. Holds rows of the tables in FROM, and not those of subqueries."""
         return statement.with_for_update(skip_locked=pass_over)
 
     def read(
@@ -81,6 +103,14 @@ class MysqlVendor:
     ) -> Sequence[Row[Any]]:
         """See `Vendor.read`."""
         return mysql_reading.read_rows(connection, statement, parameters)
+
+    def uncommitted(
+        self, connect: Connecting, statement: Select[Any], parameters: Mapping[str, Any]
+    ) -> Sequence[Row[Any]]:
+        """See `Vendor.uncommitted`. It holds for the next transaction of the session alone."""
+        with connect() as connection:
+            connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED")
+            return connection.execute(statement, parameters).all()
 
     def insert_executions(self, connection: Connection, wanted: Sequence[Execution]) -> list[int]:
         """See `Vendor.insert_executions`.
@@ -90,12 +120,11 @@ class MysqlVendor:
         transaction is repeated: the next time it is among the older ones.
         """
         before = connection.scalar(_NEWEST)
-        rows = Rows.of(_NEW, [new_values(one) for one in wanted])
-        statement = _insert_executions(rows.differing)
-        inserted = sum(
-            connection.exec_driver_sql(statement, parameters).rowcount
-            for parameters in rows.parameters()
-        )
+        with _numbering(connection):
+            inserted = sum(
+                connection.exec_driver_sql(insert.text, insert.parameters).rowcount
+                for insert in inserts([new_values(one) for one in wanted])
+            )
         newer = connection.exec_driver_sql(_NEWER, (before,)).scalars()
         asked = {(one.scheduler_id, one.key) for one in wanted}
         found = {(scheduler_id, key): id_ for id_, scheduler_id, key in map(as_list, newer)}
@@ -142,31 +171,79 @@ class MysqlVendor:
             error, committing=committing, elsewhere=self._sessions.elsewhere
         )
 
-    def is_refused(self, error: SQLAlchemyError) -> bool:
+    def is_locked(self, error: SQLAlchemyError) -> bool:
+        """See `Vendor.is_locked`."""
+        return mysql_errors.is_locked(error)
+
+    def is_refused(self, error: SQLAlchemyError, *, writing: bool) -> bool:
         """See `Vendor.is_refused`."""
-        return mysql_errors.is_refused(error)
+        return mysql_errors.is_refused(error, writing=writing)
+
+    def is_in_doubt(self, error: SQLAlchemyError) -> bool:
+        """See `Vendor.is_in_doubt`."""
+        return mysql_errors.is_in_doubt(error)
 
     def explain(self, error: SQLAlchemyError) -> str:
         """See `Vendor.explain`."""
         return mysql_errors.explain(error)
 
-    def is_outdated(self, error: SQLAlchemyError) -> bool:
-        """See `Vendor.is_outdated`."""
-        return mysql_errors.is_outdated(error)
+    def is_missing(self, error: SQLAlchemyError) -> bool:
+        """See `Vendor.is_missing`."""
+        return mysql_errors.is_missing(error)
 
 
-@lru_cache(maxsize=64)
-def _insert_executions(differing: tuple[str, ...]) -> str:
-    """Insert rows; a duplicate updates itself to itself.
+class _ShortWaits:
+    """The wait for locks of one transaction, short but for what passes over others' locks anyway.
 
-    INSERT IGNORE would swallow every other fault, too, and a plain INSERT that fails in a
-    transaction leaves a shared lock, over which two of them deadlock.
+    Where it waits not at all, MariaDB fails such a SELECT at the first lock that it meets (1180).
     """
-    return (
-        f"INSERT INTO `SchedulerExecution` ({', '.join(_NEW)}) "  # noqa: S608 - names of our own
-        f"SELECT {', '.join(value_of(name, differing) for name in _NEW)} "
-        f"FROM {source_of(_NEW, differing)} ON DUPLICATE KEY UPDATE id = `SchedulerExecution`.id"
-    )
+
+    def __init__(self, seconds: int) -> None:
+        self._short = seconds
+        self._set = LOCK_SECONDS
+
+    def before(self, connection: Connection, _cursor: object, statement: str, *_: object) -> None:
+        """Set the wait that a statement is to have; most have that of the one before."""
+        seconds = LOCK_SECONDS if _PASSING_OVER in statement else self._short
+        if seconds != self._set and not statement.startswith(_WAIT_FOR_LOCKS):
+            self._set = seconds
+            connection.exec_driver_sql(f"{_WAIT_FOR_LOCKS}{seconds}")
+
+    def end(self, connection: Connection) -> None:
+        """Give a session its own wait for locks back, or give the session up."""
+        if self._set == LOCK_SECONDS or connection.invalidated:
+            return
+        try:
+            connection.exec_driver_sql(f"{_WAIT_FOR_LOCKS}{LOCK_SECONDS}")
+        except SQLAlchemyError:
+            connection.invalidate()
+            raise
+
+
+@contextmanager
+def _numbering(connection: Connection) -> Iterator[None]:
+    """Tell apart why no number could be had: somebody inserts and waits; or there is none left.
+
+    Whoever inserts many keeps all others from numbering theirs while he waits for somebody's gap.
+
+    Raises:
+        Undone: he does, and it can be repeated; or `Locked`, for those who wait for nothing.
+        LedgerUnavailable: there is none left.
+    """
+    try:
+        yield
+    except SQLAlchemyError as error:
+        number = mysql_errors.number_of(error)
+        if number not in (mysql_errors.NO_NUMBER, mysql_errors.NO_NUMBER_LEFT):
+            raise
+        last = {"last": LARGEST_ID, "name": executions.name}
+        if connection.execute(_IS_NUMBERED_OUT, last).scalar_one():
+            text = mysql_errors.explain(error)
+            raise LedgerUnavailable(text, changed_nothing=True) from error
+        if number == mysql_errors.NO_NUMBER_LEFT:  # of somebody else's table
+            raise
+        text = f"somebody keeps others from inserting into {executions.name} ({error.args[0]})"
+        raise (Locked if is_hurried() else Undone)(text, changed_nothing=True) from error
 
 
 @lru_cache(maxsize=64)

@@ -9,10 +9,15 @@ from pymysql.constants import CR
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
+from .lock_waits import is_hurried
+
 DEADLOCK: Final = 1213
 LOCK_WAIT_TIMEOUT: Final = 1205
 CHANGED_SINCE_READ: Final = 1020
 DUPLICATE: Final = 1062
+COMMIT_FAILED: Final = 1180
+NO_NUMBER: Final = 1467
+NO_NUMBER_LEFT: Final = 167
 NOT_READY: Final = 1047  # a Galera node without the majority of its cluster, or not yet in it
 REFUSED_BY_THE_GROUP: Final = 3101  # group replication has certified another's transaction
 
@@ -33,16 +38,45 @@ _READ_ONLY: Final = frozenset({1290, 1792, 1836, 3100})
 #: that is too large, a value that fits no column, JSON that is none, and a CHECK, of both products.
 _REFUSED: Final = frozenset({1292, 1411, 1644, 1690, 3140, 3156, 3819, 3903, 4025, 4038})
 
+#: A disk, a memory or a table that is full, and a number that is the last one.
+_FULL: Final = frozenset(
+    {3, 167, 1021, 1026, 1030, 1037, 1038, 1041, 1114, 1135, 1180, 1206, 1467, 1878}
+)
+
+#: The server keeps us out, or has no room for one more.
+_NO_ACCESS: Final = frozenset(
+    {1040, 1044, 1045, 1049, 1129, 1130, 1142, 1143, 1203, 1226, 1227, 1370, 1665}
+    | {1698, 1820, 1862, 3118, 4151}
+)
+
+#: Somebody has ended the statement, or changed the table meanwhile.
+_INTERRUPTED: Final = frozenset({1317, 1412, 1615, 1969, 3024})
+
+#: The network, a server that is taken off or too busy, and what it calls a fault of its own.
+_TROUBLE: Final = frozenset(
+    {1105, 1152, 1158, 1159, 1160, 1161, 1184, 1192, 1223, 1637, 1712, 1815, 1932}
+    | {3032, 3168, 3169}
+)
+
+#: It could not be had; or the trigger of a row says so: of a table of its own, or as it pleases.
+_MAY_BE_A_TRIGGERS: Final = _READ_ONLY | _FULL | _NO_ACCESS | _INTERRUPTED | _TROUBLE
+
+#: A proxy's numbers: it could not ask the server.
+_PROXYS: Final = range(9000, 10_000)
+
+#: A client's own numbers: it could not even ask.
+_CLIENTS: Final = range(2000, 3000)
+
 #: No such table, no such column.
-_OUTDATED: Final = frozenset({1146, 1054})
+_MISSING: Final = frozenset({1146, 1054})
 
 _USER: Final = re.compile(r"(?:user )?'.*'@'[^']*'", re.DOTALL)
 
 _EXHAUSTED: Final = "somebody gave a row the last number that there is: `cronhare doctor` tells"
 
 _ADVICE: Final = {
-    167: _EXHAUSTED,
-    1467: _EXHAUSTED,
+    NO_NUMBER_LEFT: _EXHAUSTED,
+    NO_NUMBER: _EXHAUSTED,
     DEADLOCK: "it met others again and again: look at SHOW ENGINE INNODB STATUS",
     LOCK_WAIT_TIMEOUT: "somebody keeps rows or a table locked: look in SHOW PROCESSLIST for a "
     "transaction that was left open",
@@ -93,19 +127,36 @@ def is_undone(error: SQLAlchemyError, *, committing: bool, elsewhere: bool = Fal
 
     *elsewhere* says that the next session may be with another host, which writes.
     """
-    if number_of(error) in _TAKEN_BACK or (elsewhere and is_read_only(error)):
+    if number_of(error) in _TAKEN_BACK or (elsewhere and is_read_only(error)) or is_locked(error):
         return True
     return not committing and is_lost(error)
 
 
-def is_refused(error: SQLAlchemyError) -> bool:
+def is_locked(error: BaseException | None) -> bool:
+    """See `Vendor.is_locked`. Without any wait MariaDB may speak of a COMMIT that failed."""
+    number = number_of(error)
+    return number == LOCK_WAIT_TIMEOUT or (number == COMMIT_FAILED and is_hurried())
+
+
+def is_refused(error: SQLAlchemyError, *, writing: bool) -> bool:
     """See `Vendor.is_refused`. A duplicate may be one for a moment only: it is undone as well."""
-    return isinstance(error, IntegrityError | DataError) or number_of(error) in _REFUSED
+    if isinstance(error, IntegrityError | DataError) or number_of(error) in _REFUSED:
+        return True
+    number = number_of(error)
+    is_outage = number in _TAKEN_BACK or is_lost(error) or is_in_doubt(error)
+    return writing and bool(number) and not is_outage
 
 
-def is_outdated(error: SQLAlchemyError) -> bool:
-    """See `Vendor.is_outdated`."""
-    return number_of(error) in _OUTDATED
+def is_in_doubt(error: SQLAlchemyError) -> bool:
+    """See `Vendor.is_in_doubt`."""
+    number = number_of(error)
+    known = number in _MAY_BE_A_TRIGGERS or number in _CLIENTS or number in _PROXYS
+    return known and number not in _TAKEN_BACK and not is_lost(error)
+
+
+def is_missing(error: SQLAlchemyError) -> bool:
+    """See `Vendor.is_missing`."""
+    return number_of(error) in _MISSING
 
 
 def explain(error: SQLAlchemyError) -> str:
@@ -116,7 +167,7 @@ def explain(error: SQLAlchemyError) -> str:
     said = " ".join(map(str, without_user(original.args))) if original is not None else ""
     if trouble := tls_trouble(original):
         return f"{trouble} ({said})"
-    advice = _ADVICE.get(number_of(error))
+    advice = _ADVICE.get(LOCK_WAIT_TIMEOUT if is_locked(error) else number_of(error))
     if advice is None and is_lost(error):
         advice = "the connection was lost"
     return f"{advice} ({said})" if advice else said

@@ -12,7 +12,7 @@ from typing import Any, Final, Self, cast
 
 import attrs
 import msgspec
-from sqlalchemy import Update, column, func, text
+from sqlalchemy import Update, literal_column, text
 from sqlalchemy.sql import visitors
 from sqlalchemy.sql.elements import BindParameter
 from sqlalchemy.types import DateTime, Float, Integer, NullType, TypeDecorator, TypeEngine
@@ -26,6 +26,7 @@ LARGEST_DOCUMENT: Final = 4 * 1024 * 1024
 #: The name under which a statement has the rows, and the parameter that they come in.
 FRESH: Final = "fresh"
 ROWS: Final = "rows"
+_ROWS: Final = f"%({ROWS})s"
 
 #: Columns in their order, each with its type.
 Columns = Mapping[str, TypeEngine[Any]]
@@ -33,11 +34,14 @@ Columns = Mapping[str, TypeEngine[Any]]
 
 @attrs.frozen(kw_only=True)
 class Rows:
-    """Rows as parameters. *agreed* are the values of columns that are equal in all of them."""
+    """Rows as parameters. *agreed* are the values of columns that are equal in all of them.
+
+    *differences* are each row's values of the other columns.
+    """
 
     agreed: Mapping[str, Any]
     differing: tuple[str, ...]
-    _differences: Sequence[tuple[Any, ...]]
+    differences: Sequence[tuple[Any, ...]]
 
     @classmethod
     def of(cls, names: Iterable[str], rows: Sequence[Sequence[Any]]) -> Self:
@@ -54,14 +58,17 @@ class Rows:
         return cls(
             agreed=agreed,
             differing=tuple(differing),
-            differences=list(zip(*differing.values(), strict=True)),
+            differences=(
+                list(zip(*differing.values(), strict=True)) if differing else [()] * bool(rows)
+            ),
         )
 
     def parameters(self) -> Iterator[dict[str, Any]]:
         """Give the parameters of each statement that it takes; none for no rows."""
         if self.agreed and not self.differing:
             yield dict(self.agreed)
-        for document in documents(self._differences):
+            return
+        for document in documents(self.differences):
             yield {**self.agreed, ROWS: document}
 
 
@@ -69,9 +76,7 @@ def source_of(columns: Columns, differing: Collection[str]) -> str:
     """Write what a statement selects the *differing* columns from; its parameter is `ROWS`."""
     if not differing:
         return "DUAL"
-    return (
-        f"JSON_TABLE(%({ROWS})s, '$[*]' COLUMNS ({_json_columns(columns, differing)})) AS {FRESH}"
-    )
+    return f"JSON_TABLE({_ROWS}, '$[*]' COLUMNS ({_json_columns(columns, differing)})) AS {FRESH}"
 
 
 def value_of(name: str, differing: Collection[str]) -> str:
@@ -113,21 +118,24 @@ def parameters_of(statement: Update) -> Columns:
 def update_from_rows(statement: Update, differing: tuple[str, ...]) -> Update:
     """Turn an UPDATE of one row into one of many, joined with the rows of a JSON parameter.
 
-    Those of its parameters that are *differing* become columns of that table.
+    Those of its parameters that are *differing* become columns of that table. It is read first,
+    and each row is then found by its key: of a small table the server would rather read all rows,
+    and wait for those that others hold.
     """
     if not differing:
         return statement
-    columns = parameters_of(statement)
-    rows: Any = text(f":{ROWS}, '$[*]' COLUMNS ({_json_columns(columns, differing)})")
-    fresh = func.JSON_TABLE(rows).table_valued(
-        *(column(name, columns[name]) for name in differing), name=FRESH
-    )
+    types = parameters_of(statement)
+    given = {name: f"given_{name}" for name in differing}
+    columns = {given[name]: types[name] for name in differing}
+    rows = text(f"{source_of(columns, tuple(columns))} STRAIGHT_JOIN".replace(_ROWS, f":{ROWS}"))
 
     def replace(element: Any, **_: Any) -> Any:  # noqa: ANN401 - SQLAlchemy's own signature
-        is_differing = isinstance(element, BindParameter) and element.key in differing
-        return fresh.c[element.key] if is_differing else None
+        if isinstance(element, BindParameter) and element.key in given:
+            return literal_column(f"{FRESH}.{given[element.key]}", types[element.key])
+        return None
 
-    return cast(Update, visitors.replacement_traverse(statement, {}, replace))
+    written = cast(Update, visitors.replacement_traverse(statement, {}, replace))
+    return written.prefix_with(rows).with_hint("FORCE INDEX (PRIMARY)")
 
 
 def _json_columns(columns: Columns, differing: Iterable[str]) -> str:

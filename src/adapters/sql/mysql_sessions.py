@@ -7,13 +7,15 @@ character set are ours.
 from typing import Any, Final
 
 import pymysql
-from pymysql.constants import CR, FIELD_TYPE
+from pymysql.constants import FIELD_TYPE
 from sqlalchemy import URL, Engine, ExceptionContext, NullPool, QueuePool, create_engine, event
 
 from cronhare.domain.addresses import Host, LedgerServer, Tls
 
 from . import mysql_errors, mysql_reading
 from .mysql_nodes import Nodes
+from .mysql_opening import Opening, not_understood
+from .mysql_passwords import REFUSING_THE_PASSWORD
 from .mysql_tls import verifying
 
 #: So long the server may take for an answer. A worker whose lease could not be renewed for two
@@ -47,8 +49,6 @@ _CONVERSIONS: Final[dict[Any, Any]] = {
     FIELD_TYPE.DATETIME: mysql_reading.read_moment,
     FIELD_TYPE.TIMESTAMP: mysql_reading.read_moment,
 }
-
-Session = pymysql.Connection
 
 
 class Sessions:
@@ -92,15 +92,25 @@ class Sessions:
         Its URL names the kind of database alone: it can give away no secret.
         """
         nodes = Nodes(self.server.hosts, lambda host: self._open(host, answer_seconds))
+
+        def connected() -> Opening:
+            session = nodes.connect()
+            try:
+                prepare(session)
+            except BaseException:
+                session.close()
+                raise
+            session.opened(answer_seconds=answer_seconds)
+            return session
+
         url = URL.create("mysql+pymysql", database=self.server.database)
         engine = create_engine(
-            url, creator=nodes.connect, pool_reset_on_return=None, hide_parameters=True, **pooling
+            url, creator=connected, pool_reset_on_return=None, hide_parameters=True, **pooling
         )
-        event.listen(engine, "connect", lambda connection, _record: prepare(connection))
         event.listen(engine, "handle_error", self._note_loss)
         return engine
 
-    def _open(self, host: Host, answer_seconds: int | None) -> "Session[Any]":
+    def _open(self, host: Host, answer_seconds: int | None) -> Opening:
         """Open a session with one host.
 
         Raises:
@@ -112,16 +122,15 @@ class Sessions:
         except pymysql.MySQLError as error:
             error.args = mysql_errors.without_user(error.args)
             raise
-        except Exception as error:  # what answers may be anything: an HTTP server, say
-            text = f"what answers at {host} is not understood: {type(error).__name__}: {error}"
-            raise pymysql.OperationalError(CR.CR_SERVER_HANDSHAKE_ERR, text) from error
-        # The greeting had a bound of its own; there is no other way to change it.
-        vars(session)["_read_timeout"] = answer_seconds
+        except Exception as error:
+            raise not_understood(str(host), error) from error
         return session
 
-    def _greeted(self, host: Host, seconds: int, answer_seconds: int | None) -> "Session[Any]":
+    def _greeted(self, host: Host, seconds: int, answer_seconds: int | None) -> Opening:
         server = self.server
-        return pymysql.connect(
+        return Opening(
+            place=str(host),
+            opening_seconds=2 * seconds,
             host=host.name,
             port=host.port,
             unix_socket=server.unix_socket,
@@ -137,6 +146,7 @@ class Sessions:
             # of affected rows is the number of those inserted.
             client_flag=0,
             conv=_CONVERSIONS,
+            auth_plugin_map={} if server.is_proven(host) else REFUSING_THE_PASSWORD,
             **self._tls(host),
         )
 
@@ -156,19 +166,17 @@ class Sessions:
             context.is_disconnect = True
 
 
-def prepare(connection: "Session[Any]") -> None:
+def prepare(session: Opening) -> None:
     """Set up a new session."""
-    with connection.cursor() as cursor:
-        for statement in _SESSION:
-            cursor.execute(statement)
-        _wait_for_the_others(cursor)
+    for statement in _SESSION:
+        session.ask(statement)
+    _wait_for_the_others(session)
 
 
-def _wait_for_the_others(cursor: "pymysql.cursors.Cursor") -> None:
+def _wait_for_the_others(session: Opening) -> None:
     """Let a node of a Galera cluster see what was committed on another, before each statement.
 
     Or the start fence, on its node, would not find what a scheduler has claimed on its own.
     """
-    cursor.execute("SHOW SESSION VARIABLES LIKE 'wsrep_on'")
-    if (found := cursor.fetchone()) and found[1] == "ON":
-        cursor.execute("SET SESSION wsrep_sync_wait = 7")
+    if session.ask("SHOW SESSION VARIABLES LIKE 'wsrep_on'").get("wsrep_on") == "ON":
+        session.ask("SET SESSION wsrep_sync_wait = 7")

@@ -29,7 +29,7 @@ def _after(
     )
 
 
-_IS_DUE = plans.c.next_due_at <= bindparam("now", type_=UtcDateTime)
+_IS_DUE = plans.c.next_due_at <= bindparam("until", type_=UtcDateTime)
 NEXT_DUE = select(func.min(plans.c.next_due_at))
 NEXT_DUE_AFTER = NEXT_DUE.where(plans.c.next_due_at > bindparam("after", type_=UtcDateTime))
 DUE = (
@@ -54,6 +54,9 @@ PROBLEMS = (
     .where(plans.c.problem.is_not(None), plans.c.scheduler_id > bindparam("after"))
     .order_by(plans.c.scheduler_id)
     .limit(bindparam("limit"))
+)
+PROBLEMS_OF_LATE = PROBLEMS.where(
+    schedulers.c.updated_at > bindparam("since", type_=HandWritten), plans.c.next_due_at.is_(None)
 )
 
 

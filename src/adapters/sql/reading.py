@@ -5,7 +5,7 @@ people. A cell that cannot be is replaced, and named in the row's *problem*: not
 row raises, and its neighbours are read as ever.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
 from types import SimpleNamespace
@@ -44,14 +44,6 @@ class Cell:
         """Tell whether a value's type is right. A yes or no is a whole number in databases."""
         return issubclass(kind, self.kind) or (self.nullable and kind is type(None))
 
-    def limits(self, value: Any) -> bool:  # noqa: ANN401 - of the right type
-        """Tell whether a value of the right type is within bounds."""
-        if value is None:
-            return True
-        if self.allowed is not None:
-            return value in self.allowed
-        return self.longest is None or len(value) <= self.longest
-
 
 def whole(allowed: range, *, nullable: bool = False) -> Cell:
     """Expect a whole number."""
@@ -85,6 +77,10 @@ COUNTS: Final = range(MOST + 1)
 VERSIONS: Final = range(-(2**31), 2**31 - 1)
 
 
+#: By its place, the least and the greatest of each number, and the length of each text.
+Limits = tuple[tuple[tuple[int, int, int], ...], tuple[tuple[int, int], ...]]
+
+
 class Cells:
     """The columns of one table."""
 
@@ -92,33 +88,40 @@ class Cells:
         """*table* is named in what is wrong."""
         self._table = table
         self._cells = cells
-        self._is_sound = lru_cache(maxsize=256)(self._judge_types)
+        self._limits_of = lru_cache(maxsize=256)(self._judge_types)
 
     def read(self, row: Any) -> tuple[Any, str | None]:  # noqa: ANN401 - see RowLike
         """Give a row whose cells can be relied on, by their names; and what was wrong with it."""
-        limited = self._is_sound(tuple(map(type, row)), row._fields)
-        if limited is not None and all(cell.limits(row[place]) for place, cell in limited):
-            return row, None
-        return self._mend(row)
+        return (row, None) if self._is_sound(row, row._fields) else self._mend(row)
 
-    def _judge_types(
-        self, kinds: tuple[type, ...], names: tuple[str, ...]
-    ) -> tuple[tuple[int, Cell], ...] | None:
-        """Give the cells whose values have limits; None if a type is wrong."""
+    def _is_sound(self, values: Sequence[Any], names: tuple[str, ...]) -> bool:
+        limits = self._limits_of(tuple(map(type, values)), names)
+        if limits is None:
+            return False
+        numbers, texts = limits
+        for place, least, most in numbers:
+            if not least <= values[place] <= most:
+                return False
+        for place, longest in texts:  # noqa: SIM110 - of each row that is read
+            if len(values[place]) > longest:
+                return False
+        return True
+
+    def _judge_types(self, kinds: tuple[type, ...], names: tuple[str, ...]) -> Limits | None:
+        """Give the bounds of what rows of these types hold; None if a type is wrong."""
         known = [(place, self._cells[name]) for place, name in enumerate(names)]
         if not all(cell.takes(kinds[place]) for place, cell in known):
             return None
-        return tuple(
-            (place, cell)
-            for place, cell in known
-            if cell.allowed is not None or cell.longest is not None
+        held = [(place, cell) for place, cell in known if kinds[place] is not type(None)]
+        return (
+            tuple((n, each.allowed[0], each.allowed[-1]) for n, each in held if each.allowed),
+            tuple((n, each.longest) for n, each in held if each.longest is not None),
         )
 
     def _mend(self, row: RowLike) -> tuple[Any, str]:
         mended, faults = SimpleNamespace(), []
         for name, value in zip(row._fields, row, strict=True):  # type: ignore[call-overload]
-            cell = self._cells[name]
-            sound = cell.takes(type(value)) and cell.limits(value)
+            cell, sound = self._cells[name], self._is_sound((value,), (name,))
             setattr(mended, name, value if sound else cell.stand_in)
             if not sound:
                 faults.append(f"{name}: {echo(value)} is not {cell.wanted}")
@@ -182,5 +185,6 @@ ARCHIVED: Final = Cells(
         "note": text(nullable=True),
         "source": text(nullable=True),
         "task_name": text(nullable=True),
+        "check_at": moment(),
     },
 )

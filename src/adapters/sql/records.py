@@ -11,14 +11,16 @@ from cronhare.domain.failures import Failure
 from cronhare.domain.messages import LARGEST_ID
 from cronhare.domain.moves import ALREADY_OVERDUE, may_be_replayed, replay_at
 from cronhare.ports.clock import ClockPort
+from cronhare.ports.ledger import LedgerBusy
 from cronhare.ports.records import Archived, Attempt, ExecutionFilter, Output, Retention, Unproven
 from cronhare.ports.runner import Captured
 
 from .claiming import claim_by_hand, find_by_key
 from .cleaning import clean_up
 from .database import Database, repeatable
+from .halving import Waiting
 from .reading import ARCHIVED, ATTEMPT, OUTPUT, Cells
-from .reported import keep_failure
+from .reported import could_archive_another, keep_failure
 from .rows import (
     BY_IDS,
     EXECUTION,
@@ -29,6 +31,7 @@ from .rows import (
 )
 from .tables import attempts, executions, failed_tasks, outputs, schedulers
 from .types import UtcDateTime
+from .vendor import InDoubt, Locked
 
 _ATTEMPTS = (
     select(attempts)
@@ -67,6 +70,7 @@ _RESOLVE = (
         resolution=bindparam("how"),
         resolved_at=bindparam("at", type_=UtcDateTime),
         note=bindparam("why"),
+        check_at=None,
     )
 )
 _ASK_FOR_ITS_END = (
@@ -109,6 +113,7 @@ class SqlRecords:
     def __init__(self, engine: Engine, clock: ClockPort) -> None:
         """See `Database`."""
         self._database = Database(engine, clock)
+        self._locked_failures = Waiting[Failure, None](lambda _: None)
 
     @repeatable
     def executions(self, which: ExecutionFilter) -> Sequence[Execution]:
@@ -167,11 +172,24 @@ class SqlRecords:
         with self._database.read("listing the archive") as connection:
             return [Archived(**_read(ARCHIVED, row)) for row in connection.execute(statement)]
 
-    @repeatable
     def keep_failure(
         self, failure: Failure, *, now: datetime, node: str
     ) -> Archived | Unproven | None:
         """See `RecordsPort.keep_failure`."""
+        try:
+            with self._locked_failures.hurrying():
+                return self._keep_failure(failure, now=now, node=node)
+        except Locked as locked:
+            raise LedgerBusy(str(locked)) from locked
+        except InDoubt as doubt:
+            if could_archive_another(self._database, failure, now=now):
+                raise LedgerBusy(str(doubt)) from doubt
+            raise
+
+    @repeatable
+    def _keep_failure(
+        self, failure: Failure, *, now: datetime, node: str
+    ) -> Archived | Unproven | None:
         with self._database.write("keeping a reported failure") as connection:
             return keep_failure(connection, self._database.vendor, failure, now=now, node=node)
 
@@ -221,8 +239,10 @@ class SqlRecords:
             archived = self._unresolved(connection, archived_ids)
             found = self._held(connection, {row.execution_id for row in archived})
             ready = {id_ for id_, one in found.items() if may_be_replayed(one)}
-            # Of two rows of one execution one is enough; the other waits for its own replay.
-            rows = {row.execution_id: row.id for row in archived if row.execution_id in ready}
+            rows: dict[int, int] = {}
+            for row in archived:
+                if row.execution_id in ready:
+                    rows.setdefault(row.execution_id, row.id)
             if not rows:
                 return []
             _resolve(connection, rows.values(), "replayed", now)
@@ -253,10 +273,10 @@ class SqlRecords:
         return clean_up(self._database, now=now, retention=retention, between=between)
 
     def _held(self, connection: Connection, ids: Collection[int]) -> dict[int, Execution]:
-        return find_executions(connection, self._database.vendor.held(BY_IDS), ids)
+        return find_executions(connection, self._database.vendor.locking(BY_IDS), ids)
 
     def _unresolved(self, connection: Connection, ids: Collection[int]) -> Sequence[Archived]:
-        statement = self._database.vendor.held(_UNRESOLVED)
+        statement = self._database.vendor.locking(_UNRESOLVED)
         rows = connection.execute(statement, {"ids": list(map(_bounded, ids))})
         return [Archived(**_read(ARCHIVED, row)) for row in rows]
 

@@ -4,19 +4,24 @@ from datetime import datetime
 from typing import Any, Final
 
 import attrs
-from sqlalchemy import Connection, bindparam, insert, select, union_all, update
+import msgspec
+from sqlalchemy import Connection, bindparam, insert, select, update
 
 from cronhare.domain.execution import Execution
 from cronhare.domain.failures import Failure
+from cronhare.domain.messages import Ticket
 from cronhare.domain.moves import fail_elsewhere
 from cronhare.domain.retry import Fail
 from cronhare.domain.schedule import CLEANUP_NAME
 from cronhare.domain.task import TaskRef
-from cronhare.ports.records import Archived, Unproven
+from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
+from cronhare.ports.records import Archived, NotToBeRun, Unproven
 
-from .claiming import NotToBeRun, claim_by_hand, find_by_key
+from .claiming import claim_by_hand, find_by_key
+from .database import Database
 from .rows import BY_IDS, find_executions
 from .tables import executions, failed_tasks, schedulers
+from .trying_another import Tried
 from .types import UtcDateTime
 from .vendor import Vendor
 
@@ -34,15 +39,11 @@ _FAIL: Final = (
         check_at=None,
     )
 )
-_OF_SCHEDULE: Final = select(failed_tasks.c.id).where(
-    failed_tasks.c.scheduler_id == bindparam("scheduler_id")
+_ARCHIVED: Final = select(failed_tasks.c.id).where(
+    failed_tasks.c.scheduler_id == bindparam("scheduler_id"),
+    failed_tasks.c.execution_key == bindparam("key"),
 )
-#: By its own key, and by the execution that its ticket names: each has an index of its own.
-_ARCHIVED: Final = union_all(
-    _OF_SCHEDULE.where(failed_tasks.c.execution_key == bindparam("key")),
-    _OF_SCHEDULE.where(failed_tasks.c.execution_id == bindparam("forgotten")),
-)
-_OF_ATTEMPT: Final = select(failed_tasks.c.id).where(
+_OF_ATTEMPT: Final = select(failed_tasks.c.scheduler_id).where(
     failed_tasks.c.execution_id == bindparam("named"),
     failed_tasks.c.attempts == bindparam("attempt"),
 )
@@ -57,49 +58,47 @@ def keep_failure(
     connection: Connection, vendor: Vendor, failure: Failure, *, now: datetime, node: str
 ) -> Archived | Unproven | None:
     """Archive a failure that the ledger has not heard of; None if it has."""
-    if (ticketed := _ticketed(connection, vendor, failure)) is not None:
-        if failure.ends(ticketed):
-            return _end(connection, ticketed, failure, now)
-        known = failure.agrees_with(ticketed) or _has_attempt(connection, failure)
-        return None if known else Unproven(ticketed.state)
+    if failure.ticket is not None:
+        return _keep_ours(connection, vendor, failure, failure.ticket, now)
     if find_by_key(connection, failure.message.scheduler_id, failure.key) is not None:
         return None
     if _is_archived(connection, failure):
         return None
-    if failure.is_systems_own:
-        return Unproven(None)
     try:
         execution = _claim(connection, vendor, failure, now, node)
     except NotToBeRun:
-        connection.execute(vendor.held(_TURN)).all()
+        connection.execute(vendor.locking(_TURN)).all()
         alone = Archived.alone(failure, now)
         return None if _is_archived(connection, failure) else _archive(connection, alone)
     return _end(connection, execution, failure, now)
 
 
-def _ticketed(connection: Connection, vendor: Vendor, failure: Failure) -> Execution | None:
-    if failure.ticket is None:
+def _keep_ours(
+    connection: Connection, vendor: Vendor, failure: Failure, ticket: Ticket, now: datetime
+) -> Archived | Unproven | None:
+    """Believe what a message says of a run of ours as far as the ledger says so, too."""
+    id_ = ticket.execution_id
+    execution = find_executions(connection, vendor.locking(BY_IDS), [id_]).get(id_)
+    if execution is not None and not failure.speaks_of(execution):
+        execution = None
+    if execution is not None and failure.ends(execution):
+        return _end(connection, execution, failure, now)
+    if execution is not None and failure.agrees_with(execution):
         return None
-    id_ = failure.ticket.execution_id
-    found = find_executions(connection, vendor.held(BY_IDS), [id_]).get(id_)
-    return found if found and failure.speaks_of(found) else None
+    if _has_attempt(connection, failure.message.scheduler_id, ticket):
+        return None
+    return Unproven(ticket, None if execution is None else execution.state)
 
 
-def _has_attempt(connection: Connection, failure: Failure) -> bool:
-    """Look for the row of that very attempt: its execution may have been replayed since."""
-    if failure.ticket is None:
-        return False
-    asked = {"named": failure.ticket.execution_id, "attempt": failure.ticket.attempt}
-    return connection.execute(_OF_ATTEMPT, asked).first() is not None
+def _has_attempt(connection: Connection, scheduler_id: int, ticket: Ticket) -> bool:
+    """Look for its row: the execution may have been replayed since, or cleaned up."""
+    asked = {"named": ticket.execution_id, "attempt": ticket.attempt}
+    return scheduler_id in connection.execute(_OF_ATTEMPT, asked).scalars()
 
 
 def _is_archived(connection: Connection, failure: Failure) -> bool:
     """Look for its row: it may stand alone, or its execution was cleaned up since."""
-    asked = {
-        "forgotten": failure.ticket.execution_id if failure.ticket else None,
-        "scheduler_id": failure.message.scheduler_id,
-        "key": failure.key,
-    }
+    asked = {"scheduler_id": failure.message.scheduler_id, "key": failure.key}
     return connection.execute(_ARCHIVED, asked).first() is not None
 
 
@@ -137,6 +136,20 @@ def _failed_values(failed: Execution) -> dict[str, Any]:
         "finished_at": failed.finished_at,
         "last_error": failed.last_error,
     }
+
+
+def could_archive_another(database: Database, failure: Failure, *, now: datetime) -> bool:
+    """Tell whether a failure of no schedule could be archived: tried, and taken back."""
+    message = msgspec.structs.replace(failure.message, scheduler_id=0)
+    another = Archived.alone(attrs.evolve(failure, message=message), now)
+    try:
+        with database.write("trying to archive another failure") as connection:
+            _archive(connection, another)
+            raise Tried  # noqa: TRY301 - it takes the transaction back
+    except Tried:
+        return True
+    except (LedgerRefused, LedgerUnavailable):
+        return False
 
 
 def _archive(connection: Connection, archived: Archived) -> Archived:

@@ -13,7 +13,7 @@ from cronhare.domain.echo import echo
 from cronhare.domain.execution import UNFINISHED, Execution, State
 from cronhare.domain.keys import LONGEST_KEY
 from cronhare.domain.messages import LARGEST_ID, LONGEST_TYPE
-from cronhare.domain.outcome import Ending
+from cronhare.domain.outcome import CRASHES
 from cronhare.domain.params import LARGEST_PARAMS, fault_of_params
 from cronhare.domain.policies import LONGEST_POLICY, write_policy
 from cronhare.domain.retry import RetryPolicy
@@ -40,11 +40,11 @@ EXECUTION: Select[Any] = select(executions, SCHEDULE_NAME.label("schedule_name")
 #: Executions by their `ids`.
 BY_IDS = EXECUTION.where(executions.c.id.in_(bindparam("ids", expanding=True)))
 
-_CRASHES = (
+_CRASHED_AT = (
     select(attempts.c.execution_id, attempts.c.finished_at)
     .where(
         attempts.c.execution_id.in_(bindparam("ids", expanding=True)),
-        attempts.c.ending.in_([Ending.CRASHED.value, Ending.LOST.value]),
+        attempts.c.ending.in_(sorted(crash.value for crash in CRASHES)),
     )
     .order_by(attempts.c.execution_id, attempts.c.attempt)
 )
@@ -209,7 +209,7 @@ def _crashes(connection: Connection, counts: dict[int, int]) -> dict[int, tuple[
     if not counts:
         return {}
     moments: dict[int, list[datetime]] = {id_: [] for id_ in counts}
-    for row in connection.execute(_CRASHES, {"ids": list(counts)}):
+    for row in connection.execute(_CRASHED_AT, {"ids": list(counts)}):
         if isinstance(row.finished_at, datetime):
             moments[row.execution_id].append(row.finished_at)
     return {id_: tuple(found[-counts[id_] :]) for id_, found in moments.items()}

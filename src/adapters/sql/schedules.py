@@ -7,14 +7,16 @@ from typing import Any
 from sqlalchemy import Connection, Engine, Row, Select, bindparam, insert, or_, select, update
 
 from cronhare.domain.draft import ScheduleDraft
+from cronhare.domain.echo import shown
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.schedules import StoredSchedule
 
 from .cells import MANNER, TIMES
 from .database import Database, repeatable
-from .drafts import COLUMN_OF_TYPE, READ, STAMP, draft_of, moment_or_long_ago, row_values
+from .drafts import READ, STAMP, draft_of, moment_or_long_ago, row_values
 from .rows import answer_to, batches, id_answering_to
 from .tables import plans, schedulers
+from .task_cells import COLUMN_OF_TYPE
 from .types import HandWritten
 
 _STORED: Select[Any] = (
@@ -83,7 +85,7 @@ class SqlScheduleStore:
     def __init__(self, engine: Engine, clock: ClockPort) -> None:
         """See `Database`."""
         self._database = Database(engine, clock)
-        self._users = self._database.vendor.held(_USERS)
+        self._users = self._database.vendor.locking(_USERS)
 
     @repeatable
     def schedules(self, names: Collection[str] | None = None) -> Sequence[StoredSchedule]:
@@ -96,45 +98,46 @@ class SqlScheduleStore:
         return sorted(map(_stored, found), key=lambda stored: stored.name)
 
     @repeatable
-    def save(self, drafts: Sequence[ScheduleDraft], *, source: str | None, now: datetime) -> None:
+    def save(
+        self,
+        drafts: Sequence[ScheduleDraft],
+        *,
+        source: str | None,
+        now: datetime,
+        task_names: Mapping[str, str] | None = None,
+        disabled: Collection[str] = (),
+    ) -> None:
         """See `ScheduleStorePort.save`."""
         # Of two drafts with one name the later is the one that stays.
         by_name = {draft.name: row_values(draft) for draft in drafts}
+        task_names = task_names or {}
         with self._database.write("saving schedules") as connection:
-            known = {
-                answer_to(row.name, row.id): row for row in _find(connection, self._users, by_name)
-            }
-            if new := [
+            rows = _find(connection, self._users, [*by_name, *task_names, *disabled])
+            known = {answer_to(row.name, row.id): row for row in rows}
+            new = [
                 {**values, "source": source, "created_at": now, "updated_at": now}
                 for name, values in by_name.items()
                 if name not in known
-            ]:
-                connection.execute(_INSERT, new)
-            if old := [
-                _replacement(row, {**by_name[name], "source": source}, now)
-                for name, row in known.items()
-            ]:
-                connection.execute(_REPLACE, old)
-
-    @repeatable
-    def name_tasks(self, names: Mapping[str, str]) -> None:
-        """See `ScheduleStorePort.name_tasks`."""
-        with self._database.write("naming tasks") as connection:
-            rows = _find(connection, self._users, names)
-            told = [
-                {"row_id": row.id, "new_name": names[answer_to(row.name, row.id)]} for row in rows
             ]
-            if told:
-                connection.execute(_NAME_TASK, told)
-
-    @repeatable
-    def disable(self, names: Collection[str], *, now: datetime) -> None:
-        """See `ScheduleStorePort.disable`. What is disabled already is not edited by it."""
-        with self._database.write("disabling schedules") as connection:
-            rows = [row for row in _find(connection, self._users, names) if row.status]
-            if rows:
-                edits = [{"row_id": row.id, "at": _edited_at(row, now)} for row in rows]
-                connection.execute(_DISABLE, edits)
+            old = [
+                _replacement(known[name], {**values, "source": source}, now)
+                for name, values in by_name.items()
+                if name in known
+            ]
+            named = [
+                {"row_id": known[name].id, "new_name": task_name}
+                for name, task_name in task_names.items()
+                if name in known
+            ]
+            off = [
+                {"row_id": known[name].id, "at": _edited_at(known[name], now)}
+                for name in disabled
+                if name in known and known[name].status
+            ]
+            changes = ((_INSERT, new), (_REPLACE, old), (_NAME_TASK, named), (_DISABLE, off))
+            for statement, values in changes:
+                if values:
+                    connection.execute(statement, values)
 
     @repeatable
     def ids(self, names: Collection[str]) -> Mapping[str, int]:
@@ -179,6 +182,7 @@ def _stored(row: Row[Any]) -> StoredSchedule:
         updated_at=moment_or_long_ago(row.updated_at),
         next_due_at=row.next_due_at if isinstance(row.next_due_at, datetime) else None,
         planned=planned,
+        text=shown(row.schedule) if draft is None and isinstance(row.schedule, str) else None,
     )
 
 

@@ -7,11 +7,11 @@ from sqlalchemy import Column, Connection, Engine, MetaData, String, Table, insp
 
 from cronhare.ports.ledger import LedgerNewer, LedgerOutdated
 
-from .database import own_errors
+from .database import connected, own_errors
 from .vendor import UPGRADE, vendor_of
 
 #: The newest revision. A test compares it with the migrations, so that starting need not read them.
-HEAD = "0007"
+HEAD = "0008"
 
 #: A name of its own: an adopted database may keep another program's migrations.
 VERSION_TABLE = "cronhare_schema"
@@ -57,7 +57,7 @@ def check_schema(engine: Engine) -> None:
         LedgerOutdated: they do not; the sentence says what to do.
         LedgerUnavailable: the database cannot be asked.
     """
-    with own_errors(engine, "checking the schema"), engine.connect() as connection:
+    with connected(engine, "checking the schema") as connection:
         revision = _revision(connection)
     if revision == HEAD:
         return

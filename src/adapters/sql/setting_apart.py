@@ -5,7 +5,7 @@ without a word, and once a person has mended the row, `failed replay` sends them
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import Any, Final
@@ -47,49 +47,78 @@ _ARCHIVED: Final = [column.name for column in failed_tasks.c if column.name != "
 
 def set_apart(
     connection: Connection, found: Sequence[Execution], now: datetime, *, archives: bool = True
-) -> None:
-    """Quarantine those of *found* that are broken; the caller's transaction holds them."""
+) -> Collection[int]:
+    """Quarantine those of *found* that are broken, and give the ids of these.
+
+    The caller's transaction holds them.
+    """
+    apart = set[int]()
     for execution in found:
         if execution.problem is None or execution.state not in UNFINISHED:
             continue
         asked = {"broken_id": execution.id, "problem": execution.problem, "at": now}
         connection.execute(_SET_APART, asked)
+        apart.add(execution.id)
         if not archives:
             continue
         archived = Archived.of(execution, Quarantine(execution.problem), None, now)
         connection.execute(_ARCHIVE, {name: getattr(archived, name) for name in _ARCHIVED})
+    return apart
 
 
 def set_apart_now(
     connection: Connection, vendor: Vendor, found: Sequence[Execution], now: datetime
-) -> None:
-    """Quarantine those of *found* that are broken still; they were found in a former read."""
+) -> Collection[int]:
+    """Quarantine those of *found* that are broken still, and give the ids of these.
+
+    They were found in a former read.
+    """
     ids = [execution.id for execution in found if execution.problem is not None]
-    if ids:
-        rows: Any = connection.execute(vendor.held(BY_IDS, pass_over=True), {"ids": ids})
-        set_apart(connection, executions_of(connection, rows), now)
+    if not ids:
+        return ()
+    rows: Any = connection.execute(vendor.locking(BY_IDS, pass_over=True), {"ids": ids})
+    return set_apart(connection, executions_of(connection, rows), now)
 
 
-def set_apart_refused(database: Database, execution_id: int, why: str, now: datetime) -> None:
-    """Quarantine an execution of which the database refused something; it says why.
+def set_apart_refused(
+    database: Database,
+    execution_id: int,
+    why: str,
+    now: datetime,
+    *,
+    still: Callable[[Execution], bool],
+) -> bool:
+    """Quarantine an execution of which the database refused something, and say whether it is.
 
-    Where it refuses the row in the archive as well, the execution's own row is all that tells.
+    Only if it is *still* what it was when that was refused: a refusal may be one replica's own,
+    and another has gone on with it. Where the row in the archive is refused as well, the
+    execution's own row is all that tells; where that is, or somebody holds it, the execution is
+    passed over for a while.
     """
 
     @repeatable
-    def quarantine(*, archives: bool) -> None:
+    def quarantine(*, archives: bool) -> bool:
         with database.write("setting an execution apart") as connection:
-            rows: Any = connection.execute(database.vendor.held(BY_IDS), {"ids": [execution_id]})
-            for found in executions_of(connection, rows):
-                problem = found.problem or f"the ledger refuses what is to be written: {why}"
-                broken = msgspec.structs.replace(found, problem=problem)
+            statement = database.vendor.locking(BY_IDS, pass_over=True)
+            rows: Any = connection.execute(statement, {"ids": [execution_id]})
+            seen = executions_of(connection, rows)
+            if not seen:
+                database.passed_over.note(execution_id, now)
+            found = [one for one in seen if still(one)]
+            for one in found:
+                problem = one.problem or f"the ledger refuses what is to be written: {why}"
+                broken = msgspec.structs.replace(one, problem=problem)
                 set_apart(connection, [broken], now, archives=archives)
+            return any(one.state in UNFINISHED for one in found)
 
     for archives in (True, False):
         with suppress(LedgerRefused):
-            quarantine(archives=archives)
-            text = f"Execution {execution_id} is quarantined: {why}"
-            say(log, logging.ERROR, "execution.refused", text, execution=execution_id)
-            return
+            is_apart = quarantine(archives=archives)
+            if is_apart:
+                text = f"Execution {execution_id} is quarantined: {why}"
+                say(log, logging.ERROR, "execution.refused", text, execution=execution_id)
+            return is_apart
+    database.passed_over.note(execution_id, now)
     text = f"Execution {execution_id} cannot even be quarantined: {why}"
     say(log, logging.ERROR, "execution.refused", text, execution=execution_id)
+    return False

@@ -1,9 +1,10 @@
 """SQLite: one file, one writer at a time, any number of processes on one host."""
 
+import re
 import sqlite3
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -25,17 +26,17 @@ from sqlalchemy import (
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError
 
 from cronhare.domain.addresses import LedgerFile
-from cronhare.domain.echo import shown
 from cronhare.domain.execution import Execution
 from cronhare.ports.clock import ClockPort
-from cronhare.ports.ledger import LedgerOutdated, LedgerUnavailable
+from cronhare.ports.ledger import LedgerOutdated
 
 from .rows import NEW_COLUMNS, moment_text, new_values
-from .sqlite_file import make_file, refuse_what_is_no_file
+from .sqlite_file import is_there, located, make_file
 from .tables import executions
 from .vendor import UPGRADE, Connecting, PlanRow, remember
 
-#: So long a statement waits for another process that writes: far above a commit, below a lease.
+#: So long a statement waits for another process that writes: far above a commit, below a
+#: lease of 30 s.
 BUSY_SECONDS: Final = 10.0
 
 # The two statements of the hot path are text with plain tuples: SQLAlchemy's named parameters
@@ -68,6 +69,15 @@ _ADVICE: Final = {
     "SQLITE_IOERR": "the disk or its file system reports a fault",
 }
 
+#: What one row can be the reason of; all else SQLite says of its file, or of others who use it.
+_REFUSED: Final = ("SQLITE_CONSTRAINT", "SQLITE_ERROR", "SQLITE_MISMATCH", "SQLITE_TOOBIG")
+
+#: An index for searching that a trigger fills may be damaged. A disk is full for all.
+_MAY_BE_A_TRIGGERS: Final = "SQLITE_CORRUPT_VTAB"
+
+#: No table, no column.
+_MISSING: Final = re.compile(r"no such table: |no such column: |no column named ")
+
 
 class SqliteVendor:
     """Satisfies `Vendor`."""
@@ -94,8 +104,8 @@ class SqliteVendor:
         """Take the write lock at once. To take it later, after a read, can be refused at once."""
         connection.exec_driver_sql("BEGIN IMMEDIATE")
 
-    def held(self, statement: Select[Any], *, pass_over: bool = False) -> Select[Any]:  # noqa: ARG002
-        """Whoever writes is alone here: nothing is left to be held."""
+    def locking(self, statement: Select[Any], *, pass_over: bool = False) -> Select[Any]:  # noqa: ARG002
+        """Whoever writes is alone here: nothing is left to be locked."""
         return statement
 
     def read(
@@ -103,6 +113,23 @@ class SqliteVendor:
     ) -> Sequence[Row[Any]]:
         """See `Vendor.read`: the driver is fast enough."""
         return connection.execute(statement, parameters).all()
+
+    def waiting_for_locks(
+        self,
+        connection: Connection,  # noqa: ARG002
+        seconds: int,  # noqa: ARG002
+    ) -> AbstractContextManager[object]:
+        """Whoever writes is alone here."""
+        return nullcontext()
+
+    def uncommitted(
+        self,
+        connect: Connecting,  # noqa: ARG002
+        statement: Select[Any],  # noqa: ARG002
+        parameters: Mapping[str, Any],  # noqa: ARG002
+    ) -> Sequence[Row[Any]]:
+        """Whoever writes is alone here."""
+        return ()
 
     def insert_executions(self, connection: Connection, wanted: Sequence[Execution]) -> list[int]:
         """See `Vendor.insert_executions`. The writer is alone: what is newer now is its own."""
@@ -151,28 +178,44 @@ class SqliteVendor:
         """Whoever writes is alone here, and has waited for that before it began."""
         return False
 
-    def is_refused(self, error: SQLAlchemyError) -> bool:
+    def is_locked(self, error: SQLAlchemyError) -> bool:  # noqa: ARG002
+        """See `is_undone`."""
+        return False
+
+    def is_refused(self, error: SQLAlchemyError, *, writing: bool) -> bool:
         """See `Vendor.is_refused`."""
-        return isinstance(error, IntegrityError | DataError)
+        if isinstance(error, IntegrityError | DataError):
+            return True
+        return writing and _name_of(error).startswith(_REFUSED)
+
+    def is_in_doubt(self, error: SQLAlchemyError) -> bool:
+        """See `Vendor.is_in_doubt`."""
+        return _name_of(error).startswith(_MAY_BE_A_TRIGGERS)
 
     def explain(self, error: SQLAlchemyError) -> str:
         """See `Vendor.explain`."""
         original = error.orig if isinstance(error, DBAPIError) else None
-        name = getattr(original, "sqlite_errorname", None) or ""
+        name = _name_of(error)
         for known, advice in _ADVICE.items():
             if name.startswith(known):
                 return f"{advice} ({original})"
         return str(original or error)
 
-    def is_outdated(self, error: SQLAlchemyError) -> bool:
-        """See `Vendor.is_outdated`."""
-        said = str(error.orig) if isinstance(error, DBAPIError) else ""
-        return said.startswith(("no such table", "no such column")) or "has no column" in said
+    def is_missing(self, error: SQLAlchemyError) -> bool:
+        """See `Vendor.is_missing`."""
+        original = error.orig if isinstance(error, DBAPIError) else None
+        return _MISSING.search(str(original)) is not None
+
+
+def _name_of(error: SQLAlchemyError) -> str:
+    original = error.orig if isinstance(error, DBAPIError) else None
+    return getattr(original, "sqlite_errorname", None) or ""
 
 
 def open_engine(file: LedgerFile) -> Engine:
     """Make the engine for a file. Opens nothing yet, and makes nothing: see `make_file`."""
     path = Path(file.path)
+    located(path)  # where nobody stands anywhere, a relative one leads nowhere
     engine = create_engine(
         URL.create("sqlite", database=file.path), creator=partial(_connect, path)
     )
@@ -185,20 +228,14 @@ def _connect(path: Path) -> sqlite3.Connection:
 
     Raises:
         LedgerOutdated: there is none, or something that is no file.
-        LedgerUnavailable: there can be none: the path is too long, or closed to us.
+        LedgerUnavailable: there can be none.
     """
-    try:
-        is_there = path.exists()
-    except OSError as error:
-        where = shown(str(path.absolute()))
-        raise LedgerUnavailable(f"looking for the ledger {where}: {error.strerror}") from error
-    if not is_there:
+    if not is_there(path):
         raise LedgerOutdated(
-            f"there is no ledger at {path.absolute()}. To use another, set CRON_DATABASE_URL, or "
+            f"there is no ledger at {located(path)}. To use another, set CRON_DATABASE_URL, or "
             f"database_url in a settings file; to make one here: {UPGRADE}, or start `cronhare up`"
         )
-    refuse_what_is_no_file(path)
-    uri = f"{path.absolute().as_uri()}?mode=rw"
+    uri = f"{located(path).as_uri()}?mode=rw"
     return sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, check_same_thread=False)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from cronhare.application.logs import say
+from cronhare.domain.echo import shown
 from cronhare.ports.ledger import LedgerOutdated, LedgerUnavailable
 
 log = logging.getLogger(__name__)
@@ -36,8 +37,7 @@ def make_file(path: Path) -> None:
     """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if path.exists():
-            refuse_what_is_no_file(path)
+        is_there(path)
         flags = os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC
         descriptor = os.open(path, flags, 0o600)
         try:
@@ -50,17 +50,40 @@ def make_file(path: Path) -> None:
         _close_to_others(path, ledger)
 
 
-def refuse_what_is_no_file(path: Path) -> None:
-    """Refuse what SQLite would wait for, or we would change: a fifo, a device, a folder.
+def located(path: Path) -> Path:
+    """Say where a file is, whatever folder somebody stands in.
 
     Raises:
-        LedgerOutdated: it is none.
+        LedgerUnavailable: that folder is gone.
     """
-    if not stat.S_ISREG(path.stat().st_mode):
+    try:
+        return path.absolute()
+    except FileNotFoundError as error:
+        raise LedgerUnavailable(
+            f"looking for the ledger {path}: the folder that this command was started in is gone"
+        ) from error
+
+
+def is_there(path: Path) -> bool:
+    """Whether there is a file; what SQLite would wait for, or we would change, is refused.
+
+    Raises:
+        LedgerOutdated: there is something that is no file: a fifo, a device, a folder.
+        LedgerUnavailable: there can be none: the path is too long, or closed to us.
+    """
+    try:
+        mode = path.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        where = shown(str(located(path)))
+        raise LedgerUnavailable(f"looking for the ledger {where}: {error.strerror}") from error
+    if not stat.S_ISREG(mode):
         raise LedgerOutdated(
-            f"there is no ledger at {path.absolute()}, but something that is no plain file. "
+            f"there is no ledger at {located(path)}, but something that is no plain file. "
             "To use another, set CRON_DATABASE_URL, or database_url in a settings file"
         )
+    return True
 
 
 def _may_be_ledger(descriptor: int) -> bool:

@@ -191,6 +191,8 @@ failed_tasks = Table(
     Column("note", LongText),
     Column("source", String(255)),
     Column("task_name", String(255)),
+    Column("check_at", UtcDateTime),
+    Index("ix_failed_check", "check_at"),
     Index("ix_failed_resolution", "resolution", "id"),
     Index("ix_failed_execution", "execution_id"),
     Index("ix_failed_key", "scheduler_id", "execution_key"),

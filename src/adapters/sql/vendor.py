@@ -17,7 +17,10 @@ from cronhare.domain.execution import Execution
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerUnavailable
 
+from .lately import Lately
+
 _OPTION = "cronhare_vendor"
+_PASSED_OVER = "cronhare_passed_over"
 
 UPGRADE = "run `cronhare db upgrade`"
 
@@ -42,10 +45,26 @@ class Undone(LedgerUnavailable):
     *is_refusal* says that it may be refused for ever: see `LedgerRefused`.
     """
 
-    def __init__(self, text: str, *, is_refusal: bool = False) -> None:
-        """Say what was under way, and what the database said."""
+    def __init__(
+        self, text: str, *, is_refusal: bool = False, changed_nothing: bool = False
+    ) -> None:
+        """Say what was under way, and what the database said.
+
+        At its COMMIT a cluster may say so of what it kept: see `LedgerUnavailable`.
+        """
         self.is_refusal = is_refusal
-        super().__init__(text)
+        super().__init__(text, changed_nothing=changed_nothing)
+
+
+class Locked(Undone):
+    """It was taken back because somebody else held what it needs for longer than it waited."""
+
+
+class InDoubt(LedgerUnavailable):
+    """It looks like an outage, and a trigger may say so of one row alone: nothing was written.
+
+    A neighbour that can be written tells.
+    """
 
 
 class Vendor(Protocol):
@@ -68,7 +87,16 @@ class Vendor(Protocol):
         """Begin a transaction that writes."""
         ...
 
-    def held(self, statement: Select[Any], *, pass_over: bool = False) -> Select[Any]:
+    def waiting_for_locks(
+        self, connection: Connection, seconds: int
+    ) -> AbstractContextManager[object]:
+        """Have statements wait for so long for what others hold, or as short as can be.
+
+        A database that knows one writer at a time has nothing to wait for.
+        """
+        ...
+
+    def locking(self, statement: Select[Any], *, pass_over: bool = False) -> Select[Any]:
         """Let a SELECT keep others from its rows until the commit.
 
         With *pass_over* it leaves out what others hold, rather than wait for them.
@@ -82,6 +110,12 @@ class Vendor(Protocol):
 
         They are tuples, and have their columns as attributes as well.
         """
+        ...
+
+    def uncommitted(
+        self, connect: Connecting, statement: Select[Any], parameters: Mapping[str, Any]
+    ) -> Sequence[Row[Any]]:
+        """Execute a SELECT that finds what others have not committed yet; alone, there is none."""
         ...
 
     def insert_executions(self, connection: Connection, wanted: Sequence[Execution]) -> list[int]:
@@ -112,25 +146,46 @@ class Vendor(Protocol):
         """
         ...
 
-    def is_refused(self, error: SQLAlchemyError) -> bool:
-        """Tell an error that is the fault of the values alone: a constraint, a type, a trigger."""
+    def is_locked(self, error: SQLAlchemyError) -> bool:
+        """Tell the error of a statement that has waited in vain for what others hold."""
+        ...
+
+    def is_refused(self, error: SQLAlchemyError, *, writing: bool) -> bool:
+        """Tell an error that is the fault of the values: a constraint, a type, a trigger.
+
+        A trigger may fail with any number that there is. So while *writing* it is all but the loss
+        of a connection, what was taken back, and what `is_in_doubt`.
+        """
+        ...
+
+    def is_in_doubt(self, error: SQLAlchemyError) -> bool:
+        """Tell the error of a statement that looks like an outage, but may be a trigger's.
+
+        A database that only reads, is full or keeps us out: it may be another table that does.
+        """
         ...
 
     def explain(self, error: SQLAlchemyError) -> str:
         """Say what an error means, and what to do."""
         ...
 
-    def is_outdated(self, error: SQLAlchemyError) -> bool:
-        """Tell an error which means that tables or columns of ours are missing."""
+    def is_missing(self, error: SQLAlchemyError) -> bool:
+        """Tell an error which means that a table or a column is missing: see `fits`."""
         ...
 
 
 def remember(engine: Engine, vendor: Vendor) -> Engine:
-    """Give the engine with its vendor, which all adapters on it share."""
-    return engine.execution_options(**{_OPTION: vendor})
+    """Give the engine with what all adapters on it share: its vendor, and what is passed over."""
+    return engine.execution_options(**{_OPTION: vendor, _PASSED_OVER: Lately()})
 
 
 def vendor_of(engine: Engine) -> Vendor:
     """Find the vendor of an engine that `open_engine` made."""
     vendor: Vendor = engine.get_execution_options()[_OPTION]
     return vendor
+
+
+def passed_over_of(engine: Engine) -> Lately:
+    """Find the executions that are passed over on an engine that `open_engine` made."""
+    passed_over: Lately = engine.get_execution_options()[_PASSED_OVER]
+    return passed_over

@@ -1,15 +1,28 @@
 """Executions that wait, or should have begun: how they are marked, and found again."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Integer, and_, bindparam, func, or_, select, union_all, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Integer,
+    Row,
+    Select,
+    and_,
+    bindparam,
+    func,
+    or_,
+    select,
+    update,
+)
 
 from cronhare.domain.execution import STARTABLE, Execution, State
 from cronhare.domain.patience import (
     MANY_RESENDS,
     after_copy,
+    expected_after_doubt,
     expected_after_resend,
     expected_anew_at,
     expected_soon,
@@ -22,6 +35,10 @@ from .types import UtcDateTime
 
 _THE_TOLD_ATTEMPT = and_(
     executions.c.id == bindparam("told_id"), executions.c.attempt == bindparam("told_attempt")
+)
+#: What is about to be marked: an UPDATE would wait for what others hold.
+THESE = select(executions.c.id, executions.c.state, executions.c.attempt).where(
+    executions.c.id.in_(bindparam("ids", expanding=True))
 )
 MARK_CLAIMED = (
     update(executions)
@@ -84,6 +101,18 @@ def _is_doubted(state: State) -> ColumnElement[bool]:
     )
 
 
+#: Of a page what waits for a time of its own, and was sent before the broker fell silent. A retry
+#: is looked for at its time in any case.
+DOUBTED_EARLY = select(executions.c.id, executions.c.next_attempt_at).where(
+    executions.c.id.in_(bindparam("ids", expanding=True)),
+    is_in(State.PUBLISHED),
+    executions.c.next_attempt_at > bindparam("now", type_=UtcDateTime),
+    executions.c.check_at >= executions.c.next_attempt_at,
+    or_(
+        executions.c.published_at.is_(None),
+        executions.c.published_at < bindparam("since", type_=UtcDateTime),
+    ),
+)
 #: Of a page what waits for no time of its own, and was sent before the broker fell silent.
 DOUBTED = select(executions.c.id).where(
     executions.c.id.in_(bindparam("ids", expanding=True)),
@@ -103,28 +132,24 @@ POSTPONE = (
     .where(executions.c.id == bindparam("found_id"))
     .values(check_at=bindparam("check", type_=UtcDateTime))
 )
-_IS_OVERDUE = or_(
-    *(
-        and_(
-            executions.c.state == state.value,
-            executions.c.check_at <= bindparam(state.value, type_=UtcDateTime),
-        )
-        for state in sorted(STARTABLE)
-    )
-)
+_IS_LATE = {
+    state: executions.c.check_at <= bindparam(state.value, type_=UtcDateTime)
+    for state in sorted(STARTABLE)
+}
 LONGEST_OVERDUE = (
     select(executions.c.id)
-    .where(_IS_OVERDUE)
+    .where(
+        or_(*(and_(executions.c.state == state.value, late) for state, late in _IS_LATE.items()))
+    )
     .order_by(executions.c.check_at, executions.c.id)
     .limit(bindparam("limit"))
+    .offset(bindparam("left"))
 )
 # Chosen first and taken then, or a database that sorts would hold all that it sorted.
-_CHOSEN = LONGEST_OVERDUE.subquery("chosen")
-OVERDUE = (
-    EXECUTION.join(_CHOSEN, _CHOSEN.c.id == executions.c.id)
-    .where(_IS_OVERDUE)
-    .order_by(executions.c.check_at, executions.c.id)
-)
+OVERDUE = EXECUTION.where(
+    executions.c.id.in_(bindparam("ids", expanding=True)),
+    or_(*(and_(is_in(state), late) for state, late in _IS_LATE.items())),
+).order_by(executions.c.check_at, executions.c.id)
 UNFINISHED = (
     EXECUTION.where(
         executions.c.state.in_(sorted(state.value for state in STARTABLE)),
@@ -138,14 +163,9 @@ _RUNNING = and_(executions.c.state == State.RUNNING.value, executions.c.lease_un
 OWNERS = select(executions.c.owner).where(_RUNNING, executions.c.owner.is_not(None)).distinct()
 _HAS_LAPSED = executions.c.lease_until <= bindparam("now", type_=UtcDateTime)
 ONE_LAPSED = select(executions.c.id).where(_RUNNING, _HAS_LAPSED).limit(1)
-LAPSED = (
-    EXECUTION.where(
-        _RUNNING,
-        or_(
-            _HAS_LAPSED,
-            executions.c.owner.in_(bindparam("gone", expanding=True)),
-        ),
-    )
+LAPSED = EXECUTION.where(_RUNNING, _HAS_LAPSED).order_by(executions.c.id).limit(bindparam("limit"))
+RUN_BY = (
+    EXECUTION.where(_RUNNING, executions.c.owner.in_(bindparam("nodes", expanding=True)))
     .order_by(executions.c.id)
     .limit(bindparam("limit"))
 )
@@ -163,12 +183,15 @@ _STRAYS = {
     executions.c.check_at: and_(_WAITS, _has_no_time(executions.c.check_at)),
     executions.c.lease_until: and_(_RUNS, _has_no_time(executions.c.lease_until)),
 }
-#: Those of the waiting have an index, and of the running there are few.
-ONE_STRAY = union_all(*(select(executions.c.id).where(stray) for stray in _STRAYS.values())).limit(
-    1
-)
+#: What to look for, and how it is given its time. Those of the waiting have an index, and of the
+#: running there are few.
 REGAIN = [
-    update(executions).where(stray).values({column: bindparam("now", type_=UtcDateTime)})
+    (
+        select(executions.c.id).where(stray).limit(bindparam("limit")),
+        update(executions)
+        .where(executions.c.id.in_(bindparam("ids", expanding=True)), stray)
+        .values({column: bindparam("now", type_=UtcDateTime)}),
+    )
     for column, stray in _STRAYS.items()
 ]
 
@@ -215,3 +238,20 @@ def doubts(since: datetime, now: datetime) -> dict[str, datetime]:
 def postponement(found: Execution, now: datetime, graces: Graces) -> dict[str, Any]:
     """Give the parameters of `POSTPONE`: from when on the grace counts again."""
     return {"found_id": found.id, "check": expected_anew_at(found, now, grace=graces.published)}
+
+
+def postponed_by_doubt(rows: Iterable[Row[Any]], now: datetime) -> list[dict[str, Any]]:
+    """Give the parameters of `POSTPONE` for those that `DOUBTED_EARLY` found."""
+    return [
+        {"found_id": row.id, "check": expected_after_doubt(row.next_attempt_at, now)}
+        for row in rows
+        if isinstance(row.next_attempt_at, datetime)
+    ]
+
+
+def hold(
+    connection: Connection, look: Select[Any], ids: Sequence[int]
+) -> Mapping[int, tuple[object, object]]:
+    """Hold what *look* finds of `THESE`, and tell their states and attempts."""
+    rows = connection.execute(look, {"ids": ids})
+    return {row.id: (row.state, row.attempt) for row in rows}

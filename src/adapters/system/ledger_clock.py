@@ -37,8 +37,8 @@ class LedgerClock:
 
     A node whose own clock is wrong by an hour thereby does everything at the right time; how
     wrong it is, `measure` tells. Once wall clock and stopwatch disagree one of them has leapt, and
-    nobody knows which: the ledger is asked again: whoever serves an event loop reads it in a
-    thread.
+    nobody knows which: the ledger is asked again. That may take a while, so whoever serves an event
+    loop reads this clock in a thread.
     """
 
     def __init__(self, ask: Callable[[], datetime], clock: ClockPort) -> None:
@@ -96,7 +96,8 @@ class LedgerClock:
         except LedgerUnavailable:
             accepted = attrs.evolve(reading, wall=reading.wall + self._leap(reading))
             with self._lock:
-                self._reading = accepted
+                if self._reading is reading:  # or another thread was answered meanwhile
+                    self._reading = accepted
 
     def _leap(self, reading: _Reading) -> timedelta:
         return self._wall(since=self._clock.monotonic() - reading.at) - reading.wall

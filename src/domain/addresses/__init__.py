@@ -3,8 +3,19 @@
 Start reading at `server_url`.
 """
 
-from .certificates import Certificates
+from .certificates import OF_BROKER, OF_LEDGER, Certificates, certificates_beside
 from .ledger import LedgerFile, LedgerServer, Tls, parse_ledger
 from .server_url import Host, ServerUrl
 
-__all__ = ["Certificates", "Host", "LedgerFile", "LedgerServer", "ServerUrl", "Tls", "parse_ledger"]
+__all__ = [
+    "OF_BROKER",
+    "OF_LEDGER",
+    "Certificates",
+    "Host",
+    "LedgerFile",
+    "LedgerServer",
+    "ServerUrl",
+    "Tls",
+    "certificates_beside",
+    "parse_ledger",
+]

@@ -1,8 +1,35 @@
 """PEM files by which a server is verified, and by which it verifies us."""
 
 from collections.abc import Mapping
+from pathlib import PurePath
+from typing import Final
+from urllib.parse import quote
 
 import attrs
+
+#: What the URLs call a CA, our certificate and its key.
+OF_BROKER: Final = ("cafile", "certfile", "keyfile")
+OF_LEDGER: Final = ("ssl_ca", "ssl_cert", "ssl_key")
+
+
+def certificates_beside(url: str, folder: PurePath) -> str:
+    """Let the relative paths of a URL's certificates begin at *folder*. All else stays as it is.
+
+    >>> certificates_beside("amqps://rabbit/?cafile=ca.pem&heartbeat=10", PurePath("/etc/cronhare"))
+    'amqps://rabbit/?cafile=/etc/cronhare/ca.pem&heartbeat=10'
+    >>> certificates_beside("mysql://db/cron?ssl_ca=/etc/ssl/ca.pem", PurePath("/etc/cronhare"))
+    'mysql://db/cron?ssl_ca=/etc/ssl/ca.pem'
+    """
+    before, mark, query = url.partition("?")
+    return f"{before}{mark}{'&'.join(_beside(pair, folder) for pair in query.split('&'))}"
+
+
+def _beside(pair: str, folder: PurePath) -> str:
+    name, equals, path = pair.partition("=")
+    is_relative = path and not path.upper().startswith(("/", "%2F"))
+    if name in OF_BROKER + OF_LEDGER and is_relative:
+        return f"{name}{equals}{quote(f'{folder}/')}{path}"
+    return pair
 
 
 @attrs.frozen(kw_only=True)

@@ -5,7 +5,7 @@ from typing import Final
 
 import attrs
 
-from .certificates import Certificates
+from .certificates import OF_LEDGER, Certificates
 from .server_url import Host, ServerUrl
 
 EXAMPLE: Final = "mysql+pymysql://user:password@host/database"
@@ -13,8 +13,7 @@ FILE_EXAMPLE: Final = "sqlite:///cronhare.sqlite3"
 
 _PORTS: Final = dict.fromkeys(("mysql+pymysql", "mysql", "mariadb+pymysql", "mariadb"), 3306)
 _TLS: Final = {"verified", "off"}
-_CERTIFICATES: Final = ("ssl_ca", "ssl_cert", "ssl_key")
-_OPTIONS: Final = ("tls", *_CERTIFICATES, "unix_socket")
+_OPTIONS: Final = ("tls", *OF_LEDGER, "unix_socket")
 
 
 class Tls(enum.Enum):
@@ -62,6 +61,10 @@ class LedgerServer:
         wanted = not host.is_local or self.certificates.named
         return Tls.VERIFIED if wanted else Tls.OFFERED
 
+    def is_proven(self, host: Host) -> bool:
+        """Tell whether the link itself proves who answers: a certificate, or a socket's place."""
+        return self.unix_socket is not None or self.tls_to(host) is Tls.VERIFIED
+
     def __str__(self) -> str:
         return str(self.url)
 
@@ -108,7 +111,7 @@ def _server(url: ServerUrl) -> LedgerServer:
     tls, socket = said.get("tls"), said.get("unix_socket")
     if tls is not None and tls not in _TLS:
         raise ValueError("tls must be verified or off")
-    certificates = Certificates.of(said, _CERTIFICATES)
+    certificates = Certificates.of(said, OF_LEDGER)
     if tls == Tls.OFF.value:
         certificates.refuse("tls=off")
     if socket is not None and len(url.hosts) > 1:

@@ -7,6 +7,7 @@ from pathlib import PurePosixPath
 import attrs
 
 from ..jobs_file import LARGEST_FILE
+from ..schedule import SYSTEM_PREFIX
 from ..task import USER_NAME
 from .description import describe
 from .differences import list_changes, list_notes, why_dormant
@@ -103,7 +104,7 @@ class _Carrier:
         changes: tuple[str, ...],
     ) -> Job:
         return Job(
-            name=make_unique(_name(crontab, entry), self.names),
+            name=make_unique(_allowed(_name(crontab, entry)), self.names),
             command=as_argv(entry.command, entry.stdin, here.shell),
             env=here.env,
             cwd=_absolute(here.env.get("HOME")) or self.host.home_of(user),
@@ -135,6 +136,11 @@ class _Carrier:
                 job=job,
             )
         )
+
+
+def _allowed(name: str) -> str:
+    """Leave the system's own names to it."""
+    return clean_name(f"job-{name}") if name.startswith(SYSTEM_PREFIX) else name
 
 
 def _name(crontab: Crontab, entry: Entry) -> str:

@@ -58,7 +58,9 @@ def list_notes(jobs: list[Job], host: Host) -> tuple[str, ...]:
         return ()
     at_boot = any(job.when is None for job in jobs)
     in_utc = any(job.when is not None and job.timezone is None for job in jobs)
+    ours = f"jobs without a user run as the worker's, which is taken to be {host.run_as}"
     notes = {
+        f"{ours} (otherwise: --run-as)": any(job.user is None for job in jobs),
         "runs that were missed are caught up by one; cron drops them": True,
         "@reboot jobs run once per boot of each host that has a worker with this file": at_boot,
         "commands read their parameters, {}, from standard input; cron leaves it empty": True,

@@ -5,21 +5,30 @@ Facts come from adapters as plain values; the judgement is here. Start reading a
 
 from .broker import CONSUMER_TIMEOUT, BrokerFacts, judge_broker
 from .database import DatabaseFacts, judge_database
-from .finding import Finding, Severity, counted
+from .finding import Finding, Severity
 from .identity import judge_sources
 from .lanes import LaneReport, LaneState, judge_lanes, judge_unseen
-from .ledger import WORRYING_SKEW, Activity, LedgerFacts, NodeFacts, SchemaFault, judge_ledger
+from .ledger import (
+    WORRYING_SKEW,
+    Activity,
+    LedgerFacts,
+    NodeFacts,
+    SchemaFault,
+    judge_activity,
+    judge_ledger,
+)
 from .link import Link
 from .queues import Difference, Fit, Kind, Thing, judge_things
-from .servers import BROKER, DATABASE, Cause, InMemory, Unreachable, judge_unreachable
+from .servers import BROKER, DATABASE, Cause, InMemory, Unreachable, cure_of, judge_unreachable
 from .settings import SettingsFacts, judge_faults, judge_settings
-from .waiting import Waiting, judge_waiting
+from .waiting import OVERDUE_AFTER, Waiting, judge_waiting
 from .work import ScheduleFacts, judge_rows, judge_tasks, judge_timeouts
 
 __all__ = [
     "BROKER",
     "CONSUMER_TIMEOUT",
     "DATABASE",
+    "OVERDUE_AFTER",
     "WORRYING_SKEW",
     "Activity",
     "BrokerFacts",
@@ -42,7 +51,8 @@ __all__ = [
     "Thing",
     "Unreachable",
     "Waiting",
-    "counted",
+    "cure_of",
+    "judge_activity",
     "judge_broker",
     "judge_database",
     "judge_faults",

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 
 import attrs
 
+from cronhare.domain.listing import listed
+
 
 class Severity(enum.StrEnum):
     """How much a finding matters, from nothing on."""
@@ -32,20 +34,6 @@ class Finding:
 NAMES_TOLD = 5
 
 
-def counted(number: int, noun: str) -> str:
-    """Count things.
-
-    >>> counted(1, "queue"), counted(1200, "message")
-    ('1 queue', '1,200 messages')
-    """
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 def named(names: Sequence[str]) -> str:
-    """List names, and count those beyond the first few.
-
-    >>> named(["a", "b"]), named(list("abcdefgh"))
-    ('a, b', 'a, b, c, d, e and 3 more')
-    """
-    told, rest = ", ".join(names[:NAMES_TOLD]), len(names) - NAMES_TOLD
-    return f"{told} and {rest} more" if rest > 0 else told
+    """List names, and count those beyond the first few."""
+    return listed(names, most=NAMES_TOLD)

@@ -5,9 +5,10 @@ from collections.abc import Iterator, Sequence
 
 from cronhare.domain.catalog import Catalog, Lack, NotHere
 from cronhare.domain.clashes import ONE_FILE_EACH, say_shared, shared_queues
+from cronhare.domain.listing import counted
 from cronhare.domain.task import Task, TaskRef
 
-from .finding import Finding, Severity, counted, named
+from .finding import Finding, Severity, named
 from .work import ScheduleFacts, lookup
 
 _LEAVE_OUT = "leave `id` out of one of the files, and apply it: a number of its own is assigned"

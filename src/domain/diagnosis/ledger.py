@@ -5,18 +5,16 @@ from datetime import datetime, timedelta
 
 import attrs
 
+from cronhare.domain.listing import counted
+
 from .database import DatabaseFacts, judge_database
-from .finding import Finding, Severity, counted
+from .finding import Finding, Severity
+from .starting import start_scheduling
 from .waiting import OVERDUE_AFTER, Waiting
 from .work import ScheduleFacts
 
 #: How far a node's clock may be off unsaid, here and in a worker's log.
 WORRYING_SKEW = timedelta(seconds=1)
-
-_START = (
-    "start `cronhare scheduler`, or `cronhare up` on one machine; if one is running, its log says "
-    "why it cannot"
-)
 
 
 @attrs.frozen(kw_only=True)
@@ -31,13 +29,17 @@ class NodeFacts:
     lease_until: datetime | None = None
     seen_at: datetime | None = None
 
+    def is_at_work(self, now: datetime) -> bool:
+        """Tell whether it runs something, and has said so lately."""
+        return bool(self.running) and self.lease_until is not None and self.lease_until > now
+
 
 @attrs.frozen(kw_only=True)
 class Activity:
     """What the rows say of those who work on them.
 
     *next_due* is the earliest of all plans. *unplanned_since* tells of enabled schedules that have
-    no plan yet: since when the first of them is as it is. *waiting* are runs that nobody has begun.
+    no plan yet: since when the first of them is as it is. *waiting* are runs that nobody begins.
     """
 
     now: datetime
@@ -45,6 +47,11 @@ class Activity:
     unplanned_since: datetime | None = None
     nodes: Sequence[NodeFacts] = ()
     waiting: Sequence[Waiting] = ()
+
+    @property
+    def is_at_work(self) -> bool:
+        """Tell whether somebody runs something."""
+        return any(node.is_at_work(self.now) for node in self.nodes)
 
 
 @attrs.frozen
@@ -57,7 +64,7 @@ class SchemaFault:
 
 @attrs.frozen(kw_only=True)
 class LedgerFacts:
-    """A ledger. *activity* is None where the schema does not let us look.
+    """A ledger. *activity* and *schedules* are None where the schema does not let us look.
 
     *skew* is how far this node's own clock is ahead of the ledger's.
     """
@@ -66,11 +73,11 @@ class LedgerFacts:
     schema: str | SchemaFault
     skew: timedelta = timedelta(0)
     activity: Activity | None = None
-    schedules: Sequence[ScheduleFacts] = ()
+    schedules: Sequence[ScheduleFacts] | None = None
 
 
 def judge_ledger(facts: LedgerFacts) -> Iterator[Finding]:
-    """Judge all but the schedules, which need to be held against the tasks."""
+    """Judge all but the schedules and who works on them, which need to be held against more."""
     yield from judge_database(facts.database)
     match facts.schema:
         case SchemaFault(what, cure):
@@ -78,8 +85,6 @@ def judge_ledger(facts: LedgerFacts) -> Iterator[Finding]:
         case revision:
             yield Finding(Severity.OK, "schema", f"Revision {revision}, which this version wants")
     yield _clock(facts.skew)
-    if facts.activity is not None:
-        yield from judge_activity(facts.activity)
 
 
 def _clock(skew: timedelta) -> Finding:
@@ -97,11 +102,17 @@ def _clock(skew: timedelta) -> Finding:
     )
 
 
-def judge_activity(activity: Activity) -> Iterator[Finding]:
-    """Judge whether somebody schedules, and whether the nodes that run something are alive."""
-    yield from _overdue(activity)
+def judge_activity(
+    activity: Activity, *, in_memory: bool = False, jobs: str | None = None
+) -> Iterator[Finding]:
+    """Judge whether somebody schedules, and whether the nodes that run something are alive.
+
+    *in_memory* is what the broker is; *jobs* the path of the jobs file, where it is known.
+    """
+    start = start_scheduling(jobs, in_memory=in_memory)
+    yield from _overdue(activity, start)
     for node in activity.nodes:
-        yield _node(node, activity.now)
+        yield _node(node, activity.now, start)
     if activity.nodes:
         yield Finding(
             Severity.NOTE,
@@ -112,30 +123,37 @@ def judge_activity(activity: Activity) -> Iterator[Finding]:
         )
 
 
-def _overdue(activity: Activity) -> Iterator[Finding]:
+def _overdue(activity: Activity, start: str) -> Iterator[Finding]:
+    cure = f"start {start}; if one is running, its log says why it cannot"
     due, unplanned = activity.next_due, activity.unplanned_since
     if due is not None and activity.now - due > OVERDUE_AFTER:
         what = f"What was due at {_say(due)} has not been claimed: no scheduler looks"
-        yield Finding(Severity.ERROR, "nodes", what, _START)
+        yield Finding(Severity.ERROR, "nodes", what, cure)
     elif unplanned is not None and activity.now - unplanned > OVERDUE_AFTER:
         what = f"Nobody has planned what is there since {_say(unplanned)}: no scheduler looks"
-        yield Finding(Severity.ERROR, "nodes", what, _START)
+        yield Finding(Severity.ERROR, "nodes", what, cure)
+    elif due is not None and due < activity.now:
+        ago = (activity.now - due).total_seconds()
+        what = f"What was due at {_say(due)}, {ago:.0f} s ago, is not claimed yet"
+        yield Finding(Severity.OK, "nodes", what)
     elif due is not None:
         yield Finding(Severity.OK, "nodes", f"Nothing is overdue; the next is due at {_say(due)}")
 
 
-def _node(node: NodeFacts, now: datetime) -> Finding:
+def _node(node: NodeFacts, now: datetime, start: str) -> Finding:
     seen = f", last seen at {_say(node.seen_at)}" if node.seen_at else ""
-    runs = f"runs {counted(node.running, 'task')}" if node.running else "runs nothing now"
-    if node.running and node.lease_until is not None and now - node.lease_until > OVERDUE_AFTER:
+    if not node.running:  # nothing tells it from one that has ended
+        what = f"{node.name} runs nothing{seen}; who waits for work leaves no trace"
+        return Finding(Severity.OK, "nodes", what)
+    if node.lease_until is not None and now - node.lease_until > OVERDUE_AFTER:
         return Finding(
             Severity.ERROR,
             "nodes",
             f"{node.name} vanished with {counted(node.running, 'task')}: its lease ended at "
             f"{_say(node.lease_until)}, and nobody has taken them up",
-            "start `cronhare scheduler` (or `cronhare up`): it takes up what was lost",
+            f"start {start}: it takes up what was lost",
         )
-    return Finding(Severity.OK, "nodes", f"{node.name} {runs}{seen}")
+    return Finding(Severity.OK, "nodes", f"{node.name} runs {counted(node.running, 'task')}{seen}")
 
 
 def _say(moment: datetime) -> str:

@@ -5,9 +5,11 @@ from collections.abc import Collection, Iterator, Sequence
 
 import attrs
 
+from cronhare.domain.listing import counted
 from cronhare.domain.topology import FAILED_QUEUE, QUARANTINE_QUEUE, RETRY_QUEUE
 
-from .finding import Finding, Severity, counted, named
+from .finding import Finding, Severity, named
+from .starting import start_worker
 
 SUBJECT = "queues"
 
@@ -53,9 +55,16 @@ class Thing:
 
 
 def judge_things(
-    things: Sequence[Thing], *, task_queues: Collection[str], vhost: str = "/"
+    things: Sequence[Thing],
+    *,
+    task_queues: Collection[str],
+    vhost: str = "/",
+    jobs: str | None = None,
 ) -> Iterator[Finding]:
-    """Judge all of the topology. From the *task_queues* workers take their tasks."""
+    """Judge all of the topology. From the *task_queues* workers take their tasks.
+
+    *jobs* is the path of their jobs file, where it is known.
+    """
     fitting = [thing for thing in things if thing.fit is Fit.FITS]
     queues = sum(thing.kind is Kind.QUEUE for thing in fitting)
     if fitting:
@@ -70,7 +79,7 @@ def judge_things(
     for thing in things:
         yield from _kept(thing)
     served = [each for each in things if each.name in task_queues and each.fit is not Fit.MISSING]
-    yield from _work(served)
+    yield from _work(served, jobs)
 
 
 def _missing(names: Sequence[str]) -> Iterator[Finding]:
@@ -154,7 +163,7 @@ def _kept(thing: Thing) -> Iterator[Finding]:
         )
 
 
-def _work(queues: Sequence[Thing]) -> Iterator[Finding]:
+def _work(queues: Sequence[Thing], jobs: str | None) -> Iterator[Finding]:
     for each in queues:
         if each.consumers:
             waiting, shown = counted(each.messages, "message"), counted(each.consumers, "consumer")
@@ -162,12 +171,12 @@ def _work(queues: Sequence[Thing]) -> Iterator[Finding]:
             yield Finding(Severity.OK, SUBJECT, what)
     without = [each for each in queues if not each.consumers]
     if full := [each for each in without if each.messages]:
-        yield _nobody(full, Severity.ERROR)
+        yield _nobody(full, Severity.ERROR, jobs)
     if empty := [each for each in without if not each.messages]:
-        yield _nobody(empty, Severity.NOTE)
+        yield _nobody(empty, Severity.NOTE, jobs)
 
 
-def _nobody(queues: Sequence[Thing], severity: Severity) -> Finding:
+def _nobody(queues: Sequence[Thing], severity: Severity, jobs: str | None) -> Finding:
     names = [each.name for each in queues]
     has = "has" if len(queues) == 1 else "have"
     waiting = counted(sum(each.messages for each in queues), "message")
@@ -175,5 +184,5 @@ def _nobody(queues: Sequence[Thing], severity: Severity) -> Finding:
         severity,
         SUBJECT,
         f"{named(names)} {has} no consumer, and {waiting} to be taken",
-        f"start a worker: `cronhare worker --queues {','.join(names)}`",
+        f"start a worker: `{start_worker(names, jobs)}`",
     )

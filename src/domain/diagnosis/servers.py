@@ -35,6 +35,7 @@ class Server:
     """How a server is spoken of: its *setting*, and how its *places* are made.
 
     *plain* is what asks for plain text in the setting, *encrypted* what is done to have TLS.
+    *login* is what else may keep a user out.
     """
 
     subject: str
@@ -42,6 +43,7 @@ class Server:
     place: str
     plain: str
     encrypted: str
+    login: str = ""
 
 
 BROKER = Server(
@@ -51,6 +53,7 @@ BROKER = Server(
     "(`rabbitmqctl set_permissions --vhost NAME USER '.*' '.*' '.*'`)",
     plain="amqp://",
     encrypted="write amqps:// in CRON_BROKER_URL, with ?cafile= where the CA is your own,",
+    login="; RabbitMQ lets `guest` in from its own host only",
 )
 DATABASE = Server(
     subject="database",
@@ -64,22 +67,27 @@ DATABASE = Server(
 
 def judge_unreachable(server: Server, facts: Unreachable) -> Finding:
     """Say why a server cannot be asked, and what to look at."""
-    match facts.cause:
+    what, cure = f"It cannot be used: {facts.said}", cure_of(server, facts.cause)
+    return Finding(Severity.ERROR, server.subject, what, cure)
+
+
+def cure_of(server: Server, cause: Cause) -> str:
+    """Say what to look at when a server cannot be used."""
+    match cause:
         case Cause.ABSENT:
-            cure = (
+            return (
                 f"start it, or see that {server.setting} names its host and port and that no "
                 "firewall is between"
             )
         case Cause.LOGIN:
-            cure = (
+            return (
                 f"see the user and password in {server.setting}, or in the file that "
-                f"{server.setting}_FILE names; RabbitMQ lets `guest` in from its own host only"
+                f"{server.setting}_FILE names{server.login}"
             )
         case Cause.PLACE:
-            cure = f"{server.place}; or name another one at the end of {server.setting}"
+            return f"{server.place}; or name another one at the end of {server.setting}"
         case Cause.OTHER:
-            cure = f"the server's own log may say more; the address is {server.setting}"
-    return Finding(Severity.ERROR, server.subject, f"It cannot be used: {facts.said}", cure)
+            return f"the server's own log may say more; the address is {server.setting}"
 
 
 def version_of(text: str) -> tuple[int, ...]:

@@ -5,27 +5,26 @@ from datetime import timedelta
 
 import attrs
 
-from cronhare.domain.addresses import Host
+from cronhare.domain.nodes import given_up_after
 
 from .finding import Finding, Severity
 
 SUBJECT = "settings"
 
-#: Leases are renewed every two seconds, and given up after two thirds of their length.
+#: Below it a short pause of the database ends what runs: see `given_up_after`.
 SHORTEST_LEASE = timedelta(seconds=10)
 
 
 @attrs.frozen(kw_only=True)
 class SettingsFacts:
-    """The settings of this process. *broker_host* is None for the in-memory broker.
+    """The settings of this process: the ledger *on_one_file*, the broker *in_memory*.
 
     *deduplicates* and *quorum* are what task queues are wanted to do and to be. *unknown* are the
     variables that mean nothing, each with the one that was probably meant, or None.
     """
 
     on_one_file: bool
-    broker_host: Host | None
-    encrypted: bool
+    in_memory: bool
     lease: timedelta
     deduplicates: bool = False
     quorum: bool = True
@@ -41,7 +40,7 @@ def judge_faults(faults: Collection[str]) -> Iterator[Finding]:
 
 def judge_settings(facts: SettingsFacts) -> Iterator[Finding]:
     """Judge settings that can be used."""
-    found = [*_unknown(facts), *_pairing(facts), *_link(facts), *_copies(facts), *_lease(facts)]
+    found = [*_unknown(facts), *_pairing(facts), *_copies(facts), *_lease(facts)]
     yield from found
     if not any(finding.severity is not Severity.NOTE for finding in found):
         yield Finding(Severity.OK, SUBJECT, "All of them can be read")
@@ -54,36 +53,26 @@ def _unknown(facts: SettingsFacts) -> Iterator[Finding]:
 
 
 def _pairing(facts: SettingsFacts) -> Iterator[Finding]:
-    if facts.on_one_file and facts.broker_host is not None:
+    if facts.on_one_file and not facts.in_memory:
         yield Finding(
             Severity.WARNING,
             SUBJECT,
             "RabbitMQ with an SQLite ledger: processes on another host would keep another ledger",
             "set CRON_DATABASE_URL=mysql+pymysql://…, or keep all processes on this host",
         )
-    if not facts.on_one_file and facts.broker_host is None:
+    if not facts.on_one_file and facts.in_memory:
         yield Finding(
             Severity.WARNING,
             SUBJECT,
-            "The in-memory broker reaches nobody outside of `cronhare up`: a scheduler and a "
-            "worker of their own would never meet",
-            "set CRON_BROKER_URL=amqp://…, or run `cronhare up` alone",
-        )
-
-
-def _link(facts: SettingsFacts) -> Iterator[Finding]:
-    host = facts.broker_host
-    if host is not None and not host.is_local and not facts.encrypted:
-        yield Finding(
-            Severity.NOTE,
-            SUBJECT,
-            f"Password and params travel to {host.name} in plain text",
-            "use amqps:// unless the network between is your own",
+            "The in-memory broker is inside of one process, and others may work on a ledger on a "
+            "server: scheduler, worker and `cronhare up` refuse to start",
+            "set CRON_BROKER_URL=amqp://…, or keep the ledger in a file for `cronhare up`: "
+            "CRON_DATABASE_URL=sqlite:///…",
         )
 
 
 def _copies(facts: SettingsFacts) -> Iterator[Finding]:
-    if not facts.deduplicates or facts.broker_host is None:
+    if not facts.deduplicates or facts.in_memory:
         return
     if facts.quorum:
         yield Finding(
@@ -104,7 +93,7 @@ def _copies(facts: SettingsFacts) -> Iterator[Finding]:
 
 def _lease(facts: SettingsFacts) -> Iterator[Finding]:
     if facts.lease < SHORTEST_LEASE:
-        margin = facts.lease.total_seconds() * 2 / 3
+        margin = given_up_after(facts.lease).total_seconds()
         yield Finding(
             Severity.WARNING,
             SUBJECT,

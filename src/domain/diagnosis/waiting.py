@@ -1,23 +1,34 @@
-"""Runs that are due and that nobody begins: an outage, and not a backlog."""
+"""Runs whose time has come and that nobody begins: an outage, and not a backlog."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
 import attrs
 
-from .finding import Finding, Severity, counted, named
+from cronhare.domain.echo import echo
+from cronhare.domain.listing import counted
+from cronhare.domain.topology import checked_queue
+
+from .finding import Finding, Severity, named
+from .servers import InMemory, Unreachable
+from .starting import start_up, start_worker
 
 SUBJECT = "runs"
 
 #: A worker begins within a second; what waits so long waits for somebody who is not there.
 OVERDUE_AFTER = timedelta(minutes=1)
 
+_OR = ". What is not wanted any more: `cronhare executions cancel ID`"
+_ADD = "add a schedule on that queue to its jobs file"
+
 
 @attrs.frozen(kw_only=True)
 class Waiting:
-    """Runs of one queue that are due and not begun, the first of them *since* when.
+    """Runs of one queue that might have begun more than `OVERDUE_AFTER` ago, and have not.
 
-    *sent* says that the broker has them. *running* counts those of this queue that are under way.
+    The first of them might *since*: what waits for its own time, by jitter, a retry or a replay,
+    waits for nobody. *sent* says that the broker has them. *running* counts those of this queue
+    that are under way.
     """
 
     queue: str
@@ -28,49 +39,127 @@ class Waiting:
 
 
 def judge_waiting(
-    waiting: Sequence[Waiting], *, now: datetime, consumers: Mapping[str, int] | None
+    waiting: Sequence[Waiting],
+    *,
+    consumers: Mapping[str, int] | InMemory | Unreachable,
+    at_work: bool = False,
+    jobs: str | None = None,
 ) -> Iterator[Finding]:
-    """Tell an outage from a backlog. *consumers* by queue is None where nobody can tell them."""
-    late = [each for each in waiting if now - each.since > OVERDUE_AFTER]
-    unsent = [each for each in late if not each.sent]
-    sent = [each for each in late if each.sent]
-    orphaned = [each for each in sent if not _is_served(each, consumers)]
-    if orphaned:
-        yield _orphaned(orphaned)
-    if unsent:
-        yield Finding(
-            Severity.ERROR,
-            SUBJECT,
-            f"{_of(unsent)} to be handed to the broker: it is away, or no scheduler runs",
-            "start `cronhare scheduler` (or `cronhare up`); if one is running, its log says what "
-            "keeps it from the broker. They are sent as soon as it can",
-        )
-    if busy := [each for each in sent if each not in orphaned]:
-        yield Finding(
-            Severity.WARNING,
-            SUBJECT,
-            f"{_of(busy)} for a worker that is free",
-            "start more workers, or raise CRON_CONCURRENCY",
-        )
-    if not late:
+    """Tell an outage from a backlog.
+
+    *consumers* are counted by the queues that are there, or nobody can tell them. *at_work* says
+    that some run is under way, on whatever queue. *jobs* is the path of the workers' jobs file,
+    where it is known.
+    """
+    broken = [each for each in waiting if not _is_a_queue(each.queue)]
+    yield from _broken(broken)
+    sent = [each for each in waiting if each.sent and each not in broken]
+    unsent = [each for each in waiting if not each.sent and each not in broken]
+    match consumers:
+        case InMemory():
+            yield from _in_memory(sent, unsent, at_work=at_work, jobs=jobs)
+        case Unreachable():
+            yield from _unsent(unsent)
+            yield from _unseen(sent)
+        case _:
+            homeless = [each for each in unsent if each.queue not in consumers]
+            found = [*sent, *homeless]
+            orphaned = [each for each in found if not consumers.get(each.queue)]
+            yield from _orphaned(orphaned, jobs)
+            yield from _unsent([each for each in unsent if each not in homeless])
+            served = [each for each in found if each not in orphaned]
+            yield from _busy(served, "start more workers, or raise CRON_CONCURRENCY")
+    if not waiting:
         yield Finding(Severity.OK, SUBJECT, "None has waited for a worker for more than a minute")
 
 
-def _is_served(each: Waiting, consumers: Mapping[str, int] | None) -> bool:
-    if consumers is not None:
-        return consumers.get(each.queue, 0) > 0
-    return each.running > 0
-
-
-def _orphaned(waiting: Sequence[Waiting]) -> Finding:
-    queues = list(dict.fromkeys(each.queue for each in waiting))
-    return Finding(
+def _in_memory(
+    sent: Sequence[Waiting], unsent: Sequence[Waiting], *, at_work: bool, jobs: str | None
+) -> Iterator[Finding]:
+    """One process serves all queues of its file: where it runs anything, all of them may wait."""
+    waiting = [*sent, *unsent]
+    if not waiting:
+        return
+    if at_work:
+        idle = [each for each in waiting if not each.running]
+        unless = f". If `cronhare up` does not serve {_queues(idle)}, {_ADD}" if idle else ""
+        yield from _busy(waiting, f"raise CRON_CONCURRENCY{unless}")
+        return
+    yield Finding(
         Severity.ERROR,
         SUBJECT,
-        f"{_of(waiting)}, and nobody serves {named(queues)}",
-        f"start a worker for it: `cronhare worker --queues {','.join(queues)}`; or add it to "
-        "CRON_QUEUES of one that runs. (`cronhare up` serves the queues of its own jobs file)",
+        f"{_of(waiting)} in {_queues(waiting)}, and nothing runs: `cronhare up` has ended, or does "
+        "not serve it",
+        f"start `{start_up(jobs)}`; if it runs, {_ADD}{_OR}",
     )
+
+
+def _broken(waiting: Sequence[Waiting]) -> Iterator[Finding]:
+    if waiting:
+        names = [echo(name) for name in _names(waiting)]
+        yield Finding(
+            Severity.ERROR,
+            SUBJECT,
+            f"{_of(waiting)} on what cannot be a queue: {named(names)}",
+            "write a task queue's name into the column queue of those rows of SchedulerExecution",
+        )
+
+
+def _is_a_queue(name: str) -> bool:
+    try:
+        return checked_queue(name) == name
+    except ValueError:
+        return False
+
+
+def _orphaned(waiting: Sequence[Waiting], jobs: str | None) -> Iterator[Finding]:
+    if waiting:
+        yield Finding(
+            Severity.ERROR,
+            SUBJECT,
+            f"{_of(waiting)}, and nobody serves {_queues(waiting)}",
+            f"start a worker for it: `{start_worker(_names(waiting), jobs)}`; or add it to "
+            "CRON_QUEUES of one that runs. (`cronhare up` serves the queues of its own jobs "
+            f"file){_OR}",
+        )
+
+
+def _unsent(waiting: Sequence[Waiting]) -> Iterator[Finding]:
+    if waiting:
+        yield Finding(
+            Severity.ERROR,
+            SUBJECT,
+            f"{_of(waiting)} to be handed to the broker, for {_queues(waiting)}: it is away, "
+            "no scheduler runs, or it has no such queue",
+            "start `cronhare scheduler` (or `cronhare up` with the jobs file of that queue); if "
+            "one runs, its log says what keeps it from the broker. They are sent as soon as it "
+            f"can{_OR}",
+        )
+
+
+def _busy(waiting: Sequence[Waiting], cure: str) -> Iterator[Finding]:
+    if waiting:
+        what = f"{_of(waiting)} for a worker that is free"
+        yield Finding(Severity.WARNING, SUBJECT, what, cure)
+
+
+def _unseen(waiting: Sequence[Waiting]) -> Iterator[Finding]:
+    if waiting:
+        yield Finding(
+            Severity.WARNING,
+            SUBJECT,
+            f"{_of(waiting)} in {_queues(waiting)}; whether anybody serves it, only the broker "
+            "can tell",
+            "see to the broker, then run doctor once more",
+        )
+
+
+def _names(waiting: Sequence[Waiting]) -> list[str]:
+    return list(dict.fromkeys(each.queue for each in waiting))
+
+
+def _queues(waiting: Sequence[Waiting]) -> str:
+    return named(_names(waiting))
 
 
 def _of(waiting: Sequence[Waiting]) -> str:

@@ -7,9 +7,10 @@ import attrs
 
 from cronhare.domain.catalog import Catalog, Lack, NotHere
 from cronhare.domain.durations import say_duration
-from cronhare.domain.task import Task, TaskRef
+from cronhare.domain.listing import counted
+from cronhare.domain.task import DEFAULT_TIMEOUT, Task, TaskRef
 
-from .finding import Finding, Severity, counted, named
+from .finding import Finding, Severity, named
 
 _HOW_TO_ASK = "`rabbitmqctl eval 'application:get_env(rabbit, consumer_timeout).'` in milliseconds"
 
@@ -51,9 +52,9 @@ def _by_problem(broken: Sequence[ScheduleFacts]) -> Mapping[str, list[str]]:
 
 
 def judge_tasks(
-    schedules: Sequence[ScheduleFacts], tasks: Sequence[Task] | None
+    schedules: Sequence[ScheduleFacts] | None, tasks: Sequence[Task] | None
 ) -> Iterator[Finding]:
-    """Hold the schedules against the tasks; None if no jobs file was given.
+    """Hold the schedules, None if they are not known, against the tasks, None without a jobs file.
 
     A task without a schedule is fine: it may be another one's, or be run by a foreign message.
     What is of another file is judged by `judge_sources`.
@@ -66,15 +67,22 @@ def judge_tasks(
             "name the workers' file by --jobs or CRON_JOBS",
         )
         return
+    here = f"{counted(len(tasks), 'task')} in the jobs file"
+    if schedules is None:
+        unknown = f"{here}; whether every schedule has its own is not known"
+        cure = "see to the database: the ledger, which has the schedules, could not be read"
+        yield Finding(Severity.NOTE, "tasks", unknown, cure)
+        return
     catalog = Catalog(tasks)
-    homeless = [
-        schedule for schedule in schedules if schedule.enabled and _is_unknown(schedule, catalog)
-    ]
+    enabled = [schedule for schedule in schedules if schedule.enabled]
+    homeless = [schedule for schedule in enabled if _is_unknown(schedule, catalog)]
     if homeless:
         yield _homeless(homeless)
-    if not homeless:
-        what = f"{counted(len(tasks), 'task')} in the jobs file; every schedule has its own"
+    elif any(isinstance(lookup(schedule, catalog), Task) for schedule in enabled):
+        what = f"{here}; every schedule of this file has its own"
         yield Finding(Severity.OK, "tasks", what)
+    else:
+        yield Finding(Severity.OK, "tasks", f"{here}, which no schedule that is on asks for")
 
 
 def _homeless(schedules: Sequence[ScheduleFacts]) -> Finding:
@@ -86,7 +94,7 @@ def _homeless(schedules: Sequence[ScheduleFacts]) -> Finding:
         Severity.WARNING,
         "tasks",
         f"{counted(len(schedules), 'schedule')} without a task in this jobs file: {named(wanted)}. "
-        "A worker with this file would set their runs apart",
+        "With a worker of this file their runs fail for good",
         f'add the tasks (type = "{first.type}", id = {first.id}, …) to the file of the workers of '
         f"{named(list(queues))}; fine if they have another file; else disable the schedules",
     )
@@ -105,22 +113,28 @@ def lookup(schedule: ScheduleFacts, catalog: Catalog) -> Task | NotHere | None:
 
 
 def judge_timeouts(
-    schedules: Sequence[ScheduleFacts], tasks: Sequence[Task] | None, *, patience: timedelta
+    schedules: Sequence[ScheduleFacts] | None, tasks: Sequence[Task] | None, *, patience: timedelta
 ) -> Iterator[Finding]:
-    """Name what may run for longer than the broker waits for an ack, its *patience*.
+    """Name what is given longer than the broker waits for an ack, its *patience*.
 
-    Of *tasks* that nobody named, None, nothing good can be said.
+    The default is longer than that, too, and says nothing of how long a task takes.
+    Of *tasks* that nobody named, and *schedules* that are not known, nothing good can be said.
     """
-    long = {f"task {task.name}" for task in tasks or () if task.timeout > patience}
+    long = {
+        f"task {task.name}"
+        for task in tasks or ()
+        if task.timeout > patience and task.timeout != DEFAULT_TIMEOUT
+    }
     long |= {
         f"schedule {schedule.name}"
-        for schedule in schedules
+        for schedule in schedules or ()
         if schedule.timeout is not None and schedule.timeout > patience
     }
     usual = f"the broker's consumer timeout, {say_duration(patience)} unless somebody changed it"
     if not long:
-        if tasks is not None:
-            yield Finding(Severity.OK, "tasks", f"None may run for longer than {usual}")
+        if tasks is not None and schedules is not None:
+            what = f"None is given longer than {usual}; to take longer would do no harm"
+            yield Finding(Severity.OK, "tasks", what)
         return
     yield Finding(
         Severity.NOTE,

@@ -1,5 +1,6 @@
 """`cronhare schedules | run | explain | db upgrade`."""
 
+import sys
 import time
 from typing import Annotated
 
@@ -11,6 +12,7 @@ from cronhare.application.administer import NotFound
 from cronhare.application.explain import explain as explain_instant
 from cronhare.domain.cron import find_zone
 from cronhare.domain.execution import UNFINISHED, Execution, State
+from cronhare.domain.listing import listed
 from cronhare.ports.records import RecordsPort
 from cronhare.ports.schedules import StoredSchedule
 
@@ -27,7 +29,8 @@ Name = Annotated[str, typer.Argument(help="The schedule's name.", show_default=F
 
 AT = "An ISO date-time, or a time of today: 08:00Z; without an offset in the schedule's zone."
 
-LOOK_EVERY = 0.2
+#: Seconds between two looks at a run that is waited for, and after which it is said that it waits.
+LOOK_EVERY, SILENT_FOR = 0.2, 5.0
 
 
 def add_to(app: typer.Typer) -> None:
@@ -52,6 +55,9 @@ def schedules(*, json: Json = False) -> None:
         rows=[_row(schedule) for schedule in found],
         empty="No schedules.",
     )
+    if unseen := [each for each in found if each.draft and each.draft.status and not each.planned]:
+        which = listed([each.name for each in unseen])
+        tell(f"No scheduler has looked at {which} yet: `cronhare up` does, or `cronhare scheduler`")
 
 
 def run(
@@ -69,13 +75,20 @@ def run(
     now = container.claims().now()
     checked = None if params is None else _json(params)
     execution = container.administrator().run_now(name, params=checked, now=now)
+    follow = f"Follow it: cronhare executions show {execution.id}"
+    text = f"Execution {execution.id} ({execution.key}) is on its way. {follow}"
     if wait:
+        # Beside the output where that is for machines, and before anybody gives up waiting.
+        said = f"{text}. Ctrl-C ends the wait, and not the run."
+        if json:
+            sys.stderr.write(f"{said}\n")
+        else:
+            tell(said)
         raise typer.Exit(_wait(container, execution.id, json=json))
     if json:
         print_json(execution)
-        return
-    follow = f"Follow it: cronhare executions show {execution.id}"
-    tell(f"Execution {execution.id} ({execution.key}) is on its way. {follow}")
+    else:
+        tell(text)
 
 
 def explain(
@@ -118,18 +131,29 @@ def _wait(container: Container, execution_id: int, *, json: bool) -> Status:
     if json:
         print_json(execution)
     else:
-        show_execution(execution)
+        show_execution(execution, now=container.claims().now())
         show_attempts(records.attempts(execution_id))
     return Status.DONE if execution.state is State.SUCCEEDED else Status.RUN_FAILED
 
 
 def _ended(records: RecordsPort, execution_id: int) -> Execution:
+    looks = 0
     while True:
         execution = records.execution(execution_id)
         if execution is None:
             raise NotFound(f"execution {execution_id} was removed while it was waited for")
         if execution.state not in UNFINISHED:
             return execution
+        if looks == round(SILENT_FOR / LOOK_EVERY) and execution.state in {
+            State.CLAIMED,
+            State.PUBLISHED,
+        }:
+            # Beside the output, for whoever pipes that on.
+            sys.stderr.write(
+                f"Execution {execution_id} is {execution.state}: nobody has taken it up yet. "
+                "Why, says `cronhare doctor`.\n"
+            )
+        looks += 1
         time.sleep(LOOK_EVERY)
 
 
@@ -143,7 +167,7 @@ def _json(text: str) -> str:
 def _row(stored: StoredSchedule) -> tuple[object, ...]:
     draft = stored.draft
     if draft is None:
-        return (stored.name, None, None, None, f"broken: {stored.problem}")
+        return (stored.name, stored.text, None, None, f"broken: {stored.problem}")
     when = draft.schedule or (
         f"once, {draft.date_time:%Y-%m-%d %H:%M}Z" if draft.date_time else None
     )

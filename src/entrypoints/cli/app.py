@@ -1,6 +1,11 @@
-"""Where the command line begins: with nothing imported yet, so that Ctrl-C is quiet from here."""
+"""Where the command line begins: with next to nothing imported yet.
+
+From here on Ctrl-C is quiet, and no signal ends a process that is to answer it later.
+"""
 
 import sys
+
+from ..hearing import hear, lives_long
 
 #: What shells make of a SIGINT: 128 and its number.
 INTERRUPTED = 130
@@ -9,6 +14,8 @@ INTERRUPTED = 130
 def main() -> None:
     """Run a command and leave with its exit status."""
     try:
+        if lives_long(sys.argv[1:]):
+            hear()
         from . import streams  # noqa: PLC0415 - as below
 
         streams.settle()

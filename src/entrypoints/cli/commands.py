@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from ..hearing import lives_long
 from ..settings_sources import CONFIG
 from . import running
 from .trouble import Refusal, Status, report
@@ -59,7 +60,7 @@ def app_for(arguments: Sequence[str]) -> typer.Typer:
     A process that lives long needs none of the others, whose tables would take 3 MB of it.
     """
     running.add_to(app)
-    if not arguments or arguments[0] not in running.NAMES:
+    if not lives_long(arguments):
         from . import short_lived  # noqa: PLC0415
 
         short_lived.add_to(app)

@@ -9,16 +9,15 @@ import typer
 from rich.text import Text
 
 from cronhare.adapters.jobs.reader import JobsFileInvalid, read_jobs
-from cronhare.adapters.rabbitmq.address import Address
-from cronhare.domain.addresses import Host, LedgerFile
+from cronhare.domain.addresses import LedgerFile
 from cronhare.domain.diagnosis import (
     Finding,
     SettingsFacts,
     Severity,
-    counted,
     judge_faults,
     judge_settings,
 )
+from cronhare.domain.listing import counted
 from cronhare.domain.task import Task
 
 from .. import logs
@@ -71,22 +70,30 @@ def doctor(
         raise typer.Exit(Status.WRONG_INPUT) from error
     logs.configure(style=settings.log_format, level=settings.log_level)
     container = Container(settings=settings, queues=settings.queues)
-    read = _read_jobs(jobs or settings.jobs, settings)
+    path = jobs or settings.jobs
+    read = _read_jobs(path, settings)
     faults = [*judge_faults([*faults_of(container)]), *_of_jobs(read)]
     if faults:
         _tell(faults, json=json)
         raise typer.Exit(Status.WRONG_INPUT)
-    findings = [*judge_settings(_facts(settings)), *_examine(container, read.tasks, probe=probe)]
+    findings = [
+        *judge_settings(_facts(settings)),
+        *_examine(container, read.tasks, path, probe=probe),
+    ]
     _tell(findings, json=json)
     raise typer.Exit(_status(findings))
 
 
 def _examine(
-    container: Container, tasks: Sequence[Task] | None, *, probe: bool
+    container: Container, tasks: Sequence[Task] | None, path: Path | None, *, probe: bool
 ) -> Iterator[Finding]:
     settings = container.settings()
     yield from container.doctor().examine(
-        queues=settings.queues, retry_delay=settings.retry_delay, tasks=tasks, probe=probe
+        queues=settings.queues,
+        retry_delay=settings.retry_delay,
+        tasks=tasks,
+        jobs=None if path is None else str(path),
+        probe=probe,
     )
 
 
@@ -108,21 +115,14 @@ def _of_jobs(jobs: Jobs) -> Iterator[Finding]:
 
 
 def _facts(settings: Settings) -> SettingsFacts:
-    broker = None if settings.broker_kind == "memory" else Address.parse(settings.broker_url)
     return SettingsFacts(
         on_one_file=isinstance(settings.ledger, LedgerFile),
-        broker_host=None if broker is None else _farthest(broker.url.hosts),
-        encrypted=broker is not None and broker.url.scheme == "amqps",
+        in_memory=settings.broker_kind == "memory",
         lease=settings.lease,
         deduplicates=settings.message_deduplication,
         quorum=settings.queue_type == "quorum",
         unknown={each.name: each.meant for each in settings.sources.unknown},
     )
-
-
-def _farthest(hosts: Sequence[Host]) -> Host:
-    """Give one to which the way leads over a network, if there is one."""
-    return next((host for host in hosts if not host.is_local), hosts[0])
 
 
 def _status(findings: Sequence[Finding]) -> Status:

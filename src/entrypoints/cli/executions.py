@@ -81,7 +81,8 @@ def list_(
 @app.command()
 def show(execution_id: ID, *, json: Json = False) -> None:
     """Show one execution with its attempts."""
-    records = open_ledger().records()
+    container = open_ledger()
+    records = container.records()
     execution = records.execution(execution_id)
     if execution is None:
         raise NotFound(f"there is no execution {execution_id}")
@@ -89,7 +90,7 @@ def show(execution_id: ID, *, json: Json = False) -> None:
     if json:
         print_json({"execution": execution, "attempts": attempts})
         return
-    show_execution(execution)
+    show_execution(execution, now=container.claims().now())
     show_attempts(attempts)
 
 
@@ -152,8 +153,9 @@ def cancel(execution_id: ID) -> None:
     tell(f"Execution {execution_id} {texts.get(answer, f'has ended already: {answer}')}.")
 
 
-def show_execution(execution: Execution) -> None:
-    """Print one execution's facts."""
+def show_execution(execution: Execution, *, now: datetime) -> None:
+    """Print one execution's facts. An attempt that is due *now* has no time of its own."""
+    coming = execution.next_attempt_at if _waits(execution) else None
     facts(
         [
             ("execution", execution.id),
@@ -164,12 +166,13 @@ def show_execution(execution: Execution) -> None:
             ("due", execution.due_at),
             ("claimed", f"{moment(execution.executed_at)} by {execution.container_id}"),
             ("published", execution.published_at),
-            ("next attempt", execution.next_attempt_at if _waits(execution) else None),
+            ("next attempt", coming if coming and coming > now else None),
             ("ended", execution.finished_at),
             ("attempt", execution.attempt),
             ("deaths", execution.deaths),
             ("params", execution.params),
             ("error", execution.last_error),
+            ("problem", execution.problem),
         ]
     )
 

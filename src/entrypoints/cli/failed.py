@@ -6,14 +6,16 @@ from typing import Annotated
 import typer
 
 from cronhare.domain.durations import DurationInvalid, parse_duration, say_duration
+from cronhare.domain.listing import counted
 from cronhare.domain.messages import LARGEST_ID
-from cronhare.ports.records import Archived
+from cronhare.domain.moves import why_not_replayed
+from cronhare.ports.records import Archived, RecordsPort
 
 from ..container import Container
 from .executions import said_task
 from .output import MOST_LINES, Json, facts, print_json, state, table, tell
-from .trouble import Refusal
-from .wiring import open_ledger, plural
+from .trouble import Refusal, Status
+from .wiring import open_ledger
 
 app = typer.Typer(
     help="What failed for good, and what becomes of it.",
@@ -54,7 +56,7 @@ def list_(
         "FAILED AT",
         "ATTEMPTS",
         "EXECUTION",
-        "RESOLVED",
+        *(("RESOLVED",) if everything else ()),
         "REASON",
         rows=[
             (
@@ -65,7 +67,7 @@ def list_(
                 archived.failed_at,
                 archived.attempts,
                 archived.execution_id or None,
-                archived.resolution,
+                *((archived.resolution,) if everything else ()),
                 archived.failed_reason.partition("\n")[0],
             )
             for archived in found
@@ -110,12 +112,14 @@ def replay(
     again = container.administrator().replay(chosen, now=now, apart=apart)
     numbers = ", ".join(str(execution.id) for execution in again)
     pace = f", one every {say_duration(apart)}" if apart and len(again) > 1 else ""
-    said = f"Replaying {plural(len(again), 'execution')}{pace}" + (f": {numbers}" if again else "")
+    said = f"Replaying {counted(len(again), 'execution')}{pace}" + (f": {numbers}" if again else "")
     left = [row for row in container.administrator().archived(chosen) if row.resolution is None]
     resolved = len(set(chosen)) - len(again) - len(left)
     tell(f"{said}; {resolved} resolved already." if resolved else f"{said}.")
     for archived in left:
-        tell(f"{archived.id} cannot be replayed: {_why_not(archived)}")
+        tell(f"{archived.id} cannot be replayed: {_why_not(archived, container.records())}.")
+    if chosen and not again:
+        raise typer.Exit(Status.WRONG_INPUT)
 
 
 @app.command()
@@ -130,7 +134,11 @@ def discard(
     chosen = _chosen(ids, container, everything=everything)
     now = container.claims().now()
     count = container.administrator().discard(chosen, note=note, now=now)
-    tell(f"Discarded {plural(count, 'failure')}.")
+    resolved = len(set(chosen)) - count
+    said = f"Discarded {counted(count, 'failure')}"
+    tell(f"{said}; {resolved} resolved already." if resolved else f"{said}.")
+    if chosen and not count:
+        raise typer.Exit(Status.WRONG_INPUT)
 
 
 def _apart(every: str | None, *, everything: bool) -> timedelta:
@@ -154,9 +162,13 @@ def _chosen(ids: list[int] | None, container: Container, *, everything: bool) ->
     return [archived.id for archived in container.records().archive(limit=MOST_AT_ONCE)]
 
 
-def _why_not(archived: Archived) -> str:
-    if archived.execution_id:
-        return f"execution {archived.execution_id} is under way, or no more in the ledger."
+def _why_not(archived: Archived, records: RecordsPort) -> str:
+    if id_ := archived.execution_id:
+        execution = records.execution(id_)
+        if execution is None:
+            return f"execution {id_} is no more in the ledger"
+        # Nothing speaks against it where it has ended only now.
+        return f"execution {id_}: {why_not_replayed(execution) or 'it was under way; try again'}"
     return (
         f"the ledger has no schedule {archived.scheduler_id}. Publish its task anew where it came "
         f"from, then: cronhare failed discard {archived.id}"

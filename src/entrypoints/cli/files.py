@@ -1,5 +1,6 @@
 """`cronhare check | plan | apply`: schedules as files."""
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
@@ -9,23 +10,22 @@ import typer
 
 from cronhare.adapters.jobs.reader import JobsFile
 from cronhare.adapters.process.account import is_known
-from cronhare.application.administer import FilesClash
 from cronhare.application.difference import Change, FieldChange, ScheduleChange
 from cronhare.domain.clashes import (
     ONE_FILE_EACH,
     Clash,
     Holder,
     clashes,
+    say_disabled,
     say_shared,
     shared_queues,
 )
 from cronhare.domain.cron import CronExpression
+from cronhare.domain.listing import counted
 
-from ..container import Container
-from ..embedded import say_disabled
 from .output import Json, print_json, tell
-from .trouble import Refusal
-from .wiring import JobsArgument, JobsArguments, load, open_ledger, plural, read_settings
+from .trouble import Refusal, Refusals, clash_refusal
+from .wiring import JobsArgument, JobsArguments, load, open_ledger, read_settings
 
 SIGNS = {
     Change.ADD: ("+", "green"),
@@ -45,30 +45,51 @@ def add_to(app: typer.Typer) -> None:
 def check(jobs: JobsArguments) -> None:
     """Validate jobs files, of several also beside each other; every fault is told at once."""
     settings, now = read_settings(), datetime.now(UTC)
-    files = [load(path, settings, state="Nothing was applied.") for path in jobs]
-    _refuse_one_source(files)
-    if found := [*_clashes(files)]:
-        raise FilesClash(found)
+    files, refused = list[JobsFile](), list[Refusal]()
+    for path in {os.path.realpath(path): path for path in jobs}.values():  # each file once
+        try:
+            files.append(load(path, settings, state="Nothing was applied."))
+        except Refusal as refusal:
+            refused.append(refusal)
+    refused += [*_beside_each_other(files), *_unknown_users(files)]
+    if refused:
+        raise Refusals(refused)
     for file in files:
-        _refuse_unknown_users(file)
         _print_notes(file, now)
-        tasks, schedules = plural(len(file.tasks), "task"), plural(len(file.drafts), "schedule")
+        tasks, schedules = counted(len(file.tasks), "task"), counted(len(file.drafts), "schedule")
         tell(f"{file.path}: {tasks} and {schedules}, no faults")
+        tell(f"  What it would change: cronhare plan {file.path}")
     used = [(draft.queue, file.source) for file in files for draft in file.drafts if draft.status]
     _print_shared(shared_queues(used))
 
 
-def _refuse_unknown_users(file: JobsFile) -> None:
-    """Tell what would fail for good on this host. Another may well have them: only `check` asks."""
+def _beside_each_other(files: Sequence[JobsFile]) -> Iterator[Refusal]:
+    """Refuse what sound files must not have in common."""
+    first = dict[str, JobsFile]()
     faults = [
-        f"tasks.{task.name}: user: this host has no user {task.user}; where its worker runs, it "
-        "must have"
-        for task in file.tasks
-        if task.user is not None and not is_known(task.user)
+        f"{file.path}: source: {file.source} is {other.path} already"
+        for file in files
+        if (other := first.setdefault(file.source, file)) is not file
     ]
-    if faults:
-        what = f"{file.path}: {plural(len(faults), 'task')} cannot run on this host"
-        raise Refusal(what, faults, "Check it where the worker runs, or correct the name.")
+    if faults:  # each would switch off what is the other's
+        advice = 'Begin one of them with another name: source = "…".'
+        yield Refusal("the ledger would take these files for one", faults, advice)
+    if found := [*_clashes([*first.values()])]:
+        yield clash_refusal(found)
+
+
+def _unknown_users(files: Sequence[JobsFile]) -> Iterator[Refusal]:
+    """Tell what would fail for good on this host. Another may well have them: only `check` asks."""
+    for file in files:
+        faults = [
+            f"tasks.{task.name}: user: this host has no user {task.user}; where its worker runs, "
+            "it must have"
+            for task in file.tasks
+            if task.user is not None and not is_known(task.user)
+        ]
+        if faults:
+            what = f"{file.path}: {counted(len(faults), 'task')} cannot run on this host"
+            yield Refusal(what, faults, "Check it where the worker runs, or correct the name.")
 
 
 def plan(jobs: JobsArgument, *, json: Json = False) -> None:
@@ -80,6 +101,7 @@ def plan(jobs: JobsArgument, *, json: Json = False) -> None:
         print_json([_plain(change) for change in changes])
         return
     _print_changes(changes)
+    _print_replacement(changes, file, "would be")
     _print_shared(container.administrator().shared_queues(file.drafts, source=file.source))
     tell(f"This would be: {_count(changes)}. To make it so: cronhare apply {jobs}")
 
@@ -89,8 +111,6 @@ def apply(jobs: JobsArgument, *, json: Json = False) -> None:
     container = open_ledger()
     file = load(jobs, container.settings(), state="Nothing was applied.")
     now = container.claims().now()
-    if not json:
-        _warn_of_another_file(container, file)
     changes = container.administrator().apply(
         file.drafts, tasks=file.tasks, source=file.source, now=now
     )
@@ -99,35 +119,25 @@ def apply(jobs: JobsArgument, *, json: Json = False) -> None:
         return
     _print_notes(file, now)
     _print_changes(changes)
+    _print_replacement(changes, file, "are")
     _print_shared(container.administrator().shared_queues(file.drafts, source=file.source))
     tell(f"Applied: {_count(changes)}.")
+    if any(change.change is not Change.KEEP for change in changes):
+        seconds = container.settings().refresh.total_seconds()
+        tell(f"A scheduler at work sees it within {seconds:g} s; then: cronhare schedules")
 
 
-def _warn_of_another_file(container: Container, file: JobsFile) -> None:
-    """Tell, before it is done, that nothing stays of what a file of this name had."""
-    administrator = container.administrator()
-    changes = administrator.compare(file.drafts, tasks=file.tasks, source=file.source)
+def _print_replacement(changes: Sequence[ScheduleChange], file: JobsFile, verb: str) -> None:
+    """Tell that nothing stays of what a file of this name had: it may be another one."""
     if {change.change for change in changes} == {Change.ADD, Change.DISABLE}:
         gone = [change.name for change in changes if change.change is Change.DISABLE]
-        tell(f"  note: all of its former schedules are {say_disabled(gone, file)}", style="yellow")
+        what = f"all of its former schedules {verb} {say_disabled(gone, file.source)}"
+        tell(f"  note: {what}", style="yellow")
 
 
 def _print_notes(file: JobsFile, now: datetime) -> None:
     for note in notes(file, now):
         tell(f"  note: {note}", style="yellow")
-
-
-def _refuse_one_source(files: Sequence[JobsFile]) -> None:
-    """Refuse files that would be taken for one: each would switch off what is the other's."""
-    first = dict[str, JobsFile]()
-    faults = [
-        f"{file.path}: source: {file.source} is {other.path} already"
-        for file in files
-        if (other := first.setdefault(file.source, file)) is not file
-    ]
-    if faults:
-        advice = 'Begin one of them with another name: source = "…".'
-        raise Refusal("the ledger would take these files for one", faults, advice)
 
 
 def _clashes(files: Sequence[JobsFile]) -> Iterator[Clash]:
@@ -150,6 +160,8 @@ def _print_shared(shared: Mapping[str, Sequence[str]]) -> None:
 
 def notes(file: JobsFile, now: datetime) -> Iterator[str]:
     """Say what is allowed and probably not meant."""
+    if not file.tasks:
+        yield "it has no task at all: no worker starts with it, nor does `cronhare up`"
     for draft in file.drafts:
         if draft.date_time is not None and draft.date_time <= now:
             yield f"schedules.{draft.name}: date_time is in the past: it will not run"

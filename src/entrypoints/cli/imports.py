@@ -1,10 +1,12 @@
 """`cronhare import crontab`."""
 
 import getpass
+import os
 import pwd
 import re
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from shutil import which
 from typing import Annotated
@@ -28,10 +30,10 @@ from cronhare.domain.crontab import (
     parse_usable,
 )
 from cronhare.domain.jobs_file import LARGEST_FILE
+from cronhare.domain.listing import counted
 
 from .output import text
 from .trouble import Refusal, file_refusal
-from .wiring import plural
 
 app = typer.Typer(
     help="Bring schedules from elsewhere.", no_args_is_help=True, rich_markup_mode=None
@@ -39,6 +41,7 @@ app = typer.Typer(
 
 COLOURS = {Verdict.CARRIED: "green", Verdict.CHANGED: "yellow", Verdict.LEFT_OUT: "red"}
 LOCALTIME = Path("/etc/localtime")
+STDIN = Path("-")
 
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,255}\$?")
 
@@ -55,7 +58,10 @@ def _imports() -> None:
 @app.command()
 def crontab(
     files: Annotated[
-        list[Path], typer.Argument(help="Crontabs, or folders of them such as /etc/cron.d.")
+        list[Path],
+        typer.Argument(
+            help="Crontabs, or folders of them such as /etc/cron.d; - is standard input."
+        ),
     ],
     *,
     kind: Annotated[
@@ -73,19 +79,30 @@ def crontab(
     ] = None,
 ) -> None:
     """Turn crontabs into a jobs file, and say what could not be carried over, and why."""
-    user = _checked_user(run_as or getpass.getuser())
+    user = _checked_user(run_as or _ourselves())
     host = Host(
         run_as=user, timezone=_checked_zone(timezone), home=_home(user), homes=dict(_homes())
     )
     crontabs, unread = _read_all(files, kind)
     imported = import_crontabs(crontabs, parse=parse_usable, find_zone=find_zone, host=host)
     _write(imported.text, output)
-    if kind is None:
-        _tell_kinds(crontabs, host)
-    _report(imported, output)
+    with suppress(OSError):  # what cannot be told changes nothing of what was written
+        if kind is None:
+            _tell_kinds(crontabs, host)
+        _report(imported, output)
     if unread:
-        what = f"{plural(len(unread), 'crontab')} could not be read; the others were"
+        what = f"{counted(len(unread), 'crontab')} could not be read; the others were"
         raise Refusal(what, unread, "Correct the names, and import those as well.")
+
+
+def _ourselves() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError) as error:
+        raise Refusal(
+            f"this process runs as user {os.getuid()}, who has no name here",
+            advice="Nothing was written. Name whom the worker will run as: --run-as NAME",
+        ) from error
 
 
 def _checked_user(name: str) -> str:
@@ -158,11 +175,19 @@ def _is_crontab(path: Path) -> bool:
 
 
 def _read(path: Path, kind: CrontabKind | None) -> Crontab:
-    content = read_plain_file(path, most=LARGEST_FILE)
+    name, content = _content(path)
     if len(content) > LARGEST_FILE:
         raise CrontabTooLarge
     text = content.decode(errors="surrogateescape")
-    return Crontab(name=str(path), text=text, kind=kind or guess_kind(str(path), text))
+    return Crontab(name=name, text=text, kind=kind or guess_kind(name, text))
+
+
+def _content(path: Path) -> tuple[str, bytes]:
+    """Give what a crontab is called, and one byte more than may be used of it."""
+    if path != STDIN:
+        return str(path), read_plain_file(path, most=LARGEST_FILE)
+    with open(0, "rb", closefd=False) as pipe:  # whoever named it waits for it
+        return "stdin", pipe.read(LARGEST_FILE + 1)
 
 
 def _write(jobs: str, output: Path | None) -> None:
@@ -201,7 +226,7 @@ def _report(imported: Imported, output: Path | None) -> None:
         out.print(text(f"note: {note}"))
     jobs = sum(finding.job is not None for finding in imported.findings)
     left = sum(finding.verdict is Verdict.LEFT_OUT for finding in imported.findings)
-    out.print(text(f"{plural(jobs, 'job')} carried over, {plural(left, 'line')} left out."))
+    out.print(text(f"{counted(jobs, 'job')} carried over, {counted(left, 'line')} left out."))
     if output is not None:
         out.print(text(f"Look at {output}, then run: cronhare check {output}"))
 

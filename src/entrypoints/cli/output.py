@@ -1,7 +1,7 @@
 """What commands print: tables for people, JSON for pipes."""
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Final
 
@@ -56,11 +56,31 @@ def text(shown: str, *, style: str = "") -> Text:
 
 
 def table(*columns: str, rows: Iterable[Iterable[object]], empty: str) -> None:
-    """Print a table without a frame, or a sentence if there is nothing in it."""
-    grid = Table(*columns, box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    for row in rows:
-        grid.add_row(*(cell if isinstance(cell, Text) else text(_cell(cell)) for cell in row))
-    _print(grid if grid.row_count else empty)
+    """Print a table without a frame, or a sentence if there is nothing in it.
+
+    Where the window is too narrow, a time is folded where it has a blank, and nothing
+    is cut off.
+    """
+    cells = [tuple(row) for row in rows]
+    if not cells:
+        _print(empty)
+        return
+    out, grid = console(), _grid(columns, cells, _cell)
+    if out.measure(grid, options=out.options.update(max_width=out.width + 1)).maximum > out.width:
+        grid = _grid(columns, cells, _narrow_cell)
+    _print(grid)
+
+
+def _grid(
+    columns: Sequence[str], cells: Sequence[Sequence[object]], shown: Callable[[object], Text]
+) -> Table:
+    grid = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for name, column in zip(columns, zip(*cells, strict=True), strict=True):
+        has_times = any(isinstance(cell, datetime) for cell in column)
+        grid.add_column(name, overflow="fold", no_wrap=has_times)
+    for row in cells:
+        grid.add_row(*map(shown, row))
+    return grid
 
 
 def _print(content: Table | str) -> None:
@@ -84,7 +104,7 @@ def facts(pairs: Iterable[tuple[str, object]]) -> None:
     grid = Table.grid(padding=(0, 2, 0, 0))
     for name, value in pairs:
         if value is not None:
-            shown = value if isinstance(value, Text) else Text(printable_lines(_cell(value)))
+            shown = value if isinstance(value, Text) else Text(printable_lines(_written(value)))
             grid.add_row(Text(name, style="bold"), shown)
     _print(grid)
 
@@ -104,7 +124,18 @@ def moment(value: datetime | None) -> str | None:
     return shown if not local.utcoffset() else f"{shown} ({local:%H:%M:%S %Z})"
 
 
-def _cell(value: object) -> str:
+def _cell(value: object) -> Text:
+    return value if isinstance(value, Text) else text(_written(value))
+
+
+def _narrow_cell(value: object) -> Text:
+    """Fold a time where it may be folded: date, time, local time."""
+    return (
+        Text(_written(value).replace(" ", "\n", 2)) if isinstance(value, datetime) else _cell(value)
+    )
+
+
+def _written(value: object) -> str:
     match value:
         case None:
             return "-"

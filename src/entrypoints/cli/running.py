@@ -12,8 +12,11 @@ import typer
 
 from cronhare.adapters.jobs.reader import JobsFile
 from cronhare.adapters.rabbitmq.address import Address
+from cronhare.adapters.sql.sqlite_alone import Occupied, occupy
 from cronhare.adapters.system.privacy import be_private
 from cronhare.application.logs import say
+from cronhare.domain.addresses import LedgerFile
+from cronhare.domain.listing import counted, listed
 from cronhare.domain.topology import checked_queues
 
 from .. import embedded, forms, garbage, logs
@@ -33,7 +36,12 @@ from .wiring import load, read_settings, usable
 log = logging.getLogger(__name__)
 
 
-NAMES = frozenset({"up", "scheduler", "worker"})
+_SHARED = (
+    "CRON_BROKER_URL: memory:// is a broker inside of this process, and the ledger is on a server: "
+    "others may work on it, and what they claim would never get here. Set it to a RabbitMQ, "
+    "amqp://user:password@host:5672/vhost; or keep the ledger in a file that this process has for "
+    "itself, CRON_DATABASE_URL=sqlite:///cronhare.sqlite3"
+)
 
 
 def add_to(app: typer.Typer) -> None:
@@ -58,20 +66,26 @@ def up(*, jobs: Jobs = None, concurrency: Concurrency = None) -> None:
     Without a terminal, SIGHUP has it read its jobs file again. SIGUSR1 tells its state in the log.
     """
     attention = Attention()
-    settings, file = _begin(jobs)
+    settings = read_settings()
+    file = _jobs_file(jobs, settings)
     queues = _queues_of(file)
-    tasks = file.tasks if file else ()
-    container = usable(Container(settings=settings, tasks=tasks, queues=queues))
+    container = usable(Container(settings=settings, tasks=file.tasks, queues=queues))
     logs.sign_as(container.node())
     say(log, logging.INFO, "up", f"Ledger {settings.ledger}")
+    _refuse_company(settings)
     embedded.prepare(container, file)
     at_a_time = concurrency or settings.concurrency or embedded.CONCURRENCY
     stopping, state = Stopping(LastResort(grace=_grace(settings))), State(container)
     take = partial(embedded.take, container)
-    reloading = Reloading(container, resort=stopping.resort, jobs=jobs, take=take)
+    reloading = Reloading(
+        container,
+        resort=stopping.resort,
+        jobs=jobs,
+        has_schedules=bool(file.drafts),
+        take=take,
+    )
     hangup = stopping.hang_up if on_a_terminal() else reloading.reload
-    on_boot = file.on_boot if file else ()
-    process = embedded.run(container, stopping, state, concurrency=at_a_time, on_boot=on_boot)
+    process = embedded.run(container, stopping, state, concurrency=at_a_time, on_boot=file.on_boot)
     _run(_heeding(stopping, attention, _answers(hangup, state), process))
     _end(container)
 
@@ -82,10 +96,10 @@ def scheduler() -> None:
     SIGHUP has it read its settings again. SIGUSR1 tells its state in the log.
     """
     attention = Attention()
-    settings, _ = _begin(None)
+    settings = read_settings()
     _refuse_to_be_alone(settings)
     container = usable(Container(settings=settings, queues=settings.queues))
-    _announce(container, "Scheduler")
+    _announce(container, "Scheduler", f"queues {listed(settings.queues)}")
     stopping, state = Stopping(LastResort(grace=scheduler_process.ROUND)), State(container)
     reloading = Reloading(container, resort=stopping.resort, has_tasks=False)
     process = partial(scheduler_process.run, container, stopping, state)
@@ -107,28 +121,30 @@ def worker(
     SIGHUP has it read jobs file and settings again. SIGUSR1 tells its state in the log.
     """
     attention = Attention()
-    settings, file = _begin(jobs)
+    settings = read_settings()
     _refuse_to_be_alone(settings)
     names = _named(queues) if queues else settings.queues
     _refuse_foreign(names, settings)
-    tasks = file.tasks if file else ()
-    container = usable(Container(settings=settings, tasks=tasks, queues=names))
-    _announce(container, "Worker")
+    file = _jobs_file(jobs, settings)
+    container = usable(Container(settings=settings, tasks=file.tasks, queues=names))
     at_a_time = concurrency or settings.concurrency or 1  # the seeds' prefetch
+    tasks = f"{counted(len(file.tasks), 'task')} of {file.path}, {at_a_time} at a time"
+    _announce(container, "Worker", f"queues {listed(names)}", tasks)
     stopping, state = Stopping(LastResort(grace=_grace(settings))), State(container)
-    reloading = Reloading(container, resort=stopping.resort, jobs=jobs)
+    reloading = Reloading(
+        container, resort=stopping.resort, jobs=jobs, has_schedules=bool(file.drafts)
+    )
     _tell_of_starts(file)
-    on_boot = file.on_boot if file else ()
     process = partial(
-        worker_process.run, container, stopping, state, concurrency=at_a_time, on_boot=on_boot
+        worker_process.run, container, stopping, state, concurrency=at_a_time, on_boot=file.on_boot
     )
     answers = _answers(reloading.reload, state)
     _run(_heeding(stopping, attention, answers, _with_ledger(container, stopping, process)))
     _end(container)
 
 
-def _tell_of_starts(file: JobsFile | None) -> None:
-    if file and file.on_start:
+def _tell_of_starts(file: JobsFile) -> None:
+    if file.on_start:
         text = (
             f"on_start is for `cronhare up`; no worker begins {', '.join(file.on_start)}. "
             "on_boot = true runs once per boot of the host"
@@ -136,13 +152,12 @@ def _tell_of_starts(file: JobsFile | None) -> None:
         say(log, logging.WARNING, "jobs.on-start", text)
 
 
-def _queues_of(file: JobsFile | None) -> tuple[str, ...]:
+def _queues_of(file: JobsFile) -> tuple[str, ...]:
     try:
         return checked_queues(embedded.queues_of(file))
     except ValueError as error:
-        what = f"{file.path}: {error}" if file else str(error)
         advice = "Nothing was started. Give some of its schedules a queue in common."
-        raise Refusal(what, advice=advice) from error
+        raise Refusal(f"{file.path}: {error}", advice=advice) from error
 
 
 def _named(queues: str) -> tuple[str, ...]:
@@ -152,10 +167,24 @@ def _named(queues: str) -> tuple[str, ...]:
         raise Refusal(f"--queues: {error}", advice="Nothing was started.") from error
 
 
-def _begin(jobs: Path | None) -> tuple[Settings, JobsFile | None]:
-    settings = read_settings()
+def _jobs_file(jobs: Path | None, settings: Settings) -> JobsFile:
+    """Read the tasks: who has none would take what waits, and end all of it as failed for good."""
     path = jobs or settings.jobs
-    return settings, load(path, settings, state="Nothing was started.") if path else None
+    if path is None:
+        raise Refusal(
+            "no jobs file is named, and without tasks all that is due would fail for good",
+            advice="Nothing was started. Name it: --jobs jobs.toml, or CRON_JOBS.",
+        )
+    file = load(path, settings, state="Nothing was started.")
+    if not file.tasks:  # an editor empties a file before it writes it
+        raise Refusal(
+            f"{file.path} has no task at all: all that is due would fail for good",
+            advice=(
+                "Nothing was started. Was it being written? Then start again. To switch off all "
+                f"that it had: cronhare apply {file.path}"
+            ),
+        )
+    return file
 
 
 def _refuse_to_be_alone(settings: Settings) -> None:
@@ -167,6 +196,37 @@ def _refuse_to_be_alone(settings: Settings) -> None:
             "is scheduler and worker in one"
         )
         raise SettingsInvalid((fault,))
+
+
+def _refuse_company(settings: Settings) -> None:
+    """Be alone on this ledger if our broker is in memory: others would claim, and never hear.
+
+    All others share it, so that nobody who wants to be alone comes later. Nobody can be alone on a
+    server: a lock of its sessions ends with a link that breaks.
+    """
+    ledger, alone = settings.ledger, settings.broker_kind == "memory"
+    if not isinstance(ledger, LedgerFile):
+        if alone:
+            raise SettingsInvalid((_SHARED,))
+        return
+    try:
+        occupy(Path(ledger.path), alone=alone)
+    except Occupied as other:
+        raise Refusal(
+            f"{_others(alone=alone)} on {ledger.path}",
+            advice=(
+                "Nothing was begun. Put all tasks and schedules into its jobs file, or give this "
+                "one a ledger of its own, CRON_DATABASE_URL=sqlite:///…; or set CRON_BROKER_URL "
+                "to a RabbitMQ, where any number work together."
+            ),
+        ) from other
+
+
+def _others(*, alone: bool) -> str:
+    """Say who works on a ledger: who wants it alone is refused for whoever shares it, too."""
+    if alone:
+        return "another `cronhare up`, a scheduler or a worker works"
+    return "another `cronhare up`, whose broker is its own, works"
 
 
 def _refuse_foreign(names: Sequence[str], settings: Settings) -> None:
@@ -185,11 +245,13 @@ def _run(process: Coroutine[None, None, None]) -> None:
     asyncio.run(process)
 
 
-def _announce(container: Container, what: str) -> None:
+def _announce(container: Container, what: str, *more: str) -> None:
+    """Say what a process is, before it waits for its servers."""
     settings = container.settings()
     logs.sign_as(container.node())
     doorbell = Address.parse(settings.broker_url)
-    text = f"{what} {container.node()}: ledger {settings.ledger}, doorbell {doorbell}"
+    parts = (f"ledger {settings.ledger}", f"doorbell {doorbell}", *more)
+    text = f"{what} {container.node()}: {'; '.join(parts)}"
     say(log, logging.INFO, "process.start", text)
 
 
@@ -217,6 +279,7 @@ async def _with_ledger(
     container: Container, stopping: Stopping, process: Callable[[], Coroutine[None, None, None]]
 ) -> None:
     if await ledger_is_ready(container.engine(), stopping):
+        _refuse_company(container.settings())
         await process()
 
 

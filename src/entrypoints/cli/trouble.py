@@ -13,6 +13,8 @@ from typer import TyperException
 
 from cronhare.adapters.jobs.reader import JobsFileInvalid
 from cronhare.application.administer import CannotRun, FilesClash, NotFound
+from cronhare.domain.clashes import Clash
+from cronhare.domain.listing import counted
 from cronhare.domain.printable import printable, shortened
 from cronhare.ports.broker import BrokerUnavailable
 from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
@@ -25,6 +27,10 @@ NO_READER = 141
 
 #: So many characters of one line are shown.
 LONGEST_LINE = 4_096
+
+
+#: Options of `cronhare` itself.
+BEFORE_THE_COMMAND = ("--config", "--version")
 
 
 class Status(enum.IntEnum):
@@ -48,10 +54,32 @@ class Refusal(Exception):
         super().__init__(what)
 
 
+class Refusals(Exception):
+    """Several inputs are wrong, each by itself."""
+
+    def __init__(self, each: Sequence[Refusal]) -> None:
+        """Keep them for `report`."""
+        self.each = tuple(each)
+        super().__init__("; ".join(refusal.what for refusal in each))
+
+
+def clash_refusal(clashes: Sequence[Clash]) -> Refusal:
+    """Say what two jobs files have in common and must not."""
+    return Refusal(
+        "another jobs file has the same names or numbers, and each would act for the other",
+        [str(clash) for clash in clashes],
+        "Nothing was applied. Give the schedule another name; one that has moved here: "
+        "apply the other file without it, then UPDATE Scheduler SET source = NULL WHERE "
+        "name = '…'. Leave `id` out of the task, and a number is assigned that no other "
+        "has. If this is that file under another name, begin it with the old one: "
+        'source = "…".',
+    )
+
+
 def jobs_refusal(error: JobsFileInvalid, state: str) -> Refusal:
     """Say what is wrong with a jobs file; *state* says what was done, which is nothing."""
     places = {fault.place for fault in error.faults}
-    what = f"{error.path}: {len(error.faults)} faults in {len(places)} places"
+    what = f"{error.path}: {counted(len(error.faults), 'fault')} in {counted(len(places), 'place')}"
     if len(error.faults) == 1:
         what = f"{error.path}: one fault"
     advice = f"{state} Fix the file, then run: cronhare check {error.path}"
@@ -59,7 +87,9 @@ def jobs_refusal(error: JobsFileInvalid, state: str) -> Refusal:
 
 
 def file_refusal(error: OSError, path: Path, state: str) -> Refusal:
-    """Say that a file cannot be read."""
+    """Say that a file cannot be read, and where it was looked for if it is not there."""
+    if isinstance(error, FileNotFoundError):
+        state = f"{state} It was looked for at {path.absolute()}."
     return Refusal(f"{path}: {error.strerror or error}", advice=state)
 
 
@@ -77,21 +107,14 @@ def report(error: BaseException) -> int:
         case Refusal():
             _print(error.what, error.details, error.advice)
             return Status.WRONG_INPUT
+        case Refusals():
+            return max(report(refusal) for refusal in error.each)
         case SettingsInvalid():
             advice = "Nothing was started. The README lists every setting."
             _print("there are settings that cannot be used", error.faults, advice)
             return Status.WRONG_INPUT
         case FilesClash():
-            _print(
-                "another jobs file has the same names or numbers, and each would act for the other",
-                [str(clash) for clash in error.found],
-                "Nothing was applied. Give the schedule another name; one that has moved here: "
-                "apply the other file without it, then UPDATE Scheduler SET source = NULL WHERE "
-                "name = '…'. Leave `id` out of the task, and a number is assigned that no other "
-                "has. If this is that file under another name, begin it with the old one: "
-                'source = "…".',
-            )
-            return Status.WRONG_INPUT
+            return report(clash_refusal(error.found))
         case NotFound() | CannotRun() | LedgerRefused():
             _print(str(error))
             return Status.WRONG_INPUT
@@ -115,6 +138,8 @@ def _print_usage(error: TyperException) -> None:
         told.write(f"Error: {error.format_message()}")
     else:
         show(told)
+    if (option := getattr(error, "option_name", None)) in BEFORE_THE_COMMAND:
+        told.write(f"{option} stands before the command: cronhare {option} … COMMAND\n")
     _write(told.getvalue().splitlines())
 
 

@@ -97,12 +97,3 @@ def load(path: Path, settings: Settings, *, state: str) -> JobsFile:
         raise jobs_refusal(error, state) from error
     except OSError as error:
         raise file_refusal(error, path, state) from error
-
-
-def plural(count: int, noun: str) -> str:
-    """Count things.
-
-    >>> plural(1, "schedule"), plural(2, "schedule")
-    ('1 schedule', '2 schedules')
-    """
-    return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -242,8 +242,8 @@ def test_a_policy_out_of_bounds_is_refused_with_its_code_and_every_fault(faults:
 
     prefix = "schedules.s: retry: SCHEDULE_RETRY_POLICY_INVALID: "
     assert [line.startswith(prefix) for line in said] == [True, True]
-    assert "21 is outside 1-20" in said[0]
-    assert "999 is outside 1,000-3,600,000" in said[1]
+    assert "21 is not a whole number from 1 to 20" in said[0]
+    assert "999 is not a whole number of milliseconds from 1,000 to 3,600,000" in said[1]
 
 
 # Running at the start

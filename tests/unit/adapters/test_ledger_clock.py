@@ -136,6 +136,24 @@ def test_the_ledger_is_asked_once_after_a_leap_even_if_it_is_away() -> None:
     assert len(asked) == 2
 
 
+def test_a_question_in_vain_does_not_undo_what_another_thread_was_told() -> None:
+    server, node = FrozenClock(LEDGER), LeapingClock(LEDGER)
+    questions = iter([False, True, False])
+
+    def ask() -> datetime:
+        if next(questions):
+            kept.measure()  # another thread's, answered meanwhile
+            raise LedgerUnavailable("away")
+        return server.now()
+
+    kept = LedgerClock(ask, node)
+    kept.measure()
+    server.advance(HOUR)
+    node.ahead = HOUR
+
+    assert kept.now() == LEDGER + HOUR
+
+
 @pytest.mark.parametrize("step", [HOUR, -HOUR])
 def test_a_file_has_the_time_of_its_host_whatever_becomes_of_it(step: timedelta) -> None:
     node = LeapingClock(LEDGER)

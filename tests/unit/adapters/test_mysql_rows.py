@@ -43,14 +43,14 @@ def test_an_update_of_one_row_becomes_one_of_many() -> None:
 
     assert tuple(parameters_of(statement)) == ("check", "more", "owner", "told_id")
     assert " ".join(str(joined.compile(dialect=mysql.dialect())).split()) == (
-        "UPDATE `SchedulerExecution`, JSON_TABLE(%s, '$[*]' COLUMNS ("
-        "`check` DATETIME(6) PATH '$[0]', "
-        "`owner` LONGTEXT CHARACTER SET utf8mb4 PATH '$[1]', `told_id` BIGINT PATH '$[2]')) "
-        "AS fresh "
-        "SET `SchedulerExecution`.owner=fresh.owner, "
-        "`SchedulerExecution`.check_at=fresh.`check`, "
-        "`SchedulerExecution`.missed=(`SchedulerExecution`.missed + %s) "
-        "WHERE `SchedulerExecution`.id = fresh.told_id AND `SchedulerExecution`.state = %s"
+        "UPDATE JSON_TABLE(%s, '$[*]' COLUMNS ("
+        "`given_check` DATETIME(6) PATH '$[0]', "
+        "`given_owner` LONGTEXT CHARACTER SET utf8mb4 PATH '$[1]', "
+        "`given_told_id` BIGINT PATH '$[2]')) AS fresh "
+        "STRAIGHT_JOIN `SchedulerExecution` FORCE INDEX (PRIMARY) "
+        "SET owner=fresh.given_owner, check_at=fresh.given_check, "
+        "missed=(`SchedulerExecution`.missed + %s) "
+        "WHERE `SchedulerExecution`.id = fresh.given_told_id AND `SchedulerExecution`.state = %s"
     )
 
 

@@ -3,7 +3,7 @@ from collections.abc import Callable
 
 import pytest
 
-from cronhare.application import insist, parking
+from cronhare.application import held_starts, insist, locked_rows, parking, putting_off
 from cronhare.entrypoints.logs import SeedsFormatter
 
 Lines = Callable[[], list[str]]
@@ -15,7 +15,10 @@ TIME_AND_SPACE = len("2025-12-12T12:00:00.000Z ")
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody is to be spared in memory: what is away is asked again at once."""
     monkeypatch.setattr(insist, "FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(insist, "PAUSES", (0.0,) * len(locked_rows.PAUSES))
+    monkeypatch.setattr(held_starts, "PAUSES", (0.0,) * len(held_starts.PAUSES))
     monkeypatch.setattr(parking, "PAUSE", 0.0)
+    monkeypatch.setattr(putting_off, "PAUSE", 0.0)
 
 
 @pytest.fixture

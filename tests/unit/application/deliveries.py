@@ -6,8 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 from cronhare.domain.execution import Execution
-from cronhare.domain.planning import plan
-from cronhare.domain.task import SYSTEM
+from cronhare.domain.planning import HEAD_START, plan
 from tests.unit.application.house import House
 
 SECOND = timedelta(seconds=1)
@@ -16,10 +15,15 @@ STRANGE_ID = 999_999
 
 
 def due(house: House, **changes: Any) -> None:  # noqa: ANN401
-    """Publish the only run of a schedule; no worker has looked yet."""
+    """Publish the only run of a schedule; no worker has looked yet.
+
+    While the broker is away it is claimed alone, once others would have been first.
+    """
     house.add(schedule="1 12 2 3 *", **changes)
     house.dispatcher.tick(house.now)
     house.clock.advance(MINUTE)
+    if not house.broker.is_reachable():
+        house.clock.advance(HEAD_START)
     house.dispatcher.tick(house.now)
 
 
@@ -35,6 +39,14 @@ async def begin(house: House, **changes: Any) -> None:  # noqa: ANN401
     due(house, **changes)
     await house.open_wide()
     await house.settle()
+
+
+async def both_begin(house: House) -> tuple[int, int]:
+    """Let two runs begin, in a house whose attempts are held."""
+    house.add("one", schedule="1 12 2 3 *")
+    await begin(house)
+    one, other = house.executions()
+    return one.id, other.id
 
 
 async def live(house: House, duration: timedelta, step: timedelta = SECOND) -> None:
@@ -81,5 +93,5 @@ def systems_own(house: House) -> Execution:
     batch = house.claims.claim_due(
         now=house.now, limit=9, node="bee-1", planner=lambda planned: plan(planned, house.now)
     )
-    [cleanup] = (row for row in batch.claimed if row.task.type == SYSTEM)
+    [cleanup] = (row for row in batch.claimed if row.task.is_system)
     return cleanup

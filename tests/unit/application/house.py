@@ -82,6 +82,7 @@ class House:
     accepts_foreign: bool = True
     foreign_queues: Sequence[str] = ()
     queues: Sequence[str] = ()
+    places: int = 1_000
     clock: FrozenClock = attrs.field(init=False)
     ledger: MemoryLedger = attrs.field(init=False)
     claims: ClaimsWithOutages = attrs.field(init=False)
@@ -123,6 +124,7 @@ class House:
             node=self.node,
             clock=self.clock,
             retention=self.retention,
+            rest=lambda seconds: self.clock.advance(timedelta(seconds=seconds)),
         )
         self.doorbell = self._doorbell(inside=housekeeper.run)
         self.dispatcher = Dispatcher(
@@ -147,6 +149,8 @@ class House:
             policy=self.policy,
             lease=LEASE,
             executor=self.executor,
+            waiting=self.executor,
+            places=self.places,
             chance=lambda: 0.0,
             uuid=self.uuid,
             claims=self.claims,
@@ -297,4 +301,4 @@ class House:
     def executions(self, *states: State) -> list[Execution]:
         """Read the users' executions, oldest first."""
         rows = self.records.executions(ExecutionFilter(states=states, limit=1_000_000))
-        return [row for row in reversed(rows) if row.task.type != "system"]
+        return [row for row in reversed(rows) if not row.task.is_system]

@@ -12,8 +12,9 @@ from cronhare.adapters.memory.ledger import MemoryLedger
 from cronhare.adapters.memory.records import MemoryRecords
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.failures import Failure
-from cronhare.domain.messages import TaskMessage
-from cronhare.ports.attempts import Finish, Refused, Renewal, Start, Superseded
+from cronhare.domain.messages import TaskMessage, Ticket
+from cronhare.ports.attempts import Busy, Finish, Refused, Renewal, Start, Superseded
+from cronhare.ports.claims import Batch, Ended, Graces, Planner
 from cronhare.ports.ledger import LedgerUnavailable
 from cronhare.ports.records import Archived, Retention, Unproven
 from cronhare.ports.runner import Written
@@ -24,13 +25,17 @@ class Outage:
     """Which methods get no answer, for how many calls, and whether the calls take place.
 
     *takes* is what happens while a method is waited for in vain: time passes, say. *slow* is what
-    happens once while a method is waited for that answers in the end.
+    happens once while a method is waited for that answers in the end. *held* are executions whose
+    rows somebody else holds, and *held_schedules* those of which nobody can insert any.
     """
 
     calls: dict[str, int] = attrs.field(factory=dict[str, int])
     takes: dict[str, Callable[[], object]] = attrs.field(factory=dict[str, Callable[[], object]])
     heard: bool = False
     slow: dict[str, Callable[[], object]] = attrs.field(factory=dict[str, Callable[[], object]])
+    held: set[int] = attrs.field(factory=set[int])
+    held_schedules: set[int] = attrs.field(factory=set[int])
+    holds_plans: bool = False
 
     def begin(self, method: str, *, calls: int = 1_000_000, heard: bool = False) -> None:
         """Leave the next *calls* of a method without an answer."""
@@ -53,7 +58,7 @@ class Outage:
         self.takes.get(method, lambda: None)()
         if self.heard:
             yield
-        raise LedgerUnavailable("the ledger is away")
+        raise LedgerUnavailable("the ledger is away", changed_nothing=not self.heard)
 
 
 class AttemptsWithOutages(MemoryAttemptStore):
@@ -62,29 +67,48 @@ class AttemptsWithOutages(MemoryAttemptStore):
     def __init__(self, ledger: MemoryLedger, outage: Outage) -> None:
         super().__init__(ledger)
         self._outage = outage
+        self.asked_to_start = 0
 
     def start(
         self, wishes: Sequence[Start], *, now: datetime, node: str, lease: timedelta
-    ) -> Sequence[Execution | Refused]:
+    ) -> Sequence[Execution | Refused | Busy]:
+        self.asked_to_start += len(wishes)
+        free = [wish for wish in wishes if wish.execution_id not in self._outage.held]
         with self._outage.over("start"):
-            return super().start(wishes, now=now, node=node, lease=lease)
+            answers = iter(super().start(free, now=now, node=node, lease=lease))
+        return [next(answers) if wish in free else Busy() for wish in wishes]
 
     def finish(
         self, finishes: Sequence[Finish], *, now: datetime, node: str
-    ) -> Sequence[State | Superseded]:
+    ) -> Sequence[State | Superseded | Busy]:
+        free = [finish for finish in finishes if finish.execution.id not in self._outage.held]
         with self._outage.over("finish"):
-            return super().finish(finishes, now=now, node=node)
+            answers = iter(super().finish(free, now=now, node=node))
+        return [next(answers) if finish in free else Busy() for finish in finishes]
+
+    def give_up(
+        self, finishes: Sequence[Finish], *, now: datetime
+    ) -> Sequence[State | Superseded | Busy]:
+        free = [finish for finish in finishes if finish.execution.id not in self._outage.held]
+        with self._outage.over("give_up"):
+            answers = iter(super().give_up(free, now=now))
+        return [next(answers) if finish in free else Busy() for finish in finishes]
 
     def renew(
         self, execution_ids: Collection[int], *, now: datetime, node: str, lease: timedelta
     ) -> Renewal:
+        busy = self._outage.held & set(execution_ids)
         with self._outage.over("renew"):
-            return super().renew(execution_ids, now=now, node=node, lease=lease)
+            free = set(execution_ids) - busy
+            renewal = super().renew(free, now=now, node=node, lease=lease)
+        return attrs.evolve(renewal, busy=frozenset(busy))
 
     def adopt(
         self, message: TaskMessage, *, key: str, queue: str, deaths: int, now: datetime, node: str
-    ) -> Execution | Refused:
+    ) -> Execution | Refused | Busy:
         with self._outage.over("adopt"):
+            if message.scheduler_id in self._outage.held_schedules:
+                return Busy()
             return super().adopt(message, key=key, queue=queue, deaths=deaths, now=now, node=node)
 
     def keep_written(self, written: Sequence[Written], *, now: datetime, node: str) -> None:
@@ -98,6 +122,23 @@ class ClaimsWithOutages(MemoryClaimStore):
     def __init__(self, ledger: MemoryLedger, outage: Outage) -> None:
         super().__init__(ledger)
         self._outage = outage
+        self.comparisons = 0
+
+    def plan_edited(
+        self, *, now: datetime, since: datetime | None, limit: int, node: str, planner: Planner
+    ) -> Batch:
+        self.comparisons += since is None
+        with self._outage.over("plan_edited"):
+            if self._outage.holds_plans:
+                return Batch(busy=1)
+            return super().plan_edited(
+                now=now, since=since, limit=limit, node=node, planner=planner
+            )
+
+    def now(self) -> datetime:
+        if self._outage.calls.get("start"):  # or it would not be the ledger that is away
+            raise LedgerUnavailable("the ledger is away")
+        return super().now()
 
     def next_due(self, *, after: datetime | None = None) -> datetime | None:
         with self._outage.over("next_due"):
@@ -107,15 +148,25 @@ class ClaimsWithOutages(MemoryClaimStore):
         with self._outage.over("mark_published"):
             super().mark_published(executions, now=now)
 
+    def mark_ends_published(self, ends: Collection[Ticket]) -> None:
+        with self._outage.over("mark_ends_published"):
+            super().mark_ends_published(ends)
+
     def doubt(self, *, since: datetime, now: datetime, after: int, limit: int) -> int | None:
         with self._outage.over("doubt"):
             return super().doubt(since=since, now=now, after=after, limit=limit)
 
-    def lapsed(
-        self, *, now: datetime, limit: int, gone: Collection[str] = ()
-    ) -> Sequence[Execution]:
+    def overdue_ends(self, *, now: datetime, graces: Graces, limit: int) -> Sequence[Ended]:
+        with self._outage.over("overdue_ends"):
+            return super().overdue_ends(now=now, graces=graces, limit=limit)
+
+    def lapsed(self, *, now: datetime, limit: int) -> Sequence[Execution]:
         with self._outage.over("lapsed"):
-            return super().lapsed(now=now, limit=limit, gone=gone)
+            return super().lapsed(now=now, limit=limit)
+
+    def run_by(self, nodes: Collection[str], *, limit: int) -> Sequence[Execution]:
+        with self._outage.over("run_by"):
+            return super().run_by(nodes, limit=limit)
 
 
 class RecordsWithOutages(MemoryRecords):

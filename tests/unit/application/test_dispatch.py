@@ -1,4 +1,5 @@
 import json
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 import pytest
@@ -6,9 +7,11 @@ import pytest
 from cronhare.application import dispatch
 from cronhare.application.dispatch import Dispatcher, Tick
 from cronhare.domain.execution import State
-from cronhare.domain.planning import Plan, Planned, plan
+from cronhare.domain.planning import HEAD_START, Plan, Planned, plan
 from cronhare.domain.schedule import Misfire, MisfirePolicy, OverlapPolicy
 from cronhare.domain.topology import LONGEST_LANE_DELAY, MAIN_QUEUE, QUARANTINE_QUEUE
+from cronhare.ports.broker import Envelope, Published
+from cronhare.ports.ledger import LedgerUnavailable
 from tests.unit.application.conftest import Lines
 from tests.unit.application.house import NOON, House, Inline
 
@@ -45,6 +48,16 @@ def test_what_is_due_is_claimed_and_published_as_the_seeds_wrote_it(house: House
     }
     assert message.id == f"{execution.id}:1"
     assert message.headers["cron-execution-id"] == execution.id
+
+
+def test_what_is_due_does_not_wait_for_an_edit_that_cannot_be_planned(house: House) -> None:
+    due_in_a_minute(house)
+    house.outage.begin("plan_edited")
+
+    with pytest.raises(LedgerUnavailable):
+        house.dispatcher.tick(house.now)
+
+    assert len(house.messages(MAIN_QUEUE)) == 1
 
 
 def test_two_replicas_claim_an_instant_once(house: House) -> None:
@@ -90,16 +103,34 @@ def test_a_claim_that_nobody_confirmed_is_sent_again_with_the_same_attempt(
 ) -> None:
     due_in_a_minute(house)
     house.broker.go_away()
+    house.clock.advance(HEAD_START)
 
     tick = house.dispatcher.tick(house.now)
 
     assert (tick.claimed, tick.published, house.only.state) == (1, 0, State.CLAIMED)
-    assert "[WARN] It is unknown whether 1 messages arrived; they will be sent again" in lines()
+    assert not [line for line in lines() if "It is unknown" in line], "nothing was sent"
     house.broker.come_back()
     house.clock.advance(10 * SECOND)
     assert house.reconciler.tick(house.now).republished == 1
     [message] = house.messages(MAIN_QUEUE)
     assert (house.only.state, message.id) == (State.PUBLISHED, f"{house.only.id}:1")
+
+
+def test_what_was_under_way_when_the_broker_vanished_is_told_as_unknown(
+    house: House, lines: Lines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    due_in_a_minute(house)
+    publish = house.broker.publish
+
+    def vanish(batch: Sequence[Envelope]) -> Sequence[Published]:
+        house.broker.go_away()
+        return publish(batch)
+
+    monkeypatch.setattr(house.broker, "publish", vanish)
+
+    house.dispatcher.tick(house.now)
+
+    assert "[WARN] It is unknown whether 1 messages arrived; they will be sent again" in lines()
 
 
 def test_a_publish_that_the_ledger_did_not_hear_of_is_repeated_and_fenced(house: House) -> None:
@@ -128,6 +159,23 @@ def test_a_message_without_a_queue_is_said_loudly_with_the_queues_name(
     assert line.startswith("[ERROR] ")
     assert "there is no queue cron_scheduler.nobody" in line
     assert "start a worker with --queues cron_scheduler.nobody (CRON_QUEUES)" in line
+    assert "correct `queue` of report" in line
+    assert f"cronhare executions cancel ID, of {house.only.id}" in line
+
+
+def test_a_queue_that_stays_away_is_told_of_ever_more_rarely(house: House, lines: Lines) -> None:
+    due_in_a_minute(house, queue="cron_scheduler.nobody")
+    house.dispatcher.tick(house.now)
+
+    for _ in range(6 * 60):
+        house.clock.advance(10 * SECOND)
+        house.reconciler.tick(house.now)
+
+    assert sum("returned" in line for line in lines()) == 4, "at once, after 5, 15 and 35 minutes"
+    house.broker.declare(["cron_scheduler.nobody"])
+    house.clock.advance(10 * SECOND)
+    house.reconciler.tick(house.now)
+    assert house.only.state is State.PUBLISHED, "it was sent again all the time"
 
 
 def test_a_spread_run_waits_in_the_lanes(house: House) -> None:
@@ -204,7 +252,7 @@ def test_a_run_is_skipped_while_another_has_not_ended(house: House) -> None:
 
 def test_a_schedule_that_was_disabled_while_due_does_not_run(house: House) -> None:
     due_in_a_minute(house)
-    house.schedules.disable(["report"], now=house.now)
+    house.schedules.save([], source=None, now=house.now, disabled=["report"])
 
     house.dispatcher.tick(house.now)
 
@@ -448,3 +496,20 @@ def test_a_one_off_runs_once_under_its_own_key(house: House) -> None:
     house.dispatcher.tick(house.now)
 
     assert [run.key for run in house.executions()] == ["once-2026-3-2-12-1"]
+
+
+def test_an_edit_that_met_a_replica_with_old_zone_data_first_is_planned_with_the_next_refresh(
+    house: House,
+) -> None:
+    house.dispatcher.tick(house.now)  # compares all: the next time is ten minutes away
+    house.add()
+
+    def cannot(_: Planned) -> Plan:
+        return Plan(problem="no such zone")
+
+    house.claims.plan_edited(now=house.now, since=None, limit=9, node="old", planner=cannot)
+    house.clock.advance(5 * SECOND)
+    house.dispatcher.tick(house.now)
+    house.clock.advance(55 * SECOND)
+
+    assert house.dispatcher.tick(house.now).claimed == 1

@@ -1,5 +1,5 @@
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import attrs
 import pytest
@@ -7,6 +7,7 @@ import pytest
 from cronhare.adapters.memory.inspection import MemoryBrokerInspection, MemoryLedgerInspection
 from cronhare.application.doctor import Doctor
 from cronhare.domain.diagnosis import (
+    Activity,
     BrokerFacts,
     Cause,
     DatabaseFacts,
@@ -15,6 +16,7 @@ from cronhare.domain.diagnosis import (
     LaneReport,
     LaneState,
     LedgerFacts,
+    NodeFacts,
     ScheduleFacts,
     Severity,
     Unreachable,
@@ -23,6 +25,7 @@ from cronhare.domain.task import Task, TaskRef
 from cronhare.domain.topology import Topology
 from cronhare.ports.inspection import BrokerInspectionPort, LedgerInspectionPort
 
+NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 AWAY = Unreachable(Cause.ABSENT, "nobody answers")
 HOURLY = ScheduleFacts(name="hourly", task=TaskRef("report", 1), queue="cron_scheduler.reports")
 LEDGER = LedgerFacts(
@@ -75,6 +78,24 @@ def subjects(findings: Sequence[Finding], severity: Severity) -> list[str]:
     return [finding.subject for finding in findings if finding.severity is severity]
 
 
+@pytest.mark.parametrize(
+    ("broker", "start"),
+    [(RABBIT, "cronhare scheduler"), (InMemory(), "cronhare up --jobs JOBS.TOML")],
+)
+def test_beside_a_broker_in_memory_nobody_is_sent_to_a_scheduler_which_refuses_it(
+    broker: BrokerFacts | InMemory, start: str
+) -> None:
+    gone = NodeFacts(name="ant-7", running=1, lease_until=NOON - timedelta(minutes=10))
+    activity = Activity(now=NOON, next_due=NOON - timedelta(minutes=10), nodes=[gone])
+
+    findings = examine(Ledger(attrs.evolve(LEDGER, activity=activity)), Broker(broker))
+
+    cures = [each.cure or "" for each in findings if each.severity is Severity.ERROR]
+    assert len(cures) == 2
+    assert all(f"start `{start}`" in cure for cure in cures)
+    assert ("cronhare scheduler" in "".join(cures)) is (broker is RABBIT)
+
+
 def test_in_memory_there_is_nothing_to_look_at() -> None:
     findings = examine(MemoryLedgerInspection(), MemoryBrokerInspection())
 
@@ -99,13 +120,27 @@ def test_the_queues_that_are_looked_at_are_the_processs_and_the_schedules() -> N
 
 
 def test_tasks_are_held_against_the_schedules_and_the_brokers_patience() -> None:
-    lasting = Task(name="lasting", ref=TaskRef("report", 1), command=("true",))
+    long = timedelta(hours=2)
+    lasting = Task(name="lasting", ref=TaskRef("report", 1), command=("true",), timeout=long)
 
     findings = examine(Ledger(LEDGER), Broker(RABBIT), tasks=[lasting])
 
     told = [finding for finding in findings if finding.subject == "tasks"]
     assert [finding.severity for finding in told] == [Severity.OK, Severity.NOTE]
     assert "task lasting" in told[1].what
+
+
+@pytest.mark.parametrize("facts", [AWAY, attrs.evolve(LEDGER, schedules=None)])
+def test_beside_a_ledger_that_cannot_be_read_no_schedule_is_praised(
+    facts: LedgerFacts | Unreachable,
+) -> None:
+    task = Task(name="report", ref=TaskRef("report", 1), command=("true",))
+
+    findings = examine(Ledger(facts), Broker(RABBIT), tasks=[task])
+
+    told = [finding for finding in findings if finding.subject in {"tasks", "sources"}]
+    assert [finding.severity for finding in told] == [Severity.NOTE]
+    assert "is not known" in told[0].what
 
 
 def test_a_broker_in_memory_has_no_patience_to_lose() -> None:

@@ -45,7 +45,7 @@ async def test_an_instant_in_another_zone_is_the_same_instant() -> None:
 @pytest.mark.parametrize(
     ("state", "answer"),
     [
-        (State.CLAIMED, "on its way to the queue"),
+        (State.CLAIMED, "the broker has not taken it yet"),
         (State.PUBLISHED, "waits for a worker"),
         (State.RUNNING, "It is running"),
         (State.CANCELLED, "It was cancelled"),
@@ -143,6 +143,8 @@ def test_a_schedule_by_hand_has_no_times() -> None:
     house.add(schedule=None)
 
     assert "It has no times of its own: it runs when somebody asks." in ask(house).because
+    [told] = ask(house, source="jobs.toml").because
+    assert told.endswith("when somebody asks or at a boot or start, as its jobs file says.")
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from cronhare.application.putting_off import FIRST_REST
 from cronhare.domain.execution import State
 from cronhare.domain.messages import LARGEST_BODY
 from cronhare.domain.params import LARGEST_PARAMS
@@ -341,7 +342,7 @@ async def test_a_forged_ticket_cannot_count_failures() -> None:
     assert (house.only.state, house.only.deaths) == (State.RETRYING, 1)
 
 
-async def test_a_forged_ticket_cannot_end_a_retry_that_waits() -> None:
+async def test_a_forged_ticket_can_neither_end_nor_begin_a_retry_that_waits() -> None:
     house = House(script=always(failure()))
     await run(house)
     forged: dict[str, object] = {
@@ -354,7 +355,8 @@ async def test_a_forged_ticket_cannot_end_a_retry_that_waits() -> None:
     house.publish(foreign_body(house), forged)
     await house.work()
 
-    assert (house.only.state, house.only.attempt, house.only.deaths) == (State.RETRYING, 3, 2)
+    assert (house.only.state, house.only.attempt, house.only.deaths) == (State.RETRYING, 2, 1)
+    assert house.worker.counters.fenced == 1
 
 
 async def test_a_forged_ticket_cannot_reach_what_is_the_systems_own() -> None:
@@ -497,3 +499,44 @@ async def test_a_fault_of_ours_parks_the_delivery_and_frees_its_place(
     assert [record for record in caplog.records if record.levelno == logging.ERROR]
     house.clock.advance(LEASE)
     assert house.reconciler.tick(house.now).lost == 1
+
+
+async def test_a_message_whose_schedule_is_held_gives_its_place_to_others(lines: Lines) -> None:
+    seen = Seen()
+    house = House(script=seen)
+    house.add(schedule=None)
+    house.add("other", schedule=None)
+    held, other = house.schedules.ids(["report", "other"]).values()
+    house.outage.held_schedules.add(held)
+    await deliver(house, foreign_body(house, scheduler_id=held), {"trace": "abc"})
+    await deliver(house, foreign_body(house, scheduler_id=other))
+    beside = [each.scheduler_id for each in house.executions()]
+
+    house.outage.held_schedules.clear()
+    house.clock.advance(FIRST_REST)
+    await house.work()
+
+    assert beside == [other]
+    assert [each.state for each in house.executions()] == [State.SUCCEEDED] * 2
+    assert [each.scheduler_id for each in seen.invocations] == [other, held]
+    assert any(f"a message for schedule {held} waits" in line for line in lines())
+
+
+async def test_a_message_that_was_put_off_in_doubt_is_taken_over_once() -> None:
+    house = House()
+    house.add(schedule=None)
+    [held] = house.schedules.ids(["report"]).values()
+    house.outage.begin("adopt", calls=1, heard=True)
+    house.outage.slow["adopt"] = lambda: house.outage.held_schedules.add(held)
+    await house.open()
+    house.publish(foreign_body(house))
+    await house.work()
+
+    house.outage.held_schedules.clear()
+    house.clock.advance(FIRST_REST)
+    await house.work()
+    house.clock.advance(timedelta(minutes=1))
+    house.reconciler.tick(house.now)
+    await house.work()
+
+    assert len(house.executions()) == 1

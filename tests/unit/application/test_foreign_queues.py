@@ -7,10 +7,11 @@ import pytest
 from cronhare.application.monitor import FailedMonitor
 from cronhare.domain.execution import State
 from cronhare.domain.messages import failed_body
+from cronhare.domain.retry import LONGEST_AWAY, RetryPolicy
 from cronhare.domain.schedule import OverlapPolicy
 from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE, ToFailed
 from cronhare.ports.broker import Delivery, Envelope, Message
-from tests.unit.application.deliveries import MINUTE, due
+from tests.unit.application.deliveries import MINUTE, due, foreign_body
 from tests.unit.application.house import LEASE, House, Inline
 
 
@@ -134,16 +135,63 @@ async def test_what_another_program_nacks_in_a_named_queue_goes_back_to_it() -> 
     assert attempt.ending == "interrupted"
 
 
-async def test_what_is_nacked_in_a_named_queue_each_time_fails_for_good_in_the_end() -> None:
+async def test_what_is_nacked_in_a_named_queue_each_time_waits_longer_and_longer() -> None:
     house = House(tasks=(), queues=[REPORTS])
     due(house, queue=REPORTS)
     await house.open()
 
-    for _ in range(4):
+    waits = []
+    for _ in range(6):
         await nacked_in_reports(house)
+        begins = house.only.next_attempt_at
+        assert begins is not None
+        waits.append(begins - house.now)
+        house.clock.advance(waits[-1])
 
-    assert (house.only.state, house.only.deaths) == (State.FAILED, 4)
-    assert house.broker.depth(REPORTS) == 0
+    assert house.only.state is State.RETRYING
+    assert waits[:3] == [timedelta(0)] * 3
+    assert timedelta(0) < waits[3] < waits[4] < waits[5]
+    assert house.only.deaths == 6  # one for each nack, and none for a wait
+
+
+async def forge_nacks(house: House, *, queue: str) -> timedelta:
+    """Claim that the coming attempt was nacked without end; tell how long it is put off by that."""
+    nacked = {"queue": queue, "reason": "rejected", "count": 1_000_000}
+    ticket = {"cron-execution-id": house.only.id, "cron-attempt": house.only.attempt}
+    house.publish(foreign_body(house), {**ticket, "x-death": [nacked]})
+    await house.work()
+    return (house.only.next_attempt_at or house.now) - house.now
+
+
+@pytest.mark.parametrize(("queue", "deaths"), [(REPORTS, 120), (MAIN_QUEUE, 0), ("x", 0)])
+async def test_forged_nacks_neither_end_nor_put_off_a_run_that_waits_for_its_own_worker(
+    queue: str, deaths: int
+) -> None:
+    house = House(tasks=(), queues=[REPORTS])
+    due(house, queue=REPORTS)
+    await house.open()
+    house.clock.advance(120 * LEASE)
+
+    put_off = await forge_nacks(house, queue=queue)
+
+    assert (house.only.state, house.only.attempt) == (State.RETRYING, 2)
+    assert (put_off, house.only.deaths) == (timedelta(0), deaths)
+    assert list(house.records.archive()) == []
+
+
+async def test_whoever_forges_nacks_again_and_again_puts_a_run_off_by_minutes_at_a_time() -> None:
+    house = House(tasks=(), queues=[REPORTS], policy=RetryPolicy(attempts=2))
+    due(house, queue=REPORTS)
+    await house.open()
+
+    waits = []
+    for _ in range(12):
+        waits.append(await forge_nacks(house, queue="x"))
+        house.clock.advance(waits[-1])
+
+    assert waits == sorted(waits)
+    assert waits[-1] == LONGEST_AWAY
+    assert (house.only.state, house.only.deaths) == (State.RETRYING, 0)
 
 
 async def test_a_task_that_the_worker_of_the_main_queue_has_is_run_there() -> None:

@@ -97,8 +97,10 @@ async def test_what_could_not_be_kept_comes_with_the_next_round() -> None:
     assert [one.stdout.head for one in room.kept] == ["begun"]
 
 
-async def test_what_waited_longest_is_kept_first() -> None:
-    room = Room(text="x" * (AT_MOST // 2))
+@pytest.mark.parametrize("letter", ["x", "\N{EURO SIGN}", "\N{RABBIT}"])
+async def test_what_waited_longest_is_kept_first(letter: str) -> None:
+    """A round has room for so many bytes, whatever the letters."""
+    room = Room(text=letter * (AT_MOST // 2 // len(letter.encode()) + 1))
     house = room.house
     await begin(house)
     running = []

@@ -10,27 +10,12 @@ from cronhare.domain.deaths import NO_NACKS
 from cronhare.domain.execution import State
 from cronhare.ports.attempts import Start
 from cronhare.ports.clock import ClockPort
-from tests.unit.application.deliveries import begin, deliver, due, foreign_body, run
+from tests.unit.application.deliveries import begin, both_begin, deliver, due, foreign_body, run
 from tests.unit.application.endings import failure, one_by_one
 from tests.unit.application.house import LEASE, House
+from tests.unit.application.node_clock import NodeClock
 
 HOUR = timedelta(hours=1)
-
-
-class NodeClock(FrozenClock):
-    """The clock of a worker's machine, which follows another and may be set."""
-
-    def __init__(self, follows: FrozenClock) -> None:
-        super().__init__(follows.now())
-        self._follows = follows
-        self.ahead = timedelta(0)
-        self.stood = timedelta(0)
-
-    def now(self) -> datetime:
-        return self._follows.now() + self.ahead
-
-    def monotonic(self) -> float:
-        return self._follows.monotonic() - self.stood.total_seconds()
 
 
 def start(house: House, clock: ClockPort) -> None:
@@ -147,6 +132,42 @@ async def test_each_suspend_is_followed_by_a_renewal_of_its_own() -> None:
     assert house.runner.running == {house.only.id}
 
 
+async def test_a_row_that_is_held_keeps_no_other_from_its_renewal_after_the_next_suspend() -> None:
+    house = House(holds=True)
+    held, other = await both_begin(house)
+    house.keeper.watch()
+    house.outage.held.add(held)
+    house.runner.release(held)  # its result waits for the row
+    await house.settle()
+    for _ in range(2):
+        house.clock.advance(HOUR)
+        for _ in range(6):
+            house.keeper.watch()
+            house.keeper.renew()
+            house.clock.advance(LEASE / 6)
+        await house.settle()
+
+    assert house.runner.running == {other}
+    assert {row.attempt for row in house.executions(State.RUNNING)} == {1}
+
+
+async def test_a_row_that_is_held_for_a_moment_after_a_suspend_can_still_be_renewed() -> None:
+    house = await running_and_watched()
+    house.clock.advance(HOUR)
+    house.outage.held.add(house.only.id)
+    house.keeper.watch()
+    house.keeper.renew()
+
+    house.outage.held.clear()
+    house.clock.advance(LEASE / 6)
+    house.keeper.watch()
+    house.keeper.renew()
+    house.keeper.watch()
+    await house.settle()
+
+    assert house.runner.running == {house.only.id}
+
+
 async def test_a_renewal_that_a_suspend_held_up_is_followed_by_another() -> None:
     house = await running_and_watched()
 
@@ -175,6 +196,9 @@ class ThreadsClock(FrozenClock):
         self.asked += 1
         self.in_the_loop += not self.house.executor.busy
         return super().now()
+
+    def monotonic(self) -> float:
+        return self.house.clock.monotonic()
 
 
 async def test_a_worker_never_asks_for_the_time_in_its_event_loop() -> None:

@@ -83,6 +83,7 @@ async def test_a_renewal_without_an_answer_does_not_keep_a_lease_from_being_give
         house.clock.advance(SECOND)
         keeper.watch()
         keeper.has_ended(house.only)  # it was killed
+        assert keeper.ended == {house.only.id}
 
     house.outage.begin("renew", calls=1)
     house.outage.takes["renew"] = hang
@@ -214,7 +215,7 @@ async def test_letting_an_attempt_go_keeps_the_lease_of_the_next_one() -> None:
     keeper.has_ended(first)
     keeper.release(first)
 
-    assert keeper.held == {first.id}
+    assert (keeper.held, keeper.ended) == (frozenset({first.id}), frozenset())
     house.outage.begin("renew")
     house.clock.advance(LEASE)
     keeper.renew()

@@ -11,6 +11,7 @@ from cronhare.domain.outcome import ErrorClass
 from cronhare.domain.signing import Seal
 from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE, QUARANTINE_QUEUE, ToFailed
 from cronhare.ports.broker import Delivery, Envelope, Message
+from cronhare.ports.ledger import LedgerBusy
 from tests.unit.application.conftest import Lines
 from tests.unit.application.deliveries import due
 from tests.unit.application.endings import Seen, always, failure
@@ -66,6 +67,16 @@ async def test_it_says_what_failed_for_good_as_the_seeds_do(lines: Lines) -> Non
     head, _, text = details.partition(": ")
     assert head == "[DEBUG] Failed task details"
     assert text == json.dumps(json.loads(BODY)), "one line, whatever is in it"
+
+
+async def test_bytes_in_a_field_that_nobody_reads_are_shown_as_such(lines: Lines) -> None:
+    house = House()
+
+    await watch(house, BODY[:-1] + b',"x":"\xff"}')
+
+    assert r'"x": "\xff"' in lines()[1]
+    assert len(house.records.archive()) == 1
+    assert house.broker.depth(QUARANTINE_QUEUE) == 0
 
 
 async def test_it_acks_what_it_has_said() -> None:
@@ -140,6 +151,29 @@ async def test_while_the_ledger_is_away_it_asks_again() -> None:
     assert house.broker.depth(FAILED_QUEUE) == 0
 
 
+async def test_what_somebody_holds_is_put_off_and_the_next_is_seen_to() -> None:
+    house = House()
+
+    def held() -> None:
+        raise LedgerBusy("somebody keeps its row locked")
+
+    house.outage.takes["keep_failure"] = held
+    house.outage.begin("keep_failure", calls=1)
+    await watch(house, BODY)
+    await house.connection.close()
+    put_off = len(house.records.archive())
+    await watch(house, BODY.replace(b'"id":25', b'"id":26'))
+    await house.connection.close()
+    beside = len(house.records.archive())
+    house.clock.advance(timedelta(seconds=1))
+    await house.settle()
+
+    assert (put_off, beside) == (0, 1)
+    [returned] = house.messages(FAILED_QUEUE)
+    assert returned.body == BODY
+    assert house.broker.depth(QUARANTINE_QUEUE) == 0
+
+
 async def test_at_the_shutdown_it_gives_back_what_the_ledger_has_not_heard_of() -> None:
     house = House()
     house.outage.begin("keep_failure")
@@ -185,7 +219,8 @@ async def test_a_claim_about_what_the_ledger_waits_for_changes_nothing(lines: Li
     assert house.only == before
     assert list(house.records.archive()) == []
     assert house.broker.depth(FAILED_QUEUE) == 0
-    assert [line for line in lines() if "the ledger has it as published, and nothing is" in line]
+    [told] = [line for line in lines() if "the ledger has it as published, and nothing is" in line]
+    assert "CRON_MESSAGE_KEY" in told
     assert not [line for line in lines() if "PERMANENTLY" in line]
 
 
@@ -225,7 +260,8 @@ async def test_a_failure_that_the_ledger_does_not_confirm_is_no_alarm(lines: Lin
 
     await watch(house, told_of(house), headers)
 
-    assert [line for line in lines() if "the ledger has it as succeeded, and nothing is" in line]
+    [told] = [line for line in lines() if "the ledger has it as succeeded, and nothing is" in line]
+    assert "CRON_MESSAGE_KEY" not in told, "no key would make it so"
     assert not [line for line in lines() if "PERMANENTLY" in line]
 
 
@@ -248,6 +284,21 @@ async def test_a_signature_of_another_message_proves_nothing() -> None:
     await watch(house, told_of(house).replace(b'"id":25', b'"id":26'), ours.headers)
 
     assert house.only.state is State.PUBLISHED
+
+
+@pytest.mark.parametrize("accepts_foreign", [True, False])
+async def test_what_claims_to_be_ours_and_is_unknown_is_parked_and_no_alarm(
+    accepts_foreign: bool, lines: Lines
+) -> None:
+    house = House(accepts_foreign=accepts_foreign)
+    due(house)
+
+    await watch(house, told_of(house), {"cron-execution-id": 4_711, "cron-attempt": 1})
+
+    [parked] = house.messages(QUARANTINE_QUEUE)
+    assert "knows no such execution" in str(parked.headers["cron-parked-because"])
+    assert (list(house.records.archive()), len(house.executions())) == ([], 1)
+    assert not [line for line in lines() if "PERMANENTLY" in line]
 
 
 async def test_failures_of_others_are_refused_where_only_ours_are_wanted() -> None:

@@ -1,3 +1,5 @@
+import asyncio
+
 import attrs
 import pytest
 
@@ -7,6 +9,9 @@ from cronhare.domain.topology import MAIN_QUEUE, QUARANTINE_QUEUE, RETRY_QUEUE
 from cronhare.ports.broker import Defect, Envelope, Published
 from tests.unit.application.conftest import Lines
 from tests.unit.application.house import House
+
+#: Seconds after which something hangs.
+HANGS = 60.0
 
 
 async def park_one(house: House) -> None:
@@ -101,9 +106,9 @@ async def test_what_cannot_be_parked_rests_and_comes_back_and_nobody_says_that_i
     house = House()
     house.publish(b"hello")
     monkeypatch.setattr(house.connection, "publish", publish)
-    monkeypatch.setattr(parking, "PAUSE", 0)
+    monkeypatch.setattr(parking, "PAUSE", HANGS)
 
-    await park_one(house)
+    await asyncio.wait_for(park_one(house), HANGS / 2)  # nothing is held meanwhile
 
     assert (house.broker.depth(MAIN_QUEUE), house.broker.depth(RETRY_QUEUE)) == (0, 1)
     assert not [line for line in lines() if "Parked" in line]

@@ -5,8 +5,10 @@ from datetime import timedelta
 import pytest
 
 from cronhare.application.predecessors import LOOKS, Settling
+from cronhare.domain.deaths import NO_NACKS
 from cronhare.domain.execution import State
 from cronhare.domain.nodes import TIME_TO_END, Node, silence
+from cronhare.ports.attempts import Start
 from cronhare.ports.ledger import LedgerUnavailable
 from tests.unit.application.conftest import Lines
 from tests.unit.application.deliveries import begin
@@ -51,7 +53,7 @@ async def test_an_earlier_life_of_our_pid_is_settled_at_once_and_costs_a_crash(
     took = rounds(house, settling(house, IN_OUR_PLACE))
 
     assert (took, house.only.state, len(house.only.crashed_at)) == (0, State.RETRYING, 1)
-    assert f"[WARN] Settled 1 attempts that {THEY} left behind: it is gone" in lines()
+    assert f"[WARN] Settled 1 attempt that {THEY} left behind: it is gone" in lines()
 
 
 async def test_an_earlier_life_elsewhere_is_settled_once_it_was_silent(lines: Lines) -> None:
@@ -62,7 +64,7 @@ async def test_an_earlier_life_elsewhere_is_settled_once_it_was_silent(lines: Li
     assert took == pytest.approx(silence(LEASE).total_seconds())
     assert (house.only.state, len(house.only.crashed_at)) == (State.RETRYING, 1)
     assert [line for line in lines() if "is lost unless it renews a lease within 25 s" in line]
-    assert f"[WARN] Settled 1 attempts that {THEY} left behind: it is gone" in lines()
+    assert f"[WARN] Settled 1 attempt that {THEY} left behind: it is gone" in lines()
 
 
 async def test_a_neighbour_that_renews_its_leases_keeps_its_attempts(lines: Lines) -> None:
@@ -97,7 +99,7 @@ async def test_a_ledger_that_was_away_has_heard_no_renewals_and_proves_nothing()
     ours = settling(house, ELSEWHERE)
     for _ in range(LOOKS):
         assert ours.round() is not None
-    house.outage.begin("lapsed", calls=1)
+    house.outage.begin("run_by", calls=1)
     with pytest.raises(LedgerUnavailable):
         ours.round()
 
@@ -106,3 +108,20 @@ async def test_a_ledger_that_was_away_has_heard_no_renewals_and_proves_nothing()
 
     assert ours.round() is None
     assert house.only.state is State.RUNNING
+
+
+def test_what_lapsed_of_others_is_not_settled_with_what_an_earlier_life_left() -> None:
+    house = House()
+    for name in ("of an earlier life", "of another host"):
+        house.add(name, schedule="1 12 2 3 *")
+    house.dispatcher.tick(house.now)
+    house.clock.advance(timedelta(minutes=1))
+    house.dispatcher.tick(house.now)
+    for execution, node in zip(house.executions(), (str(THEY), "elsewhere-7"), strict=True):
+        start = Start(execution_id=execution.id, attempt=1, nacks=NO_NACKS)
+        house.attempts.start([start], now=house.now, node=node, lease=LEASE)
+    house.clock.advance(2 * LEASE)  # an outage of the ledger, say: nobody could renew
+
+    rounds(house, settling(house, IN_OUR_PLACE))
+
+    assert [row.state for row in house.executions()] == [State.RETRYING, State.RUNNING]

@@ -16,7 +16,7 @@ from cronhare.ports.attempts import Start
 from cronhare.ports.ledger import LedgerUnavailable
 from cronhare.ports.records import ExecutionFilter
 from tests.unit.application.conftest import Lines
-from tests.unit.application.deliveries import SECOND, begin, due, live, run, waits
+from tests.unit.application.deliveries import SECOND, begin, due, live, run, systems_own, waits
 from tests.unit.application.endings import Seen, failure, one_by_one
 from tests.unit.application.house import LEASE, NOON, House
 
@@ -119,6 +119,22 @@ async def test_a_broker_that_lost_all_while_it_was_away_is_told_all_within_a_min
     await idle(house, MINUTE, step=5 * SECOND)
 
     assert len({message.id for message in house.messages(MAIN_QUEUE)}) == 6
+
+
+async def test_a_broker_that_lost_what_waited_for_its_own_time_is_told_it_then() -> None:
+    house = House()
+    due(house, jitter=timedelta(hours=1))
+    begins = house.only.next_attempt_at
+    assert begins is not None
+    house.broker.go_away()
+    house.broker.drop_all()
+    await live(house, 2 * MINUTE, 5 * SECOND)
+    house.broker.come_back()
+    await house.open()
+
+    await live(house, begins + 15 * SECOND - house.now, 5 * SECOND)
+
+    assert house.only.state is State.SUCCEEDED
 
 
 async def test_a_broker_that_lost_all_while_nothing_was_published_is_told_all_as_well() -> None:
@@ -272,3 +288,39 @@ async def test_a_cleanup_that_was_cut_off_is_made_by_a_scheduler_and_not_by_a_wo
     assert (lost, in_queues) == (1, [0, 0])
     assert (cleanup.state, cleanup.attempt) == (State.SUCCEEDED, 2)
     assert house.worker.counters.fenced == 0
+
+
+async def test_a_look_that_fails_spares_once_however_long_it_fails(lines: Lines) -> None:
+    house = House()
+    due(house)
+    for spared in (1, 2):
+        wish = Start(execution_id=house.only.id, attempt=house.only.attempt, nacks=NO_NACKS)
+        house.attempts.start([wish], now=house.now, node="gone-3", lease=LEASE)
+        house.outage.begin("overdue_ends")
+        await idle(house, 2 * MINUTE, step=5 * SECOND)
+        assert sum("to renew what they run" in line for line in lines()) == spared
+        house.outage.end()
+        await idle(house, 5 * SECOND, step=5 * SECOND)
+
+
+async def test_a_cleanup_of_a_silent_neighbour_is_left_to_its_own_lease() -> None:
+    house = House()
+    cleanup = systems_own(house)
+    wish = Start(execution_id=cleanup.id, attempt=cleanup.attempt, nacks=None)
+    house.attempts.start([wish], now=house.now, node="gone-3", lease=LEASE)
+
+    [run] = house.claims.run_by(["gone-3"], limit=9)
+
+    assert run.id == cleanup.id
+    assert house.reconciler.run_by(["gone-3"]) == []
+
+
+async def test_what_is_retried_after_a_recovery_is_published_once() -> None:
+    house = House()
+    due(house)
+    vanish(house)
+
+    house.reconciler.recover(house.now, gone=["gone-3"])
+    house.clock.advance(timedelta(seconds=30))
+
+    assert len(house.messages(MAIN_QUEUE)) == 1

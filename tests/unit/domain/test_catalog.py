@@ -40,11 +40,12 @@ def test_nobody_runs_a_task_of_another_source(name: str | None) -> None:
     assert 'source = "garden"' in answer.cure
 
 
-def test_a_worker_without_a_file_runs_nothing_of_any() -> None:
+def test_a_worker_whose_file_has_no_tasks_asks_for_the_one_that_has() -> None:
     answer = Catalog().find(ONE, source="shop", name="backup")
 
     assert isinstance(answer, NotHere)
-    assert (answer.lack, "no jobs file" in answer.reason) == (Lack.FOREIGN, True)
+    assert (answer.lack, "has no tasks" in answer.reason) == (Lack.FOREIGN, True)
+    assert "--jobs" in answer.cure
 
 
 def test_tasks_of_no_file_are_no_files() -> None:
@@ -81,3 +82,27 @@ def test_an_assigned_number_is_a_large_one_that_a_column_holds() -> None:
 
 def test_an_assigned_number_never_changes() -> None:
     assert assigned_number("jobs.toml", "backup") == 1_168_272_980
+
+
+def test_runs_of_both_files_find_their_tasks_while_one_replaces_the_other() -> None:
+    catalog = Catalog([BACKUP])
+    renamed = task("save", ONE)
+
+    with catalog.replacing([renamed, SWEEP]):
+        meanwhile = [catalog.find(ONE, source="shop", name=name) for name in ("backup", "save")]
+        number = catalog.find(ONE)
+
+    assert meanwhile == [BACKUP, renamed]
+    assert number is BACKUP
+    assert list(catalog) == [renamed, SWEEP]
+    assert isinstance(catalog.find(ONE, source="shop", name="backup"), NotHere)
+
+
+def test_what_fails_to_replace_the_tasks_leaves_them() -> None:
+    catalog = Catalog([BACKUP])
+
+    with pytest.raises(OSError, match="away"), catalog.replacing([SWEEP]):
+        raise OSError("away")
+
+    assert list(catalog) == [BACKUP]
+    assert isinstance(catalog.find(TWO), NotHere)

@@ -5,7 +5,6 @@ from typing import Any
 import attrs
 import pytest
 
-from cronhare.domain.addresses import Host
 from cronhare.domain.diagnosis import (
     BROKER,
     DATABASE,
@@ -16,6 +15,7 @@ from cronhare.domain.diagnosis import (
     Difference,
     Finding,
     Fit,
+    InMemory,
     Kind,
     LaneReport,
     LaneState,
@@ -29,6 +29,7 @@ from cronhare.domain.diagnosis import (
     Thing,
     Unreachable,
     Waiting,
+    judge_activity,
     judge_broker,
     judge_database,
     judge_faults,
@@ -43,7 +44,8 @@ from cronhare.domain.diagnosis import (
     judge_unseen,
     judge_waiting,
 )
-from cronhare.domain.task import Task, TaskRef
+from cronhare.domain.diagnosis.servers import Server
+from cronhare.domain.task import DEFAULT_TIMEOUT, Task, TaskRef
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 OK, NOTE, WARNING, ERROR = Severity.OK, Severity.NOTE, Severity.WARNING, Severity.ERROR
@@ -68,11 +70,9 @@ SQLITE = DatabaseFacts(
     settings={"journal_mode": "wal", "synchronous": "2", "foreign_keys": "1"},
 )
 LEDGER = LedgerFacts(database=MARIADB, schema="0001")
-HERE = Host("localhost", 5672)
-EMBEDDED = SettingsFacts(
-    on_one_file=True, broker_host=None, encrypted=False, lease=timedelta(seconds=30)
-)
+EMBEDDED = SettingsFacts(on_one_file=True, in_memory=True, lease=timedelta(seconds=30))
 REPORT = TaskRef("report", 25)
+SERVED_BY_NOBODY = {"mails": 0}
 
 
 def queue(name: str = "cron_scheduler", **facts: Any) -> Thing:  # noqa: ANN401 - fields of it
@@ -94,9 +94,7 @@ def of_database(facts: DatabaseFacts) -> list[Finding]:
 
 
 def of_activity(**facts: Any) -> list[Finding]:  # noqa: ANN401 - fields of an Activity
-    activity = attrs.evolve(Activity(now=NOON), **facts)
-    found = judge_ledger(attrs.evolve(LEDGER, activity=activity))
-    return [finding for finding in found if finding.subject == "nodes"]
+    return list(judge_activity(attrs.evolve(Activity(now=NOON), **facts)))
 
 
 def task(name: str = "refresh", **limits: Any) -> Task:  # noqa: ANN401 - fields of a Task
@@ -179,7 +177,7 @@ def test_what_is_missing_is_told_in_one_finding() -> None:
 
     finding = only(of_things(*missing), WARNING)
 
-    assert finding.what == "Not there yet: q0, q1, q2, q3, q4 and 2 more"
+    assert finding.what == "Not there yet: q0, q1, q2, q3, q4 and 2 others"
     assert "start a scheduler or a worker" in finding.cure
 
 
@@ -248,7 +246,8 @@ def test_a_task_queue_without_a_consumer_is_worse_when_messages_wait(
 ) -> None:
     finding = only(of_things(queue(messages=messages)), severity)
 
-    assert finding.cure == "start a worker: `cronhare worker --queues cron_scheduler`"
+    command = "cronhare worker --jobs JOBS.TOML --queues cron_scheduler"
+    assert finding.cure == f"start a worker: `{command}`"
 
 
 def test_what_failed_is_a_note_and_what_was_set_apart_a_warning() -> None:
@@ -366,6 +365,14 @@ def test_what_is_overdue_for_a_minute_means_that_no_scheduler_looks(
     assert bool(finding.cure) is (severity is ERROR)
 
 
+def test_what_is_due_this_minute_is_told_as_not_claimed_yet() -> None:
+    [late] = of_activity(next_due=NOON - timedelta(seconds=34))
+    [coming] = of_activity(next_due=NOON)
+
+    assert late.what == "What was due at 2026-03-01 11:59:26Z, 34 s ago, is not claimed yet"
+    assert coming.what == "Nothing is overdue; the next is due at 2026-03-01 12:00:00Z"
+
+
 def test_schedules_that_nobody_plans_for_a_minute_mean_the_same() -> None:
     fresh = of_activity(unplanned_since=NOON - timedelta(seconds=60))
     old = of_activity(unplanned_since=NOON - timedelta(seconds=61))
@@ -386,7 +393,7 @@ def test_a_node_that_vanished_with_its_tasks_must_be_seen_to() -> None:
     assert finding.what.startswith("ant-7 vanished with 2 tasks")
 
 
-def test_living_nodes_are_listed_and_their_clocks_are_theirs_to_tell() -> None:
+def test_nodes_are_listed_and_their_clocks_are_theirs_to_tell() -> None:
     busy = NodeFacts(name="ant-7", running=1, lease_until=NOON + timedelta(seconds=20))
     idle = NodeFacts(name="bee-9", seen_at=NOON)
 
@@ -394,7 +401,7 @@ def test_living_nodes_are_listed_and_their_clocks_are_theirs_to_tell() -> None:
 
     assert [finding.what for finding in findings[:2]] == [
         "ant-7 runs 1 task",
-        "bee-9 runs nothing now, last seen at 2026-03-01 12:00:00Z",
+        "bee-9 runs nothing, last seen at 2026-03-01 12:00:00Z; who waits for work leaves no trace",
     ]
     assert "run doctor on each host" in only(findings, NOTE).cure
 
@@ -415,6 +422,27 @@ def test_without_a_jobs_file_schedules_are_not_held_against_tasks() -> None:
     assert "--jobs" in finding.cure
 
 
+def test_of_schedules_that_nobody_could_read_nothing_good_is_said() -> None:
+    finding = only(judge_tasks(None, [task()]), NOTE)
+
+    assert finding.what.startswith("1 task in the jobs file; whether every schedule")
+    assert "database" in finding.cure
+    assert list(judge_timeouts(None, [task()], patience=timedelta(minutes=30))) == []
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_a_file_whose_tasks_no_schedule_asks_for_is_not_said_to_serve_them(
+    *, enabled: bool
+) -> None:
+    mine = ScheduleFacts(name="daily", task=REPORT, enabled=enabled)
+
+    [finding] = judge_tasks([mine], [task()])
+
+    assert finding.severity is OK
+    assert ("every schedule of this file has its own" in finding.what) is enabled
+    assert ("which no schedule that is on asks for" in finding.what) is not enabled
+
+
 def test_an_enabled_schedule_whose_task_is_in_no_file_is_a_warning() -> None:
     homeless = ScheduleFacts(name="daily", task=TaskRef("worker", 3), queue="cron_scheduler")
 
@@ -432,15 +460,17 @@ def test_schedules_without_a_task_are_one_warning_however_many() -> None:
     assert "12 schedules" in only(judge_tasks(homeless, [task()]), WARNING).what
 
 
-def waiting(
-    queue: str = "mails", *, seconds: int = 61, sent: bool = True, runs: int = 14
-) -> Waiting:
-    since = NOON - timedelta(seconds=seconds)
+def waiting(queue: str = "mails", *, sent: bool = True, runs: int = 14) -> Waiting:
+    since = NOON - timedelta(seconds=61)
     return Waiting(queue=queue, runs=runs, since=since, sent=sent)
 
 
-def of_runs(*found: Waiting, consumers: Mapping[str, int] | None = None) -> list[Finding]:
-    return [*judge_waiting(found, now=NOON, consumers=consumers)]
+def of_runs(
+    *found: Waiting,
+    consumers: Mapping[str, int] | InMemory | Unreachable = SERVED_BY_NOBODY,
+    **facts: Any,  # noqa: ANN401 - what else `judge_waiting` takes
+) -> list[Finding]:
+    return [*judge_waiting(found, consumers=consumers, **facts)]
 
 
 def test_runs_on_queues_that_nobody_serves_are_an_outage_with_the_queues_to_serve() -> None:
@@ -450,23 +480,93 @@ def test_runs_on_queues_that_nobody_serves_are_an_outage_with_the_queues_to_serv
 
     finding = only(findings, ERROR)
     assert finding.what.startswith("15 runs wait since 2026-03-01 11:58:59Z, and nobody serves")
-    assert "`cronhare worker --queues mails,reports`" in finding.cure
+    assert "`cronhare worker --jobs JOBS.TOML --queues mails,reports`" in finding.cure
     assert "CRON_CONCURRENCY" in only(findings, WARNING).cure
 
 
-def test_without_a_broker_that_tells_a_queue_is_served_if_something_of_it_runs() -> None:
+def test_in_memory_nobody_is_sent_for_a_worker_that_could_not_be_there() -> None:
+    finding = only(of_runs(waiting(), waiting(sent=False), consumers=InMemory()), ERROR)
+
+    assert finding.what.startswith("28 runs wait since 2026-03-01 11:58:59Z in mails")
+    assert "`cronhare up --jobs JOBS.TOML`" in finding.cure
+    assert "cronhare worker" not in finding.cure
+
+
+def test_in_memory_what_waits_while_anything_runs_waits_for_its_turn() -> None:
     idle, busy = waiting(), attrs.evolve(waiting(), running=1)
 
-    assert "--queues mails" in only(of_runs(idle), ERROR).cure
-    assert "CRON_CONCURRENCY" in only(of_runs(busy), WARNING).cure
+    mine = only(of_runs(busy, consumers=InMemory(), at_work=True), WARNING)
+    others = only(of_runs(idle, consumers=InMemory(), at_work=True), WARNING)
+
+    assert mine.cure == "raise CRON_CONCURRENCY"
+    assert "does not serve mails" in others.cure
+
+
+def test_beside_a_broker_that_is_away_nobody_says_who_serves_a_queue() -> None:
+    away = Unreachable(Cause.ABSENT, "nobody answers")
+
+    finding = only(of_runs(waiting(), consumers=away), WARNING)
+
+    assert "only the broker can tell" in finding.what
 
 
 def test_runs_that_were_never_sent_are_an_outage() -> None:
-    assert "no scheduler runs" in only(of_runs(waiting(sent=False)), ERROR).what
+    unsent = waiting(sent=False)
+
+    for consumers in ({"mails": 1}, Unreachable(Cause.ABSENT, "nobody answers")):
+        assert "no scheduler runs" in only(of_runs(unsent, consumers=consumers), ERROR).what
 
 
-def test_a_minute_of_waiting_is_none() -> None:
-    assert worst(of_runs(waiting(seconds=60), waiting(seconds=60, sent=False))) is OK
+def test_runs_for_a_queue_that_is_not_there_are_nobodys_and_no_outage_of_the_broker() -> None:
+    finding = only(of_runs(waiting(sent=False), consumers={"reports": 1}), ERROR)
+
+    assert "nobody serves mails" in finding.what
+    assert "--queues mails" in finding.cure
+    assert "`cronhare executions cancel ID`" in finding.cure
+
+
+@pytest.mark.parametrize("consumers", [{}, InMemory(), Unreachable(Cause.ABSENT, "nobody answers")])
+@pytest.mark.parametrize(
+    ("queue", "shown"), [("", "''"), ("q" * 1_000_000, "'qqq"), ("a*", "'a*'")]
+)
+@pytest.mark.parametrize("sent", [True, False])
+def test_runs_on_what_cannot_be_a_queue_are_told_in_few_words(
+    queue: str,
+    shown: str,
+    *,
+    sent: bool,
+    consumers: Mapping[str, int] | InMemory | Unreachable,
+) -> None:
+    finding = only(of_runs(waiting(queue, sent=sent), consumers=consumers), ERROR)
+
+    assert f"cannot be a queue: {shown}" in finding.what
+    assert len(finding.what + finding.cure) < 300
+    assert "SchedulerExecution" in finding.cure
+
+
+@pytest.mark.parametrize("consumers", [{}, InMemory(), Unreachable(Cause.ABSENT, "nobody answers")])
+def test_where_nothing_waits_all_is_well(
+    consumers: Mapping[str, int] | InMemory | Unreachable,
+) -> None:
+    assert worst(of_runs(consumers=consumers)) is OK
+
+
+@pytest.mark.parametrize(("seconds", "is_at_work"), [(1, True), (0, False)])
+def test_who_runs_something_is_at_work_until_its_lease_ends(
+    seconds: int, *, is_at_work: bool
+) -> None:
+    node = NodeFacts(name="ant", running=1, lease_until=NOON + timedelta(seconds=seconds))
+
+    assert Activity(now=NOON, nodes=[node]).is_at_work is is_at_work
+    assert not Activity(now=NOON, nodes=[attrs.evolve(node, running=0)]).is_at_work
+
+
+@pytest.mark.parametrize(("server", "guest"), [(BROKER, True), (DATABASE, False)])
+def test_a_refused_login_is_told_by_what_its_server_knows(server: Server, *, guest: bool) -> None:
+    finding = judge_unreachable(server, Unreachable(Cause.LOGIN, "refused"))
+
+    assert server.setting in finding.cure
+    assert ("guest" in finding.cure) is guest
 
 
 @pytest.mark.parametrize(
@@ -506,12 +606,12 @@ def test_what_may_outlast_the_consumer_timeout_is_named_and_called_harmless() ->
     assert "consumer_timeout" in finding.cure
 
 
-def test_what_ends_within_the_consumer_timeout_is_fine() -> None:
-    half_an_hour = timedelta(minutes=30)
+@pytest.mark.parametrize("timeout", [timedelta(minutes=30), DEFAULT_TIMEOUT])
+def test_what_nobody_gave_longer_than_the_consumer_timeout_is_fine(timeout: timedelta) -> None:
+    [finding] = judge_timeouts([], [task(timeout=timeout)], patience=timedelta(minutes=30))
 
-    findings = judge_timeouts([], [task(timeout=half_an_hour)], patience=half_an_hour)
-
-    assert worst(findings) is OK
+    assert finding.severity is OK
+    assert "None is given longer than the broker's consumer timeout, 30m" in finding.what
 
 
 def test_settings_that_cannot_be_used_are_errors_one_by_one() -> None:
@@ -539,7 +639,7 @@ def test_a_variable_that_means_nothing_is_told_with_the_one_that_was_meant() -> 
 @pytest.mark.parametrize(
     ("changes", "word"),
     [
-        ({"broker_host": HERE}, "SQLite ledger"),
+        ({"in_memory": False}, "SQLite ledger"),
         ({"on_one_file": False}, "in-memory broker"),
         ({"lease": timedelta(seconds=6)}, "pauses for 4.0 s"),
     ],
@@ -561,28 +661,12 @@ def test_deduplication_by_the_broker_is_told_with_what_it_takes(
 ) -> None:
     wanted = attrs.evolve(EMBEDDED, on_one_file=False, deduplicates=True, quorum=quorum)
 
-    finding = only(judge_settings(attrs.evolve(wanted, broker_host=HERE)), severity)
+    finding = only(judge_settings(attrs.evolve(wanted, in_memory=False)), severity)
     in_memory = [each.what for each in judge_settings(wanted)]
 
     assert "CRON_MESSAGE_DEDUPLICATION" in finding.what
     assert word in finding.what
     assert "DEDUPLICATION" not in "".join(in_memory)
-
-
-@pytest.mark.parametrize(
-    ("host", "encrypted", "told"),
-    [("rabbit", False, True), ("rabbit", True, False), ("127.0.0.1", False, False)],
-)
-def test_a_password_in_plain_text_on_a_network_is_a_note(
-    host: str, *, encrypted: bool, told: bool
-) -> None:
-    facts = attrs.evolve(
-        EMBEDDED, on_one_file=False, broker_host=Host(host, 5672), encrypted=encrypted
-    )
-
-    notes = [finding for finding in judge_settings(facts) if finding.severity is NOTE]
-
-    assert bool(notes) is told
 
 
 def lanes(**states: Iterable[int]) -> list[LaneReport]:

@@ -76,9 +76,11 @@ def test_schedules_of_another_file_are_told_once_and_not_called_homeless() -> No
 
 def test_a_file_that_nothing_was_applied_from_may_be_the_wrong_one() -> None:
     [finding] = judged(THEIRS, tasks=[BACKUP])
+    [tasks] = judge_tasks([THEIRS], [BACKUP])
 
     assert finding.severity is Severity.WARNING
     assert "under another name" in finding.cure
+    assert tasks.what == "1 task in the jobs file, which no schedule that is on asks for"
 
 
 def test_a_row_whose_name_and_number_are_two_tasks_runs_neither() -> None:

@@ -14,6 +14,8 @@ from cronhare.domain.task import TaskRef
         "claimed running succeeded",
         "claimed published running retrying running failed claimed running succeeded",
         "claimed published running quarantined claimed published",
+        "claimed quarantined claimed published quarantined",
+        "running retrying quarantined",
         "claimed cancelled",
         "published cancelled",
         "running cancelled",

@@ -63,7 +63,7 @@ def test_the_time_is_read_where_it_can_be(text: str, moment: datetime | None) ->
         (b"hello", "not a failed message"),
         (BODY.replace(b"25", b"-1"), "at `$.id`"),
         (BODY.replace(b":16", b":9223372036854775808"), "at `$.scheduler_id`"),
-        (BODY.replace(b":3}", b":1000001}"), "at `$.retry_count`"),
+        (BODY.replace(b":3}", b":1000000}"), "at `$.retry_count`"),
         (BODY.replace(b"report", b"r" * 33), "length <= 32 - at `$.type`"),
         (BODY.replace(b"Connection", rb"\ud800"), "not a failed message"),
         (b" " * (LARGEST_FAILED + 1), "1048577 bytes, 1048576 are allowed"),

@@ -5,6 +5,7 @@ import pytest
 from cronhare.domain.backoff import Backoff
 from cronhare.domain.outcome import Ending, ErrorClass, Outcome, TaskError, classify
 from cronhare.domain.retry import (
+    LONGEST_AWAY,
     Cancel,
     Complete,
     Fail,
@@ -14,6 +15,7 @@ from cronhare.domain.retry import (
     RetryPolicy,
     Verdict,
     decide,
+    give_back,
 )
 
 NOW = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
@@ -177,3 +179,24 @@ def test_a_failure_after_two_crashes_is_a_failure() -> None:
 
 def test_a_crash_that_is_no_poison_pill_is_dead_at_the_limit_like_any_failure() -> None:
     assert decided(Ending.CRASHED, deaths=3) == Fail("connection refused")
+
+
+# What was not tried
+
+
+def given_back(attempt: int, policy: RetryPolicy) -> GiveBack:
+    return give_back("it came astray", attempt=attempt, policy=policy, chance=0.0)
+
+
+def test_what_comes_astray_beyond_the_retries_waits_longer_each_time() -> None:
+    delays = [given_back(attempt, RetryPolicy()).delay for attempt in range(1, 10)]
+
+    waits = [30 * SECOND, 60 * SECOND, 120 * SECOND, 240 * SECOND]
+    assert delays == [timedelta(0)] * 3 + waits + [LONGEST_AWAY] * 2
+
+
+@pytest.mark.parametrize("attempt", [2, 100, 1_000_000])
+def test_no_policy_lets_it_wait_for_longer_than_minutes(attempt: int) -> None:
+    policy = RetryPolicy(attempts=1, backoff=Backoff(delay=10**12, multiplier=10.0**6))
+
+    assert given_back(attempt, policy).delay == LONGEST_AWAY

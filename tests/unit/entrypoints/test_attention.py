@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from cronhare.entrypoints.attention import ASKING, Attention
+from cronhare.entrypoints.attention import Attention
+from cronhare.entrypoints.hearing import ASKING
 
 
 @pytest.fixture(autouse=True)
@@ -21,10 +22,11 @@ async def test_an_answer_that_hangs_keeps_others_no_longer_than_its_time(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     attention, freed, told = Attention(patience=0.01), asyncio.Event(), asyncio.Event()
-    begun: list[asyncio.Event] = []
+    begun, hangs = list[asyncio.Event](), asyncio.Event()
 
     async def hang() -> None:
         begun.append(freed)
+        hangs.set()
         await freed.wait()
 
     async def tell() -> None:
@@ -33,6 +35,7 @@ async def test_an_answer_that_hangs_keeps_others_no_longer_than_its_time(
     attention.listen({signal.SIGHUP: hang, signal.SIGUSR1: tell})
     try:
         signal.raise_signal(signal.SIGHUP)
+        await hangs.wait()
         signal.raise_signal(signal.SIGHUP)
         signal.raise_signal(signal.SIGUSR1)
         await told.wait()
@@ -44,3 +47,53 @@ async def test_an_answer_that_hangs_keeps_others_no_longer_than_its_time(
     assert "No answer to SIGHUP within 0.01 s" in caplog.text
     assert "SIGHUP is not heeded: an earlier one has no answer yet" in caplog.text
     freed.set()
+
+
+async def test_a_signal_that_waits_for_its_answer_waits_once() -> None:
+    attention, begun = Attention(), asyncio.Event()
+    freed, told = asyncio.Event(), asyncio.Event()
+    reloads = 0
+
+    async def reload() -> None:
+        nonlocal reloads
+        reloads += 1
+        begun.set()
+        await freed.wait()
+
+    async def tell() -> None:
+        told.set()
+
+    attention.listen({signal.SIGHUP: reload, signal.SIGUSR1: tell})
+    try:
+        signal.raise_signal(signal.SIGHUP)
+        await begun.wait()
+        for _ in range(100):
+            signal.raise_signal(signal.SIGHUP)
+        signal.raise_signal(signal.SIGUSR1)
+        freed.set()
+        await told.wait()
+    finally:
+        for number in ASKING:
+            asyncio.get_running_loop().remove_signal_handler(number)
+
+    assert reloads == 2, "the one that had begun, and one for all that came meanwhile"
+
+
+async def test_more_signals_than_the_loop_has_read_leave_no_lines(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    attention, told = Attention(), asyncio.Event()
+
+    async def tell() -> None:
+        told.set()
+
+    attention.listen(dict.fromkeys(ASKING, tell))
+    try:
+        for _ in range(2_000):
+            signal.raise_signal(signal.SIGHUP)
+        await told.wait()
+    finally:
+        for number in ASKING:
+            asyncio.get_running_loop().remove_signal_handler(number)
+
+    assert capfd.readouterr().err == ""

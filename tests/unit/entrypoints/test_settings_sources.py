@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from cronhare.adapters.rabbitmq.address import Address
+from cronhare.domain.addresses import LedgerServer, parse_ledger
 from cronhare.domain.jobs_file import MOST_FAULTS
 from cronhare.entrypoints.settings import Settings, SettingsInvalid
 from cronhare.ports.runner import ATTEMPT_VARIABLES
@@ -106,6 +108,22 @@ def test_a_path_in_a_file_begins_at_its_folder(
     assert settings.broker_url == "amqp://rabbit/"
 
 
+def test_so_does_that_of_a_certificate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (
+        'database_url = "mysql://db/cron?ssl_ca=ca.pem"\nbroker_url = "amqps://h/?cafile=ca.pem"\n'
+    )
+    settings_file(tmp_path / "50 % off/cronhare.toml", text)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CRON_CONFIG", "50 % off/cronhare.toml")
+
+    settings = Settings.read()
+
+    ledger = parse_ledger(settings.database_url)
+    assert isinstance(ledger, LedgerServer)
+    assert ledger.certificates.ca == f"{tmp_path}/50 % off/ca.pem"
+    assert Address.parse(settings.broker_url).certificates.ca == f"{tmp_path}/50 % off/ca.pem"
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [
@@ -120,6 +138,8 @@ def test_a_path_in_a_file_begins_at_its_folder(
         ("log_level = 2026-01-01", "must be a text, a number"),
         (f'database_url = "{SECRET}', "is not TOML (at end of document)"),
         (f"database_url = {SECRET}", "is not TOML (at line 1, column 16)"),
+        ("a." * 30_000 + "b = 1", "has more than 64 tables and lists in one another, as of line 1"),
+        (f"a = {'[' * 60_000}", "has more than 64 tables and lists in one another, as of line 1"),
         (f'broker_url = "amqp://u:{SECRET}@h:x/"', "broker_url in cronhare.toml: "),
         ('jobs = "a"\njobs_file = "b"', "jobs_file: jobs is there as well"),
         ('broker_url_file = "nowhere"', "broker_url_file in cronhare.toml: nowhere cannot be read"),
@@ -180,7 +200,7 @@ def test_of_very_many_faults_of_a_file_the_first_are_told(here: Path) -> None:
     said = faults()
 
     assert said.count("is not known") == MOST_FAULTS
-    assert f"the first {MOST_FAULTS} faults of the settings; there are more" in said
+    assert f"the first {MOST_FAULTS} faults; there are more" in said
 
 
 def test_what_is_no_plain_file_leaves_nothing_open(here: Path) -> None:

@@ -177,14 +177,20 @@ ANY_FIVE = st.lists(
 @example(",".join(["1-2/3"] * 40) + " * * * *")
 @example("@" + "y" * 255)
 def test_no_text_ever_raises_anything_else_or_takes_long(text: str) -> None:
-    began = time.thread_time()  # no other load makes it longer
     outcome = parse_or_refuse(text)
-    assert time.thread_time() - began < 0.2
+    # What is slow is slow each time; the interpreter collects its garbage once in a while.
+    assert any(seconds_of(text) < 0.2 for _ in range(5))
     if isinstance(outcome, CronExpression):
         assert CronExpression.parse(str(outcome)) == outcome
         assert outcome.fires is (outcome.why_never == "")
     else:
         assert all(fault.reason and fault.allowed for fault in outcome.faults)
+
+
+def seconds_of(text: str) -> float:
+    began = time.thread_time()  # no other load makes it longer
+    parse_or_refuse(text)
+    return time.thread_time() - began
 
 
 def parse_or_refuse(text: str) -> CronExpression | CronExpressionError:

@@ -427,3 +427,16 @@ def test_the_notes_do_not_say_what_the_jobs_do_not_do() -> None:
     assert schedule["retry"] == ONCE
     assert "retried" not in imported.text
     assert "# Note: runs that were missed are caught up by one; cron drops them" in imported.text
+
+
+def test_whose_jobs_name_no_user_is_said() -> None:
+    imported = carry(
+        Crontab(name="/etc/crontab", text="0 5 * * * root work\n", kind=CrontabKind.SYSTEM)
+    )
+    assert "jobs without a user run as the worker's, which is taken to be root" in imported.text
+
+
+def test_a_command_that_is_named_as_the_systems_own_gets_another_name() -> None:
+    imported = carry(user_table("0 5 * * * cronhare-cleanup\n"))
+
+    assert list(tomllib.loads(imported.text)["schedules"]) == ["job-cronhare-cleanup"]

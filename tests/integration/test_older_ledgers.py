@@ -1,6 +1,6 @@
-"""A ledger from before schedules named their tasks: what is under way stays its source's."""
+"""Ledgers from before a migration that had to say what becomes of their rows."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from shutil import copyfile
@@ -13,7 +13,7 @@ from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.sql import open_engine, upgrade
 from cronhare.adapters.sql.schema import VERSION_TABLE
 from cronhare.domain.execution import State
-from tests.integration.ledgers import FOR_GOOD, MINUTE, NOON, Ledger, draft, sql_ledger
+from tests.integration.ledgers import FOR_GOOD, GRACES, MINUTE, NOON, Ledger, draft, sql_ledger
 
 #: What the fourth migration adds, taken away again.
 BEFORE = (
@@ -45,9 +45,9 @@ def _opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
     engine.dispose()
 
 
-def take_back(engine: Engine) -> None:
+def take_back(engine: Engine, statements: Sequence[str] = BEFORE) -> None:
     with closing(engine.connect()) as connection:
-        for statement in BEFORE:
+        for statement in statements:
             connection.execute(text(statement))
         connection.commit()
 
@@ -87,9 +87,29 @@ def test_the_upgrade_is_no_edit_and_nothing_is_missed_by_it(
     take_back(engine)
 
     upgrade(engine)
-    ledger.schedules.name_tasks({"ours": "backup"})
+    ledger.name_tasks({"ours": "backup"})
     looked = ledger.plan_edited().looked
 
     [run] = ledger.claim_due().claimed
     assert looked == 0
     assert (run.due_at, run.source, run.task_name) == (NOON + MINUTE, "shop", "backup")
+
+
+def test_failures_of_an_older_ledger_count_as_published(engine: Engine, clock: FrozenClock) -> None:
+    ledger = sql_ledger(clock, engine)
+    older = ledger.failed("older")
+    drop = "DROP INDEX ix_failed_check" + (" ON FailedTask" if _is_mysql(engine) else "")
+    column = "ALTER TABLE FailedTask DROP COLUMN check_at"
+    take_back(engine, (drop, column, f"UPDATE {VERSION_TABLE} SET version_num = '0007'"))
+
+    applied = upgrade(engine)
+    newer = ledger.failed("newer")
+    clock.advance(MINUTE)
+
+    found = ledger.claims.overdue_ends(now=clock.now(), graces=GRACES, limit=9)
+    assert (applied, [one.archived.id for one in found]) == (["0008"], [newer.id])
+    assert [one.check_at for one in ledger.records.archive(ids=[older.id])] == [None]
+
+
+def _is_mysql(engine: Engine) -> bool:
+    return engine.dialect.name != "sqlite"

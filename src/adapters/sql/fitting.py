@@ -1,0 +1,24 @@
+"""Whether the tables are those of this program: looked at, once something is missing.
+
+What is missing may be somebody's own: a trigger on a table of ours writes where it likes, and its
+columns may be called as ours are.
+"""
+
+from sqlalchemy import Connection, select
+from sqlalchemy.exc import SQLAlchemyError
+
+from .tables import metadata
+from .vendor import Vendor
+
+
+def fits(connection: Connection, vendor: Vendor) -> bool:
+    """Tell whether each table has the columns that we know. No row of them is read.
+
+    A connection that does not answer any more says nothing of them.
+    """
+    try:
+        for table in metadata.sorted_tables:
+            connection.execute(select(table).limit(0))
+    except SQLAlchemyError as error:
+        return not vendor.is_missing(error)
+    return True

@@ -1,0 +1,109 @@
+"""Messages for a queue that is not there: the log says so at once, and then ever more rarely."""
+
+import logging
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Final, Self
+
+import attrs
+
+from cronhare.domain.execution import Execution
+from cronhare.domain.listing import listed
+from cronhare.domain.messages import Ticket
+from cronhare.domain.patience import wait_after
+from cronhare.domain.topology import first_queue, is_ours
+from cronhare.ports.broker import Envelope, Published
+
+from .logs import say
+
+log = logging.getLogger(__name__)
+
+#: So many schedules and executions are named.
+MOST_NAMED: Final = 5
+
+
+@attrs.frozen(kw_only=True)
+class Sent:
+    """A message that was published, and whose it is."""
+
+    envelope: Envelope
+    ticket: Ticket
+    schedule_name: str
+
+    @classmethod
+    def of(cls, envelope: Envelope, execution: Execution) -> Self:
+        """Say that a message is of an execution's attempt."""
+        return cls(
+            envelope=envelope,
+            ticket=Ticket(execution_id=execution.id, attempt=execution.attempt),
+            schedule_name=execution.schedule_name,
+        )
+
+
+@attrs.define
+class _Alarm:
+    """When it was said of a queue that it is not there, and how often."""
+
+    said_at: datetime
+    times: int = 1
+
+    def is_due_again(self, now: datetime) -> bool:
+        """Tell whether to say it anew; the waits are those of a message that is sent again."""
+        return not timedelta(0) <= now - self.said_at < wait_after(self.times - 1)
+
+
+class MissingQueues:
+    """Complains of queues that are not there.
+
+    What they would hold is sent again every few seconds, so that whoever brings the queue has it at
+    once. Threads may share this: a line too many is the worst of it.
+    """
+
+    def __init__(self) -> None:
+        self._alarms: dict[str, _Alarm] = {}
+
+    def note(self, sent: Iterable[Sent], outcomes: Sequence[Published], *, now: datetime) -> None:
+        """Take note of what became of a batch, and complain where that is due."""
+        if not self._alarms and Published.RETURNED not in outcomes:
+            return
+        returned = dict[str, list[Sent]]()
+        for each, outcome in zip(sent, outcomes, strict=True):
+            queue = first_queue(each.envelope.to)
+            if outcome is Published.RETURNED:
+                returned.setdefault(queue, []).append(each)
+            elif outcome is Published.CONFIRMED:
+                self._alarms.pop(queue, None)
+        for queue, messages in returned.items():
+            self._alarm(queue, messages, now)
+
+    def _alarm(self, queue: str, returned: Sequence[Sent], now: datetime) -> None:
+        alarm = self._alarms.get(queue)
+        if alarm is not None and not alarm.is_due_again(now):
+            return
+        self._alarms[queue] = _Alarm(now, 1 if alarm is None else alarm.times + 1)
+        advice = _advice_on_ours if is_ours(queue) else _advice_on_tasks
+        text = (
+            f"The broker returned {len(returned)} messages: there is no queue {queue}. They are "
+            f"sent again until there is: {advice(queue, returned)}"
+        )
+        say(log, logging.ERROR, "publish.returned", text)
+
+
+def _advice_on_ours(_queue: str, returned: Sequence[Sent]) -> str:
+    return (
+        "it is one of our own, or what leads to it is, and somebody deleted it. It is declared "
+        f"anew. The messages are of executions {_ids(returned)}"
+    )
+
+
+def _advice_on_tasks(queue: str, returned: Sequence[Sent]) -> str:
+    schedules = sorted({each.schedule_name for each in returned})
+    return (
+        f"start a worker with --queues {queue} (CRON_QUEUES). Or "
+        f"correct `queue` of {listed(schedules, most=MOST_NAMED)}, and let go of what waits: "
+        f"cronhare executions cancel ID, of {_ids(returned)}"
+    )
+
+
+def _ids(returned: Sequence[Sent]) -> str:
+    return listed([str(each.ticket.execution_id) for each in returned], most=MOST_NAMED)

@@ -1,0 +1,119 @@
+"""Giving a delivery's place to others for a while: a copy of it comes back through the lanes."""
+
+import asyncio
+import logging
+import math
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Final
+
+import msgspec
+
+from cronhare.domain.headers import kept_headers
+from cronhare.domain.messages import SIGNED
+from cronhare.domain.topology import LANE_UNIT, ToQueue
+from cronhare.ports.broker import AsyncBrokerPort, Delivery, Envelope, Published
+
+from .logs import say
+
+log = logging.getLogger(__name__)
+
+#: How often a message was put off. Anybody may write it: all it does is to make the rest longer.
+PUT_OFF_HEADER: Final = "cron-put-off"
+
+#: What was put off for the first time comes back after this, then after twice as long, each of
+#: which is the time of a single lane: what is held begins at the most so much later as it was held.
+FIRST_REST: Final = 4 * LANE_UNIT
+MOST_DOUBLINGS: Final = 6
+LONGEST_REST: Final = FIRST_REST * 2**MOST_DOUBLINGS
+
+#: What comes in numbers rests for up to so many eighths less, a time of no more than three lanes.
+MOST_EIGHTHS_LESS: Final = 3
+
+#: The log tells of one that was put off so often, more than a second, and with each longest rest.
+TIMES_TO_TELL: Final = 3
+
+#: Seconds that a message is held which cannot be put off: given back, it is here again at once.
+PAUSE = 1.0
+
+#: The headers with this beginning are the broker's, but for those that we sign.
+BROKERS: Final = "x-"
+
+
+def times_put_off(headers: Mapping[str, object]) -> int:
+    """Read how often a message was put off, as far as it matters.
+
+    >>> times_put_off({}), times_put_off({"cron-put-off": 2}), times_put_off({"cron-put-off": -1})
+    (0, 2, 0)
+    >>> times_put_off({"cron-put-off": 2**63}), times_put_off({"cron-put-off": "2"})
+    (6, 0)
+    """
+    match headers.get(PUT_OFF_HEADER):
+        case bool():
+            return 0
+        case int(times):
+            return min(max(times, 0), MOST_DOUBLINGS)
+    return 0
+
+
+def without_times(headers: Mapping[str, object]) -> dict[str, object]:
+    """Leave out what is of this message alone, and not of what becomes of it."""
+    return {name: headers[name] for name in headers if name != PUT_OFF_HEADER}
+
+
+async def put_off(
+    broker: AsyncBrokerPort, delivery: Delivery, reason: str, *, id_: str | None = None
+) -> None:
+    """Settle a message, and have it delivered to the same queue after a rest, as *id_* if given.
+
+    It is not nacked: that counts as a failure of its attempt. And not left to the reconciler, which
+    waits for up to a day once it has sent many copies. What the broker does not confirm is given
+    back after `PAUSE`.
+    """
+    times = times_put_off(delivery.message.headers)
+    is_told = times + 1 == TIMES_TO_TELL or times == MOST_DOUBLINGS
+    level = logging.WARNING if is_told else logging.DEBUG
+    say(log, level, "attempt.put-off", f"Put off: {reason}")
+    rest = FIRST_REST * 2**times
+    times = min(times + 1, MOST_DOUBLINGS)
+    is_sent = await _is_sent(broker, delivery, rest, times=times, id_=id_)
+    await _settle(broker, delivery, is_sent=is_sent)
+
+
+async def put_off_unasked(
+    broker: AsyncBrokerPort, delivery: Delivery, *, in_vain: bool, chance: float
+) -> None:
+    """Do so for one that nobody has looked for this time.
+
+    It comes back soon, unless another was just looked for *in_vain*: then it rests like that one,
+    or hundreds of them would fill the queue. *chance*, in [0, 1), spreads those.
+    """
+    times, rest = times_put_off(delivery.message.headers), FIRST_REST
+    if in_vain:
+        rest = FIRST_REST * 2**times * (8 - math.floor((MOST_EIGHTHS_LESS + 1) * chance)) / 8
+        times = min(times + 1, MOST_DOUBLINGS)
+    is_sent = await _is_sent(broker, delivery, rest, times=times, id_=None)
+    await _settle(broker, delivery, is_sent=is_sent)
+
+
+async def _settle(broker: AsyncBrokerPort, delivery: Delivery, *, is_sent: bool) -> None:
+    if is_sent:
+        await broker.ack(delivery)
+        return
+    await asyncio.sleep(PAUSE)
+    await broker.nack(delivery, requeue=True)
+
+
+async def _is_sent(
+    broker: AsyncBrokerPort, delivery: Delivery, rest: timedelta, *, times: int, id_: str | None
+) -> bool:
+    message = delivery.message
+    kept = {
+        name: value
+        for name, value in message.headers.items()
+        if name in SIGNED or not name.startswith(BROKERS)
+    }
+    headers = kept_headers({PUT_OFF_HEADER: times, **without_times(kept)})
+    copy = msgspec.structs.replace(message, headers=headers, id=id_ or message.id)
+    published = await broker.publish(Envelope(copy, ToQueue(delivery.queue, rest)))
+    return published is Published.CONFIRMED

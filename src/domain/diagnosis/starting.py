@@ -1,0 +1,42 @@
+"""What a person is told to type, so that it does as it is what is meant."""
+
+import shlex
+from collections.abc import Iterable
+
+
+def start_worker(queues: Iterable[str], jobs: str | None) -> str:
+    """Give the command that serves *queues* with the tasks of the file *jobs*, if that is known.
+
+    >>> start_worker(["mails", "reports"], "/etc/cron hare.toml")
+    "cronhare worker --jobs '/etc/cron hare.toml' --queues mails,reports"
+    >>> start_worker(["mails"], None)
+    'cronhare worker --jobs JOBS.TOML --queues mails'
+    """
+    named = ",".join(map(shlex.quote, queues))
+    return f"cronhare worker --jobs {_file(jobs)} --queues {named}"
+
+
+def start_up(jobs: str | None) -> str:
+    """Give the command that is all of it on one machine, with the file *jobs*, if that is known.
+
+    >>> start_up("jobs.toml")
+    'cronhare up --jobs jobs.toml'
+    """
+    return f"cronhare up --jobs {_file(jobs)}"
+
+
+def start_scheduling(jobs: str | None, *, in_memory: bool) -> str:
+    """Say what claims, and takes up what was lost; *in_memory* says where the broker is.
+
+    >>> start_scheduling("jobs.toml", in_memory=False)
+    '`cronhare scheduler`, or `cronhare up` on one machine'
+    >>> start_scheduling("jobs.toml", in_memory=True)  # which a scheduler refuses
+    '`cronhare up --jobs jobs.toml`'
+    """
+    if in_memory:
+        return f"`{start_up(jobs)}`"
+    return "`cronhare scheduler`, or `cronhare up` on one machine"
+
+
+def _file(jobs: str | None) -> str:
+    return "JOBS.TOML" if jobs is None else shlex.quote(jobs)

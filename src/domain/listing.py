@@ -1,0 +1,39 @@
+"""Lists and numbers within a sentence: the first few, and how many more there are."""
+
+from collections.abc import Callable, Sequence
+from typing import Final, TypeVar
+
+F = TypeVar("F")
+
+#: So many names are listed for somebody who asked for none of them.
+MOST_LISTED: Final = 10
+
+
+def counted(number: int, noun: str) -> str:
+    """Count things.
+
+    >>> counted(1, "queue"), counted(1200, "message")
+    ('1 queue', '1,200 messages')
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def listed(names: Sequence[str], *, most: int = MOST_LISTED) -> str:
+    """List names, and count those beyond the first few.
+
+    >>> listed(["a", "b"]), listed(list("abcdefgh"), most=5)
+    ('a, b', 'a, b, c, d, e and 3 others')
+    """
+    told, rest = ", ".join(names[:most]), len(names) - most
+    return f"{told} and {counted(rest, 'other')}" if rest > 0 else told
+
+
+def first_faults(faults: Sequence[F], most: int, *, as_fault: Callable[[str], F]) -> tuple[F, ...]:
+    """Give the first of very many faults, and say in one more that there are others.
+
+    >>> first_faults(["a is missing", "b is missing"], 1, as_fault=str)
+    ('a is missing', 'these are the first 1 faults; there are more')
+    """
+    if len(faults) <= most:
+        return tuple(faults)
+    return (*faults[:most], as_fault(f"these are the first {most} faults; there are more"))

@@ -1,0 +1,63 @@
+"""The signals that end nothing, noted from a process's first moment on: before its imports.
+
+Until somebody answers them, they must not end it either. It is imported before all else, and so
+imports next to nothing.
+"""
+
+import signal
+from collections.abc import Sequence
+from types import FrameType
+from typing import Final
+
+#: SIGHUP asks to reload, SIGUSR1 to tell the state.
+ASKING: Final = (signal.SIGHUP, signal.SIGUSR1)
+
+#: The commands whose processes live long, and heed them.
+LONG_LIVED: Final = frozenset({"up", "scheduler", "worker"})
+
+#: What was heard so far, for `attention` to answer.
+HEARD: Final[list[int]] = []
+
+
+def lives_long(arguments: Sequence[str]) -> bool:
+    """Tell whether these arguments ask for a process that lives long.
+
+    >>> lives_long(["--config", "c.toml", "up"]), lives_long(["executions", "list"])
+    (True, False)
+    """
+    rest = iter(arguments)
+    for argument in rest:
+        if argument == "--config":
+            next(rest, None)
+        elif not argument.startswith("-"):
+            return argument in LONG_LIVED
+    return False
+
+
+def hear() -> None:
+    """Note these signals from now on; what the process was started to ignore is ignored."""
+    for number in ASKING:
+        if not is_ignored(number):
+            signal.signal(number, _note)
+
+
+def is_ignored(number: signal.Signals) -> bool:
+    """Tell whether whoever started us wants a signal to be ignored, as nohup does."""
+    return signal.getsignal(number) is signal.SIG_IGN
+
+
+def keep_quiet_when_full() -> None:
+    """Have no line on stderr for each signal that comes faster than the event loop reads them.
+
+    What the loop has to read by then wakes it all the same. It asks for those lines with each
+    handler that it is given, so this comes after. No signal may come between the two calls.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    try:
+        signal.set_wakeup_fd(signal.set_wakeup_fd(-1), warn_on_full_buffer=False)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _note(number: int, _frame: FrameType | None) -> None:
+    HEARD.append(number)

@@ -1,0 +1,39 @@
+"""Keeps the ledger's time on a node that works, and says how far its own is off."""
+
+import logging
+from datetime import timedelta
+from typing import Protocol
+
+from cronhare.application.logs import say
+from cronhare.domain.diagnosis import WORRYING_SKEW
+from cronhare.domain.nodes import measured_every
+
+log = logging.getLogger(__name__)
+
+
+class Measured(Protocol):
+    """A clock that follows another."""
+
+    def measure(self) -> timedelta:
+        """Ask the other, and say how far this node's own is ahead of it."""
+        ...
+
+
+class Measuring:
+    """Asks again and again, and says once of each change how far this node is off."""
+
+    def __init__(self, clock: Measured, *, lease: timedelta) -> None:
+        """Leases of length *lease* are written by the *clock*'s time."""
+        self._clock = clock
+        self._rest = measured_every(lease).total_seconds()
+        self._said = timedelta(0)
+
+    def round(self) -> float:
+        """Ask once; answers how many seconds to rest."""
+        skew = self._clock.measure()
+        if abs(skew - self._said) > WORRYING_SKEW:
+            self._said = skew
+            off = f"This node's clock is {skew.total_seconds():+.1f} s off the ledger's"
+            level = logging.WARNING if abs(skew) > WORRYING_SKEW else logging.INFO
+            say(log, level, "clock.skew", f"{off}, which decides")
+        return self._rest

@@ -1,0 +1,103 @@
+"""What people do to tables: rules, open transactions; and what becomes of executions then."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import TypeAlias
+
+from sqlalchemy import URL
+
+from cronhare.domain.deaths import NO_NACKS
+from cronhare.domain.execution import Execution, State
+from cronhare.domain.failures import Failure
+from cronhare.domain.messages import FailedMessage, Ticket
+from cronhare.ports.attempts import Busy, Refused, Start
+from tests.services.mariadb import connect
+
+from .ledgers import LEASE, MINUTE, Ledger, Shell
+
+SAYS = "nobody writes this"
+
+#: Lets a table refuse, at an event, the rows for which a condition holds.
+Refusing: TypeAlias = Callable[[str, str, str], AbstractContextManager[None]]
+
+
+#: Keeps what a statement finds, or writes, from everybody else.
+Holding: TypeAlias = Callable[[str], AbstractContextManager[None]]
+
+
+def refusing_in(database: str, shell: Shell) -> Refusing:
+    """Let a table refuse rows as a rule does that somebody has given it: a trigger."""
+
+    @contextmanager
+    def rule(table: str, event: str, when: str) -> Iterator[None]:
+        begin = f"CREATE TRIGGER refusing BEFORE {event} ON `{table}` FOR EACH ROW"
+        if database == "sqlite":
+            shell(f"{begin} WHEN {when} BEGIN SELECT RAISE(ABORT, '{SAYS}'); END")
+        else:
+            signal = f"SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = '{SAYS}'"
+            shell(f"{begin} IF {when} THEN {signal}; END IF")
+        try:
+            yield
+        finally:
+            shell("DROP TRIGGER refusing")
+
+    return rule
+
+
+def holding_in(url: URL) -> Holding:
+    """Leave a transaction open, as a person does who goes for a coffee; it is taken back."""
+
+    @contextmanager
+    def session(statement: str) -> Iterator[None]:
+        with connect(url) as person, person.cursor() as cursor:
+            cursor.execute("BEGIN")
+            cursor.execute(statement)
+            try:
+                yield
+            finally:
+                person.rollback()
+
+    return session
+
+
+def some(ledger: Ledger, count: int = 5) -> list[Execution]:
+    """Claim executions, oldest first."""
+    for number in range(count):
+        ledger.add(f"report-{number}", schedule=None, date_time=ledger.now + MINUTE)
+    ledger.clock.advance(MINUTE)
+    return sorted(ledger.claim_due().claimed, key=lambda one: one.id)
+
+
+def start_all(ledger: Ledger, found: list[Execution]) -> list[Execution | Refused | Busy]:
+    wishes = [Start(execution_id=one.id, attempt=one.attempt, nacks=NO_NACKS) for one in found]
+    return list(ledger.attempts.start(wishes, now=ledger.now, node="ant", lease=LEASE))
+
+
+def all_started(ledger: Ledger, found: list[Execution]) -> list[Execution]:
+    return [one for one in start_all(ledger, found) if isinstance(one, Execution)]
+
+
+def told(scheduler_id: int, ticket: Ticket | None) -> Failure:
+    """Tell of a failure, as another program's worker does."""
+    message = FailedMessage(
+        type="report",
+        id=7,
+        scheduler_id=scheduler_id,
+        params_scheduler="{}",
+        failed_at="unread",
+        failed_reason="Connection timeout",
+        retry_count=0,
+    )
+    return Failure(message=message, failed_at=None, key=f"manual-{scheduler_id}", ticket=ticket)
+
+
+def states(ledger: Ledger, found: list[Execution]) -> list[State]:
+    return [ledger.seen(one).state for one in found]
+
+
+def apart(ledger: Ledger, broken: Execution) -> str:
+    """Give the reason for which an execution is set apart."""
+    seen = ledger.seen(broken)
+    assert seen.state is State.QUARANTINED
+    assert seen.last_error is not None
+    return seen.last_error

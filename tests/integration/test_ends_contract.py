@@ -1,0 +1,145 @@
+"""What every claim store promises of the messages that follow ends for good."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from cronhare.domain.execution import State
+from cronhare.domain.retry import Complete, Quarantine
+from cronhare.ports.attempts import Finish
+from cronhare.ports.claims import Ended
+from tests.integration.ledgers import (
+    CRASH,
+    FOR_GOOD,
+    GRACES,
+    IN_30_S,
+    LOSS,
+    MICROSECOND,
+    SECOND,
+    SUCCESS,
+    Ledger,
+    at_once,
+)
+
+POISON = Quarantine("crashed 3 times within 300 s")
+
+
+def overdue(ledger: Ledger, *, limit: int = 1_000) -> Sequence[Ended]:
+    return ledger.claims.overdue_ends(now=ledger.now, graces=GRACES, limit=limit)
+
+
+def ids(ends: Sequence[Ended]) -> list[int]:
+    return [ended.archived.id for ended in ends]
+
+
+def test_an_end_is_overdue_when_its_grace_is_over(ledger: Ledger) -> None:
+    archived = ledger.failed()
+    ledger.clock.advance(GRACES.ended - MICROSECOND)
+    before = overdue(ledger)
+
+    ledger.clock.advance(MICROSECOND)
+    (ended,) = overdue(ledger)
+
+    assert (list(before), ended) == ([], Ended(archived=archived))
+
+
+def test_an_end_that_was_given_up_is_found_as_well(ledger: Ledger) -> None:
+    execution = ledger.running()
+    finish = Finish(execution=execution, ran=LOSS, verdict=FOR_GOOD)
+    ledger.attempts.give_up([finish], now=ledger.now)
+    ledger.clock.advance(GRACES.ended)
+
+    (ended,) = overdue(ledger)
+
+    assert (ended.ticket.execution_id, ended.ticket.attempt) == (execution.id, 1)
+
+
+def test_what_is_quarantined_is_found_with_the_crashes_before_its_last(ledger: Ledger) -> None:
+    crashes: list[datetime] = []
+    execution = ledger.claimed()
+    for _ in range(2):
+        crashes.append(ledger.now)
+        execution = ledger.finished(execution, IN_30_S, CRASH)
+        ledger.clock.advance(30 * SECOND)
+    ledger.finished(execution, POISON, CRASH)
+    ledger.clock.advance(GRACES.ended)
+
+    (ended,) = overdue(ledger)
+
+    assert (ended.archived.kind, ended.crashed_at) == (State.QUARANTINED, tuple(crashes))
+
+
+def test_an_end_whose_message_is_in_a_queue_is_overdue_no_more(ledger: Ledger) -> None:
+    first, second = ledger.failed("first"), ledger.failed("second")
+    ledger.clock.advance(GRACES.ended)
+    found = {ended.archived.id: ended for ended in overdue(ledger)}
+
+    ledger.claims.mark_ends_published([found[first.id].ticket])
+    ledger.clock.advance(GRACES.ended)
+
+    assert ids(overdue(ledger)) == [second.id]
+
+
+def test_the_mark_of_an_end_says_nothing_of_a_later_one(ledger: Ledger) -> None:
+    first = ledger.failed()
+    old = Ended(archived=first).ticket
+    [again] = ledger.records.replay([first.id], now=ledger.now)
+    ledger.finished(again, FOR_GOOD)
+
+    ledger.claims.mark_ends_published([old])
+    ledger.clock.advance(GRACES.ended)
+
+    [ended] = overdue(ledger)
+    assert (ended.ticket.attempt, old.attempt) == (2, 1)
+
+
+def test_an_end_that_was_found_is_found_again_after_one_more_grace(ledger: Ledger) -> None:
+    archived = ledger.failed()
+    ledger.clock.advance(GRACES.ended)
+    first = ids(overdue(ledger))
+    ledger.clock.advance(GRACES.ended - MICROSECOND)
+    soon = ids(overdue(ledger))
+
+    ledger.clock.advance(MICROSECOND)
+
+    assert (first, soon, ids(overdue(ledger))) == ([archived.id], [], [archived.id])
+
+
+def test_what_somebody_has_resolved_needs_no_message(ledger: Ledger) -> None:
+    replayed, discarded = ledger.failed("replayed"), ledger.failed("discarded")
+    ledger.records.replay([replayed.id], now=ledger.now)
+    ledger.records.discard([discarded.id], note="known", now=ledger.now)
+
+    ledger.clock.advance(GRACES.ended)
+
+    assert list(overdue(ledger)) == []
+
+
+def test_what_is_to_go_on_or_has_succeeded_has_no_end_for_good(ledger: Ledger) -> None:
+    ledger.finished(ledger.claimed("retrying"), IN_30_S)
+    ledger.finished(ledger.claimed("done"), Complete(), SUCCESS)
+    cancelled = ledger.running("cancelled")
+    ledger.records.cancel(cancelled.id, now=ledger.now)
+    ledger.finish(cancelled, FOR_GOOD)
+
+    ledger.clock.advance(GRACES.ended)
+
+    assert list(overdue(ledger)) == []
+
+
+def test_the_earliest_ends_are_found_first_and_no_more_than_the_limit(ledger: Ledger) -> None:
+    archived = [ledger.failed(f"job-{n}").id for n in range(3)]
+    ledger.clock.advance(GRACES.ended)
+
+    found = [ids(overdue(ledger, limit=2)) for _ in range(3)]
+
+    assert found == [archived[:2], archived[2:], []]
+
+
+def test_concurrent_callers_find_different_ends(ledger: Ledger) -> None:
+    archived = [ledger.failed(f"job-{n}").id for n in range(12)]
+    ledger.clock.advance(GRACES.ended)
+
+    answers = at_once(4, lambda _: ids(overdue(ledger, limit=3)))
+    answers.append(ids(overdue(ledger)))  # what one was taking, the others passed over
+
+    assert sorted(id_ for answer in answers for id_ in answer) == archived

@@ -1,0 +1,606 @@
+"""A row that another session keeps locked, a person's say: it waits, and its neighbours go on."""
+
+from collections.abc import Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+
+import pytest
+from sqlalchemy import URL
+
+from cronhare.adapters.sql import mysql_sessions, open_engine
+from cronhare.application.unheard import Unheard
+from cronhare.domain.deaths import NO_NACKS
+from cronhare.domain.execution import Execution, State
+from cronhare.domain.messages import TaskMessage
+from cronhare.domain.planning import Plan
+from cronhare.domain.retry import Complete, Verdict
+from cronhare.ports.attempts import Busy, Finish, Refused, Renewal, Start, Superseded
+from cronhare.ports.claims import Batch, Ended
+from cronhare.ports.ledger import LedgerUnavailable
+from cronhare.ports.runner import Captured, Ran, Written
+from tests.integration.ledgers import (
+    FAILURE,
+    FOR_GOOD,
+    GRACES,
+    IN_30_S,
+    LEASE,
+    LOSS,
+    MINUTE,
+    SECOND,
+    SUCCESS,
+    Ledger,
+    draft,
+    sql_ledger,
+)
+from tests.integration.rules import Holding
+from tests.services.finding import wait_until
+from tests.services.lives import PATIENCE
+from tests.services.mariadb import run
+
+pytestmark = [pytest.mark.integration, pytest.mark.long]  # by `make faults`
+
+
+@pytest.fixture
+def ledger(mysql: Ledger) -> Ledger:
+    mysql.plan_edited()
+    return mysql
+
+
+def row_of(execution: Execution) -> str:
+    return f"SELECT id FROM SchedulerExecution WHERE id = {execution.id} FOR UPDATE"
+
+
+def some(ledger: Ledger, count: int = 5) -> list[Execution]:
+    """Claim executions, oldest first."""
+    ledger.save(
+        *(draft(f"report-{n}", schedule=None, date_time=ledger.now + MINUTE) for n in range(count))
+    )
+    ledger.plan_edited()
+    ledger.clock.advance(MINUTE)
+    return sorted(ledger.claim_due().claimed, key=lambda one: one.id)
+
+
+def start(ledger: Ledger, found: list[Execution]) -> list[Execution | Refused | Busy]:
+    wishes = [Start(execution_id=one.id, attempt=one.attempt, nacks=NO_NACKS) for one in found]
+    return list(ledger.attempts.start(wishes, now=ledger.now, node="ant", lease=LEASE))
+
+
+def running(ledger: Ledger, count: int = 5) -> list[Execution]:
+    started = start(ledger, some(ledger, count))
+    return [one for one in started if isinstance(one, Execution)]
+
+
+def finishes(found: list[Execution]) -> list[Finish]:
+    """End each in another way: they are written by different statements."""
+    ends: list[tuple[Ran, Verdict]]
+    ends = [(SUCCESS, Complete()), (FAILURE, IN_30_S), (FAILURE, FOR_GOOD)]
+    return [
+        Finish(execution=one, ran=ran, verdict=verdict)
+        for one, (ran, verdict) in zip(found, (ends * len(found)), strict=False)
+    ]
+
+
+def renewal(held: Collection[int], *, busy: Collection[int] = ()) -> Renewal:
+    return Renewal(held=frozenset(held), cancel_requested=frozenset(), busy=frozenset(busy))
+
+
+@pytest.fixture(params=[0, 2, 4], ids=["first", "in the middle", "last"])
+def place(request: pytest.FixtureRequest) -> int:
+    """Where among its neighbours the row stands that is held."""
+    place: int = request.param
+    return place
+
+
+def test_of_starts_the_one_whose_row_is_held_waits(
+    ledger: Ledger, holding: Holding, place: int
+) -> None:
+    found = some(ledger)
+
+    with holding(row_of(found[place])):
+        answers = start(ledger, found)
+        again = start(ledger, [found[place]])
+    after = start(ledger, [found[place]])
+
+    assert [type(one) for one in answers].count(Execution) == len(found) - 1
+    assert (answers[place], again) == (Busy(), [Busy()])
+    assert [type(one) for one in after] == [Execution]
+
+
+def test_a_start_of_what_is_nowhere_is_unknown_beside_one_whose_row_is_held(
+    ledger: Ledger, holding: Holding
+) -> None:
+    [held] = some(ledger, 1)
+    wishes = [Start(execution_id=id_, attempt=1, nacks=NO_NACKS) for id_ in (held.id, 4_711_000)]
+
+    with holding(row_of(held)):
+        busy, unknown = ledger.attempts.start(wishes, now=ledger.now, node="ant", lease=LEASE)
+
+    assert busy == Busy()
+    assert isinstance(unknown, Refused)
+    assert unknown.unknown
+
+
+def test_of_ends_the_one_whose_row_is_held_waits(
+    ledger: Ledger, holding: Holding, place: int
+) -> None:
+    found = running(ledger)
+    ends = finishes(found)
+
+    with holding(row_of(found[place])):
+        answers = ledger.attempts.finish(ends, now=ledger.now, node="ant")
+    after = ledger.attempts.finish(ends, now=ledger.now, node="ant")
+
+    assert answers[place] == Busy()
+    assert [one for one in answers if isinstance(one, State)] == [
+        one for n, one in enumerate(after) if n != place
+    ]
+    assert all(isinstance(one, State) for one in after)
+
+
+def test_of_leases_the_one_whose_row_is_held_is_not_renewed(
+    ledger: Ledger, holding: Holding, place: int
+) -> None:
+    found = running(ledger)
+    ledger.clock.advance(SECOND)
+    held, ids = found[place].id, [one.id for one in found]
+    neighbours = set(ids) - {held}
+
+    with holding(row_of(found[place])):
+        first = ledger.attempts.renew(ids, now=ledger.now, node="ant", lease=LEASE)
+    after = ledger.attempts.renew(ids, now=ledger.now, node="ant", lease=LEASE)
+
+    assert first == renewal(neighbours, busy={held})
+    assert after == renewal(ids)
+    assert {ledger.seen(one).lease_until for one in found} == {ledger.now + LEASE}
+
+
+def test_of_ends_the_one_whose_attempt_is_held_waits(
+    ledger: Ledger, holding: Holding, place: int
+) -> None:
+    found = running(ledger)
+    ends = finishes(found)
+    attempt = f"SELECT * FROM ExecutionAttempt WHERE execution_id = {found[place].id} FOR UPDATE"
+
+    with holding(attempt):
+        answers = ledger.attempts.finish(ends, now=ledger.now, node="ant")
+        again = ledger.attempts.finish([ends[place]], now=ledger.now, node="ant")
+    after = ledger.attempts.finish([ends[place]], now=ledger.now, node="ant")
+
+    assert [n for n, one in enumerate(answers) if one == Busy()] == [place]
+    assert again == [Busy()]
+    assert isinstance(after[0], State)
+
+
+def test_of_starts_those_whose_attempts_cannot_be_inserted_for_a_gap_wait(
+    ledger: Ledger, holding: Holding
+) -> None:
+    found = some(ledger)
+    start(ledger, [found[3]])
+    rest = [*found[:3], found[4]]
+
+    with holding(f"SELECT * FROM ExecutionAttempt WHERE execution_id > {found[3].id} FOR UPDATE"):
+        answers = start(ledger, rest)
+    after = start(ledger, [found[4]])
+
+    assert [type(one) for one in answers] == [Execution] * 3 + [Busy]
+    assert [type(one) for one in after] == [Execution]
+
+
+def test_a_lease_that_is_another_nodes_is_lost_whoever_holds_its_row(
+    ledger: Ledger, holding: Holding
+) -> None:
+    ours, theirs = running(ledger, 1), running(ledger, 1)
+    ids = [one.id for one in ours + theirs]
+
+    with holding(row_of(theirs[0])):
+        answer = ledger.attempts.renew(ids, now=ledger.now, node="bee", lease=LEASE)
+
+    assert answer == renewal(())
+
+
+def test_of_lost_attempts_the_one_whose_row_is_held_waits(
+    ledger: Ledger, holding: Holding, place: int
+) -> None:
+    found = running(ledger)
+    ends = [Finish(execution=one, ran=LOSS, verdict=IN_30_S) for one in found]
+
+    with holding(row_of(found[place])):
+        answers = ledger.attempts.give_up(ends, now=ledger.now)
+    after = ledger.attempts.give_up([ends[place]], now=ledger.now)
+
+    assert answers[place] == Busy()
+    assert list(answers).count(State.RETRYING) == len(found) - 1
+    assert after == [State.RETRYING]
+    assert ledger.attempts.give_up(ends, now=ledger.now) == [Superseded()] * len(found)
+
+
+def test_an_end_that_waited_for_its_row_for_longer_than_a_lease_is_heard(
+    ledger: Ledger, holding: Holding
+) -> None:
+    found = running(ledger)
+    unheard = Unheard(ledger.attempts, LEASE)
+    ledger.clock.advance(LEASE)
+    with holding(row_of(found[1])):
+        losses = [Finish(execution=found[1], ran=LOSS, verdict=IN_30_S)]
+        unheard.note(found[1:2], ledger.attempts.give_up(losses, now=ledger.now))
+
+    left = unheard.heed(ledger.claims.lapsed(now=ledger.now, limit=9), ledger.now)
+
+    assert {each.id for each in left} == {each.id for each in found} - {found[1].id}
+    assert found[1].id not in {each.id for each in ledger.claims.lapsed(now=ledger.now, limit=9)}
+    end = Finish(execution=found[1], ran=SUCCESS, verdict=Complete())
+    assert ledger.attempts.finish([end], now=ledger.now, node="ant") == [State.SUCCEEDED]
+
+
+def test_a_loss_is_told_however_many_others_wait_for_the_archive(
+    ledger: Ledger, holding: Holding
+) -> None:
+    ledger.failed("old")
+    *for_good, retried = running(ledger, 13)
+    unheard = Unheard(ledger.attempts, LEASE)
+    looks = 0
+
+    with holding("UPDATE FailedTask SET note = 'seen' WHERE resolution IS NULL"):
+        while ledger.seen(retried).state is State.RUNNING and looks < 20:
+            looks += 1
+            ledger.clock.advance(LEASE / 6)
+            unheard.look()
+            found = ledger.claims.lapsed(now=ledger.now, limit=1_000)
+            lost = unheard.heed(found, ledger.now)
+            ends = [
+                Finish(
+                    execution=one,
+                    ran=LOSS,
+                    verdict=IN_30_S if one.id == retried.id else FOR_GOOD,
+                )
+                for one in lost
+            ]
+            unheard.note(lost, ledger.attempts.give_up(ends, now=ledger.now))
+        states = [ledger.seen(one).state for one in for_good]
+
+    assert ledger.seen(retried).state is State.RETRYING
+    assert states == [State.RUNNING] * len(for_good)
+
+
+def test_of_what_attempts_have_written_that_of_the_one_whose_row_is_held_is_kept_later(
+    ledger: Ledger, holding: Holding
+) -> None:
+    held, other = running(ledger, 2)
+    said = Captured(head="half\n", bytes=5)
+    written = [
+        Written(execution_id=one.id, attempt=1, stdout=said, stderr=Captured())
+        for one in (held, other)
+    ]
+
+    with holding(row_of(held)):
+        ledger.attempts.keep_written(written, now=ledger.now, node="ant")
+
+    assert [bool(ledger.records.output(one.id)) for one in (held, other)] == [False, True]
+
+
+def test_of_what_was_published_the_one_whose_row_is_held_is_marked_later(
+    ledger: Ledger, holding: Holding, place: int
+) -> None:
+    found = some(ledger)
+
+    with holding(row_of(found[place])):
+        ledger.claims.mark_published(found, now=ledger.now)
+    states = [ledger.seen(one).state for one in found]
+
+    assert states.pop(place) is State.CLAIMED
+    assert set(states) == {State.PUBLISHED}
+
+
+def test_of_what_is_handed_over_the_one_whose_row_is_held_keeps_no_other(
+    ledger: Ledger, holding: Holding, place: int
+) -> None:
+    found = some(ledger)
+
+    with holding(row_of(found[place])), pytest.raises(LedgerUnavailable, match="keeps rows"):
+        ledger.claims.hand_over(found, now=ledger.now)
+    states = [ledger.seen(one).state for one in found]
+
+    assert states.pop(place) is State.CLAIMED
+    assert set(states) == {State.HANDED_OVER}
+
+
+def test_of_what_nobody_would_find_the_one_whose_row_is_held_is_found_later(
+    ledger: Ledger, holding: Holding, migrated_mysql: URL
+) -> None:
+    found = some(ledger)
+    run(migrated_mysql, "UPDATE SchedulerExecution SET check_at = NULL")
+
+    with holding(row_of(found[2])):
+        beside = ledger.claims.regain(now=ledger.now, limit=9)
+
+    assert (beside, ledger.claims.regain(now=ledger.now, limit=9)) == (4, 1)
+
+
+def gaps_of(schedule_id: int) -> str:
+    """Keep executions of one schedule from being inserted, as any UPDATE of its rows does.
+
+    In a session with the server's own isolation, REPEATABLE READ. The gap before the first of them
+    is held as well, and there the newest of the schedule before would be.
+    """
+    rows = "SchedulerExecution FORCE INDEX (ux_execution_key)"
+    return f"SELECT id FROM {rows} WHERE scheduler_id = {schedule_id} FOR UPDATE"
+
+
+def adopt(ledger: Ledger, scheduler_id: int, key: str) -> Execution | Refused | Busy:
+    message = TaskMessage(type="report", id=25, scheduler_id=scheduler_id, params_scheduler="{}")
+    return ledger.attempts.adopt(
+        message, key=key, queue="cron_scheduler", deaths=0, now=ledger.now, node="ant"
+    )
+
+
+def test_of_foreign_messages_those_whose_executions_cannot_be_inserted_for_a_gap_wait(
+    ledger: Ledger, holding: Holding
+) -> None:
+    ids = with_a_run_each(ledger, 5)
+
+    with holding(gaps_of(ids[3])):
+        beside = [type(adopt(ledger, id_, "foreign-1")) for id_ in ids]
+    after = [adopt(ledger, id_, "foreign-1") for id_ in ids]
+
+    assert beside == [Execution, Execution, Busy, Busy, Execution]
+    assert [type(one) for one in after] == [Execution] * 5
+
+
+def with_a_run_each(ledger: Ledger, count: int = 9) -> list[int]:
+    """Write schedules that are due now, each of which has run before."""
+    names = [f"report-{number}" for number in range(count)]
+    ledger.save(*map(draft, names))
+    ledger.plan_edited()
+    ledger.clock.advance(MINUTE)
+    ledger.claim_due()
+    ledger.clock.advance(MINUTE)
+    return sorted(ledger.schedules.ids(names).values())
+
+
+def claimed_now(ledger: Ledger) -> list[int]:
+    """Claim as the dispatcher does, page by page."""
+    claimed, more = [], True
+    while more:
+        batch = ledger.claim_due()
+        claimed += [one.scheduler_id for one in batch.claimed]
+        more = batch.more
+    return sorted(claimed)
+
+
+@pytest.mark.parametrize("place", [0, 4, 8], ids=["first", "in the middle", "last"])
+def test_of_due_schedules_those_whose_executions_cannot_be_inserted_for_a_gap_wait(
+    ledger: Ledger, holding: Holding, place: int
+) -> None:
+    ids = with_a_run_each(ledger)
+
+    with holding(gaps_of(ids[place])):
+        beside = claimed_now(ledger)
+        ledger.clock.advance(SECOND)
+        again = claimed_now(ledger)
+    ledger.clock.advance(MINUTE)
+
+    assert beside == [id_ for id_ in ids if id_ not in {ids[place] - 1, ids[place]}]
+    assert again == []
+    assert claimed_now(ledger) == ids
+
+
+def test_of_due_schedules_very_many_that_are_held_are_put_off_in_one_look(
+    ledger: Ledger, holding: Holding
+) -> None:
+    ids = with_a_run_each(ledger, 40)
+    before, *held = ids[2:38]
+    rows = "SchedulerExecution FORCE INDEX (ux_execution_key)"
+    between = f"scheduler_id BETWEEN {held[0]} AND {held[-1]}"
+
+    with holding(f"SELECT id FROM {rows} WHERE {between} FOR UPDATE"):
+        beside = claimed_now(ledger)
+        ledger.clock.advance(MINUTE)
+        again = claimed_now(ledger)
+
+    assert beside == again == [id_ for id_ in ids if id_ not in {before, *held}]
+
+
+def test_who_waits_for_no_gap_passes_over_a_plan_that_is_held_as_well(
+    ledger: Ledger, holding: Holding
+) -> None:
+    """MariaDB fails what is to pass over rows, where it is to wait not at all (1180)."""
+    ids = with_a_run_each(ledger)
+    plan = f"SELECT * FROM SchedulerPlan FORCE INDEX (PRIMARY) WHERE scheduler_id = {ids[7]}"
+
+    with holding(gaps_of(ids[2])):
+        claimed_now(ledger)
+        ledger.clock.advance(MINUTE)
+        with holding(f"{plan} FOR UPDATE"):
+            beside = claimed_now(ledger)
+
+    assert beside == [id_ for id_ in ids if id_ not in {ids[1], ids[2], ids[7]}]
+
+
+@pytest.fixture
+def patient(
+    ledger: Ledger, migrated_mysql: URL, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Ledger]:
+    """Another replica, which waits for minutes for what others hold."""
+    with monkeypatch.context() as opening:
+        by_us = mysql_sessions._SESSION
+        opening.setattr(mysql_sessions, "_SESSION", (*by_us, "SET innodb_lock_wait_timeout = 300"))
+        opening.setattr(mysql_sessions, "ANSWER_SECONDS", 300)
+        engine = open_engine(migrated_mysql.render_as_string(hide_password=False))
+        other = sql_ledger(ledger.clock, engine)
+        other.claims.now()  # so it has its session
+        yield other
+    engine.dispose()
+
+
+def test_a_replica_that_waits_to_insert_keeps_no_other_from_inserting(
+    ledger: Ledger, holding: Holding, patient: Ledger, migrated_mysql: URL
+) -> None:
+    """Nor from numbers for what it inserts, in the mode that is MariaDB's own."""
+    [held, *others] = with_a_run_each(ledger)
+
+    def waiting() -> bool:  # what it answers is as old as the look before, within 0.1 s
+        asked = "SELECT 1 FROM information_schema.INNODB_TRX WHERE trx_state = 'LOCK WAIT'"
+        return bool(run(migrated_mysql, asked))
+
+    with ThreadPoolExecutor(1) as thread:
+        with holding(gaps_of(held)):
+            claiming = thread.submit(patient.claim_due, limit=1)
+            wait_until(waiting, seconds=PATIENCE, what="the wait for a gap", every=0.2)
+            beside = claimed_now(ledger)
+            assert not claiming.done()
+        late = claiming.result()
+
+    assert beside == others
+    assert [one.scheduler_id for one in late.claimed] == [held]
+
+
+def test_of_edited_schedules_those_whose_executions_cannot_be_inserted_are_planned_later(
+    ledger: Ledger, holding: Holding
+) -> None:
+    ids = with_a_run_each(ledger)
+    ledger.save(*(draft(f"report-{number}", schedule="*/1 * * * *") for number in range(9)))
+
+    def planned() -> tuple[int, int]:
+        looked, more = 0, True
+        while more:
+            batch = ledger.plan_edited()
+            looked, more = looked + batch.looked, batch.more
+        return looked, batch.busy
+
+    with holding(gaps_of(ids[4])):
+        beside = planned()
+    ledger.clock.advance(MINUTE)
+
+    assert beside == (7, 2)
+    assert planned() == (2, 0)
+
+
+def test_of_edited_schedules_the_one_whose_plan_is_held_is_planned_later(
+    ledger: Ledger, holding: Holding
+) -> None:
+    names = [f"report-{number}" for number in range(5)]
+    ledger.save(*map(draft, names))
+    ledger.plan_edited()
+    ledger.save(*(draft(name, params='{"v":2}') for name in names))
+    held = ledger.schedules.ids(names)["report-2"]
+
+    with holding(f"SELECT * FROM SchedulerPlan WHERE scheduler_id = {held} FOR UPDATE"):
+        beside = ledger.plan_edited()
+        ledger.clock.advance(MINUTE)
+        claimed = ledger.claim_due().claimed
+    after = ledger.plan_edited()
+
+    assert (beside.looked, beside.busy, beside.more) == (4, 1, False)
+    assert {one.schedule_name for one in claimed} == set(names) - {"report-2"}
+    assert (after.looked, after.busy) == (1, 0)
+    assert [one.schedule_name for one in ledger.claim_due().claimed] == ["report-2"]
+
+
+def test_a_new_schedule_that_a_frozen_replica_plans_keeps_no_other_waiting(
+    ledger: Ledger, holding: Holding
+) -> None:
+    ledger.save(draft("ant"), draft("bee"))
+    held = ledger.schedules.ids(["ant"])["ant"]
+
+    with holding(
+        "INSERT INTO SchedulerPlan (scheduler_id, planned_at) "
+        f"SELECT id, updated_at FROM Scheduler WHERE id = {held}"
+    ):
+        beside = ledger.plan_edited()
+    after = ledger.plan_edited()
+
+    assert [(one.looked, one.busy) for one in (beside, after)] == [(1, 1), (1, 0)]
+
+
+def test_schedules_behind_a_whole_page_of_held_plans_are_planned(
+    ledger: Ledger, holding: Holding
+) -> None:
+    names = [f"report-{number}" for number in range(5)]
+    ledger.save(*map(draft, names))
+    ledger.plan_edited()
+    for name in names:
+        ledger.save(draft(name, params='{"v":2}'))
+    held = tuple(ledger.schedules.ids(names[:4]).values())
+
+    def page() -> Batch:
+        return ledger.claims.plan_edited(
+            now=ledger.now, since=None, limit=2, node="ant", planner=ledger.planner
+        )
+
+    by_key = "SchedulerPlan FORCE INDEX (PRIMARY)"  # or a small table is held as a whole
+    with holding(f"SELECT * FROM {by_key} WHERE scheduler_id IN {held} FOR UPDATE"):
+        beside, again = page(), page()
+
+    assert [(one.looked, one.busy, one.more) for one in (beside, again)] == [
+        (1, 4, False),
+        (0, 4, False),
+    ]
+
+
+def test_of_schedules_that_could_not_be_planned_the_held_one_is_planned_later(
+    ledger: Ledger, holding: Holding
+) -> None:
+    names = ["ant", "bee", "cat"]
+    ledger.save(*map(draft, names))
+    ledger.claims.plan_edited(
+        now=ledger.now, since=None, limit=9, node="old", planner=lambda _: Plan(problem="too old")
+    )
+    held = ledger.schedules.ids(["bee"])["bee"]
+
+    def plan() -> int:
+        batch, _ = ledger.claims.plan_problems(
+            now=ledger.now, since=None, after=0, limit=9, node="new", planner=ledger.planner
+        )
+        return batch.looked
+
+    with holding(f"SELECT * FROM SchedulerPlan WHERE scheduler_id = {held} FOR UPDATE"):
+        beside = plan()
+
+    assert (beside, plan(), plan()) == (2, 1, 0)
+
+
+def test_what_is_overdue_behind_a_whole_page_of_held_rows_is_found(
+    ledger: Ledger, holding: Holding
+) -> None:
+    held = some(ledger)[:4]
+    ledger.clock.advance(GRACES.claimed)
+
+    def find() -> set[int]:
+        return {one.id for one in ledger.claims.overdue(now=ledger.now, graces=GRACES, limit=2)}
+
+    with ExitStack() as sessions:  # one by one, or a small table is held as a whole
+        for one in held:
+            sessions.enter_context(holding(row_of(one)))
+        beside = find()
+    after = find() | find()
+
+    assert len(beside) == 1
+    assert after == {one.id for one in held}
+
+
+def test_ends_behind_a_whole_page_of_held_rows_are_found(ledger: Ledger, holding: Holding) -> None:
+    *held, free = (ledger.failed(f"end-{number}") for number in range(5))
+    ledger.clock.advance(GRACES.ended)
+
+    with ExitStack() as sessions:
+        for one in held:
+            row = f"SELECT id FROM FailedTask WHERE id = {one.id} FOR UPDATE"
+            sessions.enter_context(holding(row))
+        found = ledger.claims.overdue_ends(now=ledger.now, graces=GRACES, limit=2)
+
+    assert [one.archived.id for one in found] == [free.id]
+
+
+def test_an_end_that_somebody_holds_is_found_later(ledger: Ledger, holding: Holding) -> None:
+    held, free = ledger.failed("held"), ledger.failed("free")
+    ends = [Ended(archived=one).ticket for one in (held, free)]
+    ledger.clock.advance(GRACES.ended)
+
+    with holding(f"SELECT id FROM FailedTask WHERE id = {held.id} FOR UPDATE"):
+        found = ledger.claims.overdue_ends(now=ledger.now, graces=GRACES, limit=9)
+        ledger.claims.mark_ends_published(ends)
+    ledger.clock.advance(GRACES.ended)
+    later = ledger.claims.overdue_ends(now=ledger.now, graces=GRACES, limit=9)
+
+    assert [one.archived.id for one in found] == [free.id]
+    assert [one.archived.id for one in later] == [held.id]

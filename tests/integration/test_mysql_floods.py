@@ -1,0 +1,213 @@
+"""A server that never ends what it says is away, and takes neither memory nor time."""
+
+import itertools
+import socket
+import time
+import tracemalloc
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from threading import Thread
+from typing import Any, TypeAlias
+
+import pymysql
+import pytest
+from pymysql.constants import FIELD_TYPE
+from pymysql.converters import conversions
+from sqlalchemy import URL
+
+from cronhare.adapters.memory.clock import FrozenClock
+from cronhare.adapters.sql import check_schema, mysql_opening, open_engine
+from cronhare.adapters.sql.database import Database
+from cronhare.adapters.sql.mysql_opening import Opening
+from cronhare.ports.ledger import LedgerUnavailable
+from tests.integration.ledgers import NOON
+from tests.services.mysql_wire import END, OK, greeting, heading, numbered, packet
+
+pytestmark = pytest.mark.integration
+
+#: What a server says to a statement: payloads of packets, maybe without end.
+Answer: TypeAlias = Callable[[], Iterator[bytes]]
+
+MEBIBYTE = 2**20
+AT_ONCE = 2**14
+
+
+def wide_rows() -> Iterator[bytes]:
+    text = MEBIBYTE - 10
+    row = b"\xfd" + text.to_bytes(3, "little") + b"x" * text
+    return itertools.chain(heading(), itertools.repeat(row))
+
+
+def narrow_rows() -> Iterator[bytes]:
+    return itertools.chain(heading(), itertools.repeat(b"\1x"))
+
+
+def columns() -> Iterator[bytes]:
+    _, column, _ = heading()
+    return itertools.chain([b"\xfe" + (2**62).to_bytes(8, "little")], itertools.repeat(column))
+
+
+def few_rows() -> Iterator[bytes]:
+    return itertools.chain(heading(2), [b"\1a\1b"] * 5, [END])
+
+
+def joined(packets: Iterator[bytes]) -> Iterator[bytes]:
+    """Join small ones: each by itself would take long to send."""
+    while piece := b"".join(itertools.islice(packets, 1)):
+        while len(piece) < AT_ONCE and (more := next(packets, b"")):
+            piece += more
+        yield piece
+
+
+class Flood:
+    """Logs in whoever comes, and says well to all but to statements with a word in them."""
+
+    def __init__(self, word: bytes, answer: Answer) -> None:
+        """Begin to listen."""
+        self._word, self._answer = word, answer
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        Thread(target=self._serve, daemon=True).start()
+
+    def end(self) -> None:
+        """Listen no longer."""
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+
+    def _serve(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                Thread(target=self._answer_to, args=(client,), daemon=True).start()
+
+    def _answer_to(self, client: socket.socket) -> None:
+        with suppress(OSError), client:
+            client.sendall(greeting(b"mysql_native_password"))
+            client.recv(65_536)
+            client.sendall(packet(2, OK))
+            while asked := client.recv(65_536):
+                payloads = self._answer() if self._word in asked else iter([OK])
+                for each in joined(numbered(payloads)):
+                    client.sendall(each)
+
+
+Flooding: TypeAlias = Callable[..., Flood]
+
+
+@pytest.fixture
+def flooding() -> Iterator[Flooding]:
+    floods: list[Flood] = []
+
+    def begin(word: str, answer: Answer = wide_rows) -> Flood:
+        floods.append(Flood(word.encode(), answer))
+        return floods[-1]
+
+    yield begin
+    for flood in floods:
+        flood.end()
+
+
+def opening(flood: Flood, **options: Any) -> Opening:  # noqa: ANN401
+    return Opening(
+        place="there", host="127.0.0.1", port=flood.port, user="ant", password=b"",
+        database="cron", charset="utf8mb4", opening_seconds=60, **options,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("answer", [wide_rows, narrow_rows, columns])
+def test_a_server_that_does_not_end_while_it_is_asked_what_it_is_is_away(
+    flooding: Flooding, answer: Answer
+) -> None:
+    flood = flooding("SHOW SESSION", answer)
+
+    with pytest.raises(LedgerUnavailable, match="more than the 1,048,576 bytes"):
+        check_schema(open_engine(f"mysql://ant@127.0.0.1:{flood.port}/cron"))
+
+
+@pytest.mark.parametrize("word", ["SHOW GLOBAL", "LOCK"])
+def test_so_is_one_of_several_and_the_others_are_used(
+    flooding: Flooding, migrated_mysql: URL, word: str
+) -> None:
+    flood = flooding(word)
+    hosts = f"127.0.0.1:{flood.port},{migrated_mysql.host}:{migrated_mysql.port}"
+    url = migrated_mysql.render_as_string(hide_password=False)
+    both = url.replace(f"{migrated_mysql.host}:{migrated_mysql.port}", hosts)
+
+    for _ in range(4):
+        check_schema(open_engine(both))
+
+
+@pytest.mark.parametrize("answer", [few_rows, lambda: itertools.chain(heading(), [b"\1a", END])])
+def test_an_answer_of_another_form_is_an_outage(flooding: Flooding, answer: Answer) -> None:
+    flood = flooding("SET time_zone", answer)
+
+    with pytest.raises(LedgerUnavailable):
+        check_schema(open_engine(f"mysql://ant@127.0.0.1:{flood.port}/cron"))
+
+
+@pytest.mark.parametrize("word", ["SELECT", "COMMIT", "UTC_TIMESTAMP"])
+def test_later_a_question_without_a_table_has_a_short_answer(flooding: Flooding, word: str) -> None:
+    engine = open_engine(f"mysql://ant@127.0.0.1:{flooding(word).port}/cron")
+
+    with pytest.raises(LedgerUnavailable):
+        Database(engine, FrozenClock(NOON)).now()
+
+
+@pytest.mark.parametrize("answer", [wide_rows, narrow_rows, columns])
+def test_later_an_answer_about_a_table_has_a_bound_as_well(
+    flooding: Flooding, monkeypatch: pytest.MonkeyPatch, answer: Answer
+) -> None:
+    monkeypatch.setattr(mysql_opening, "LONG", 4 * MEBIBYTE)
+    session = opening(flooding("FROM", answer))
+    session.opened(answer_seconds=60)
+
+    tracemalloc.start()
+    try:
+        with session.cursor() as cursor, pytest.raises(pymysql.OperationalError, match="4,194,304"):
+            cursor.execute("SELECT name FROM Scheduler")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert peak < 6 * mysql_opening.LONG
+
+
+def test_each_answer_has_a_bound_of_its_own(flooding: Flooding) -> None:
+    session = opening(
+        flooding("SELECT", lambda: itertools.chain(heading(), [b"\1x"] * 9_000, [END]))
+    )
+    session.opened(answer_seconds=60)
+
+    for _ in range(5):
+        with session.cursor() as cursor:
+            assert cursor.execute("SELECT 1") == 9_000
+
+
+@pytest.fixture
+def later(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Lets a thousand seconds pass."""
+    monotonic, leaps = time.monotonic, [0]
+    monkeypatch.setattr(time, "monotonic", lambda: monotonic() + sum(leaps))
+    return lambda: leaps.append(1_000)
+
+
+def test_what_it_takes_to_read_an_answer_is_of_its_time(
+    flooding: Flooding, later: Callable[[], None]
+) -> None:
+    def slow(text: str) -> str:
+        later()
+        return text
+
+    session = opening(flooding("SHOW", few_rows), conv={**conversions, FIELD_TYPE.VAR_STRING: slow})
+
+    with pytest.raises(pymysql.OperationalError, match="timed out"):
+        session.ask("SHOW SESSION VARIABLES")
+
+
+def test_what_others_take_meanwhile_is_not(flooding: Flooding, later: Callable[[], None]) -> None:
+    session = opening(flooding("SHOW", few_rows))
+
+    later()
+
+    assert session.ask("SHOW SESSION VARIABLES") == {"a": "b"}

@@ -1,0 +1,244 @@
+"""A jobs file that is read again, with the ledger in the middle of it."""
+
+import asyncio
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cronhare.adapters.jobs.reader import JobsFile, read_jobs
+from cronhare.adapters.sql import upgrade
+from cronhare.domain.task import Task
+from cronhare.entrypoints import embedded
+from cronhare.entrypoints.container import Container
+from cronhare.entrypoints.last_resort import LastResort
+from cronhare.entrypoints.reloading import Reloading
+from cronhare.entrypoints.settings import Settings
+from cronhare.ports.ledger import LedgerUnavailable
+
+JOBS = """
+[tasks.{name}]
+command = ["true"]
+
+[schedules.{name}]
+task = "{name}"
+schedule = "0 4 * * *"
+"""
+
+
+class House:
+    """What `up` is made of, with a jobs file that can be written anew and read again."""
+
+    def __init__(self, folder: Path) -> None:
+        """Apply a file whose task and schedule are called `old`."""
+        self.file, self.ledger = folder / "jobs.toml", folder / "ledger.db"
+        self.write("old")
+        settings = Settings.read()
+        jobs = read_jobs(self.file, policy=settings.policy)
+        self.container = Container(settings=settings, tasks=jobs.tasks, queues=("cron_scheduler",))
+        upgrade(self.container.engine())
+        embedded.apply(self.container, jobs)
+        self._reloading = self._made(has_schedules=True)
+        self.found_meanwhile: list[bool] = []
+        self.unheard: list[str] = []
+
+    def without_schedules(self) -> None:
+        """Go on as after a start with a file that has tasks alone."""
+        self._reloading = self._made(has_schedules=False)
+
+    def _made(self, *, has_schedules: bool) -> Reloading:
+        return Reloading(
+            self.container,
+            resort=LastResort(grace=1),
+            jobs=self.file,
+            has_schedules=has_schedules,
+            take=self._take,
+        )
+
+    def write(self, name: str) -> None:
+        """Write the jobs file."""
+        self.file.write_text(JOBS.format(name=name))
+
+    def sql(self, statement: str) -> None:
+        """Meddle with the ledger."""
+        connection = sqlite3.connect(self.ledger)
+        connection.execute(statement)
+        connection.close()
+
+    def reload(self) -> None:
+        """Do what SIGHUP asks for."""
+        asyncio.run(self._reloading.reload())
+
+    def _take(self, jobs: JobsFile) -> None:
+        self.look()
+        heard = self.unheard.pop(0) if self.unheard else "answered"
+        if heard != "away":
+            embedded.take(self.container, jobs)
+        self.look()
+        if heard != "answered":
+            raise LedgerUnavailable(heard)
+
+    def look(self) -> None:
+        """Note whether every schedule that is on finds its task."""
+        catalog = self.container.catalog()
+        for stored in self.container.schedules().schedules():
+            if (draft := stored.draft) is not None and draft.status:
+                found = catalog.find(draft.task, source=stored.source, name=draft.task_name)
+                self.found_meanwhile.append(isinstance(found, Task))
+
+    @property
+    def on(self) -> list[str]:
+        """The schedules that are on."""
+        stored = self.container.schedules().schedules()
+        return [one.name for one in stored if one.draft and one.draft.status]
+
+    @property
+    def tasks(self) -> list[str]:
+        """The tasks that the worker has."""
+        return [task.name for task in self.container.catalog()]
+
+
+@pytest.fixture
+def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[House]:
+    monkeypatch.setenv("CRON_DATABASE_URL", f"sqlite:///{tmp_path}/ledger.db")
+    house = House(tmp_path)
+    yield house
+    house.container.engine().dispose()
+
+
+def test_a_reload_that_the_ledger_refuses_half_way_changes_nothing(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    house.sql(
+        "CREATE TRIGGER refusing BEFORE UPDATE ON Scheduler WHEN NEW.status = 0 "
+        "BEGIN SELECT RAISE(ABORT, 'nobody switches off'); END"
+    )
+    house.write("new")
+
+    house.reload()
+
+    assert (house.on, house.tasks) == (["old"], ["old"])
+    assert "Nothing was reloaded, all goes on as before" in caplog.text
+
+
+@pytest.mark.parametrize("unheard", [["taken unheard"], ["away", "away", "taken unheard"]])
+def test_a_reload_that_the_ledger_does_not_answer_is_repeated_until_it_does(
+    house: House, caplog: pytest.LogCaptureFixture, unheard: list[str]
+) -> None:
+    caplog.set_level("INFO")
+    house.write("new")
+    house.unheard = list(unheard)
+
+    house.reload()
+
+    assert (house.on, house.tasks) == (["new"], ["new"])
+    assert all(house.found_meanwhile)
+    assert "Nothing was reloaded" not in caplog.text
+    assert caplog.text.count("It is not known whether the schedules are those of") == 1
+    assert "new: new; gone: old" in caplog.text
+
+
+def test_what_is_refused_once_the_ledger_answers_changes_nothing(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    house.sql(
+        "CREATE TRIGGER refusing BEFORE UPDATE ON Scheduler WHEN NEW.status = 0 "
+        "BEGIN SELECT RAISE(ABORT, 'nobody switches off'); END"
+    )
+    house.write("new")
+    house.unheard = ["away"]
+
+    house.reload()
+
+    assert (house.on, house.tasks) == (["old"], ["old"])
+    assert "Nothing was reloaded, all goes on as before" in caplog.text
+
+
+def test_a_reload_brings_schedules_and_tasks_together(house: House) -> None:
+    house.write("new")
+
+    house.reload()
+
+    assert (house.on, house.tasks) == (["new"], ["new"])
+
+
+def test_no_run_meets_a_worker_that_lacks_its_task_while_it_reloads(house: House) -> None:
+    house.write("new")
+
+    house.reload()
+
+    assert house.found_meanwhile == [True, True]
+
+
+def test_a_schedule_on_a_queue_that_nobody_would_serve_is_refused(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    house.write("new")
+    with house.file.open("a") as file:
+        file.write('queue = "other"\n')
+
+    house.reload()
+
+    assert (house.on, house.tasks) == (["old"], ["old"])
+    [refused] = [record for record in caplog.records if "Nothing was reloaded" in record.message]
+    assert "schedules.new: queue: other is new" in refused.__dict__["stack"]
+
+
+def test_a_schedule_that_is_taken_over_from_another_file_is_said_to_be(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    house.write("old")
+    house.file.write_text(f'source = "shop"\n{house.file.read_text()}')
+
+    house.reload()
+
+    text = (
+        "schedules.old: is the name of a schedule of jobs.toml, too; it is this file's from now on"
+    )
+    assert text in caplog.text
+
+
+@pytest.mark.parametrize("text", ["", "# in the middle of being written\n"])
+def test_a_file_that_an_editor_has_only_emptied_is_refused(
+    house: House, caplog: pytest.LogCaptureFixture, text: str
+) -> None:
+    house.file.write_text(text)
+
+    house.reload()
+
+    assert (house.on, house.tasks) == (["old"], ["old"])
+    [refused] = [line for line in caplog.records if "Nothing was reloaded" in line.message]
+    assert "if it is meant, end this process" in str(vars(refused))
+
+
+ONLY_TASKS = JOBS.format(name="new").partition("[schedules")[0]
+
+
+def test_nor_is_one_taken_that_was_cut_before_its_schedules(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    house.file.write_text(ONLY_TASKS)
+
+    house.reload()
+
+    assert (house.on, house.tasks) == (["old"], ["old"])
+    [refused] = [line for line in caplog.records if "Nothing was reloaded" in line.message]
+    assert "has no schedule at all" in refused.__dict__["stack"]
+
+
+def test_a_file_that_had_no_schedules_may_have_none_until_it_has_some(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    house.without_schedules()
+    house.file.write_text(ONLY_TASKS)
+    house.reload()
+    assert house.tasks == ["new"]
+
+    house.write("newer")
+    house.reload()
+    house.file.write_text(ONLY_TASKS)
+    house.reload()
+
+    assert (house.on, house.tasks) == (["newer"], ["newer"])
+    assert caplog.text.count("Nothing was reloaded") == 1

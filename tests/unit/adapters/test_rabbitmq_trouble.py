@@ -1,0 +1,88 @@
+"""What people read of a broker that cannot be used, whichever client met it."""
+
+import socket
+import ssl
+
+import pytest
+from aiormq import exceptions as of_aiormq
+from pika import exceptions as of_pika
+from pika.adapters.utils.connection_workflow import (
+    AMQPConnectionWorkflowFailed,
+    AMQPConnectorSocketConnectError,
+)
+
+from cronhare.adapters.rabbitmq.trouble import said_by, unconnected
+from cronhare.adapters.tls import CertificatesUnusable
+
+LOGIN = "ACCESS_REFUSED - Login was refused using authentication mechanism PLAIN"
+NO_VHOST = "NOT_ALLOWED - vhost nowhere not found"
+NOT_LET_IN = "NOT_ALLOWED - access to vhost 'cron' refused for user 's3cret'"
+LOST = "CONNECTION_FORCED - broker forced connection closure with reason 'shutdown'"
+
+#: As pika tells how the broker ended a connection that was being made.
+CLOSED = "ConnectionClosedByBroker: ({}) {!r}"
+
+
+def refused() -> AMQPConnectorSocketConnectError:
+    return AMQPConnectorSocketConnectError(ConnectionRefusedError(111, "Connection refused"))
+
+
+@pytest.mark.parametrize(
+    ("error", "what"),
+    [
+        (of_pika.AMQPConnectionError(refused()), "nobody answers (Connection refused): start it"),
+        (
+            of_pika.AMQPConnectionError(AMQPConnectionWorkflowFailed([OSError(), refused()])),
+            "nobody answers (Connection refused): start it",
+        ),
+        (
+            of_aiormq.AMQPConnectionError(111, "Connect call failed ('10.0.0.7', 5672)"),
+            "nobody answers (Connect call failed ('10.0.0.7', 5672)): start it",
+        ),
+        (socket.gaierror(-2, "Name or service not known"), "nobody answers (Name or service not"),
+        (
+            of_pika.ProbableAuthenticationError(CLOSED.format(403, LOGIN)),
+            f"the login is refused ({LOGIN}): see the user and password in CRON_BROKER_URL",
+        ),
+        (
+            of_aiormq.ProbableAuthenticationError(LOGIN),
+            f"the login is refused ({LOGIN}): see the user and password in CRON_BROKER_URL",
+        ),
+        (
+            of_pika.ProbableAccessDeniedError(CLOSED.format(530, NO_VHOST)),
+            f"the virtual host or database is refused ({NO_VHOST}): make the virtual host",
+        ),
+        (
+            of_pika.ProbableAccessDeniedError(CLOSED.format(530, NOT_LET_IN)),
+            "(NOT_ALLOWED - access to vhost 'cron' refused for this user)",
+        ),
+    ],
+)
+def test_why_no_connection_can_be_made_is_told_with_what_to_do(
+    error: BaseException, what: str
+) -> None:
+    told = unconnected(error)
+
+    assert what in told
+    assert "s3cret" not in told
+    assert "Error" not in told
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ssl.SSLError(1, "[SSL: WRONG_VERSION_NUMBER] wrong version number"),
+        of_aiormq.AMQPConnectionError(1, "[SSL: WRONG_VERSION_NUMBER] wrong version number"),
+        CertificatesUnusable("cafile (ca.pem) cannot be read as PEM"),
+    ],
+)
+def test_a_link_that_cannot_be_encrypted_is_no_absence(error: BaseException) -> None:
+    assert "nobody answers" not in unconnected(error)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [of_pika.ConnectionClosedByBroker(320, LOST), of_aiormq.ConnectionClosed(320, LOST)],
+)
+def test_why_a_connection_was_lost_is_told_in_the_brokers_words(error: BaseException) -> None:
+    assert said_by(error) == LOST

@@ -1,0 +1,552 @@
+"""A worker and an execution whose row somebody else keeps locked: all others go on."""
+
+import asyncio
+from collections import Counter
+from datetime import timedelta
+
+import pytest
+
+from cronhare.application import recording
+from cronhare.application.dispatch import FULL_COMPARISON, NEXT_COMPARISON
+from cronhare.application.doorbell import envelope
+from cronhare.application.held_starts import PAUSES
+from cronhare.application.putting_off import (
+    FIRST_REST,
+    LONGEST_REST,
+    MOST_DOUBLINGS,
+    PUT_OFF_HEADER,
+    put_off_unasked,
+)
+from cronhare.domain.execution import State
+from cronhare.domain.messages import EXECUTION_HEADER, SIGNED
+from cronhare.domain.retry import RetryPolicy
+from cronhare.domain.signing import Seal
+from cronhare.domain.topology import FAILED_QUEUE, LANE_UNIT, MAIN_QUEUE
+from cronhare.ports.broker import Delivery
+from cronhare.ports.ledger import LedgerUnavailable
+from tests.unit.application.conftest import Lines
+from tests.unit.application.deliveries import MINUTE, SECOND, begin, both_begin, due
+from tests.unit.application.endings import Seen, always, failure
+from tests.unit.application.house import LEASE, House
+
+TWO_THIRDS = LEASE * 2 / 3
+
+
+async def held_for_too_long(house: House) -> None:
+    """Let the only run wait for its row until it gives its place away; the row is free then."""
+    due(house)
+    house.outage.held.add(house.only.id)
+    await house.open()
+    await house.work()
+    house.outage.held.clear()
+
+
+async def test_a_start_whose_row_is_held_for_a_moment_keeps_its_place() -> None:
+    house = House()
+    due(house)
+    house.outage.held.add(house.only.id)
+    house.outage.slow["start"] = lambda: house.outage.slow.update(start=house.outage.held.clear)
+    await house.open()
+
+    await house.work()
+
+    assert house.only.state is State.SUCCEEDED
+
+
+async def test_a_start_that_waits_for_too_long_gives_its_place_to_others() -> None:
+    house = House()
+
+    await held_for_too_long(house)
+
+    assert house.broker.receive(MAIN_QUEUE) is None
+    assert (house.deliveries, house.only.state) == ([], State.PUBLISHED)
+
+
+async def test_a_start_that_is_put_off_again_and_again_rests_ever_longer(lines: Lines) -> None:
+    house = House()
+    due(house)
+    house.outage.held.add(house.only.id)
+    await house.open()
+    await house.work()
+    rests = []
+
+    for _ in range(10):
+        before = house.now
+        while not house.deliveries:
+            house.clock.advance(LANE_UNIT)
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+        rests.append(house.now - before)
+        await house.work()
+    house.outage.held.clear()
+    house.clock.advance(LONGEST_REST)
+    await house.work()
+
+    assert rests == [min(FIRST_REST * 2**times, LONGEST_REST) for times in range(10)]
+    told = [line for line in lines() if "keeps its row locked" in line and "[WARN]" in line]
+    assert len(told) == 1 + (1 + len(rests) - MOST_DOUBLINGS)
+    assert (house.only.state, house.only.deaths) == (State.SUCCEEDED, 0)
+
+
+async def test_while_rows_are_held_for_long_they_keep_no_more_than_their_share_of_places() -> None:
+    house = House(places=8)
+    for number in range(6):
+        house.add(f"report-{number}", schedule="1 12 2 3 *")
+    due(house)
+    house.outage.held.update(each.id for each in house.executions())
+    await house.open()
+    await house.settle()
+    await house.worker.handle(house.deliveries.pop())  # in vain, as is known from here on
+    asked = house.attempts.asked_to_start
+
+    for delivery in house.deliveries:
+        house.begin(delivery)
+    await house.settle()
+
+    looks = len(PAUSES)
+    assert house.attempts.asked_to_start - asked == 6 + 2 * looks
+
+
+async def many_are_held(house: House, number: int) -> Counter[object]:
+    """Let so many runs be looked for in vain; count the deliveries of each, from now on."""
+    seen = Counter[object]()
+
+    def on_delivery(delivery: Delivery) -> None:
+        seen[delivery.message.headers[EXECUTION_HEADER]] += 1
+        house.begin(delivery)
+
+    for each in range(number - 1):
+        house.add(f"report-{each}", schedule="1 12 2 3 *")
+    due(house)
+    house.outage.held.update(each.id for each in house.executions())
+    await house.connection.consume([MAIN_QUEUE], prefetch=house.places, on_delivery=on_delivery)
+    await house.settle()
+    while pending := [task for task in house.under_way if not task.done()]:
+        await asyncio.wait(pending)
+        await house.settle()
+    return seen
+
+
+async def test_very_many_that_are_held_come_back_ever_more_rarely_and_soon_once_free() -> None:
+    house = House(places=4)
+    seen = await many_are_held(house, 40)
+    house.add("beside")
+    house.dispatcher.tick(house.now)
+    beside = []
+
+    for _ in range(2 * MINUTE // FIRST_REST):
+        house.clock.advance(FIRST_REST)
+        beside.append(house.dispatcher.tick(house.now).published)
+        await house.settle()
+    held = [seen[id_] for id_ in house.outage.held]
+    house.outage.held.clear()
+    for _ in range(LONGEST_REST // FIRST_REST + 40):
+        house.clock.advance(FIRST_REST)
+        await house.settle()
+
+    assert max(held) <= 1 + (MOST_DOUBLINGS + 1) + 2 * MINUTE // LONGEST_REST
+    assert sum(beside) == len(house.executions()) - 40 == 2
+    assert {each.state for each in house.executions()} == {State.SUCCEEDED}
+
+
+@pytest.mark.parametrize(
+    ("in_vain", "chance", "eighths", "times"),
+    [(True, 0.0, 8, 4), (True, 0.3, 7, 4), (True, 0.6, 6, 4), (True, 0.99, 5, 4), (False, 0, 1, 3)],
+)
+async def test_what_was_not_asked_for_rests_by_chance_a_little_less(
+    *, in_vain: bool, chance: float, eighths: int, times: int
+) -> None:
+    house = House()
+    house.publish(b"hello", {PUT_OFF_HEADER: 3})
+    await house.open()
+    await house.settle()
+
+    await put_off_unasked(house.connection, house.deliveries.pop(), in_vain=in_vain, chance=chance)
+
+    house.clock.advance(FIRST_REST * eighths - LANE_UNIT)
+    await house.settle()
+    assert house.deliveries == []
+    house.clock.advance(LANE_UNIT)
+    await house.settle()
+    [back] = house.deliveries
+    assert back.message.headers[PUT_OFF_HEADER] == times
+
+
+@pytest.mark.parametrize("seal", [Seal(), Seal(("secret",))], ids=["unsigned", "signed"])
+async def test_a_start_that_gave_its_place_away_comes_back_without_a_reconciler(seal: Seal) -> None:
+    house = House(seal=seal, accepts_foreign=False)
+    await held_for_too_long(house)
+
+    house.clock.advance(FIRST_REST)
+    await house.work()
+
+    assert (house.only.state, house.only.deaths) == (State.SUCCEEDED, 0)
+
+
+async def test_a_start_that_a_broker_does_not_put_off_is_given_back() -> None:
+    house = House()
+    due(house)
+    house.outage.held.add(house.only.id)
+    await house.open()
+    for _ in range(3):
+        await asyncio.sleep(0)
+    [delivery] = house.deliveries
+    house.broker.go_away()
+    await house.worker.handle(delivery)
+    house.outage.held.clear()
+    house.deliveries.clear()
+
+    house.broker.come_back()
+    await house.work()
+
+    assert house.only.state is State.SUCCEEDED
+
+
+async def test_a_result_is_told_once_the_row_is_free() -> None:
+    house = House(holds=True)
+    await begin(house)
+    house.outage.held.add(house.only.id)
+    house.runner.release(house.only.id)
+    await house.settle()
+    waiting = house.only.state
+
+    house.outage.held.clear()
+    await house.settle()
+
+    assert (waiting, house.only.state) == (State.RUNNING, State.SUCCEEDED)
+
+
+async def one_at_a_time(house: House) -> None:
+    """Let two runs be due, of which the worker handles one at a time; the first begins."""
+    house.add("one", schedule="1 12 2 3 *")
+    due(house)
+    await house.connection.consume([MAIN_QUEUE], prefetch=1, on_delivery=house.begin)
+    await house.settle()
+
+
+async def test_a_result_that_waits_for_a_row_gives_its_place_to_others() -> None:
+    house = House(holds=True)
+    await one_at_a_time(house)
+    [first] = house.runner.running
+    house.outage.held.add(first)
+
+    house.runner.release(first)
+    await house.settle()
+    [second] = house.runner.running
+    owed = house.worker.owed
+    house.outage.held.clear()
+    house.runner.release(second)
+    await house.settle()
+
+    assert (second != first, owed, house.worker.owed) == (True, 1, 0)
+    assert [each.state for each in house.executions()] == [State.SUCCEEDED] * 2
+
+
+async def test_a_copy_of_what_waits_to_be_recorded_does_not_begin_again() -> None:
+    house = House(holds=True)
+    await begin(house)
+    house.outage.held.add(house.only.id)
+    house.runner.release(house.only.id)
+    await house.settle()
+    house.outage.held.clear()
+    house.outage.begin("finish")
+
+    house.publish_again()
+    await house.settle()
+
+    assert (house.runner.running, house.worker.counters.fenced) == (frozenset(), 1)
+
+
+@pytest.mark.parametrize("bound", ["MOST_OWED", "MOST_KEPT"])
+async def test_more_results_than_may_wait_keep_their_places(
+    bound: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recording, bound, 1 if bound == "MOST_OWED" else 2)  # bytes: params {}
+    house = House(holds=True)
+    both = await both_begin(house)
+    house.outage.held.update(both)
+    for id_ in both:
+        house.runner.release(id_)
+    await house.settle()
+    keep = (house.worker.owed, sum(not task.done() for task in house.under_way))
+
+    house.outage.held.clear()
+    await house.settle()
+
+    assert keep == (1, 1)
+    assert [each.state for each in house.executions()] == [State.SUCCEEDED] * 2
+
+
+async def test_a_failure_that_was_recorded_late_is_told_with_the_headers_of_its_message() -> None:
+    house = House(script=always(failure()), policy=RetryPolicy(attempts=1))
+    await held_for_too_long(house)
+    house.outage.begin("finish", calls=1)
+    house.outage.takes["finish"] = lambda: house.outage.held.add(house.only.id)
+    house.clock.advance(FIRST_REST)
+    await house.work()
+    owed = house.worker.owed
+
+    house.outage.held.clear()
+    await house.settle()
+
+    [told] = house.messages(FAILED_QUEUE)
+    assert (owed, house.only.state) == (1, State.FAILED)
+    assert told.headers[EXECUTION_HEADER] == house.only.id
+    assert PUT_OFF_HEADER not in told.headers
+
+
+async def test_a_shutdown_waits_for_results_that_wait_and_gives_them_up_after_a_lease(
+    lines: Lines,
+) -> None:
+    house = House(holds=True)
+    await begin(house)
+    house.outage.held.add(house.only.id)
+    house.runner.release(house.only.id)
+    await house.settle()
+
+    house.worker.drain()
+    settled = asyncio.create_task(house.worker.settled())
+    house.clock.advance(LEASE - SECOND)
+    await house.settle()
+    early = settled.done()
+    house.clock.advance(SECOND)
+    await house.settle()
+
+    assert (early, settled.done(), house.worker.running) == (False, True, frozenset())
+    assert any("The end of execution 1 is not recorded" in line for line in lines())
+
+
+async def test_what_a_worker_owed_that_was_killed_counts_as_lost_and_is_repeated() -> None:
+    house = House(holds=True)
+    await begin(house)
+    house.outage.held.add(house.only.id)
+    house.runner.release(house.only.id)
+    await house.settle()
+    heir = house.neighbour("bee-1")
+    heir.outage.begin("finish")  # what is left of the first house never records it
+
+    house.outage.held.clear()
+    house.clock.advance(LEASE)
+    lost = heir.reconciler.tick(heir.now).lost
+
+    assert (lost, house.only.state, house.only.attempt) == (1, State.RETRYING, 2)
+
+
+async def test_a_result_that_waits_for_a_row_is_heard_before_it_is_given_up() -> None:
+    house = House(holds=True)
+    await begin(house)
+    house.outage.held.add(house.only.id)
+    house.runner.release(house.only.id)
+    await house.settle()
+    house.clock.advance(LEASE)
+    lost = house.reconciler.tick(house.now).lost
+
+    house.outage.held.clear()
+    lost += house.reconciler.tick(house.now).lost  # before the worker looks once more
+    await house.settle()
+
+    assert (house.only.state, house.only.attempt, lost) == (State.SUCCEEDED, 1, 0)
+
+
+async def test_what_died_behind_a_held_row_is_given_up_a_lease_after_it_is_free() -> None:
+    house = House(holds=True)
+    await begin(house)
+    house.outage.held.add(house.only.id)
+    replicas = [house.reconciler, house.another_reconciler()]
+    house.clock.advance(2 * LEASE)
+    lost = [each.tick(house.now).lost for each in 2 * replicas]
+
+    house.outage.held.clear()
+    lost += [each.tick(house.now).lost for each in replicas]
+    house.clock.advance(LEASE - SECOND)
+    lost += [each.tick(house.now).lost for each in replicas]
+    spared = sum(lost)
+    house.clock.advance(SECOND)
+    lost += [each.tick(house.now).lost for each in replicas]
+
+    assert (spared, sum(lost)) == (0, 1)
+
+
+@pytest.mark.parametrize(("refusals", "lost_so_far"), [(1, [0, 0, 0, 1]), (9, [0, 0, 1, 1])])
+async def test_a_lease_that_cannot_be_written_behind_a_held_row_is_tried_once_more(
+    refusals: int, lost_so_far: list[int]
+) -> None:
+    house = House(holds=True)
+    await begin(house)
+    house.outage.held.add(house.only.id)
+    house.clock.advance(LEASE)
+    lost = [house.reconciler.tick(house.now).lost]
+    house.outage.held.clear()
+    house.outage.begin("renew", calls=refusals)
+
+    for wait in (SECOND, SECOND, LEASE):
+        house.clock.advance(wait)
+        lost.append(lost[-1] + house.reconciler.tick(house.now).lost)
+
+    assert lost == lost_so_far
+
+
+async def test_what_is_overdue_is_sent_though_nothing_can_be_given_up() -> None:
+    house = House(holds=True)
+    house.add("waits", schedule="2 12 2 3 *")
+    await begin(house)
+    house.outage.begin("mark_published", calls=1)
+    house.clock.advance(MINUTE)
+    with pytest.raises(LedgerUnavailable):
+        house.dispatcher.tick(house.now)
+    house.clock.advance(LEASE)
+    house.outage.begin("give_up")
+
+    with pytest.raises(LedgerUnavailable):
+        house.reconciler.tick(house.now)
+
+    assert [row.schedule_name for row in house.executions(State.PUBLISHED)] == ["waits"]
+
+
+async def test_what_was_renewed_since_its_row_was_held_has_no_other_lease() -> None:
+    house = House(holds=True)
+    await begin(house)
+    house.outage.held.add(house.only.id)
+    house.clock.advance(LEASE)
+    lost = [house.reconciler.tick(house.now).lost]
+    house.outage.held.clear()
+    house.keeper.renew()
+
+    house.clock.advance(LEASE)
+    lost.append(house.reconciler.tick(house.now).lost)
+
+    assert lost == [0, 1]
+
+
+async def test_what_comes_back_of_a_start_has_none_of_the_brokers_headers() -> None:
+    house = House()
+    due(house)
+    message = envelope(house.only, now=house.now, seal=house.seal).message
+    house.messages(MAIN_QUEUE)
+    house.publish(message.body, {**message.headers, "x-opaque": "theirs"}, message_id=message.id)
+    house.outage.held.add(house.only.id)
+    await house.open()
+    await house.work()
+    await house.connection.close()
+
+    house.clock.advance(FIRST_REST)
+
+    [copy] = house.messages(MAIN_QUEUE)
+    assert "x-opaque" not in copy.headers
+    assert {*SIGNED} & {*message.headers} <= {*copy.headers}
+
+
+@pytest.mark.parametrize("then", ["drains", "is held"])
+async def test_a_start_that_took_long_is_believed_if_it_cannot_be_asked_for_again(
+    then: str,
+) -> None:
+    seen = Seen()
+    house = House(script=seen)
+    due(house)
+
+    def takes_long() -> None:
+        house.clock.advance(TWO_THIRDS - SECOND)
+        if then == "drains":
+            house.worker.drain()
+        else:
+            house.outage.held.add(house.only.id)
+
+    house.outage.slow["start"] = takes_long
+    await house.open_wide()
+    for _ in PAUSES:
+        await house.settle()
+    begun = list(seen.attempts)
+    house.outage.held.clear()
+    await house.settle()
+
+    assert begun == [(house.only.id, 1)]
+    assert seen.attempts == [(house.only.id, 1)]
+    assert (house.only.state, house.only.attempt) == (State.SUCCEEDED, 1)
+
+
+async def test_a_lease_whose_row_is_held_is_given_up_alone_and_in_time(lines: Lines) -> None:
+    house = House(holds=True)
+    held, other = await both_begin(house)
+    house.outage.held.add(held)
+
+    house.clock.advance(TWO_THIRDS - SECOND)
+    house.keeper.renew()
+    house.keeper.watch()
+    await house.settle()
+    early = house.runner.running
+    house.clock.advance(SECOND)
+    house.keeper.renew()
+    await house.settle()
+
+    assert early == {held, other}
+    assert house.runner.running == {other}
+    assert any("cannot be renewed: somebody else keeps its row locked" in one for one in lines())
+
+
+async def test_a_lease_whose_row_is_free_again_is_kept() -> None:
+    house = House(holds=True)
+    held, other = await both_begin(house)
+    house.outage.held.add(held)
+    house.clock.advance(TWO_THIRDS - SECOND)
+    house.keeper.renew()
+
+    house.outage.held.clear()
+    house.keeper.renew()
+    house.clock.advance(TWO_THIRDS - SECOND)
+    house.keeper.renew()
+    await house.settle()
+
+    assert house.runner.running == {held, other}
+
+
+def test_an_edit_whose_plan_was_held_for_long_is_noticed_with_the_next_refresh() -> None:
+    house = House()
+    house.dispatcher.tick(house.now)
+    house.add()
+    house.outage.holds_plans = True
+    for _ in range(12):
+        house.clock.advance(LEASE)
+        house.dispatcher.tick(house.now)
+
+    house.outage.holds_plans = False
+    house.clock.advance(LEASE)
+    house.dispatcher.tick(house.now)
+
+    assert house.executions(State.PUBLISHED)
+
+
+@pytest.mark.parametrize("at_first", [True, False])
+def test_while_a_plan_is_held_all_are_compared_once_a_minute_and_not_with_each_refresh(
+    *, at_first: bool
+) -> None:
+    house = House()
+    if not at_first:
+        house.dispatcher.tick(house.now)
+    house.outage.holds_plans = True
+    house.clock.advance(FULL_COMPARISON)
+    before = house.claims.comparisons
+
+    for _ in range(24):
+        house.dispatcher.tick(house.now)
+        house.clock.advance(5 * SECOND)
+
+    assert house.claims.comparisons - before == 2
+
+
+@pytest.mark.parametrize("at_first", [True, False])
+def test_an_old_edit_whose_plan_was_held_is_noticed_a_minute_later(*, at_first: bool) -> None:
+    house = House()
+    house.clock.advance(timedelta(hours=1))
+    if not at_first:
+        house.dispatcher.tick(house.now)
+    house.add_at(house.now - timedelta(minutes=30))
+    house.outage.holds_plans = True
+    house.clock.advance(FULL_COMPARISON)
+    house.dispatcher.tick(house.now)
+
+    house.outage.holds_plans = False
+    house.clock.advance(NEXT_COMPARISON)
+
+    planned = house.dispatcher.tick(house.now).planned
+
+    assert planned == (2 if at_first else 1)  # the system's own is as old

@@ -1,0 +1,244 @@
+"""How long a worker asks the ledger, and what the log says of an outage that not all have."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from itertools import repeat
+
+import pytest
+
+from cronhare.adapters.memory.clock import FrozenClock
+from cronhare.application import locked_rows
+from cronhare.application.insist import (
+    MOST_SILENCES,
+    ROOM_EVERY,
+    Draining,
+    Insistence,
+    Kind,
+)
+from cronhare.ports.ledger import LedgerBusy, LedgerUnavailable
+from tests.unit.application.conftest import Lines
+
+LEASE = timedelta(seconds=30)
+
+
+class Desk:
+    """A ledger that answers some of those who ask, and not others."""
+
+    def __init__(self) -> None:
+        self.clock = FrozenClock(datetime(2026, 3, 2, 12, tzinfo=UTC))
+        self.insist = Insistence(self.clock, patience=LEASE, rest=self._rest)
+        self.rests: list[float] = []
+        self.trouble: Exception | None = None
+
+    async def _rest(self, seconds: float) -> None:
+        self.rests.append(seconds)
+        await asyncio.sleep(0)
+
+    async def start(self) -> str:
+        if self.trouble is not None:
+            raise self.trouble
+        return "started"
+
+    async def end(self) -> str:
+        return "ended"
+
+    def starts(self) -> "asyncio.Task[str]":
+        return asyncio.create_task(self.insist.to_begin(self.start, looks=repeat(0.0)))
+
+
+@pytest.fixture
+def desk() -> Desk:
+    return Desk()
+
+
+async def let_it_ask() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+def told(lines: Lines) -> tuple[int, int]:
+    """Count how often the log says that the ledger is silent, and that it answers again."""
+    return (
+        sum("does not answer" in line for line in lines()),
+        sum("answers again" in line for line in lines()),
+    )
+
+
+async def test_what_is_answered_beside_what_is_not_ends_no_alarm(desk: Desk, lines: Lines) -> None:
+    desk.trouble = LedgerUnavailable("a rule refuses each start")
+    waiting = [desk.starts() for _ in range(2)]
+    for _ in range(5):
+        await let_it_ask()
+        assert await desk.insist.to_finish(desk.end) == "ended"
+    during = told(lines)
+
+    desk.trouble = None
+    await asyncio.gather(*waiting)
+
+    assert (during, told(lines)) == ((1, 0), (1, 1))
+
+
+async def test_a_locked_row_is_an_answer_and_ends_the_alarm(desk: Desk, lines: Lines) -> None:
+    desk.trouble = LedgerUnavailable("away")
+    waiting = desk.starts()
+    await let_it_ask()
+
+    desk.trouble = LedgerBusy("execution 1 waits")
+    await let_it_ask()
+    during = told(lines)
+    desk.trouble = None
+    await waiting
+
+    assert (during, told(lines)) == ((1, 1), (1, 1))
+
+
+async def test_who_gives_up_without_an_answer_ends_no_alarm_and_keeps_none(
+    desk: Desk, lines: Lines
+) -> None:
+    desk.trouble = LedgerUnavailable("away")
+    waiting = desk.starts()
+    await let_it_ask()
+    desk.insist.drain()
+    with pytest.raises(Draining):
+        await waiting
+    during = told(lines)
+
+    await desk.insist.to_finish(desk.end)
+
+    assert (during, told(lines)) == ((1, 0), (1, 1))
+
+
+async def test_a_start_gives_its_place_away_once_its_looks_have_ended(desk: Desk) -> None:
+    desk.trouble = LedgerBusy("execution 1 waits")
+
+    with pytest.raises(LedgerBusy):
+        await desk.insist.to_begin(desk.start, looks=iter((0.1, 0.2)))
+
+    assert desk.rests == [0.1, 0.2]
+
+
+async def test_an_end_waits_for_its_row_for_as_long_as_it_is_locked_and_says_so_once(
+    desk: Desk, lines: Lines
+) -> None:
+    desk.trouble = LedgerBusy("execution 1 waits")
+    waiting = asyncio.create_task(desk.insist.to_finish(desk.start))
+    while len(desk.rests) < 3 * len(locked_rows.PAUSES):
+        await let_it_ask()
+    desk.trouble = None
+
+    assert await waiting == "started"
+    assert sum("execution 1 waits" in line for line in lines()) == 1
+
+
+async def test_an_end_that_a_silent_ledger_does_not_take_is_given_up_a_lease_after_the_shutdown(
+    desk: Desk,
+) -> None:
+    desk.trouble = LedgerUnavailable("away")
+    waiting = asyncio.create_task(desk.insist.to_finish(desk.start))
+    await let_it_ask()
+    desk.insist.drain()
+    desk.clock.advance(LEASE - timedelta(seconds=1))
+    await let_it_ask()
+    early = waiting.done()
+    desk.clock.advance(timedelta(seconds=1))
+
+    with pytest.raises(LedgerUnavailable):
+        await waiting
+
+    assert not early
+
+
+async def test_who_is_passed_by_of_its_kind_gives_its_place_away(desk: Desk) -> None:
+    kind = Kind()
+    desk.trouble = LedgerUnavailable("a rule refuses this one")
+    waiting = asyncio.create_task(desk.insist.to_begin(desk.start, looks=repeat(0.0), kind=kind))
+    await let_it_ask()
+
+    while not waiting.done():
+        assert await desk.insist.to_begin(desk.end, looks=repeat(0.0), kind=kind) == "ended"
+        await asyncio.sleep(0)
+
+    with pytest.raises(LedgerBusy, match="a rule refuses this one"):
+        await waiting
+
+
+@pytest.mark.parametrize("gives_way", [True, False])
+async def test_an_end_gives_its_place_away_after_few_silences_if_it_can(
+    desk: Desk, *, gives_way: bool
+) -> None:
+    desk.trouble = LedgerUnavailable("the archive is full")
+    waiting = asyncio.create_task(desk.insist.to_finish(desk.start, gives_way=gives_way))
+    for _ in range(10):
+        await let_it_ask()
+    has_given_way = waiting.done() and isinstance(waiting.exception(), LedgerBusy)
+    desk.trouble = None
+    await let_it_ask()
+
+    assert has_given_way == gives_way
+    assert waiting.done()
+
+
+@pytest.mark.parametrize("changed_nothing", [True, False])
+async def test_a_binding_start_that_may_be_written_is_asked_for_until_it_is_answered(
+    *, changed_nothing: bool
+) -> None:
+    desk = Desk()
+
+    async def told() -> bool:
+        return True
+
+    desk.insist = Insistence(desk.clock, patience=LEASE, rest=desk._rest, is_there=told)
+    desk.trouble = LedgerUnavailable("lost", changed_nothing=changed_nothing)
+    waiting = asyncio.create_task(desk.insist.to_begin(desk.start, looks=iter(()), binding=True))
+    for _ in range(4 * MOST_SILENCES):
+        await let_it_ask()
+    desk.trouble = LedgerBusy("its row is held")
+    await let_it_ask()
+    desk.insist.drain()
+    await let_it_ask()
+    has_given_way = waiting.done() and isinstance(waiting.exception(), LedgerBusy)
+    desk.trouble = None
+    await let_it_ask()
+
+    assert has_given_way == changed_nothing
+    assert changed_nothing or waiting.result() == "started"
+
+
+async def test_who_gets_no_answer_while_none_of_its_kind_does_is_patient(desk: Desk) -> None:
+    starts = Kind()
+    desk.trouble = LedgerUnavailable("a rule refuses each start")
+    waiting = asyncio.create_task(desk.insist.to_begin(desk.start, looks=repeat(0.0), kind=starts))
+
+    for _ in range(50):
+        await desk.insist.to_finish(desk.end)
+        await asyncio.sleep(0)
+    waited = not waiting.done()
+    desk.trouble = None
+
+    assert (waited, await waiting) == (True, "started")
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+async def test_where_all_get_no_answer_one_makes_room_if_the_ledger_is_there(
+    *, is_there: bool
+) -> None:
+    desk = Desk()
+
+    async def told() -> bool:
+        return is_there
+
+    desk.insist = Insistence(desk.clock, patience=LEASE, rest=desk._rest, is_there=told)
+    desk.trouble = LedgerUnavailable("a rule refuses all who ask")
+    waiting = [desk.starts() for _ in range(3)]
+
+    for _ in range(4 * MOST_SILENCES):
+        await let_it_ask()
+    have_made_room = sum(each.done() for each in waiting)
+    desk.clock.advance(timedelta(seconds=ROOM_EVERY))
+    await let_it_ask()
+    again = sum(each.done() for each in waiting)
+    desk.trouble = None
+    answers = await asyncio.gather(*waiting, return_exceptions=True)
+
+    assert (have_made_room, again) == ((1, 2) if is_there else (0, 0))
+    assert sum(isinstance(each, LedgerBusy) for each in answers) == again

@@ -1,0 +1,272 @@
+"""What follows an end for good reaches its queue, whoever dies or is away in between."""
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+import attrs
+import pytest
+
+from cronhare.adapters.memory.runner import Script
+from cronhare.application import reconcile
+from cronhare.application.follow_up import follow_up_late
+from cronhare.application.story import tell_late
+from cronhare.domain.backoff import Backoff
+from cronhare.domain.execution import State
+from cronhare.domain.retry import Fail, RetryPolicy
+from cronhare.domain.signing import Seal
+from cronhare.domain.topology import FAILED_QUEUE, QUARANTINE_QUEUE, ToFailed, ToQuarantine
+from cronhare.ports.broker import Envelope, Published
+from cronhare.ports.claims import Ended, Graces
+from cronhare.ports.ledger import LedgerUnavailable
+from cronhare.ports.records import Archived
+from tests.unit.application.conftest import Lines
+from tests.unit.application.deliveries import MINUTE, SECOND, begin, due, live, run
+from tests.unit.application.endings import CRASH, always, failure
+from tests.unit.application.house import LEASE, House
+from tests.unit.application.test_monitor import monitor
+from tests.unit.application.test_reconcile import vanish
+
+ONCE = RetryPolicy(attempts=1)
+GRACE = Graces().ended
+
+
+class Dead(BaseException):
+    """The worker's end, at whatever place."""
+
+
+def doomed(script: Script | None = None) -> House:
+    return House(script=script or always(failure()), policy=ONCE, seal=Seal(("secret",)))
+
+
+async def cut_off(house: House, dies: type[BaseException] | None = None) -> None:
+    """Let the only run end, and let nobody know of its message."""
+
+    async def publish(envelope: Envelope) -> Published:
+        if dies is not None and envelope.message.id and envelope.message.id.endswith(":end"):
+            raise dies
+        return Published.UNKNOWN
+
+    house.connection.publish = publish  # type: ignore[method-assign]
+    await run(house)
+
+
+async def test_what_is_confirmed_is_sent_once() -> None:
+    house = doomed()
+    await run(house)
+
+    await live(house, 10 * GRACE, 10 * SECOND)
+
+    assert len(house.messages(FAILED_QUEUE)) == 1
+    assert [row.check_at for row in house.records.archive()] == [None]
+
+
+async def test_what_is_not_confirmed_is_sent_again_and_is_the_same(lines: Lines) -> None:
+    told, house = doomed(), doomed()
+    await run(told)
+    await cut_off(house)
+
+    await live(house, GRACE)
+    late = house.messages(FAILED_QUEUE)
+    await live(house, 10 * GRACE, 10 * SECOND)
+
+    first = told.messages(FAILED_QUEUE)
+    assert late == first
+    assert house.messages(FAILED_QUEUE) == []
+    assert any("its message may be in no queue" in line for line in lines())
+
+
+async def test_the_message_of_a_worker_that_died_before_it_could_send_it_comes() -> None:
+    house = doomed()
+    with pytest.raises(Dead):
+        await cut_off(house, Dead)
+
+    await house.restart_worker()
+    await live(house, GRACE)
+
+    assert (house.only.state, len(house.messages(FAILED_QUEUE))) == (State.FAILED, 1)
+    assert house.worker.counters.fenced == 1
+
+
+async def test_a_loss_that_was_heard_and_not_answered_is_told(lines: Lines) -> None:
+    house = doomed()
+    due(house)
+    vanish(house)
+    house.clock.advance(LEASE)
+    house.outage.begin("give_up", calls=1, heard=True)
+    with pytest.raises(LedgerUnavailable):
+        house.reconciler.tick(house.now)
+
+    await live(house, GRACE)
+
+    assert (house.only.state, len(house.messages(FAILED_QUEUE))) == (State.FAILED, 1)
+    [line] = [line for line in lines() if "Task failed for good" in line]
+    assert "its worker gone-3 vanished" in line
+
+
+async def test_what_is_quarantined_is_sent_with_its_record() -> None:
+    policy = RetryPolicy(backoff=Backoff(delay=1_000))
+    told, house = (House(script=always(CRASH), policy=policy) for _ in range(2))
+    await run(told)
+    await live(told, 20 * SECOND)
+    await run(house)
+    await live(house, 2 * SECOND)
+
+    async def away(envelope: Envelope) -> Published:  # noqa: ARG001 - as the port names it
+        return Published.UNKNOWN
+
+    house.connection.publish = away  # type: ignore[method-assign]
+    await live(house, MINUTE)
+
+    assert house.only.state is State.QUARANTINED
+    [late], [first] = house.messages(QUARANTINE_QUEUE), told.messages(QUARANTINE_QUEUE)
+    assert (late.body, late.id) == (first.body, first.id)
+
+
+async def test_while_the_broker_is_away_what_follows_an_end_waits(lines: Lines) -> None:
+    house = House(holds=True, script=always(failure()), policy=ONCE)
+    await begin(house)
+    house.broker.go_away()
+    house.runner.release(house.only.id)
+    await house.settle()
+
+    await live(house, 10 * GRACE, 10 * SECOND)
+    too_early = [line for line in lines() if "in no queue: sending it" in line]
+    house.broker.come_back()
+    await live(house, GRACE)
+
+    assert (too_early, len(house.messages(FAILED_QUEUE))) == ([], 1)
+
+
+async def test_an_end_that_cannot_be_marked_is_sent_twice_and_holds_nobody_up() -> None:
+    house = doomed()
+    house.outage.begin("mark_ends_published", calls=1)
+    await run(house)
+
+    await live(house, GRACE)
+
+    assert len(house.messages(FAILED_QUEUE)) == 2
+    assert (house.deliveries, house.worker.counters.fenced) == ([], 0)
+
+
+async def test_the_monitor_believes_what_comes_late(lines: Lines) -> None:
+    house = doomed()
+    await cut_off(house)
+    await live(house, GRACE)
+
+    await house.connection.close()
+    house.connection = house.broker.connect()
+    await house.connection.consume([FAILED_QUEUE], prefetch=1, on_delivery=house.deliveries.append)
+    await house.settle()
+    await monitor(house).handle(house.deliveries.pop())
+
+    assert any("PERMANENTLY FAILED TASK" in line for line in lines())
+    assert len(house.records.archive()) == 1
+
+
+async def test_what_was_resolved_meanwhile_is_not_sent() -> None:
+    house = doomed()
+    await cut_off(house)
+    [archived] = house.records.archive()
+    house.administrator.discard([archived.id], note="known", now=house.now)
+
+    await live(house, 2 * GRACE)
+
+    assert house.messages(FAILED_QUEUE) == []
+
+
+async def without_its_queue(house: House, for_so_long: timedelta) -> None:
+    """Have the failed queue gone for a while; a scheduler alone sends what belongs there."""
+    publish = house.broker.publish
+
+    def returns(batch: Sequence[Envelope]) -> Sequence[Published]:
+        return [
+            Published.RETURNED if isinstance(each.to, ToFailed) else publish([each])[0]
+            for each in batch
+        ]
+
+    house.broker.publish = returns  # type: ignore[method-assign]
+    await live(house, for_so_long, 5 * SECOND)
+    house.broker.publish = publish  # type: ignore[method-assign]
+
+
+async def test_a_queue_of_ours_that_is_gone_is_told_of_ever_more_rarely(lines: Lines) -> None:
+    house = doomed()
+    await cut_off(house)
+
+    await without_its_queue(house, 10 * MINUTE)
+    await live(house, GRACE)
+
+    returned = [line for line in lines() if "returned 1 messages" in line]
+    assert len(returned) == 2, "at once, and after 5 minutes"
+    assert f"there is no queue {FAILED_QUEUE}" in returned[0]
+    assert "It is declared anew" in returned[0]
+    assert sum("its message may be in no queue" in line for line in lines()) == 1
+    assert len(house.messages(FAILED_QUEUE)) == 1
+
+
+async def test_an_end_is_told_anew_only_beyond_those_that_are_remembered(
+    lines: Lines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reconcile, "MOST_TOLD", 1)
+    house = doomed()
+    house.add("other", schedule="1 12 2 3 *")
+    await cut_off(house)
+
+    await without_its_queue(house, 2 * GRACE)
+
+    assert sum("its message may be in no queue" in line for line in lines()) == 4
+
+
+async def test_a_worker_tells_of_a_queue_of_ours_that_is_gone_once(lines: Lines) -> None:
+    house = doomed()
+    house.add("other", schedule="1 12 2 3 *")
+
+    async def returns(envelope: Envelope) -> Published:  # noqa: ARG001 - as the port names it
+        return Published.RETURNED
+
+    house.connection.publish = returns  # type: ignore[method-assign]
+    await run(house)
+
+    assert len(house.executions(State.FAILED)) == 2
+    assert sum(f"there is no queue {FAILED_QUEUE}" in line for line in lines()) == 1
+
+
+def test_what_is_archived_as_nobody_knows_what_is_told_and_sent_as_quarantined(
+    lines: Lines,
+) -> None:
+    house = doomed()
+    due(house)
+    archived = attrs.evolve(
+        Archived.of(house.only, Fail("no reason"), None, house.now), kind="buried"
+    )
+
+    tell_late(archived)
+    late = follow_up_late(Ended.of(archived, ()), house.seal)
+
+    assert isinstance(late, Envelope)
+    assert isinstance(late.to, ToQuarantine)
+    assert any("Task quarantined" in line for line in lines())
+
+
+@pytest.mark.parametrize(
+    "spoilt",
+    [{"failed_reason": "x" * 18_000_000}, {"params": "x" * 2_000_000}, {"task_type": "\ud800"}],
+    ids=["a log as the reason", "params", "no text"],
+)
+async def test_a_row_that_no_message_can_be_made_of_keeps_no_other_end_from_its_queue(
+    spoilt: Mapping[str, Any], lines: Lines
+) -> None:
+    house = doomed()
+    for name in ("one", "other"):
+        house.add(name, schedule="1 12 2 3 *")
+    await cut_off(house)
+    first = house.records.archive()[-1]
+    house.ledger.archive[first.id] = attrs.evolve(first, **spoilt)
+
+    await live(house, 3 * GRACE, 5 * SECOND)
+
+    assert len(house.messages(FAILED_QUEUE)) == 2
+    [told] = [line for line in lines() if "its message cannot be made" in line]
+    assert f"cronhare failed show {first.id}" in told
+    assert [row.check_at for row in house.records.archive()] == [None] * 3

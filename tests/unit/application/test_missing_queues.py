@@ -1,0 +1,56 @@
+"""When the log says that a queue is not there, and when it says so again."""
+
+from datetime import timedelta
+
+import pytest
+
+from cronhare.application.missing_queues import MissingQueues, Sent
+from cronhare.domain.messages import Ticket
+from cronhare.domain.topology import ToFailed, ToQuarantine, ToQueue
+from cronhare.ports.broker import Envelope, Message, Published
+from tests.unit.application.conftest import Lines
+from tests.unit.application.house import NOON
+
+SECOND = timedelta(seconds=1)
+
+
+def sent(to: ToQueue | ToFailed | ToQuarantine) -> Sent:
+    message = Envelope(Message(body=b""), to)
+    return Sent(envelope=message, ticket=Ticket(execution_id=7, attempt=1), schedule_name="report")
+
+
+def test_a_queue_that_was_there_meanwhile_is_told_of_at_once(lines: Lines) -> None:
+    missing = MissingQueues()
+
+    for number, outcome in enumerate([Published.RETURNED, Published.CONFIRMED] * 2):
+        missing.note([sent(ToQueue("mails"))], [outcome], now=NOON + number * SECOND)
+
+    assert len(lines()) == 2
+
+
+def test_a_clock_that_was_set_back_keeps_nothing_untold(lines: Lines) -> None:
+    missing = MissingQueues()
+
+    for now in (NOON, NOON + SECOND, NOON - timedelta(hours=1)):
+        missing.note([sent(ToQueue("mails"))], [Published.RETURNED], now=now)
+
+    assert len(lines()) == 2
+
+
+@pytest.mark.parametrize(
+    ("to", "queue"),
+    [
+        (ToQueue("mails", timedelta(milliseconds=100)), "cron_scheduler_retry.00"),
+        (ToFailed(), "cron_scheduler_failed"),
+        (ToQuarantine(), "cron_scheduler_quarantine"),
+    ],
+)
+def test_a_queue_of_ours_is_not_looked_for_in_a_schedule(
+    lines: Lines, to: ToQueue | ToFailed | ToQuarantine, queue: str
+) -> None:
+    MissingQueues().note([sent(to)], [Published.RETURNED], now=NOON)
+
+    [line] = lines()
+    assert f"there is no queue {queue}." in line
+    assert "of executions 7" in line
+    assert "CRON_QUEUES" not in line

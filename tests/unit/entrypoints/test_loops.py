@@ -1,0 +1,55 @@
+"""The end of a loop: waited for, and told where it does not come."""
+
+import asyncio
+import logging
+import threading
+
+import pytest
+
+from cronhare.entrypoints.loops import Loop
+
+#: Seconds: whoever waits for so long hangs.
+HANGS = 60.0
+
+
+def given_up(caplog: pytest.LogCaptureFixture) -> list[str]:
+    told = [record for record in caplog.records if vars(record)["action"] == "shutdown.given-up"]
+    return sorted(record.getMessage().partition(": ")[2] for record in told)
+
+
+async def test_each_loop_that_does_not_end_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    """More of them than the event loop has threads."""
+    caplog.set_level(logging.WARNING)
+    servers_answer, names = threading.Event(), [f"loop {n:02}" for n in range(40)]
+
+    def hang() -> None:
+        servers_answer.wait(HANGS)
+
+    loops = [Loop(name, hang) for name in names]
+    for loop in loops:
+        loop.start()
+
+    await asyncio.gather(*(loop.stop(patience=0.05) for loop in loops))
+
+    servers_answer.set()
+    assert given_up(caplog) == [f"the last round of the {name}" for name in names]
+
+
+async def test_a_loop_that_ends_is_not_told_and_begins_no_other_round(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    begun, rounds = threading.Event(), []
+
+    def work() -> float:
+        rounds.append(1)
+        begun.set()
+        return HANGS
+
+    loop = Loop("clock", work)
+    loop.start()
+    begun.wait(HANGS)
+
+    await loop.stop(patience=HANGS)
+
+    assert rounds == [1]
+    assert given_up(caplog) == []

@@ -1,0 +1,44 @@
+"""Tables in windows of any width."""
+
+import time
+from datetime import UTC, datetime
+
+import pytest
+
+from cronhare.entrypoints.cli import output
+from cronhare.entrypoints.cli.output import table
+
+FAILED_AT = datetime(2026, 11, 22, 12, 26, 2, tzinfo=UTC)
+COLUMNS = ("ID", "SCHEDULE", "TASK", "KIND", "FAILED AT", "ATTEMPTS", "EXECUTION", "REASON")
+ROW = (1, "charge-card", "charge-card", "failed", FAILED_AT, 2, 3, "the gateway refused it: " * 5)
+
+
+def printed(
+    width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> list[str]:
+    monkeypatch.setattr(output, "PIPE_WIDTH", width)
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    table(*COLUMNS, rows=[ROW], empty="Nothing.")
+    return capsys.readouterr().out.splitlines()
+
+
+def test_a_wide_table_has_a_line_for_each_row(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    heading, row = printed(240, monkeypatch, capsys)
+
+    assert heading.split()[:2] == ["ID", "SCHEDULE"]
+    assert "2026-11-22 12:26:02Z" in row
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_a_narrow_one_folds_a_time_and_cuts_nothing_off(
+    width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = printed(width, monkeypatch, capsys)
+
+    [first, second] = [line for line in lines if "2026-11-22" in line or "12:26:02Z" in line]
+    assert first.index("2026-11-22") == second.index("12:26:02Z")
+    assert not any("…" in line for line in lines)
+    assert max(map(len, lines)) <= width
