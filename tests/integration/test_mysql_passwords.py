@@ -25,6 +25,8 @@ CACHING = b"caching_sha2_password\0" + SALT + b"\0"
 
 #: What a server says then: that the hash will do, that it wants the password, and its RSA key.
 WELL, IN_FULL, KEY = b"\1\3", b"\1\4", b"\1-----BEGIN PUBLIC KEY-----"
+#: How long the packet is in which a client asks for TLS, with its header.
+SSL_REQUEST = 36
 DENIED = b"\xff\x15\x04#28000Access denied"
 
 
@@ -51,7 +53,8 @@ class Impostor:
             client, _ = self._listener.accept()
             client.sendall(greeting(self._greets, tls=self._tls is not None))
             if self._tls is not None:
-                client.recv(4_096)  # that it wants TLS
+                # That it wants TLS, and no byte of the handshake, which may come with it.
+                client.recv(SSL_REQUEST, socket.MSG_WAITALL)
                 client = self._tls.wrap_socket(client, server_side=True)
             number = 2 if self._tls is None else 3
             with client:
