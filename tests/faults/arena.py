@@ -6,24 +6,23 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import count
 from pathlib import Path
 from uuid import uuid4
 
 import attrs
-from sqlalchemy import URL, make_url, update
+from sqlalchemy import URL, make_url
 
 from cronhare.adapters.jobs.reader import read_jobs
 from cronhare.adapters.sql import SqlClaimStore, SqlRecords, SqlScheduleStore, open_engine, upgrade
-from cronhare.adapters.sql.tables import plans
 from cronhare.adapters.system.clock import SystemClock
 from cronhare.domain.execution import UNFINISHED, Execution
 from cronhare.domain.keys import manual_key
 from cronhare.domain.planning import plan
 from cronhare.domain.retry import RetryPolicy
 from cronhare.ports.records import ExecutionFilter
-from tests.faults.jobs import MARK, SCHEDULES, YEARLY, hold, jobs
+from tests.faults.jobs import MARK, SCHEDULES, hold, jobs, once_a_year
 from tests.services.finding import wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -129,22 +128,21 @@ class Arena:
         return frozenset(asked)
 
     def make_due(self, many: int, *, like: str = f"s{SCHEDULES}") -> frozenset[str]:
-        """Let *many* new schedules be due in this very minute; gives their names."""
+        """Let *many* new schedules be due in this very minute; gives their names.
+
+        Their expressions say so, and no cursor is set by hand: another replica may plan them once
+        more, from a look that is older than our plan.
+        """
         [pattern] = self.schedules.schedules([like])
         assert pattern.draft is not None
         batch = next(self._numbers)
         names = [f"due-{batch}-{n}" for n in range(many)]
-        by_number = attrs.evolve(pattern.draft, task_name=None, schedule=YEARLY)
+        minute = self.claims.now().replace(second=0, microsecond=0)
+        by_number = attrs.evolve(pattern.draft, task_name=None, schedule=once_a_year(minute))
         drafts = [attrs.evolve(by_number, name=name) for name in names]
-        now = self.claims.now()
-        self.schedules.save(drafts, source=None, now=now)
-        wait_until(lambda: self._are_planned(names), seconds=30, what="planning")
-        minute = now.replace(second=0, microsecond=0)
-        with self.engine.begin() as connection:
-            ids = self.schedules.ids(names).values()
-            those = plans.c.scheduler_id.in_(ids)
-            connection.execute(update(plans).where(those).values(next_due_at=minute))
+        self.schedules.save(drafts, source=None, now=minute - timedelta(seconds=1))
         self.owed |= {(name, minute) for name in names}
+        wait_until(lambda: self._are_planned(names), seconds=30, what="planning")
         return frozenset(names)
 
     def _are_planned(self, names: list[str]) -> bool:

@@ -1,5 +1,6 @@
 """The jobs of an arena: what is due every minute, and what ends only when it may."""
 
+from datetime import datetime
 from pathlib import Path
 
 SCHEDULES = 20
@@ -20,8 +21,13 @@ echo "$CRON_EXECUTION_ID $CRON_ATTEMPT" >> "$EFFECTS"
 [ "$CRON_ATTEMPT" -gt 1 ] || while [ -e "{hold}" ]; do sleep 0.2; done
 """
 
-#: What is due once a year is due when we say so, and not again.
+#: What runs when we say so, by hand, or made due as another schedule.
 YEARLY = "0 0 1 1 *"
+
+
+def once_a_year(minute: datetime) -> str:
+    """Write the expression of what is due at *minute*, and not again while we look."""
+    return f"{minute.minute} {minute.hour} {minute.day} {minute.month} *"
 
 
 def jobs(*, effects: Path, mark: str, holds: Path) -> str:

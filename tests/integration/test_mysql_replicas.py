@@ -15,6 +15,7 @@ from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.sql import mysql_errors, open_engine
 from cronhare.domain.deaths import NO_NACKS
 from cronhare.domain.execution import Execution, State
+from cronhare.domain.planning import Plan, Planned
 from cronhare.domain.retry import Complete
 from cronhare.domain.schedule import Misfire, MisfirePolicy
 from cronhare.ports.attempts import Busy, Finish, Start
@@ -124,6 +125,31 @@ def test_replicas_that_plan_and_claim_the_same_at_once_record_each_instant_once(
     recorded = [one for one in first.executions() if not one.task.is_system]
     assert sorted(claimed) == [one.id for one in recorded]
     assert Counter(one.schedule_name for one in recorded) == {one.name: 3 for one in every}
+
+
+def test_what_a_late_plan_sets_back_is_claimed_no_second_time(
+    replicas: Replicas, clock: FrozenClock
+) -> None:
+    late, other = replicas.ledgers[:2]
+    late.save(draft("report"))
+    claimed: list[Execution] = []
+
+    def planner(planned: Planned) -> Plan:
+        made = late.planner(planned)
+        if not claimed:  # another replica plans and claims between this one's look and its plan
+            other.plan_edited()
+            clock.advance(MINUTE)
+            claimed.extend(other.claim_due().claimed)
+        return made
+
+    late.claims.plan_edited(now=late.now, since=None, limit=9, node="late", planner=planner)
+    set_back = late.claims.next_due()
+    again = late.claim_due()
+
+    assert [one.due_at for one in claimed] == [set_back] == [late.now]
+    assert again.claimed == ()
+    assert late.executions() == claimed
+    assert late.claims.next_due() == late.now + MINUTE
 
 
 def test_of_workers_that_wish_to_start_the_same_each_attempt_is_started_and_ended_once(
