@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 import pytest
 
+from cronhare.adapters.sql import SqlClaimStore
 from cronhare.adapters.sql.database import Database
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.retry import Complete
@@ -230,26 +231,20 @@ def test_of_leases_the_one_that_cannot_be_written_is_as_it_was(
     assert renewal.busy == {ids[3]}
 
 
-def test_of_marks_the_one_that_cannot_be_written_is_passed_over(
-    ledger: Ledger, failing: Failing, number: int
+@pytest.mark.parametrize(
+    ("noted", "state"),
+    [(SqlClaimStore.mark_published, State.PUBLISHED), (SqlClaimStore.hand_over, State.HANDED_OVER)],
+    ids=["marks", "hand-overs"],
+)
+def test_of_notes_the_one_that_cannot_be_written_is_passed_over(
+    ledger: Ledger, failing: Failing, number: int, noted: Callable[..., None], state: State
 ) -> None:
     found = some(ledger)
 
     with failing("SchedulerExecution", "UPDATE", f"NEW.id = {found[0].id}", number):
-        ledger.claims.mark_published(found, now=ledger.now)
+        noted(ledger.claims, found, now=ledger.now)
 
-    assert states(ledger, found) == [State.CLAIMED, *[State.PUBLISHED] * 4]
-
-
-def test_of_what_is_handed_over_the_one_that_cannot_be_written_is_passed_over(
-    ledger: Ledger, failing: Failing, number: int
-) -> None:
-    found = some(ledger)
-
-    with failing("SchedulerExecution", "UPDATE", f"NEW.id = {found[0].id}", number):
-        ledger.claims.hand_over(found, now=ledger.now)
-
-    assert states(ledger, found) == [State.CLAIMED, *[State.HANDED_OVER] * 4]
+    assert states(ledger, found) == [State.CLAIMED, *[state] * 4]
 
 
 def test_of_the_overdue_the_one_that_cannot_be_written_is_passed_over(

@@ -154,6 +154,20 @@ async def test_where_every_queue_is_occupied_nothing_is_consumed_and_the_reason_
                 await broker.consume([REPORTS], prefetch=5, on_delivery=print)
 
 
+async def goes_on_beside(vhost: str, broker: AiormqBroker, *, seconds: float) -> None:
+    """See that who consumes from both queues keeps its channel, and with it what it holds."""
+    hands = Hands()
+    await broker.consume([MAIN_QUEUE, REPORTS], prefetch=5, on_delivery=hands.take)
+    publish(vhost, b"one")
+    held = await hands.next()
+
+    await asyncio.sleep(seconds)
+
+    publish(vhost, b"two")
+    assert not (await hands.next()).redelivered
+    await broker.ack(held)
+
+
 async def test_a_queue_whose_consumer_cannot_be_proved_costs_the_others_nothing(
     vhost: str,
 ) -> None:
@@ -161,16 +175,7 @@ async def test_a_queue_whose_consumer_cannot_be_proved_costs_the_others_nothing(
     with amqp.channel(vhost) as plain:
         plain.queue_declare(REPORTS, durable=True, arguments={"x-queue-type": "stream"})
     async with worker(vhost, proof_every=0.1) as broker:
-        hands = Hands()
-        await broker.consume([MAIN_QUEUE, REPORTS], prefetch=5, on_delivery=hands.take)
-        publish(vhost, b"one")
-        held = await hands.next()
-
-        await asyncio.sleep(1)
-
-        publish(vhost, b"two")
-        assert not (await hands.next()).redelivered
-        await broker.ack(held)
+        await goes_on_beside(vhost, broker, seconds=1)
 
 
 async def test_a_queue_that_is_deleted_over_and_over_costs_the_others_nothing(vhost: str) -> None:
@@ -410,16 +415,7 @@ async def test_what_cannot_be_put_off_rests_until_its_lane_is_there_again(
 
 async def test_a_living_consumer_passes_its_proofs(vhost: str) -> None:
     async with worker(vhost, proof_every=0.05) as broker:
-        hands = Hands()
-        await broker.consume([MAIN_QUEUE, REPORTS], prefetch=5, on_delivery=hands.take)
-        publish(vhost, b"one")
-        delivery = await hands.next()
-
-        await asyncio.sleep(0.5)
-
-        publish(vhost, b"two")
-        assert not (await hands.next()).redelivered
-        await broker.ack(delivery)
+        await goes_on_beside(vhost, broker, seconds=0.5)
         assert amqp.consumers(vhost, MAIN_QUEUE) == 1
 
 

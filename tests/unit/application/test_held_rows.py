@@ -202,12 +202,18 @@ async def test_a_start_that_a_broker_does_not_put_off_is_given_back() -> None:
     assert house.only.state is State.SUCCEEDED
 
 
+async def end_held(house: House, *ids: int) -> None:
+    """Let tasks end while somebody holds the rows of their executions."""
+    house.outage.held.update(ids)
+    for id_ in ids:
+        house.runner.release(id_)
+    await house.settle()
+
+
 async def test_a_result_is_told_once_the_row_is_free() -> None:
     house = House(holds=True)
     await begin(house)
-    house.outage.held.add(house.only.id)
-    house.runner.release(house.only.id)
-    await house.settle()
+    await end_held(house, house.only.id)
     waiting = house.only.state
 
     house.outage.held.clear()
@@ -228,10 +234,8 @@ async def test_a_result_that_waits_for_a_row_gives_its_place_to_others() -> None
     house = House(holds=True)
     await one_at_a_time(house)
     [first] = house.runner.running
-    house.outage.held.add(first)
 
-    house.runner.release(first)
-    await house.settle()
+    await end_held(house, first)
     [second] = house.runner.running
     owed = house.worker.owed
     house.outage.held.clear()
@@ -245,9 +249,7 @@ async def test_a_result_that_waits_for_a_row_gives_its_place_to_others() -> None
 async def test_a_copy_of_what_waits_to_be_recorded_does_not_begin_again() -> None:
     house = House(holds=True)
     await begin(house)
-    house.outage.held.add(house.only.id)
-    house.runner.release(house.only.id)
-    await house.settle()
+    await end_held(house, house.only.id)
     house.outage.held.clear()
     house.outage.begin("finish")
 
@@ -264,10 +266,7 @@ async def test_more_results_than_may_wait_keep_their_places(
     monkeypatch.setattr(recording, bound, 1 if bound == "MOST_OWED" else 2)  # bytes: params {}
     house = House(holds=True)
     both = await both_begin(house)
-    house.outage.held.update(both)
-    for id_ in both:
-        house.runner.release(id_)
-    await house.settle()
+    await end_held(house, *both)
     keep = (house.worker.owed, sum(not task.done() for task in house.under_way))
 
     house.outage.held.clear()
@@ -300,9 +299,7 @@ async def test_a_shutdown_waits_for_results_that_wait_and_gives_them_up_after_a_
 ) -> None:
     house = House(holds=True)
     await begin(house)
-    house.outage.held.add(house.only.id)
-    house.runner.release(house.only.id)
-    await house.settle()
+    await end_held(house, house.only.id)
 
     house.worker.drain()
     settled = asyncio.create_task(house.worker.settled())
@@ -319,9 +316,7 @@ async def test_a_shutdown_waits_for_results_that_wait_and_gives_them_up_after_a_
 async def test_what_a_worker_owed_that_was_killed_counts_as_lost_and_is_repeated() -> None:
     house = House(holds=True)
     await begin(house)
-    house.outage.held.add(house.only.id)
-    house.runner.release(house.only.id)
-    await house.settle()
+    await end_held(house, house.only.id)
     heir = house.neighbour("bee-1")
     heir.outage.begin("finish")  # what is left of the first house never records it
 
@@ -335,9 +330,7 @@ async def test_what_a_worker_owed_that_was_killed_counts_as_lost_and_is_repeated
 async def test_a_result_that_waits_for_a_row_is_heard_before_it_is_given_up() -> None:
     house = House(holds=True)
     await begin(house)
-    house.outage.held.add(house.only.id)
-    house.runner.release(house.only.id)
-    await house.settle()
+    await end_held(house, house.only.id)
     house.clock.advance(LEASE)
     lost = house.reconciler.tick(house.now).lost
 
