@@ -1,12 +1,14 @@
 """Handing attempts to the broker, and noting in the ledger that it has them."""
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timedelta
 
 import attrs
 
 from cronhare.domain.execution import Execution
+from cronhare.domain.listing import listed
 from cronhare.domain.messages import LARGEST_ID, headers_of, task_body
 from cronhare.domain.patience import DOUBTED_AFTER
 from cronhare.domain.signing import Seal
@@ -15,18 +17,28 @@ from cronhare.ports.broker import BrokerPort, Envelope, Message, Published
 from cronhare.ports.claims import ClaimStorePort
 
 from .logs import say
-from .missing_queues import MissingQueues, Sent
+from .missing_queues import MOST_NAMED, MissingQueues, Sent
 
 log = logging.getLogger(__name__)
 
 
 @attrs.frozen(kw_only=True)
 class Rung:
-    """What became of a batch: how many are in a queue, came back, or are in doubt."""
+    """What became of a batch: how many are in a queue, came back, were refused, or are in doubt.
+
+    *deaf* are the queues that took none of what the broker gave an answer for.
+    """
 
     published: int = 0
     returned: int = 0
+    refused: int = 0
     unknown: int = 0
+    deaf: frozenset[str] = frozenset()
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether the broker said a word, be it no: whatever is full or missing, it is there."""
+        return self.published + self.returned + self.refused > 0
 
 
 @attrs.frozen(kw_only=True)
@@ -140,10 +152,12 @@ class Doorbell:
         ]
         self._note(confirmed, now)
         self.missing.note(map(Sent.of, envelopes, sendable), outcomes, now=now)
-        rung = _rung(outcomes)
+        rung = _rung(sendable, outcomes)
         if rung.unknown and (was_there or self._broker.is_reachable()):
             # In an outage nothing is sent, and the broker's side says so.
             _say_unknown(rung.unknown)
+        if rung.refused:
+            _say_refused(rung)
         self._listen(rung, now)
         return rung
 
@@ -156,7 +170,7 @@ class Doorbell:
             self._claims.hand_over(theirs, now=now)
 
     def _listen(self, rung: Rung, now: datetime) -> None:
-        if rung.published:
+        if rung.is_answered:
             self._is_back(now)
         elif rung.unknown:
             self._silent_since = self._silent_since or now
@@ -165,21 +179,38 @@ class Doorbell:
         since = self._silent_since
         if since is not None and now - since >= DOUBTED_AFTER:
             text = (
-                f"The broker confirmed nothing since {since:%H:%M:%S} UTC: what waits is sent again"
+                f"The broker answered nothing since {since:%H:%M:%S} UTC: what waits is sent again"
             )
             say(log, logging.WARNING, "broker.doubted", text)
             self._doubt = Doubt(since=since)
         self._silent_since, self._away = None, False
 
 
-def _rung(outcomes: Sequence[Published]) -> Rung:
+def _rung(executions: Sequence[Execution], outcomes: Sequence[Published]) -> Rung:
+    queues = dict[Published, set[str]]()
+    for execution, outcome in zip(executions, outcomes, strict=True):
+        queues.setdefault(outcome, set()).add(execution.queue)
+    count = Counter(outcomes)
+    none = frozenset[str]()
+    deaf = queues.get(Published.RETURNED, none) | queues.get(Published.REFUSED, none)
     return Rung(
-        published=sum(outcome is Published.CONFIRMED for outcome in outcomes),
-        returned=sum(outcome is Published.RETURNED for outcome in outcomes),
-        unknown=sum(outcome is Published.UNKNOWN for outcome in outcomes),
+        published=count[Published.CONFIRMED],
+        returned=count[Published.RETURNED],
+        refused=count[Published.REFUSED],
+        unknown=count[Published.UNKNOWN],
+        deaf=frozenset(deaf - queues.get(Published.CONFIRMED, none)),
     )
 
 
 def _say_unknown(messages: int) -> None:
     text = f"It is unknown whether {messages} messages arrived; they will be sent again"
     say(log, logging.WARNING, "publish.unknown", text)
+
+
+def _say_refused(rung: Rung) -> None:
+    where = f": look at {listed(sorted(rung.deaf), most=MOST_NAMED)}" if rung.deaf else ""
+    text = (
+        f"The broker refused {rung.refused} messages; they will be sent again. "
+        f"A queue is full, or cannot take them now{where}"
+    )
+    say(log, logging.WARNING, "publish.refused", text)

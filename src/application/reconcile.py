@@ -124,15 +124,18 @@ class Reconciler:
         if not self._broker.is_reachable():
             return 0  # what we took others could not have, who may be able to publish it
         republished = 0
+        deaf = frozenset[str]()  # what waits for these is tried anew in the next round
         for _ in range(PAGES):
             found = self._claims.overdue(now=now, graces=self._graces, limit=self._limit)
-            overdue = _sound(found)
+            overdue = [each for each in _sound(found) if each.queue not in deaf]
             republished += len(overdue)
             if overdue:
                 text = f"Sending {len(overdue)} overdue executions again"
                 say(log, logging.DEBUG, "reconcile", text)
-                if not self._doorbell.ring(overdue, now=now).published:
+                rung = self._doorbell.ring(overdue, now=now)
+                if rung.unknown and not rung.is_answered:
                     break  # the broker is away: each page would be waited for in vain
+                deaf |= rung.deaf
             if len(found) < self._limit:
                 break
         return republished

@@ -72,7 +72,8 @@ class Published(enum.Enum):
 
     CONFIRMED = "confirmed"  # a queue has it
     RETURNED = "returned"  # no queue wanted it: a fault in the topology
-    UNKNOWN = "unknown"  # it may or may not arrive, now or later
+    REFUSED = "refused"  # the broker says that a queue cannot take it now; a copy of it may come
+    UNKNOWN = "unknown"  # nothing was answered: it may or may not arrive, now or later
 
 
 class BrokerPort(Protocol):

@@ -354,7 +354,7 @@ async def test_a_queue_that_was_full_is_published_to_once_its_bound_is_lifted(
             answers = [await broker.publish(envelope) for _ in range(3)]
             other = await broker.publish(Envelope(Message(body=b"other"), ToQueue(REPORTS)))
 
-        assert (answers, other) == ([Published.UNKNOWN] * 3, Published.CONFIRMED)
+        assert (answers, other) == ([Published.REFUSED] * 3, Published.CONFIRMED)
         give_up_at = time.monotonic() + SOON
         while await broker.publish(envelope) is not Published.CONFIRMED:
             assert time.monotonic() < give_up_at, "it is refused for ever"

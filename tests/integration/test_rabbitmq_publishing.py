@@ -69,7 +69,7 @@ def test_equal_messages_that_nobody_wants_are_all_returned(vhost: str) -> None:
         ]
 
 
-def test_of_what_the_broker_refuses_nothing_is_known(vhost: str) -> None:
+def test_what_the_broker_refuses_is_told_so(vhost: str) -> None:
     with amqp.channel(vhost) as plain:
         full = {"x-max-length": 2, "x-overflow": "reject-publish"}
         plain.queue_declare("full", durable=True, arguments=full)
@@ -77,7 +77,7 @@ def test_of_what_the_broker_refuses_nothing_is_known(vhost: str) -> None:
     with publisher(vhost) as broker:
         answers = broker.publish(batch(3, queue="full"))
 
-        assert list(answers) == [Published.CONFIRMED, Published.CONFIRMED, Published.UNKNOWN]
+        assert list(answers) == [Published.CONFIRMED, Published.CONFIRMED, Published.REFUSED]
 
 
 def test_a_queue_that_was_full_is_published_to_once_its_bound_is_lifted(
@@ -90,7 +90,7 @@ def test_a_queue_that_was_full_is_published_to_once_its_bound_is_lifted(
             answers = broker.publish(batch(3))
             others = broker.publish([Envelope(Message(body=b"other"), ToFailed())] * 3)
 
-        assert list(answers) == [Published.UNKNOWN] * 3
+        assert list(answers) == [Published.REFUSED] * 3
         assert list(others) == [Published.CONFIRMED] * 3
         wait_until(lambda: is_back(broker), seconds=HANGS, what="publishing to it")
 

@@ -196,7 +196,7 @@ class Line:
 
     def _on_confirm(self, frame: Method[Basic.Ack | Basic.Nack]) -> None:
         answer = frame.method
-        outcome = Published.CONFIRMED if isinstance(answer, Basic.Ack) else Published.UNKNOWN
+        outcome = Published.CONFIRMED if isinstance(answer, Basic.Ack) else Published.REFUSED
         if self._is_on_trial:
             self._is_on_trial = False
             self._on_ready()
@@ -204,7 +204,7 @@ class Line:
             self.was_heard = True
             self._on_life()
         self._window.confirm(answer.delivery_tag, multiple=answer.multiple, outcome=outcome)
-        if outcome is Published.UNKNOWN and time.monotonic() >= self._renew_at:
+        if outcome is Published.REFUSED and time.monotonic() >= self._renew_at:
             self._is_to_renew = True
         if self._is_to_renew and self._window.oldest is None:
             self._renew()

@@ -64,9 +64,12 @@ class Postman:
         except PublishError:
             self._has_answered()
             return Published.RETURNED
-        except DeliveryError as error:  # nothing is known of an earlier copy
+        except DeliveryError:
+            self._has_answered()
             self._retire(channel)
-            raise BrokerUnavailable(f"{self._address} refused it") from error
+            text = f"A queue took no message {parcel.id or '(no id)'}: it is full, or has no master"
+            say(log, logging.WARNING, "publish.refused", text)
+            return Published.REFUSED
         except asyncio.CancelledError:  # out of time: a channel can be without a word for ever
             self._leave(channel)
             raise
