@@ -70,13 +70,14 @@ class Insistence:
         self._rest = rest
         self._is_there = is_there
         self._room_made_at = float("-inf")
-        self._draining = False
+        self._drained_at: float | None = None
         self._outage = Outage(log, "The ledger answers again", back="ledger.back")
         self._unanswered: set[_Asker] = set()
 
     def drain(self) -> None:
         """From now on begin nothing, and finish within the patience."""
-        self._draining = True
+        if self._drained_at is None:
+            self._drained_at = self._clock.monotonic()
 
     async def to_begin(
         self,
@@ -98,12 +99,11 @@ class Insistence:
 
         Raises:
             Draining: the worker shuts down. The ledger may have heard a question that it did not
-                answer; if that is binding, it was away for a whole lease.
+                answer; if that is binding, it was away for a whole lease since.
             LedgerBusy: it cannot be had for now, while others can.
         """
-        began = self._clock.monotonic()
         with self._asking(kind) as asker:
-            while not self._draining or (asker.is_bound and not self._is_too_late(began)):
+            while self._drained_at is None or (asker.is_bound and not self._is_too_late()):
                 try:
                     return await self._answer(asker, ask)
                 except LedgerBusy as busy:
@@ -132,16 +132,16 @@ class Insistence:
 
         Raises:
             LedgerBusy: it gives way, as it cannot be told for now, for whatever reason.
-            LedgerUnavailable: the worker shuts down, and the ledger was away for a whole lease.
+            LedgerUnavailable: the worker shuts down, and the ledger was away for a whole lease
+                since.
         """
-        began = self._clock.monotonic()
         with self._asking(None) as asker:
             while True:
                 try:
                     return await self._answer(asker, ask)
                 except LedgerUnavailable as error:
                     is_busy = isinstance(error, LedgerBusy)
-                    if self._draining and self._is_too_late(began):
+                    if self._is_too_late():
                         raise
                     if is_busy and gives_way:
                         raise
@@ -153,8 +153,11 @@ class Insistence:
                         raise LedgerBusy(str(error)) from error
                     await self._rest(pause)
 
-    def _is_too_late(self, began: float) -> bool:
-        return self._clock.monotonic() - began >= self._patience
+    def _is_too_late(self) -> bool:
+        """Tell whether it shuts down, and was patient since: however long was asked before."""
+        if self._drained_at is None:
+            return False
+        return self._clock.monotonic() - self._drained_at >= self._patience
 
     async def _is_to_make_room(self) -> bool:
         """Tell whether what is asked for gets no answer, though the ledger is there.

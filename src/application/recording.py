@@ -123,16 +123,26 @@ class Recorder:
         """Record an end, or owe it: its place can be given to others afterwards.
 
         Raises:
-            LedgerUnavailable: the worker shuts down, and the ledger was away for a whole lease.
+            LedgerUnavailable: the worker shuts down, and the ledger was away for a whole lease
+                since; the log tells of it.
         """
         try:
-            state = await self._tell(end, self._fresh, gives_way=True)
+            state = await self._tell_or_owe(end)
+        except LedgerUnavailable as error:
+            _say_given_up(end, error)
+            raise
+        if state is not None:
+            await self._conclude(end, state)
+
+    async def _tell_or_owe(self, end: End) -> State | Superseded | None:
+        """Tell an end; None, if it is owed."""
+        try:
+            return await self._tell(end, self._fresh, gives_way=True)
         except LedgerBusy:
-            if self._has_room(end):
-                self._owe(end)
-                return
-            state = await self._tell(end, self._held)
-        await self._conclude(end, state)
+            if not self._has_room(end):
+                return await self._tell(end, self._held)
+        self._owe(end)
+        return None
 
     async def _tell(self, end: End, line: "Line", *, gives_way: bool = False) -> State | Superseded:
         async def ask() -> State | Superseded:
@@ -162,9 +172,8 @@ class Recorder:
     async def _tell_later(self, end: End) -> None:
         try:
             await self._conclude(end, await self._tell(end, self._held))
-        except LedgerUnavailable as error:  # the worker shuts down: it will count as lost
-            text = f"The end of execution {end.ticket.execution_id} is not recorded: {error}"
-            say(log, logging.WARNING, "shutdown.given-up", text)
+        except LedgerUnavailable as error:
+            _say_given_up(end, error)
         except Exception:
             text = f"The end of execution {end.ticket.execution_id} met a fault of ours"
             log.exception("%s", text, extra={"action": "delivery.fault"})
@@ -189,6 +198,12 @@ class Recorder:
         """Note that the messages of these last attempts are in a queue."""
         self._claims.mark_ends_published(tickets)
         return [None] * len(tickets)
+
+
+def _say_given_up(end: End, error: LedgerUnavailable) -> None:
+    """Tell that an end is not recorded, as the worker shuts down: it will count as lost."""
+    text = f"The end of execution {end.ticket.execution_id} is not recorded: {error}"
+    say(log, logging.WARNING, "shutdown.given-up", text)
 
 
 Line = Batcher[Finish, State | Superseded | Busy]

@@ -130,11 +130,14 @@ async def test_an_end_waits_for_its_row_for_as_long_as_it_is_locked_and_says_so_
     assert sum("execution 1 waits" in line for line in lines()) == 1
 
 
+@pytest.mark.parametrize("asked_for", [timedelta(0), 2 * LEASE])
 async def test_an_end_that_a_silent_ledger_does_not_take_is_given_up_a_lease_after_the_shutdown(
-    desk: Desk,
+    desk: Desk, asked_for: timedelta
 ) -> None:
     desk.trouble = LedgerUnavailable("away")
     waiting = asyncio.create_task(desk.insist.to_finish(desk.start))
+    await let_it_ask()
+    desk.clock.advance(asked_for)
     await let_it_ask()
     desk.insist.drain()
     desk.clock.advance(LEASE - timedelta(seconds=1))

@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import pytest
 
+from cronhare.application import recording
 from cronhare.domain.execution import State
 from cronhare.domain.retry import RetryPolicy
 from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE
@@ -242,6 +243,23 @@ async def test_a_worker_that_shuts_down_gives_a_result_up_after_a_lease_without_
 
     assert (patient, given_up) == (1, 0)
     assert house.worker.running == frozenset()
+
+
+async def test_a_result_that_is_given_up_in_its_place_is_told_of_as_well(
+    lines: Lines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recording, "MOST_OWED", 0)
+    house = House(holds=True)
+    await begin(house)
+    house.outage.begin("finish")
+    house.runner.release(house.only.id)
+    await house.settle()
+    house.worker.drain()
+    house.clock.advance(LEASE)
+    await house.settle()
+
+    [line] = [line for line in lines() if "is not recorded" in line]
+    assert line.startswith("[WARNING] The end of execution 1 ")
 
 
 async def test_a_lost_lease_ends_the_task_and_its_result_is_superseded(lines: Lines) -> None:
