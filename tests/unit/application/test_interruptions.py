@@ -259,7 +259,7 @@ async def test_a_result_that_is_given_up_in_its_place_is_told_of_as_well(
     await house.settle()
 
     [line] = [line for line in lines() if "is not recorded" in line]
-    assert line.startswith("[WARNING] The end of execution 1 ")
+    assert line.startswith("[WARN] The end of execution 1 ")
 
 
 async def test_a_lost_lease_ends_the_task_and_its_result_is_superseded(lines: Lines) -> None:
