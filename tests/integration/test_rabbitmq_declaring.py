@@ -4,11 +4,14 @@ import json
 import threading
 from contextlib import closing
 from datetime import timedelta
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from pika import BlockingConnection
 
-from cronhare.adapters.rabbitmq import PikaBroker, probe_lanes, upkeep
+from cronhare.adapters.rabbitmq import PikaBroker, declaring, probe_lanes, upkeep
+from cronhare.adapters.rabbitmq.blocking import MOST_LOST, connect
 from cronhare.domain.diagnosis import LaneState
 from cronhare.domain.topology import (
     DEAD_LETTER_EXCHANGE,
@@ -152,6 +155,47 @@ def test_a_queue_that_somebody_occupies_stops_no_publishing(vhost: str) -> None:
         answers = broker.publish(envelopes)
 
         assert answers == [Published.CONFIRMED] * 2
+
+
+def test_a_queue_over_which_the_broker_fails_stops_no_publishing(
+    vhost: str, own_rabbitmq: Server
+) -> None:
+    with amqp.undeclarable(vhost, own_rabbitmq, REPORTS), closing(broker_at(vhost)) as broker:
+        with pytest.raises(BrokerUnavailable, match=f"queue {REPORTS}: INTERNAL_ERROR"):
+            broker.declare([REPORTS])
+
+        envelopes = [
+            Envelope(Message(body=b"at once"), ToQueue()),
+            Envelope(Message(body=b"later"), ToQueue(delay=timedelta(milliseconds=100))),
+            Envelope(Message(body=b"failed"), ToFailed()),
+        ]
+        answers = broker.publish(envelopes)
+
+        assert answers == [Published.CONFIRMED] * 3
+
+
+def test_where_the_broker_fails_over_many_queues_those_that_are_there_are_used_and_few_tried(
+    vhost: str, own_rabbitmq: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    many = [f"{REPORTS}.{number}" for number in range(MOST_LOST + 2)]
+    connections: list[object] = []
+
+    def connect_and_count(*args: Any, **how: Any) -> BlockingConnection:  # noqa: ANN401 - its own
+        connections.append(None)
+        return connect(*args, **how)
+
+    broker_at(vhost).declare([])
+    monkeypatch.setattr(declaring, "connect", connect_and_count)
+    with amqp.undeclarable(vhost, own_rabbitmq, *many), closing(broker_at(vhost)) as broker:
+        with pytest.raises(BrokerUnavailable) as caught:
+            broker.declare(many)
+        tried = len(connections)
+        answers = broker.publish([Envelope(Message(body=b"innocent"), ToQueue())])
+
+    said = str(caught.value)
+    assert (said.count("INTERNAL_ERROR"), said.count("it is missing")) == (MOST_LOST, 2)
+    assert tried == MOST_LOST + 1
+    assert answers == [Published.CONFIRMED]
 
 
 def test_what_cannot_be_reached_is_said_without_the_password() -> None:

@@ -53,10 +53,10 @@ class Absences:
             if absence is not None:
                 absence.outage.is_over()
 
-    def has(self, queue: str) -> bool:
-        """Whether it is to be left out now."""
-        absence = self._absences.get(queue)
-        return absence is not None and absence.try_at is not None and self._now() < absence.try_at
+    @property
+    def names(self) -> list[str]:
+        """Those that are left out, whether they are due or not."""
+        return [queue for queue, each in self._absences.items() if each.try_at is not None]
 
     def due(self) -> list[str]:
         """Those that are to be tried again."""

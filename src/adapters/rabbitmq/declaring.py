@@ -10,14 +10,22 @@ from functools import partial
 
 import attrs
 from pika.adapters.blocking_connection import BlockingChannel
-from pika.exceptions import ChannelClosedByBroker
+from pika.exceptions import ChannelClosedByBroker, ConnectionClosedByBroker
 
 from cronhare.application.logs import say
 from cronhare.domain.topology import Binding, Exchange, Queue, Topology
 from cronhare.ports.broker import BrokerUnavailable
 
 from .address import Address
-from .blocking import ACCESS_REFUSED, LOCKED, NOT_FOUND, PRECONDITION_FAILED, Walk, opened
+from .blocking import (
+    ACCESS_REFUSED,
+    LOCKED,
+    MOST_LOST,
+    NOT_FOUND,
+    PRECONDITION_FAILED,
+    Walk,
+    connect,
+)
 from .trouble import TROUBLE, unconnected
 from .versions import QUORUM, arguments
 
@@ -25,6 +33,9 @@ log = logging.getLogger(__name__)
 
 #: What a look says of what is missing, or exclusive to another connection.
 _NOT_OURS = (NOT_FOUND, LOCKED)
+
+#: What is said of a queue that is missing and was not declared.
+_NOT_TRIED = f"it is missing, and {MOST_LOST} others, tried before it, cost the connection each"
 
 
 @attrs.frozen(kw_only=True)
@@ -71,14 +82,15 @@ def declare(
     """Declare all that is not there yet, and tell what is there with other arguments, or refused.
 
     It takes a connection of its own, some 60 short round trips, and can be repeated at any time.
+    A queue that the broker fails over costs another connection, and is left out as well.
 
     Raises:
         BrokerUnavailable: the broker is away, or will not let us make an exchange that is missing.
     """
     arguments_of = partial(arguments, queue_type=queue_type, deduplication=deduplication)
     try:
-        with opened(address, name="cronhare declaring") as connection:
-            declaring = _Declaring(Walk(connection, arguments_of), address.vhost)
+        with Walk(partial(connect, address, name="cronhare declaring"), arguments_of) as walk:
+            declaring = _Declaring(walk, address.vhost)
             for thing in topology.things:
                 declaring.ensure(thing)
             for binding in topology.bindings:
@@ -107,8 +119,14 @@ class _Declaring:
         """Look first: who may not configure the broker may still use what is there."""
         kind = "queue" if isinstance(thing, Queue) else "exchange"
         looked = self._walk.look_at(thing)
-        is_refused = isinstance(looked, ChannelClosedByBroker) and looked.reply_code in _NOT_OURS
-        refusal = self._walk.declare(thing)
+        is_lost = isinstance(looked, ConnectionClosedByBroker)
+        is_refused = is_lost or (
+            isinstance(looked, ChannelClosedByBroker) and looked.reply_code in _NOT_OURS
+        )
+        if is_refused and not is_lost and isinstance(thing, Queue) and not self._walk.can_lose:
+            self._refuse(thing.name, _NOT_TRIED)
+            return
+        refusal = looked if is_lost else self._walk.declare(thing)
         if refusal is None:
             return
         if is_refused and isinstance(thing, Queue):

@@ -46,6 +46,7 @@ class Hookup:
         self._answer_timeout = answer_timeout
         self._consumers: dict[str, Consumer] = {}  # by queue
         self._dropped: list[tuple[Consumer, str]] = []  # with the reasons
+        self._beginning: str | None = None  # the queue whose refusal `consume` tells
         connection.closing.add_done_callback(self._on_closing)
 
     @classmethod
@@ -100,12 +101,15 @@ class Hookup:
                 on_lost=self._on_lost,
                 answer_timeout=self._answer_timeout,
             )
+        self._beginning = queue
         try:
             await consumer.consume()
         except QueueRefused:
             consumer.leave()
             self._consumers.pop(queue, None)
             raise
+        finally:
+            self._beginning = None
 
     async def clear_dropped(self) -> dict[str, str]:
         """Let go of the consumers that were lost while others live: each queue with its reason."""
@@ -183,7 +187,7 @@ class Hookup:
             self._on_lost(consumer, reason, True)  # noqa: FBT003
 
     def _on_lost(self, consumer: Consumer, reason: str, alone: bool) -> None:  # noqa: FBT001
-        if not self.has(consumer):
+        if not self.has(consumer) or (alone and consumer.queue == self._beginning):
             return
         del self._consumers[consumer.queue]
         self._dropped.append((consumer, reason))

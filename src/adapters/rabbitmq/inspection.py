@@ -3,14 +3,13 @@
 import re
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
 from functools import partial
 from secrets import token_hex
 from typing import Any, Final
 
 import attrs
 from pika import BlockingConnection
-from pika.exceptions import ChannelClosedByBroker
+from pika.exceptions import ChannelClosedByBroker, ConnectionClosedByBroker
 
 from cronhare.domain.addresses import Host
 from cronhare.domain.diagnosis import (
@@ -27,7 +26,7 @@ from cronhare.domain.topology import Exchange, Queue, Topology
 from cronhare.ports.broker import BrokerUnavailable
 
 from .address import Address
-from .blocking import NOT_FOUND, PRECONDITION_FAILED, Walk, opened
+from .blocking import NOT_FOUND, PRECONDITION_FAILED, Walk, connect, letting_go
 from .probing import probe_lanes
 from .trouble import TROUBLE, cause_of, said_by
 from .versions import QUORUM, arguments
@@ -65,13 +64,12 @@ class RabbitInspection:
     def inspect(self, topology: Topology) -> BrokerFacts | Unreachable:
         """See `BrokerInspectionPort.inspect`."""
         try:
-            with self._connection() as connection:
-                walk = Walk(connection, self._arguments_of)
-                things = [_thing(walk, each) for each in topology.things]
+            with Walk(self._connect, self._arguments_of) as walk:
                 # pika keeps what the server said of itself to itself.
-                said = connection._impl.server_properties or {}  # noqa: SLF001
-                link = _link(connection)
-            with self._connection() as connection:
+                said = walk.connection._impl.server_properties or {}  # noqa: SLF001
+                link = _link(walk.connection)
+                things = [_thing(walk, each) for each in topology.things]
+            with letting_go(self._connect()) as connection:
                 alarm, answered = _ask_for_alarms(connection)
         except TROUBLE as error:
             return Unreachable(cause_of(error), f"{self._address}: {said_by(error)}")
@@ -103,8 +101,8 @@ class RabbitInspection:
             except TROUBLE as error:
                 yield f"{node}: {said_by(error)}"
 
-    def _connection(self) -> AbstractContextManager[BlockingConnection]:
-        return opened(self._address, name="cronhare doctor", blocked_timeout=_FAREWELL)
+    def _connect(self) -> BlockingConnection:
+        return connect(self._address, name="cronhare doctor", blocked_timeout=_FAREWELL)
 
 
 def _link(connection: BlockingConnection) -> Link:
@@ -127,7 +125,7 @@ def _thing(walk: Walk, wanted: Exchange | Queue) -> Thing:
     kind = Kind.QUEUE if isinstance(wanted, Queue) else Kind.EXCHANGE
     thing = Thing(kind=kind, name=wanted.name, fit=Fit.FITS)
     seen = walk.look_at(wanted)
-    if isinstance(seen, ChannelClosedByBroker):
+    if isinstance(seen, ChannelClosedByBroker | ConnectionClosedByBroker):
         missing = seen.reply_code == NOT_FOUND
         return attrs.evolve(thing, fit=Fit.MISSING if missing else Fit.HIDDEN)
     if thing.kind is Kind.QUEUE:

@@ -23,7 +23,7 @@ from cronhare.domain.topology import (
 from cronhare.ports.broker import BrokerUnavailable
 
 from .address import Address
-from .blocking import NOT_FOUND, opened
+from .blocking import NOT_FOUND, connect, letting_go
 from .trouble import TROUBLE, unconnected
 
 #: Seconds between two looks at the end of the road.
@@ -45,7 +45,8 @@ def probe_lanes(url: str, *, patience: float = 5.0) -> tuple[LaneReport, ...]:
     """
     address = Address.parse(url)
     try:
-        with opened(address, name="cronhare probing", blocked_timeout=patience) as connection:
+        connection = connect(address, name="cronhare probing", blocked_timeout=patience)
+        with letting_go(connection):
             return _probe(connection, patience)
     except TROUBLE as error:
         raise BrokerUnavailable(f"probing the lanes at {address}: {unconnected(error)}") from error

@@ -86,7 +86,7 @@ class Subscription:
             BrokerUnavailable: not consuming.
         """
         self._taking = True
-        await self._hook_up()
+        await self._begin()
         self._watch = asyncio.create_task(self._keep_alive(), name="cronhare consuming")
 
     async def settle(self, tag: Tag, *, acked: bool, requeue: bool = False) -> None:
@@ -119,6 +119,22 @@ class Subscription:
         if hookup is not None:
             await hookup.close()
 
+    async def _begin(self) -> None:
+        """Connect anew without a queue that cost the connection, until those left are consumed.
+
+        Whoever called `start` again would know of none, and meet the same one for ever.
+
+        Raises:
+            BrokerUnavailable: not consuming.
+        """
+        while self._hookup is None:
+            absent = len(self._absences.names)
+            try:
+                await self._hook_up()
+            except BrokerUnavailable:
+                if not absent < len(self._absences.names) < len(self._queues):
+                    raise
+
     async def _hook_up(self) -> None:
         await self._declare()
         hookup = await Hookup.open(
@@ -144,12 +160,20 @@ class Subscription:
 
         With one place, and tasks that take long, the others would never be served.
 
+        Those left out are tried once others are served: one that costs the connection does so
+        before the others had it, each time. Where all are left out, one that serves is enough.
+
         Raises:
             BrokerUnavailable: none is consumed.
         """
-        wanted = [queue for queue in self._queues if not self._absences.has(queue)]
+        queues, absent = list(self._queues), self._absences.names
         self._queues.rotate(-1)
-        refusals = [await self._try(hookup, queue) for queue in wanted or list(self._queues)]
+        wanted = [queue for queue in queues if queue not in absent]
+        refusals: list[QueueRefused | None] = []
+        for queue in wanted or queues:
+            refusals.append(await self._try(hookup, queue))
+            if hookup.consuming and not wanted:
+                break
         if not hookup.consuming:
             raise next(filter(None, refusals), BrokerUnavailable(hookup.lost_by))
 
