@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 
 import attrs
 
+from cronhare.domain.diagnosis import LOOK_FOR_HELD, LastClaim
 from cronhare.domain.draft import understand
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.keys import cron_key, once_key
@@ -41,7 +42,7 @@ def explain(
     schedule = understand(
         stored.draft, id=stored.id, changed_at=stored.updated_at, source=stored.source
     )
-    return _without_record(schedule, stored, minute, now)
+    return _without_record(schedule, stored, minute, records=records, now=now)
 
 
 def _find(scheduler_id: int, minute: datetime, records: RecordsPort) -> Execution | None:
@@ -105,7 +106,12 @@ def _story(execution: Execution) -> Iterator[str]:
 
 
 def _without_record(
-    schedule: Schedule, stored: StoredSchedule, minute: datetime, now: datetime
+    schedule: Schedule,
+    stored: StoredSchedule,
+    minute: datetime,
+    *,
+    records: RecordsPort,
+    now: datetime,
 ) -> Explanation:
     due = schedule.timing.next(minute - timedelta(microseconds=1)) == minute
     if not due:
@@ -114,7 +120,10 @@ def _without_record(
         )
     if minute > now:
         return Explanation(ran=False, answer="It is due then", because=tuple(_future(schedule)))
-    return Explanation(ran=False, answer=_why_not(schedule, stored, minute, now))
+    reason = _never(schedule, stored, minute)
+    if reason is None and _is_ahead(stored, minute):
+        return _not_yet(minute, records.last_claim())
+    return Explanation(ran=False, answer=reason or _forgotten(minute, now))
 
 
 def _neighbours(schedule: Schedule, minute: datetime) -> Iterator[str]:
@@ -132,7 +141,8 @@ def _future(schedule: Schedule) -> Iterator[str]:
         yield "But the schedule is disabled: unless that changes, it will not run."
 
 
-def _why_not(schedule: Schedule, stored: StoredSchedule, minute: datetime, now: datetime) -> str:
+def _never(schedule: Schedule, stored: StoredSchedule, minute: datetime) -> str | None:
+    """Say why nobody will run it any more, as far as that is known."""
     if minute <= schedule.changed_at:
         changed = _say(schedule.changed_at)
         return (
@@ -147,8 +157,30 @@ def _why_not(schedule: Schedule, stored: StoredSchedule, minute: datetime, now: 
         return f"It did not run: the schedule ended at {_say(schedule.ends_at)}"
     if stored.problem is not None:
         return f"It did not run: it cannot be planned: {stored.problem}"
-    if not stored.planned or (stored.next_due_at is not None and stored.next_due_at <= minute):
-        return "It did not run yet: no scheduler has looked since. Is one running?"
+    return None
+
+
+def _is_ahead(stored: StoredSchedule, minute: datetime) -> bool:
+    """Tell whether the schedule's plan has not come to that minute."""
+    return not stored.planned or (stored.next_due_at is not None and stored.next_due_at <= minute)
+
+
+def _not_yet(minute: datetime, last: LastClaim | None) -> Explanation:
+    """Tell a schedule that schedulers cannot have from schedulers that are not there."""
+    if last is None or last.at < minute:
+        answer = "It did not run yet: no scheduler has claimed anything since. Is one running?"
+        return Explanation(ran=False, answer=answer)
+    return Explanation(
+        ran=False,
+        answer=f"It did not run yet: schedulers claim others, and not this one (the last {last})",
+        because=(
+            "Its rows are held by another session, or refused, if it stays so.",
+            f"{LOOK_FOR_HELD[0].upper()}{LOOK_FOR_HELD[1:]}.",
+        ),
+    )
+
+
+def _forgotten(minute: datetime, now: datetime) -> str:
     if now - minute > Retention().completed:
         days = Retention().completed.days
         return f"The ledger has no record of it; records of runs are removed after {days} days"

@@ -18,6 +18,9 @@ MANUAL = "manual-"
 #: How the key of a run begins that a boot asked for.
 BOOT = "boot-"
 
+#: How the keys begin of what is due by itself: schedulers alone claim those.
+CRON, ONCE = "cron-", "once-"
+
 
 def cron_key(due: datetime) -> str:
     """Name the run of a recurring schedule that is due at *due* (S1: no zero padding).
@@ -25,7 +28,7 @@ def cron_key(due: datetime) -> str:
     >>> cron_key(datetime(2025, 12, 12, 8, 0, tzinfo=UTC))
     'cron-2025-12-12-8-0'
     """
-    return f"cron-{_minute(due)}"
+    return f"{CRON}{_minute(due)}"
 
 
 def once_key(due: datetime) -> str:
@@ -34,7 +37,7 @@ def once_key(due: datetime) -> str:
     >>> once_key(datetime(2025, 12, 15, 15, 0, tzinfo=UTC))
     'once-2025-12-15-15-0'
     """
-    return f"once-{_minute(due)}"
+    return f"{ONCE}{_minute(due)}"
 
 
 def manual_key(uuid: UUID) -> str:

@@ -6,6 +6,7 @@ from typing import Protocol, Self
 
 import attrs
 
+from cronhare.domain.diagnosis import LastClaim
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.failures import Failure
 from cronhare.domain.messages import Ticket
@@ -210,6 +211,10 @@ class RecordsPort(Protocol):
 
     def covering(self, scheduler_id: int, *, key: str, instant: datetime) -> Execution | None:
         """Find the execution of an instant: by its *key*, or the skipped row that covers it."""
+        ...
+
+    def last_claim(self) -> LastClaim | None:
+        """Tell the newest claim of what was due by itself; None if there is none of late."""
         ...
 
     def archive(

@@ -27,6 +27,8 @@ from cronhare.domain.diagnosis import (
     Fit,
     LaneReport,
     LaneState,
+    LastClaim,
+    Late,
     LedgerFacts,
     NodeFacts,
     SchemaFault,
@@ -35,6 +37,7 @@ from cronhare.domain.diagnosis import (
     Waiting,
     judge_broker,
 )
+from cronhare.domain.planning import Plan
 from cronhare.domain.topology import LANES, topology
 from cronhare.ports.broker import BrokerUnavailable
 from cronhare.ports.inspection import BrokerInspectionPort, LedgerInspectionPort
@@ -312,8 +315,40 @@ def test_what_nobody_plans_is_seen_since_when(
 
     assert before.activity is not None
     assert after.activity is not None
-    assert before.activity.unplanned_since == since
-    assert after.activity.unplanned_since is None
+    assert before.activity.unplanned == [Late("report", since)]
+    assert after.activity.unplanned == []
+
+
+def test_what_is_due_and_not_claimed_is_seen_by_its_name(
+    sqlite: Ledger, sqlite_engine: Engine, clock: FrozenClock
+) -> None:
+    sqlite.claimed("early")
+    claimed_at = clock.now()
+    sqlite.add("report")
+    sqlite.add("later", schedule="30 12 * * *")
+    clock.advance(2 * MINUTE)
+
+    activity = look(sqlite_engine, clock).activity
+
+    assert activity is not None
+    assert activity.overdue == [Late("report", claimed_at + MINUTE)]
+    assert activity.last_claim == LastClaim(claimed_at, "ant")
+
+
+def test_what_cannot_be_planned_is_not_overdue(
+    sqlite: Ledger, sqlite_engine: Engine, clock: FrozenClock
+) -> None:
+    sqlite.add("report")
+    clock.advance(2 * MINUTE)
+    sqlite.claims.claim_due(
+        now=clock.now(), limit=9, node="ant", planner=lambda _: Plan(problem="unknown zone")
+    )
+
+    activity = look(sqlite_engine, clock).activity
+
+    assert activity is not None
+    assert activity.next_due == clock.now() - MINUTE
+    assert activity.overdue == []
 
 
 def test_who_did_nothing_for_long_is_no_node_any_more(

@@ -8,8 +8,11 @@ import pytest
 from sqlalchemy import URL
 
 from cronhare.adapters.sql import mysql_sessions, open_engine
+from cronhare.adapters.sql.looked_at import overdue
+from cronhare.application.explain import explain
 from cronhare.application.unheard import Unheard
 from cronhare.domain.deaths import NO_NACKS
+from cronhare.domain.diagnosis import Activity, Finding, judge_activity
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.messages import TaskMessage
 from cronhare.domain.planning import Plan
@@ -382,6 +385,41 @@ def test_of_due_schedules_those_whose_executions_cannot_be_inserted_for_a_gap_wa
     assert beside == [id_ for id_ in ids if id_ not in {ids[place] - 1, ids[place]}]
     assert again == []
     assert claimed_now(ledger) == ids
+
+
+def test_a_schedule_that_is_held_is_told_by_its_name_and_schedulers_are_not_missed(
+    ledger: Ledger, holding: Holding, migrated_mysql: URL, caplog: pytest.LogCaptureFixture
+) -> None:
+    ids = with_a_run_each(ledger, 4)
+    due = ledger.now
+
+    def findings() -> list[Finding]:
+        engine = open_engine(migrated_mysql.render_as_string(hide_password=False))
+        with engine.connect() as connection:
+            late = overdue(connection, ledger.now)
+        engine.dispose()
+        claim = ledger.records.last_claim()
+        activity = Activity(now=ledger.now, overdue=late, last_claim=claim)
+        return [*judge_activity(activity)]
+
+    with caplog.at_level("INFO"), holding(gaps_of(ids[3])):
+        claimed_now(ledger)
+        ledger.clock.advance(2 * MINUTE)
+        claimed_now(ledger)
+        [told] = findings()
+        [stored] = ledger.schedules.schedules(["report-3"])
+        explained = explain(stored, due, records=ledger.records, now=ledger.now)
+    with caplog.at_level("INFO"):
+        ledger.clock.advance(MINUTE)
+        claimed_now(ledger)
+
+    assert told.what.startswith("report-2, report-3 were due, the first at ")
+    assert "rows are held by another session, or refused" in told.what
+    assert "schedulers claim others, and not this one" in explained.answer
+    assert findings() == []
+    said = [(record.__dict__["action"], record.getMessage()) for record in caplog.records]
+    assert [text for action, text in said if action == "schedule.held" and "report-3" in text]
+    assert ("schedule.back", "Schedule report-3 is put off no more: it could be taken") in said
 
 
 def test_of_due_schedules_very_many_that_are_held_are_put_off_in_one_look(

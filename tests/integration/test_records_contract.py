@@ -7,6 +7,7 @@ import attrs
 import msgspec
 import pytest
 
+from cronhare.domain.diagnosis import LastClaim
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.failures import Failure
 from cronhare.domain.keys import boot_key, manual_key
@@ -139,6 +140,20 @@ def test_an_instant_is_covered_by_the_row_of_skipped_ones(
     found = ledger.records.covering(scheduler_id, key="none", instant=NOON + minute * MINUTE)
 
     assert (found is not None and found.state is State.SKIPPED) == covered
+
+
+def test_the_newest_claim_is_one_of_what_was_due_by_itself(ledger: Ledger) -> None:
+    before = ledger.records.last_claim()
+    execution = ledger.claimed(**EVERY_MINUTE)
+    ledger.clock.advance(SECOND)
+    ledger.records.run_now(
+        execution.scheduler_id, key="manual-1", params=None, now=ledger.now, node="person"
+    )
+
+    after = ledger.records.last_claim()
+
+    assert before is None
+    assert after == LastClaim(execution.executed_at, "ant")
 
 
 def test_an_instant_of_another_schedule_covers_nothing(ledger: Ledger) -> None:

@@ -9,9 +9,10 @@ import attrs
 import msgspec
 
 from cronhare.domain.boot import LONGEST_AGO
+from cronhare.domain.diagnosis import LastClaim
 from cronhare.domain.execution import REPLAYABLE, STARTABLE, TOLD_NO_MORE, Execution, State
 from cronhare.domain.failures import Failure
-from cronhare.domain.keys import BOOT
+from cronhare.domain.keys import BOOT, CRON, ONCE
 from cronhare.domain.moves import ALREADY_OVERDUE, cancel, claim, may_be_replayed, replay, replay_at
 from cronhare.ports.records import (
     Archived,
@@ -66,6 +67,16 @@ class MemoryRecords:
         with self._ledger.lock:
             own = self._history.with_key(scheduler_id, key)
             return own or next(self._skipped_over(scheduler_id, instant), None)
+
+    def last_claim(self) -> LastClaim | None:
+        """See `RecordsPort.last_claim`."""
+        with self._ledger.lock:
+            claims = (
+                LastClaim(execution.executed_at, execution.container_id)
+                for execution in self._history.newest_first()
+                if execution.key.startswith((CRON, ONCE))
+            )
+            return next(claims, None)
 
     def archive(
         self, *, ids: Collection[int] | None = None, unresolved: bool = True, limit: int = 100

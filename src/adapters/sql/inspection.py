@@ -12,6 +12,7 @@ from cronhare.domain.diagnosis import (
     Activity,
     Cause,
     DatabaseFacts,
+    Late,
     LedgerFacts,
     Link,
     NodeFacts,
@@ -29,6 +30,7 @@ from cronhare.ports.schedules import StoredSchedule
 
 from .claims import SqlClaimStore
 from .database import Database
+from .looked_at import NEWEST, last_claim, overdue
 from .mysql_errors import number_of
 from .outstanding import outstanding
 from .schedules import SqlScheduleStore
@@ -37,9 +39,8 @@ from .sqlite_file import is_there
 from .tables import attempts, executions, metadata
 from .vendor import UPGRADE
 
-#: Nodes count as known if they did something in so short a time, among so many newest rows.
+#: Nodes count as known if they did something in so short a time, among the newest rows.
 RECENTLY: Final = timedelta(minutes=10)
-NEWEST: Final = 1_000
 
 _CAUSES: Final = {
     2003: Cause.ABSENT,
@@ -99,6 +100,7 @@ class SqlInspection:
         with database.read("examining the nodes") as connection:
             nodes = tuple(_nodes(connection, now))
             waiting = tuple(outstanding(connection, now))
+            late, claim = overdue(connection, now), last_claim(connection)
         return LedgerFacts(
             database=kept_in,
             schema=HEAD,
@@ -106,7 +108,9 @@ class SqlInspection:
             activity=Activity(
                 now=now,
                 next_due=claims.next_due(),
-                unplanned_since=_unplanned_since(stored),
+                overdue=late,
+                unplanned=_unplanned(stored),
+                last_claim=claim,
                 nodes=nodes,
                 waiting=waiting,
             ),
@@ -250,13 +254,13 @@ def _last(newest: Subquery, since: datetime) -> Select[Any]:
     return select(newest.c.node, at).where(newest.c.at >= since).group_by(newest.c.node)
 
 
-def _unplanned_since(stored: Sequence[StoredSchedule]) -> datetime | None:
-    waiting = (
-        schedule.updated_at
+def _unplanned(stored: Sequence[StoredSchedule]) -> Sequence[Late]:
+    waiting = [
+        Late(schedule.name, schedule.updated_at)
         for schedule in stored
         if not schedule.planned and schedule.draft is not None and schedule.draft.status
-    )
-    return min(waiting, default=None)
+    ]
+    return sorted(waiting, key=lambda late: late.since)
 
 
 def _schedule(stored: StoredSchedule) -> ScheduleFacts:

@@ -6,6 +6,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, Row, Select, bindparam, func, select, update
 
+from cronhare.domain.diagnosis import LastClaim
 from cronhare.domain.execution import STARTABLE, Execution, State
 from cronhare.domain.failures import Failure
 from cronhare.domain.messages import LARGEST_ID
@@ -19,6 +20,7 @@ from .claiming import claim_by_hand, find_by_key
 from .cleaning import clean_up
 from .database import Database, repeatable
 from .halving import Waiting
+from .looked_at import last_claim
 from .reading import ARCHIVED, ATTEMPT, OUTPUT, Cells
 from .reported import could_archive_another, keep_failure
 from .rows import (
@@ -158,6 +160,12 @@ class SqlRecords:
             asked = {"scheduler_id": _bounded(scheduler_id), "instant": instant}
             rows = connection.execute(_COVERING, asked)
             return next(iter(executions_of(connection, rows)), None)
+
+    @repeatable
+    def last_claim(self) -> LastClaim | None:
+        """See `RecordsPort.last_claim`."""
+        with self._database.read("looking for the newest claim") as connection:
+            return last_claim(connection)
 
     @repeatable
     def archive(

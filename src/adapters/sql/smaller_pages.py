@@ -3,7 +3,6 @@
 Its values are refused, or somebody holds what is to be written: a gap between executions, say.
 """
 
-import logging
 import time
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timedelta
@@ -11,17 +10,16 @@ from typing import Any, Final, TypeVar
 
 from sqlalchemy import Row
 
-from cronhare.application.logs import say
 from cronhare.domain.planning import Plan, Planned
 from cronhare.ports.claims import Planner
 from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
 
 from .lately import Lately
 from .lock_waits import NOT_AT_ALL, waiting_once
-from .put_off import FIRST, LONGEST, PutOff
+from .put_off import PutOff
+from .rows import answer_to
+from .telling import HeldSchedules, tell_passed_over
 from .vendor import InDoubt, Locked
-
-log = logging.getLogger(__name__)
 
 A = TypeVar("A")
 
@@ -53,6 +51,7 @@ class SmallerPages:
         self._refused = refused
         self._lately = lately
         self._locked = PutOff()
+        self._held = HeldSchedules()
         self._monotonic = monotonic
         self._most: int | None = None
         self._parts: dict[str, tuple[int, ...]] = {}
@@ -106,7 +105,7 @@ class SmallerPages:
                     raise
                 ended = self._monotonic()
                 wait = self._locked.note(noting.first, now, timedelta(seconds=ended - asked))
-                _tell_put_off(noting.first, wait, locked)
+                self._held.tell(noting.first, noting.name, wait, locked)
                 if ended - began > _LONGEST_CALL:
                     raise
             except (LedgerRefused, InDoubt) as refusal:
@@ -119,6 +118,7 @@ class SmallerPages:
                     self._parts.pop(series, None)  # nothing is left behind it
                 self._grow(limit)
                 self._locked.free(noting.ids, now)
+                self._held.are_free(noting.ids)
                 self._judge(noting)
                 return taken
 
@@ -155,15 +155,15 @@ class SmallerPages:
         noting.left -= 1
         self._refused.note(noting.first, now)
         if isinstance(refusal, InDoubt):
-            noting.in_vain[noting.first] = refusal
+            noting.in_vain[noting.first] = noting.name, refusal
         else:
-            _tell_passed_over(noting.first, refusal)
+            tell_passed_over(noting.name, refusal)
         return self._next(series, 1)
 
     def _judge(self, noting: "Noting") -> None:
         """Say whose fault it was that looked like an outage: theirs, for others were written."""
-        for id_, doubt in noting.in_vain.items() if noting.size else ():
-            _tell_passed_over(id_, doubt)
+        for name, doubt in noting.in_vain.values() if noting.size else ():
+            tell_passed_over(name, doubt)
         self._acquit()
 
     def _is_to_begin_anew(self, noting: "Noting", *, series: str) -> bool:
@@ -176,7 +176,7 @@ class SmallerPages:
             self._give_up(noting, series=series)
         was_in_vain = bool(self._in_vain)
         self._acquit()
-        for doubt in noting.in_vain.values():
+        for _, doubt in noting.in_vain.values():
             raise doubt
         return was_in_vain
 
@@ -211,21 +211,6 @@ class SmallerPages:
             self._most = 2 * self._most if 2 * self._most < limit else None
 
 
-def _tell_put_off(schedule_id: int, wait: timedelta, locked: Locked) -> None:
-    """Tell it at first, and then once a minute."""
-    if FIRST < wait < LONGEST:
-        return
-    text = f"Schedule {schedule_id} is put off for {wait.total_seconds():.0f} s: {locked}"
-    say(log, logging.WARNING, "schedule.held", text)
-
-
-def _tell_passed_over(schedule_id: int, refusal: LedgerRefused | InDoubt) -> None:
-    text = (
-        f"Schedule {schedule_id} is passed over, for not even its problem can be written: {refusal}"
-    )
-    say(log, logging.ERROR, "schedule.refused", text)
-
-
 class Noting:
     """A planner that knows which page it is asked for.
 
@@ -237,7 +222,9 @@ class Noting:
         self.ids: Sequence[int] = ()
         self.limit = self.left = limit
         self.refused: dict[int, str] = {}
-        self.in_vain: dict[int, InDoubt] = {}  # not even whose problem could be written, it seems
+        #: Not even whose problem could be written, it seems: their names, and what was said.
+        self.in_vain: dict[int, tuple[str, InDoubt]] = {}
+        self.name = ""
         self._lately = lately
         self._reasons = lately.at(now)
         self._planner = planner
@@ -255,6 +242,7 @@ class Noting:
     def note(self, looks: Sequence[Row[Any]]) -> None:
         """Take note of the page that was found."""
         self.ids = [look.id or look.planned_id for look in looks]
+        self.name = answer_to(looks[0].name, self.ids[0]) if looks else ""
 
     def __call__(self, planned: Planned) -> Plan:
         """Plan a schedule, or say what is wrong."""

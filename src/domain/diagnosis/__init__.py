@@ -18,6 +18,7 @@ from .ledger import (
     judge_ledger,
 )
 from .link import Link
+from .overdue import LOOK_FOR_HELD, LastClaim, Late
 from .queues import Difference, Fit, Kind, Thing, judge_things
 from .servers import BROKER, DATABASE, Cause, InMemory, Unreachable, cure_of, judge_unreachable
 from .settings import SettingsFacts, judge_faults, judge_settings
@@ -28,6 +29,7 @@ __all__ = [
     "BROKER",
     "CONSUMER_TIMEOUT",
     "DATABASE",
+    "LOOK_FOR_HELD",
     "OVERDUE_AFTER",
     "WORRYING_SKEW",
     "Activity",
@@ -41,6 +43,8 @@ __all__ = [
     "Kind",
     "LaneReport",
     "LaneState",
+    "LastClaim",
+    "Late",
     "LedgerFacts",
     "Link",
     "NodeFacts",

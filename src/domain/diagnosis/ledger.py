@@ -9,6 +9,7 @@ from cronhare.domain.listing import counted
 
 from .database import DatabaseFacts, judge_database
 from .finding import Finding, Severity
+from .overdue import CLAIMED, PLANNED, LastClaim, Late, judge_late, say_moment
 from .starting import start_scheduling
 from .waiting import OVERDUE_AFTER, Waiting
 from .work import ScheduleFacts
@@ -38,13 +39,16 @@ class NodeFacts:
 class Activity:
     """What the rows say of those who work on them.
 
-    *next_due* is the earliest of all plans. *unplanned_since* tells of enabled schedules that have
-    no plan yet: since when the first of them is as it is. *waiting* are runs that nobody begins.
+    *next_due* is the earliest of all plans. *overdue* are schedules that were due then and could
+    have been claimed, *unplanned* those that are on, and are since then as nobody has planned them:
+    the earliest first. *waiting* are runs that nobody begins.
     """
 
     now: datetime
     next_due: datetime | None = None
-    unplanned_since: datetime | None = None
+    overdue: Sequence[Late] = ()
+    unplanned: Sequence[Late] = ()
+    last_claim: LastClaim | None = None
     nodes: Sequence[NodeFacts] = ()
     waiting: Sequence[Waiting] = ()
 
@@ -124,24 +128,25 @@ def judge_activity(
 
 
 def _overdue(activity: Activity, start: str) -> Iterator[Finding]:
-    cure = f"start {start}; if one is running, its log says why it cannot"
-    due, unplanned = activity.next_due, activity.unplanned_since
-    if due is not None and activity.now - due > OVERDUE_AFTER:
-        what = f"What was due at {_say(due)} has not been claimed: no scheduler looks"
-        yield Finding(Severity.ERROR, "nodes", what, cure)
-    elif unplanned is not None and activity.now - unplanned > OVERDUE_AFTER:
-        what = f"Nobody has planned what is there since {_say(unplanned)}: no scheduler looks"
-        yield Finding(Severity.ERROR, "nodes", what, cure)
-    elif due is not None and due < activity.now:
-        ago = (activity.now - due).total_seconds()
-        what = f"What was due at {_say(due)}, {ago:.0f} s ago, is not claimed yet"
+    now, last = activity.now, activity.last_claim
+    late = [*judge_late(activity.overdue, last, CLAIMED, now=now, start=start)]
+    if not any(each.subject == "nodes" for each in late):  # or one thing would be told twice
+        late += judge_late(activity.unplanned, last, PLANNED, now=now, start=start)
+    yield from late
+    due = activity.next_due
+    if late or due is None:
+        return
+    if due < now:
+        ago = (now - due).total_seconds()
+        what = f"What was due at {say_moment(due)}, {ago:.0f} s ago, is not claimed yet"
         yield Finding(Severity.OK, "nodes", what)
-    elif due is not None:
-        yield Finding(Severity.OK, "nodes", f"Nothing is overdue; the next is due at {_say(due)}")
+    else:
+        what = f"Nothing is overdue; the next is due at {say_moment(due)}"
+        yield Finding(Severity.OK, "nodes", what)
 
 
 def _node(node: NodeFacts, now: datetime, start: str) -> Finding:
-    seen = f", last seen at {_say(node.seen_at)}" if node.seen_at else ""
+    seen = f", last seen at {say_moment(node.seen_at)}" if node.seen_at else ""
     if not node.running:  # nothing tells it from one that has ended
         what = f"{node.name} runs nothing{seen}; who waits for work leaves no trace"
         return Finding(Severity.OK, "nodes", what)
@@ -150,11 +155,7 @@ def _node(node: NodeFacts, now: datetime, start: str) -> Finding:
             Severity.ERROR,
             "nodes",
             f"{node.name} vanished with {counted(node.running, 'task')}: its lease ended at "
-            f"{_say(node.lease_until)}, and nobody has taken them up",
+            f"{say_moment(node.lease_until)}, and nobody has taken them up",
             f"start {start}: it takes up what was lost",
         )
     return Finding(Severity.OK, "nodes", f"{node.name} runs {counted(node.running, 'task')}{seen}")
-
-
-def _say(moment: datetime) -> str:
-    return f"{moment:%Y-%m-%d %H:%M:%S}Z"

@@ -36,7 +36,9 @@ class Locker:
         def take(limit: int, noting: Noting) -> int:
             out = {*self.pages.passed_over(now), *taken}
             page = [id_ for id_ in self._all if id_ not in out][:limit]
-            rows: Any = [SimpleNamespace(id=id_, planned_id=id_) for id_ in page]
+            rows: Any = [
+                SimpleNamespace(id=id_, planned_id=id_, name=f"report-{id_}") for id_ in page
+            ]
             noting.note(rows)
             if self.locked.intersection(page):
                 asked = lock_wait()
@@ -100,6 +102,26 @@ def test_what_is_free_again_is_taken_once_it_is_asked_for() -> None:
 
     assert 3 not in locker.look(NOON + SECOND)
     assert 3 in locker.look(NOON + LONGEST)
+
+
+def test_the_log_names_what_is_put_off_and_says_when_that_is_over(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    locker = Locker({3}, of=5)
+
+    with caplog.at_level("INFO"):
+        locker.look(NOON)
+        locker.look(NOON + 2 * SECOND)
+        locker.locked.clear()
+        locker.look(NOON + LONGEST)
+        locker.look(NOON + 2 * LONGEST)
+
+    held, back = [(record.__dict__["action"], record.getMessage()) for record in caplog.records]
+    assert held == (
+        "schedule.held",
+        "Schedule report-3 is put off for 2 s: somebody keeps rows locked",
+    )
+    assert back == ("schedule.back", "Schedule report-3 is put off no more: it could be taken")
 
 
 def test_what_is_locked_again_and_again_is_asked_for_ever_more_rarely() -> None:

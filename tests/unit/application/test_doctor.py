@@ -15,6 +15,7 @@ from cronhare.domain.diagnosis import (
     InMemory,
     LaneReport,
     LaneState,
+    Late,
     LedgerFacts,
     NodeFacts,
     ScheduleFacts,
@@ -86,7 +87,8 @@ def test_beside_a_broker_in_memory_nobody_is_sent_to_a_scheduler_which_refuses_i
     broker: BrokerFacts | InMemory, start: str
 ) -> None:
     gone = NodeFacts(name="ant-7", running=1, lease_until=NOON - timedelta(minutes=10))
-    activity = Activity(now=NOON, next_due=NOON - timedelta(minutes=10), nodes=[gone])
+    late = [Late("hourly", NOON - timedelta(minutes=10))]
+    activity = Activity(now=NOON, next_due=late[0].since, overdue=late, nodes=[gone])
 
     findings = examine(Ledger(attrs.evolve(LEDGER, activity=activity)), Broker(broker))
 

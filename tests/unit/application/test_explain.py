@@ -150,7 +150,7 @@ def test_a_schedule_by_hand_has_no_times() -> None:
 @pytest.mark.parametrize(
     ("changes", "instant", "answer"),
     [
-        ({}, NOON + MINUTE, "no scheduler has looked since"),
+        ({}, NOON + MINUTE, "no scheduler has claimed anything since"),
         ({}, NOON - MINUTE, "from before an edit is never run afterwards"),
         ({"status": False}, NOON + MINUTE, "the schedule is disabled"),
         (
@@ -177,6 +177,22 @@ def test_a_reason_is_found_where_there_is_no_record(
 
     assert not told.ran
     assert answer in told.answer
+
+
+def test_what_schedulers_pass_over_is_told_from_schedulers_that_are_not_there() -> None:
+    house = House()
+    house.add("other")
+    house.add()
+    house.clock.advance(2 * MINUTE)
+    house.dispatcher.tick(house.now)
+
+    told = ask(house, house.now, id=99, next_due_at=house.now)
+
+    assert told.answer == (
+        "It did not run yet: schedulers claim others, and not this one (the last "
+        f"{house.node} at 2026-03-02 12:02:00Z)"
+    )
+    assert any("`schedule.held`" in reason for reason in told.because)
 
 
 def test_a_disabled_schedule_says_so_of_the_future() -> None:

@@ -355,30 +355,12 @@ def test_a_clock_may_be_a_second_off(seconds: float, severity: Severity) -> None
     assert f"{seconds:+.3f} s" in clock.what
 
 
-@pytest.mark.parametrize(("late", "severity"), [(-60, OK), (60, OK), (61, ERROR)])
-def test_what_is_overdue_for_a_minute_means_that_no_scheduler_looks(
-    late: int, severity: Severity
-) -> None:
-    [finding] = of_activity(next_due=NOON - timedelta(seconds=late))
-
-    assert finding.severity is severity
-    assert bool(finding.cure) is (severity is ERROR)
-
-
 def test_what_is_due_this_minute_is_told_as_not_claimed_yet() -> None:
     [late] = of_activity(next_due=NOON - timedelta(seconds=34))
     [coming] = of_activity(next_due=NOON)
 
     assert late.what == "What was due at 2026-03-01 11:59:26Z, 34 s ago, is not claimed yet"
     assert coming.what == "Nothing is overdue; the next is due at 2026-03-01 12:00:00Z"
-
-
-def test_schedules_that_nobody_plans_for_a_minute_mean_the_same() -> None:
-    fresh = of_activity(unplanned_since=NOON - timedelta(seconds=60))
-    old = of_activity(unplanned_since=NOON - timedelta(seconds=61))
-
-    assert fresh == []
-    assert "cronhare scheduler" in only(old, ERROR).cure
 
 
 def test_a_ledger_without_plans_and_nodes_says_nothing_of_them() -> None:

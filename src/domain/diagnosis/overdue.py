@@ -1,0 +1,87 @@
+"""Schedules that nobody claims or plans: no scheduler looks, or those that do cannot have them."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+import attrs
+
+from .finding import Finding, Severity, named
+from .waiting import OVERDUE_AFTER
+
+#: What tells why a scheduler cannot have one schedule, and what ends that.
+LOOK_FOR_HELD = (
+    "look for `schedule.held` and `schedule.refused` in the schedulers' logs: they say what is in "
+    "the way. On MySQL, `SELECT * FROM information_schema.INNODB_TRX` shows a transaction that was "
+    "left open: end it"
+)
+
+
+@attrs.frozen
+class Late:
+    """A schedule that somebody should have seen to *since* then: claimed its run, or planned it."""
+
+    name: str
+    since: datetime
+
+
+@attrs.frozen
+class LastClaim:
+    """The newest due instant that a scheduler took: when it did, and which one."""
+
+    at: datetime
+    node: str
+
+    def __str__(self) -> str:
+        return f"{self.node} at {say_moment(self.at)}"
+
+
+@attrs.frozen
+class Omission:
+    """What was not done with a schedule, and what it was before that, in words."""
+
+    was: str
+    done: str
+
+
+CLAIMED = Omission("due", "claimed")
+PLANNED = Omission("written", "planned")
+
+
+def judge_late(
+    late: Sequence[Late], last: LastClaim | None, what: Omission, *, now: datetime, start: str
+) -> Iterator[Finding]:
+    """Tell schedules that schedulers cannot have from schedulers that are not there.
+
+    *late* are sorted by their time; *last* is the newest claim of any schedule. Who made it later
+    than one of them was to be seen to has passed that one over.
+    """
+    overdue = [each for each in late if now - each.since > OVERDUE_AFTER]
+    unseen = [each for each in overdue if last is None or each.since > last.at]
+    if unseen:
+        yield Finding(
+            Severity.ERROR,
+            "nodes",
+            f"{_told(unseen, what)}, nor is anything claimed since then: no scheduler looks",
+            f"start {start}; if one is running, its log says why it cannot",
+        )
+    elif overdue:
+        whose = "its" if len(overdue) == 1 else "their"
+        yield Finding(
+            Severity.ERROR,
+            "schedules",
+            f"{_told(overdue, what)}, though schedulers claim others (the last {last}): {whose} "
+            "rows are held by another session, or refused",
+            f"{LOOK_FOR_HELD}. If no scheduler runs any more, start {start}",
+        )
+
+
+def _told(late: Sequence[Late], what: Omission) -> str:
+    names, first = named([each.name for each in late]), say_moment(late[0].since)
+    if len(late) == 1:
+        return f"{names} was {what.was} at {first} and is not {what.done}"
+    return f"{names} were {what.was}, the first at {first}, and are not {what.done}"
+
+
+def say_moment(moment: datetime) -> str:
+    """Write a moment as findings do."""
+    return f"{moment:%Y-%m-%d %H:%M:%S}Z"
