@@ -61,11 +61,14 @@ class Doctor:
         yield from _of_ledger(ledger)
         yield from judge_tasks(schedules, tasks)
         yield from judge_sources(schedules or (), tasks)
-        named = (schedule.queue for schedule in schedules or () if schedule.queue is not None)
-        task_queues = tuple(dict.fromkeys((MAIN_QUEUE, *queues, *named)))
+        ours = dict.fromkeys((MAIN_QUEUE, *queues))
+        others = {
+            queue: names for queue, names in _queues_asked_for(ledger).items() if queue not in ours
+        }
+        task_queues = (*ours, *others)
         broker = self._broker.inspect(topology(retry_delay=retry_delay, queues=task_queues))
         yield from _of_runs(ledger, broker, jobs)
-        yield from _of_broker(broker, task_queues, jobs)
+        yield from _of_broker(broker, task_queues, others, jobs)
         if isinstance(broker, BrokerFacts):
             yield judge_unseen(probed=probe, vhost=broker.vhost)
             yield from judge_timeouts(schedules, tasks, patience=CONSUMER_TIMEOUT)
@@ -107,8 +110,23 @@ def _consumers(
     return {thing.name: thing.consumers for thing in broker.things if thing.fit is not Fit.MISSING}
 
 
+def _queues_asked_for(ledger: LedgerFacts | InMemory | Unreachable) -> Mapping[str, Sequence[str]]:
+    """Name the queues of schedules, each with these; not what is off and has run out."""
+    if not isinstance(ledger, LedgerFacts):
+        return {}
+    in_use = ledger.activity.queues if ledger.activity is not None else ()
+    found = dict[str, list[str]]()
+    for schedule in ledger.schedules or ():
+        if schedule.queue is not None and (schedule.enabled or schedule.queue in in_use):
+            found.setdefault(schedule.queue, []).append(schedule.name)
+    return found
+
+
 def _of_broker(
-    facts: BrokerFacts | InMemory | Unreachable, task_queues: Sequence[str], jobs: str | None
+    facts: BrokerFacts | InMemory | Unreachable,
+    task_queues: Sequence[str],
+    others: Mapping[str, Sequence[str]],
+    jobs: str | None,
 ) -> Iterator[Finding]:
     match facts:
         case Unreachable():
@@ -119,7 +137,7 @@ def _of_broker(
         case BrokerFacts():
             yield from judge_broker(facts)
             yield from judge_things(
-                facts.things, task_queues=task_queues, vhost=facts.vhost, jobs=jobs
+                facts.things, task_queues=task_queues, others=others, vhost=facts.vhost, jobs=jobs
             )
 
 

@@ -4,6 +4,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -290,6 +291,7 @@ def test_nodes_and_schedules_are_read_from_the_rows(
 
     assert facts.activity is not None
     assert facts.activity.now == clock.now()
+    assert facts.activity.queues == {execution.queue}
     running = [node for node in facts.activity.nodes if node.running]
     assert running == [
         NodeFacts(
@@ -364,6 +366,7 @@ def test_who_did_nothing_for_long_is_no_node_any_more(
     assert after.activity is not None
     assert before.activity.nodes
     assert not after.activity.nodes
+    assert not after.activity.queues
 
 
 def waiting(engine: Engine, clock: FrozenClock) -> list[Waiting]:
@@ -746,3 +749,29 @@ def test_in_production_the_command_looks_at_both_servers(
     subjects = {subject for subject, _ in told(said, "ok")}
     assert {"settings", "database", "schema", "clock", "broker", "queues", "lanes"} <= subjects
     assert said.err == ""
+
+
+def test_a_queue_that_only_its_schedule_names_is_told_until_that_is_off_and_has_run_out(
+    applied: Path, vhost: str
+) -> None:
+    declare(Address.parse(vhost), OURS)
+    shell = partial(Shell(applied), CRON_BROKER_URL=vhost)
+
+    def missing() -> list[str]:
+        findings = shell("doctor", "--jobs", "jobs.toml", "--json").json()["findings"]
+        return [each["cure"] for each in findings if each["what"].startswith("Not there")]
+
+    other = JOBS + 'queue = "cron_scheduler.other"\n'
+    (applied / "jobs.toml").write_text(other)
+    assert shell("apply", "jobs.toml").status == 0
+    assert shell("run", "nightly").status == 0
+    [wanted] = missing()
+    (applied / "jobs.toml").write_text(JOBS.partition("[schedules")[0])
+    assert shell("apply", "jobs.toml").status == 0
+    waits = missing()
+    assert shell("executions", "cancel", "1").status == 0
+
+    assert wanted.startswith("`cronhare worker --jobs jobs.toml --queues cron_scheduler.other`")
+    assert "correct `queue` of schedule nightly" in wanted
+    assert waits == [wanted]
+    assert missing() == []

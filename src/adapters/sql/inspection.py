@@ -32,7 +32,7 @@ from .claims import SqlClaimStore
 from .database import Database
 from .looked_at import NEWEST, last_claim, overdue
 from .mysql_errors import number_of
-from .outstanding import outstanding
+from .outstanding import outstanding, queues_in_use
 from .schedules import SqlScheduleStore
 from .schema import HEAD, check_schema
 from .sqlite_file import is_there
@@ -100,6 +100,7 @@ class SqlInspection:
         with database.read("examining the nodes") as connection:
             nodes = tuple(_nodes(connection, now))
             waiting = tuple(outstanding(connection, now))
+            queues = queues_in_use(connection)
             late, claim = overdue(connection, now), last_claim(connection)
         return LedgerFacts(
             database=kept_in,
@@ -113,6 +114,7 @@ class SqlInspection:
                 last_claim=claim,
                 nodes=nodes,
                 waiting=waiting,
+                queues=queues,
             ),
             schedules=tuple(map(_schedule, stored)),
         )

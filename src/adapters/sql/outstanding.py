@@ -7,7 +7,7 @@ from typing import Final
 from sqlalchemy import ColumnElement, Connection, and_, case, func, select
 
 from cronhare.domain.diagnosis import OVERDUE_AFTER, Waiting
-from cronhare.domain.execution import State
+from cronhare.domain.execution import UNFINISHED, State
 
 from .tables import executions, failed_tasks
 from .types import read_moment
@@ -59,6 +59,13 @@ def outstanding(connection: Connection, now: datetime) -> Iterator[Waiting]:
                 sent=state is not State.CLAIMED,
                 running=running.get(str(queue), 0),
             )
+
+
+def queues_in_use(connection: Connection) -> frozenset[str]:
+    """Name the queues of all that has not ended."""
+    states = [state.value for state in UNFINISHED]
+    found = select(executions.c.queue).where(executions.c.state.in_(states)).distinct()
+    return frozenset(map(str, connection.scalars(found)))
 
 
 def _running(connection: Connection) -> dict[str, int]:

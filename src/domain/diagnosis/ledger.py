@@ -1,6 +1,6 @@
 """What the ledger shows of itself: schema, clock, nodes, and whether somebody works on it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime, timedelta
 
 import attrs
@@ -41,7 +41,8 @@ class Activity:
 
     *next_due* is the earliest of all plans. *overdue* are schedules that were due then and could
     have been claimed, *unplanned* those that are on, and are since then as nobody has planned them:
-    the earliest first. *waiting* are runs that nobody begins.
+    the earliest first. *waiting* are runs that nobody begins; *queues* are those of all runs that
+    have not ended.
     """
 
     now: datetime
@@ -51,6 +52,7 @@ class Activity:
     last_claim: LastClaim | None = None
     nodes: Sequence[NodeFacts] = ()
     waiting: Sequence[Waiting] = ()
+    queues: Collection[str] = ()
 
     @property
     def is_at_work(self) -> bool:

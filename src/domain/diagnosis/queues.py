@@ -1,7 +1,7 @@
 """Exchanges and queues as they are, against those that the topology describes."""
 
 import enum
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import attrs
 
@@ -58,20 +58,25 @@ def judge_things(
     things: Sequence[Thing],
     *,
     task_queues: Collection[str],
+    others: Mapping[str, Sequence[str]] | None = None,
     vhost: str = "/",
     jobs: str | None = None,
 ) -> Iterator[Finding]:
     """Judge all of the topology. From the *task_queues* workers take their tasks.
 
-    *jobs* is the path of their jobs file, where it is known.
+    *others* are those of them that no process with these settings serves, each with the schedules
+    that name it. *jobs* is the path of the workers' jobs file, where it is known.
     """
+    others = others or {}
     fitting = [thing for thing in things if thing.fit is Fit.FITS]
     queues = sum(thing.kind is Kind.QUEUE for thing in fitting)
     if fitting:
         shown = f"{counted(queues, 'queue')} and {counted(len(fitting) - queues, 'exchange')}"
         what = f"{shown} as declared: type, arguments, dead-letter roads, delivery limits"
         yield Finding(Severity.OK, SUBJECT, what)
-    yield from _missing([thing.name for thing in things if thing.fit is Fit.MISSING])
+    missing = [thing.name for thing in things if thing.fit is Fit.MISSING]
+    yield from _missing([name for name in missing if name not in others])
+    yield from _missing_others({name: others[name] for name in missing if name in others}, jobs)
     yield from _hidden([thing.name for thing in things if thing.fit is Fit.HIDDEN])
     for thing in things:
         if thing.difference is not None:
@@ -89,6 +94,21 @@ def _missing(names: Sequence[str]) -> Iterator[Finding]:
             SUBJECT,
             f"Not there yet: {named(names)}",
             "start a scheduler or a worker: it declares them",
+        )
+
+
+def _missing_others(queues: Mapping[str, Sequence[str]], jobs: str | None) -> Iterator[Finding]:
+    """Who is not told to serve them does not declare them either."""
+    if queues:
+        schedules = list(dict.fromkeys(name for names in queues.values() for name in names))
+        whose = f"schedule{'s' if len(schedules) > 1 else ''} {named(schedules)}"
+        yield Finding(
+            Severity.WARNING,
+            SUBJECT,
+            f"Not there, for no process that serves it was started: {named([*queues])}, of {whose}",
+            f"`{start_worker(queues, jobs)}`, or add it to CRON_QUEUES of a worker: it declares "
+            "what it serves. (`cronhare up` serves the queues of its own jobs file.) If the name "
+            f"is wrong, correct `queue` of {whose}",
         )
 
 

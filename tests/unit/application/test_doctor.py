@@ -121,6 +121,27 @@ def test_the_queues_that_are_looked_at_are_the_processs_and_the_schedules() -> N
     assert names[:3] == ["cron_scheduler", "mails", "cron_scheduler.reports"]
 
 
+@pytest.mark.parametrize(
+    ("enabled", "in_use", "is_looked_at"),
+    [(True, (), True), (False, (), False), (False, ("cron_scheduler.reports",), True)],
+)
+def test_a_queue_that_is_only_named_by_what_is_off_is_not_looked_for_once_its_runs_have_ended(
+    *, enabled: bool, in_use: Sequence[str], is_looked_at: bool
+) -> None:
+    broker = Broker(RABBIT)
+    facts = attrs.evolve(
+        LEDGER,
+        schedules=[attrs.evolve(HOURLY, enabled=enabled)],
+        activity=Activity(now=NOON, queues=in_use),
+    )
+
+    examine(Ledger(facts), broker)
+
+    [topology] = broker.asked
+    names = [queue.name for queue in topology.queues]
+    assert ("cron_scheduler.reports" in names) is is_looked_at
+
+
 def test_tasks_are_held_against_the_schedules_and_the_brokers_patience() -> None:
     long = timedelta(hours=2)
     lasting = Task(name="lasting", ref=TaskRef("report", 1), command=("true",), timeout=long)

@@ -181,6 +181,23 @@ def test_what_is_missing_is_told_in_one_finding() -> None:
     assert "start a scheduler or a worker" in finding.cure
 
 
+def test_a_missing_queue_that_nobody_is_told_to_serve_is_not_declared_by_who_serves_others() -> (
+    None
+):
+    missing = [queue("cron_scheduler", fit=Fit.MISSING), queue("mails", fit=Fit.MISSING)]
+    others = {"mails": ["other", "third"], "served": ["fourth"]}
+
+    ours, theirs = judge_things(
+        missing, task_queues=["cron_scheduler", "mails"], others=others, jobs="jobs.toml"
+    )
+
+    assert ours.what == "Not there yet: cron_scheduler"
+    assert theirs.severity is WARNING
+    assert theirs.what.endswith("was started: mails, of schedules other, third")
+    assert theirs.cure.startswith("`cronhare worker --jobs jobs.toml --queues mails`, or add it to")
+    assert "correct `queue` of schedules other, third" in theirs.cure
+
+
 def test_arguments_that_this_user_may_not_see_are_a_note() -> None:
     finding = only(of_things(queue("cron_scheduler_failed", fit=Fit.HIDDEN)), NOTE)
 
