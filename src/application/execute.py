@@ -18,7 +18,16 @@ from cronhare.domain.messages import Call, Ticket, Unreadable, read
 from cronhare.domain.outcome import Ending, Outcome, TaskError
 from cronhare.domain.retry import RetryPolicy, Verdict, decide, give_back
 from cronhare.domain.signing import Seal
-from cronhare.ports.attempts import AttemptStorePort, Busy, Finish, Refused, Start, Superseded
+from cronhare.ports.attempts import (
+    AttemptStorePort,
+    Busy,
+    EndRefused,
+    Finish,
+    Recorded,
+    Refused,
+    Start,
+    Superseded,
+)
 from cronhare.ports.broker import AsyncBrokerPort, Delivery
 from cronhare.ports.claims import ClaimStorePort
 from cronhare.ports.clock import ClockPort
@@ -408,13 +417,13 @@ class Worker:
         self.counters.parked += 1
         await park(self._broker, delivery, reason)
 
-    def _count(self, state: State | Superseded) -> None:
-        match state:
+    def _count(self, recorded: Recorded) -> None:
+        match recorded:
             case State.SUCCEEDED:
                 self.counters.succeeded += 1
             case State.RETRYING:
                 self.counters.retried += 1
-            case Superseded():
+            case Superseded() | EndRefused(is_over=False):
                 self.counters.superseded += 1
             case _:
                 self.counters.ended += 1

@@ -13,7 +13,7 @@ from cronhare.domain.moves import end
 from cronhare.domain.signing import Seal
 from cronhare.domain.task import TaskRef
 from cronhare.domain.topology import ToFailed, ToQuarantine
-from cronhare.ports.attempts import Finish, Superseded
+from cronhare.ports.attempts import EndRefused, Finish, Recorded
 from cronhare.ports.broker import Envelope, Message
 from cronhare.ports.claims import Ended
 
@@ -22,7 +22,7 @@ from .doorbell import envelope, is_carried
 
 def follow_up(
     finish: Finish,
-    state: State | Superseded,
+    recorded: Recorded,
     *,
     now: datetime,
     seal: Seal,
@@ -30,19 +30,22 @@ def follow_up(
 ) -> Envelope | None:
     """Make the message that follows the end of an attempt, if any does.
 
-    *state* is what the ledger answered, *headers* are those of the message that began it: a
+    *recorded* is what the ledger answered, *headers* are those of the message that began it: a
     failed message keeps what there is room for (S0), a retry none of them (C3). What no message
     carries waits in the ledger alone: the reconciler finds it when it is due.
     """
     execution, verdict = finish.execution, finish.verdict
-    match state:
+    match recorded:
         case State.RETRYING:
             coming = end(execution, verdict, finish.ran.outcome.ending, now=now)
             carried = is_carried(coming, now=now)
             return envelope(coming, now=now, seal=seal) if carried else None
-        case State.FAILED | State.QUARANTINED:
+        case State.FAILED | State.QUARANTINED as state:
             signed = _signed(execution, seal, headers or {})
             return _last(execution, state, reason=verdict.reason, at=now, headers=signed)
+        case EndRefused(reason, is_over=True):
+            signed = _signed(execution, seal, headers or {})
+            return _last(execution, State.QUARANTINED, reason=reason, at=now, headers=signed)
     return None
 
 

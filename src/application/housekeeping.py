@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from cronhare.domain.execution import Execution
 from cronhare.domain.outcome import Ending, Outcome, TaskError
 from cronhare.domain.retry import Complete, RetryAfter
-from cronhare.ports.attempts import AttemptStorePort, Busy, Finish, Refused, Start
+from cronhare.ports.attempts import AttemptStorePort, Busy, EndRefused, Finish, Refused, Start
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerBusy, LedgerUnavailable
 from cronhare.ports.records import RecordsPort, Retention
@@ -17,6 +17,7 @@ from cronhare.ports.runner import Captured, Ran
 from .leases import ROW_HELD
 from .locked_rows import PAUSES
 from .logs import say
+from .story import tell_refused
 
 log = logging.getLogger(__name__)
 
@@ -77,6 +78,8 @@ class Housekeeper:
         """
         for pause in (*PAUSES, None):
             [answer] = self._attempts.finish([finish], now=ended, node=self._node)
+            if isinstance(answer, EndRefused):
+                tell_refused(finish, answer, duration="unknown")
             if not isinstance(answer, Busy):
                 return
             if pause is not None:

@@ -12,7 +12,7 @@ from cronhare.domain.messages import Ticket
 from cronhare.domain.outcome import Ending, ErrorClass, Outcome, TaskError
 from cronhare.domain.retry import RetryPolicy, decide
 from cronhare.domain.signing import Seal
-from cronhare.ports.attempts import AttemptStorePort, Finish
+from cronhare.ports.attempts import AttemptStorePort, Busy, EndRefused, Finish, Superseded
 from cronhare.ports.broker import BrokerPort, Published
 from cronhare.ports.claims import ClaimStorePort, Ended, Graces
 from cronhare.ports.ledger import LedgerUnavailable
@@ -28,7 +28,7 @@ from .unheard import Unheard
 
 log = logging.getLogger(__name__)
 
-GivenUp = tuple[Finish, State]
+GivenUp = tuple[Finish, State | EndRefused]
 
 #: So many rows are one page, and so many pages of a kind are worked through in one round.
 PAGE, PAGES = 1_000, 10
@@ -259,15 +259,15 @@ class Reconciler:
         if not found:
             return ()
         finishes = [self._lost(execution, now) for execution in found]
-        states = self._attempts.give_up(finishes, now=now)
-        self._unheard.note(found, states)
-        ended = [
-            (finish, state)
-            for finish, state in zip(finishes, states, strict=True)
-            if isinstance(state, State)  # or its owner was alive after all
-        ]
-        for finish, state in ended:
-            tell(finish, state, duration="unknown", policy=self._policy)
+        answers = self._attempts.give_up(finishes, now=now)
+        self._unheard.note(found, answers)
+        ended: list[GivenUp] = []
+        for finish, answer in zip(finishes, answers, strict=True):
+            if isinstance(answer, Superseded | Busy):
+                continue  # its owner was alive after all
+            tell(finish, answer, duration="unknown", policy=self._policy)
+            if isinstance(answer, State) or answer.is_over:
+                ended.append((finish, answer))
         return ended
 
     def _send_what_follows(self, ended: Sequence[GivenUp], now: datetime) -> None:

@@ -15,11 +15,10 @@ from typing import Final
 
 import attrs
 
-from cronhare.domain.execution import State
 from cronhare.domain.messages import Ticket
 from cronhare.domain.retry import RetryPolicy
 from cronhare.domain.signing import Seal
-from cronhare.ports.attempts import AttemptStorePort, Busy, Finish, Superseded
+from cronhare.ports.attempts import AttemptStorePort, Busy, Finish, Recorded
 from cronhare.ports.broker import AsyncBrokerPort, Envelope, Published
 from cronhare.ports.claims import ClaimStorePort
 from cronhare.ports.clock import ClockPort
@@ -82,7 +81,7 @@ class Recorder:
         policy: RetryPolicy,
         seal: Seal,
         linger: float,
-        count: Callable[[State | Superseded], None],
+        count: Callable[[Recorded], None],
     ) -> None:
         """*executor* has the threads for the ledger, *waiting* those that may wait for locks.
 
@@ -134,7 +133,7 @@ class Recorder:
         if state is not None:
             await self._conclude(end, state)
 
-    async def _tell_or_owe(self, end: End) -> State | Superseded | None:
+    async def _tell_or_owe(self, end: End) -> Recorded | None:
         """Tell an end; None, if it is owed."""
         try:
             return await self._tell(end, self._fresh, gives_way=True)
@@ -144,8 +143,8 @@ class Recorder:
         self._owe(end)
         return None
 
-    async def _tell(self, end: End, line: "Line", *, gives_way: bool = False) -> State | Superseded:
-        async def ask() -> State | Superseded:
+    async def _tell(self, end: End, line: "Line", *, gives_way: bool = False) -> Recorded:
+        async def ask() -> Recorded:
             answer = await line.submit(end.finish)
             if isinstance(answer, Busy):
                 raise LedgerBusy(row_held(end.ticket.execution_id))
@@ -153,7 +152,7 @@ class Recorder:
 
         return await self._insist.to_finish(ask, gives_way=gives_way)
 
-    async def _conclude(self, end: End, state: State | Superseded) -> None:
+    async def _conclude(self, end: End, state: Recorded) -> None:
         # Before anybody can hear of the next attempt, which may be ours too.
         self._keeper.release(end.finish.execution)
         tell(end.finish, state, duration=f"{end.duration * 1000:.0f}ms", policy=self._policy)
@@ -191,7 +190,7 @@ class Recorder:
                 await self._last_ones.submit(sent.ticket)
         self._missing.note([sent], [published], now=end.now)
 
-    def _finish_all(self, finishes: Sequence[Finish]) -> Sequence[State | Superseded | Busy]:
+    def _finish_all(self, finishes: Sequence[Finish]) -> Sequence[Recorded | Busy]:
         return self._attempts.finish(finishes, now=self._clock.now(), node=self._node)
 
     def _note_last_ones(self, tickets: Sequence[Ticket]) -> Sequence[None]:
@@ -206,4 +205,4 @@ def _say_given_up(end: End, error: LedgerUnavailable) -> None:
     say(log, logging.WARNING, "shutdown.given-up", text)
 
 
-Line = Batcher[Finish, State | Superseded | Busy]
+Line = Batcher[Finish, Recorded | Busy]

@@ -6,26 +6,35 @@ is S0's, at ERROR.
 """
 
 import logging
+from typing import Final
 
 from cronhare.domain.echo import echo
 from cronhare.domain.execution import State
-from cronhare.domain.outcome import TaskError
+from cronhare.domain.outcome import Ending, TaskError
 from cronhare.domain.retry import RetryAfter, RetryPolicy
-from cronhare.ports.attempts import Finish, Superseded
+from cronhare.ports.attempts import Apart, EndRefused, Finish, Recorded, Superseded
 from cronhare.ports.records import Archived
 
 from .logs import SUCCESS, say
 
 log = logging.getLogger(__name__)
 
+_WHERE: Final = {
+    Apart.ARCHIVED: "Task quarantined",
+    Apart.UNARCHIVED: "Task quarantined, without a row in the archive",
+    Apart.NEITHER: "Task cannot even be quarantined",
+}
 
-def tell(finish: Finish, state: State | Superseded, *, duration: str, policy: RetryPolicy) -> None:
+
+def tell(finish: Finish, recorded: Recorded, *, duration: str, policy: RetryPolicy) -> None:
     """Log the end of an attempt. *policy* holds where the schedule has none."""
     execution, verdict = finish.execution, finish.verdict
-    match state:
+    match recorded:
         case Superseded():
             text = "The result is not counted: the attempt was ended in the ledger before"
             say(log, logging.WARNING, "attempt.superseded", text, execution, duration=duration)
+        case EndRefused():
+            tell_refused(finish, recorded, duration=duration)
         case State.SUCCEEDED:
             text = "Task completed successfully"
             say(log, SUCCESS, "attempt.succeeded", text, execution, duration=duration)
@@ -35,7 +44,15 @@ def tell(finish: Finish, state: State | Superseded, *, duration: str, policy: Re
             text = f"Task given back: {verdict.reason}"
             say(log, logging.WARNING, "attempt.given-back", text, execution, duration=duration)
         case _:
-            _tell_failure(finish, state, duration, execution.retry or policy)
+            _tell_failure(finish, recorded, duration, execution.retry or policy)
+
+
+def tell_refused(finish: Finish, refused: EndRefused, *, duration: str) -> None:
+    """Log in one line what the task did and what the ledger did not take: they have two cures."""
+    execution, outcome = finish.execution, finish.ran.outcome
+    stack = None if outcome.error is None else _stack(outcome.error)
+    text = f"{_WHERE[refused.apart]}: {refused.reason}. {_cure(finish, refused.apart)}"
+    say(log, logging.ERROR, "execution.refused", text, execution, stack=stack, duration=duration)
 
 
 def tell_late(archived: Archived) -> None:
@@ -82,6 +99,21 @@ def _tell_failure(finish: Finish, state: State, duration: str, policy: RetryPoli
         case State.QUARANTINED, _:
             text = f"Task quarantined: {verdict.reason}"
             say(log, logging.WARNING, "execution.quarantined", text, execution)
+
+
+def _cure(finish: Finish, apart: Apart) -> str:
+    """Say what to do: what has done its work is not to be run again."""
+    is_done = finish.ran.outcome.ending in {Ending.SUCCEEDED, Ending.CANCELLED}
+    match apart:
+        case Apart.ARCHIVED:
+            then = f"`cronhare failed {'discard' if is_done else 'replay'} ID`"
+            return f"Mend what refuses it, then {then}, with the ID from `cronhare failed list`"
+        case Apart.UNARCHIVED if is_done:
+            return "Mend what refuses it; there is nothing to run again"
+        case Apart.UNARCHIVED:
+            return f"Mend what refuses it, then `cronhare run {finish.execution.schedule_name}`"
+        case Apart.NEITHER:
+            return "Mend what refuses it: the attempt counts as lost, and may be run again"
 
 
 def _stack(error: TaskError | None) -> str:

@@ -99,3 +99,14 @@ class Outcome:
     exit_code: int | None = None
     signal: int | None = None
     error: TaskError | None = None
+
+    @property
+    def in_brief(self) -> str:
+        """Tell the end without any word of the task's own.
+
+        >>> Outcome(ending=Ending.FAILED, exit_code=3, error=TaskError(message="no")).in_brief
+        'failed, exit code 3'
+        """
+        if self.signal is not None:
+            return f"{self.ending}, signal {self.signal}"
+        return f"{self.ending}, exit code {self.exit_code}" if self.exit_code else str(self.ending)

@@ -1,8 +1,9 @@
 """Starting, keeping and ending attempts."""
 
+import enum
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import attrs
 
@@ -58,20 +59,55 @@ class Finish:
     ran: Ran
     verdict: Verdict
 
-    def repeated(self, ending: str | None, *, state: State, attempt: int) -> "State | Superseded":
+    def repeated(
+        self, ending: str | None, *, state: State, attempt: int, last_error: str | None
+    ) -> "Recorded":
         """Answer a finish whose attempt has ended before, as every store does.
 
-        *ending* is what the attempt's row says if it was this node's; *state* and *attempt* are
-        the execution's now. What another one gave up as lost was never this one's result.
+        *ending* is what the attempt's row says if it was this node's; the others are the
+        execution's now. What another one gave up as lost was never this one's result.
         """
         if ending != self.ran.outcome.ending or ending == Ending.LOST:
             return Superseded()
-        return state if attempt == self.execution.attempt else state_after(self.verdict)
+        wanted = state_after(self.verdict)
+        if attempt != self.execution.attempt:
+            return wanted
+        if state is State.QUARANTINED and wanted is not State.QUARANTINED:
+            return EndRefused(last_error or "")
+        return state
 
 
 @attrs.frozen
 class Superseded:
     """The result came too late: the attempt was no longer this node's to finish."""
+
+
+class Apart(enum.Enum):
+    """What could be written of an execution of which the database refuses something."""
+
+    ARCHIVED = "quarantined, with a row in the archive"
+    UNARCHIVED = "quarantined, without one"
+    NEITHER = "left as it is, and passed over for a while"
+
+
+@attrs.frozen
+class EndRefused:
+    """The database refuses to record this end; the execution is set apart for it (ADR 31).
+
+    *reason* says how the attempt ended, and what the database says.
+    """
+
+    reason: str
+    apart: Apart = Apart.ARCHIVED
+
+    @property
+    def is_over(self) -> bool:
+        """Tell whether the execution has ended by it, or its lease has still to lapse."""
+        return self.apart is not Apart.NEITHER
+
+
+#: What becomes of an end: the state that its execution is in now, or why it is not recorded.
+Recorded: TypeAlias = State | EndRefused | Superseded
 
 
 @attrs.frozen(kw_only=True)
@@ -118,18 +154,17 @@ class AttemptStorePort(Protocol):
 
     def finish(
         self, finishes: Sequence[Finish], *, now: datetime, node: str
-    ) -> Sequence[State | Superseded | Busy]:
+    ) -> Sequence[Recorded | Busy]:
         """Record results, output and verdicts of attempts that *node* holds.
 
         Answers the state that the execution is in now: a requested cancel wins over the verdict,
         whose result is kept with the attempt. Failures are archived in the same transaction. A
-        result that *node* has recorded before changes nothing, and is answered once more.
+        result that *node* has recorded before changes nothing, and is answered once more. Of an
+        end that is refused only the ending is kept, as far as that is not refused as well.
         """
         ...
 
-    def give_up(
-        self, finishes: Sequence[Finish], *, now: datetime
-    ) -> Sequence[State | Superseded | Busy]:
+    def give_up(self, finishes: Sequence[Finish], *, now: datetime) -> Sequence[Recorded | Busy]:
         """Record the end of attempts whose owner is gone (see `ClaimStorePort.lapsed`).
 
         Superseded if the owner has renewed its lease, or finished, since it was found: its

@@ -37,9 +37,9 @@ from cronhare.ports.attempts import (
     AttemptStorePort,
     Busy,
     Finish,
+    Recorded,
     Refused,
     Start,
-    Superseded,
 )
 from cronhare.ports.claims import Batch, ClaimStorePort, Graces
 from cronhare.ports.records import Archived, ExecutionFilter, RecordsPort
@@ -176,7 +176,7 @@ class Ledger:
 
     def finish(
         self, execution: Execution, verdict: Verdict, ran: Ran = FAILURE, *, node: str = "ant"
-    ) -> State | Superseded | Busy:
+    ) -> Recorded | Busy:
         """End a running attempt."""
         finish = Finish(execution=execution, ran=ran, verdict=verdict)
         (answer,) = self.attempts.finish([finish], now=self.now, node=node)

@@ -14,7 +14,16 @@ from cronhare.domain.messages import TaskMessage
 from cronhare.domain.outcome import Ending, Outcome
 from cronhare.domain.retry import Cancel, Complete, GiveBack, Quarantine, RetryAfter, Verdict
 from cronhare.domain.task import TaskRef
-from cronhare.ports.attempts import Busy, Finish, Refused, Renewal, Start, Superseded
+from cronhare.ports.attempts import (
+    Busy,
+    EndRefused,
+    Finish,
+    Recorded,
+    Refused,
+    Renewal,
+    Start,
+    Superseded,
+)
 from cronhare.ports.runner import Captured, Ran, Written
 from tests.integration.ledgers import (
     CRASH,
@@ -483,6 +492,14 @@ def test_a_repeated_finish_says_that_a_cancel_has_won(ledger: Ledger) -> None:
     assert ledger.finish(execution, FOR_GOOD) is State.CANCELLED
 
 
+def test_a_repeated_finish_says_that_it_was_refused(ledger: Ledger) -> None:
+    execution = ledger.running()
+    why = "it ended (succeeded), but that is refused: nobody writes this"
+    ledger.finish(execution, Quarantine(why), SUCCESS)
+
+    assert ledger.finish(execution, Complete(), SUCCESS) == EndRefused(why)
+
+
 def test_the_result_that_another_node_has_recorded_is_not_ours(ledger: Ledger) -> None:
     execution = ledger.running(node="ant")
     ledger.finish(execution, FOR_GOOD, node="ant")
@@ -588,9 +605,7 @@ def test_of_many_finishes_of_one_attempt_one_counts(ledger: Ledger) -> None:
 # Giving up
 
 
-def give_up(
-    ledger: Ledger, found: Execution, verdict: Verdict = IN_30_S
-) -> State | Superseded | Busy:
+def give_up(ledger: Ledger, found: Execution, verdict: Verdict = IN_30_S) -> Recorded | Busy:
     finish = Finish(execution=found, ran=LOSS, verdict=verdict)
     (answer,) = ledger.attempts.give_up([finish], now=ledger.now)
     return answer

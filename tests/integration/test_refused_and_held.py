@@ -4,7 +4,7 @@ import pytest
 
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.retry import Complete
-from cronhare.ports.attempts import Busy, Finish
+from cronhare.ports.attempts import Busy, EndRefused, Finish
 from tests.integration.ledgers import GRACES, LEASE, MINUTE, SUCCESS, Ledger, Shell
 from tests.integration.rules import (
     Holding,
@@ -46,7 +46,8 @@ def test_its_neighbours_ends_are_answered(
         again = ledger.attempts.finish(finishes[1:2], now=ledger.now, node="ant")
 
     assert answers == [State.SUCCEEDED, Busy(), State.SUCCEEDED]
-    assert again == [State.QUARANTINED]
+    assert [type(one) for one in again] == [EndRefused]
+    assert states(ledger, started[1:2]) == [State.QUARANTINED]
 
 
 def test_its_neighbours_starts_are_answered(

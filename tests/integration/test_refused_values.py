@@ -12,17 +12,19 @@ from sqlalchemy import Connection
 from cronhare.adapters.sql import attempts, setting_apart
 from cronhare.adapters.sql.database import Database
 from cronhare.application.administer import Administrator
+from cronhare.application.story import tell
 from cronhare.domain.boot import Boot
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.messages import TaskMessage
-from cronhare.domain.retry import Complete
+from cronhare.domain.retry import Complete, RetryPolicy, Verdict
 from cronhare.entrypoints.booting import run_at_start, run_for
-from cronhare.ports.attempts import Busy, Finish, Refused, Superseded
+from cronhare.ports.attempts import Apart, Busy, EndRefused, Finish, Recorded, Refused
 from cronhare.ports.claims import Ended, Graces
 from cronhare.ports.ledger import LedgerOutdated, LedgerRefused, LedgerUnavailable
 from cronhare.ports.records import Retention
 from cronhare.ports.runner import Captured, Ran
 from tests.integration.ledgers import (
+    FAILURE,
     FOR_GOOD,
     GRACES,
     LEASE,
@@ -84,8 +86,59 @@ def test_of_ends_the_one_that_is_refused_is_set_apart(
             answers = ledger.attempts.finish(finishes, now=ledger.now, node="ant")
 
     assert SAYS in apart(ledger, broken)
-    assert list(answers) == states(ledger, started)
+    assert states(ledger, started) == [
+        State.QUARANTINED if one is broken else State.FAILED for one in started
+    ]
     assert answers.count(State.FAILED) == 4
+    refused = answers[3]
+    assert isinstance(refused, EndRefused)
+    assert refused.is_over
+    archived = [kept for kept in ledger.records.archive() if kept.execution_id == broken.id]
+    assert (refused.apart is Apart.ARCHIVED) == bool(archived)
+
+
+@pytest.mark.parametrize(
+    "end",
+    [(SUCCESS, Complete(), "succeeded"), (FAILURE, FOR_GOOD, "failed, exit code 1")],
+)
+def test_of_an_end_that_is_refused_one_line_tells_how_it_ended_and_why(
+    ledger: Ledger,
+    refusing: Refusing,
+    caplog: pytest.LogCaptureFixture,
+    end: tuple[Ran, Verdict, str],
+) -> None:
+    ran, verdict, ended = end
+    execution = ledger.running()
+    finish = Finish(execution=execution, ran=ran, verdict=verdict)
+
+    with refusing("SchedulerExecution", "UPDATE", "NEW.state IN ('succeeded', 'failed')"):
+        answer = ledger.finish(execution, verdict, ran)
+    again = ledger.finish(execution, verdict, ran)
+    assert isinstance(answer, EndRefused)
+    tell(finish, answer, duration="2ms", policy=RetryPolicy())
+
+    [line] = caplog.records
+    assert line.__dict__["action"] == "execution.refused"
+    assert f"it ended ({ended})" in line.getMessage()
+    assert SAYS in line.getMessage()
+    assert again == answer
+    assert apart(ledger, execution) == answer.reason
+    [attempt] = ledger.records.attempts(execution.id)
+    assert (attempt.ending, attempt.exit_code) == (ran.outcome.ending, ran.outcome.exit_code)
+
+
+def test_an_end_of_which_only_the_state_can_be_written_is_told_by_nobody_else(
+    ledger: Ledger, refusing: Refusing, caplog: pytest.LogCaptureFixture
+) -> None:
+    execution = ledger.running()
+
+    with refusing("SchedulerExecution", "UPDATE", "NEW.version > OLD.version"):
+        answer = ledger.finish(execution, Complete(), SUCCESS)
+
+    assert isinstance(answer, EndRefused)
+    assert "it ended (succeeded)" in answer.reason
+    assert answer.reason in apart(ledger, execution)
+    assert caplog.records == []
 
 
 def test_of_leases_the_one_that_is_refused_is_let_go(ledger: Ledger, shell: Shell) -> None:
@@ -336,7 +389,7 @@ def test_of_the_lapsed_one_that_cannot_even_be_set_apart_stops_no_other(
 ) -> None:
     started = all_started(ledger, some(ledger))
     ledger.clock.advance(DAY)
-    given_up: list[State | Superseded | Busy] = []
+    given_up: list[Recorded | Busy] = []
 
     with refusing(*refusing_all(started[0])):
         for _ in range(6):  # pages of one
@@ -356,7 +409,10 @@ def test_of_ends_one_that_cannot_even_be_set_apart_stops_no_other(
     with refusing(*refusing_all(started[2])):
         answers = ledger.attempts.finish(finishes, now=ledger.now, node="ant")
 
-    assert answers[2] == Superseded()
+    answer = answers[2]
+    assert isinstance(answer, EndRefused)
+    assert answer.apart is Apart.NEITHER
+    assert SAYS in answer.reason
     assert states(ledger, started) == [
         State.RUNNING if one is started[2] else State.SUCCEEDED for one in started
     ]

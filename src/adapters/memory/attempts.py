@@ -10,7 +10,7 @@ from cronhare.domain.execution import Execution, State
 from cronhare.domain.messages import TaskMessage
 from cronhare.domain.moves import as_told, claim
 from cronhare.domain.task import TaskRef
-from cronhare.ports.attempts import Busy, Finish, Refused, Renewal, Start, Superseded
+from cronhare.ports.attempts import Busy, Finish, Recorded, Refused, Renewal, Start, Superseded
 from cronhare.ports.records import Attempt, Output
 from cronhare.ports.runner import Written
 
@@ -34,14 +34,12 @@ class MemoryAttemptStore:
 
     def finish(
         self, finishes: Sequence[Finish], *, now: datetime, node: str
-    ) -> Sequence[State | Superseded | Busy]:
-        """See `AttemptStorePort.finish`."""
+    ) -> Sequence[Recorded | Busy]:
+        """See `AttemptStorePort.finish`. Nothing is refused here."""
         with self._ledger.lock:
             return tuple(self._finish(finish, now, node) for finish in finishes)
 
-    def give_up(
-        self, finishes: Sequence[Finish], *, now: datetime
-    ) -> Sequence[State | Superseded | Busy]:
+    def give_up(self, finishes: Sequence[Finish], *, now: datetime) -> Sequence[Recorded | Busy]:
         """See `AttemptStorePort.give_up`."""
         with self._ledger.lock:
             return tuple(self._give_up(finish, now) for finish in finishes)
@@ -125,7 +123,7 @@ class MemoryAttemptStore:
         )
         return started
 
-    def _finish(self, finish: Finish, now: datetime, node: str) -> State | Superseded:
+    def _finish(self, finish: Finish, now: datetime, node: str) -> Recorded:
         execution = self._history.get(finish.execution.id)
         if execution is None:
             return Superseded()
@@ -133,10 +131,15 @@ class MemoryAttemptStore:
         if execution.attempt != number or not fence.is_held(execution, node):
             record = self._history.attempts(execution.id).get(number)
             ending = record.ending if record is not None and record.node == node else None
-            return finish.repeated(ending, state=execution.state, attempt=execution.attempt)
+            return finish.repeated(
+                ending,
+                state=execution.state,
+                attempt=execution.attempt,
+                last_error=execution.last_error,
+            )
         return end(self._ledger, execution, finish, now)
 
-    def _give_up(self, finish: Finish, now: datetime) -> State | Superseded:
+    def _give_up(self, finish: Finish, now: datetime) -> Recorded:
         found = finish.execution
         execution = self._history.get(found.id)
         if (

@@ -15,7 +15,17 @@ from cronhare.domain.messages import TaskMessage
 from cronhare.domain.outcome import Outcome, TaskError
 from cronhare.domain.retry import Quarantine
 from cronhare.domain.task import TaskRef
-from cronhare.ports.attempts import Busy, Finish, Refused, Renewal, Start, Superseded
+from cronhare.ports.attempts import (
+    Apart,
+    Busy,
+    EndRefused,
+    Finish,
+    Recorded,
+    Refused,
+    Renewal,
+    Start,
+    Superseded,
+)
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerRefused
 from cronhare.ports.records import NotToBeRun
@@ -30,7 +40,7 @@ from .lock_waits import NOT_AT_ALL, waiting_once
 from .output import keep_outputs, output_values
 from .refusals import by_halves, by_halves_in_doubt
 from .rows import BY_IDS, find_executions, is_in
-from .setting_apart import set_apart_refused
+from .setting_apart import quarantine_refused, set_apart_refused
 from .suspects import Kind, Suspects
 from .tables import attempts, executions
 from .trying_another import could_start_another
@@ -66,6 +76,7 @@ _RECORDED = (
         attempts.c.ending,
         executions.c.state,
         executions.c.attempt.label("due"),
+        executions.c.last_error,
     )
     .join(executions, executions.c.id == attempts.c.execution_id)
     .where(
@@ -93,7 +104,7 @@ class SqlAttemptStore:
         self._locked_starts = Waiting[Start, Execution | Refused | Busy](
             lambda _: Busy(), unasked=lambda _: Busy(is_asked=False)
         )
-        self._locked_ends = Waiting[Finish, State | Superseded | Busy](
+        self._locked_ends = Waiting[Finish, Recorded | Busy](
             lambda _: Busy(), unasked=lambda _: Busy(is_asked=False)
         )
         self._locked_leases = Waiting[int, Renewal](lambda id_: _renewal(busy={id_}))
@@ -167,7 +178,7 @@ class SqlAttemptStore:
 
     def finish(
         self, finishes: Sequence[Finish], *, now: datetime, node: str
-    ) -> Sequence[State | Superseded | Busy]:
+    ) -> Sequence[Recorded | Busy]:
         """See `AttemptStorePort.finish`."""
 
         def still(found: Execution, finish: Finish) -> bool:
@@ -188,7 +199,7 @@ class SqlAttemptStore:
     @repeatable
     def _finish(
         self, finishes: Sequence[Finish], *, now: datetime, node: str, kinds: dict[int, Kind]
-    ) -> Answers[State | Superseded | Busy]:
+    ) -> Answers[Recorded | Busy]:
         def is_ours(row: Row[Any], finish: Finish) -> bool:
             return bool(row.owner == node and row.attempt == finish.execution.attempt)
 
@@ -197,15 +208,13 @@ class SqlAttemptStore:
             answers = _answered_again(connection, finishes, ended.given, node)
             return attrs.evolve(ended, given=answers)
 
-    def give_up(
-        self, finishes: Sequence[Finish], *, now: datetime
-    ) -> Sequence[State | Superseded | Busy]:
+    def give_up(self, finishes: Sequence[Finish], *, now: datetime) -> Sequence[Recorded | Busy]:
         """See `AttemptStorePort.give_up`."""
 
         def still(found: Execution, finish: Finish) -> bool:
             return found.state is State.RUNNING and found.version == finish.execution.version
 
-        def later(finish: Finish) -> State | Superseded | Busy:
+        def later(finish: Finish) -> Recorded | Busy:
             self._database.passed_over.note(finish.execution.id, now)
             return Superseded()
 
@@ -225,7 +234,7 @@ class SqlAttemptStore:
     @repeatable
     def _give_up(
         self, finishes: Sequence[Finish], *, now: datetime, kinds: dict[int, Kind]
-    ) -> Answers[State | Superseded | Busy]:
+    ) -> Answers[Recorded | Busy]:
         def is_as_found(row: Row[Any], finish: Finish) -> bool:
             return bool(row.version == finish.execution.version)
 
@@ -346,15 +355,21 @@ class SqlAttemptStore:
 
     def _end_refused(
         self,
-        ask: Callable[[Sequence[Finish]], Answers[State | Superseded | Busy]],
+        ask: Callable[[Sequence[Finish]], Answers[Recorded | Busy]],
         now: datetime,
         still: Callable[[Execution, Finish], bool],
         finish: Finish,
         refusal: LedgerRefused,
-    ) -> State | Superseded | Busy:
-        """Quarantine an execution whose end is refused; of how it ran, only the ending is kept."""
-        error = TaskError(message=f"its end was refused: {refusal}")
-        outcome = Outcome(ending=finish.ran.outcome.ending, error=error)
+    ) -> Recorded | Busy:
+        """Quarantine an execution whose end is refused; of how it ran, only the ending is kept.
+
+        Nothing is logged here: how it ended belongs into the one line that tells of it.
+        """
+        ended = finish.ran.outcome
+        error = TaskError(message=f"it ended ({ended.in_brief}), but that is refused: {refusal}")
+        outcome = Outcome(
+            ending=ended.ending, exit_code=ended.exit_code, signal=ended.signal, error=error
+        )
         bare = Finish(
             execution=finish.execution,
             ran=Ran(outcome=outcome),
@@ -362,17 +377,21 @@ class SqlAttemptStore:
         )
         try:
             [answer] = ask([bare]).given
-        except LedgerRefused as again:
-            is_apart = self._set_apart(
-                finish.execution.id, again, now, lambda found: still(found, finish)
+        except LedgerRefused:
+            apart = quarantine_refused(
+                self._database,
+                finish.execution.id,
+                error.message,
+                now,
+                still=lambda found: still(found, finish),
             )
-            return State.QUARANTINED if is_apart else Superseded()
-        return answer
+            return EndRefused(error.message, apart) if isinstance(apart, Apart) else apart
+        return EndRefused(error.message) if answer is State.QUARANTINED else answer
 
     def _set_apart(
         self, id_: int, why: LedgerRefused, now: datetime, still: Callable[[Execution], bool]
-    ) -> bool:
-        return set_apart_refused(self._database, id_, str(why), now, still=still)
+    ) -> None:
+        set_apart_refused(self._database, id_, str(why), now, still=still)
 
     def _end(
         self,
@@ -381,7 +400,7 @@ class SqlAttemptStore:
         counts: Callable[[Row[Any], Finish], bool],
         now: datetime,
         kinds: dict[int, Kind],
-    ) -> Answers[State | Superseded | Busy]:
+    ) -> Answers[Recorded | Busy]:
         ids = {finish.execution.id for finish in finishes}
         rows = connection.execute(self._standing, {"ids": list(ids)})
         standing = {row.id: row for row in rows}
@@ -422,9 +441,9 @@ def _passed_over(connection: Connection, not_found: Collection[int]) -> Collecti
 def _answered_again(
     connection: Connection,
     finishes: Sequence[Finish],
-    answers: Sequence[State | Superseded | Busy],
+    answers: Sequence[Recorded | Busy],
     node: str,
-) -> Sequence[State | Superseded | Busy]:
+) -> Sequence[Recorded | Busy]:
     """Answer once more what this node has recorded before: rare, so of nothing else it is asked."""
     pairs = list(zip(finishes, answers, strict=True))
     ids = [finish.execution.id for finish, answer in pairs if answer == Superseded()]
@@ -433,11 +452,13 @@ def _answered_again(
     rows = connection.execute(_RECORDED, {"ids": ids, "node": node})
     recorded = {(row.execution_id, row.attempt): row for row in rows}
 
-    def again(finish: Finish) -> State | Superseded:
+    def again(finish: Finish) -> Recorded:
         row = recorded.get((finish.execution.id, finish.execution.attempt))
         if row is None:
             return Superseded()
-        return finish.repeated(row.ending, state=State(row.state), attempt=row.due)
+        return finish.repeated(
+            row.ending, state=State(row.state), attempt=row.due, last_error=row.last_error
+        )
 
     return [again(finish) if answer == Superseded() else answer for finish, answer in pairs]
 

@@ -16,6 +16,7 @@ from sqlalchemy import Connection, bindparam, insert, update
 from cronhare.application.logs import say
 from cronhare.domain.execution import UNFINISHED, Execution, State
 from cronhare.domain.retry import Quarantine
+from cronhare.ports.attempts import Apart, Busy, Superseded
 from cronhare.ports.ledger import LedgerRefused
 from cronhare.ports.records import Archived
 
@@ -87,8 +88,24 @@ def set_apart_refused(
     now: datetime,
     *,
     still: Callable[[Execution], bool],
-) -> bool:
-    """Quarantine an execution of which the database refused something, and say whether it is.
+) -> None:
+    """Quarantine an execution of which the database refused something, and tell the log."""
+    apart = quarantine_refused(database, execution_id, why, now, still=still)
+    if isinstance(apart, Apart):
+        how = "cannot even be" if apart is Apart.NEITHER else "is"
+        text = f"Execution {execution_id} {how} quarantined: {why}"
+        say(log, logging.ERROR, "execution.refused", text, execution=execution_id)
+
+
+def quarantine_refused(
+    database: Database,
+    execution_id: int,
+    why: str,
+    now: datetime,
+    *,
+    still: Callable[[Execution], bool],
+) -> Apart | Superseded | Busy:
+    """Quarantine an execution of which the database refused something.
 
     Only if it is *still* what it was when that was refused: a refusal may be one replica's own,
     and another has gone on with it. Where the row in the archive is refused as well, the
@@ -97,28 +114,25 @@ def set_apart_refused(
     """
 
     @repeatable
-    def quarantine(*, archives: bool) -> bool:
+    def quarantine(*, archives: bool) -> Apart | Superseded | Busy:
         with database.write("setting an execution apart") as connection:
             statement = database.vendor.locking(BY_IDS, pass_over=True)
             rows: Any = connection.execute(statement, {"ids": [execution_id]})
             seen = executions_of(connection, rows)
             if not seen:
                 database.passed_over.note(execution_id, now)
+                return Busy()
             found = [one for one in seen if still(one)]
             for one in found:
                 problem = one.problem or f"the ledger refuses what is to be written: {why}"
                 broken = msgspec.structs.replace(one, problem=problem)
                 set_apart(connection, [broken], now, archives=archives)
-            return any(one.state in UNFINISHED for one in found)
+            if not any(one.state in UNFINISHED for one in found):
+                return Superseded()
+            return Apart.ARCHIVED if archives else Apart.UNARCHIVED
 
     for archives in (True, False):
         with suppress(LedgerRefused):
-            is_apart = quarantine(archives=archives)
-            if is_apart:
-                text = f"Execution {execution_id} is quarantined: {why}"
-                say(log, logging.ERROR, "execution.refused", text, execution=execution_id)
-            return is_apart
+            return quarantine(archives=archives)
     database.passed_over.note(execution_id, now)
-    text = f"Execution {execution_id} cannot even be quarantined: {why}"
-    say(log, logging.ERROR, "execution.refused", text, execution=execution_id)
-    return False
+    return Apart.NEITHER

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from functools import partial
 
 import attrs
 
@@ -10,14 +11,27 @@ from cronhare.adapters.memory.attempts import MemoryAttemptStore
 from cronhare.adapters.memory.claims import MemoryClaimStore
 from cronhare.adapters.memory.ledger import MemoryLedger
 from cronhare.adapters.memory.records import MemoryRecords
-from cronhare.domain.execution import Execution, State
+from cronhare.domain.execution import Execution
 from cronhare.domain.failures import Failure
 from cronhare.domain.messages import TaskMessage, Ticket
-from cronhare.ports.attempts import Busy, Finish, Refused, Renewal, Start, Superseded
+from cronhare.domain.retry import Quarantine
+from cronhare.ports.attempts import (
+    Apart,
+    Busy,
+    EndRefused,
+    Finish,
+    Recorded,
+    Refused,
+    Renewal,
+    Start,
+)
 from cronhare.ports.claims import Batch, Ended, Graces, Planner
 from cronhare.ports.ledger import LedgerUnavailable
 from cronhare.ports.records import Archived, Retention, Unproven
 from cronhare.ports.runner import Written
+
+#: What a rule says of ends.
+REFUSED = "it ended (somehow), but that is refused: nobody writes this"
 
 
 @attrs.define
@@ -26,7 +40,8 @@ class Outage:
 
     *takes* is what happens while a method is waited for in vain: time passes, say. *slow* is what
     happens once while a method is waited for that answers in the end. *held* are executions whose
-    rows somebody else holds, and *held_schedules* those of which nobody can insert any.
+    rows somebody else holds, and *held_schedules* those of which nobody can insert any. *refused*
+    is what becomes of all whose ends are recorded, as a rule refuses these.
     """
 
     calls: dict[str, int] = attrs.field(factory=dict[str, int])
@@ -34,6 +49,7 @@ class Outage:
     heard: bool = False
     slow: dict[str, Callable[[], object]] = attrs.field(factory=dict[str, Callable[[], object]])
     held: set[int] = attrs.field(factory=set[int])
+    refused: Apart | None = None
     held_schedules: set[int] = attrs.field(factory=set[int])
     holds_plans: bool = False
 
@@ -80,19 +96,30 @@ class AttemptsWithOutages(MemoryAttemptStore):
 
     def finish(
         self, finishes: Sequence[Finish], *, now: datetime, node: str
-    ) -> Sequence[State | Superseded | Busy]:
+    ) -> Sequence[Recorded | Busy]:
         free = [finish for finish in finishes if finish.execution.id not in self._outage.held]
         with self._outage.over("finish"):
-            answers = iter(super().finish(free, now=now, node=node))
+            answers = iter(self._ended(free, partial(super().finish, now=now, node=node)))
         return [next(answers) if finish in free else Busy() for finish in finishes]
 
-    def give_up(
-        self, finishes: Sequence[Finish], *, now: datetime
-    ) -> Sequence[State | Superseded | Busy]:
+    def give_up(self, finishes: Sequence[Finish], *, now: datetime) -> Sequence[Recorded | Busy]:
         free = [finish for finish in finishes if finish.execution.id not in self._outage.held]
         with self._outage.over("give_up"):
-            answers = iter(super().give_up(free, now=now))
+            answers = iter(self._ended(free, partial(super().give_up, now=now)))
         return [next(answers) if finish in free else Busy() for finish in finishes]
+
+    def _ended(
+        self,
+        finishes: Sequence[Finish],
+        record: Callable[[Sequence[Finish]], Sequence[Recorded | Busy]],
+    ) -> Sequence[Recorded | Busy]:
+        """Record ends; of those that are refused what can be written, as a real ledger does."""
+        apart = self._outage.refused
+        if apart is None:
+            return record(finishes)
+        if apart is not Apart.NEITHER:
+            record([attrs.evolve(each, verdict=Quarantine(REFUSED)) for each in finishes])
+        return [EndRefused(REFUSED, apart)] * len(finishes)
 
     def renew(
         self, execution_ids: Collection[int], *, now: datetime, node: str, lease: timedelta
