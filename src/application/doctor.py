@@ -19,6 +19,7 @@ from cronhare.domain.diagnosis import (
     judge_broker,
     judge_lanes,
     judge_ledger,
+    judge_quarantine,
     judge_rows,
     judge_sources,
     judge_tasks,
@@ -29,7 +30,7 @@ from cronhare.domain.diagnosis import (
     judge_waiting,
 )
 from cronhare.domain.task import Task
-from cronhare.domain.topology import MAIN_QUEUE, topology
+from cronhare.domain.topology import MAIN_QUEUE, QUARANTINE_QUEUE, topology
 from cronhare.ports.inspection import BrokerInspectionPort, LedgerInspectionPort
 
 
@@ -69,6 +70,7 @@ class Doctor:
         broker = self._broker.inspect(topology(retry_delay=retry_delay, queues=task_queues))
         yield from _of_runs(ledger, broker, jobs)
         yield from _of_broker(broker, task_queues, others, jobs)
+        yield from _of_quarantine(ledger, broker)
         if isinstance(broker, BrokerFacts):
             yield judge_unseen(probed=probe, vhost=broker.vhost)
             yield from judge_timeouts(schedules, tasks, patience=CONSUMER_TIMEOUT)
@@ -139,6 +141,18 @@ def _of_broker(
             yield from judge_things(
                 facts.things, task_queues=task_queues, others=others, vhost=facts.vhost, jobs=jobs
             )
+
+
+def _of_quarantine(
+    ledger: LedgerFacts | InMemory | Unreachable, broker: BrokerFacts | InMemory | Unreachable
+) -> Iterator[Finding]:
+    activity = ledger.activity if isinstance(ledger, LedgerFacts) else None
+    runs = None if activity is None else activity.quarantined
+    messages, vhost = 0, ""
+    if isinstance(broker, BrokerFacts):
+        kept = (thing.messages for thing in broker.things if thing.name == QUARANTINE_QUEUE)
+        messages, vhost = sum(kept), broker.vhost
+    yield from judge_quarantine(runs, messages, vhost=vhost)
 
 
 def _of_lanes(

@@ -32,6 +32,7 @@ from cronhare.domain.diagnosis import (
     Late,
     LedgerFacts,
     NodeFacts,
+    Quarantined,
     SchemaFault,
     Severity,
     Unreachable,
@@ -39,10 +40,12 @@ from cronhare.domain.diagnosis import (
     judge_broker,
 )
 from cronhare.domain.planning import Plan
+from cronhare.domain.retry import Quarantine
 from cronhare.domain.topology import LANES, topology
 from cronhare.ports.broker import BrokerUnavailable
 from cronhare.ports.inspection import BrokerInspectionPort, LedgerInspectionPort
 from tests.integration.ledgers import (
+    CRASH,
     IN_30_S,
     MINUTE,
     SECOND,
@@ -351,6 +354,23 @@ def test_what_cannot_be_planned_is_not_overdue(
     assert activity is not None
     assert activity.next_due == clock.now() - MINUTE
     assert activity.overdue == []
+
+
+def test_quarantined_runs_are_counted_until_they_are_resolved(
+    sqlite: Ledger, sqlite_engine: Engine, clock: FrozenClock
+) -> None:
+    sqlite.failed("failed")
+    sqlite.finished(sqlite.claimed("crashing"), Quarantine("crashed 3 times within 300 s"), CRASH)
+
+    before = look(sqlite_engine, clock).activity
+    [apart, _] = sqlite.records.archive()
+    sqlite.records.discard([apart.id], note="", now=clock.now())
+    after = look(sqlite_engine, clock).activity
+
+    assert before is not None
+    assert after is not None
+    assert before.quarantined == Quarantined(unresolved=1, of_late=1)
+    assert after.quarantined == Quarantined(unresolved=0, of_late=1)
 
 
 def test_who_did_nothing_for_long_is_no_node_any_more(

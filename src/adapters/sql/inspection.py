@@ -32,7 +32,7 @@ from .claims import SqlClaimStore
 from .database import Database
 from .looked_at import NEWEST, last_claim, overdue
 from .mysql_errors import number_of
-from .outstanding import outstanding, queues_in_use
+from .outstanding import outstanding, quarantined, queues_in_use
 from .schedules import SqlScheduleStore
 from .schema import HEAD, check_schema
 from .sqlite_file import is_there
@@ -101,6 +101,7 @@ class SqlInspection:
             nodes = tuple(_nodes(connection, now))
             waiting = tuple(outstanding(connection, now))
             queues = queues_in_use(connection)
+            apart = quarantined(connection)
             late, claim = overdue(connection, now), last_claim(connection)
         return LedgerFacts(
             database=kept_in,
@@ -115,6 +116,7 @@ class SqlInspection:
                 nodes=nodes,
                 waiting=waiting,
                 queues=queues,
+                quarantined=apart,
             ),
             schedules=tuple(map(_schedule, stored)),
         )

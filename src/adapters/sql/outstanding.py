@@ -6,9 +6,10 @@ from typing import Final
 
 from sqlalchemy import ColumnElement, Connection, and_, case, func, select
 
-from cronhare.domain.diagnosis import OVERDUE_AFTER, Waiting
+from cronhare.domain.diagnosis import OVERDUE_AFTER, Quarantined, Waiting
 from cronhare.domain.execution import UNFINISHED, State
 
+from .looked_at import NEWEST
 from .tables import executions, failed_tasks
 from .types import read_moment
 
@@ -66,6 +67,17 @@ def queues_in_use(connection: Connection) -> frozenset[str]:
     states = [state.value for state in UNFINISHED]
     found = select(executions.c.queue).where(executions.c.state.in_(states)).distinct()
     return frozenset(map(str, connection.scalars(found)))
+
+
+def quarantined(connection: Connection) -> Quarantined:
+    """Count the runs that await a person, and among the newest of the archive all that did."""
+    is_one = failed_tasks.c.kind == State.QUARANTINED.value
+    waiting = select(func.count()).where(failed_tasks.c.resolution.is_(None), is_one)
+    newest = select(failed_tasks.c.kind).order_by(failed_tasks.c.id.desc()).limit(NEWEST).subquery()
+    of_late = select(func.count()).where(newest.c.kind == State.QUARANTINED.value)
+    return Quarantined(
+        unresolved=connection.scalar(waiting) or 0, of_late=connection.scalar(of_late) or 0
+    )
 
 
 def _running(connection: Connection) -> dict[str, int]:

@@ -19,6 +19,7 @@ from .ledger import (
 )
 from .link import Link
 from .overdue import LOOK_FOR_HELD, LastClaim, Late
+from .quarantine import Quarantined, judge_quarantine
 from .queues import Difference, Fit, Kind, Thing, judge_things
 from .servers import BROKER, DATABASE, Cause, InMemory, Unreachable, cure_of, judge_unreachable
 from .settings import SettingsFacts, judge_faults, judge_settings
@@ -48,6 +49,7 @@ __all__ = [
     "LedgerFacts",
     "Link",
     "NodeFacts",
+    "Quarantined",
     "ScheduleFacts",
     "SchemaFault",
     "SettingsFacts",
@@ -62,6 +64,7 @@ __all__ = [
     "judge_faults",
     "judge_lanes",
     "judge_ledger",
+    "judge_quarantine",
     "judge_rows",
     "judge_settings",
     "judge_sources",

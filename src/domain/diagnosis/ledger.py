@@ -10,6 +10,7 @@ from cronhare.domain.listing import counted
 from .database import DatabaseFacts, judge_database
 from .finding import Finding, Severity
 from .overdue import CLAIMED, PLANNED, LastClaim, Late, judge_late, say_moment
+from .quarantine import Quarantined
 from .starting import start_scheduling
 from .waiting import OVERDUE_AFTER, Waiting
 from .work import ScheduleFacts
@@ -53,6 +54,7 @@ class Activity:
     nodes: Sequence[NodeFacts] = ()
     waiting: Sequence[Waiting] = ()
     queues: Collection[str] = ()
+    quarantined: Quarantined = attrs.field(factory=Quarantined)
 
     @property
     def is_at_work(self) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 import attrs
 
 from cronhare.domain.listing import counted
-from cronhare.domain.topology import FAILED_QUEUE, QUARANTINE_QUEUE, RETRY_QUEUE
+from cronhare.domain.topology import FAILED_QUEUE, RETRY_QUEUE
 
 from .finding import Finding, Severity, named
 from .starting import start_worker
@@ -173,14 +173,6 @@ def _kept(thing: Thing) -> Iterator[Finding]:
     if thing.name == FAILED_QUEUE and thing.messages:
         what = f"{kept} in {FAILED_QUEUE}: tasks that failed for good"
         yield Finding(Severity.NOTE, SUBJECT, what, "look at them: `cronhare failed list`")
-    if thing.name == QUARANTINE_QUEUE and thing.messages:
-        yield Finding(
-            Severity.WARNING,
-            SUBJECT,
-            f"{kept} in {QUARANTINE_QUEUE}: unreadable, without a home, or crashing workers",
-            "`cronhare failed list` shows those that the ledger knows; each message's headers say "
-            "its reason",
-        )
 
 
 def _work(queues: Sequence[Thing], jobs: str | None) -> Iterator[Finding]:

@@ -12,18 +12,22 @@ from cronhare.domain.diagnosis import (
     Cause,
     DatabaseFacts,
     Finding,
+    Fit,
     InMemory,
+    Kind,
     LaneReport,
     LaneState,
     Late,
     LedgerFacts,
     NodeFacts,
+    Quarantined,
     ScheduleFacts,
     Severity,
+    Thing,
     Unreachable,
 )
 from cronhare.domain.task import Task, TaskRef
-from cronhare.domain.topology import Topology
+from cronhare.domain.topology import QUARANTINE_QUEUE, Topology
 from cronhare.ports.inspection import BrokerInspectionPort, LedgerInspectionPort
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
@@ -140,6 +144,26 @@ def test_a_queue_that_is_only_named_by_what_is_off_is_not_looked_for_once_its_ru
     [topology] = broker.asked
     names = [queue.name for queue in topology.queues]
     assert ("cron_scheduler.reports" in names) is is_looked_at
+
+
+@pytest.mark.parametrize("broker", [RABBIT, AWAY, InMemory()])
+def test_quarantined_runs_are_told_whatever_the_broker_has(
+    broker: BrokerFacts | InMemory | Unreachable,
+) -> None:
+    activity = Activity(now=NOON, quarantined=Quarantined(unresolved=1, of_late=1))
+
+    findings = examine(Ledger(attrs.evolve(LEDGER, activity=activity)), Broker(broker))
+
+    assert any(finding.what.startswith("1 run is quarantined") for finding in findings)
+
+
+def test_messages_that_were_set_apart_are_told_with_their_virtual_host() -> None:
+    apart = Thing(kind=Kind.QUEUE, name=QUARANTINE_QUEUE, fit=Fit.FITS, messages=3)
+
+    findings = examine(Ledger(AWAY), Broker(attrs.evolve(RABBIT, vhost="jobs", things=(apart,))))
+
+    [told] = [finding for finding in findings if finding.what.startswith("3 messages in")]
+    assert "purge_queue --vhost jobs" in told.cure
 
 
 def test_tasks_are_held_against_the_schedules_and_the_brokers_patience() -> None:

@@ -22,6 +22,7 @@ from cronhare.domain.diagnosis import (
     LedgerFacts,
     Link,
     NodeFacts,
+    Quarantined,
     ScheduleFacts,
     SchemaFault,
     SettingsFacts,
@@ -35,6 +36,7 @@ from cronhare.domain.diagnosis import (
     judge_faults,
     judge_lanes,
     judge_ledger,
+    judge_quarantine,
     judge_rows,
     judge_settings,
     judge_tasks,
@@ -267,14 +269,38 @@ def test_a_task_queue_without_a_consumer_is_worse_when_messages_wait(
     assert finding.cure == f"start a worker: `{command}`"
 
 
-def test_what_failed_is_a_note_and_what_was_set_apart_a_warning() -> None:
-    failed, apart = queue("cron_scheduler_failed"), queue("cron_scheduler_quarantine")
+def test_what_failed_is_a_note() -> None:
+    failed = queue("cron_scheduler_failed")
 
-    findings = of_things(attrs.evolve(failed, messages=1), attrs.evolve(apart, messages=2))
+    [finding] = of_things(attrs.evolve(failed, messages=1))[1:]
 
-    assert only(findings, NOTE).what.startswith("1 message in cron_scheduler_failed")
-    assert only(findings, WARNING).what.startswith("2 messages in cron_scheduler_quarantine")
-    assert worst(of_things(failed, apart)) is OK
+    assert finding.severity is NOTE
+    assert finding.what.startswith("1 message in cron_scheduler_failed")
+    assert worst(of_things(failed)) is OK
+
+
+def test_runs_that_are_quarantined_are_a_warning_until_somebody_has_resolved_them() -> None:
+    waiting, resolved = Quarantined(unresolved=2, of_late=4), Quarantined(of_late=4)
+
+    warning, kept = judge_quarantine(waiting, 4, vhost="jobs")
+    [still_kept] = judge_quarantine(resolved, 4, vhost="jobs")
+
+    assert warning.severity is WARNING
+    assert warning.what.startswith("2 runs are quarantined")
+    assert "cronhare failed discard ID" in warning.cure
+    assert kept == still_kept
+    assert kept.severity is NOTE
+    assert "`rabbitmqctl purge_queue --vhost jobs cron_scheduler_quarantine`" in kept.cure
+    assert [*judge_quarantine(resolved, 0, vhost="jobs")] == []
+
+
+@pytest.mark.parametrize("runs", [Quarantined(of_late=4), Quarantined(), None])
+def test_messages_that_no_run_accounts_for_are_a_warning(runs: Quarantined | None) -> None:
+    [finding] = judge_quarantine(runs, 5, vhost="/")
+
+    assert finding.severity is WARNING
+    assert finding.what.startswith("5 messages in cron_scheduler_quarantine")
+    assert "unreadable" in finding.what
 
 
 @pytest.mark.parametrize("facts", [MARIADB, SQLITE])

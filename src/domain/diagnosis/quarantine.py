@@ -1,0 +1,52 @@
+"""What was set apart: runs, which the archive knows, and messages, of which some are of no run."""
+
+from collections.abc import Iterator
+
+import attrs
+
+from cronhare.domain.listing import counted
+from cronhare.domain.topology import QUARANTINE_QUEUE
+
+from .finding import Finding, Severity
+
+
+@attrs.frozen(kw_only=True)
+class Quarantined:
+    """Runs in the archive: those that are still quarantined, and all that were so *of_late*."""
+
+    unresolved: int = 0
+    of_late: int = 0
+
+
+def judge_quarantine(runs: Quarantined | None, messages: int, *, vhost: str) -> Iterator[Finding]:
+    """Judge what is set apart: *runs*, None if the ledger cannot tell, and as many *messages*.
+
+    A message stays when its run is resolved: it is no sign of anything that is left to do. There
+    are more than runs only where somebody published what is of none.
+    """
+    if runs is not None and runs.unresolved:
+        verb = "is" if runs.unresolved == 1 else "are"
+        yield Finding(
+            Severity.WARNING,
+            "runs",
+            f"{counted(runs.unresolved, 'run')} {verb} quarantined: crashing workers, refused by "
+            "the database, or with a broken row",
+            "`cronhare failed list` has the reasons; mend them, then `cronhare failed replay ID`, "
+            "or `cronhare failed discard ID`",
+        )
+    if not messages:
+        return
+    kept = f"{counted(messages, 'message')} in {QUARANTINE_QUEUE}"
+    if runs is not None and messages <= runs.of_late:
+        severity, what = Severity.NOTE, f"{kept}, no more than runs were quarantined of late"
+    else:
+        severity, what = Severity.WARNING, f"{kept}, some of no run: unreadable, or without a home"
+    if runs is None:
+        what = f"{kept}: unreadable, without a home, or crashing workers"
+    yield Finding(
+        severity,
+        "queues",
+        what,
+        "each message's headers say its reason. No replay needs them; once they are read: "
+        f"`rabbitmqctl purge_queue --vhost {vhost} {QUARANTINE_QUEUE}`",
+    )
