@@ -60,15 +60,16 @@ def in_turn(started: Sequence[Execution], verdict: Verdict, ran: Ran) -> list[Fi
 def test_of_ends_that_are_all_refused_none_is_set_apart_beside_others(
     ledger: Ledger, refusing: Refusing, rule: tuple[str, str, str], verdict: Verdict, ran: Ran
 ) -> None:
-    finishes = in_turn(all_started(ledger, some(ledger, 6)), verdict, ran)
+    started = all_started(ledger, some(ledger, 6))
+    finishes = in_turn(started, verdict, ran)
 
     with refusing(*rule):
         answers = ledger.attempts.finish(finishes, now=ledger.now, node="ant")
     again = ledger.attempts.finish(finishes, now=ledger.now, node="ant")
 
     assert answers == [State.SUCCEEDED, Busy()] * 3
-    assert State.QUARANTINED not in again
     assert Busy() not in again
+    assert State.QUARANTINED not in states(ledger, started)
 
 
 @pytest.mark.parametrize(("rule", "verdict", "ran"), OF_ENDS.values(), ids=OF_ENDS)

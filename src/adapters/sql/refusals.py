@@ -126,7 +126,7 @@ def by_halves_in_doubt(
         if outages and unproven is None:
             text = f"{outages[0]}; of {len(refused)} such changes none is accepted"
             raise LedgerUnavailable(text, changed_nothing=True) from outages[0]
-        if outages and suspects.is_to_tell():
+        if outages and suspects.is_to_tell("ledger.refused"):
             text = f"No change of this kind is accepted: {outages[0]}"
             told = f"{text}; of {len(refused)} {len(guilty) or 'none'} set apart, the others wait"
             say(log, logging.ERROR, "ledger.refused", told)
@@ -178,7 +178,7 @@ def _tell_doubts(
     found: Sequence[Answers[A] | Alone | Doubted], id_of: Callable[[Q], int], suspects: Suspects
 ) -> None:
     doubts = {id_of(one.asked): one.doubt for one in found if isinstance(one, Doubted)}
-    if not doubts or not suspects.is_to_tell():
+    if not doubts or not suspects.is_to_tell("ledger.in-doubt"):
         return
     which = listed([str(id_) for id_ in doubts])
     text = f"Put off, as others are accepted: execution {which}: {next(iter(doubts.values()))}"

@@ -34,7 +34,7 @@ class Suspects:
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         """*monotonic* counts seconds."""
         self._monotonic = monotonic
-        self._told_at: float | None = None
+        self._told_at: dict[str, float] = {}  # by action
         self._lock = Lock()
         self._kinds = defaultdict[Kind, _OfOneKind](partial(_OfOneKind, monotonic))
 
@@ -69,12 +69,15 @@ class Suspects:
                 guilty.update(found)
         return guilty
 
-    def is_to_tell(self) -> bool:
-        """Tell whether what is refused is to be said: whoever asks again does so each second."""
-        now, before = self._monotonic(), self._told_at
+    def is_to_tell(self, action: str) -> bool:
+        """Tell whether a line is to be logged: whoever asks again does so each second.
+
+        Each *action* has its own minute: they have different cures, and none hides another.
+        """
+        now, before = self._monotonic(), self._told_at.get(action)
         if before is not None and now - before < TELL_EVERY:
             return False
-        self._told_at = now
+        self._told_at[action] = now
         return True
 
 

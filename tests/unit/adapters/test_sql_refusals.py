@@ -1,5 +1,6 @@
 """What is asked again before anybody is set apart."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -104,6 +105,35 @@ def test_the_log_says_once_a_minute_how_many_were_set_apart(
     assert [line.partition("; ")[2] for line in caplog.messages] == [
         f"{each}, the others wait" for each in told
     ]
+
+
+def test_what_is_in_doubt_is_told_once_a_minute_beside_what_is_refused(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    seconds = Seconds()
+    suspects = Suspects(seconds)
+
+    def ask(part: Sequence[int]) -> Answers[str]:
+        if {1, 2}.intersection(part):
+            raise LedgerRefused("no")
+        if 3 in part:
+            raise InDoubt("command denied")
+        return Answers(["written"] * len(part), part)
+
+    for now in range(20 * 60):
+        seconds.now = now
+        by_halves_in_doubt(
+            [1, 2, 3, 4, 5],
+            ask,
+            alone=lambda _one, _refusal: "apart",
+            suspects=suspects,
+            id_of=lambda one: one,
+            kinds={1: "archive", 2: "archive"},
+            waiting=Waiting(lambda _: "busy"),
+        )
+
+    told = Counter(record.__dict__["action"] for record in caplog.records)
+    assert told == {"ledger.refused": 20, "ledger.in-doubt": 20}
 
 
 def test_beside_others_that_are_written_what_is_refused_with_all_of_its_kind_is_to_wait() -> None:
