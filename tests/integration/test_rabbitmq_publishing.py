@@ -1,9 +1,10 @@
 """What a publish says when the broker refuses, stops, or goes away."""
 
+import logging
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from urllib.parse import urlsplit
@@ -31,6 +32,8 @@ pytestmark = pytest.mark.integration
 
 #: Seconds after which something hangs, however busy the machine.
 HANGS = 60.0
+
+HANGING, OTHER = "cron_scheduler.hanging", "cron_scheduler.other"
 
 
 @contextmanager
@@ -344,3 +347,50 @@ def killing(server: Server, *, after: float) -> Iterator[None]:
     timer.start()
     yield
     timer.join()
+
+
+@contextmanager
+def hanging(queue: str, vhost: str, broker: Server) -> Iterator[None]:
+    """Suspend the process of a quorum queue."""
+    name = f"{urlsplit(vhost).path.removeprefix('/')}_{queue}"
+    broker.control("eval", f"sys:suspend(whereis('{name}')).")
+    try:
+        yield
+    finally:
+        broker.control("eval", f"sys:resume(whereis('{name}')).")
+
+
+def test_a_queue_that_hangs_keeps_nothing_of_others_back(
+    vhost: str, own_rabbitmq: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "cronhare")
+    mixed = [*batch(3), *batch(2, queue=HANGING), *batch(3, queue=OTHER)]
+    with publisher(vhost, publish_timeout=2.0) as broker:
+        broker.declare([HANGING, OTHER])
+        assert set(broker.publish(mixed)) == {Published.CONFIRMED}
+
+        give_up_at = time.monotonic() + HANGS
+        with hanging(HANGING, vhost, own_rabbitmq):
+            answers = broker.publish(mixed)
+            while not told("queue.unavailable", caplog) or not innocents(answers):
+                assert time.monotonic() < give_up_at, "others wait for the one that hangs"
+                answers = broker.publish(mixed)
+            assert all(innocents(broker.publish(mixed)) for _ in range(20))
+        wait_until(
+            lambda: set(broker.publish(mixed)) == {Published.CONFIRMED},
+            seconds=HANGS,
+            what="publishing to the one again",
+        )
+
+    [line] = told("queue.unavailable", caplog)
+    assert line.startswith(f"{HANGING} confirms nothing")
+    assert len(told("queue.back", caplog)) == 1
+
+
+def innocents(answers: Sequence[Published]) -> bool:
+    """Tell whether all was confirmed but what is in the midst."""
+    return {*answers[:3], *answers[5:]} == {Published.CONFIRMED}
+
+
+def told(action: str, caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [one.getMessage() for one in caplog.records if vars(one).get("action") == action]

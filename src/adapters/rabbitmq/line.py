@@ -2,7 +2,7 @@
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from pika import BasicProperties, ConnectionParameters, SelectConnection
 from pika.channel import Channel
@@ -14,7 +14,7 @@ from cronhare.ports.broker import Published
 
 from .backoff import RENEW_AFTER
 from .bundling import BundlingConnection
-from .messages import PERSISTENT
+from .messages import PERSISTENT, Parcel
 from .trust import TRIAL
 from .window import Batch, Window
 
@@ -40,6 +40,7 @@ class Line:
         is_trusted: bool,
         on_ready: Callable[[], None],
         on_life: Callable[[], None],
+        on_silence: Callable[[Sequence[Parcel]], None],
     ) -> None:
         """*waiting* is shared: others append, the line takes.
 
@@ -49,7 +50,8 @@ class Line:
         *on_life* is called with each sign that the broker serves us: a confirm of what waited, or,
         where it is trusted, that the connection has held for *patience* seconds.
 
-        A confirm that is owed for *patience* seconds, or twice that, ends the connection.
+        A confirm that is owed for *patience* seconds, or twice that, ends the connection;
+        *on_silence* is called before with all that is unconfirmed.
         """
         self.was_open = False
         self.was_refused = False
@@ -62,6 +64,7 @@ class Line:
         self._waited_for: int | None = None
         self._on_ready = on_ready
         self._on_life = on_life
+        self._on_silence = on_silence
         self._window = Window(WINDOW)
         self._channel: Channel | None = None
         self._left: Channel | None = None
@@ -155,6 +158,8 @@ class Line:
         oldest = self._window.oldest
         if oldest is not None and oldest == self._waited_for:
             self.was_vain = True
+            if not self._is_on_trial:
+                self._on_silence(self._window.parcels)
             # As pika does itself when a heartbeat is missed: who does not confirm says no good-bye.
             silence = AMQPConnectionError(f"no confirm within {self._patience:.1f} s")
             self._connection._terminate_stream(silence)  # noqa: SLF001 - nothing public hangs up

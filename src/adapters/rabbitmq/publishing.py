@@ -2,13 +2,16 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
+from functools import partial
+from itertools import compress
 
 from cronhare.domain.topology import MAIN_QUEUE, first_queue
 from cronhare.ports.broker import Delivery, Envelope, Published
 
 from .address import Address
+from .aside import FIRST_CONFIRM, Aside
 from .declaring import Difference
-from .messages import packed
+from .messages import Parcel, packed
 from .reading import Reader
 from .sending import Sender
 from .upkeep import Upkeep
@@ -55,12 +58,8 @@ class PikaBroker:
         )
         self._publish_timeout = publish_timeout
         self._reader = Reader(address)
-        self._sender = Sender(
-            address,
-            prepare=self._upkeep.refresh,
-            doubt=self._upkeep.doubt,
-            patience=publish_timeout / 2,
-        )
+        self._aside = Aside(partial(self._connect, address, patience=FIRST_CONFIRM))
+        self._sender = self._connect(address, patience=publish_timeout / 2)
 
     @property
     def differences(self) -> tuple[Difference, ...]:
@@ -89,11 +88,7 @@ class PikaBroker:
         """
         if not batch:
             return []
-        waiting = Batch([packed(envelope) for envelope in batch])
-        self._sender.submit(waiting)
-        outcomes = waiting.wait(
-            self._publish_timeout + PUBLISH_TIMEOUT_PER_MESSAGE * len(waiting.parcels)
-        )
+        outcomes = self._publish([packed(envelope) for envelope in batch])
         if Published.RETURNED in outcomes:
             returned = {
                 first_queue(envelope.to)
@@ -102,6 +97,31 @@ class PikaBroker:
             }
             self._upkeep.restore(returned)
         return outcomes
+
+    def _publish(self, parcels: Sequence[Parcel]) -> Sequence[Published]:
+        """Publish suspects apart, unless the broker is away: that is nobody's fault."""
+        timeout = self._publish_timeout + PUBLISH_TIMEOUT_PER_MESSAGE * len(parcels)
+        apart = self._aside.takes(parcels)
+        if not any(apart) or not self._sender.is_hopeful():
+            waiting = Batch(parcels)
+            self._sender.submit(waiting)
+            return waiting.wait(timeout)
+        innocent = Batch(
+            [each for each, is_apart in zip(parcels, apart, strict=True) if not is_apart]
+        )
+        self._sender.submit(innocent)
+        suspected = iter(self._aside.publish(list(compress(parcels, apart)), timeout=timeout))
+        others = iter(innocent.wait(timeout))
+        return [next(suspected if is_apart else others) for is_apart in apart]
+
+    def _connect(self, address: Address, *, patience: float) -> Sender:
+        return Sender(
+            address,
+            prepare=self._upkeep.refresh,
+            doubt=self._upkeep.doubt,
+            patience=patience,
+            suspect=self._aside.suspect,
+        )
 
     def is_reachable(self) -> bool:
         """Tell whether the publishing connection is open, or hoped to be; the first call opens it.
@@ -131,4 +151,5 @@ class PikaBroker:
     def close(self) -> None:
         """Let go of both connections, for good. What was received and not settled comes again."""
         self._sender.close()
+        self._aside.close()
         self._reader.close()

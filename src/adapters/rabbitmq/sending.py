@@ -7,7 +7,7 @@ would never arrive. So nobody consumes here.
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from cronhare.application.outages import Outage
@@ -17,6 +17,7 @@ from cronhare.ports.broker import BrokerUnavailable
 from .address import Address
 from .backoff import Backoff
 from .line import Line
+from .messages import Parcel
 from .trouble import TROUBLE, said_by, unconnected
 from .trust import Trust
 from .window import Batch
@@ -42,16 +43,19 @@ class Sender:
         prepare: Callable[[], None],
         doubt: Callable[[], None],
         patience: float,
+        suspect: Callable[[Sequence[Parcel]], None],
     ) -> None:
         """*prepare* is called before each connection is made, and may raise BrokerUnavailable.
 
         *doubt* is called when the broker refused something that *prepare* should have prepared.
 
         After *patience* seconds of a broker's alarm, or of its silence, the connection is given up.
+        *suspect* is told what was under way in a silence.
         """
         self._address = address
         self._prepare = prepare
         self._doubt = doubt
+        self._suspect = suspect
         self._backoff = Backoff()
         self._patience = patience
         self._lock = threading.Lock()
@@ -145,6 +149,7 @@ class Sender:
             is_trusted=not self._trust.is_lost,
             on_ready=self._is_ready,
             on_life=self._backoff.reset,
+            on_silence=self._suspect,
         )
         with self._lock:
             self._line = line

@@ -26,6 +26,11 @@ class Batch:
         """Whether nothing of it is left to publish."""
         return self._abandoned or self._next == len(self.parcels)
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether any of it was published."""
+        return self._next > 0
+
     def next(self) -> int:
         """Take the index of the next one to publish."""
         self._next += 1
@@ -69,6 +74,11 @@ class Window:
     def oldest(self) -> int | None:
         """The number of the message that has waited longest for its confirm, if one waits."""
         return next(iter(self._ahead), None)
+
+    @property
+    def parcels(self) -> Sequence[Parcel]:
+        """All that is unconfirmed."""
+        return [batch.parcels[index] for batch, index in self._ahead.values()]
 
     def publish(self, batch: Batch, index: int) -> None:
         """Count a message that is published now."""

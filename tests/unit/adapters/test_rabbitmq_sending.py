@@ -91,7 +91,7 @@ def connections(monkeypatch: pytest.MonkeyPatch) -> Connections:
 def sender(connections: Connections) -> Iterator[Sender]:
     """A sender that has begun."""
     address = Address.parse("amqp://nowhere.example/")
-    sender = Sender(address, prepare=lambda: None, doubt=lambda: None, patience=1.0)
+    sender = Sender(address, prepare=lambda: None, doubt=lambda: None, patience=1.0, suspect=print)
     assert sender.is_hopeful()
     yield sender
     connections.over = True
