@@ -310,9 +310,9 @@ class Reconciler:
 
 
 def _sound(found: Sequence[Execution]) -> Sequence[Execution]:
-    """Leave out what the ledger has set apart, and say why it did."""
+    """Leave out what is broken, and say why the ledger has set it apart, where it could."""
     for execution in found:
-        if execution.problem is not None:
+        if execution.problem is not None and execution.state is State.QUARANTINED:
             text = (
                 f"Execution {execution.id} of {execution.schedule_name} is quarantined, its row is "
                 f"broken: {execution.problem}. Mend the row, then: cronhare failed replay"

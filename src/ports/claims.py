@@ -80,7 +80,8 @@ class ClaimStorePort(Protocol):
 
     `overdue`, `unfinished`, `lapsed` and `run_by` may answer executions with a *problem*: somebody
     has spoilt their rows. By then they are quarantined, with a row in the archive, and found no
-    more.
+    more; those that could not be are answered in the state in which they were found, told in the
+    log, and passed over for a minute by all but `unfinished`.
 
     Times are aware and in UTC; *now* is the ledger's own clock, `now()`, or what a test says.
     What tests/integration/test_claim_store_contract.py does not assert is not promised.

@@ -50,6 +50,9 @@ REFUSED = {
     "a queue of the broker's own": "queue = 'amq.gen-x'",
     "two tasks": "report_id = 1",
     "no task": "worker_id = NULL",
+    "a zone with a blank behind it": "timezone = 'UTC '",
+    "a misfire with a blank behind it": "misfire_policy = 'all '",
+    "an overlap with a blank behind it": "overlap_policy = 'skip '",
     "a task below nothing": "worker_id = -2147483648",
 }
 
@@ -67,6 +70,8 @@ ANY = {
     "a name with an escape": "name = CONCAT(CHAR(27), ']0;x', CHAR(7), UUID())",
     "a name that turns around": "name = CONCAT(CONVERT(X'E280AE' USING utf8mb4), UUID())",
     "a name of nothing": "name = NULL",
+    "a name with a blank behind it": "name = CONCAT(UUID(), ' ')",
+    "a source with a blank behind it": "source = 'by hand '",
     "a source of 1 MB": "source = REPEAT('s', 1000000)",
     "a misfire in capitals": "misfire_policy = 'ALL'",
     "a start after its end": "starts_at = '2030-01-01 00:00:00', ends_at = '2020-01-01 00:00:00'",

@@ -60,7 +60,9 @@ IN_SQLITE = [
     ("id = -id", "id: -"),
     ("scheduler_id = 'none'", "scheduler_id: 'none' is not a whole number"),
 ]
-IN_MYSQL = [
+IN_MYSQL = [  # whose texts are compared without the blanks at their ends
+    ("state = CONCAT(state, ' ')", " ' is none of claimed"),
+    ("state = RPAD(state, 16, ' ')", "  ' is none of claimed"),
     ("due_at = '0000-00-00'", "due_at: '0000-00-00 00:00:00.000000' is not a time"),
     ("executed_at = '2026-02-31'", "executed_at: "),
     ("params = REPEAT('x', 200000)", "params: "),

@@ -135,6 +135,10 @@ BOUNDS: dict[str, list[str]] = {
     "what is remembered of changes that the database refuses, or others keep locked": [
         f"{lately.MOST:,} of each kind"
     ],
+    "broken executions that cannot be set apart": [
+        f"{lately.MOST:,} at once",
+        f"a page of {reconcile.PAGE:,}",
+    ],
     "a URL": [f"{server_url.LONGEST_URL:,} characters", f"{server_url.MOST_HOSTS} hosts"],
     "a broker's URL": [
         f"{address.LONGEST_VHOST} bytes",

@@ -47,6 +47,7 @@ from .trying_another import could_start_another
 from .types import UtcDateTime
 from .vendor import Locked
 
+_STATES = frozenset(State)
 _IDS = select(executions.c.id).where(executions.c.id.in_(bindparam("ids", expanding=True)))
 _STANDING = select(
     executions.c.id,
@@ -454,7 +455,7 @@ def _answered_again(
 
     def again(finish: Finish) -> Recorded:
         row = recorded.get((finish.execution.id, finish.execution.attempt))
-        if row is None:
+        if row is None or row.state not in _STATES:  # somebody wrote what is none
             return Superseded()
         return finish.repeated(
             row.ending, state=State(row.state), attempt=row.due, last_error=row.last_error

@@ -20,7 +20,7 @@ from .lock_waits import Hurry
 from .many_at_once import do_with_each, take_each
 from .refusals import by_halves
 from .rows import executions_of
-from .setting_apart import set_apart, set_apart_now
+from .setting_apart import given_as, pass_over, set_apart, set_apart_now
 from .suspects import Kind, Suspects
 from .tables import executions
 from .waiting import hold
@@ -113,7 +113,9 @@ class Found:
             sound = [one for one in found if one.problem is None]
             checks = [waiting.postponement(one, now, graces) for one in sound]
             self._database.vendor.update_many(connection, waiting.POSTPONE, checks)
-            return Answers(found, [*apart, *(one.id for one in sound)])
+        left = pass_over(self._database, found, apart, now)
+        taken = [one for one in given_as(found, apart) if one.id not in left]
+        return Answers(taken, [one.id for one in taken])
 
     @repeatable
     def unfinished(self, *, after: int, limit: int) -> Sequence[Execution]:
@@ -196,24 +198,29 @@ class Found:
     @repeatable
     def run_by(self, nodes: Collection[str], *, limit: int) -> Sequence[Execution]:
         """See `ClaimStorePort.run_by`."""
+        now = self._now()
+        refused = self._database.passed_over.at(now)
+        statement = without(waiting.RUN_BY, executions.c.id, refused)
         with self._database.read("listing what nodes run") as connection:
             asked = {"nodes": list(nodes), "limit": limit}
-            found = executions_of(connection, connection.execute(waiting.RUN_BY, asked))
-        return self._set_apart(found, self._now())
+            found = executions_of(connection, connection.execute(statement, asked))
+        return self._set_apart(found, now)
 
     def _set_apart(self, found: Sequence[Execution], now: datetime) -> Sequence[Execution]:
-        """Set apart what is broken of *found*, which is given as it was."""
+        """Set apart what is broken of *found*. What cannot be would fill each page from now on."""
         broken = [execution for execution in found if execution.problem is not None]
-        if broken:
-            do_with_each(
-                self._database,
-                broken,
-                partial(self._set_apart_now, now=now),
-                now=now,
-                suspects=self._broken,
-                hurry=self._hurry,
-            )
-        return found
+        if not broken:
+            return found
+        apart = do_with_each(
+            self._database,
+            broken,
+            partial(self._set_apart_now, now=now),
+            now=now,
+            suspects=self._broken,
+            hurry=self._hurry,
+        )
+        pass_over(self._database, broken, apart, now)
+        return given_as(found, apart)
 
     @repeatable
     def _set_apart_now(self, broken: Sequence[Execution], *, now: datetime) -> Collection[int]:

@@ -27,22 +27,26 @@ def do_with_each(
     suspects: Suspects,
     hurry: Hurry,
     held: Callable[[Execution], None] | None = None,
-) -> None:
+) -> Collection[int]:
     """Do something with all of *found*, and set apart that of which it is refused.
 
     *do* gives the ids of those of which it has written something; whatever it writes depends
     on the state alone in which an execution was found. What others hold of it is told to *held*,
-    or else passed over for a while.
+    or else passed over for a while. Answers the ids of those with which it is done.
     """
+    done = set[int]()
 
     def ask(part: Sequence[Execution]) -> Answers[None]:
-        return Answers((), do(part))
+        written = do(part)
+        done.update(written)
+        return Answers((), written)
 
     def alone(execution: Execution, refusal: LedgerRefused) -> None:
         def still(seen: Execution) -> bool:
             return (seen.state, seen.attempt) == (execution.state, execution.attempt)
 
-        set_apart_refused(database, execution.id, str(refusal), now, still=still)
+        if set_apart_refused(database, execution.id, str(refusal), now, still=still):
+            done.add(execution.id)
 
     def later(execution: Execution) -> None:
         database.passed_over.note(execution.id, now)
@@ -58,6 +62,7 @@ def do_with_each(
             unproven=later,
             waiting=Waiting(held or later, hurry, finds_again=held is None),
         )
+    return done
 
 
 def take_each(

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, Row, Select, bindparam, func, select
+from sqlalchemy import ColumnElement, Connection, Row, Select, bindparam, case, func, select
 
 from cronhare.domain.echo import echo
 from cronhare.domain.execution import UNFINISHED, Execution, State
@@ -51,10 +51,19 @@ _CRASHED_AT = (
 
 _STATES: Final[Mapping[str, State]] = {state.value: state for state in State}
 
+#: What the database takes a state for: it compares texts by the column's own rules. In ours, those
+#: of MySQL, blanks at the end do not count, in others capitals do not either; and by these rules
+#: every statement finds the row.
+_TAKEN_FOR = select(
+    executions.c.id,
+    case(*((executions.c.state == state.value, state.value) for state in State)).label("state"),
+).where(executions.c.id.in_(bindparam("ids", expanding=True)))
+
 _CELLS: Final = Cells(
     "SchedulerExecution",
     {
-        "id": whole(range(-LARGEST_ID - 1, LARGEST_ID + 1)),  # whatever it is, it names the row
+        # Whatever it is, it names the row: in an adopted table it may have no sign.
+        "id": whole(range(-LARGEST_ID - 1, 2 * LARGEST_ID + 2)),
         "scheduler_id": whole(range(LARGEST_ID + 1)),
         "execution_key": text(LONGEST_KEY),
         "executed_at": moment(nullable=False),
@@ -186,7 +195,11 @@ def executions_of(connection: Connection, rows: Iterable[Row[Any]]) -> list[Exec
     """
     read = [_CELLS.read(row) for row in rows]
     crashes = _crashes(connection, {row.id: row.crashes for row, _ in read if row.crashes})
-    return [_execution(row, problem, crashes.get(row.id, ())) for row, problem in read]
+    odd = _taken_for(connection, [row.id for row, _ in read if row.state not in _STATES])
+    return [
+        _execution(row, odd.get(row.id, row.state), problem, crashes.get(row.id, ()))
+        for row, problem in read
+    ]
 
 
 def find_executions(
@@ -215,8 +228,21 @@ def _crashes(connection: Connection, counts: dict[int, int]) -> dict[int, tuple[
     return {id_: tuple(found[-counts[id_] :]) for id_, found in moments.items()}
 
 
-def _execution(row: Any, problem: str | None, crashed_at: tuple[datetime, ...]) -> Execution:  # noqa: ANN401
-    state = _STATES.get(row.state)
+def _taken_for(connection: Connection, ids: Collection[int]) -> dict[int, str]:
+    """Ask for which state the database takes one that is none. Nearly always there are none."""
+    if not ids:
+        return {}
+    rows = connection.execute(_TAKEN_FOR, {"ids": list(ids)})
+    return {row.id: row.state for row in rows if row.state is not None}
+
+
+def _execution(
+    row: Any,  # noqa: ANN401 - see `Cells.read`
+    taken_for: str,
+    problem: str | None,
+    crashed_at: tuple[datetime, ...],
+) -> Execution:
+    state = _STATES.get(taken_for)
     policy = read_retry(row.retry) if row.retry else None
     problem = problem or _fault_of(row, state, policy)
     return Execution(
@@ -256,9 +282,9 @@ def _execution(row: Any, problem: str | None, crashed_at: tuple[datetime, ...]) 
 
 def _fault_of(row: Any, state: State | None, policy: RetryPolicy | str | None) -> str | None:  # noqa: ANN401
     """Say what is wrong with a row whose cells are what they should be, each by itself."""
-    if row.id <= 0:
+    if not 0 < row.id <= LARGEST_ID:
         return f"SchedulerExecution: id: {row.id} is not 1-{LARGEST_ID}"
-    if state is None:
+    if row.state not in _STATES:
         return f"SchedulerExecution: state: {echo(row.state)} is none of {', '.join(State)}"
     if isinstance(policy, str):
         return f"SchedulerExecution: retry: {policy}"

@@ -7,8 +7,10 @@ from typing import Any
 from sqlalchemy import Connection, Engine, Row, Select, bindparam, insert, or_, select, update
 
 from cronhare.domain.draft import ScheduleDraft
-from cronhare.domain.echo import shown
+from cronhare.domain.echo import echo, shown
+from cronhare.domain.listing import listed
 from cronhare.ports.clock import ClockPort
+from cronhare.ports.ledger import LedgerRefused
 from cronhare.ports.schedules import StoredSchedule
 
 from .cells import MANNER, TIMES
@@ -119,6 +121,8 @@ class SqlScheduleStore:
                 for name, values in by_name.items()
                 if name not in known
             ]
+            if new:
+                _refuse_namesakes(connection, self._users, [values["name"] for values in new])
             old = [
                 _replacement(known[name], {**values, "source": source}, now)
                 for name, values in by_name.items()
@@ -155,6 +159,30 @@ def _find(
         ids = [id_ for name in piece if (id_ := id_answering_to(name)) is not None]
         rows += connection.execute(statement, {"names": piece, "ids": ids})
     return rows
+
+
+def _refuse_namesakes(
+    connection: Connection, statement: Select[Any], names: Collection[str]
+) -> None:
+    """Refuse names that are new to us and not to the table, whose unique index would.
+
+    It compares by its own rules: blanks at the end do not count, in some tables capitals do not.
+    """
+    rows = _find(connection, statement, names)
+    others = [row for row in rows if answer_to(row.name, row.id) not in names]
+    if not others:
+        return
+    told = [f"row {row.id} of Scheduler is named {echo(row.name)}" for row in others]
+    meant = [name for row in others for name in names if _is_alike(name, row.name)]
+    taken_for = f"that for {listed([echo(name) for name in meant])}" if meant else "it for another"
+    raise LedgerRefused(
+        f"saving schedules: {listed(told)}, and the table takes {taken_for}: rename or delete it. "
+        "Nothing was saved"
+    )
+
+
+def _is_alike(name: str, stored: object) -> bool:
+    return isinstance(stored, str) and name.rstrip().casefold() == stored.rstrip().casefold()
 
 
 def _replacement(row: Row[Any], values: dict[str, Any], now: datetime) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from sqlalchemy import Connection, bindparam, insert, update
 
 from cronhare.application.logs import say
 from cronhare.domain.execution import UNFINISHED, Execution, State
+from cronhare.domain.listing import listed
 from cronhare.domain.retry import Quarantine
 from cronhare.ports.attempts import Apart, Busy, Superseded
 from cronhare.ports.ledger import LedgerRefused
@@ -79,6 +80,35 @@ def set_apart_now(
         return ()
     rows: Any = connection.execute(vendor.locking(BY_IDS, pass_over=True), {"ids": ids})
     return set_apart(connection, executions_of(connection, rows), now)
+
+
+def given_as(found: Sequence[Execution], apart: Collection[int]) -> Sequence[Execution]:
+    """Give what was found as it is after those of *apart* were quarantined."""
+    return [
+        msgspec.structs.replace(one, state=State.QUARANTINED) if one.id in apart else one
+        for one in found
+    ]
+
+
+def pass_over(
+    database: Database, found: Sequence[Execution], apart: Collection[int], now: datetime
+) -> Collection[int]:
+    """Pass over for a while what is broken of *found* and not *apart*; gives the ids of it.
+
+    Somebody holds it, or forbids it, or has changed it since. Whatever it is, one that stays as it
+    is would be found again each time, and 1,000 of them nothing but themselves.
+    """
+    left = [one for one in found if one.problem is not None and one.id not in apart]
+    for one in left:
+        database.passed_over.note(one.id, now)
+    if left:
+        which = listed([str(one.id) for one in left])
+        text = (
+            f"Rows that are broken cannot be set apart now, and are passed over for a minute: "
+            f"execution {which}: {left[0].problem}. Mend the rows, or see who holds them"
+        )
+        say(log, logging.ERROR, "execution.broken", text)
+    return {one.id for one in left}
 
 
 def set_apart_refused(
