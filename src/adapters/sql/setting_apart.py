@@ -118,13 +118,14 @@ def set_apart_refused(
     now: datetime,
     *,
     still: Callable[[Execution], bool],
-) -> None:
-    """Quarantine an execution of which the database refused something, and tell the log."""
+) -> bool:
+    """Do as `quarantine_refused`, and tell the log; answers whether it is quarantined now."""
     apart = quarantine_refused(database, execution_id, why, now, still=still)
     if isinstance(apart, Apart):
         how = "cannot even be" if apart is Apart.NEITHER else "is"
         text = f"Execution {execution_id} {how} quarantined: {why}"
         say(log, logging.ERROR, "execution.refused", text, execution=execution_id)
+    return apart in {Apart.ARCHIVED, Apart.UNARCHIVED}
 
 
 def quarantine_refused(
