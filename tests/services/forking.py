@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -109,9 +110,17 @@ def _serve(control: socket.socket) -> Sequence[str] | None:
             reply = socket.socket(fileno=descriptors.pop())
             for descriptor in descriptors:
                 os.close(descriptor)
-            reply.sendall(b"%d" % pid)
-            reply.recv(1)  # so that what follows is another message
+            if not _tell_number(reply, pid):
+                os.kill(pid, 9)
             awaited.register(os.pidfd_open(pid), selectors.EVENT_READ, (pid, reply))
+
+
+def _tell_number(reply: socket.socket, pid: int) -> bool:
+    """Tell which process it is, and whether somebody waits for its end."""
+    with suppress(OSError):  # who called had no more time
+        reply.sendall(b"%d" % pid)
+        return bool(reply.recv(1))  # so that what follows is another message
+    return False
 
 
 def _tell_end(awaited: selectors.BaseSelector, key: selectors.SelectorKey) -> None:
@@ -119,7 +128,7 @@ def _tell_end(awaited: selectors.BaseSelector, key: selectors.SelectorKey) -> No
     awaited.unregister(key.fileobj)
     os.close(key.fd)
     _, status = os.waitpid(pid, 0)
-    with reply:
+    with reply, suppress(OSError):  # who called had no more time
         reply.sendall(b"%d" % os.waitstatus_to_exitcode(status))
 
 
