@@ -7,10 +7,16 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path, PurePath
 
+import pytest
+
+from cronhare.adapters.process import attempt as running
 from cronhare.domain.task import Task, TaskRef
 from cronhare.ports.runner import Invocation
 
 _ids = itertools.count(1)
+
+#: Seconds after which something hangs, however busy the machine.
+HANGS = 60.0
 
 
 def invocation(
@@ -47,6 +53,30 @@ def invocation(
 
 def shell(script: str, *, params: object = None, timeout: float = 20.0) -> Invocation:
     return invocation("sh", "-c", script, params=params, timeout=timeout)
+
+
+class ClockPutForward:
+    """The loop's clock, which leaps over minutes: no machine is too busy to begin in them."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        loop = asyncio.get_running_loop()
+        real, extend = loop.time, running.Attempt._extend_deadline
+        self._skipped = 0.0
+        self._extended = asyncio.Queue[None]()
+
+        def extending(attempt: running.Attempt) -> None:
+            extend(attempt)
+            self._extended.put_nowait(None)
+
+        monkeypatch.setattr(loop, "time", lambda: real() + self._skipped)
+        monkeypatch.setattr(running.Attempt, "_extend_deadline", extending)
+
+    async def leap_after_progress(self, seconds: float) -> None:
+        """Wait until an attempt has told of progress, and then leap."""
+        async with asyncio.timeout(HANGS):
+            await self._extended.get()
+        self._skipped += seconds
+        await asyncio.sleep(0.01)  # what is due by now takes place
 
 
 def alive(pid: int) -> bool:

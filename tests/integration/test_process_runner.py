@@ -16,6 +16,8 @@ from cronhare.adapters.process.attempt import GRACE
 from cronhare.domain.outcome import Ending, ErrorClass, TaskError
 from cronhare.ports.runner import Captured, StopReason
 from tests.integration.invocations import (
+    HANGS,
+    ClockPutForward,
     alive,
     exists,
     invocation,
@@ -28,9 +30,6 @@ from tests.integration.invocations import (
 )
 
 pytestmark = pytest.mark.integration
-
-#: Seconds after which something hangs, however busy the machine.
-HANGS = 60.0
 
 SECRETS = {
     "CRON_DATABASE_URL": "mysql+pymysql://cron:canary@db/cron",
@@ -380,27 +379,14 @@ async def test_a_task_is_ended_at_its_timeout(runner: ProcessRunner) -> None:
 async def test_progress_starts_the_timeout_anew(
     runner: ProcessRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a clock that we put forward: no machine is too busy to begin in 1,000 s."""
-    loop = asyncio.get_running_loop()
-    real, extend, skipped = loop.time, attempt.Attempt._extend_deadline, 0.0
-    extended = asyncio.Queue[None]()
-
-    def extending(self: attempt.Attempt) -> None:
-        extend(self)
-        extended.put_nowait(None)
-
-    monkeypatch.setattr(loop, "time", lambda: real() + skipped)
-    monkeypatch.setattr(attempt.Attempt, "_extend_deadline", extending)
+    clock = ClockPutForward(monkeypatch)
     script = f"""
         until [ -e {tmp_path}/on ]; do sleep 0.05; done; echo '{{"progress": 0.5}}' >&3
         until [ -e {tmp_path}/end ]; do sleep 0.05; done"""
     running = asyncio.create_task(runner.run(shell(script, timeout=1_000)))
 
     for following in ("on", "end"):
-        async with asyncio.timeout(HANGS):
-            await extended.get()
-        skipped += 600
-        await asyncio.sleep(0.01)  # what is due by now takes place
+        await clock.leap_after_progress(600)
         (tmp_path / following).touch()
 
     assert (await running).outcome.ending is Ending.SUCCEEDED

@@ -1,11 +1,13 @@
 """`cronhare.task` inside a real task, and by hand."""
 
+import asyncio
 import json
 import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator
 from datetime import timedelta
+from pathlib import Path
 from textwrap import dedent
 
 import pytest
@@ -13,7 +15,7 @@ import pytest
 from cronhare.adapters.process import ProcessRunner
 from cronhare.domain.outcome import Ending, ErrorClass, TaskError
 from cronhare.ports.runner import Ran
-from tests.integration.invocations import invocation
+from tests.integration.invocations import ClockPutForward, invocation
 
 pytestmark = pytest.mark.integration
 
@@ -150,17 +152,25 @@ async def test_a_huge_message_still_arrives(runner: ProcessRunner) -> None:
     assert error.message.startswith("\x01\U0001f407")
 
 
-async def test_progress_keeps_a_task_alive(runner: ProcessRunner) -> None:
-    body = """
-        import time
-        for step in range(6):
-            time.sleep(0.25)
-            task.progress(step / 6)
+async def test_progress_keeps_a_task_alive(
+    runner: ProcessRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = ClockPutForward(monkeypatch)
+    body = f"""
+        import pathlib, time
+        for step in range(3):
+            task.progress(step / 3)
+            while not pathlib.Path("{tmp_path}", str(step)).exists():
+                time.sleep(0.02)
     """
+    told = invocation("python", "-c", script(body), timeout=1_000)
+    running = asyncio.create_task(runner.run(told))
 
-    ran = await runner.run(invocation("python", "-c", script(body), timeout=1.0))
+    for step in range(3):
+        await clock.leap_after_progress(600)
+        (tmp_path / str(step)).touch()
 
-    assert ran.outcome.ending is Ending.SUCCEEDED
+    assert (await running).outcome.ending is Ending.SUCCEEDED
 
 
 async def test_a_simulated_failure_is_one(runner: ProcessRunner) -> None:
