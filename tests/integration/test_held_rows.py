@@ -36,9 +36,7 @@ from tests.integration.ledgers import (
     sql_ledger,
 )
 from tests.integration.rules import Holding
-from tests.services.finding import wait_until
-from tests.services.lives import PATIENCE
-from tests.services.mariadb import run
+from tests.services.mariadb import run, until_one_waits
 
 pytestmark = [pytest.mark.integration, pytest.mark.long]  # by `make faults`
 
@@ -476,14 +474,10 @@ def test_a_replica_that_waits_to_insert_keeps_no_other_from_inserting(
     """Nor from numbers for what it inserts, in the mode that is MariaDB's own."""
     [held, *others] = with_a_run_each(ledger)
 
-    def waiting() -> bool:  # what it answers is as old as the look before, within 0.1 s
-        asked = "SELECT 1 FROM information_schema.INNODB_TRX WHERE trx_state = 'LOCK WAIT'"
-        return bool(run(migrated_mysql, asked))
-
     with ThreadPoolExecutor(1) as thread:
         with holding(gaps_of(held)):
             claiming = thread.submit(patient.claim_due, limit=1)
-            wait_until(waiting, seconds=PATIENCE, what="the wait for a gap", every=0.2)
+            until_one_waits(migrated_mysql)
             beside = claimed_now(ledger)
             assert not claiming.done()
         late = claiming.result()

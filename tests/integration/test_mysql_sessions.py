@@ -38,7 +38,7 @@ from tests.integration.ledgers import (
     sql_ledger,
 )
 from tests.services.finding import wait_until
-from tests.services.mariadb import Server, connect, run
+from tests.services.mariadb import Server, connect, run, until_one_waits
 
 pytestmark = pytest.mark.integration
 
@@ -76,6 +76,14 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
         mysql_sessions, "_SESSION", (*mysql_sessions._SESSION, "SET innodb_lock_wait_timeout = 1")
     )
     monkeypatch.setattr("cronhare.adapters.sql.database.PATIENCE", 0.0)
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait for locks as long as a busy machine may need to see that we do."""
+    by_us = mysql_sessions._SESSION
+    monkeypatch.setattr(mysql_sessions, "_SESSION", (*by_us, "SET innodb_lock_wait_timeout = 300"))
+    monkeypatch.setattr(mysql_sessions, "ANSWER_SECONDS", 300)
 
 
 def sessions(shell: Session) -> list[int]:
@@ -130,18 +138,14 @@ def test_a_session_depends_on_nothing_that_an_administrator_chose(engine: Engine
     assert isolation == "READ COMMITTED"
 
 
-def test_what_a_vanished_host_held_is_free_again(
-    monkeypatch: pytest.MonkeyPatch, ledger: Ledger, migrated_mysql: URL
-) -> None:
+def test_what_a_vanished_host_held_is_free_again(ledger: Ledger, migrated_mysql: URL) -> None:
     ledger.add(schedule=None, date_time=ledger.now + MINUTE)
     ledger.clock.advance(MINUTE)
-    monkeypatch.setattr(
-        mysql_sessions, "_SESSION", (*mysql_sessions._SESSION, "SET wait_timeout = 1")
-    )
     vanished = open_engine(migrated_mysql.render_as_string(hide_password=False)).connect()
     vanished.exec_driver_sql("SELECT * FROM SchedulerPlan FOR UPDATE")
 
     passed_over = ledger.claim_due()
+    vanished.exec_driver_sql("SET wait_timeout = 1")  # only now: the look may come late
     wait_until(lambda: bool(ledger.claim_due().claimed), seconds=60, what="a claim")
     vanished.invalidate()
 
@@ -481,7 +485,10 @@ def test_a_row_that_somebody_holds_is_waited_for_and_told(
     assert ledger.started(execution).state is State.RUNNING
 
 
-def test_a_row_that_is_set_free_in_time_delays_and_no_more(ledger: Ledger, shell: Session) -> None:
+@pytest.mark.usefixtures("patient")
+def test_a_row_that_is_set_free_in_time_delays_and_no_more(
+    ledger: Ledger, shell: Session, migrated_mysql: URL
+) -> None:
     execution = ledger.claimed()
     with shell.cursor() as cursor:
         cursor.execute("START TRANSACTION")
@@ -489,7 +496,7 @@ def test_a_row_that_is_set_free_in_time_delays_and_no_more(ledger: Ledger, shell
 
     with ThreadPoolExecutor(1) as pool:
         cancelling = pool.submit(ledger.records.cancel, execution.id, now=ledger.now)
-        time.sleep(0.2)
+        until_one_waits(migrated_mysql)
         waited = not cancelling.done()
         shell.rollback()
 
@@ -515,7 +522,10 @@ def test_an_edit_that_somebody_leaves_open_stops_nobody(ledger: Ledger, shell: S
     assert ledger.plan_edited().looked == 1
 
 
-def test_a_deadlock_is_repeated_unseen(ledger: Ledger, engine: Engine, shell: Session) -> None:
+@pytest.mark.usefixtures("patient")
+def test_a_deadlock_is_repeated_unseen(
+    ledger: Ledger, engine: Engine, shell: Session, migrated_mysql: URL
+) -> None:
     first, second = ledger.failed("first"), ledger.failed("second")
     numbers: list[int] = []
 
@@ -529,7 +539,7 @@ def test_a_deadlock_is_repeated_unseen(ledger: Ledger, engine: Engine, shell: Se
         for _ in range(20):  # the server takes that back which has written less
             cursor.execute(touch, (second.execution_id,))
         replaying = pool.submit(ledger.records.replay, [first.id, second.id], now=ledger.now)
-        time.sleep(0.2)  # it holds the first by now, and waits for the second
+        until_one_waits(migrated_mysql)  # it holds the first by now, and waits for the second
         cursor.execute(touch, (first.execution_id,))
         shell.rollback()
 
