@@ -10,6 +10,7 @@ from pathlib import Path
 from shutil import copytree
 
 import pytest
+from sqlalchemy import URL
 
 from tests.integration.shell import PROGRAM, Shell, clean_environment
 
@@ -66,6 +67,35 @@ def test_without_arguments_it_helps(empty: Shell) -> None:
 
     assert "cronhare up --jobs jobs.toml" in said.out + said.err
     assert "explain" in said.out + said.err
+
+
+def test_commands_that_change_a_ledger_name_it(empty: Shell) -> None:
+    empty.write(JOBS)
+    place = f"sqlite:///cronhare.sqlite3 ({empty.folder}/cronhare.sqlite3)"
+
+    made, again = empty("db", "upgrade").out, empty("db", "upgrade").out
+    planned, applied = (empty(command, "jobs.toml").out for command in ("plan", "apply"))
+    run = empty("run", "nightly").out
+
+    assert made.startswith(f"Made {place}: a new ledger")
+    assert again == f"{place} is up to date.\n"
+    assert planned.endswith(f"Ledger: {place}\n")
+    assert f"Applied to {place}: 2 added" in applied
+    assert run.endswith(f"Ledger: {place}\n")
+
+
+def test_a_ledger_on_a_server_is_named_without_its_user_and_password(
+    empty: Shell, empty_mysql: URL
+) -> None:
+    url = empty_mysql.render_as_string(hide_password=False)
+
+    said = empty("db", "upgrade", CRON_DATABASE_URL=url)
+
+    place = f"//{empty_mysql.host}:{empty_mysql.port}/{empty_mysql.database} to 0001, "
+    assert said.out.startswith("Upgraded mysql")
+    assert place in said.out
+    assert str(empty_mysql.password) not in said.out
+    assert "Made" not in said.out
 
 
 def test_next_shows_the_instants_around_a_change_of_the_clock(empty: Shell) -> None:

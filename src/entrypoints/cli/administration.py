@@ -2,14 +2,17 @@
 
 import sys
 import time
+from pathlib import Path
 from typing import Annotated
 
 import msgspec
 import typer
 
 from cronhare.adapters.sql import upgrade
+from cronhare.adapters.sql.sqlite_file import is_there
 from cronhare.application.administer import NotFound
 from cronhare.application.explain import explain as explain_instant
+from cronhare.domain.addresses import LedgerFile
 from cronhare.domain.cron import find_zone
 from cronhare.domain.execution import UNFINISHED, Execution, State
 from cronhare.domain.listing import listed
@@ -21,7 +24,7 @@ from .executions import show_attempts, show_execution
 from .output import Json, print_json, state, table, tell
 from .times import read_time
 from .trouble import Refusal, Status
-from .wiring import open_ledger, wire
+from .wiring import open_ledger, said_ledger, wire
 
 db = typer.Typer(help="The ledger's schema.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -76,19 +79,22 @@ def run(
     checked = None if params is None else _json(params)
     execution = container.administrator().run_now(name, params=checked, now=now)
     follow = f"Follow it: cronhare executions show {execution.id}"
+    ledger = f"Ledger: {said_ledger(container.settings())}"
     text = f"Execution {execution.id} ({execution.key}) is on its way. {follow}"
     if wait:
         # Beside the output where that is for machines, and before anybody gives up waiting.
         said = f"{text}. Ctrl-C ends the wait, and not the run."
         if json:
-            sys.stderr.write(f"{said}\n")
+            sys.stderr.write(f"{said}\n{ledger}\n")
         else:
             tell(said)
+            tell(ledger)
         raise typer.Exit(_wait(container, execution.id, json=json))
     if json:
         print_json(execution)
     else:
         tell(text)
+        tell(ledger)
 
 
 def explain(
@@ -120,9 +126,16 @@ def explain(
 @db.command("upgrade")
 def upgrade_schema() -> None:
     """Bring the ledger's schema to this version; what is there stays there."""
-    done = upgrade(wire().engine())
-    text = f"Upgraded to {', '.join(done)}." if done else "The ledger is up to date."
-    tell(text)
+    container = wire()
+    settings = container.settings()
+    file = Path(settings.ledger.path) if isinstance(settings.ledger, LedgerFile) else None
+    is_new = file is not None and not is_there(file)
+    done = upgrade(container.engine())
+    place = said_ledger(settings)
+    if is_new:
+        tell(f"Made {place}: a new ledger, upgraded to {done[-1]}.")
+    else:
+        tell(f"Upgraded {place} to {', '.join(done)}." if done else f"{place} is up to date.")
 
 
 def _wait(container: Container, execution_id: int, *, json: bool) -> Status:

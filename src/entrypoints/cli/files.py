@@ -25,7 +25,7 @@ from cronhare.domain.listing import counted
 
 from .output import Json, print_json, tell
 from .trouble import Refusal, Refusals, clash_refusal
-from .wiring import JobsArgument, JobsArguments, load, open_ledger, read_settings
+from .wiring import JobsArgument, JobsArguments, load, open_ledger, read_settings, said_ledger
 
 SIGNS = {
     Change.ADD: ("+", "green"),
@@ -104,6 +104,7 @@ def plan(jobs: JobsArgument, *, json: Json = False) -> None:
     _print_replacement(changes, file, "would be")
     _print_shared(container.administrator().shared_queues(file.drafts, source=file.source))
     tell(f"This would be: {_count(changes)}. To make it so: cronhare apply {jobs}")
+    tell(f"Ledger: {said_ledger(container.settings())}")
 
 
 def apply(jobs: JobsArgument, *, json: Json = False) -> None:
@@ -121,7 +122,7 @@ def apply(jobs: JobsArgument, *, json: Json = False) -> None:
     _print_changes(changes)
     _print_replacement(changes, file, "are")
     _print_shared(container.administrator().shared_queues(file.drafts, source=file.source))
-    tell(f"Applied: {_count(changes)}.")
+    tell(f"Applied to {said_ledger(container.settings())}: {_count(changes)}.")
     if any(change.change is not Change.KEEP for change in changes):
         seconds = container.settings().refresh.total_seconds()
         tell(f"A scheduler at work sees it within {seconds:g} s; then: cronhare schedules")

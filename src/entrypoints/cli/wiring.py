@@ -10,7 +10,9 @@ import typer
 from cronhare.adapters.jobs.reader import JobsFile, JobsFileInvalid, read_jobs
 from cronhare.adapters.rabbitmq.address import Address
 from cronhare.adapters.sql import check_schema
+from cronhare.adapters.sql.sqlite_file import located
 from cronhare.application.logs import say
+from cronhare.domain.addresses import LedgerFile
 
 from .. import logs
 from ..container import Container
@@ -83,6 +85,17 @@ def faults_of(container: Container) -> Iterator[str]:
             Address.parse(settings.broker_url).context()
     except ValueError as error:
         yield f"{settings.called('broker_url')}: {error}"
+
+
+def said_ledger(settings: Settings) -> str:
+    """Name the ledger for people, without its password: who has several must see which it was.
+
+    A file that a setting names by half a path is another one in each folder.
+    """
+    ledger = settings.ledger
+    if isinstance(ledger, LedgerFile) and not Path(ledger.path).is_absolute():
+        return f"{ledger} ({located(Path(ledger.path))})"
+    return str(ledger)
 
 
 def load(path: Path, settings: Settings, *, state: str) -> JobsFile:
