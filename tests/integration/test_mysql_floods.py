@@ -15,12 +15,9 @@ from pymysql.constants import FIELD_TYPE
 from pymysql.converters import conversions
 from sqlalchemy import URL
 
-from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.sql import check_schema, mysql_opening, open_engine
-from cronhare.adapters.sql.database import Database
 from cronhare.adapters.sql.mysql_opening import Opening
 from cronhare.ports.ledger import LedgerUnavailable
-from tests.integration.ledgers import NOON
 from tests.services.mysql_wire import END, OK, greeting, heading, numbered, packet
 
 pytestmark = pytest.mark.integration
@@ -40,6 +37,11 @@ def wide_rows() -> Iterator[bytes]:
 
 def narrow_rows() -> Iterator[bytes]:
     return itertools.chain(heading(), itertools.repeat(b"\1x"))
+
+
+def one_row() -> Iterator[bytes]:
+    """Say what goes on in the next packet, and the next."""
+    return itertools.repeat(bytes(2**24 - 1))
 
 
 def columns() -> Iterator[bytes]:
@@ -146,12 +148,22 @@ def test_an_answer_of_another_form_is_an_outage(flooding: Flooding, answer: Answ
         check_schema(open_engine(f"mysql://ant@127.0.0.1:{flood.port}/cron"))
 
 
-@pytest.mark.parametrize("word", ["SELECT", "COMMIT", "UTC_TIMESTAMP"])
-def test_later_a_question_without_a_table_has_a_short_answer(flooding: Flooding, word: str) -> None:
-    engine = open_engine(f"mysql://ant@127.0.0.1:{flooding(word).port}/cron")
+@pytest.mark.parametrize(
+    ("word", "answer", "ask"),
+    [
+        ("UTC_", wide_rows, lambda session: session.cursor().execute("SELECT UTC_TIMESTAMP(6)")),
+        ("\3COMMIT", one_row, lambda session: session.commit()),  # not the `SET AUTOCOMMIT`
+    ],
+    ids=["a question", "a commit"],
+)
+def test_later_a_question_without_a_table_has_a_short_answer(
+    flooding: Flooding, word: str, answer: Answer, ask: Callable[[Opening], object]
+) -> None:
+    session = opening(flooding(word, answer))
+    session.opened(answer_seconds=60)
 
-    with pytest.raises(LedgerUnavailable):
-        Database(engine, FrozenClock(NOON)).now()
+    with pytest.raises(pymysql.OperationalError, match="more than the 1,048,576 bytes"):
+        ask(session)
 
 
 @pytest.mark.parametrize("answer", [wide_rows, narrow_rows, columns])
