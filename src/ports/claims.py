@@ -211,7 +211,10 @@ class ClaimStorePort(Protocol):
         ...
 
     def mark_ends_published(self, ends: Collection[Ticket]) -> None:
-        """Note that the messages which follow these last attempts are in a queue."""
+        """Note that the messages which follow these last attempts need not be sent any more.
+
+        They are in a queue, or none can be made of what the archive says.
+        """
         ...
 
     def overdue_ends(self, *, now: datetime, graces: Graces, limit: int) -> Sequence[Ended]:
