@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 import attrs
 
 from cronhare.domain.execution import Execution
-from cronhare.domain.listing import listed
+from cronhare.domain.listing import counted, listed
 from cronhare.domain.messages import LARGEST_ID, headers_of, task_body
 from cronhare.domain.patience import DOUBTED_AFTER
 from cronhare.domain.signing import Seal
@@ -203,14 +203,15 @@ def _rung(executions: Sequence[Execution], outcomes: Sequence[Published]) -> Run
 
 
 def _say_unknown(messages: int) -> None:
-    text = f"It is unknown whether {messages} messages arrived; they will be sent again"
+    whether = f"whether {counted(messages, 'message')} arrived"
+    text = f"It is unknown {whether}; what is unknown is sent again"
     say(log, logging.WARNING, "publish.unknown", text)
 
 
 def _say_refused(rung: Rung) -> None:
     where = f": look at {listed(sorted(rung.deaf), most=MOST_NAMED)}" if rung.deaf else ""
     text = (
-        f"The broker refused {rung.refused} messages; they will be sent again. "
+        f"The broker refused {counted(rung.refused, 'message')}; what it refuses is sent again. "
         f"A queue is full, or cannot take them now{where}"
     )
     say(log, logging.WARNING, "publish.refused", text)

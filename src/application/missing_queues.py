@@ -8,7 +8,7 @@ from typing import Final, Self
 import attrs
 
 from cronhare.domain.execution import Execution
-from cronhare.domain.listing import listed
+from cronhare.domain.listing import counted, listed
 from cronhare.domain.messages import Ticket
 from cronhare.domain.patience import wait_after
 from cronhare.domain.topology import first_queue, is_ours
@@ -83,8 +83,8 @@ class MissingQueues:
         self._alarms[queue] = _Alarm(now, 1 if alarm is None else alarm.times + 1)
         advice = _advice_on_ours if is_ours(queue) else _advice_on_tasks
         text = (
-            f"The broker returned {len(returned)} messages: there is no queue {queue}. They are "
-            f"sent again until there is: {advice(queue, returned)}"
+            f"The broker returned {counted(len(returned), 'message')}: there is no queue {queue}. "
+            f"What came back is sent again until there is: {advice(queue, returned)}"
         )
         say(log, logging.ERROR, "publish.returned", text)
 

@@ -8,6 +8,7 @@ from functools import partial
 import attrs
 
 from cronhare.domain.execution import Execution, State
+from cronhare.domain.listing import counted
 from cronhare.domain.messages import Ticket
 from cronhare.domain.outcome import Ending, ErrorClass, Outcome, TaskError
 from cronhare.domain.retry import RetryPolicy, decide
@@ -186,7 +187,8 @@ class Reconciler:
             return
         found = self._claims.regain(now=now, limit=self._limit)
         if found:
-            text = f"{found} executions waited or ran without a time at which to look for them"
+            those = counted(found, "execution")
+            text = f"{those} waited or ran without a time at which to look for them"
             say(log, logging.WARNING, "reconcile.regain", text)
         self._regained_at = now if found < self._limit else None  # there may be more
 

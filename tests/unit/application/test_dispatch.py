@@ -130,7 +130,9 @@ def test_what_was_under_way_when_the_broker_vanished_is_told_as_unknown(
 
     house.dispatcher.tick(house.now)
 
-    assert "[WARN] It is unknown whether 1 messages arrived; they will be sent again" in lines()
+    assert (
+        "[WARN] It is unknown whether 1 message arrived; what is unknown is sent again" in lines()
+    )
 
 
 def test_a_publish_that_the_ledger_did_not_hear_of_is_repeated_and_fenced(house: House) -> None:

@@ -197,7 +197,7 @@ async def test_a_queue_of_ours_that_is_gone_is_told_of_ever_more_rarely(lines: L
     await without_its_queue(house, 10 * MINUTE)
     await live(house, GRACE)
 
-    returned = [line for line in lines() if "returned 1 messages" in line]
+    returned = [line for line in lines() if "returned 1 message:" in line]
     assert len(returned) == 2, "at once, and after 5 minutes"
     assert f"there is no queue {FAILED_QUEUE}" in returned[0]
     assert "It is declared anew" in returned[0]
