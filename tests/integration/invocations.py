@@ -71,8 +71,8 @@ class ClockPutForward:
         monkeypatch.setattr(loop, "time", lambda: real() + self._skipped)
         monkeypatch.setattr(running.Attempt, "_extend_deadline", extending)
 
-    async def leap_after_progress(self, seconds: float) -> None:
-        """Wait until an attempt has told of progress, and then leap."""
+    async def leap_once_begun(self, seconds: float) -> None:
+        """Wait until the timeout begins, with an attempt or with its progress, and then leap."""
         async with asyncio.timeout(HANGS):
             await self._extended.get()
         self._skipped += seconds

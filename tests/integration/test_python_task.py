@@ -159,15 +159,15 @@ async def test_progress_keeps_a_task_alive(
     body = f"""
         import pathlib, time
         for step in range(3):
-            task.progress(step / 3)
             while not pathlib.Path("{tmp_path}", str(step)).exists():
                 time.sleep(0.02)
+            task.progress(step / 3)
     """
     told = invocation("python", "-c", script(body), timeout=1_000)
     running = asyncio.create_task(runner.run(told))
 
     for step in range(3):
-        await clock.leap_after_progress(600)
+        await clock.leap_once_begun(600)
         (tmp_path / str(step)).touch()
 
     assert (await running).outcome.ending is Ending.SUCCEEDED
