@@ -116,7 +116,8 @@ class _Tasks:
         return NotHere(
             Lack.UNKNOWN,
             f"this worker has no task {what}; it has: {known}",
-            "give its jobs file that task, or disable the schedule",
+            "give its jobs file that task; or `cronhare failed discard` this run, and disable its "
+            "schedule if that is still on",
         )
 
 

@@ -160,7 +160,7 @@ def _tell(changed: Mapping[str, str], live: Collection[str]) -> None:
     later = sorted(name for field, name in changed.items() if field not in live)
     say(log, logging.INFO, "reload", f"Settings that changed: {', '.join(now) or 'none'}")
     if later:
-        text = f"These changed as well, and take effect at the next start: {', '.join(later)}"
+        text = f"Settings that changed and take effect at the next start: {', '.join(later)}"
         say(log, logging.WARNING, "reload.restart", text)
 
 

@@ -253,6 +253,26 @@ def test_plan_shows_what_apply_would_do(shell: Shell) -> None:
     assert shell("schedules").out.count("30 2 * * *") == 1
 
 
+@pytest.mark.parametrize("name", ["nightly", "cronhare-cleanup"])
+def test_a_schedule_without_executions_has_an_empty_list(shell: Shell, name: str) -> None:
+    said = shell("executions", "list", "--schedule", name)
+
+    assert (said.status, said.out) == (0, "No executions.\n")
+
+
+def test_a_run_of_a_disabled_schedule_says_that_it_is_one(shell: Shell) -> None:
+    shell.write(TASK)
+    on = shell("run", "nightly").out
+    assert shell("apply", "jobs.toml").status == 0
+
+    off = shell("run", "nightly").out
+
+    assert "is disabled" not in on
+    assert off.endswith(
+        "Schedule nightly is disabled: it runs this once, and at no time of its own.\n"
+    )
+
+
 def test_a_run_by_hand_waits_in_the_ledger_and_can_be_cancelled(shell: Shell) -> None:
     began = shell("run", "by-hand", "--params", '{"who": "you"}', "--json").json()
 
@@ -339,6 +359,8 @@ def test_a_broken_row_cannot_be_run_and_says_why(shell: Shell) -> None:
     [
         (("run", "nightli"), "did you mean nightly?"),
         (("run", "nightly", "--params", "{no"), "--params is not JSON"),
+        (("executions", "list", "--schedule", "nightli"), "did you mean nightly?"),
+        (("executions", "list", "--schedule", "nightli", "--json"), "did you mean nightly?"),
         (("executions", "show", "99"), "there is no execution 99"),
         (("executions", "cancel", "99"), "there is no execution 99"),
         (("failed", "show", "7"), "the archive has no row 7"),

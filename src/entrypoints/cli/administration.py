@@ -95,6 +95,8 @@ def run(
     else:
         tell(text)
         tell(ledger)
+        if _is_off(container.administrator().schedule(name)):
+            tell(f"Schedule {name} is disabled: it runs this once, and at no time of its own.")
 
 
 def explain(
@@ -136,6 +138,10 @@ def upgrade_schema() -> None:
         tell(f"Made {place}: a new ledger, upgraded to {done[-1]}.")
     else:
         tell(f"Upgraded {place} to {', '.join(done)}." if done else f"{place} is up to date.")
+
+
+def _is_off(stored: StoredSchedule) -> bool:
+    return stored.draft is not None and not stored.draft.status
 
 
 def _wait(container: Container, execution_id: int, *, json: bool) -> Status:

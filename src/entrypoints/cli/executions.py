@@ -13,6 +13,7 @@ from cronhare.application.interim import EVERY
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.messages import LARGEST_ID
 from cronhare.domain.printable import printable
+from cronhare.domain.schedule import SYSTEM_PREFIX
 from cronhare.ports.records import Attempt, ExecutionFilter, Output
 from cronhare.ports.runner import Captured
 
@@ -45,10 +46,12 @@ def list_(
     json: Json = False,
 ) -> None:
     """List executions, newest first."""
-    records = open_ledger().records()
-    found = records.executions(
+    container = open_ledger()
+    found = container.records().executions(
         ExecutionFilter(schedule=schedule, states=tuple(states or ()), limit=limit)
     )
+    if not found and schedule is not None and not schedule.startswith(SYSTEM_PREFIX):
+        container.administrator().schedule(schedule)  # which refuses a name that there is not
     if json:
         print_json(found)
         return

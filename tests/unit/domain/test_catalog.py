@@ -62,6 +62,7 @@ def test_an_unknown_task_is_told_with_what_there_is(source: str | None, name: st
     assert isinstance(answer, NotHere)
     assert answer.lack is Lack.UNKNOWN
     assert answer.reason.endswith("it has: backup (worker 1), sweep (worker 2)")
+    assert "disable its schedule if that is still on" in answer.cure
 
 
 def test_a_name_and_a_number_of_two_tasks_run_neither() -> None:
