@@ -68,6 +68,17 @@ def some(ledger: Ledger, count: int = 5) -> list[Execution]:
     return sorted(ledger.claim_due().claimed, key=lambda one: one.id)
 
 
+def claim_all(ledger: Ledger) -> list[Execution]:
+    """Claim what is due as the dispatcher does, page by page; in the order of schedules."""
+    claimed: list[Execution] = []
+    more = True
+    while more:
+        batch = ledger.claim_due()
+        claimed += batch.claimed
+        more = batch.more
+    return sorted(claimed, key=lambda one: one.scheduler_id)
+
+
 def start_all(ledger: Ledger, found: list[Execution]) -> list[Execution | Refused | Busy]:
     wishes = [Start(execution_id=one.id, attempt=one.attempt, nacks=NO_NACKS) for one in found]
     return list(ledger.attempts.start(wishes, now=ledger.now, node="ant", lease=LEASE))

@@ -33,7 +33,7 @@ from tests.integration.ledgers import (
     Shell,
     draft,
 )
-from tests.integration.rules import all_started, some, start_all, states, told
+from tests.integration.rules import all_started, claim_all, some, start_all, states, told
 
 pytestmark = pytest.mark.integration
 
@@ -78,13 +78,8 @@ def failing(mysql_shell: Shell) -> Failing:
 
 
 def claimed(ledger: Ledger) -> list[str]:
-    """Claim what is due as the dispatcher does."""
-    names, more = [], True
-    while more:
-        batch = ledger.claim_due()
-        names += [one.schedule_name for one in batch.claimed]
-        more = batch.more
-    return sorted(names)
+    """Claim what is due; gives the names of the schedules."""
+    return [one.schedule_name for one in claim_all(ledger)]
 
 
 @pytest.fixture

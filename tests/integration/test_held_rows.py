@@ -35,7 +35,7 @@ from tests.integration.ledgers import (
     draft,
     sql_ledger,
 )
-from tests.integration.rules import Holding
+from tests.integration.rules import Holding, all_started, claim_all, some, start_all
 from tests.services.mariadb import run, until_one_waits
 
 pytestmark = [pytest.mark.integration, pytest.mark.long]  # by `make faults`
@@ -49,26 +49,6 @@ def ledger(mysql: Ledger) -> Ledger:
 
 def row_of(execution: Execution) -> str:
     return f"SELECT id FROM SchedulerExecution WHERE id = {execution.id} FOR UPDATE"
-
-
-def some(ledger: Ledger, count: int = 5) -> list[Execution]:
-    """Claim executions, oldest first."""
-    ledger.save(
-        *(draft(f"report-{n}", schedule=None, date_time=ledger.now + MINUTE) for n in range(count))
-    )
-    ledger.plan_edited()
-    ledger.clock.advance(MINUTE)
-    return sorted(ledger.claim_due().claimed, key=lambda one: one.id)
-
-
-def start(ledger: Ledger, found: list[Execution]) -> list[Execution | Refused | Busy]:
-    wishes = [Start(execution_id=one.id, attempt=one.attempt, nacks=NO_NACKS) for one in found]
-    return list(ledger.attempts.start(wishes, now=ledger.now, node="ant", lease=LEASE))
-
-
-def running(ledger: Ledger, count: int = 5) -> list[Execution]:
-    started = start(ledger, some(ledger, count))
-    return [one for one in started if isinstance(one, Execution)]
 
 
 def finishes(found: list[Execution]) -> list[Finish]:
@@ -98,9 +78,9 @@ def test_of_starts_the_one_whose_row_is_held_waits(
     found = some(ledger)
 
     with holding(row_of(found[place])):
-        answers = start(ledger, found)
-        again = start(ledger, [found[place]])
-    after = start(ledger, [found[place]])
+        answers = start_all(ledger, found)
+        again = start_all(ledger, [found[place]])
+    after = start_all(ledger, [found[place]])
 
     assert [type(one) for one in answers].count(Execution) == len(found) - 1
     assert (answers[place], again) == (Busy(), [Busy()])
@@ -124,7 +104,7 @@ def test_a_start_of_what_is_nowhere_is_unknown_beside_one_whose_row_is_held(
 def test_of_ends_the_one_whose_row_is_held_waits(
     ledger: Ledger, holding: Holding, place: int
 ) -> None:
-    found = running(ledger)
+    found = all_started(ledger, some(ledger))
     ends = finishes(found)
 
     with holding(row_of(found[place])):
@@ -141,7 +121,7 @@ def test_of_ends_the_one_whose_row_is_held_waits(
 def test_of_leases_the_one_whose_row_is_held_is_not_renewed(
     ledger: Ledger, holding: Holding, place: int
 ) -> None:
-    found = running(ledger)
+    found = all_started(ledger, some(ledger))
     ledger.clock.advance(SECOND)
     held, ids = found[place].id, [one.id for one in found]
     neighbours = set(ids) - {held}
@@ -158,7 +138,7 @@ def test_of_leases_the_one_whose_row_is_held_is_not_renewed(
 def test_of_ends_the_one_whose_attempt_is_held_waits(
     ledger: Ledger, holding: Holding, place: int
 ) -> None:
-    found = running(ledger)
+    found = all_started(ledger, some(ledger))
     ends = finishes(found)
     attempt = f"SELECT * FROM ExecutionAttempt WHERE execution_id = {found[place].id} FOR UPDATE"
 
@@ -176,12 +156,12 @@ def test_of_starts_those_whose_attempts_cannot_be_inserted_for_a_gap_wait(
     ledger: Ledger, holding: Holding
 ) -> None:
     found = some(ledger)
-    start(ledger, [found[3]])
+    start_all(ledger, [found[3]])
     rest = [*found[:3], found[4]]
 
     with holding(f"SELECT * FROM ExecutionAttempt WHERE execution_id > {found[3].id} FOR UPDATE"):
-        answers = start(ledger, rest)
-    after = start(ledger, [found[4]])
+        answers = start_all(ledger, rest)
+    after = start_all(ledger, [found[4]])
 
     assert [type(one) for one in answers] == [Execution] * 3 + [Busy]
     assert [type(one) for one in after] == [Execution]
@@ -190,7 +170,7 @@ def test_of_starts_those_whose_attempts_cannot_be_inserted_for_a_gap_wait(
 def test_a_lease_that_is_another_nodes_is_lost_whoever_holds_its_row(
     ledger: Ledger, holding: Holding
 ) -> None:
-    ours, theirs = running(ledger, 1), running(ledger, 1)
+    ours, theirs = all_started(ledger, some(ledger, 1)), all_started(ledger, some(ledger, 1))
     ids = [one.id for one in ours + theirs]
 
     with holding(row_of(theirs[0])):
@@ -202,7 +182,7 @@ def test_a_lease_that_is_another_nodes_is_lost_whoever_holds_its_row(
 def test_of_lost_attempts_the_one_whose_row_is_held_waits(
     ledger: Ledger, holding: Holding, place: int
 ) -> None:
-    found = running(ledger)
+    found = all_started(ledger, some(ledger))
     ends = [Finish(execution=one, ran=LOSS, verdict=IN_30_S) for one in found]
 
     with holding(row_of(found[place])):
@@ -218,7 +198,7 @@ def test_of_lost_attempts_the_one_whose_row_is_held_waits(
 def test_an_end_that_waited_for_its_row_for_longer_than_a_lease_is_heard(
     ledger: Ledger, holding: Holding
 ) -> None:
-    found = running(ledger)
+    found = all_started(ledger, some(ledger))
     unheard = Unheard(ledger.attempts, LEASE)
     ledger.clock.advance(LEASE)
     with holding(row_of(found[1])):
@@ -237,7 +217,7 @@ def test_a_loss_is_told_however_many_others_wait_for_the_archive(
     ledger: Ledger, holding: Holding
 ) -> None:
     ledger.failed("old")
-    *for_good, retried = running(ledger, 13)
+    *for_good, retried = all_started(ledger, some(ledger, 13))
     unheard = Unheard(ledger.attempts, LEASE)
     looks = 0
 
@@ -266,7 +246,7 @@ def test_a_loss_is_told_however_many_others_wait_for_the_archive(
 def test_of_what_attempts_have_written_that_of_the_one_whose_row_is_held_is_kept_later(
     ledger: Ledger, holding: Holding
 ) -> None:
-    held, other = running(ledger, 2)
+    held, other = all_started(ledger, some(ledger, 2))
     said = Captured(head="half\n", bytes=5)
     written = [
         Written(execution_id=one.id, attempt=1, stdout=said, stderr=Captured())
@@ -359,13 +339,8 @@ def with_a_run_each(ledger: Ledger, count: int = 9) -> list[int]:
 
 
 def claimed_now(ledger: Ledger) -> list[int]:
-    """Claim as the dispatcher does, page by page."""
-    claimed, more = [], True
-    while more:
-        batch = ledger.claim_due()
-        claimed += [one.scheduler_id for one in batch.claimed]
-        more = batch.more
-    return sorted(claimed)
+    """Claim what is due; gives the ids of the schedules."""
+    return [one.scheduler_id for one in claim_all(ledger)]
 
 
 @pytest.mark.parametrize("place", [0, 4, 8], ids=["first", "in the middle", "last"])
