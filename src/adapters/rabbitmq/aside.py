@@ -25,8 +25,8 @@ log = logging.getLogger(__name__)
 #: Seconds that a suspect has for its first confirm: more than a busy broker needs.
 FIRST_CONFIRM = 1.0
 
-#: Nobody else is tried for so many seconds then: its connection is given up, in silence.
-RECONNECTS_IN = 4 * FIRST_CONFIRM
+#: So many seconds may be waited for suspects in one call; others come first in the next.
+MOST_WAITED = 3 * FIRST_CONFIRM
 
 
 @attrs.define
@@ -54,7 +54,6 @@ class Aside:
         self._lock = threading.Lock()
         self._sender: Sender | None = None
         self._suspicions: dict[str, _Suspicion] = {}
-        self._blocked_until = 0.0
 
     def suspect(self, parcels: Iterable[Parcel]) -> None:
         """Publish apart whatever takes the roads of these, which were under way and unconfirmed."""
@@ -71,14 +70,17 @@ class Aside:
     def publish(self, parcels: Sequence[Parcel], *, timeout: float) -> Sequence[Published]:
         """Publish what takes suspected roads; *timeout* is in seconds, for each road that answers.
 
-        What is not tried, or hangs, is `REFUSED`: the others are answered, and it is not.
+        Who is left out for a while is `REFUSED`; who is tried and hangs, `UNKNOWN`.
         """
         roads = dict[str, list[int]]()
         for index, parcel in enumerate(parcels):
             roads.setdefault(road_of(parcel), []).append(index)
         outcomes = [Published.REFUSED] * len(parcels)
         with self._lock:
+            give_up_at = self._monotonic() + MOST_WAITED
             for road, indices in sorted(roads.items(), key=self._tried_at):
+                if self._monotonic() >= give_up_at or not self._is_to_try(road):
+                    continue
                 answers = self._try(road, [parcels[index] for index in indices], timeout=timeout)
                 for index, answer in zip(indices, answers, strict=True):
                     outcomes[index] = answer
@@ -94,28 +96,32 @@ class Aside:
         suspicion = self._suspicions.get(each[0])
         return 0.0 if suspicion is None else suspicion.try_at
 
-    def _try(self, road: str, parcels: Sequence[Parcel], *, timeout: float) -> Sequence[Published]:
-        now = self._monotonic()
+    def _is_to_try(self, road: str) -> bool:
         suspicion = self._suspicions.get(road)
-        if suspicion is not None and now < max(suspicion.try_at, self._blocked_until):
-            return [Published.REFUSED] * len(parcels)
+        return suspicion is None or self._monotonic() >= suspicion.try_at
+
+    def _try(self, road: str, parcels: Sequence[Parcel], *, timeout: float) -> Sequence[Published]:
         sender = self._sender = self._sender or self._connect()
-        if not sender.is_hopeful():
-            return [Published.UNKNOWN] * len(parcels)
         first = Batch(parcels[:1])
         sender.submit(first)
         [answer] = first.wait(FIRST_CONFIRM)
         if answer is Published.UNKNOWN:
-            self._blocked_until = self._monotonic() + RECONNECTS_IN
-            if suspicion is not None and first.has_begun:
-                self._hangs(road, suspicion)
+            if first.has_begun:
+                self._hangs(road)
             return [answer] * len(parcels)
         rest = Batch(parcels[1:])
         sender.submit(rest)
         self._is_innocent(road)
         return [answer, *rest.wait(timeout)]
 
-    def _hangs(self, road: str, suspicion: _Suspicion) -> None:
+    def _hangs(self, road: str) -> None:
+        """Leave out who hangs, and its connection, of which no good-bye can be hoped for."""
+        if self._sender is not None:
+            threading.Thread(target=self._sender.close, daemon=True).start()
+            self._sender = None
+        suspicion = self._suspicions.get(road)
+        if suspicion is None:
+            return
         suspicion.try_at = self._monotonic() + suspicion.backoff.next()
         text = f"{road} confirms nothing, and is published to beside the others"
         error = f"no confirm within {FIRST_CONFIRM:.1f} s"

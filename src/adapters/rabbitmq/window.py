@@ -20,6 +20,8 @@ class Batch:
         self._outcomes: list[Published | None] = [None] * len(parcels)
         self._open = len(parcels)
         self._done = threading.Event()
+        if not parcels:
+            self._done.set()
 
     @property
     def is_out(self) -> bool:

@@ -1,10 +1,11 @@
 """Who is tried apart, in which order, and what the others hear meanwhile."""
 
+import threading
 from typing import Any, cast
 
 import pytest
 
-from cronhare.adapters.rabbitmq.aside import FIRST_CONFIRM, RECONNECTS_IN, Aside
+from cronhare.adapters.rabbitmq.aside import FIRST_CONFIRM, Aside
 from cronhare.adapters.rabbitmq.messages import Parcel
 from cronhare.adapters.rabbitmq.sending import Sender
 from cronhare.adapters.rabbitmq.window import Batch
@@ -14,32 +15,37 @@ CONFIRMED, REFUSED, UNKNOWN = Published.CONFIRMED, Published.REFUSED, Published.
 
 
 class Line:
-    """A sender whose broker confirms all but what is for the queues that hang."""
+    """A sender whose broker confirms all until something comes for a queue that hangs."""
 
-    def __init__(self) -> None:
-        self.hangs = set[str]()
-        self.is_away = self.connects = False
-        self.tried: list[str] = []
-
-    def is_hopeful(self) -> bool:
-        return not self.is_away
+    def __init__(self, house: "House") -> None:
+        self._house = house
+        self._is_silent = False
 
     def submit(self, batch: Batch) -> None:
-        while not batch.is_out and not self.connects:
+        while self._house.is_there and not batch.is_out:
             index = batch.next()
             road = batch.parcels[index].key
-            self.tried.append(road)
-            if road not in self.hangs:
+            self._house.tried.append(road)
+            self._is_silent |= road in self._house.hanging
+            if not self._is_silent:
                 batch.settle(index, CONFIRMED)
-        if not batch.parcels or self.hangs or self.connects:
-            batch.give_up()
+        self._house.now += 0.0 if not self._is_silent else FIRST_CONFIRM
+        batch.give_up()
+
+    def close(self) -> None:
+        self._house.closed.set()
 
 
 class House:
+    """An aside on a clock of its own."""
+
     def __init__(self) -> None:
         self.now = 100.0
-        self.line = Line()
-        self.aside = Aside(lambda: cast("Sender", self.line), monotonic=lambda: self.now)
+        self.is_there = True
+        self.hanging = set[str]()
+        self.tried: list[str] = []
+        self.closed = threading.Event()
+        self.aside = Aside(lambda: cast("Sender", Line(self)), monotonic=lambda: self.now)
 
     def suspect(self, *roads: str) -> None:
         self.aside.suspect([parcel(road) for road in roads])
@@ -73,33 +79,53 @@ def test_who_answers_is_suspected_no_more(house: House) -> None:
     assert house.suspected("a", "b", "c") == []
 
 
-def test_who_hangs_is_tried_after_all_others_and_ever_more_rarely(house: House) -> None:
-    house.line.hangs = {"bad"}
+def test_who_hangs_loses_its_connection_and_keeps_nobody_waiting(house: House) -> None:
+    house.hanging = {"bad"}
     house.suspect("bad", "good")
 
-    first = house.publish("bad", "bad", "good")
-    at_once = house.publish("bad", "good")
-    house.now += RECONNECTS_IN
-    later = house.publish("bad", "good")
+    answers = house.publish("bad", "bad", "good")
 
-    assert first == [UNKNOWN, UNKNOWN, REFUSED]  # its connection is to be given up first
-    assert at_once == [REFUSED, REFUSED]
-    assert later == [UNKNOWN, CONFIRMED]
-    assert house.line.tried == ["bad", "good", "bad"]
+    assert answers == [UNKNOWN, UNKNOWN, CONFIRMED]
+    assert house.tried == ["bad", "good"]
+    assert house.closed.wait(60)
     assert house.suspected("bad", "good") == [True, False]
 
 
-def test_while_the_connection_is_away_nobody_hangs(house: House) -> None:
-    house.suspect("a")
-    house.line.is_away = True
-    away = house.publish("a", "a")
-    house.line.is_away, house.line.connects = False, True
-    connecting = house.publish("a")
-    house.line.connects = False
-    house.now += RECONNECTS_IN
+def test_who_hangs_is_tried_ever_more_rarely_and_is_refused_meanwhile(house: House) -> None:
+    house.hanging = {"bad"}
+    house.suspect("bad")
 
-    assert (away, connecting) == ([UNKNOWN, UNKNOWN], [UNKNOWN])
-    assert house.publish("a") == [CONFIRMED]
+    answers = [house.publish("bad") for _ in range(100)]
+
+    assert answers[0] == [UNKNOWN]
+    assert answers[1] == [REFUSED]
+    assert house.tried == ["bad"]
+    house.now += 60
+    house.hanging = set()
+    assert house.publish("bad") == [CONFIRMED]
+    assert house.suspected("bad") == []
+
+
+def test_of_many_that_hang_few_are_waited_for_at_a_time(house: House) -> None:
+    house.hanging = {f"bad-{n}" for n in range(5)}
+    house.suspect(*sorted(house.hanging), "good")
+
+    first = house.publish(*sorted(house.hanging), "good")
+    second = house.publish(*sorted(house.hanging), "good")
+
+    assert first == [UNKNOWN] * 3 + [REFUSED] * 3
+    assert second[3:] == [UNKNOWN, UNKNOWN, CONFIRMED]  # first come those that were not tried yet
+
+
+def test_while_there_is_no_connection_nobody_hangs(house: House) -> None:
+    house.suspect("a")
+    house.is_there = False
+
+    away = house.publish("a", "a")
+    house.is_there = True
+
+    assert away == [UNKNOWN, UNKNOWN]
+    assert house.publish("a", "a") == [CONFIRMED, CONFIRMED]
 
 
 def test_a_lane_is_a_road_of_its_own(house: House) -> None:
@@ -107,7 +133,3 @@ def test_a_lane_is_a_road_of_its_own(house: House) -> None:
 
     assert house.suspected("0.1.a", "a") == [False, False]
     assert house.aside.takes([parcel("0.1.b", exchange="cron_delay.00")]) == [True]
-
-
-def test_a_suspect_has_less_time_than_a_connection_needs_to_be_given_up() -> None:
-    assert FIRST_CONFIRM * 2 < RECONNECTS_IN
