@@ -70,7 +70,7 @@ class Aside:
     def publish(self, parcels: Sequence[Parcel], *, timeout: float) -> Sequence[Published]:
         """Publish what takes suspected roads; *timeout* is in seconds, for each road that answers.
 
-        Who is left out for a while is `REFUSED`; who is tried and hangs, `UNKNOWN`.
+        Who hangs is `REFUSED`, as by a full queue: it is no sign that the broker is away.
         """
         roads = dict[str, list[int]]()
         for index, parcel in enumerate(parcels):
@@ -105,9 +105,10 @@ class Aside:
         first = Batch(parcels[:1])
         sender.submit(first)
         [answer] = first.wait(FIRST_CONFIRM)
+        if answer is Published.UNKNOWN and first.has_begun:
+            self._hangs(road)
+            return [Published.REFUSED] * len(parcels)
         if answer is Published.UNKNOWN:
-            if first.has_begun:
-                self._hangs(road)
             return [answer] * len(parcels)
         rest = Batch(parcels[1:])
         sender.submit(rest)
