@@ -76,7 +76,7 @@ _ANSWERS = {
     State.RETRYING: "It ran, did not succeed, and waits for its next attempt",
     State.SUCCEEDED: "It ran and succeeded",
     State.FAILED: "It ran and failed for good: {last}",
-    State.QUARANTINED: "It ran, crashed again and again, and was set apart: {last}",
+    State.QUARANTINED: "It was quarantined: {last}",
     State.CANCELLED: "It was cancelled",
     State.HANDED_OVER: (
         "It was handed over: whether it ran, the program that serves its queue knows"

@@ -10,9 +10,11 @@ from cronhare.domain.execution import State
 from cronhare.domain.retry import RetryPolicy
 from cronhare.domain.schedule import Misfire, MisfirePolicy, OverlapPolicy
 from cronhare.domain.topology import MAIN_QUEUE
+from cronhare.ports.attempts import Apart
 from tests.unit.application.deliveries import begin, due, run
 from tests.unit.application.endings import CRASH, always, failure
 from tests.unit.application.house import NOON, House
+from tests.unit.application.outages import REFUSED
 
 MINUTE = timedelta(minutes=1)
 
@@ -96,6 +98,14 @@ async def test_a_quarantine_says_why() -> None:
         await house.turn(timedelta(seconds=10))
 
     assert "crashed 3 times within 300 s" in ask(house).answer
+
+
+async def test_what_is_quarantined_for_a_refused_end_is_not_said_to_have_crashed() -> None:
+    house = House()
+    house.outage.refused = Apart.ARCHIVED
+    await run(house)
+
+    assert ask(house).answer == f"It was quarantined: {REFUSED}"
 
 
 def test_one_of_a_row_of_missed_instants_is_explained_by_the_row() -> None:
