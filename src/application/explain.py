@@ -169,7 +169,10 @@ def _not_yet(minute: datetime, last: LastClaim | None) -> Explanation:
     """Tell a schedule that schedulers cannot have from schedulers that are not there."""
     if last is None or last.at < minute:
         answer = "It did not run yet: no scheduler has claimed anything since. Is one running?"
-        return Explanation(ran=False, answer=answer)
+        because = (
+            "If one is, its log says why it cannot: `schedule.held`, say, or a server is away."
+        )
+        return Explanation(ran=False, answer=answer, because=(because,))
     return Explanation(
         ran=False,
         answer=f"It did not run yet: schedulers claim others, and not this one (the last {last})",

@@ -61,8 +61,10 @@ def judge_late(
         yield Finding(
             Severity.ERROR,
             "nodes",
-            f"{_told(unseen, what)}, nor is anything claimed since then: no scheduler looks",
-            f"start {start}; if one is running, its log says why it cannot",
+            f"{_told(unseen, what)}, nor is anything claimed since then: no scheduler looks, or "
+            "another session holds all that is due",
+            f"start {start}; if one is running, its log says why it cannot. Of `schedule.held` end "
+            "the transaction that was left open",
         )
     elif overdue:
         whose = "its" if len(overdue) == 1 else "their"

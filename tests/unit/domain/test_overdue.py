@@ -32,9 +32,10 @@ def test_where_nothing_was_claimed_since_no_scheduler_looks(last: int | None) ->
     assert finding.severity is Severity.ERROR
     assert finding.what == (
         "tick was due at 2026-03-01 11:58:59Z and is not claimed, nor is anything claimed since "
-        "then: no scheduler looks"
+        "then: no scheduler looks, or another session holds all that is due"
     )
     assert "start `cronhare scheduler`" in finding.cure
+    assert "`schedule.held`" in finding.cure
 
 
 @pytest.mark.parametrize("last", [61, 0])
