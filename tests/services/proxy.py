@@ -15,6 +15,7 @@ class Link:
         self.connections = 0
         self.held_back = 0
         self.cuts_at: bytes | None = None  # a connection over which this would pass is broken
+        self.freezes_at: bytes | None = None  # before this passes
         self._loop = asyncio.get_running_loop()
         self._flows = asyncio.Event()
         self._flows.set()
@@ -45,6 +46,8 @@ class Link:
                     if self.cuts_at is not None and self.cuts_at in data:
                         target.transport.abort()
                         return
+                    if self.freezes_at is not None and self.freezes_at in data:
+                        self._flows.clear()
                     self.held_back += not self._flows.is_set()
                     await self._flows.wait()
                     target.write(data)

@@ -10,7 +10,7 @@ import pytest
 from cronhare.adapters import tls
 from cronhare.adapters.process import attempt, budget, capture, journal, lines, pipes, pulse
 from cronhare.adapters.process import messages as ipc
-from cronhare.adapters.rabbitmq import address, blocking, properties
+from cronhare.adapters.rabbitmq import address, blocking, framing, properties
 from cronhare.adapters.sql import behind_held, kept, lately, mysql_opening, mysql_sessions, put_off
 from cronhare.application import (
     held_starts,
@@ -139,7 +139,12 @@ BOUNDS: dict[str, list[str]] = {
         f"{lately.MOST:,} at once",
         f"a page of {reconcile.PAGE:,}",
     ],
-    "a URL": [f"{server_url.LONGEST_URL:,} characters", f"{server_url.MOST_HOSTS} hosts"],
+    "a URL": [
+        f"{server_url.LONGEST_URL:,} characters",
+        f"{server_url.MOST_HOSTS} hosts",
+        f"{server_url.LONGEST_LABEL} characters between two dots",
+    ],
+    "a frame of the broker's, on a worker's links": [f"{framing.LARGEST_FRAME:,} bytes"],
     "a broker's URL": [
         f"{address.LONGEST_VHOST} bytes",
         f"{address.LONGEST_HEARTBEAT:,} s",

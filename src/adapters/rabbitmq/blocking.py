@@ -11,7 +11,7 @@ from pika.exceptions import ChannelClosedByBroker, ConnectionClosedByBroker
 from cronhare.domain.topology import Exchange, Queue
 
 from .address import Address
-from .trouble import TROUBLE
+from .trouble import TROUBLE, resolving
 
 ACCESS_REFUSED, NOT_FOUND, LOCKED, PRECONDITION_FAILED = 403, 404, 405, 406
 
@@ -58,12 +58,15 @@ def connect(
     Raises:
         Exception: what pika says of the last one (`TROUBLE`).
     """
-    return BlockingConnection(
-        [
-            address.for_pika(node, name=name, heartbeat=heartbeat, blocked_timeout=blocked_timeout)
-            for node in address.nodes()
-        ]
+    *others, last = (
+        address.for_pika(node, name=name, heartbeat=heartbeat, blocked_timeout=blocked_timeout)
+        for node in address.nodes()
     )
+    for node in others:  # pika itself would give up at a name that cannot be asked for
+        with suppress(*TROUBLE), resolving():
+            return BlockingConnection(node)
+    with resolving():
+        return BlockingConnection(last)
 
 
 class Walk:

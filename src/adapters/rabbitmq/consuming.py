@@ -110,7 +110,8 @@ class AiormqBroker:
         try:
             await subscription.start()
         except BaseException:
-            self._subscriptions.remove(subscription)
+            if subscription in self._subscriptions:  # or we were closed meanwhile
+                self._subscriptions.remove(subscription)
             raise
 
     async def pause(self) -> None:

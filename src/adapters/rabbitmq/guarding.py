@@ -11,85 +11,34 @@ import struct
 from typing import Any, Final, cast
 
 from aiormq.abc import DeliveredMessage
-from aiormq.connection import TCPTransportFactory, TLSTransportFactory, TransportFactory
-from yarl import URL
 
 from cronhare.ports.broker import LARGEST_TAKEN, Defect, Message, too_large
 
+from .framing import BODY, HEADER, FrameReader, Framing
 from .properties import UnreadableProperties, read_properties
 
-_METHOD, _HEADER, _BODY = 1, 2, 3
-_HEAD: Final = struct.Struct(">BHI")
 _CONTENT: Final = struct.Struct(">HHQ")
 _DELIVER: Final = b"\x00\x3c\x00\x3c"
-_END: Final = b"\xce"
 
 #: Flags of a message that has headers and nothing else.
 _ONLY_HEADERS: Final = b"\x20\x00"
 _RAW, _SIZE = "properties", "size"
 
 
-class Guarding(TransportFactory):
-    """Connects as the client does by itself, and puts the guard before its reader."""
-
-    async def create(
-        self,
-        url: URL,
-        **how: Any,  # noqa: ANN401 - the client's own
-    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """Connect."""
-        factory = TLSTransportFactory() if url.scheme == "amqps" else TCPTransportFactory()
-        reader, writer = await factory.create(url, **how)
-        return cast("asyncio.StreamReader", GuardedReader(reader)), writer
-
-
-class GuardedReader:
-    """Reads as a stream does, frame by frame: the part of it that the client uses."""
+class GuardedReader(FrameReader):
+    """Lets frames through as they may be read."""
 
     def __init__(self, reader: asyncio.StreamReader) -> None:
-        self._reader = reader
-        self._frame = b""
-        self._place = 0
+        super().__init__(reader)
         self._left: dict[int, int] = {}  # bytes of a body still to be let through, by channel
 
-    def at_eof(self) -> bool:
-        """Whether nothing more will come."""
-        return self._place == len(self._frame) and self._reader.at_eof()
-
-    async def readexactly(self, n: int) -> bytes:
-        """Read so many bytes of a guarded frame.
-
-        Raises:
-            asyncio.IncompleteReadError: the broker hung up.
-        """
-        while self._place == len(self._frame):
-            self._frame, self._place = await self._next(), 0
-        piece = self._frame[self._place : self._place + n]
-        self._place += len(piece)
-        return piece
-
-    async def read(self, n: int = -1) -> bytes:
-        """Read what the client shows in an error."""
-        return await self._reader.read(n)
-
-    async def _next(self) -> bytes:
-        head = await self._reader.readexactly(_HEAD.size)
-        kind, channel, size = _HEAD.unpack(head)
-        if kind not in (_METHOD, _HEADER, _BODY):
-            return head if head.startswith(b"AMQP") else head + await self._rest(size)
-        payload = (await self._rest(size))[:-1]
-        if kind == _HEADER:
-            payload = self._wrapped(channel, payload)
-        elif kind == _BODY:
-            payload = self._cut(channel, payload)
-            if not payload:
-                return b""
-        elif payload.startswith(_DELIVER):
-            payload = _without_names(payload)
-        return _HEAD.pack(kind, channel, len(payload)) + payload + _END
-
-    async def _rest(self, size: int) -> bytes:
-        return await self._reader.readexactly(size + 1)
+    def let_through(self, kind: int, channel: int, payload: bytes) -> bytes:
+        """See `FrameReader.let_through`."""
+        if kind == HEADER:
+            return self._wrapped(channel, payload)
+        if kind == BODY:
+            return self._cut(channel, payload)
+        return _without_names(payload) if payload.startswith(_DELIVER) else payload
 
     def _wrapped(self, channel: int, payload: bytes) -> bytes:
         class_id, weight, size = _CONTENT.unpack_from(payload)
@@ -107,6 +56,12 @@ class GuardedReader:
         left = self._left.get(channel, 0)
         self._left[channel] = left - min(left, len(payload))
         return payload[:left]
+
+
+class Guarding(Framing):
+    """Puts the guard before the client's reader."""
+
+    reader = GuardedReader
 
 
 def _without_names(deliver: bytes) -> bytes:

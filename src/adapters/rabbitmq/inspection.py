@@ -28,7 +28,7 @@ from cronhare.ports.broker import BrokerUnavailable
 from .address import Address
 from .blocking import NOT_FOUND, PRECONDITION_FAILED, Walk, connect, letting_go
 from .probing import probe_lanes
-from .trouble import TROUBLE, cause_of, said_by
+from .trouble import TROUBLE, cause_of, resolving, said_by
 from .versions import QUORUM, arguments
 
 #: Seconds that the broker has for its answer to a message, and then to the farewell.
@@ -97,7 +97,11 @@ class RabbitInspection:
         nodes = self._address.url.hosts
         for node in nodes if len(nodes) > 1 else ():
             try:
-                BlockingConnection(self._address.for_pika(node, name="cronhare doctor")).close()
+                with resolving():
+                    connection = BlockingConnection(
+                        self._address.for_pika(node, name="cronhare doctor")
+                    )
+                connection.close()
             except TROUBLE as error:
                 yield f"{node}: {said_by(error)}"
 

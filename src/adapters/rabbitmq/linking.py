@@ -16,7 +16,8 @@ from cronhare.domain.addresses import Host
 from cronhare.ports.broker import BrokerUnavailable
 
 from .address import CONNECT_TIMEOUT, Address
-from .trouble import said_by, unconnected
+from .framing import Framing
+from .trouble import resolving, said_by, unconnected
 
 #: What the client raises when the broker is away, refuses, or has gone meanwhile. RuntimeError is
 #: the parent of its "channel closed".
@@ -31,7 +32,7 @@ async def open_connection(
 ) -> AbstractConnection:
     """Connect to the first node that answers, within a bound for each.
 
-    *transport* takes the place of the client's own, if one is given.
+    *transport* takes the place of `Framing`, if one is given.
 
     Raises:
         BrokerUnavailable: it did not work; the text tells of the last node.
@@ -52,10 +53,10 @@ async def _connect(
     ):  # a certificate may be unreadable, and its file system may hang
         context = await asyncio.to_thread(address.context)
     connection = aiormq.Connection(
-        address.for_aiormq(node), context=context, transport_factory=transport
+        address.for_aiormq(node), context=context, transport_factory=transport or Framing()
     )
     try:
-        with own_errors(doing, unconnected):
+        with own_errors(doing, unconnected), resolving():
             async with asyncio.timeout(within):
                 await connection.connect(client_properties={"connection_name": name})
     except BaseException:

@@ -18,7 +18,7 @@ from .address import Address
 from .backoff import Backoff
 from .line import Line
 from .messages import Parcel
-from .trouble import TROUBLE, said_by, unconnected
+from .trouble import TROUBLE, said_by, unconnected, unresolved
 from .trust import Trust
 from .window import Batch
 
@@ -156,6 +156,10 @@ class Sender:
         try:
             if not self._closing.is_set():
                 line.run()
+        except UnicodeError as error:
+            if line.was_open:  # it is no host's name
+                raise
+            raise unresolved(error) from error
         finally:
             with self._lock:
                 self._line = None

@@ -1,6 +1,9 @@
 """What both clients raise when the broker is away, refuses, or has gone, and how people read it."""
 
 import re
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 import aiormq.exceptions
@@ -21,6 +24,24 @@ _USER: Final = re.compile(r"user \\?'[^']*'")
 
 #: What the broker says, as pika quotes it.
 _QUOTED: Final = re.compile(r"""ConnectionClosedByBroker: \(\d+\) (['"])(.*)\1""")
+
+
+@contextmanager
+def resolving() -> Iterator[None]:
+    """Connect to a host. One whose name cannot even be asked for is away as one without an address.
+
+    Python encodes names before it asks a resolver, and raises UnicodeError of what it cannot: no
+    OSError. Which names those are is its matter, and not only that of what the settings refuse.
+    """
+    try:
+        yield
+    except UnicodeError as error:
+        raise unresolved(error) from error
+
+
+def unresolved(error: UnicodeError) -> OSError:
+    """Tell that a host's name cannot be asked for, as a resolver tells of one that it lacks."""
+    return socket.gaierror(socket.EAI_NONAME, f"its name cannot be asked for: {error}")
 
 
 def cause_of(error: BaseException) -> Cause:

@@ -21,8 +21,13 @@ ESCAPES: Final = (
     "in a user or password @ is written as %40, : as %3A, / as %2F, ? as %3F, # as %23, % as %25"
 )
 
+#: A resolver encodes each part of a name between dots by itself, and fails over any other length.
+LONGEST_LABEL: Final = 63
+
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _NAME: Final = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,252}[A-Za-z0-9_.])?")
+_LABEL: Final = rf"[^.]{{1,{LONGEST_LABEL}}}"
+_LABELS: Final = re.compile(rf"{_LABEL}(\.{_LABEL})*\.?")
 _UNPRINTABLE: Final = re.compile(r"[\x00-\x20\x7f-\xa0\ud800-\udfff]")
 _NO_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
@@ -144,6 +149,11 @@ def _host(text: str, usual: int, *, which: str) -> Host | None:
             return None
         if not _NAME.fullmatch(name):
             raise ValueError(f"{which} is no host name or address; {ESCAPES}")
+        if not _LABELS.fullmatch(name):
+            raise ValueError(
+                f"{which} has two dots in a row, or more than {LONGEST_LABEL} characters between "
+                "two: a host name is like node-1.example.org"
+            )
     if port is None:
         return Host(name, usual)
     if not (port.isascii() and port.isdigit() and len(port) <= 5 and 0 < int(port) <= LARGEST_PORT):  # noqa: PLR2004 - the digits of the largest

@@ -74,6 +74,11 @@ def test_what_is_not_named_is_none() -> None:
         ("amqp://" + ",".join(f"h{n}" for n in range(17)), "more than 16 hosts"),
         ("amqp://" + "a" * 8_192, "longer than 8,192"),
         ("amqp://" + "a" * 300, "no host name"),
+        (f"amqp://{SECRET}..x", "the host has two dots in a row"),
+        (f"amqp://good,{SECRET}.x..", "host 2 has two dots in a row"),
+        (f"amqp://{SECRET}{'a' * 64}.x", "more than 63 characters between two"),
+        (f"amqp://x.{'a' * 64}", "more than 63 characters between two"),
+        (".".join(["amqp://a", "b" * 64, "c"]), "more than 63 characters between two"),
     ],
 )
 def test_what_cannot_be_used_is_refused_without_a_word_of_it(url: str, why: str) -> None:
@@ -82,6 +87,11 @@ def test_what_cannot_be_used_is_refused_without_a_word_of_it(url: str, why: str)
 
     assert why in str(caught.value)
     assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["a.b", "a.b.", f"{'a' * 63}.b", "10.0.0.1", "a_b-c.d"])
+def test_a_name_that_a_resolver_can_be_asked_for_is_taken(name: str) -> None:
+    assert parse(f"amqp://{name}").hosts == (Host(name, 5672),)
 
 
 @pytest.mark.parametrize(

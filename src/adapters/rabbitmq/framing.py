@@ -1,0 +1,99 @@
+"""Frames as a broker writes them, none of them larger than ours may be.
+
+A frame announces its size, up to 4 GiB, and the client would make room for whatever is announced.
+"""
+
+import asyncio
+import struct
+from typing import Any, ClassVar, Final, cast
+
+from aiormq.connection import TCPTransportFactory, TLSTransportFactory, TransportFactory
+from yarl import URL
+
+#: Bytes. No frame is larger, whatever the broker would allow; it is RabbitMQ's own default.
+LARGEST_FRAME: Final = 131_072
+
+METHOD, HEADER, BODY = 1, 2, 3
+HEAD: Final = struct.Struct(">BHI")
+END: Final = b"\xce"
+
+#: The broker's proposal: channels, the largest frame, seconds between heartbeats.
+_TUNE: Final = b"\x00\x0a\x00\x1e"
+_PROPOSED: Final = struct.Struct(">4sHIH")
+
+
+class FrameReader:
+    """Reads as a stream does, frame by frame: the part of it that the client uses."""
+
+    def __init__(self, reader: asyncio.StreamReader) -> None:
+        self._reader = reader
+        self._frame = b""
+        self._place = 0
+
+    def at_eof(self) -> bool:
+        """Whether nothing more will come."""
+        return self._place == len(self._frame) and self._reader.at_eof()
+
+    async def readexactly(self, n: int) -> bytes:
+        """Read so many bytes of a frame.
+
+        Raises:
+            asyncio.IncompleteReadError: the broker hung up.
+            ConnectionResetError: it announces a frame that is too large.
+        """
+        while self._place == len(self._frame):
+            self._frame, self._place = await self._next(), 0
+        piece = self._frame[self._place : self._place + n]
+        self._place += len(piece)
+        return piece
+
+    async def read(self, n: int = -1) -> bytes:
+        """Read what the client shows in an error."""
+        return await self._reader.read(LARGEST_FRAME if n < 0 else min(n, LARGEST_FRAME))
+
+    def let_through(self, kind: int, channel: int, payload: bytes) -> bytes:  # noqa: ARG002
+        """Say what is let through of a frame; nothing lets the whole frame go."""
+        return payload
+
+    async def _next(self) -> bytes:
+        head = await self._reader.readexactly(HEAD.size)
+        if head.startswith(b"AMQP"):  # it speaks another version, and begins anew
+            return head
+        kind, channel, size = HEAD.unpack(head)
+        if size + HEAD.size + len(END) > LARGEST_FRAME:
+            raise ConnectionResetError(
+                f"the broker announces a frame of {size:,} bytes, and {LARGEST_FRAME:,} were agreed"
+            )
+        rest = await self._reader.readexactly(size + len(END))
+        if kind not in (METHOD, HEADER, BODY):
+            return head + rest
+        payload = _tuned(rest[: -len(END)])
+        through = self.let_through(kind, channel, payload)
+        if kind == BODY and not through:
+            return b""
+        return HEAD.pack(kind, channel, len(through)) + through + END
+
+
+class Framing(TransportFactory):
+    """Connects as the client does by itself, and puts a reader of frames before its own."""
+
+    reader: ClassVar[type[FrameReader]] = FrameReader
+
+    async def create(
+        self,
+        url: URL,
+        **how: Any,  # noqa: ANN401 - the client's own
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Connect."""
+        factory = TLSTransportFactory() if url.scheme == "amqps" else TCPTransportFactory()
+        reader, writer = await factory.create(url, **how)
+        return cast("asyncio.StreamReader", self.reader(reader)), writer
+
+
+def _tuned(payload: bytes) -> bytes:
+    """Lower the largest frame that a broker proposes: the client agrees to whatever it is."""
+    if len(payload) != _PROPOSED.size or not payload.startswith(_TUNE):
+        return payload
+    method, channels, largest, heartbeat = _PROPOSED.unpack(payload)
+    agreed = min(largest or LARGEST_FRAME, LARGEST_FRAME)  # 0: without a bound
+    return _PROPOSED.pack(method, channels, agreed, heartbeat)
