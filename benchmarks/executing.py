@@ -17,6 +17,7 @@ from cronhare.adapters.memory.broker import MemoryBroker
 from cronhare.adapters.memory.runner import ScriptedRunner
 from cronhare.adapters.process import ProcessRunner
 from cronhare.adapters.system.clock import SystemClock
+from cronhare.application.waiting_room import WaitingRoom
 from cronhare.domain.messages import TaskMessage
 from cronhare.domain.outcome import Ending
 from cronhare.domain.topology import MAIN_QUEUE
@@ -69,7 +70,13 @@ async def _rate(
         keeper = container.lease_keeper(stop=container.runner().stop)
         worker = container.worker(broker=connection, keeper=keeper, places=at_once)
         runs = container.runner()
-        working = Working(broker=connection, worker=worker, runner=runs, keeper=keeper)
+        working = Working(
+            broker=connection,
+            worker=worker,
+            room=WaitingRoom(connection),
+            runner=runs,
+            keeper=keeper,
+        )
         await working.begin(
             [MAIN_QUEUE], concurrency=at_once, stopping=Stopping(LastResort(grace=0.0))
         )

@@ -28,10 +28,11 @@ from cronhare.ports.claims import ClaimStorePort
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerBusy, LedgerUnavailable
 
+from .deferring import Deferring
 from .doorbell import envelope
 from .insist import Draining, Insistence, Kind
 from .logs import say
-from .putting_off import put_off, without_times
+from .putting_off import times_put_off, without_times
 
 log = logging.getLogger(__name__)
 
@@ -46,6 +47,7 @@ class Adopter:
         *,
         node: str,
         broker: AsyncBrokerPort,
+        deferring: Deferring,
         attempts: AttemptStorePort,
         claims: ClaimStorePort,
         clock: ClockPort,
@@ -57,6 +59,7 @@ class Adopter:
         """*executor* has the threads for the ledger; *insist* says how long it is asked."""
         self._node = node
         self._broker = broker
+        self._deferring = deferring
         self._attempts = attempts
         self._claims = claims
         self._clock = clock
@@ -73,15 +76,15 @@ class Adopter:
 
         Raises:
             Draining: it is to be given back as it is.
-            LedgerBusy: it was put off.
+            LedgerBusy: it was deferred.
         """
-        name, asked = delivery.message.id or str(self._uuid()), asyncio.Event()
+        name, asked = self.name_of(delivery), asyncio.Event()
         try:
             adopted = await self._insist.to_begin(
                 lambda: self._adopt(delivery, call, name, asked), looks=looks, kind=self._kind
             )
         except LedgerBusy as busy:
-            await put_off(self._broker, delivery, str(busy), id_=name)
+            await self._deferring.defer(delivery, str(busy), id_=name)
             raise
         except Draining:
             if not asked.is_set() or not await self._is_renamed(delivery, name):
@@ -94,6 +97,10 @@ class Adopter:
         else:
             _tell_of_copy(delivery, adopted)
         return None
+
+    def name_of(self, delivery: Delivery) -> str:
+        """Give the id under which the ledger knows a message, a new one if it has none."""
+        return delivery.message.id or str(self._uuid())
 
     async def _adopt(
         self, delivery: Delivery, call: Call, name: str, asked: asyncio.Event
@@ -150,11 +157,15 @@ def _held(scheduler_id: int) -> str:
 
 
 def _tell_of_copy(delivery: Delivery, adopted: Execution) -> None:
-    """Tell that an id was seen before: no news if this very message was delivered before."""
+    """Tell that an id was seen before: no news if this very message was delivered before.
+
+    Nor if it was put off, as a broker that ended meanwhile may have kept a copy of it.
+    """
     text = (
         f"Not run: message {delivery.message.id} of {delivery.queue} has the id of an earlier one, "
         f"execution {adopted.id} ({adopted.state}). If it was to run, each message needs an id of "
         "its own, or none"
     )
-    level = logging.DEBUG if delivery.redelivered else logging.WARNING
+    is_ours = delivery.redelivered or times_put_off(delivery.message.headers) > 0
+    level = logging.DEBUG if is_ours else logging.WARNING
     say(log, level, "message.repeated", text)

@@ -36,6 +36,7 @@ from cronhare.ports.runner import Ran, StopReason, TaskRunnerPort
 
 from .adopting import Adopter
 from .batching import Batcher
+from .deferring import Deferring
 from .held_starts import HeldStarts
 from .insist import MOST_SILENCES, Draining, Insistence, Kind
 from .invocation import gone_astray, prepare
@@ -117,9 +118,11 @@ class Worker:
         self._seal = seal
         self._trip = retry_delay
         self._accepts_foreign = accepts_foreign
+        self._deferring = Deferring(broker, clock.monotonic)
         self._adopter = Adopter(
             node=node,
             broker=broker,
+            deferring=self._deferring,
             attempts=attempts,
             claims=claims,
             clock=clock,
@@ -214,7 +217,8 @@ class Worker:
             return
         returned = times_put_off(delivery.message.headers) > 0
         if returned and not self._held.has_room:
-            await self._put_off_unasked(delivery)
+            name = self._adopter.name_of(delivery)
+            await self._deferring.defer_unasked(delivery, in_vain=self._held.in_vain, id_=name)
             return
         with suppress(LedgerBusy), self._held.asking(returned=returned) as looks:
             await self._adopt(delivery, call, looks)
@@ -246,7 +250,9 @@ class Worker:
         wish = Start(execution_id=ticket.execution_id, attempt=ticket.attempt, nacks=nacks)
         returned = times_put_off(delivery.message.headers) > 0
         if returned and not self._held.has_room:
-            await self._put_off_unasked(delivery)
+            await put_off_unasked(
+                self._broker, delivery, in_vain=self._held.in_vain, chance=self._chance()
+            )
             return
         try:
             with self._held.asking(returned=returned) as looks:
@@ -267,11 +273,6 @@ class Worker:
                     self._keeper.release(execution)
                     raise
                 await self._broker.ack(delivery)
-
-    async def _put_off_unasked(self, delivery: Delivery) -> None:
-        await put_off_unasked(
-            self._broker, delivery, in_vain=self._held.in_vain, chance=self._chance()
-        )
 
     async def _start(
         self, wish: Start, looks: Iterator[float], *, returned: bool

@@ -17,10 +17,10 @@ from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerBusy
 from cronhare.ports.records import Archived, RecordsPort, Unproven
 
+from .deferring import Deferring
 from .insist import Draining, Insistence
 from .logs import say
 from .parking import FOREIGN_REFUSED, park
-from .putting_off import put_off
 
 log = logging.getLogger(__name__)
 
@@ -52,6 +52,7 @@ class FailedMonitor:
         *seal* proves what is told of our messages; *accepts_foreign* as the worker's.
         """
         self._broker = broker
+        self._deferring = Deferring(broker, clock.monotonic)
         self._records = records
         self._clock = clock
         self._node = node
@@ -94,7 +95,8 @@ class FailedMonitor:
         try:
             kept = await self._keep(failure)
         except LedgerBusy as busy:
-            await put_off(self._broker, delivery, str(busy))
+            # A copy needs no id: what is kept is named by the body.
+            await self._deferring.defer(delivery, str(busy))
             return
         match kept:
             case Unproven(state=None):

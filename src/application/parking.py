@@ -7,7 +7,7 @@ from typing import Final
 
 from cronhare.domain.headers import cut, kept_headers
 from cronhare.domain.messages import LARGEST_BODY
-from cronhare.domain.topology import FAILED_QUEUE, ToQuarantine
+from cronhare.domain.topology import FAILED_QUEUE, WAITING_QUEUE, ToQuarantine
 from cronhare.ports.broker import AsyncBrokerPort, Delivery, Envelope, Message, Published
 
 from .logs import say
@@ -37,7 +37,8 @@ FOREIGN_REFUSED: Final = (
     "it has none of our headers, and messages of others are refused (CRON_FOREIGN_MESSAGES)"
 )
 
-#: Seconds that a failed message which cannot be parked either is held, for it comes back at once.
+#: Seconds that what cannot be parked either is held where nothing dead-letters it: it comes back
+#: at once.
 PAUSE = 5.0
 
 
@@ -60,7 +61,8 @@ async def park(broker: AsyncBrokerPort, delivery: Delivery, reason: str) -> None
         f"It was to be parked because: {reason}"
     )
     say(log, logging.ERROR, "message.unparkable", text)
-    has_dead_letters = delivery.queue != FAILED_QUEUE  # where there are none it would be gone
+    # Where there are none it would be gone.
+    has_dead_letters = delivery.queue not in (FAILED_QUEUE, WAITING_QUEUE)
     if not has_dead_letters:
         await asyncio.sleep(PAUSE)
     await broker.nack(delivery, requeue=not has_dead_letters)

@@ -1,4 +1,8 @@
-"""Giving a delivery's place to others for a while: a copy of it comes back through the lanes."""
+"""Giving a delivery's place to others for a while: a copy of it comes back through the lanes.
+
+They hand on at most once (ADR 13), so this is for messages of ours alone: what is lost there the
+reconciler sends again. What has no row in the ledger is deferred instead (`deferring`).
+"""
 
 import asyncio
 import logging
@@ -61,10 +65,18 @@ def without_times(headers: Mapping[str, object]) -> dict[str, object]:
     return {name: headers[name] for name in headers if name != PUT_OFF_HEADER}
 
 
-async def put_off(
-    broker: AsyncBrokerPort, delivery: Delivery, reason: str, *, id_: str | None = None
-) -> None:
-    """Settle a message, and have it delivered to the same queue after a rest, as *id_* if given.
+def of_a_copy(delivery: Delivery, *, times: int) -> dict[str, object]:
+    """Give the headers of a copy that is put off for so many *times* now."""
+    kept = {
+        name: value
+        for name, value in delivery.message.headers.items()
+        if name in SIGNED or not name.startswith(BROKERS)
+    }
+    return kept_headers({PUT_OFF_HEADER: times, **without_times(kept)})
+
+
+async def put_off(broker: AsyncBrokerPort, delivery: Delivery, reason: str) -> None:
+    """Settle a message of ours, and have it delivered to the same queue after a rest.
 
     It is not nacked: that counts as a failure of its attempt. And not left to the reconciler, which
     waits for up to a day once it has sent many copies. What the broker does not confirm is given
@@ -76,8 +88,8 @@ async def put_off(
     say(log, level, "attempt.put-off", f"Put off: {reason}")
     rest = FIRST_REST * 2**times
     times = min(times + 1, MOST_DOUBLINGS)
-    is_sent = await _is_sent(broker, delivery, rest, times=times, id_=id_)
-    await _settle(broker, delivery, is_sent=is_sent)
+    is_sent = await _is_sent(broker, delivery, rest, times=times)
+    await settle(broker, delivery, is_sent=is_sent)
 
 
 async def put_off_unasked(
@@ -92,11 +104,12 @@ async def put_off_unasked(
     if in_vain:
         rest = FIRST_REST * 2**times * (8 - math.floor((MOST_EIGHTHS_LESS + 1) * chance)) / 8
         times = min(times + 1, MOST_DOUBLINGS)
-    is_sent = await _is_sent(broker, delivery, rest, times=times, id_=None)
-    await _settle(broker, delivery, is_sent=is_sent)
+    is_sent = await _is_sent(broker, delivery, rest, times=times)
+    await settle(broker, delivery, is_sent=is_sent)
 
 
-async def _settle(broker: AsyncBrokerPort, delivery: Delivery, *, is_sent: bool) -> None:
+async def settle(broker: AsyncBrokerPort, delivery: Delivery, *, is_sent: bool) -> None:
+    """Ack what has a copy; what has none is given back after `PAUSE`."""
     if is_sent:
         await broker.ack(delivery)
         return
@@ -105,15 +118,8 @@ async def _settle(broker: AsyncBrokerPort, delivery: Delivery, *, is_sent: bool)
 
 
 async def _is_sent(
-    broker: AsyncBrokerPort, delivery: Delivery, rest: timedelta, *, times: int, id_: str | None
+    broker: AsyncBrokerPort, delivery: Delivery, rest: timedelta, *, times: int
 ) -> bool:
-    message = delivery.message
-    kept = {
-        name: value
-        for name, value in message.headers.items()
-        if name in SIGNED or not name.startswith(BROKERS)
-    }
-    headers = kept_headers({PUT_OFF_HEADER: times, **without_times(kept)})
-    copy = msgspec.structs.replace(message, headers=headers, id=id_ or message.id)
+    copy = msgspec.structs.replace(delivery.message, headers=of_a_copy(delivery, times=times))
     published = await broker.publish(Envelope(copy, ToQueue(delivery.queue, rest)))
     return published is Published.CONFIRMED

@@ -15,6 +15,7 @@ MAIN_QUEUE = "cron_scheduler"
 RETRY_QUEUE = "cron_scheduler_retry"
 FAILED_QUEUE = "cron_scheduler_failed"
 QUARANTINE_QUEUE = "cron_scheduler_quarantine"
+WAITING_QUEUE = "cron_scheduler_waiting"
 
 DEAD_LETTER_EXCHANGE = "cron_dlx"
 DELIVERY_EXCHANGE = "cron_delivery"
@@ -92,7 +93,11 @@ class ToQuarantine(msgspec.Struct, frozen=True):
     """Deliver to the queue of what nobody may run."""
 
 
-Destination = ToQueue | ToFailed | ToQuarantine
+class ToWaiting(msgspec.Struct, frozen=True):
+    """Deliver to the queue of what has no row in the ledger, and cannot be taken over for now."""
+
+
+Destination = ToQueue | ToFailed | ToQuarantine | ToWaiting
 
 
 def lane_exchange(lane: int) -> str:
@@ -134,6 +139,8 @@ def route(destination: Destination) -> tuple[str, str]:
             return DEAD_LETTER_EXCHANGE, "failed"
         case ToQuarantine():
             return DEAD_LETTER_EXCHANGE, "quarantine"
+        case ToWaiting():
+            return "", WAITING_QUEUE
         case ToQueue(queue, delay):
             if delay <= timedelta(0):
                 return "", queue
@@ -158,6 +165,8 @@ def first_queue(destination: Destination) -> str:
             return FAILED_QUEUE
         case ToQuarantine():
             return QUARANTINE_QUEUE
+        case ToWaiting():
+            return WAITING_QUEUE
         case ToQueue(queue, delay):
             return lane_queue(_lane(delay)) if delay > timedelta(0) else queue
 
@@ -195,6 +204,7 @@ def topology(*, retry_delay: timedelta, queues: Iterable[str] = (MAIN_QUEUE,)) -
             ),
             Queue(name=FAILED_QUEUE),
             Queue(name=QUARANTINE_QUEUE),
+            Queue(name=WAITING_QUEUE),
             *(
                 Queue(
                     name=lane_queue(lane),
@@ -212,7 +222,7 @@ def topology(*, retry_delay: timedelta, queues: Iterable[str] = (MAIN_QUEUE,)) -
             *_lane_bindings(),
             *(
                 Binding(source=DELIVERY_EXCHANGE, target=name, key=f"{'*.' * LANES}{name}")
-                for name in (*names, FAILED_QUEUE)  # whose messages its monitor may put off
+                for name in names
             ),
         ),
     )
@@ -220,9 +230,8 @@ def topology(*, retry_delay: timedelta, queues: Iterable[str] = (MAIN_QUEUE,)) -
 
 def is_ours(queue: str) -> bool:
     """Tell a queue of the system's own from a task queue."""
-    return queue in (RETRY_QUEUE, FAILED_QUEUE, QUARANTINE_QUEUE) or queue.startswith(
-        f"{RETRY_QUEUE}."
-    )
+    ours = (RETRY_QUEUE, FAILED_QUEUE, QUARANTINE_QUEUE, WAITING_QUEUE)
+    return queue in ours or queue.startswith(f"{RETRY_QUEUE}.")
 
 
 def checked_queue(queue: str) -> str:

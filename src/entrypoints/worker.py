@@ -14,9 +14,10 @@ from cronhare.application.leases import LeaseKeeper
 from cronhare.application.logs import say
 from cronhare.application.monitor import FailedMonitor
 from cronhare.application.predecessors import Settling
+from cronhare.application.waiting_room import PLACES, WaitingRoom
 from cronhare.domain.listing import listed
 from cronhare.domain.nodes import renewed_every
-from cronhare.domain.topology import FAILED_QUEUE
+from cronhare.domain.topology import FAILED_QUEUE, WAITING_QUEUE
 from cronhare.ports.broker import AsyncBrokerPort, Delivery
 from cronhare.ports.runner import TaskRunnerPort, Written
 
@@ -78,6 +79,7 @@ class Working:
         *,
         broker: AsyncBrokerPort,
         worker: Worker,
+        room: WaitingRoom,
         runner: TaskRunnerPort,
         keeper: LeaseKeeper,
     ) -> None:
@@ -87,6 +89,8 @@ class Working:
         self._runner = runner
         self._keeper = keeper
         self._under_way = UnderWay(worker.handle)
+        self._room = room
+        self._resting = UnderWay(room.handle)
 
     @property
     def counters(self) -> Counters:
@@ -112,6 +116,15 @@ class Working:
         ask = partial(self._broker.consume, queues, prefetch=concurrency, on_delivery=accept)
         return await answered("broker", ask, stopping=stopping)
 
+    async def bring_back(self, stopping: Stopping) -> None:
+        """Start to bring back what was deferred, beside the tasks: it takes none of their places.
+
+        The queue may not be there, where this user may declare none: it is asked for again.
+        """
+        accept = self._resting.accept
+        ask = partial(self._broker.consume, [WAITING_QUEUE], prefetch=PLACES, on_delivery=accept)
+        await answered("broker", ask, stopping=stopping)
+
     async def drain(self, *, grace: timedelta, hurry: asyncio.Event) -> None:
         """Give back what has not begun, let the rest finish within *grace*, then end it.
 
@@ -119,6 +132,7 @@ class Working:
         """
         self._worker.drain()
         await within(PAUSING, "the broker, to send nothing more", self._broker.pause())
+        self._room.drain()
         if (left := self.at_hand + self.owed) and not hurry.is_set():
             text = (
                 f"Waiting at most {grace.total_seconds():.0f} s for what runs ({left}); "
@@ -222,8 +236,10 @@ async def run(
     queues = container.queues()
     if await working.begin(queues, concurrency=concurrency, stopping=stopping):
         say(log, logging.INFO, "begun", f"Consuming {listed(queues)}")
+    watches = [working.bring_back(stopping)]
     if settings.failed_monitor:
-        await monitoring.begin(stopping)
+        watches.append(monitoring.begin(stopping))
+    await asyncio.gather(*watches)
     await stopping.asked.wait()
     # Asked anew: a reload may have changed it.
     await working.drain(grace=container.settings().shutdown_grace, hurry=stopping.hurry)
@@ -257,7 +273,8 @@ def _wire(container: Container, concurrency: int) -> tuple[Working, LeaseKeeper,
     )
     worker = container.worker(broker=connection, keeper=keeper, places=concurrency)
     outputs = container.output_keeper(keeper=keeper, read=_reading(runner, loop))
-    working = Working(broker=connection, worker=worker, runner=runner, keeper=keeper)
+    room = WaitingRoom(connection)
+    working = Working(broker=connection, worker=worker, room=room, runner=runner, keeper=keeper)
     return working, keeper, outputs
 
 

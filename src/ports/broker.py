@@ -142,7 +142,8 @@ class AsyncBrokerPort(Protocol):
         back after a consumer vanished first and marked *redelivered*; of several queues none
         waits for ever while another has messages. Whatever a message is made of it is handed
         over; with a `Defect` if it cannot be read, or is larger than `LARGEST_TAKEN`. A queue that
-        cannot be had is tried again, and keeps none of the others from being served.
+        cannot be had is tried again, and keeps none of the others from being served. A second call
+        adds a consumer with a *prefetch* of its own.
 
         Raises:
             BrokerUnavailable: none of them is consumed; repeat the call.

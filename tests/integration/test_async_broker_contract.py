@@ -11,7 +11,15 @@ import pytest
 from cronhare.adapters.memory.broker import MemoryBroker
 from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.rabbitmq import AiormqBroker
-from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE, Destination, ToFailed, ToQueue
+from cronhare.domain.topology import (
+    FAILED_QUEUE,
+    MAIN_QUEUE,
+    WAITING_QUEUE,
+    Destination,
+    ToFailed,
+    ToQueue,
+    ToWaiting,
+)
 from cronhare.ports.broker import (
     LARGEST_TAKEN,
     AsyncBrokerPort,
@@ -236,6 +244,21 @@ async def test_the_prefetch_counts_over_all_queues_of_a_consumer(bench: Bench) -
     ]
 
 
+async def test_two_consumers_of_one_connection_have_each_a_prefetch_of_its_own(
+    bench: Bench,
+) -> None:
+    connection, tasks = await bench.consumer(MAIN_QUEUE, prefetch=1)
+    waiting = Hands()
+    await connection.consume([WAITING_QUEUE], prefetch=2, on_delivery=waiting.take)
+    await bench.publish(b"1", b"2")
+    await bench.publish(b"3", b"4", b"5", to=ToWaiting())
+
+    assert await tasks.bodies(1) == [b"1"]
+    assert await waiting.bodies(2) == [b"3", b"4"]
+    await bench.quiet()
+    assert tasks.seen() == waiting.seen() == []
+
+
 async def test_consumers_with_room_share_the_messages(bench: Bench) -> None:
     ant, bee = await bench.consumer(prefetch=5), await bench.consumer(prefetch=5)
 
@@ -387,12 +410,17 @@ async def test_a_closed_connection_does_not_know_what_became_of_a_message(bench:
     assert answer is Published.UNKNOWN
 
 
-async def test_any_queue_of_the_topology_can_be_consumed(bench: Bench) -> None:
-    _, hands = await bench.consumer(FAILED_QUEUE)
+@pytest.mark.parametrize(
+    ("queue", "to"), [(FAILED_QUEUE, ToFailed()), (WAITING_QUEUE, ToWaiting())]
+)
+async def test_any_queue_of_the_topology_can_be_consumed(
+    bench: Bench, queue: str, to: Destination
+) -> None:
+    _, hands = await bench.consumer(queue)
 
-    await bench.publish(b"failed", to=ToFailed())
+    await bench.publish(b"one", to=to)
 
-    assert await hands.bodies(1) == [b"failed"]
+    assert await hands.bodies(1) == [b"one"]
 
 
 async def test_a_handler_that_raises_does_not_hold_up_the_next_delivery(bench: Bench) -> None:

@@ -16,10 +16,12 @@ from cronhare.domain.topology import (
     MAIN_QUEUE,
     QUARANTINE_QUEUE,
     RETRY_QUEUE,
+    WAITING_QUEUE,
     Destination,
     ToFailed,
     ToQuarantine,
     ToQueue,
+    ToWaiting,
 )
 from cronhare.ports.broker import BrokerPort, Delivery, Envelope, Message, Published
 from tests.services.rabbitmq import Server
@@ -153,10 +155,12 @@ def test_each_destination_has_its_queue(bench: Bench) -> None:
     bench.publish(b"task", ToQueue(REPORTS))
     bench.publish(b"failed", ToFailed())
     bench.publish(b"parked", ToQuarantine())
+    bench.publish(b"waiting", ToWaiting())
 
     assert bench.bodies(REPORTS) == [b"task"]
     assert bench.bodies(FAILED_QUEUE) == [b"failed"]
     assert bench.bodies(QUARANTINE_QUEUE) == [b"parked"]
+    assert bench.bodies(WAITING_QUEUE) == [b"waiting"]
     assert bench.bodies(MAIN_QUEUE) == []
 
 

@@ -20,6 +20,7 @@ from cronhare.application import (
     reconcile,
     recording,
     sparing,
+    waiting_room,
 )
 from cronhare.domain import (
     boot,
@@ -211,6 +212,11 @@ BOUNDS: dict[str, list[str]] = {
         f"{held_starts.HURRIED_FOR:.0f} s",
         f"one place in {held_starts.SHARE}",
         f"a rest of {putting_off.PAUSE:.0f} s",
+    ],
+    "messages of others in hand that wait for a row, without a place of the worker's": [
+        f"{waiting_room.PLACES}, for {waiting_room.REST:.0f} s at first",
+        f"up to {putting_off.LONGEST_REST.total_seconds()} s",
+        f"{waiting_room.LONGEST_IN_A_CROWD:.0f} s while all are taken",
     ],
     "results that wait for a row, without a place of the worker's": [
         f"{recording.MOST_OWED:,}",

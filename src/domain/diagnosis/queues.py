@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 import attrs
 
 from cronhare.domain.listing import counted
-from cronhare.domain.topology import FAILED_QUEUE, RETRY_QUEUE
+from cronhare.domain.topology import FAILED_QUEUE, RETRY_QUEUE, WAITING_QUEUE
 
 from .finding import Finding, Severity, named
 from .starting import start_worker
@@ -173,6 +173,20 @@ def _kept(thing: Thing) -> Iterator[Finding]:
     if thing.name == FAILED_QUEUE and thing.messages:
         what = f"{kept} in {FAILED_QUEUE}: tasks that failed for good"
         yield Finding(Severity.NOTE, SUBJECT, what, "look at them: `cronhare failed list`")
+    if thing.name == WAITING_QUEUE and thing.messages:
+        yield _waiting(kept, is_served=thing.consumers > 0)
+
+
+def _waiting(kept: str, *, is_served: bool) -> Finding:
+    what = f"{kept} in {WAITING_QUEUE}: of others, and not to be taken over for now"
+    if not is_served:
+        cure = "nobody brings them back: start a worker of this version or a later one"
+        return Finding(Severity.ERROR, SUBJECT, what, cure)
+    cure = (
+        "end the transaction that was left open: workers name it as `attempt.put-off`; or, where "
+        "they say `publish.returned`, serve the queue that the messages wait for"
+    )
+    return Finding(Severity.WARNING, SUBJECT, what, cure)
 
 
 def _work(queues: Sequence[Thing], jobs: str | None) -> Iterator[Finding]:

@@ -174,6 +174,7 @@ def test_a_schedule_that_cannot_be_says_what_is_wrong_and_what_is_allowed(
         "cron_scheduler_retry.07",
         "cron_scheduler_failed",
         "cron_scheduler_quarantine",
+        "cron_scheduler_waiting",
     ],
 )
 def test_the_systems_own_queues_are_refused(faults: Faults, queue: str) -> None:

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from cronhare.application.putting_off import FIRST_REST
 from cronhare.domain.execution import State
 from cronhare.domain.messages import LARGEST_BODY
 from cronhare.domain.params import LARGEST_PARAMS
@@ -28,6 +27,7 @@ from tests.unit.application.deliveries import (
 )
 from tests.unit.application.endings import Seen, always, failure, one_by_one
 from tests.unit.application.house import LEASE, House
+from tests.unit.application.waiting import open_room
 
 
 async def test_a_message_without_headers_gets_a_row_and_runs() -> None:
@@ -501,6 +501,14 @@ async def test_a_fault_of_ours_parks_the_delivery_and_frees_its_place(
     assert house.reconciler.tick(house.now).lost == 1
 
 
+async def come_back(house: House) -> None:
+    """Let what was put off come back from the waiting room, and be handled."""
+    await open_room(house)
+    house.clock.advance(timedelta(seconds=1))
+    await house.settle()
+    await house.work()
+
+
 async def test_a_message_whose_schedule_is_held_gives_its_place_to_others(lines: Lines) -> None:
     seen = Seen()
     house = House(script=seen)
@@ -513,8 +521,7 @@ async def test_a_message_whose_schedule_is_held_gives_its_place_to_others(lines:
     beside = [each.scheduler_id for each in house.executions()]
 
     house.outage.held_schedules.clear()
-    house.clock.advance(FIRST_REST)
-    await house.work()
+    await come_back(house)
 
     assert beside == [other]
     assert [each.state for each in house.executions()] == [State.SUCCEEDED] * 2
@@ -533,8 +540,7 @@ async def test_a_message_that_was_put_off_in_doubt_is_taken_over_once() -> None:
     await house.work()
 
     house.outage.held_schedules.clear()
-    house.clock.advance(FIRST_REST)
-    await house.work()
+    await come_back(house)
     house.clock.advance(timedelta(minutes=1))
     house.reconciler.tick(house.now)
     await house.work()

@@ -16,6 +16,7 @@ from tests.unit.application.conftest import Lines
 from tests.unit.application.deliveries import due
 from tests.unit.application.endings import Seen, always, failure
 from tests.unit.application.house import LEASE, NOON, House, Inline
+from tests.unit.application.waiting import open_room
 
 BODY = (
     b'{"type":"report","id":25,"scheduler_id":16,"params_scheduler":"{}",'
@@ -165,6 +166,7 @@ async def test_what_somebody_holds_is_put_off_and_the_next_is_seen_to() -> None:
     await watch(house, BODY.replace(b'"id":25', b'"id":26'))
     await house.connection.close()
     beside = len(house.records.archive())
+    await open_room(house)
     house.clock.advance(timedelta(seconds=1))
     await house.settle()
 
@@ -172,6 +174,19 @@ async def test_what_somebody_holds_is_put_off_and_the_next_is_seen_to() -> None:
     [returned] = house.messages(FAILED_QUEUE)
     assert returned.body == BODY
     assert house.broker.depth(QUARANTINE_QUEUE) == 0
+
+
+async def test_copies_of_a_failed_message_are_kept_once() -> None:
+    house = House()
+    house.add(schedule=None)
+    [scheduler_id] = house.schedules.ids(["report"]).values()
+    body = BODY.replace(b'"scheduler_id":16', f'"scheduler_id":{scheduler_id}'.encode())
+
+    for _ in range(2):
+        await watch(house, body)
+        await house.connection.close()
+
+    assert len(house.records.archive()) == len(house.executions()) == 1
 
 
 async def test_at_the_shutdown_it_gives_back_what_the_ledger_has_not_heard_of() -> None:

@@ -303,6 +303,17 @@ def test_messages_that_no_run_accounts_for_are_a_warning(runs: Quarantined | Non
     assert "unreadable" in finding.what
 
 
+def test_what_waits_is_a_warning_and_an_error_where_nobody_brings_it_back() -> None:
+    waiting = attrs.evolve(queue("cron_scheduler_waiting"), messages=3)
+
+    served = only(of_things(attrs.evolve(waiting, consumers=1)), WARNING)
+    unserved = only(of_things(attrs.evolve(waiting, consumers=0)), ERROR)
+
+    assert served.what == unserved.what
+    assert served.what.startswith("3 messages in cron_scheduler_waiting")
+    assert "start a worker" in str(unserved.cure)
+
+
 @pytest.mark.parametrize("facts", [MARIADB, SQLITE])
 def test_a_database_as_it_must_be_has_nothing_to_mend(facts: DatabaseFacts) -> None:
     findings = of_database(facts)

@@ -15,6 +15,7 @@ from cronhare.domain.topology import (
     ToFailed,
     ToQuarantine,
     ToQueue,
+    ToWaiting,
     lane_exchange,
     route,
     topology,
@@ -44,8 +45,10 @@ def test_the_retry_queue_leads_back_to_the_main_queue_after_its_delay() -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["cron_scheduler_failed", "cron_scheduler_quarantine"])
-def test_what_failed_for_good_stays_where_it_is(name: str) -> None:
+@pytest.mark.parametrize(
+    "name", ["cron_scheduler_failed", "cron_scheduler_quarantine", "cron_scheduler_waiting"]
+)
+def test_what_failed_for_good_or_waits_stays_where_it_is(name: str) -> None:
     queue = QUEUES[name]
 
     assert queue == Queue(name=name)
@@ -96,6 +99,7 @@ def test_every_name_is_declared_once_however_often_it_is_asked_for() -> None:
         "cron_scheduler_retry.07",
         "cron_scheduler_failed",
         "cron_scheduler_quarantine",
+        "cron_scheduler_waiting",
         "",
         "reports.*",
         "#",
@@ -117,6 +121,16 @@ def test_without_a_delay_a_message_goes_straight_to_its_queue() -> None:
 def test_what_failed_and_what_is_quarantined_go_through_the_dead_letter_exchange() -> None:
     assert route(ToFailed()) == ("cron_dlx", "failed")
     assert route(ToQuarantine()) == ("cron_dlx", "quarantine")
+
+
+def test_what_waits_goes_straight_to_its_queue() -> None:
+    assert route(ToWaiting()) == ("", "cron_scheduler_waiting")
+
+
+def test_the_lanes_lead_to_task_queues_alone() -> None:
+    ends = {road.target for road in OURS.bindings if road.source == "cron_delivery"}
+
+    assert ends == {"cron_scheduler", "cron_scheduler.reports"}
 
 
 def test_the_seeds_first_delay_is_lanes_eight_five_three_and_two() -> None:

@@ -1,0 +1,196 @@
+"""The waiting room: brings back what was deferred to the queue that it came from.
+
+A message rests in a worker's hands, where the broker still has it; it is acked once its own queue
+has a copy. So each step is at least once, and none of them is a dead letter's.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import msgspec
+
+from cronhare.domain.echo import shown
+from cronhare.domain.patience import wait_after
+from cronhare.domain.topology import (
+    FAILED_QUEUE,
+    MOST_QUEUES,
+    WAITING_QUEUE,
+    ToQueue,
+    checked_queue,
+    is_ours,
+)
+from cronhare.ports.broker import AsyncBrokerPort, Delivery, Envelope, Published
+
+from . import putting_off
+from .deferring import WAITS_FOR_HEADER, waits, without_queue
+from .logs import say
+from .parking import park
+from .putting_off import LONGEST_REST, of_a_copy, times_put_off
+
+log = logging.getLogger(__name__)
+
+#: So many rest in the hands of one worker, beside those that it runs.
+PLACES: Final = 100
+
+#: Seconds that a message rests for the first time; then twice as long each time.
+REST: Final = 1.0
+
+#: Once all places are taken others may wait for one, and nobody keeps it for any longer than this.
+#: Shorter, and hundreds that one gap holds would take from others the places in which to ask.
+LONGEST_IN_A_CROWD: Final = 4.0
+
+
+class WaitingRoom:
+    """Holds deliveries of the waiting queue for their rest, and sends them on."""
+
+    def __init__(
+        self,
+        broker: AsyncBrokerPort,
+        *,
+        places: int = PLACES,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """*broker* is what the deliveries come from, *places* at a time.
+
+        *sleep* lets so many seconds pass, and *monotonic* counts them.
+        """
+        self._broker = broker
+        self._places = places
+        self._sleep = sleep
+        self._monotonic = monotonic
+        self._is_drained = False
+        self._in_hand = 0
+        self._leaves = set[asyncio.Event]()  # of all who rest
+        self._patient = dict[asyncio.Event, None]()  # who may be told to leave
+        self._missing = dict[str, tuple[int, float]]()  # how often told, and when again
+
+    def drain(self) -> None:
+        """From now on hold nothing: what rests is given back at once."""
+        self._is_drained = True
+        for leave in self._leaves:
+            leave.set()
+
+    async def handle(self, delivery: Delivery) -> None:
+        """Bring one delivery to its end; it is settled then, whatever happened."""
+        self._in_hand += 1
+        try:
+            await self._handle(delivery)
+        except Exception as fault:
+            # Unsettled, it would keep its place for ever.
+            text = "A message that waits met a fault of ours"
+            log.exception("%s", text, extra={"action": "delivery.fault"})
+            await park(self._broker, delivery, f"{text}: {fault!r}")
+        finally:
+            self._in_hand -= 1
+
+    async def _handle(self, delivery: Delivery) -> None:
+        if delivery.defect is not None:
+            await park(self._broker, delivery, delivery.defect.reason)
+            return
+        queue = delivery.message.headers.get(WAITS_FOR_HEADER)
+        if not isinstance(queue, str):
+            reason = f"it names no queue that it waits for, in its header {WAITS_FOR_HEADER}"
+            await park(self._broker, delivery, reason)
+        elif fault := _fault_of(queue):
+            await park(self._broker, delivery, f"it cannot go back: {fault}")
+        elif await self._has_rested(delivery):
+            await self._send_back(delivery, queue)
+        else:
+            await self._broker.nack(delivery, requeue=True)
+
+    async def _send_back(self, delivery: Delivery, queue: str) -> None:
+        """Publish it to its queue. What only that queue does not take waits anew, behind others."""
+        times = times_put_off(delivery.message.headers)
+        headers = without_queue(of_a_copy(delivery, times=times))
+        back = msgspec.structs.replace(delivery.message, headers=headers)
+        match await self._broker.publish(Envelope(back, ToQueue(queue))):
+            case Published.CONFIRMED:
+                self._missing.pop(queue, None)
+                await self._broker.ack(delivery)
+                return
+            case Published.RETURNED:
+                self._complain(queue)
+            case Published.UNKNOWN:
+                await self._give_back(delivery)
+                return
+            case Published.REFUSED:
+                pass
+        if await waits(self._broker, delivery, queue, times=times + 1):
+            await self._broker.ack(delivery)
+        else:
+            await self._give_back(delivery)
+
+    async def _give_back(self, delivery: Delivery) -> None:
+        if not self._is_drained:
+            await self._sleep(putting_off.PAUSE)
+        await self._broker.nack(delivery, requeue=True)
+
+    async def _has_rested(self, delivery: Delivery) -> bool:
+        """Let it rest for its time, or less if others may wait; False once it is drained."""
+        doublings = max(times_put_off(delivery.message.headers) - 1, 0)
+        seconds = min(REST * 2**doublings, LONGEST_REST.total_seconds())
+        leave = asyncio.Event()
+        self._leaves.add(leave)
+        try:
+            if self._is_full and self._patient:
+                self._call_one()
+            await self._rest(min(seconds, LONGEST_IN_A_CROWD), leave)
+            if seconds > LONGEST_IN_A_CROWD and not self._is_full:
+                self._patient[leave] = None
+                await self._rest(seconds - LONGEST_IN_A_CROWD, leave)
+        finally:
+            self._patient.pop(leave, None)
+            self._leaves.discard(leave)
+        return not self._is_drained
+
+    def _call_one(self) -> None:
+        oldest = next(iter(self._patient))
+        del self._patient[oldest]
+        oldest.set()
+
+    @property
+    def _is_full(self) -> bool:
+        return self._in_hand >= self._places
+
+    async def _rest(self, seconds: float, leave: asyncio.Event) -> None:
+        if self._is_drained:
+            return
+        rest = asyncio.ensure_future(self._sleep(seconds))
+        called = asyncio.ensure_future(leave.wait())
+        try:
+            await asyncio.wait({rest, called}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            rest.cancel()
+            called.cancel()
+
+    def _complain(self, queue: str) -> None:
+        """Say that a queue is not there, and then ever more rarely."""
+        now = self._monotonic()
+        times, due_at = self._missing.get(queue, (0, now))
+        is_known = queue in self._missing or len(self._missing) < MOST_QUEUES
+        if now < due_at or not is_known:
+            return
+        self._missing[queue] = times + 1, now + wait_after(times).total_seconds()
+        text = (
+            f"There is no queue {shown(queue)}, from which messages of others were put off. They "
+            f"wait in {WAITING_QUEUE} until there is: start a worker with --queues {shown(queue)} "
+            "(CRON_QUEUES), or declare the queue and take out of it what nobody needs"
+        )
+        say(log, logging.ERROR, "publish.returned", text)
+
+
+def _fault_of(queue: str) -> str | None:
+    """Say why nothing is sent to a queue: of our own ones only the failed queue is served."""
+    if queue == FAILED_QUEUE:
+        return None
+    if is_ours(queue):
+        return f"{shown(queue)} is one of the system's own queues"
+    try:
+        checked_queue(queue)
+    except ValueError as error:
+        return str(error)
+    return None

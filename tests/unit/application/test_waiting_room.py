@@ -1,0 +1,256 @@
+"""What has no row in the ledger rests in a queue of its own, and comes back from there."""
+
+from datetime import timedelta
+
+import pytest
+
+from cronhare.application import putting_off
+from cronhare.application.deferring import WAITS_FOR_HEADER, Deferring
+from cronhare.application.putting_off import LONGEST_REST, PUT_OFF_HEADER
+from cronhare.application.waiting_room import LONGEST_IN_A_CROWD
+from cronhare.domain.execution import State
+from cronhare.domain.topology import (
+    FAILED_QUEUE,
+    MAIN_QUEUE,
+    QUARANTINE_QUEUE,
+    RETRY_QUEUE,
+    WAITING_QUEUE,
+    ToWaiting,
+)
+from cronhare.ports.broker import Envelope, Message, Published
+from tests.unit.application.conftest import Lines
+from tests.unit.application.deliveries import deliver, foreign_body
+from tests.unit.application.house import House
+from tests.unit.application.waiting import open_room
+
+SECOND = timedelta(seconds=1)
+REPORTS = "cron_scheduler.reports"
+
+
+def put_in(house: House, body: bytes = b"one", **headers: object) -> None:
+    """Put a message into the waiting room that waits for the main queue, or as *headers* say."""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    message = Message(body=body, headers={WAITS_FOR_HEADER: MAIN_QUEUE, **named}, id="theirs")
+    assert house.broker.publish([Envelope(message, ToWaiting())]) == [Published.CONFIRMED]
+
+
+async def test_what_cannot_be_taken_over_waits_under_an_id_that_stays_its_own() -> None:
+    house = House()
+    house.add(schedule=None)
+    house.outage.held_schedules.update(house.schedules.ids(["report"]).values())
+
+    await deliver(house, foreign_body(house), {"trace": "abc", "x-of-the-broker": 1})
+
+    [waiting] = house.messages(WAITING_QUEUE)
+    assert waiting.headers == {WAITS_FOR_HEADER: MAIN_QUEUE, PUT_OFF_HEADER: 1, "trace": "abc"}
+    assert waiting.id is not None
+    assert house.broker.depth(MAIN_QUEUE) == 0
+
+
+async def test_copies_of_what_waited_are_taken_over_once_and_nobody_is_warned(
+    lines: Lines,
+) -> None:
+    house = House()
+    house.add(schedule=None)
+    await open_room(house)
+    await house.open()
+
+    for _ in range(2):
+        put_in(house, foreign_body(house), cron_put_off=1)
+    await house.settle()
+    house.clock.advance(SECOND)
+    await house.settle()
+    await house.work()
+
+    assert house.only.state is State.SUCCEEDED
+    assert house.broker.depth(WAITING_QUEUE) == 0
+    assert not [line for line in lines() if "[WARN]" in line]
+
+
+@pytest.mark.parametrize("queue", [MAIN_QUEUE, REPORTS, FAILED_QUEUE])
+async def test_it_comes_back_to_its_queue_after_its_rest(queue: str) -> None:
+    house = House(queues=[REPORTS])
+    await open_room(house)
+    put_in(house, cron_waits_for=queue, cron_put_off=1, trace="abc")
+    await house.settle()
+
+    house.clock.advance(SECOND - timedelta(milliseconds=1))
+    await house.settle()
+    before = house.broker.depth(queue)
+    house.clock.advance(timedelta(milliseconds=1))
+    await house.settle()
+
+    [back] = house.messages(queue)
+    assert (before, back.body, back.id) == (0, b"one", "theirs")
+    assert back.headers == {PUT_OFF_HEADER: 1, "trace": "abc"}
+
+
+@pytest.mark.parametrize(
+    ("times", "seconds"), [(0, 1), (1, 1), (2, 2), (3, 4), (5, 16), (6, 25.6), (10**9, 25.6)]
+)
+async def test_it_rests_for_twice_as_long_each_time(times: int, seconds: float) -> None:
+    house = House()
+    await open_room(house)
+    put_in(house, cron_put_off=times)
+    await house.settle()
+
+    first = min(seconds, LONGEST_IN_A_CROWD)
+    for part in filter(None, (first, seconds - first)):
+        house.clock.advance(timedelta(seconds=part - 0.01))
+        await house.settle()
+        before = house.broker.depth(MAIN_QUEUE)
+        house.clock.advance(timedelta(seconds=0.01))
+        await house.settle()
+
+    assert (before, house.broker.depth(MAIN_QUEUE)) == (0, 1)
+
+
+async def test_while_others_may_wait_for_a_place_it_is_kept_for_four_seconds() -> None:
+    house = House()
+    await open_room(house, places=2)
+    for number in range(6):
+        put_in(house, bytes([number]), cron_put_off=6)
+    await house.settle()
+    begun = house.broker.depth(WAITING_QUEUE)
+
+    backs = []
+    for _ in range(2):
+        house.clock.advance(timedelta(seconds=LONGEST_IN_A_CROWD))
+        await house.settle()
+        backs.append(house.broker.depth(MAIN_QUEUE))
+
+    assert (begun, backs) == (4, [2, 4])
+
+
+async def test_one_who_rests_for_long_makes_room_for_the_one_that_takes_the_last_place() -> None:
+    house = House()
+    await open_room(house, places=2)
+    put_in(house, b"patient", cron_put_off=6)
+    await house.settle()
+    house.clock.advance(5 * SECOND)
+    await house.settle()
+    alone = house.broker.depth(MAIN_QUEUE)
+
+    put_in(house, b"new", cron_put_off=1)
+    await house.settle()
+
+    assert (alone, [each.body for each in house.messages(MAIN_QUEUE)]) == (0, [b"patient"])
+
+
+@pytest.mark.parametrize(
+    ("queue", "reason"),
+    [
+        (None, "names no queue"),
+        (7, "names no queue"),
+        ("", "cannot name a queue"),
+        ("a.*", "cannot name a queue"),
+        (WAITING_QUEUE, "one of the system's own"),
+        (QUARANTINE_QUEUE, "one of the system's own"),
+        (f"{RETRY_QUEUE}.03", "one of the system's own"),
+    ],
+)
+async def test_what_cannot_go_back_anywhere_is_parked_with_the_reason(
+    queue: object, reason: str
+) -> None:
+    house = House()
+    await open_room(house)
+
+    put_in(house, cron_waits_for=queue)
+    await house.settle()
+
+    [parked] = house.messages(QUARANTINE_QUEUE)
+    assert parked.body == b"one"
+    assert reason in str(parked.headers["cron-parked-because"])
+    assert house.broker.depth(WAITING_QUEUE) == 0
+
+
+async def test_what_waits_for_a_queue_that_is_not_there_goes_there_once_it_is(
+    lines: Lines,
+) -> None:
+    house = House()
+    await open_room(house)
+    put_in(house, cron_waits_for=REPORTS)
+    put_in(house, b"innocent")
+    await house.settle()
+    for _ in range(30):
+        house.clock.advance(SECOND)
+        await house.settle()
+    told = [line for line in lines() if f"There is no queue {REPORTS}" in line]
+
+    house.broker.declare([REPORTS])
+    for _ in range(30):
+        house.clock.advance(SECOND)
+        await house.settle()
+
+    assert [each.body for each in house.messages(MAIN_QUEUE)] == [b"innocent"]
+    assert [each.body for each in house.messages(REPORTS)] == [b"one"]
+    assert len(told) == 1
+
+
+async def test_at_the_shutdown_what_rests_is_given_back_at_once() -> None:
+    house = House()
+    opened = await open_room(house)
+    for _ in range(3):
+        put_in(house, cron_put_off=6)
+    await house.settle()
+
+    await opened.connection.pause()
+    opened.room.drain()
+    await house.settle()
+
+    assert all(task.done() for task in opened.resting)
+    assert house.broker.depth(WAITING_QUEUE) == 3
+    assert house.broker.depth(MAIN_QUEUE) == 0
+
+
+async def test_a_broker_that_is_silent_loses_nothing() -> None:
+    house = House()
+    await open_room(house)
+    put_in(house)
+    await house.settle()
+
+    house.broker.go_away()
+    house.clock.advance(SECOND)
+    await house.settle()
+    house.broker.come_back()
+    await house.settle()
+    for _ in range(3):
+        house.clock.advance(SECOND)
+        await house.settle()
+
+    assert [each.body for each in house.messages(MAIN_QUEUE)] == [b"one"]
+
+
+async def test_what_the_broker_takes_no_copy_of_stays_in_its_own_queue(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    house = House()
+    house.publish(b"one")
+    await house.open()
+    await house.settle()
+
+    async def silent(_: Envelope) -> Published:
+        return Published.UNKNOWN
+
+    monkeypatch.setattr(house.connection, "publish", silent)
+    await Deferring(house.connection, house.clock.monotonic).defer(house.deliveries.pop(), "held")
+    await house.connection.close()
+
+    assert (house.broker.depth(MAIN_QUEUE), house.broker.depth(WAITING_QUEUE)) == (1, 0)
+
+
+async def test_of_very_many_that_rest_longest_the_log_tells_once_a_minute(lines: Lines) -> None:
+    house = House()
+    await house.open()
+    deferring = Deferring(house.connection, house.clock.monotonic)
+    for number in range(50):
+        house.publish(bytes([number]), {PUT_OFF_HEADER: putting_off.MOST_DOUBLINGS})
+    await house.settle()
+
+    for delivery in house.deliveries:
+        await deferring.defer(delivery, "somebody holds the gap")
+        house.clock.advance(2 * SECOND)
+
+    told = [line for line in lines() if "[WARN]" in line and "somebody holds the gap" in line]
+    assert len(told) == 2
+    assert timedelta(seconds=25) < LONGEST_REST < timedelta(seconds=26)

@@ -1,0 +1,65 @@
+"""A worker's waiting room on a frozen clock."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import attrs
+
+from cronhare.adapters.memory.clock import FrozenClock
+from cronhare.adapters.memory.connection import MemoryConnection
+from cronhare.application.waiting_room import PLACES, WaitingRoom
+from cronhare.domain.topology import WAITING_QUEUE
+from cronhare.ports.broker import Delivery
+from tests.unit.application.house import House
+
+
+@attrs.frozen
+class Room:
+    """The room, the connection that it is served by, and what is in hand."""
+
+    room: WaitingRoom
+    connection: MemoryConnection
+    resting: list[asyncio.Task[None]]
+
+
+async def open_room(house: House, *, places: int = PLACES) -> Room:
+    """Consume what waits, as a worker does."""
+    connection = house.broker.connect()
+    room = WaitingRoom(
+        connection,
+        places=places,
+        sleep=sleeping_on(house.clock),
+        monotonic=house.clock.monotonic,
+    )
+    opened = Room(room, connection, [])
+
+    def accept(delivery: Delivery) -> None:
+        opened.resting.append(asyncio.create_task(room.handle(delivery)))
+
+    await connection.consume([WAITING_QUEUE], prefetch=places, on_delivery=accept)
+    await house.settle()
+    return opened
+
+
+def sleeping_on(clock: FrozenClock) -> Callable[[float], Awaitable[None]]:
+    """Sleep until the clock was moved on for long enough."""
+    moved = asyncio.Condition()
+    calls = set[asyncio.Task[None]]()
+
+    async def tell() -> None:
+        async with moved:
+            moved.notify_all()
+
+    def on_jump() -> None:
+        call = asyncio.ensure_future(tell())
+        calls.add(call)
+        call.add_done_callback(calls.discard)
+
+    clock.on_jump(on_jump)
+
+    async def sleep(seconds: float) -> None:
+        until = clock.monotonic() + seconds - 1e-6
+        async with moved:
+            await moved.wait_for(lambda: clock.monotonic() >= until)
+
+    return sleep
