@@ -25,10 +25,12 @@ from cronhare.domain.topology import (
     FAILED_QUEUE,
     MAIN_QUEUE,
     QUARANTINE_QUEUE,
+    WAITING_QUEUE,
     Destination,
     ToFailed,
     ToQuarantine,
     ToQueue,
+    ToWaiting,
     lane_queue,
 )
 from cronhare.ports.broker import BrokerUnavailable, Delivery, Envelope, Message, Published
@@ -432,6 +434,7 @@ async def test_a_queue_that_was_full_is_published_to_once_its_bound_is_lifted(
     [
         (FAILED_QUEUE, ToFailed()),
         (QUARANTINE_QUEUE, ToQuarantine()),
+        (WAITING_QUEUE, ToWaiting()),
         (lane_queue(3), ToQueue(delay=timedelta(seconds=0.8))),
     ],
 )

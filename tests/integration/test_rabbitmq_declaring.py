@@ -19,10 +19,12 @@ from cronhare.domain.topology import (
     MAIN_QUEUE,
     QUARANTINE_QUEUE,
     RETRY_QUEUE,
+    WAITING_QUEUE,
     Destination,
     ToFailed,
     ToQuarantine,
     ToQueue,
+    ToWaiting,
     lane_exchange,
     lane_queue,
 )
@@ -277,6 +279,7 @@ def test_a_message_can_be_given_back_more_often_than_any_default_allows(vhost: s
         (MAIN_QUEUE, ToQueue()),
         (FAILED_QUEUE, ToFailed()),
         (QUARANTINE_QUEUE, ToQuarantine()),
+        (WAITING_QUEUE, ToWaiting()),
         (lane_queue(3), ToQueue(delay=timedelta(seconds=0.8))),
     ],
 )
