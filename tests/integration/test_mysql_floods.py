@@ -13,9 +13,9 @@ import pymysql
 import pytest
 from pymysql.constants import FIELD_TYPE
 from pymysql.converters import conversions
-from sqlalchemy import URL
+from sqlalchemy import URL, Engine
 
-from cronhare.adapters.sql import check_schema, mysql_opening, open_engine
+from cronhare.adapters.sql import check_schema, mysql_opening, open_engine, upgrade
 from cronhare.adapters.sql.mysql_opening import Opening
 from cronhare.ports.ledger import LedgerUnavailable
 from tests.services.mysql_wire import END, OK, greeting, heading, numbered, packet
@@ -146,6 +146,36 @@ def test_an_answer_of_another_form_is_an_outage(flooding: Flooding, answer: Answ
 
     with pytest.raises(LedgerUnavailable):
         check_schema(open_engine(f"mysql://ant@127.0.0.1:{flood.port}/cron"))
+
+
+@pytest.mark.parametrize("ask", [check_schema, upgrade])
+def test_who_says_well_to_everything_and_nothing_more_is_no_database(
+    flooding: Flooding, ask: Callable[[Engine], object]
+) -> None:
+    flood = flooding("nothing of ours")
+
+    with pytest.raises(LedgerUnavailable, match="what answers there is not understood"):
+        ask(open_engine(f"mysql://ant@127.0.0.1:{flood.port}/cron"))
+
+
+@pytest.mark.parametrize("said", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\xff" * 4_096])
+def test_who_speaks_another_protocol_is_told_as_not_understood(said: bytes) -> None:
+    def serve() -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = listener.accept()
+                with client:
+                    client.sendall(said)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        Thread(target=serve, daemon=True).start()
+        port = listener.getsockname()[1]
+
+        with pytest.raises(LedgerUnavailable) as refused:
+            check_schema(open_engine(f"mysql://ant@127.0.0.1:{port}/cron"))
+
+        listener.shutdown(socket.SHUT_RDWR)
+    assert f"what answers at 127.0.0.1:{port} is not understood" in str(refused.value)
 
 
 @pytest.mark.parametrize(

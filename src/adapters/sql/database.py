@@ -141,12 +141,12 @@ class Database:
 def connected(engine: Engine, doing: str, *, writing: bool = False) -> Iterator[Connection]:
     """Give a connection, and turn a vendor's errors into ours: see `own_errors`."""
     with own_errors(engine, doing, begun=False):
-        connection = _connect(engine, doing)
+        connection = connect(engine, doing)
     with own_errors(engine, doing, writing=writing), connection:
         yield connection
 
 
-def _connect(engine: Engine, doing: str) -> Connection:
+def connect(engine: Engine, doing: str) -> Connection:
     """Connect to what may be anything: SQLAlchemy's first questions expect answers of a database.
 
     Raises:

@@ -9,6 +9,7 @@ from sqlalchemy import Connection, func, select
 
 from cronhare.ports.ledger import LedgerUnavailable
 
+from .database import connect
 from .mysql_sessions import Sessions
 from .vendor import Vendor, remember
 
@@ -29,7 +30,7 @@ def migrating(sessions: Sessions, vendor: Vendor) -> Iterator[Connection]:
     """
     own = remember(sessions.patient(), vendor)
     lock = _lock_name(sessions.server.database)
-    with own.connect() as connection, connection.begin():
+    with connect(own, "upgrading the schema") as connection, connection.begin():
         _refuse_old_servers(connection)
         connection.exec_driver_sql(_PATIENT_SESSION)
         if connection.scalar(select(func.get_lock(lock, MIGRATION_SECONDS))) != 1:

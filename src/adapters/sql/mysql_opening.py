@@ -58,9 +58,9 @@ class Opening(Reserved):
             with self._taking_time(), self.cursor() as cursor:
                 cursor.execute(question, values or None)
                 return {str(name).lower(): str(value) for name, value in cursor.fetchall()}
-        except pymysql.MySQLError:
-            raise
         except Exception as error:
+            if is_understood(error):
+                raise
             raise not_understood(self._place, error) from error
 
     def opened(self, *, answer_seconds: int | None) -> None:
@@ -113,6 +113,16 @@ class Opening(Reserved):
         self._force_close()
         text = f"Lost connection to MySQL server during query ({why})"
         return pymysql.OperationalError(CR.CR_SERVER_LOST, text)
+
+
+def is_understood(error: Exception) -> bool:
+    """Tell whether an error is a server's, or the driver's of a server.
+
+    Packets that come in another order than a server's are told without a number.
+    """
+    numbered = bool(error.args) and isinstance(error.args[0], int)
+    is_of_packets = isinstance(error, pymysql.InternalError) and not numbered
+    return isinstance(error, pymysql.MySQLError) and not is_of_packets
 
 
 def not_understood(place: str, error: Exception) -> pymysql.OperationalError:

@@ -14,7 +14,7 @@ from cronhare.domain.addresses import Host, LedgerServer, Tls
 
 from . import mysql_errors, mysql_reading
 from .mysql_nodes import Nodes
-from .mysql_opening import Opening, not_understood
+from .mysql_opening import Opening, is_understood, not_understood
 from .mysql_passwords import REFUSING_THE_PASSWORD
 from .mysql_tls import verifying
 
@@ -119,11 +119,11 @@ class Sessions:
         seconds = ONE_OF_SEVERAL_SECONDS if self.elsewhere else CONNECT_SECONDS
         try:
             session = self._greeted(host, seconds, answer_seconds)
-        except pymysql.MySQLError as error:
+        except Exception as error:
+            if not is_understood(error):
+                raise not_understood(str(host), error) from error
             error.args = mysql_errors.without_user(error.args)
             raise
-        except Exception as error:
-            raise not_understood(str(host), error) from error
         return session
 
     def _greeted(self, host: Host, seconds: int, answer_seconds: int | None) -> Opening:
