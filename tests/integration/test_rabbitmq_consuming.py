@@ -44,7 +44,7 @@ pytestmark = pytest.mark.integration
 RETRY_DELAY = timedelta(milliseconds=300)
 REPORTS = "cron_scheduler.reports"
 
-#: Seconds after which something does not happen any more: two waits between tries, and a busy machine.
+#: Seconds after which something does not happen any more, also on a busy machine.
 SOON = 180.0
 
 
