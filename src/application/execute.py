@@ -258,7 +258,7 @@ class Worker:
             with self._held.asking(returned=returned) as looks:
                 answer, asked_at = await self._start(wish, looks, returned=returned)
         except LedgerBusy as busy:
-            await put_off(self._broker, delivery, str(busy))
+            await put_off(self._broker, delivery, ticket, str(busy))
             return
         match answer:
             case Refused(reason, unknown=True):

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from cronhare.domain.headers import kept_headers
-from cronhare.domain.messages import SIGNED
+from cronhare.domain.messages import SIGNED, Ticket
 from cronhare.domain.topology import LANE_UNIT, ToQueue
 from cronhare.ports.broker import AsyncBrokerPort, Delivery, Envelope, Published
 
@@ -75,8 +75,8 @@ def of_a_copy(delivery: Delivery, *, times: int) -> dict[str, object]:
     return kept_headers({PUT_OFF_HEADER: times, **without_times(kept)})
 
 
-async def put_off(broker: AsyncBrokerPort, delivery: Delivery, reason: str) -> None:
-    """Settle a message of ours, and have it delivered to the same queue after a rest.
+async def put_off(broker: AsyncBrokerPort, delivery: Delivery, ticket: Ticket, reason: str) -> None:
+    """Settle the message of a *ticket*, and have it delivered to the same queue after a rest.
 
     It is not nacked: that counts as a failure of its attempt. And not left to the reconciler, which
     waits for up to a day once it has sent many copies. What the broker does not confirm is given
@@ -85,7 +85,14 @@ async def put_off(broker: AsyncBrokerPort, delivery: Delivery, reason: str) -> N
     times = times_put_off(delivery.message.headers)
     is_told = times + 1 == TIMES_TO_TELL or times == MOST_DOUBLINGS
     level = logging.WARNING if is_told else logging.DEBUG
-    say(log, level, "attempt.put-off", f"Put off: {reason}")
+    say(
+        log,
+        level,
+        "attempt.put-off",
+        f"Put off: {reason}",
+        execution=ticket.execution_id,
+        attempt=ticket.attempt,
+    )
     rest = FIRST_REST * 2**times
     times = min(times + 1, MOST_DOUBLINGS)
     is_sent = await _is_sent(broker, delivery, rest, times=times)

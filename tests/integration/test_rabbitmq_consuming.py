@@ -21,6 +21,7 @@ from cronhare.adapters.rabbitmq.hookup import ANSWER_TIMEOUT, Hookup
 from cronhare.adapters.rabbitmq.linking import open_connection
 from cronhare.adapters.rabbitmq.subscription import PATIENCE as SURPLUS_PATIENCE
 from cronhare.application.putting_off import put_off, times_put_off
+from cronhare.domain.messages import Ticket
 from cronhare.domain.topology import (
     FAILED_QUEUE,
     MAIN_QUEUE,
@@ -40,6 +41,8 @@ from tests.services.proxy import proxy
 from tests.services.rabbitmq import Server, alarm
 
 pytestmark = pytest.mark.integration
+
+TICKET = Ticket(execution_id=7, attempt=1)
 
 RETRY_DELAY = timedelta(milliseconds=300)
 REPORTS = "cron_scheduler.reports"
@@ -466,7 +469,7 @@ async def test_what_cannot_be_put_off_rests_until_its_lane_is_there_again(
         async def give_its_place_away(delivery: Delivery) -> None:
             times.append(times_put_off(delivery.message.headers))
             if not times[-1]:
-                await put_off(broker, delivery, "somebody holds its row")
+                await put_off(broker, delivery, TICKET, "somebody holds its row")
             else:
                 await broker.ack(delivery)
 

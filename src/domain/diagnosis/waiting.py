@@ -130,17 +130,21 @@ def _unsent(waiting: Sequence[Waiting]) -> Iterator[Finding]:
             Severity.ERROR,
             SUBJECT,
             f"{_of(waiting)} to be handed to the broker, for {_queues(waiting)}: it is away, "
-            "no scheduler runs, or it has no such queue",
+            "no scheduler runs, it has no such queue, or another session holds their rows",
             "start `cronhare scheduler` (or `cronhare up` with the jobs file of that queue); if "
-            "one runs, its log says what keeps it from the broker. They are sent as soon as it "
-            f"can{_OR}",
+            "one runs, its log says what keeps it from the broker, and if nothing does, "
+            f"information_schema.INNODB_TRX who holds rows. They are sent as soon as it can{_OR}",
         )
 
 
 def _busy(waiting: Sequence[Waiting], cure: str) -> Iterator[Finding]:
     if waiting:
-        what = f"{_of(waiting)} for a worker that is free"
-        yield Finding(Severity.WARNING, SUBJECT, what, cure)
+        what = f"{_of(waiting)} for a worker that is free, or are put off by all"
+        held = (
+            "a row that another session holds, or that the ledger refuses, is told by the "
+            "workers' logs as `attempt.put-off`"
+        )
+        yield Finding(Severity.WARNING, SUBJECT, what, f"{cure}; {held}")
 
 
 def _unseen(waiting: Sequence[Waiting]) -> Iterator[Finding]:
