@@ -28,7 +28,7 @@ from . import putting_off
 from .deferring import WAITS_FOR_HEADER, waits, without_queue
 from .logs import say
 from .parking import park
-from .putting_off import LONGEST_REST, of_a_copy, times_put_off
+from .putting_off import LONGEST_REST, MOST_DOUBLINGS, of_a_copy, times_put_off
 
 log = logging.getLogger(__name__)
 
@@ -67,6 +67,7 @@ class WaitingRoom:
         self._leaves = set[asyncio.Event]()  # of all who rest
         self._patient = dict[asyncio.Event, None]()  # who may be told to leave
         self._missing = dict[str, tuple[int, float]]()  # how often told, and when again
+        self._silent = dict[str, tuple[int, float]]()  # how often in a row, and until when left out
 
     def drain(self) -> None:
         """From now on hold nothing: what rests is given back at once."""
@@ -105,24 +106,36 @@ class WaitingRoom:
     async def _send_back(self, delivery: Delivery, queue: str) -> None:
         """Publish it to its queue. What only that queue does not take waits anew, behind others."""
         times = times_put_off(delivery.message.headers)
+        published = await self._publish(delivery, queue, times=times)
+        if published is Published.CONFIRMED:
+            self._missing.pop(queue, None)
+            self._silent.pop(queue, None)
+            await self._broker.ack(delivery)
+            return
+        if published is Published.RETURNED:
+            self._complain(queue)
+        if not await waits(self._broker, delivery, queue, times=times + 1):
+            await self._give_back(delivery)
+            return
+        if published is Published.UNKNOWN:  # and the broker has just answered for another queue
+            self._leave_out(queue)
+        await self._broker.ack(delivery)
+
+    async def _publish(self, delivery: Delivery, queue: str, *, times: int) -> Published:
+        """Publish to a queue, unless it confirmed nothing a moment ago: it hangs, and holds up."""
+        _, until = self._silent.get(queue, (0, 0.0))
+        if self._monotonic() < until:
+            return Published.REFUSED
         headers = without_queue(of_a_copy(delivery, times=times))
         back = msgspec.structs.replace(delivery.message, headers=headers)
-        match await self._broker.publish(Envelope(back, ToQueue(queue))):
-            case Published.CONFIRMED:
-                self._missing.pop(queue, None)
-                await self._broker.ack(delivery)
-                return
-            case Published.RETURNED:
-                self._complain(queue)
-            case Published.UNKNOWN:
-                await self._give_back(delivery)
-                return
-            case Published.REFUSED:
-                pass
-        if await waits(self._broker, delivery, queue, times=times + 1):
-            await self._broker.ack(delivery)
-        else:
-            await self._give_back(delivery)
+        return await self._broker.publish(Envelope(back, ToQueue(queue)))
+
+    def _leave_out(self, queue: str) -> None:
+        now = self._monotonic()
+        times, until = self._silent.get(queue, (0, 0.0))
+        if now >= until and (queue in self._silent or len(self._silent) < MOST_QUEUES):
+            rest = min(REST * 2**times, LONGEST_REST.total_seconds())
+            self._silent[queue] = min(times + 1, MOST_DOUBLINGS), now + rest
 
     async def _give_back(self, delivery: Delivery) -> None:
         if not self._is_drained:

@@ -15,6 +15,7 @@ from cronhare.domain.topology import (
     QUARANTINE_QUEUE,
     RETRY_QUEUE,
     WAITING_QUEUE,
+    ToQueue,
     ToWaiting,
 )
 from cronhare.ports.broker import Envelope, Message, Published
@@ -172,19 +173,50 @@ async def test_what_waits_for_a_queue_that_is_not_there_goes_there_once_it_is(
     put_in(house, cron_waits_for=REPORTS)
     put_in(house, b"innocent")
     await house.settle()
-    for _ in range(30):
-        house.clock.advance(SECOND)
-        await house.settle()
+    await pass_by(house, seconds=30)
     told = [line for line in lines() if f"There is no queue {REPORTS}" in line]
 
     house.broker.declare([REPORTS])
-    for _ in range(30):
-        house.clock.advance(SECOND)
-        await house.settle()
+    await pass_by(house, seconds=30)
 
     assert [each.body for each in house.messages(MAIN_QUEUE)] == [b"innocent"]
     assert [each.body for each in house.messages(REPORTS)] == [b"one"]
     assert len(told) == 1
+
+
+async def test_what_waits_for_a_queue_that_hangs_lets_others_pass(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    house = House(queues=[REPORTS])
+    opened = await open_room(house, places=2)
+    publish, tried = opened.connection.publish, list[float]()
+    hangs = True
+
+    async def hanging(envelope: Envelope) -> Published:
+        if hangs and envelope.to == ToQueue(REPORTS):
+            tried.append(house.clock.monotonic())
+            return Published.UNKNOWN
+        return await publish(envelope)
+
+    monkeypatch.setattr(opened.connection, "publish", hanging)
+    for _ in range(6):
+        put_in(house, cron_waits_for=REPORTS)
+    put_in(house, b"innocent")
+
+    await pass_by(house, seconds=60)
+    before = house.messages(MAIN_QUEUE)
+    hangs = False
+    await pass_by(house, seconds=60)
+
+    assert [each.body for each in before] == [b"innocent"]
+    assert 2 <= len(tried) <= 10, "it is tried ever more rarely, by those in hand at that time"
+    assert len(house.messages(REPORTS)) == 6
+
+
+async def pass_by(house: House, *, seconds: int) -> None:
+    for _ in range(seconds):
+        house.clock.advance(SECOND)
+        await house.settle()
 
 
 async def test_at_the_shutdown_what_rests_is_given_back_at_once() -> None:
