@@ -22,11 +22,20 @@ from .window import Batch
 
 log = logging.getLogger(__name__)
 
-#: Seconds that a suspect has for its first confirm: more than a busy broker needs.
+#: Seconds that a call waits for a suspect's first confirm. It may come later, from a slow broker:
+#: who hangs is only he whose connection falls silent.
 FIRST_CONFIRM = 1.0
 
 #: So many seconds may be waited for suspects in one call; others come first in the next.
 MOST_WAITED = 3 * FIRST_CONFIRM
+
+
+@attrs.frozen
+class _Asked:
+    """The first message for a suspect, and whose connection carries it."""
+
+    sender: Sender
+    first: Batch
 
 
 @attrs.define
@@ -34,12 +43,14 @@ class _Suspicion:
     outage: Outage
     backoff: Backoff = attrs.field(factory=Backoff)
     try_at: float = 0.0
+    asked: _Asked | None = None
 
 
 class Aside:
     """Publishes to suspects on a connection of its own, which serves nobody else.
 
-    It opens with the first suspect. Safe to share between threads; one publishes at a time.
+    It opens with the first suspect. Who lets a call wait in vain keeps it until he is judged, and
+    the next one gets another. Safe to share between threads; one publishes at a time.
     """
 
     def __init__(
@@ -48,7 +59,7 @@ class Aside:
         *,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """*connect* makes that connection's sender, to whom a silence of a second is too long."""
+        """*connect* makes such a connection's sender."""
         self._connect = connect
         self._monotonic = monotonic
         self._lock = threading.Lock()
@@ -87,9 +98,11 @@ class Aside:
         return outcomes
 
     def close(self) -> None:
-        """Let go of the connection. What was under way is unknown."""
-        if self._sender is not None:
-            self._sender.close()
+        """Let go of all connections. What was under way is unknown."""
+        asked = [each.asked for each in list(self._suspicions.values())]
+        for sender in {self._sender, *(each.sender for each in asked if each is not None)}:
+            if sender is not None:
+                sender.close()
 
     def _tried_at(self, each: tuple[str, object]) -> float:
         """Order roads: whoever hung comes last, or nobody behind it would ever be tried."""
@@ -101,37 +114,65 @@ class Aside:
         return suspicion is None or self._monotonic() >= suspicion.try_at
 
     def _try(self, road: str, parcels: Sequence[Parcel], *, timeout: float) -> Sequence[Published]:
-        sender = self._sender = self._sender or self._connect()
-        first = Batch(parcels[:1])
-        sender.submit(first)
-        [answer] = first.wait(FIRST_CONFIRM)
-        if answer is Published.UNKNOWN and first.has_begun:
-            self._hangs(road)
-            return [Published.REFUSED] * len(parcels)
-        if answer is Published.UNKNOWN:
-            return [answer] * len(parcels)
-        rest = Batch(parcels[1:])
-        sender.submit(rest)
-        self._is_innocent(road)
-        return [answer, *rest.wait(timeout)]
-
-    def _hangs(self, road: str) -> None:
-        """Leave out who hangs, and its connection, of which no good-bye can be hoped for."""
-        if self._sender is not None:
-            threading.Thread(target=self._sender.close, daemon=True).start()
-            self._sender = None
         suspicion = self._suspicions.get(road)
-        if suspicion is None:
-            return
+        if suspicion is None:  # another call has just acquitted it
+            return self._publish(parcels, timeout=timeout)
+        is_new = suspicion.asked is None
+        asked = suspicion.asked or self._ask(parcels[0])
+        if not asked.first.is_done_within(FIRST_CONFIRM if is_new else 0.0):
+            suspicion.asked = asked
+            self._sender = None if self._sender is asked.sender else self._sender
+            return [Published.REFUSED] * len(parcels)
+        suspicion.asked = None
+        [answer] = asked.first.wait(0.0)
+        if answer is Published.UNKNOWN:
+            return self._does_not_answer(road, asked, suspicion, many=len(parcels))
+        self._keep(asked.sender)
+        del self._suspicions[road]
+        suspicion.outage.is_over()
+        if is_new:
+            return [answer, *self._publish(parcels[1:], timeout=timeout)]
+        return self._publish(parcels, timeout=timeout)
+
+    def _ask(self, parcel: Parcel) -> _Asked:
+        asked = _Asked(self._sender or self._connect(), Batch([parcel]))
+        self._sender = asked.sender
+        asked.sender.submit(asked.first)
+        return asked
+
+    def _publish(self, parcels: Sequence[Parcel], *, timeout: float) -> Sequence[Published]:
+        sender = self._sender = self._sender or self._connect()
+        batch = Batch(parcels)
+        sender.submit(batch)
+        return batch.wait(timeout)
+
+    def _keep(self, sender: Sender) -> None:
+        """Have the next suspect served by this connection, if there is none for him."""
+        if self._sender is None:
+            self._sender = sender
+        elif self._sender is not sender:
+            _close_in_silence(sender)
+
+    def _does_not_answer(
+        self, road: str, asked: _Asked, suspicion: _Suspicion, *, many: int
+    ) -> Sequence[Published]:
+        """Leave out who hangs. Where nothing was sent there was no connection: nobody's fault."""
+        if not asked.first.has_begun:
+            self._keep(asked.sender)
+            return [Published.UNKNOWN] * many
+        self._sender = None if self._sender is asked.sender else self._sender
+        _close_in_silence(asked.sender)
         suspicion.try_at = self._monotonic() + suspicion.backoff.next()
         text = f"{road} confirms nothing, and is published to beside the others"
-        error = f"no confirm within {FIRST_CONFIRM:.1f} s"
-        suspicion.outage.lasts(logging.WARNING, "queue.unavailable", text, error)
+        suspicion.outage.lasts(
+            logging.WARNING, "queue.unavailable", text, "its connection is silent"
+        )
+        return [Published.REFUSED] * many
 
-    def _is_innocent(self, road: str) -> None:
-        suspicion = self._suspicions.pop(road, None)
-        if suspicion is not None:
-            suspicion.outage.is_over()
+
+def _close_in_silence(sender: Sender) -> None:
+    """Close a connection of which no good-bye can be hoped for."""
+    threading.Thread(target=sender.close, daemon=True).start()
 
 
 def road_of(parcel: Parcel) -> str:

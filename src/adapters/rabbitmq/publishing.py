@@ -9,7 +9,7 @@ from cronhare.domain.topology import MAIN_QUEUE, first_queue
 from cronhare.ports.broker import Delivery, Envelope, Published
 
 from .address import Address
-from .aside import FIRST_CONFIRM, Aside
+from .aside import Aside
 from .declaring import Difference
 from .messages import Parcel, packed
 from .reading import Reader
@@ -58,8 +58,9 @@ class PikaBroker:
         )
         self._publish_timeout = publish_timeout
         self._reader = Reader(address)
-        self._aside = Aside(partial(self._connect, address, patience=FIRST_CONFIRM))
-        self._sender = self._connect(address, patience=publish_timeout / 2)
+        connect = partial(self._connect, address, patience=publish_timeout / 2)
+        self._aside = Aside(connect)
+        self._sender = connect()
 
     @property
     def differences(self) -> tuple[Difference, ...]:

@@ -51,6 +51,10 @@ class Batch:
         self._abandoned = True
         self._done.set()
 
+    def is_done_within(self, seconds: float) -> bool:
+        """Wait for all, and leave what is open under way."""
+        return self._done.wait(seconds)
+
     def wait(self, seconds: float) -> list[Published]:
         """Wait for all; what is open after so many seconds is `UNKNOWN`, and not sent any more."""
         self._done.wait(seconds)

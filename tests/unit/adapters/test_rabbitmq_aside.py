@@ -5,6 +5,7 @@ from typing import Any, cast
 
 import pytest
 
+from cronhare.adapters.rabbitmq import aside
 from cronhare.adapters.rabbitmq.aside import FIRST_CONFIRM, Aside
 from cronhare.adapters.rabbitmq.messages import Parcel
 from cronhare.adapters.rabbitmq.sending import Sender
@@ -27,8 +28,11 @@ class Line:
             road = batch.parcels[index].key
             self._house.tried.append(road)
             self._is_silent |= road in self._house.hanging
-            if not self._is_silent:
+            if not self._is_silent and not self._house.is_slow:
                 batch.settle(index, CONFIRMED)
+        if self._house.is_slow and batch.parcels:
+            self._house.open.append(batch)
+            return
         self._house.now += 0.0 if not self._is_silent else FIRST_CONFIRM
         batch.give_up()
 
@@ -42,6 +46,8 @@ class House:
     def __init__(self) -> None:
         self.now = 100.0
         self.is_there = True
+        self.is_slow = False
+        self.open: list[Batch] = []
         self.hanging = set[str]()
         self.tried: list[str] = []
         self.closed = threading.Event()
@@ -103,6 +109,25 @@ def test_who_hangs_is_tried_ever_more_rarely_and_is_refused_meanwhile(house: Hou
     house.hanging = set()
     assert house.publish("bad") == [CONFIRMED]
     assert house.suspected("bad") == []
+
+
+def test_who_is_slow_is_heard_by_the_next_call_and_loses_no_connection(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(aside, "FIRST_CONFIRM", 0.001)
+    house.is_slow = True
+    house.suspect("main")
+
+    first = [house.publish("main", "main"), house.publish("main", "main")]
+    house.is_slow = False
+    [batch] = house.open
+    batch.settle(0, CONFIRMED)
+    later = house.publish("main", "main")
+
+    assert (first, later) == ([[REFUSED] * 2] * 2, [CONFIRMED] * 2)
+    assert house.tried == ["main"] * 3
+    assert not house.closed.is_set()
+    assert house.suspected("main") == []
 
 
 def test_of_many_that_hang_few_are_waited_for_at_a_time(house: House) -> None:
