@@ -42,6 +42,9 @@ REST: Final = 1.0
 #: Shorter, and hundreds that one gap holds would take from others the places in which to ask.
 LONGEST_IN_A_CROWD: Final = 4.0
 
+#: Nor for longer than this, if its queue was tried in vain a moment ago: others pass by it.
+LONGEST_IN_VAIN: Final = 0.5
+
 
 class WaitingRoom:
     """Holds deliveries of the waiting queue for their rest, and sends them on."""
@@ -67,7 +70,7 @@ class WaitingRoom:
         self._leaves = set[asyncio.Event]()  # of all who rest
         self._patient = dict[asyncio.Event, None]()  # who may be told to leave
         self._missing = dict[str, tuple[int, float]]()  # how often told, and when again
-        self._silent = dict[str, tuple[int, float]]()  # how often in a row, and until when left out
+        self._left_out = dict[str, tuple[int, float]]()  # how often in a row, and until when
 
     def drain(self) -> None:
         """From now on hold nothing: what rests is given back at once."""
@@ -98,7 +101,7 @@ class WaitingRoom:
             await park(self._broker, delivery, reason)
         elif fault := _fault_of(queue):
             await park(self._broker, delivery, f"it cannot go back: {fault}")
-        elif await self._has_rested(delivery):
+        elif await self._has_rested(delivery, queue):
             await self._send_back(delivery, queue)
         else:
             await self._broker.nack(delivery, requeue=True)
@@ -109,7 +112,7 @@ class WaitingRoom:
         published = await self._publish(delivery, queue, times=times)
         if published is Published.CONFIRMED:
             self._missing.pop(queue, None)
-            self._silent.pop(queue, None)
+            self._left_out.pop(queue, None)
             await self._broker.ack(delivery)
             return
         if published is Published.RETURNED:
@@ -117,35 +120,42 @@ class WaitingRoom:
         if not await waits(self._broker, delivery, queue, times=times + 1):
             await self._give_back(delivery)
             return
+        if published is Published.RETURNED:
+            self._leave_out(queue, longest=REST)
         if published is Published.UNKNOWN:  # and the broker has just answered for another queue
-            self._leave_out(queue)
+            self._leave_out(queue, longest=LONGEST_REST.total_seconds())
         await self._broker.ack(delivery)
 
     async def _publish(self, delivery: Delivery, queue: str, *, times: int) -> Published:
-        """Publish to a queue, unless it confirmed nothing a moment ago: it hangs, and holds up."""
-        _, until = self._silent.get(queue, (0, 0.0))
-        if self._monotonic() < until:
+        """Publish to a queue, unless it was missing, or hung and held up others, a moment ago."""
+        if self._is_left_out(queue):
             return Published.REFUSED
         headers = without_queue(of_a_copy(delivery, times=times))
         back = msgspec.structs.replace(delivery.message, headers=headers)
         return await self._broker.publish(Envelope(back, ToQueue(queue)))
 
-    def _leave_out(self, queue: str) -> None:
-        now = self._monotonic()
-        times, until = self._silent.get(queue, (0, 0.0))
-        if now >= until and (queue in self._silent or len(self._silent) < MOST_QUEUES):
-            rest = min(REST * 2**times, LONGEST_REST.total_seconds())
-            self._silent[queue] = min(times + 1, MOST_DOUBLINGS), now + rest
+    def _leave_out(self, queue: str, *, longest: float) -> None:
+        times, _ = self._left_out.get(queue, (0, 0.0))
+        if self._is_left_out(queue) or (not times and len(self._left_out) >= MOST_QUEUES):
+            return
+        until = self._monotonic() + min(REST * 2**times, longest)
+        self._left_out[queue] = min(times + 1, MOST_DOUBLINGS), until
+
+    def _is_left_out(self, queue: str) -> bool:
+        _, until = self._left_out.get(queue, (0, 0.0))
+        return self._monotonic() < until
 
     async def _give_back(self, delivery: Delivery) -> None:
         if not self._is_drained:
             await self._sleep(putting_off.PAUSE)
         await self._broker.nack(delivery, requeue=True)
 
-    async def _has_rested(self, delivery: Delivery) -> bool:
+    async def _has_rested(self, delivery: Delivery, queue: str) -> bool:
         """Let it rest for its time, or less if others may wait; False once it is drained."""
         doublings = max(times_put_off(delivery.message.headers) - 1, 0)
         seconds = min(REST * 2**doublings, LONGEST_REST.total_seconds())
+        if 2 * self._in_hand > self._places and queue in self._left_out:
+            seconds = min(seconds, LONGEST_IN_VAIN)
         leave = asyncio.Event()
         self._leaves.add(leave)
         try:

@@ -67,7 +67,9 @@ class FrameReader:
         rest = await self._reader.readexactly(size + len(END))
         if kind not in (METHOD, HEADER, BODY):
             return head + rest
-        payload = _tuned(rest[: -len(END)])
+        payload = rest[: -len(END)]
+        if kind == METHOD:
+            payload = _tuned(payload)
         through = self.let_through(kind, channel, payload)
         if kind == BODY and not through:
             return b""

@@ -9,6 +9,7 @@ import struct
 from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
+from hashlib import blake2b
 from typing import Final
 
 import msgspec
@@ -18,6 +19,9 @@ DEEPEST: Final = 32
 
 #: A quorum queue's own counts; `redelivered` says what is to be known of them.
 COUNTS: Final = frozenset({"x-delivery-count", "x-acquired-count"})
+
+#: Bytes of a short string, as an id is one.
+LONGEST_SHORT: Final = 255
 
 _LENGTH: Final = struct.Struct(">I")
 _SHORT, _TABLE = -1, -2
@@ -67,7 +71,7 @@ def _read(raw: bytes) -> Properties:
             headers, offset = _table(raw, offset, 0)
         elif form == _SHORT:
             text, offset = _short(raw, offset)
-            id_ = _text(text) if place == _MESSAGE_ID else id_
+            id_ = _id(text) if place == _MESSAGE_ID else id_
         else:
             _, offset = _bytes(raw, offset, form)
     return Properties(headers={n: v for n, v in headers.items() if n not in COUNTS}, id=id_)
@@ -130,6 +134,14 @@ def _bytes(raw: bytes, offset: int, size: int) -> tuple[bytes, int]:
     if end > len(raw):
         raise IndexError
     return raw[offset:end], end
+
+
+def _id(text: bytes) -> str:
+    """Show an id; one that is no text may be too long then to be written to a copy."""
+    shown = _text(text)
+    if len(shown.encode()) <= LONGEST_SHORT:
+        return shown
+    return blake2b(text, digest_size=16).hexdigest()
 
 
 def _text(text: bytes) -> str:

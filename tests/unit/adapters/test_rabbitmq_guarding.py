@@ -62,6 +62,16 @@ def test_a_value_of_every_type_is_read(value: bytes, understood: object) -> None
     assert type(found.headers["it"]) is type(understood)
 
 
+def test_an_id_that_is_no_text_can_be_written_to_a_copy_and_stays_its_own() -> None:
+    raw = [bytes([number]) * length for number in (0xFE, 0xFF) for length in (63, 64, 255)]
+
+    ids = [read_properties(properties(message_id=short(each))).id for each in raw]
+
+    assert len({*ids}) == len(raw)
+    assert all(each is not None and len(each.encode()) <= 255 for each in ids)
+    assert ids[0] == r"\xfe" * 63
+
+
 def test_properties_that_mean_nothing_to_us_are_passed_over() -> None:
     every = properties(
         content_type=short(b"\xff"), content_encoding=short(b""), headers=table(x=b"V"),
@@ -199,3 +209,12 @@ async def test_a_broker_is_asked_for_no_larger_frames_than_are_read(
         return b"\x00\x0a\x00\x1e" + struct.pack(">HIH", 2047, largest, 60)
 
     assert await guarded(frame(1, tune(proposed), channel=0)) == [(1, 0, tune(agreed))]
+
+
+async def test_a_body_that_looks_like_such_a_proposal_stays_as_it_is() -> None:
+    body = b"\x00\x0a\x00\x1e" + b"\xff" * 8
+    header = struct.pack(">HHQ", 60, 0, len(body)) + properties()
+
+    found = await guarded(frame(2, header), frame(3, body))
+
+    assert found[1] == (3, 1, body)

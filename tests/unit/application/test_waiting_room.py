@@ -213,6 +213,18 @@ async def test_what_waits_for_a_queue_that_hangs_lets_others_pass(
     assert len(house.messages(REPORTS)) == 6
 
 
+async def test_a_crowd_for_a_queue_that_is_not_there_lets_others_pass_soon() -> None:
+    house = House()
+    await open_room(house, places=10)
+    for _ in range(400):
+        put_in(house, cron_waits_for=REPORTS, cron_put_off=6)
+    put_in(house, b"innocent", cron_put_off=1)
+
+    await pass_by(house, seconds=90)  # in a crowd that could be tried it were 160 s
+
+    assert [each.body for each in house.messages(MAIN_QUEUE)] == [b"innocent"]
+
+
 async def pass_by(house: House, *, seconds: int) -> None:
     for _ in range(seconds):
         house.clock.advance(SECOND)
