@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final, Self
 
 import attrs
@@ -10,11 +10,11 @@ import attrs
 from cronhare.domain.execution import Execution
 from cronhare.domain.listing import counted, listed
 from cronhare.domain.messages import Ticket
-from cronhare.domain.patience import wait_after
 from cronhare.domain.topology import first_queue, is_ours
 from cronhare.ports.broker import Envelope, Published
 
 from .logs import say
+from .rarely import Rarely
 
 log = logging.getLogger(__name__)
 
@@ -40,18 +40,6 @@ class Sent:
         )
 
 
-@attrs.define
-class _Alarm:
-    """When it was said of a queue that it is not there, and how often."""
-
-    said_at: datetime
-    times: int = 1
-
-    def is_due_again(self, now: datetime) -> bool:
-        """Tell whether to say it anew; the waits are those of a message that is sent again."""
-        return not timedelta(0) <= now - self.said_at < wait_after(self.times - 1)
-
-
 class MissingQueues:
     """Complains of queues that are not there.
 
@@ -60,7 +48,7 @@ class MissingQueues:
     """
 
     def __init__(self) -> None:
-        self._alarms: dict[str, _Alarm] = {}
+        self._alarms = Rarely()
 
     def note(self, sent: Iterable[Sent], outcomes: Sequence[Published], *, now: datetime) -> None:
         """Take note of what became of a batch, and complain where that is due."""
@@ -72,15 +60,13 @@ class MissingQueues:
             if outcome is Published.RETURNED:
                 returned.setdefault(queue, []).append(each)
             elif outcome is Published.CONFIRMED:
-                self._alarms.pop(queue, None)
+                self._alarms.is_over(queue)
         for queue, messages in returned.items():
             self._alarm(queue, messages, now)
 
     def _alarm(self, queue: str, returned: Sequence[Sent], now: datetime) -> None:
-        alarm = self._alarms.get(queue)
-        if alarm is not None and not alarm.is_due_again(now):
+        if not self._alarms.is_to_tell(queue, now.timestamp()):
             return
-        self._alarms[queue] = _Alarm(now, 1 if alarm is None else alarm.times + 1)
         advice = _advice_on_ours if is_ours(queue) else _advice_on_tasks
         text = (
             f"The broker returned {counted(len(returned), 'message')}: there is no queue {queue}. "

@@ -13,7 +13,6 @@ from typing import Final
 import msgspec
 
 from cronhare.domain.echo import shown
-from cronhare.domain.patience import wait_after
 from cronhare.domain.topology import (
     FAILED_QUEUE,
     MOST_QUEUES,
@@ -29,6 +28,7 @@ from .deferring import WAITS_FOR_HEADER, waits, without_queue
 from .logs import say
 from .parking import park
 from .putting_off import LONGEST_REST, MOST_DOUBLINGS, of_a_copy, times_put_off
+from .rarely import Rarely
 
 log = logging.getLogger(__name__)
 
@@ -69,7 +69,7 @@ class WaitingRoom:
         self._in_hand = 0
         self._leaves = set[asyncio.Event]()  # of all who rest
         self._patient = dict[asyncio.Event, None]()  # who may be told to leave
-        self._missing = dict[str, tuple[int, float]]()  # how often told, and when again
+        self._missing = Rarely(most=MOST_QUEUES)
         self._left_out = dict[str, tuple[int, float]]()  # how often in a row, and until when
 
     def drain(self) -> None:
@@ -111,7 +111,7 @@ class WaitingRoom:
         times = times_put_off(delivery.message.headers)
         published = await self._publish(delivery, queue, times=times)
         if published is Published.CONFIRMED:
-            self._missing.pop(queue, None)
+            self._missing.is_over(queue)
             self._left_out.pop(queue, None)
             await self._broker.ack(delivery)
             return
@@ -192,12 +192,8 @@ class WaitingRoom:
 
     def _complain(self, queue: str) -> None:
         """Say that a queue is not there, and then ever more rarely."""
-        now = self._monotonic()
-        times, due_at = self._missing.get(queue, (0, now))
-        is_known = queue in self._missing or len(self._missing) < MOST_QUEUES
-        if now < due_at or not is_known:
+        if not self._missing.is_to_tell(queue, self._monotonic()):
             return
-        self._missing[queue] = times + 1, now + wait_after(times).total_seconds()
         text = (
             f"There is no queue {shown(queue)}, from which messages of others were put off. They "
             f"wait in {WAITING_QUEUE} until there is: start a worker with --queues {shown(queue)} "

@@ -1,0 +1,48 @@
+"""What is told at once, and then ever more rarely while it lasts."""
+
+import attrs
+
+from cronhare.domain.patience import wait_after
+
+
+@attrs.define
+class _Alarm:
+    said_at: float
+    times: int = 1
+
+    def is_due_again(self, now: float) -> bool:
+        """Tell whether to say it anew; the waits are those of a message that is sent again."""
+        return not 0.0 <= now - self.said_at < wait_after(self.times - 1).total_seconds()
+
+
+class Rarely:
+    """Says of each queue when its trouble is to be told.
+
+    Threads may share this: a line too many is the worst of it.
+    """
+
+    def __init__(self, *, most: int | None = None) -> None:
+        """Of no more than *most* queues it is told at a time."""
+        self._most = most
+        self._alarms: dict[str, _Alarm] = {}
+
+    def __bool__(self) -> bool:
+        """Whether any trouble lasts."""
+        return bool(self._alarms)
+
+    def is_to_tell(self, queue: str, now: float) -> bool:
+        """Tell whether to say so at *now*, in seconds of one clock; then it is taken as said."""
+        alarm = self._alarms.get(queue)
+        if alarm is None:
+            if self._most is not None and len(self._alarms) >= self._most:
+                return False
+            self._alarms[queue] = _Alarm(now)
+            return True
+        if not alarm.is_due_again(now):
+            return False
+        self._alarms[queue] = _Alarm(now, alarm.times + 1)
+        return True
+
+    def is_over(self, queue: str) -> None:
+        """Begin anew with the next trouble of a queue."""
+        self._alarms.pop(queue, None)
