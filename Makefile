@@ -43,7 +43,7 @@ test: $(INSTALLED)  ## format check, lint, strict types, import contracts, unit 
 	$(BIN)/pytest $(ALL) --doctest-modules -m "not long" --pyargs cronhare tests
 
 .PHONY: unit
-unit: $(INSTALLED)  ## the unit tests alone: no server, no process, under ten seconds
+unit: $(INSTALLED)  ## the unit tests alone: no server, no process, some seconds to half a minute
 	$(BIN)/pytest --quiet --numprocesses 2 tests/unit
 
 CYCLES ?= 20
