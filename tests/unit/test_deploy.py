@@ -48,6 +48,7 @@ class Process:
     stop: timedelta | None = None
 
 
+@cache
 def compose() -> dict[str, Any]:
     whole: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
     return whole

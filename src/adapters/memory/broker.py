@@ -70,8 +70,7 @@ class MemoryBroker:
 
     def is_reachable(self) -> bool:
         """Tell whether it is there."""
-        with self._engine.turn():
-            return not self._engine.deliveries.away
+        return not self._engine.deliveries.away
 
     def receive(self, queue: str) -> Delivery | None:
         """Take the next message of a queue; None for an unknown queue, too.

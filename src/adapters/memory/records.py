@@ -188,14 +188,12 @@ class MemoryRecords:
 
     def _outlived(self, now: datetime, retention: Retention) -> Iterator[Execution]:
         newer: Counter[int] = Counter()
-        succeeded = self._history.in_states({State.SUCCEEDED})
-        for execution in sorted(succeeded, key=lambda row: row.id, reverse=True):
-            newer[execution.scheduler_id] += not _is_of_a_boot(execution, now)
-            is_surplus = newer[execution.scheduler_id] > retention.completed_rows
-            if (is_surplus and not _is_of_a_boot(execution, now)) or _has_outlived(
-                execution, now - retention.completed
-            ):
-                yield execution
+        for execution in self._history.newest_first():
+            if execution.state is State.SUCCEEDED:
+                newer[execution.scheduler_id] += (is_counted := not _is_of_a_boot(execution, now))
+                is_surplus = is_counted and newer[execution.scheduler_id] > retention.completed_rows
+                if is_surplus or _has_outlived(execution, now - retention.completed):
+                    yield execution
         awaiting = {row.execution_id for row in self._ledger.archive.values() if not row.resolution}
         for execution in self._history.in_states(REPLAYABLE):
             if execution.id not in awaiting and _has_outlived(execution, now - retention.failed):

@@ -25,6 +25,7 @@ class PutOff:
     def __init__(self) -> None:
         self._lock = Lock()
         self._waits: dict[int, tuple[datetime, timedelta]] = {}
+        self._forgot: datetime | None = None
 
     def note(self, id_: int, now: datetime, took: timedelta) -> timedelta:
         """Put a row off that was asked for in vain, which *took* so long; answers for how long.
@@ -56,21 +57,27 @@ class PutOff:
 
     def at(self, now: datetime) -> Collection[int]:
         """Give what is put off at *now*; nearly always that is nothing."""
-        known = self._known(now)
-        return {id_ for id_, (until, _) in known.items() if now < until} if known else ()
+        if not self._waits:
+            return ()
+        with self._lock:
+            self._forget(now)
+            return {id_ for id_, (until, _) in self._waits.items() if now < until}
 
     def is_any_known(self, now: datetime) -> bool:
         """Tell whether anything is put off, or was a moment ago: it may be locked still."""
-        return bool(self._known(now))
-
-    def _known(self, now: datetime) -> dict[int, tuple[datetime, timedelta]]:
-        """What was put off is known for as long again, to be put off for longer."""
         if not self._waits:
-            return {}
+            return False
         with self._lock:
-            self._waits = {
-                id_: (until, wait)
-                for id_, (until, wait) in self._waits.items()
-                if -wait < until - now <= wait  # a clock may be set back
-            }
-            return self._waits
+            self._forget(now)
+            return bool(self._waits)
+
+    def _forget(self, now: datetime) -> None:
+        """What was put off is known for as long again, to be put off for longer."""
+        if now == self._forgot:  # one look asks for each of its pages
+            return
+        self._forgot = now
+        self._waits = {
+            id_: (until, wait)
+            for id_, (until, wait) in self._waits.items()
+            if -wait < until - now <= wait  # a clock may be set back
+        }

@@ -8,6 +8,8 @@ it has reached. Fields are sets, dates are asked of the standard library.
 import calendar
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, tzinfo
+from functools import cache
+from itertools import pairwise
 from typing import cast
 from zoneinfo import ZoneInfo
 
@@ -51,28 +53,35 @@ class Job:
 
 
 def is_word_day(word: str, wall: datetime) -> bool:
-    length = calendar.monthrange(wall.year, wall.month)[1]
-    working = [d for d in range(1, length + 1) if wall.replace(day=d).weekday() < 5]
+    return word in WORDS and wall.day == word_day(word, wall.year, wall.month)
+
+
+WORDS = ["L", "LW", "15W", "1W"]
+
+
+@cache
+def word_day(word: str, year: int, month: int) -> int:
+    length = calendar.monthrange(year, month)[1]
+    working = [d for d in range(1, length + 1) if calendar.weekday(year, month, d) < 5]
     match word:
         case "L":
-            return wall.day == length
+            return length
         case "LW":
-            return wall.day == working[-1]
+            return working[-1]
         case "15W":
-            return wall.day == min(working, key=lambda day: abs(day - 15))
-        case "1W":
-            return wall.day == working[0]
-    return False
+            return min(working, key=lambda day: abs(day - 15))
+    return working[0]
 
 
 def daemon(job: Job, zone: ZoneInfo, start: datetime, end: datetime) -> Iterator[datetime]:
     """Every real minute from *start* up to *end* in which the daemon starts the job."""
     now = start - MINUTE
     highest = wall_clock(now, zone)
+    wildcard = job.wildcard
     while (now := now + MINUTE) < end:
         wall = wall_clock(now, zone)
         leap = wall - (highest + MINUTE)
-        if job.wildcard or abs(leap) >= CORRECTION:
+        if wildcard or abs(leap) >= CORRECTION:
             due, highest = job.due_at(wall), wall
         elif leap < timedelta(0):
             due = False
@@ -98,11 +107,18 @@ ZONES = [
 
 
 def changes_of(zone: ZoneInfo, year: int) -> list[datetime]:
-    hours = [datetime(year, 1, 1, tzinfo=UTC) + timedelta(hours=6 * n) for n in range(4 * 366)]
-    offsets = [hour.astimezone(zone).utcoffset() for hour in hours]
-    return [
-        hours[n] for n in range(1, len(hours)) if offsets[n] != offsets[n - 1]
-    ]  # the six hours that end here hold a change
+    """The ends of the days in which the clock was changed, or of the six hours of those days."""
+    days = [datetime(year, 1, 1, tzinfo=UTC) + timedelta(days=n) for n in range(367)]
+    offsets = [day.astimezone(zone).utcoffset() for day in days]
+    changed = [days[n] for n in range(1, len(days)) if offsets[n] != offsets[n - 1]]
+    return [hour for day in changed for hour in _hours_of_change(zone, day)]
+
+
+def _hours_of_change(zone: ZoneInfo, end: datetime) -> Iterator[datetime]:
+    hours = [end - timedelta(hours=6 * n) for n in range(4, -1, -1)]
+    for before, after in pairwise(hours):
+        if before.astimezone(zone).utcoffset() != after.astimezone(zone).utcoffset():
+            yield after  # the six hours that end here hold a change
 
 
 @st.composite
@@ -141,7 +157,7 @@ def jobs(draw: st.DrawFn) -> Job:
         st.one_of(
             st.just(("*", None)),
             st.integers(1, 31).map(lambda d: (f"{d}-31", frozenset(range(d, 32)))),
-            st.sampled_from(["L", "LW", "15W", "1W"]).map(lambda word: (word, frozenset[int]())),
+            st.sampled_from(WORDS).map(lambda word: (word, frozenset[int]())),
         )
     )
     week_day, week_days = draw(
