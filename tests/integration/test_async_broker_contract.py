@@ -206,6 +206,17 @@ async def test_a_message_that_no_queue_wants_is_returned(bench: Bench) -> None:
     assert answers == [Published.RETURNED]
 
 
+async def test_each_of_two_that_share_an_id_has_its_own_answer(bench: Bench) -> None:
+    """Ids are whatever their publishers say: two schedules may well have the same."""
+    connection = await bench.connect()
+    message = Message(body=b"one", id="1")
+    to = [ToQueue("nobody.declared.this"), ToQueue(), ToQueue("nobody.declared.this")]
+
+    answers = await asyncio.gather(*(connection.publish(Envelope(message, one)) for one in to))
+
+    assert answers == [Published.RETURNED, Published.CONFIRMED, Published.RETURNED]
+
+
 async def test_nobody_gets_more_than_the_prefetch_before_settling(bench: Bench) -> None:
     await bench.publish(b"one", b"two", b"three", b"four")
     connection, hands = await bench.consumer(prefetch=2)

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from contextlib import suppress
 from typing import Any
+from weakref import WeakValueDictionary
 
 from aiormq.abc import AbstractChannel, AbstractConnection
 from aiormq.exceptions import DeliveryError, PublishError
@@ -37,6 +38,7 @@ class Postman:
         self._connection: AbstractConnection | None = None
         self._channel: AbstractChannel | None = None
         self._retired: list[AbstractChannel] = []
+        self._turns = WeakValueDictionary[str, asyncio.Lock]()
         self._renew_at = 0.0
         self._closed = False
 
@@ -58,6 +60,18 @@ class Postman:
             await self._forget()
 
     async def _publish(self, parcel: Parcel) -> Published:
+        """Publish it when no other of its id is under way.
+
+        The client below takes what comes back for the latest that has its id: of two, one for a
+        queue that is there, it would say that this one was returned, and the other confirmed.
+        """
+        if not parcel.id:
+            return await self._publish_now(parcel)
+        turn = self._turns.setdefault(parcel.id, asyncio.Lock())
+        async with turn:
+            return await self._publish_now(parcel)
+
+    async def _publish_now(self, parcel: Parcel) -> Published:
         channel = await self._open()
         try:
             await self._send(channel, parcel)
