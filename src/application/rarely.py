@@ -12,7 +12,15 @@ class _Alarm:
 
     def is_due_again(self, now: float) -> bool:
         """Tell whether to say it anew; the waits are those of a message that is sent again."""
-        return not 0.0 <= now - self.said_at < wait_after(self.times - 1).total_seconds()
+        return not 0.0 <= now - self.said_at < self._wait
+
+    def has_passed(self, now: float) -> bool:
+        """Tell whether nothing was wrong when it was due again, nor for as long after that."""
+        return not 0.0 <= now - self.said_at < 2 * self._wait
+
+    @property
+    def _wait(self) -> float:
+        return wait_after(self.times - 1).total_seconds()
 
 
 class Rarely:
@@ -35,7 +43,9 @@ class Rarely:
         alarm = self._alarms.get(queue)
         if alarm is None:
             if self._most is not None and len(self._alarms) >= self._most:
-                return False
+                self._forget(now)
+                if len(self._alarms) >= self._most:
+                    return False
             self._alarms[queue] = _Alarm(now)
             return True
         if not alarm.is_due_again(now):
@@ -46,3 +56,10 @@ class Rarely:
     def is_over(self, queue: str) -> None:
         """Begin anew with the next trouble of a queue."""
         self._alarms.pop(queue, None)
+
+    def _forget(self, now: float) -> None:
+        """Let go of what lasts no more, though nobody has said that it is over."""
+        lasting = [
+            (queue, each) for queue, each in self._alarms.items() if not each.has_passed(now)
+        ]
+        self._alarms = dict(lasting)

@@ -25,9 +25,10 @@ from cronhare.ports.broker import AsyncBrokerPort, Delivery, Envelope, Published
 
 from . import putting_off
 from .deferring import WAITS_FOR_HEADER, waits, without_queue
+from .in_vain import InVain, rest_after
 from .logs import say
 from .parking import park
-from .putting_off import LONGEST_REST, MOST_DOUBLINGS, of_a_copy, times_put_off
+from .putting_off import LONGEST_REST, of_a_copy, times_put_off
 from .rarely import Rarely
 
 log = logging.getLogger(__name__)
@@ -35,14 +36,12 @@ log = logging.getLogger(__name__)
 #: So many rest in the hands of one worker, beside those that it runs.
 PLACES: Final = 100
 
-#: Seconds that a message rests for the first time; then twice as long each time.
-REST: Final = 1.0
-
 #: Once all places are taken others may wait for one, and nobody keeps it for any longer than this.
 #: Shorter, and hundreds that one gap holds would take from others the places in which to ask.
 LONGEST_IN_A_CROWD: Final = 4.0
 
-#: Nor for longer than this, if its queue was tried in vain a moment ago: others pass by it.
+#: Nor for longer than this, if its queue was tried in vain a moment ago and most places are taken:
+#: others pass by it.
 LONGEST_IN_VAIN: Final = 0.5
 
 
@@ -70,7 +69,11 @@ class WaitingRoom:
         self._leaves = set[asyncio.Event]()  # of all who rest
         self._patient = dict[asyncio.Event, None]()  # who may be told to leave
         self._missing = Rarely(most=MOST_QUEUES)
-        self._left_out = dict[str, tuple[int, float]]()  # how often in a row, and until when
+        self._in_vain = InVain(
+            most=MOST_QUEUES,
+            longest=LONGEST_REST.total_seconds(),
+            known_for=LONGEST_IN_A_CROWD,
+        )
 
     def drain(self) -> None:
         """From now on hold nothing: what rests is given back at once."""
@@ -112,38 +115,28 @@ class WaitingRoom:
         published = await self._publish(delivery, queue, times=times)
         if published is Published.CONFIRMED:
             self._missing.is_over(queue)
-            self._left_out.pop(queue, None)
+            self._in_vain.is_over(queue)
             await self._broker.ack(delivery)
             return
         if published is Published.RETURNED:
             self._complain(queue)
-        if not await waits(self._broker, delivery, queue, times=times + 1):
+        may_be_innocent = published is Published.UNKNOWN  # and what is beside it hung
+        times = times if may_be_innocent else times + 1
+        if not await waits(self._broker, delivery, queue, times=times):
             await self._give_back(delivery)
             return
-        if published is Published.RETURNED:
-            self._leave_out(queue, longest=REST)
-        if published is Published.UNKNOWN:  # and the broker has just answered for another queue
-            self._leave_out(queue, longest=LONGEST_REST.total_seconds())
+        if published is not None:  # what is unknown hung: the broker has just answered for another
+            hung = published is Published.UNKNOWN
+            self._in_vain.note(queue, self._monotonic(), hung=hung)
         await self._broker.ack(delivery)
 
-    async def _publish(self, delivery: Delivery, queue: str, *, times: int) -> Published:
-        """Publish to a queue, unless it was missing, or hung and held up others, a moment ago."""
-        if self._is_left_out(queue):
-            return Published.REFUSED
+    async def _publish(self, delivery: Delivery, queue: str, *, times: int) -> Published | None:
+        """Publish to a queue; None if it is left out, as it was tried in vain a moment ago."""
+        if self._in_vain.is_left_out(queue, self._monotonic()):
+            return None
         headers = without_queue(of_a_copy(delivery, times=times))
         back = msgspec.structs.replace(delivery.message, headers=headers)
         return await self._broker.publish(Envelope(back, ToQueue(queue)))
-
-    def _leave_out(self, queue: str, *, longest: float) -> None:
-        times, _ = self._left_out.get(queue, (0, 0.0))
-        if self._is_left_out(queue) or (not times and len(self._left_out) >= MOST_QUEUES):
-            return
-        until = self._monotonic() + min(REST * 2**times, longest)
-        self._left_out[queue] = min(times + 1, MOST_DOUBLINGS), until
-
-    def _is_left_out(self, queue: str) -> bool:
-        _, until = self._left_out.get(queue, (0, 0.0))
-        return self._monotonic() < until
 
     async def _give_back(self, delivery: Delivery) -> None:
         if not self._is_drained:
@@ -152,9 +145,9 @@ class WaitingRoom:
 
     async def _has_rested(self, delivery: Delivery, queue: str) -> bool:
         """Let it rest for its time, or less if others may wait; False once it is drained."""
-        doublings = max(times_put_off(delivery.message.headers) - 1, 0)
-        seconds = min(REST * 2**doublings, LONGEST_REST.total_seconds())
-        if 2 * self._in_hand > self._places and queue in self._left_out:
+        before = max(times_put_off(delivery.message.headers) - 1, 0)
+        seconds = rest_after(before, longest=LONGEST_REST.total_seconds())
+        if self._is_crowded and self._in_vain.is_known(queue, self._monotonic()):
             seconds = min(seconds, LONGEST_IN_VAIN)
         leave = asyncio.Event()
         self._leaves.add(leave)
@@ -174,6 +167,10 @@ class WaitingRoom:
         oldest = next(iter(self._patient))
         del self._patient[oldest]
         oldest.set()
+
+    @property
+    def _is_crowded(self) -> bool:
+        return self._in_hand > self._places // 2
 
     @property
     def _is_full(self) -> bool:

@@ -234,6 +234,11 @@ def is_ours(queue: str) -> bool:
     return queue in ours or queue.startswith(f"{RETRY_QUEUE}.")
 
 
+#: No queue can be declared under a name that begins so (AMQP 0-9-1, queue.declare). Some lead
+#: to what is inside the broker, and one of a wrong form ends the connection that publishes to it.
+BROKERS = "amq."
+
+
 def checked_queue(queue: str) -> str:
     """Refuse a name that would make a task queue of one of ours, or a pattern of its binding.
 
@@ -243,6 +248,10 @@ def checked_queue(queue: str) -> str:
     if is_ours(queue):
         raise ValueError(
             f"{shown(queue)} is one of the system's own queues; name a task queue otherwise"
+        )
+    if queue.startswith(BROKERS):
+        raise ValueError(
+            f"{shown(queue)} cannot name a task queue: what begins with {BROKERS} is the broker's"
         )
     if not queue or any(sign in queue for sign in "*#"):
         raise ValueError(

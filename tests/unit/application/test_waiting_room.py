@@ -22,7 +22,7 @@ from cronhare.ports.broker import Envelope, Message, Published
 from tests.unit.application.conftest import Lines
 from tests.unit.application.deliveries import deliver, foreign_body
 from tests.unit.application.house import House
-from tests.unit.application.waiting import open_room
+from tests.unit.application.waiting import Room, open_room
 
 SECOND = timedelta(seconds=1)
 REPORTS = "cron_scheduler.reports"
@@ -145,6 +145,7 @@ async def test_one_who_rests_for_long_makes_room_for_the_one_that_takes_the_last
         (7, "names no queue"),
         ("", "cannot name a queue"),
         ("a.*", "cannot name a queue"),
+        ("amq.rabbitmq.reply-to.g1h", "begins with amq. is the broker's"),
         (WAITING_QUEUE, "one of the system's own"),
         (QUARANTINE_QUEUE, "one of the system's own"),
         (f"{RETRY_QUEUE}.03", "one of the system's own"),
@@ -213,9 +214,13 @@ async def test_what_waits_for_a_queue_that_hangs_lets_others_pass(
     assert len(house.messages(REPORTS)) == 6
 
 
-async def test_a_crowd_for_a_queue_that_is_not_there_lets_others_pass_soon() -> None:
-    house = House()
-    await open_room(house, places=10)
+@pytest.mark.parametrize("answer", [Published.RETURNED, Published.REFUSED, Published.UNKNOWN])
+async def test_a_crowd_for_a_queue_that_takes_nothing_lets_others_pass_soon(
+    answer: Published, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house = House(queues=[REPORTS])
+    opened = await open_room(house, places=10)
+    answering(monkeypatch, opened, answer)
     for _ in range(400):
         put_in(house, cron_waits_for=REPORTS, cron_put_off=6)
     put_in(house, b"innocent", cron_put_off=1)
@@ -223,6 +228,87 @@ async def test_a_crowd_for_a_queue_that_is_not_there_lets_others_pass_soon() -> 
     await pass_by(house, seconds=90)  # in a crowd that could be tried it were 160 s
 
     assert [each.body for each in house.messages(MAIN_QUEUE)] == [b"innocent"]
+
+
+def answering(monkeypatch: pytest.MonkeyPatch, opened: Room, answer: Published) -> list[Envelope]:
+    """Have the broker answer so for the reports' queue; tell what it was asked."""
+    publish, asked = opened.connection.publish, list[Envelope]()
+
+    async def answered(envelope: Envelope) -> Published:
+        if envelope.to == ToQueue(REPORTS):
+            asked.append(envelope)
+            return answer
+        return await publish(envelope)
+
+    monkeypatch.setattr(opened.connection, "publish", answered)
+    return asked
+
+
+async def test_a_few_rest_for_their_time_though_their_queue_takes_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    house = House(queues=[REPORTS])
+    opened = await open_room(house, places=10)
+    asked = answering(monkeypatch, opened, Published.REFUSED)
+    for _ in range(5):
+        put_in(house, cron_waits_for=REPORTS, cron_put_off=6)
+
+    await pass_by(house, seconds=100)
+
+    assert 3 <= len(asked) <= 4 * 5, "each asks once in 25.6 s"
+
+
+async def test_one_beside_whom_another_hung_rests_no_longer_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    house = House(queues=[REPORTS])
+    opened = await open_room(house)
+    answering(monkeypatch, opened, Published.UNKNOWN)
+    put_in(house, cron_waits_for=REPORTS, cron_put_off=1)
+
+    await pass_by(house, seconds=1)
+    monkeypatch.undo()
+    await pass_by(house, seconds=1)
+
+    [back] = house.messages(REPORTS)
+    assert back.headers[PUT_OFF_HEADER] == 1
+
+
+async def test_what_neither_its_queue_nor_the_waiting_one_takes_is_given_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    house = House()
+    opened = await open_room(house)
+    put_in(house)
+    await house.settle()
+
+    async def silent(_: Envelope) -> Published:
+        return Published.UNKNOWN
+
+    monkeypatch.setattr(opened.connection, "publish", silent)
+    await pass_by(house, seconds=10)
+    monkeypatch.undo()
+    await pass_by(house, seconds=10)
+
+    assert [each.body for each in house.messages(MAIN_QUEUE)] == [b"one"]
+
+
+async def test_a_queue_that_was_there_meanwhile_is_told_of_anew(lines: Lines) -> None:
+    house = House()
+    opened = await open_room(house)
+    publish = opened.connection.publish
+    answers = [Published.RETURNED, None, Published.RETURNED]
+
+    async def now_and_then(envelope: Envelope) -> Published:
+        answer = answers.pop(0) if envelope.to == ToQueue(MAIN_QUEUE) and answers else None
+        return answer or await publish(envelope)
+
+    opened.connection.publish = now_and_then  # type: ignore[method-assign]
+    for _ in range(2):
+        put_in(house)
+        await pass_by(house, seconds=10)
+
+    assert len([line for line in lines() if "There is no queue" in line]) == 2
 
 
 async def pass_by(house: House, *, seconds: int) -> None:
