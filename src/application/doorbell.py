@@ -211,7 +211,7 @@ def _say_unknown(messages: int) -> None:
 def _say_refused(rung: Rung) -> None:
     where = f": look at {listed(sorted(rung.deaf), most=MOST_NAMED)}" if rung.deaf else ""
     text = (
-        f"The broker refused {counted(rung.refused, 'message')}; what it refuses is sent again. "
+        f"The broker did not take {counted(rung.refused, 'message')}; they are sent again. "
         f"A queue is full, or cannot take them now{where}"
     )
     say(log, logging.WARNING, "publish.refused", text)

@@ -5,7 +5,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from urllib.parse import urlsplit
 
@@ -13,6 +13,7 @@ import pytest
 from pika.exceptions import ChannelClosedByBroker
 
 from cronhare.adapters.rabbitmq import PikaBroker, address, line
+from cronhare.adapters.rabbitmq.aside import MOST_ASKED
 from cronhare.domain.failures import LARGEST_FAILED
 from cronhare.domain.topology import (
     FAILED_QUEUE,
@@ -240,6 +241,30 @@ def test_during_an_alarm_nothing_is_known_after_the_bound_and_later_all_is_well(
         wait_until(lambda: is_back(broker), seconds=HANGS, what="publishing again")
 
 
+@pytest.mark.long
+def test_an_alarm_is_taken_for_no_silence(
+    vhost: str, own_rabbitmq: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "cronhare")
+    with publisher(vhost, publish_timeout=4) as broker:
+        broker.declare([HANGING, OTHER])
+        with hanging(HANGING, vhost, own_rabbitmq):
+            mixed = [*batch(3), *batch(1, queue=HANGING), *batch(3, queue=OTHER)]
+            wait_until(
+                lambda: innocents(broker.publish(mixed), hung=1), seconds=HANGS, what="the others"
+            )
+            with alarm(own_rabbitmq):
+                ends = time.monotonic() + 20
+                while time.monotonic() < ends:
+                    broker.publish(mixed)
+                    time.sleep(0.01)
+            wait_until(
+                lambda: innocents(broker.publish(mixed), hung=1), seconds=HANGS, what="the others"
+            )
+
+    assert all(line.startswith(HANGING) for line in told("queue.unavailable", caplog))
+
+
 def test_closing_does_not_wait_for_an_alarm_to_end(vhost: str, own_rabbitmq: Server) -> None:
     broker = PikaBroker(vhost, publish_timeout=1)
     broker.publish(batch(1))
@@ -387,9 +412,43 @@ def test_a_queue_that_hangs_keeps_nothing_of_others_back(
     assert len(told("queue.back", caplog)) == 1
 
 
-def innocents(answers: Sequence[Published]) -> bool:
+@pytest.mark.long
+def test_one_more_that_hangs_beside_many_costs_the_innocent_one_wait(
+    vhost: str, own_rabbitmq: Server
+) -> None:
+    """Each of the many makes a declaration slow: those who publish apart must make none."""
+    many = [f"{HANGING}.{number}" for number in range(12)]
+    mixed = [*batch(2), *(each for queue in [*many, OTHER] for each in batch(1, queue=queue))]
+    with publisher(vhost, publish_timeout=10.0) as broker, ExitStack() as stack:
+        broker.declare([*many, OTHER])
+        for queue in many:
+            stack.enter_context(hanging(queue, vhost, own_rabbitmq))
+        wait_until(lambda: is_served(broker, mixed), seconds=2 * HANGS, what="the first wait")
+        for _ in range(20):
+            broker.publish(mixed)
+            time.sleep(1)
+
+        stack.enter_context(hanging(OTHER, vhost, own_rabbitmq))
+        begun = time.monotonic()
+        wait_until(lambda: is_served(broker, mixed), seconds=HANGS, what="the wait for one more")
+        waited = time.monotonic() - begun
+        publishers = [each for each in threading.enumerate() if each.name == "cronhare-publisher"]
+        ends = time.monotonic()
+        broker.close()
+        print(f"\n{waited:.0f} s, {len(publishers)} senders, end {time.monotonic() - ends:.1f} s")
+
+    assert len(publishers) <= 2 * MOST_ASKED + 1
+
+
+def is_served(broker: PikaBroker, mixed: Sequence[Envelope]) -> bool:
+    """Tell whether the innocent two are confirmed five times in a row."""
+    time.sleep(1)
+    return all(broker.publish(mixed)[:2] == [Published.CONFIRMED] * 2 for _ in range(5))
+
+
+def innocents(answers: Sequence[Published], *, hung: int = 2) -> bool:
     """Tell whether all was confirmed but what is in the midst."""
-    return {*answers[:3], *answers[5:]} == {Published.CONFIRMED}
+    return {*answers[:3], *answers[3 + hung :]} == {Published.CONFIRMED}
 
 
 def told(action: str, caplog: pytest.LogCaptureFixture) -> list[str]:

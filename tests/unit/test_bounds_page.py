@@ -10,10 +10,11 @@ import pytest
 from cronhare.adapters import tls
 from cronhare.adapters.process import attempt, budget, capture, journal, lines, pipes, pulse
 from cronhare.adapters.process import messages as ipc
-from cronhare.adapters.rabbitmq import address, blocking, framing, properties
+from cronhare.adapters.rabbitmq import address, aside, blocking, framing, properties
 from cronhare.adapters.sql import behind_held, kept, lately, mysql_opening, mysql_sessions, put_off
 from cronhare.application import (
     held_starts,
+    in_vain,
     interim,
     parking,
     putting_off,
@@ -214,10 +215,12 @@ BOUNDS: dict[str, list[str]] = {
         f"a rest of {putting_off.PAUSE:.0f} s",
     ],
     "messages of others in hand that wait for a row, without a place of the worker's": [
-        f"{waiting_room.PLACES}, for {waiting_room.REST:.0f} s at first",
+        f"{waiting_room.PLACES}, for {in_vain.REST:.0f} s at first",
         f"up to {putting_off.LONGEST_REST.total_seconds()} s",
         f"{waiting_room.LONGEST_IN_A_CROWD:.0f} s while all are taken",
+        f"{waiting_room.LONGEST_IN_VAIN} s in a crowd",
     ],
+    "connections on which a queue that confirms nothing is tried": [f"{aside.MOST_ASKED}"],
     "results that wait for a row, without a place of the worker's": [
         f"{recording.MOST_OWED:,}",
         size(recording.MOST_KEPT),

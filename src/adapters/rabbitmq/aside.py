@@ -2,7 +2,8 @@
 
 A quorum queue whose process hangs stops the channel on which something is published to it, and
 with it all that is published there: none of it is confirmed (RabbitMQ 3.10). Nobody says whose
-fault that was. So what was under way is tried apart, one road at a time; who answers is innocent.
+fault that was. So what was under way is tried apart, one road after the other; who answers is
+innocent.
 """
 
 import logging
@@ -17,7 +18,7 @@ from cronhare.ports.broker import Published
 
 from .backoff import Backoff
 from .messages import Parcel
-from .sending import Sender
+from .sending import CLOSE_TIMEOUT, Sender
 from .window import Batch
 
 log = logging.getLogger(__name__)
@@ -28,6 +29,10 @@ FIRST_CONFIRM = 1.0
 
 #: So many seconds may be waited for suspects in one call; others come first in the next.
 MOST_WAITED = 3 * FIRST_CONFIRM
+
+#: So many connections at most carry a first message that nobody has confirmed yet, and half as many
+#: one of somebody who hung before: whoever is new may be innocent, and waits for none of those.
+MOST_ASKED = 8
 
 
 @attrs.frozen
@@ -44,12 +49,13 @@ class _Suspicion:
     backoff: Backoff = attrs.field(factory=Backoff)
     try_at: float = 0.0
     asked: _Asked | None = None
+    is_silent: bool = False
 
 
 class Aside:
-    """Publishes to suspects on a connection of its own, which serves nobody else.
+    """Publishes to suspects on connections of their own, which serve nobody else.
 
-    It opens with the first suspect. Who lets a call wait in vain keeps it until he is judged, and
+    One opens with the first suspect. Who lets a call wait in vain keeps it until he is judged, and
     the next one gets another. Safe to share between threads; one publishes at a time.
     """
 
@@ -59,7 +65,11 @@ class Aside:
         *,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """*connect* makes such a connection's sender."""
+        """*connect* makes such a connection's sender, which declares nothing.
+
+        What one hanging queue takes long to declare would be waited for by all of them, and by the
+        connection that serves the others.
+        """
         self._connect = connect
         self._monotonic = monotonic
         self._lock = threading.Lock()
@@ -67,15 +77,26 @@ class Aside:
         self._suspicions: dict[str, _Suspicion] = {}
 
     def suspect(self, parcels: Iterable[Parcel]) -> None:
-        """Publish apart whatever takes the roads of these, which were under way and unconfirmed."""
-        for road in {road_of(parcel) for parcel in parcels}:
-            text = f"Publishing to {road} again"
-            self._suspicions.setdefault(road, _Suspicion(Outage(log, text, back="queue.back")))
+        """Publish apart whatever takes the roads of these, which a silence has left unconfirmed."""
+        for road in dict.fromkeys(map(road_of, parcels)):
+            known = self._suspicions.get(road)
+            if known is None:
+                text = f"Publishing to {road} again"
+                self._suspicions[road] = _Suspicion(Outage(log, text, back="queue.back"))
+                continue
+            known.is_silent = True
+            if known.asked is not None:
+                known.asked.sender.retire()
 
     def takes(self, parcels: Sequence[Parcel]) -> Sequence[bool]:
         """Tell of each whether its road is a suspect's; of none, mostly, then of all at once."""
         if not self._suspicions:
             return ()
+        if self._lock.acquire(blocking=False):  # whoever has it will hear them
+            try:
+                self._hear()
+            finally:
+                self._lock.release()
         return [road_of(parcel) in self._suspicions for parcel in parcels]
 
     def publish(self, parcels: Sequence[Parcel], *, timeout: float) -> Sequence[Published]:
@@ -90,61 +111,105 @@ class Aside:
         with self._lock:
             give_up_at = self._monotonic() + MOST_WAITED
             for road, indices in sorted(roads.items(), key=self._tried_at):
-                if self._monotonic() >= give_up_at or not self._is_to_try(road):
-                    continue
+                if self._monotonic() >= give_up_at:
+                    break
                 answers = self._try(road, [parcels[index] for index in indices], timeout=timeout)
                 for index, answer in zip(indices, answers, strict=True):
                     outcomes[index] = answer
         return outcomes
 
     def close(self) -> None:
-        """Let go of all connections. What was under way is unknown."""
+        """Let go of all connections, at the same time. What was under way is unknown."""
         asked = [each.asked for each in list(self._suspicions.values())]
-        for sender in {self._sender, *(each.sender for each in asked if each is not None)}:
-            if sender is not None:
-                sender.close()
+        ending = [_close_in_silence(each.sender) for each in asked if each is not None]
+        if self._sender is not None:
+            self._sender.close()
+        for thread in ending:
+            thread.join(CLOSE_TIMEOUT)
 
     def _tried_at(self, each: tuple[str, object]) -> float:
         """Order roads: whoever hung comes last, or nobody behind it would ever be tried."""
         suspicion = self._suspicions.get(each[0])
         return 0.0 if suspicion is None else suspicion.try_at
 
-    def _is_to_try(self, road: str) -> bool:
-        suspicion = self._suspicions.get(road)
-        return suspicion is None or self._monotonic() >= suspicion.try_at
-
     def _try(self, road: str, parcels: Sequence[Parcel], *, timeout: float) -> Sequence[Published]:
         suspicion = self._suspicions.get(road)
-        if suspicion is None:  # another call has just acquitted it
+        if suspicion is None:  # it has answered meanwhile
             return self._publish(parcels, timeout=timeout)
-        is_new = suspicion.asked is None
-        asked = suspicion.asked or self._ask(parcels[0])
-        if not asked.first.is_done_within(FIRST_CONFIRM if is_new else 0.0):
-            suspicion.asked = asked
-            self._sender = None if self._sender is asked.sender else self._sender
+        if not self._may_be_asked(suspicion):
             return [Published.REFUSED] * len(parcels)
-        suspicion.asked = None
-        [answer] = asked.first.wait(0.0)
-        if answer is Published.UNKNOWN:
-            return self._does_not_answer(road, asked, suspicion, many=len(parcels))
-        self._keep(asked.sender)
-        del self._suspicions[road]
-        suspicion.outage.is_over()
-        if is_new:
-            return [answer, *self._publish(parcels[1:], timeout=timeout)]
-        return self._publish(parcels, timeout=timeout)
+        asked = self._ask(suspicion, parcels[0])
+        if not asked.first.is_done_within(FIRST_CONFIRM):
+            self._sender = None  # it stays with the one that it waits for
+            return [Published.REFUSED] * len(parcels)
+        answer = self._judge(road, suspicion, asked)
+        if road in self._suspicions:
+            return [answer] * len(parcels)
+        return [answer, *self._publish(parcels[1:], timeout=timeout)]
 
-    def _ask(self, parcel: Parcel) -> _Asked:
-        asked = _Asked(self._sender or self._connect(), Batch([parcel]))
-        self._sender = asked.sender
+    def _may_be_asked(self, suspicion: _Suspicion) -> bool:
+        asked = [each for each in list(self._suspicions.values()) if each.asked is not None]
+        hung = [each for each in asked if each.try_at]
+        has_room = len(asked) < MOST_ASKED
+        if suspicion.try_at:
+            has_room = has_room and len(hung) < MOST_ASKED // 2
+        return has_room and suspicion.asked is None and self._monotonic() >= suspicion.try_at
+
+    def _ask(self, suspicion: _Suspicion, parcel: Parcel) -> _Asked:
+        self._sender = self._sender or self._connect()
+        suspicion.asked = asked = _Asked(self._sender, Batch([parcel]))
+        suspicion.is_silent = False
         asked.sender.submit(asked.first)
         return asked
+
+    def _hear(self) -> None:
+        """Judge all that have answered since, or fallen silent, also if nothing is for them now."""
+        for road, suspicion in list(self._suspicions.items()):
+            if suspicion.asked is not None and suspicion.asked.first.is_done_within(0.0):
+                self._judge(road, suspicion, suspicion.asked)
+
+    def _judge(self, road: str, suspicion: _Suspicion, asked: _Asked) -> Published:
+        """Acquit who has answered; leave out who has not, for ever longer."""
+        suspicion.asked = None
+        [answer] = asked.first.wait(0.0)
+        if answer is not Published.UNKNOWN:
+            self._keep(asked.sender)
+            del self._suspicions[road]
+            suspicion.outage.is_over()
+            return answer
+        if not suspicion.is_silent:
+            return self._drop(road, suspicion, asked)
+        self._let_go(asked.sender)
+        suspicion.try_at = self._monotonic() + suspicion.backoff.next()
+        text = f"{road} confirms nothing, and is published to beside the others"
+        suspicion.outage.lasts(
+            logging.WARNING, "queue.unavailable", text, "its connection is silent"
+        )
+        return Published.REFUSED
+
+    def _drop(self, road: str, suspicion: _Suspicion, asked: _Asked) -> Published:
+        """Nobody is to blame: an alarm or a loss ended the connection, or there was none.
+
+        The broker may allow no other one: who cannot be judged apart goes with the others again.
+        """
+        if asked.first.has_begun:
+            self._let_go(asked.sender)
+        else:
+            self._keep(asked.sender)
+            del self._suspicions[road]
+            suspicion.outage.is_over()
+        return Published.UNKNOWN
 
     def _publish(self, parcels: Sequence[Parcel], *, timeout: float) -> Sequence[Published]:
         sender = self._sender = self._sender or self._connect()
         batch = Batch(parcels)
         sender.submit(batch)
-        return batch.wait(timeout)
+        outcomes = batch.wait(timeout)
+        if (
+            batch.has_begun and Published.UNKNOWN in outcomes
+        ):  # the next suspect is not to be blamed for it
+            self._let_go(sender)
+        return outcomes
 
     def _keep(self, sender: Sender) -> None:
         """Have the next suspect served by this connection, if there is none for him."""
@@ -153,26 +218,17 @@ class Aside:
         elif self._sender is not sender:
             _close_in_silence(sender)
 
-    def _does_not_answer(
-        self, road: str, asked: _Asked, suspicion: _Suspicion, *, many: int
-    ) -> Sequence[Published]:
-        """Leave out who hangs. Where nothing was sent there was no connection: nobody's fault."""
-        if not asked.first.has_begun:
-            self._keep(asked.sender)
-            return [Published.UNKNOWN] * many
-        self._sender = None if self._sender is asked.sender else self._sender
-        _close_in_silence(asked.sender)
-        suspicion.try_at = self._monotonic() + suspicion.backoff.next()
-        text = f"{road} confirms nothing, and is published to beside the others"
-        suspicion.outage.lasts(
-            logging.WARNING, "queue.unavailable", text, "its connection is silent"
-        )
-        return [Published.REFUSED] * many
+    def _let_go(self, sender: Sender) -> None:
+        if self._sender is sender:
+            self._sender = None
+        _close_in_silence(sender)
 
 
-def _close_in_silence(sender: Sender) -> None:
+def _close_in_silence(sender: Sender) -> threading.Thread:
     """Close a connection of which no good-bye can be hoped for."""
-    threading.Thread(target=sender.close, daemon=True).start()
+    thread = threading.Thread(target=sender.close, daemon=True)
+    thread.start()
+    return thread
 
 
 def road_of(parcel: Parcel) -> str:

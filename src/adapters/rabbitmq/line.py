@@ -70,12 +70,15 @@ class Line:
         self._left: Channel | None = None
         self._renew_at = 0.0
         self._is_to_renew = False
+        self._is_blocked = False
         self._connection = BundlingConnection(
             parameters,
             on_open_callback=self._on_open,
             on_open_error_callback=self._on_end,
             on_close_callback=self._on_end,
         )
+        self._connection.add_on_connection_blocked_callback(self._on_blocked)
+        self._connection.add_on_connection_unblocked_callback(self._on_unblocked)
         self._loop = self._connection.ioloop
 
     def run(self) -> None:
@@ -105,11 +108,16 @@ class Line:
         self._loop.add_callback_threadsafe(self._say_goodbye)
 
     def _say_goodbye(self) -> None:
-        if not self._connection.is_open:
+        if not self._connection.is_open:  # of one that opens pika closes nothing without a fault
             self._loop.stop()
             return
-        self._loop.call_later(GOODBYE, self._loop.stop)
+        self._loop.call_later(GOODBYE, lambda: self._hang_up("no good-bye"))
         self._connection.close()
+
+    def _hang_up(self, why: str) -> None:
+        """Close the socket at once, as pika does itself when a heartbeat is missed."""
+        error = AMQPConnectionError(why)
+        self._connection._terminate_stream(error)  # noqa: SLF001 - nothing public hangs up
 
     def _on_open(self, connection: SelectConnection) -> None:
         connection.channel(on_open_callback=self._on_channel)
@@ -149,20 +157,25 @@ class Line:
             self._loop.call_later(self._patience, self._on_life)
         self._watch()
 
+    def _on_blocked(self, *_: object) -> None:
+        self._is_blocked = True
+
+    def _on_unblocked(self, *_: object) -> None:
+        self._is_blocked, self._waited_for = False, None
+
     def _watch(self) -> None:
-        """End a connection whose confirms do not come.
+        """End a connection whose confirms do not come, unless the broker says why: an alarm.
 
         When a quorum queue is deleted while messages are on their way to it, RabbitMQ can leave
         their channel without a word for ever, with heartbeats as if all were well.
         """
         oldest = self._window.oldest
-        if oldest is not None and oldest == self._waited_for:
+        if oldest is not None and oldest == self._waited_for and not self._is_blocked:
             self.was_vain = True
             if not self._is_on_trial:
                 self._on_silence(self._window.parcels)
-            # As pika does itself when a heartbeat is missed: who does not confirm says no good-bye.
-            silence = AMQPConnectionError(f"no confirm within {self._patience:.1f} s")
-            self._connection._terminate_stream(silence)  # noqa: SLF001 - nothing public hangs up
+            # Who does not confirm says no good-bye.
+            self._hang_up(f"no confirm within {self._patience:.1f} s")
             return
         self._waited_for = oldest
         self._loop.call_later(self._patience, self._watch)

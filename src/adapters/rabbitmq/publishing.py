@@ -1,6 +1,7 @@
 """RabbitMQ's blocking side, through pika."""
 
-from collections.abc import Iterable, Sequence
+import logging
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from functools import partial
 from itertools import compress
@@ -59,8 +60,8 @@ class PikaBroker:
         self._publish_timeout = publish_timeout
         self._reader = Reader(address)
         connect = partial(self._connect, address, patience=publish_timeout / 2)
-        self._aside = Aside(connect)
-        self._sender = connect()
+        self._aside = Aside(partial(connect, prepare=lambda: None, level=logging.DEBUG))
+        self._sender = connect(prepare=self._upkeep.refresh, level=logging.WARNING)
 
     @property
     def differences(self) -> tuple[Difference, ...]:
@@ -115,13 +116,16 @@ class PikaBroker:
         others = iter(innocent.wait(timeout))
         return [next(suspected if is_apart else others) for is_apart in apart]
 
-    def _connect(self, address: Address, *, patience: float) -> Sender:
+    def _connect(
+        self, address: Address, *, patience: float, prepare: Callable[[], None], level: int
+    ) -> Sender:
         return Sender(
             address,
-            prepare=self._upkeep.refresh,
+            prepare=prepare,
             doubt=self._upkeep.doubt,
             patience=patience,
             suspect=self._aside.suspect,
+            level=level,
         )
 
     def is_reachable(self) -> bool:
@@ -150,7 +154,7 @@ class PikaBroker:
         self._reader.settle(delivery.tag, acked=False, requeue=requeue)
 
     def close(self) -> None:
-        """Let go of both connections, for good. What was received and not settled comes again."""
+        """Let go of all connections, for good. What was received and not settled comes again."""
         self._sender.close()
         self._aside.close()
         self._reader.close()

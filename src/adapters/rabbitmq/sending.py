@@ -44,18 +44,20 @@ class Sender:
         doubt: Callable[[], None],
         patience: float,
         suspect: Callable[[Sequence[Parcel]], None],
+        level: int = logging.WARNING,
     ) -> None:
         """*prepare* is called before each connection is made, and may raise BrokerUnavailable.
 
         *doubt* is called when the broker refused something that *prepare* should have prepared.
 
         After *patience* seconds of a broker's alarm, or of its silence, the connection is given up.
-        *suspect* is told what was under way in a silence.
+        *suspect* is told what was under way in a silence. Troubles are told at this *level*.
         """
         self._address = address
         self._prepare = prepare
         self._doubt = doubt
         self._suspect = suspect
+        self._level = level
         self._backoff = Backoff()
         self._patience = patience
         self._lock = threading.Lock()
@@ -85,6 +87,10 @@ class Sender:
             if not self._closing.is_set():
                 self._begin()
             return self._hopeful
+
+    def retire(self) -> None:
+        """Make no other connection once this one has ended."""
+        self._closing.set()
 
     def close(self) -> None:
         """End the connection and the thread. What is under way stays unknown."""
@@ -124,7 +130,7 @@ class Sender:
 
     def _is_away(self, why: str) -> None:
         text = "Cannot publish, and what is due waits in the ledger"
-        self._outage.lasts(logging.WARNING, "broker.unavailable", text, why)
+        self._outage.lasts(self._level, "broker.unavailable", text, why)
 
     def _live(self) -> bool:
         """Publish until the connection ends, and say whether it had been open.
@@ -170,7 +176,7 @@ class Sender:
         if not self._closing.is_set():
             text = f"Lost the publishing connection to {self._address}"
             why = said_by(line.ended_by) if line.ended_by is not None else "nobody says why"
-            self._outage.lasts(logging.WARNING, "broker.lost", text, why)
+            self._outage.lasts(self._level, "broker.lost", text, why)
         return line.was_open
 
     def _is_ready(self) -> None:

@@ -79,9 +79,10 @@ class Upkeep:
         Raises:
             BrokerUnavailable: the broker is away, or will not let us make what all need.
         """
-        done_at = self._declared_at
-        if done_at is None or self._now() - done_at >= FRESH:
-            self._declare()
+        with self._lock:  # who has waited for another's declaration needs none of his own
+            done_at = self._declared_at
+            if done_at is None or self._now() - done_at >= FRESH:
+                self._declare()
 
     def restore(self, queues: Iterable[str]) -> None:
         """Messages for these queues came back: have those that are sent again find ours there.
@@ -103,28 +104,28 @@ class Upkeep:
         Raises:
             BrokerUnavailable: the broker is away, or will not let us make what is missing.
         """
-        found = self._declare()
+        with self._lock:
+            found = self._declare()
         if found.refusals:
             raise BrokerUnavailable("; ".join(map(str, found.refusals)))
 
     def _declare(self) -> Declared:
-        wanted, began = self._wanted(), self._now()
-        with self._lock:
-            found = declare(
-                self._address,
-                wanted,
-                queue_type=self._queue_type,
-                deduplication=self._deduplication,
-            )
-            for difference in found.differences:
-                if difference not in self._found.differences:
-                    log.warning("%s", difference, extra={"action": "topology.difference"})
-            for refusal in found.refusals:
-                if refusal not in self._found.refusals:
-                    log.warning("Cannot use %s", refusal, extra={"action": "topology.refusal"})
-            self._found = found
-            self._declared_at = began
-            return found
+        began = self._now()
+        found = declare(
+            self._address,
+            self._wanted(),
+            queue_type=self._queue_type,
+            deduplication=self._deduplication,
+        )
+        for difference in found.differences:
+            if difference not in self._found.differences:
+                log.warning("%s", difference, extra={"action": "topology.difference"})
+        for refusal in found.refusals:
+            if refusal not in self._found.refusals:
+                log.warning("Cannot use %s", refusal, extra={"action": "topology.refusal"})
+        self._found = found
+        self._declared_at = began
+        return found
 
     def _wanted(self) -> Topology:
         return topology(retry_delay=self._retry_delay, queues=self._queues or (MAIN_QUEUE,))

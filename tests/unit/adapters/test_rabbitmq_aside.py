@@ -19,6 +19,9 @@ class Line:
     """A sender whose broker confirms all until something comes for a queue that hangs."""
 
     def __init__(self, house: "House") -> None:
+        self.tried: list[str] = []
+        self.closed = threading.Event()
+        self.is_retired = False
         self._house = house
         self._is_silent = False
 
@@ -26,18 +29,23 @@ class Line:
         while self._house.is_there and not batch.is_out:
             index = batch.next()
             road = batch.parcels[index].key
-            self._house.tried.append(road)
+            self.tried.append(road)
             self._is_silent |= road in self._house.hanging
             if not self._is_silent and not self._house.is_slow:
                 batch.settle(index, CONFIRMED)
         if self._house.is_slow and batch.parcels:
             self._house.open.append(batch)
             return
-        self._house.now += 0.0 if not self._is_silent else FIRST_CONFIRM
+        if self._is_silent:
+            self._house.now += FIRST_CONFIRM
+            self._house.aside.suspect(batch.parcels)
         batch.give_up()
 
+    def retire(self) -> None:
+        self.is_retired = True
+
     def close(self) -> None:
-        self._house.closed.set()
+        self.closed.set()
 
 
 class House:
@@ -49,15 +57,31 @@ class House:
         self.is_slow = False
         self.open: list[Batch] = []
         self.hanging = set[str]()
-        self.tried: list[str] = []
-        self.closed = threading.Event()
-        self.aside = Aside(lambda: cast("Sender", Line(self)), monotonic=lambda: self.now)
+        self.lines: list[Line] = []
+        self.aside = Aside(self._connect, monotonic=lambda: self.now)
+
+    @property
+    def tried(self) -> list[str]:
+        return [road for line in self.lines for road in line.tried]
+
+    def _connect(self) -> Sender:
+        self.lines.append(Line(self))
+        return cast("Sender", self.lines[-1])
+
+    def answer(self, outcome: Published = CONFIRMED) -> None:
+        """Let all that is under way have its answer."""
+        for batch in self.open:
+            batch.settle(0, outcome)
+        self.open.clear()
 
     def suspect(self, *roads: str) -> None:
         self.aside.suspect([parcel(road) for road in roads])
 
     def publish(self, *roads: str) -> list[Published]:
-        return [*self.aside.publish([parcel(road) for road in roads], timeout=9)]
+        """Ask what is suspected and publish it, as a broker does."""
+        parcels = [parcel(road) for road in roads]
+        self.aside.takes(parcels)
+        return [*self.aside.publish(parcels, timeout=9)]
 
     def suspected(self, *roads: str) -> list[bool]:
         return [*self.aside.takes([parcel(road) for road in roads])]
@@ -93,7 +117,8 @@ def test_who_hangs_loses_its_connection_and_keeps_nobody_waiting(house: House) -
 
     assert answers == [REFUSED, REFUSED, CONFIRMED]
     assert house.tried == ["bad", "good"]
-    assert house.closed.wait(60)
+    assert house.lines[0].closed.wait(60)
+    assert [line.is_retired for line in house.lines] == [True, False]
     assert house.suspected("bad", "good") == [True, False]
 
 
@@ -111,23 +136,137 @@ def test_who_hangs_is_tried_ever_more_rarely_and_is_refused_meanwhile(house: Hou
     assert house.suspected("bad") == []
 
 
-def test_who_is_slow_is_heard_by_the_next_call_and_loses_no_connection(
-    house: House, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def slow(house: House, monkeypatch: pytest.MonkeyPatch) -> House:
+    """One whose broker confirms nothing until it is told to."""
     monkeypatch.setattr(aside, "FIRST_CONFIRM", 0.001)
     house.is_slow = True
-    house.suspect("main")
+    return house
 
-    first = [house.publish("main", "main"), house.publish("main", "main")]
-    house.is_slow = False
-    [batch] = house.open
-    batch.settle(0, CONFIRMED)
-    later = house.publish("main", "main")
+
+def test_who_is_slow_is_heard_by_the_next_call_and_loses_no_connection(slow: House) -> None:
+    slow.suspect("main")
+
+    first = [slow.publish("main", "main"), slow.publish("main", "main")]
+    slow.is_slow = False
+    slow.answer()
+    later = slow.publish("main", "main")
 
     assert (first, later) == ([[REFUSED] * 2] * 2, [CONFIRMED] * 2)
-    assert house.tried == ["main"] * 3
-    assert not house.closed.is_set()
-    assert house.suspected("main") == []
+    assert slow.tried == ["main"] * 3
+    [line] = slow.lines
+    assert not line.closed.is_set()
+    assert slow.suspected("main") == []
+
+
+def test_while_one_is_waited_for_the_next_is_asked_on_another_connection(slow: House) -> None:
+    slow.suspect("a", "b")
+
+    slow.publish("a")
+    slow.publish("b")
+
+    assert [line.tried for line in slow.lines] == [["a"], ["b"]]
+
+
+def test_eight_are_asked_at_a_time_and_all_are_heard_though_nothing_is_for_them(
+    slow: House,
+) -> None:
+    roads = [f"road-{n:02}" for n in range(20)]
+    slow.suspect(*roads)
+
+    for _ in range(3):
+        slow.publish(*roads)
+    asked = slow.tried
+    slow.answer()
+    slow.publish()
+
+    assert asked == roads[:8]
+    assert slow.suspected(*roads) == [False] * 8 + [True] * 12
+    assert [line.closed.wait(60) for line in slow.lines[1:]] == [True] * 7
+    assert not slow.lines[0].closed.is_set()
+
+
+def test_those_who_hung_before_leave_room_for_one_who_is_new(slow: House) -> None:
+    hung = [f"hung-{n}" for n in range(6)]
+    slow.suspect(*hung)
+    for _ in range(2):
+        slow.publish(*hung)
+    slow.suspect(*hung)
+    slow.answer(UNKNOWN)
+    slow.publish()
+    slow.now += 60
+    before = len(slow.lines)
+
+    slow.publish(*hung)
+    again = len(slow.lines)
+    slow.suspect("new")
+    slow.publish(*hung, "new")
+
+    assert again - before == 4
+    assert slow.lines[-1].tried == ["new"]
+
+
+def test_the_end_closes_every_connection_whatever_is_under_way_on_it(slow: House) -> None:
+    slow.suspect("a", "b")
+    slow.publish("a", "b")
+    slow.is_slow = False
+    slow.suspect("c")
+    slow.publish("c")
+
+    slow.aside.close()
+
+    assert [line.closed.is_set() for line in slow.lines] == [True] * 3
+
+
+def test_the_log_tells_who_hangs_and_when_it_is_back(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    house.hanging = {"bad"}
+    house.suspect("bad")
+
+    with caplog.at_level("INFO"):
+        house.publish("bad")
+        house.now += 60
+        house.hanging.clear()
+        house.publish("bad")
+
+    told = [(record.__dict__["action"], record.getMessage()) for record in caplog.records]
+    assert [action for action, _ in told] == ["queue.unavailable", "queue.back"]
+    assert told[0][1] == (
+        "bad confirms nothing, and is published to beside the others: its connection is silent"
+    )
+
+
+def test_nobody_is_to_blame_for_an_alarm_or_a_loss(
+    slow: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    slow.suspect("a")
+    slow.publish("a")
+    slow.answer(UNKNOWN)  # and nobody has told of a silence
+    slow.is_slow = False
+
+    answers = slow.publish("a", "a")
+
+    assert answers == [CONFIRMED] * 2
+    assert [line.tried for line in slow.lines] == [["a"], ["a", "a"]]
+    assert slow.lines[0].closed.wait(60)
+    assert not caplog.records
+
+
+def test_what_hangs_while_it_is_published_takes_its_connection_along(house: House) -> None:
+    house.hanging = {"bad"}
+
+    answers = [house.publish("bad"), house.publish("good")]
+
+    assert answers == [[UNKNOWN], [CONFIRMED]]
+    assert [line.tried for line in house.lines] == [["bad"], ["good"]]
+
+
+def test_who_has_answered_meanwhile_is_served_on_the_same_connection(house: House) -> None:
+    answers = [house.publish("a", "b"), house.publish("a")]
+
+    assert answers == [[CONFIRMED] * 2, [CONFIRMED]]
+    assert [line.tried for line in house.lines] == [["a", "b", "a"]]
 
 
 def test_of_many_that_hang_few_are_waited_for_at_a_time(house: House) -> None:
@@ -142,15 +281,18 @@ def test_of_many_that_hang_few_are_waited_for_at_a_time(house: House) -> None:
     assert {*house.tried[3:6]} == {"bad-3", "bad-4", "good"}
 
 
-def test_while_there_is_no_connection_nobody_hangs(house: House) -> None:
+def test_who_cannot_be_judged_apart_goes_with_the_others_again(house: House) -> None:
+    """A broker may allow no further connection."""
     house.suspect("a")
     house.is_there = False
 
-    away = house.publish("a", "a")
-    house.is_there = True
+    answers = house.publish("a", "a")
 
-    assert away == [UNKNOWN, UNKNOWN]
-    assert house.publish("a", "a") == [CONFIRMED, CONFIRMED]
+    assert answers == [UNKNOWN, UNKNOWN]
+    assert house.suspected("a") == []
+    house.is_there = True
+    assert house.publish("a") == [CONFIRMED]
+    assert len(house.lines) == 1
 
 
 def test_a_lane_is_a_road_of_its_own(house: House) -> None:
