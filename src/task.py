@@ -74,7 +74,7 @@ class RateLimited(_TaskError):
 
 
 class _SimulatedFailure(RuntimeError):
-    """What `SIMULATE_FAILURE` asks for. Its sentence is S0's, word for word."""
+    """What `SIMULATE_FAILURE` asks for (S0.11 in docs/compatibility.md)."""
 
 
 def params() -> Any:  # noqa: ANN401 - any JSON value
@@ -105,7 +105,7 @@ def attempt() -> int:
 
 
 def retry_count() -> int:
-    """How many earlier attempts ended badly (S0)."""
+    """How many earlier attempts ended badly."""
     return int(os.environ.get("RETRY_COUNT") or 0)
 
 
@@ -147,7 +147,7 @@ def run(main: Callable[[Any], object]) -> NoReturn:
     """
     try:
         if os.environ.get("SIMULATE_FAILURE") == "true":
-            raise _SimulatedFailure("Simulated failure for testing")  # noqa: TRY301 - as S0 has it
+            raise _SimulatedFailure("Simulated failure for testing")  # noqa: TRY301 - told as any other
         main(params())
     except Exception as error:  # noqa: BLE001 - whatever it is, it is the task's failure
         _report(error)

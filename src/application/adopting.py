@@ -144,7 +144,7 @@ class Adopter:
 
 
 def _theirs(headers: Mapping[str, object]) -> dict[str, object]:
-    """Pick the headers of their own making: a broker's never go back to it (C3)."""
+    """Pick the headers of their own making: a broker's never go back to it (ADR 7)."""
     theirs = without_times(headers)
     return kept_headers({name: theirs[name] for name in theirs if not name.startswith("x-")})
 

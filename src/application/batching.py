@@ -1,4 +1,4 @@
-"""Grouping what concurrent tasks ask of the ledger (design.md, section 4.12).
+"""Grouping what concurrent tasks ask of the ledger into one statement.
 
 While one group is on its way, the next one gathers, and then waits a moment to become as large
 as the one before: what was answered together comes back together. A single question after another

@@ -31,7 +31,7 @@ def follow_up(
     """Make the message that follows the end of an attempt, if any does.
 
     *recorded* is what the ledger answered, *headers* are those of the message that began it: a
-    failed message keeps what there is room for (S0), a retry none of them (C3). What no message
+    failed message keeps what there is room for, a retry none of them (ADR 7). What no message
     carries waits in the ledger alone: the reconciler finds it when it is due.
     """
     execution, verdict = finish.execution, finish.verdict

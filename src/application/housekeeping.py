@@ -1,4 +1,4 @@
-"""The daily cleanup at 3:00 UTC: an execution like any other, so that one replica does it (C13)."""
+"""The daily cleanup at 3:00 UTC: an execution like any other, so that one replica does it."""
 
 import logging
 import time

@@ -53,7 +53,7 @@ def gone_astray(execution: Execution, catalog: Catalog, *, queue: str) -> str | 
 
 
 def _without_task(execution: Execution, missing: NotHere) -> Ran:
-    """Nobody listens to an event: that is no failure (S3). An unknown task is one, for good.
+    """Nobody listens to an event: that is no failure. An unknown task is one, for good.
 
     So is another source's: whether a worker that has it would ever take the message, nobody knows.
     """

@@ -5,7 +5,7 @@ from typing import Any
 
 from cronhare.domain.execution import Execution
 
-SUCCESS = 25  # between INFO and WARNING, as in S1
+SUCCESS = 25  # between INFO and WARNING
 logging.addLevelName(SUCCESS, "SUCCESS")
 
 
@@ -21,7 +21,7 @@ def say(
 ) -> None:
     """Log a line. *context* is shown in brackets.
 
-    What is said *about* an execution begins with S1's type, id and scheduler_id, and ends with what
+    What is said *about* an execution begins with type, id and scheduler_id, and ends with what
     joins the line to the ledger.
     """
     if about is not None:

@@ -1,4 +1,7 @@
-"""The failed-queue monitor: says loudly what failed for good, and sees that it is kept (S0, C9)."""
+"""The failed-queue monitor: logs what failed for good, and archives it before it acks.
+
+So the queue is no storage: S0.7 and C9 in docs/compatibility.md.
+"""
 
 import asyncio
 import logging
@@ -32,7 +35,7 @@ class FailedMonitor:
     """Logs each message of the failed queue, sees that it is in the archive, and only then acks it.
 
     Failures of our own are in the archive before they get here; those of other workers are not.
-    What nobody can read is parked (C10), and what tells of a run that the ledger does not know.
+    What nobody can read is parked, and what tells of a run that the ledger does not know.
     """
 
     def __init__(

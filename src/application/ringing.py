@@ -1,4 +1,4 @@
-"""Publishing batches while the next one is being claimed (design.md, section 4.4)."""
+"""Publishing batches while the next one is being claimed."""
 
 import logging
 from collections import deque

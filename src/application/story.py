@@ -1,8 +1,8 @@
-"""The log lines that tell how an attempt ended (S0, S1: the words are theirs).
+"""The log lines that tell how an attempt ended, in the words of docs/compatibility.md.
 
 One attempt that failed is one line at ERROR, with its stack. What follows from that
 is told at WARN: a retry, the archive, the quarantine. The monitor's line for what failed for good
-is S0's, at ERROR.
+is at ERROR again (S0.7).
 """
 
 import logging

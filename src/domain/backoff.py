@@ -1,6 +1,6 @@
 """How long to wait before a retry: T(n) = delay x multiplier^(n-1), capped, jittered, capped.
 
-The retry numbers count from 1 (C4, C18). Delays are whole milliseconds, as in the seeds.
+The retry numbers count from 1 (C4 in docs/compatibility.md). Delays are whole milliseconds.
 """
 
 import enum
@@ -23,9 +23,9 @@ class BackoffType(enum.StrEnum):
 
 
 class Jitter(enum.StrEnum):
-    """How chance spreads the waits (C17)."""
+    """How chance spreads the waits (C17 in docs/compatibility.md)."""
 
-    NONE = "none"  # the seeds' delays come out exactly
+    NONE = "none"  # the default: 30, 60, 120 s exactly
     PLUS = "plus"  # up to 10 % more
     BOTH = "both"  # up to 10 % less or more
     FULL = "full"  # anything between nothing and the whole

@@ -1,8 +1,8 @@
 """The tasks that a worker may run, and the one rule that finds a run's task among them.
 
 A run of a jobs file names its task within that file, its source; one of a row that somebody wrote
-by hand, or of the seeds, has only the task's type and id. Nobody runs a task of another source:
-two files may call two tasks alike, and number them alike.
+by hand, or of an adopted table, has only the task's type and id. Nobody runs a task of another
+source: two files may call two tasks alike, and number them alike.
 """
 
 import enum

@@ -1,7 +1,7 @@
 """What several jobs files on one ledger must not share: schedules' names, tasks' numbers, queues.
 
 Our own workers go by source and name, and never run a task of another file. Rows that people
-write, the seeds' messages and their workers know numbers alone; and a worker takes whatever its
+write, and messages of other programs, know numbers alone; and a worker takes whatever its
 queue brings, has one file, and refuses the runs of another.
 """
 

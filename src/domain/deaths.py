@@ -2,8 +2,8 @@
 
 Failures that we decided of stand in the ledger, and are read nowhere else. Nacks of anybody who
 shares a task queue are known to the broker alone: the `rejected` entries of `x-death`.
-`x-death[0].count`, as S0 reads it, is wrong: after one trip the first entry is the retry queue,
-expired (C3).
+`x-death[0].count` is no such number: after one trip the first entry is the retry queue, expired
+(C3 in docs/compatibility.md).
 """
 
 from collections import Counter

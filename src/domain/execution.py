@@ -10,7 +10,7 @@ from .task import TaskRef
 
 
 class State(enum.StrEnum):
-    """Where an execution stands (design.md, section 3)."""
+    """Where an execution stands: drawn in docs/design.md."""
 
     CLAIMED = "claimed"
     PUBLISHED = "published"

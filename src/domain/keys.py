@@ -1,7 +1,8 @@
 """The execution key: the name of one run of a schedule, unique together with the schedule's id.
 
 It is built from the UTC minute, never from wall time: a repeated hour has two keys, so that
-neither run is lost, and a schedule whose zone is edited cannot run the same instant twice (C12).
+neither run is lost, and a schedule whose zone is edited cannot run the same instant twice
+(C12 in docs/compatibility.md).
 """
 
 from datetime import UTC, datetime
@@ -23,7 +24,7 @@ CRON, ONCE = "cron-", "once-"
 
 
 def cron_key(due: datetime) -> str:
-    """Name the run of a recurring schedule that is due at *due* (S1: no zero padding).
+    """Name the run of a recurring schedule that is due at *due* (S1.5: no zero padding).
 
     >>> cron_key(datetime(2025, 12, 12, 8, 0, tzinfo=UTC))
     'cron-2025-12-12-8-0'

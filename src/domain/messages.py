@@ -1,4 +1,4 @@
-"""The messages, byte for byte as the seeds wrote them, and our headers beside them.
+"""The messages, byte for byte as docs/compatibility.md has them, and our headers beside them.
 
 Task and params are carried for foreign workers that share our queues. For an execution that the
 ledger knows, they come from the ledger.
@@ -41,7 +41,7 @@ LONGEST_TYPE = 32
 
 
 class TaskMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """S1's task message. *params_scheduler* is JSON text inside of the JSON."""
+    """The task message (S1.8). *params_scheduler* is JSON text inside of the JSON."""
 
     type: Annotated[str, msgspec.Meta(max_length=LONGEST_TYPE)]
     id: Id
@@ -50,7 +50,7 @@ class TaskMessage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FailedMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """S0's failed message: the task message, and why."""
+    """The failed message (S1.8): the task message, and why."""
 
     type: Annotated[str, msgspec.Meta(max_length=LONGEST_TYPE)]
     id: Id
@@ -72,16 +72,16 @@ class FailedMessage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PoisonPillRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """S2's record of the crashes that set a run apart."""
+    """The record of the crashes that set a run apart (S2.8)."""
 
-    jobId: str  # noqa: N815 - S2's own spelling, here and below
+    jobId: str  # noqa: N815 - S2.8 spells it so, here and below
     crashCount: int  # noqa: N815
     firstCrashAt: str  # noqa: N815
     lastCrashAt: str  # noqa: N815
 
 
 class QuarantineMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """S2's payload for what crashed its workers."""
+    """The message of what crashed its workers (S2.8)."""
 
     originalQueue: str  # noqa: N815
     originalJobId: str  # noqa: N815
@@ -115,14 +115,14 @@ class Unreadable(msgspec.Struct, frozen=True):
 
 
 def task_body(execution: Execution) -> bytes:
-    """Write S1's task message; the same bytes for every attempt."""
+    """Write the task message; the same bytes for every attempt."""
     return msgspec.json.encode(_task_message(execution))
 
 
 def failed_body(
     execution: Execution, *, reason: str, at: datetime, retry_count: int | None = None
 ) -> bytes:
-    """Write S0's failed message.
+    """Write the failed message.
 
     *retry_count* counts the retries before this failure; the execution's deaths by default.
     """
@@ -136,7 +136,7 @@ def failed_body(
 
 
 def quarantine_body(execution: Execution, *, at: datetime) -> bytes:
-    """Write S2's quarantine message for a run that crashed once more, at *at*.
+    """Write the quarantine message for a run that crashed once more, at *at*.
 
     The record counts what was held against it: the crashes within the window.
     """
@@ -158,7 +158,7 @@ def quarantine_body(execution: Execution, *, at: datetime) -> bytes:
 
 
 def headers_of(execution: Execution) -> dict[str, object]:
-    """Give an attempt's headers, always fresh: a broker's own headers are never copied (C3)."""
+    """Give an attempt's headers, always fresh: a broker's own headers are never copied (ADR 7)."""
     return {
         EXECUTION_HEADER: execution.id,
         ATTEMPT_HEADER: execution.attempt,
@@ -210,7 +210,7 @@ def fault_of_carried(message: TaskMessage | FailedMessage) -> str | None:
 
 
 def iso_ms(moment: datetime) -> str:
-    """Write a moment as the seeds do: ISO 8601 with milliseconds and a Z.
+    """Write a moment as messages and log lines do: ISO 8601 with milliseconds and a Z.
 
     >>> iso_ms(datetime(2025, 12, 12, 12, 3, 39, 2999, tzinfo=UTC))
     '2025-12-12T12:03:39.002Z'

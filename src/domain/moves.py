@@ -152,7 +152,7 @@ def replay_at(place: int, *, now: datetime, apart: timedelta) -> datetime:
 
 
 def overruled(execution: Execution, verdict: Verdict) -> Verdict:
-    """Let a cancel that was asked for win over whatever came of the attempt (C25)."""
+    """Let a cancel that was asked for win over whatever came of the attempt."""
     return Cancel() if execution.cancel_requested else verdict
 
 

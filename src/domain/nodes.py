@@ -67,7 +67,7 @@ def read_node(name: str) -> Node | None:
 
 @lru_cache(maxsize=1024)
 def container_id(name: str) -> str:
-    """Give the seeds' name of a node: host and PID.
+    """Give the short name of a node, as `container_id` has it: host and PID.
 
     >>> container_id("web-1-4711-0a1b2c3d4e5f6071")
     'web-1-4711'

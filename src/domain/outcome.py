@@ -18,7 +18,7 @@ class ErrorClass(enum.StrEnum):
     UNKNOWN = "unknown"
 
 
-#: The error codes that S0 classifies; every other code is unknown, and retried.
+#: Every other code is unknown, and retried (S0.10 in docs/compatibility.md).
 CLASS_OF_CODE = {
     "ECONNREFUSED": ErrorClass.TRANSIENT,
     "ETIMEDOUT": ErrorClass.TRANSIENT,

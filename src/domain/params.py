@@ -18,7 +18,7 @@ def fault_of_params(params: str) -> str | None:
 
 
 def force_instant(params: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """Make a report run in the foreground, so that its errors come back (S1, "instant mode").
+    """Make a report run in the foreground, so that its errors come back.
 
     Where `options_interface.delivery` exists, its `instant` becomes true. Nothing is changed in
     place.

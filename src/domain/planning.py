@@ -13,7 +13,7 @@ import msgspec
 
 from .schedule import BrokenSchedule, MisfirePolicy, OverlapPolicy, Schedule
 
-#: So late may a claim be and still count as on time: a short stall runs late, not never (C8).
+#: So late may a claim be and still count as on time: a short stall runs late, not never.
 GRACE = timedelta(seconds=60)
 
 #: So long a replica that cannot publish leaves what has become due to those that can: a sixth of

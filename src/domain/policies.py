@@ -1,4 +1,4 @@
-"""Reading a retry policy from the outside world, within S3's bounds."""
+"""Reading a retry policy from the outside world, within bounds (S3.2 in docs/compatibility.md)."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
@@ -18,14 +18,14 @@ MULTIPLIERS = (1, 100)
 #: So many letters of JSON are read as a policy. The longest that makes sense has a tenth of them.
 LONGEST_POLICY = 4_096
 
-#: S2's named strategies. "aggressive" is the slower one; the name is kept (C23).
+#: Strategies by name. "aggressive" is the slower one: S2.2 and C23 in docs/compatibility.md.
 BACKOFFS = {
     "standard": Backoff(delay=2_000),
     "aggressive": Backoff(delay=5_000),
     "fixed": Backoff(type=BackoffType.FIXED, delay=60_000),
 }
 
-#: S2's job classes and S0's presets.
+#: Presets by name: S2.3 and S0.13 in docs/compatibility.md.
 POLICIES = {
     "emails": RetryPolicy(attempts=4, backoff=BACKOFFS["standard"]),
     "webhooks": RetryPolicy(attempts=6, backoff=BACKOFFS["aggressive"]),

@@ -8,14 +8,14 @@ import attrs
 from .backoff import Backoff
 from .outcome import CRASHES, Ending, ErrorClass, Outcome, TaskError
 
-#: A poison pill is what crashes so often within the window (S2, sliding as in C19).
+#: A poison pill is what crashes so often within the window before now.
 CRASH_LIMIT = 3
 CRASH_WINDOW = timedelta(seconds=300)
 
 #: What is given back again and again, and not tried, waits no longer each time.
 LONGEST_AWAY = timedelta(minutes=5)
 
-#: A server's Retry-After is a floor; chance adds up to so much of it (S2).
+#: A server's Retry-After is a floor; chance adds up to so much of it.
 RETRY_AFTER_SPREAD = 0.2
 
 
@@ -23,7 +23,7 @@ RETRY_AFTER_SPREAD = 0.2
 class RetryPolicy:
     """How often to try, in all, and how long to wait in between.
 
-    *attempts* counts every run: the seeds' `CRON_MAX_RETRIES` is one less (C15).
+    *attempts* counts every run: `CRON_MAX_RETRIES` is one less.
     """
 
     attempts: int = 4
@@ -94,7 +94,7 @@ def decide(
     """Decide what becomes of an execution whose attempt ended with *outcome*.
 
     *deaths* counts the bad ends before this one, *crashed_at* lists the crashes before it.
-    *chance* is in [0, 1). The execution is dead once deaths reach the policy's retries (C5).
+    *chance* is in [0, 1). The execution is dead once deaths reach the policy's retries.
     """
     match outcome.ending:
         case Ending.SUCCEEDED:

@@ -138,7 +138,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     *source* is the jobs file that it came from, and *task_name* its task's name there; a row that
     somebody wrote by hand has neither, and only the *task*'s number. *params* is JSON text.
     *changed_at* is when the row was created, edited or enabled: no
-    instant from before it is ever run (C33). None for *retry* and *timeout* means the
+    instant from before it is ever run. None for *retry* and *timeout* means the
     system's and the task's own.
     """
 

@@ -16,7 +16,7 @@ DEFAULT_TIMEOUT = timedelta(hours=1)
 #: Where the numbers begin that are assigned; what people choose is far below.
 FIRST_ASSIGNED = 1_000_000_000
 
-#: The largest number that the seeds' columns hold.
+#: The largest number that a column such as `report_id` holds.
 LARGEST_NUMBER = 2**31 - 1
 
 #: The type of what the system runs inside of itself. No worker and no message reaches it.
@@ -27,7 +27,7 @@ USER_NAME = r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,31}$"
 
 
 class TaskType(enum.StrEnum):
-    """The kinds of task that the seeds know, and `event` (S1, S3)."""
+    """The kinds of task (S1.7 in docs/compatibility.md), and `event` (S3.3)."""
 
     REPORT = "report"
     WORKER = "worker"
@@ -54,7 +54,7 @@ class TaskRef(msgspec.Struct, frozen=True, order=True):
 
 
 def assigned_number(source: str, name: str) -> int:
-    """Number a task that was given no id: rows and messages of the seeds name it by one.
+    """Number a task that was given no id: rows by hand and messages name it by one.
 
     It depends on nothing but source and name: whoever reads the file finds the same, on any host,
     and tasks that come and go leave the others as they are.
@@ -89,7 +89,7 @@ class Task:
 
     @property
     def label(self) -> str:
-        """The name in a child's log lines (S1).
+        """The name in a child's log lines.
 
         >>> ref = TaskRef("report", 25)
         >>> Task(name="refresh-user-token", ref=ref, command=("true",)).label

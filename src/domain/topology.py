@@ -1,4 +1,4 @@
-"""Where messages live: the queues, exchanges and lanes of design.md section 5, as plain values.
+"""Where messages live: queues, exchanges and lanes, as plain values; drawn in docs/design.md.
 
 Both brokers, the real one and the in-memory one, declare what `topology()` returns.
 """

@@ -1,4 +1,4 @@
-"""Log lines: the seeds' for people, JSON for machines.
+"""Log lines: text for people (S1.16 in docs/compatibility.md), JSON for machines.
 
 Whatever a record carries, one line of it is one line of the log: what rows, messages and tasks
 bring along is escaped here, for both forms, and nowhere before.
@@ -25,7 +25,7 @@ LEVELS = {
     logging.CRITICAL: "ERROR",
 }
 
-COLOURS = {"DEBUG": 90, "INFO": 36, "SUCCESS": 32, "WARN": 33, "ERROR": 31}  # as in S1
+COLOURS = {"DEBUG": 90, "INFO": 36, "SUCCESS": 32, "WARN": 33, "ERROR": 31}
 
 #: What a stack's lines begin with: none of them can pass for a line of ours.
 INDENT = "    "

@@ -158,7 +158,7 @@ class ExecutionFilter:
 
 @attrs.frozen(kw_only=True)
 class Retention:
-    """How long rows are kept: S3's values, and S1's 30 days for what it does not name (C13).
+    """How long rows are kept (C13 in docs/compatibility.md).
 
     *completed_rows* is per schedule; runs at a boot in the last day are kept beside them.
     """
@@ -275,7 +275,7 @@ class RecordsPort(Protocol):
 
         They are claimed anew, and their archive rows resolved, in one transaction; those that
         are resolved already are left alone and not answered. The oldest begins now, each other
-        *apart* later than the one before: what has just recovered is not overrun again (S2). Of
+        *apart* later than the one before: what has just recovered is not overrun again. Of
         several rows of one execution the oldest is resolved; the others wait for another replay.
         """
         ...
@@ -291,7 +291,7 @@ class RecordsPort(Protocol):
 
         *between* is called after each step; what it raises ends the cleanup.
 
-        The archive is never touched (S2), nor what an unresolved row of it speaks of: it can
+        The archive is never touched, nor what an unresolved row of it speaks of: it can
         still be looked at, and replayed.
         """
         ...

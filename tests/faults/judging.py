@@ -1,4 +1,4 @@
-"""The invariant of design.md, section 11, held against the ledger and the tasks' own record."""
+"""What README.md promises, held against the ledger and the tasks' own record."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence

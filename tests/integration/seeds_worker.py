@@ -1,4 +1,4 @@
-"""A worker as the seeds wrote it: it knows their queues, and nothing of us (S0)."""
+"""A worker of the original system (docs/compatibility.md): it knows nothing of us."""
 
 import json
 import threading
@@ -72,6 +72,6 @@ class SeedsWorker:
 
 
 def retry_count(properties: pika.BasicProperties) -> int:
-    """Read it as S0 does: whichever entry stands first."""
+    """Read it as S0.5 does: whichever entry stands first."""
     deaths: Any = (properties.headers or {}).get("x-death")
     return int(deaths[0]["count"]) if deaths else 0

@@ -1,4 +1,4 @@
-"""A real worker on queues and a table that it shares with programs of the seeds."""
+"""A real worker on queues and a table that it shares with programs of the original system."""
 
 import json
 import re
@@ -49,7 +49,7 @@ id = 26
 command = ["/bin/sh", "-c", 'echo "Connection timeout after 30s" >&2; exit 1']
 """
 
-#: As the seeds' web application writes them.
+#: As the original's web application writes them.
 SCHEDULES = (
     "INSERT INTO Scheduler (id, schedule, params, status, report_id, user_id) VALUES "
     "(16, '0 8 29 2 *', '{}', 1, 25, 7), (17, '0 8 29 2 *', '{}', 1, 26, 7)"
@@ -69,7 +69,7 @@ def shared(rabbitmq: RabbitMQ, mariadb: Mariadb, tmp_path: Path) -> Iterator[Pla
 
 
 def body(task: int, params: str = PARAMS) -> bytes:
-    """S1's task message, as `JSON.stringify` writes it."""
+    """The task message, as `JSON.stringify` writes it."""
     text = json.dumps(params, ensure_ascii=False)
     fields = f'"type":"report","id":{task},"scheduler_id":{task - 9},"params_scheduler":{text}'
     return b"{%b}" % fields.encode()

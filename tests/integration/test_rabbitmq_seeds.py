@@ -1,4 +1,4 @@
-"""Sharing our queues with programs that know the seeds' topology and nothing of us."""
+"""Sharing our queues with programs that know the original topology and nothing of us."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.integration
 
 RETRY_DELAY = timedelta(milliseconds=300)
 
-#: S1's task message, byte for byte.
+#: The task message (S1.8 in docs/compatibility.md), byte for byte.
 BODY = json.dumps(
     {"type": "report", "id": 25, "scheduler_id": 16, "params_scheduler": "{}"},
     separators=(",", ":"),

@@ -27,7 +27,7 @@ NOW = datetime(2026, 3, 2, 12, 0, 30, tzinfo=UTC)
 #: All that an upgrade from nothing applies.
 REVISIONS = ["0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008"]
 
-#: The seeds' two tables, as an object-relational mapper would have made them.
+#: The two tables of docs/compatibility.md, as an object-relational mapper would have made them.
 SEEDS = """
 CREATE TABLE Scheduler (
     id INTEGER PRIMARY KEY AUTOINCREMENT, schedule VARCHAR(255), date_time DATETIME, params JSON,

@@ -19,7 +19,7 @@ from .ledger import MemoryLedger
 def end(ledger: MemoryLedger, execution: Execution, finish: Finish, now: datetime) -> State:
     """Write the end of a running attempt; answers the state that its execution is in then.
 
-    A cancel that was asked for wins over whatever came of the attempt (C25).
+    A cancel that was asked for wins over whatever came of the attempt.
     """
     verdict = overruled(execution, finish.verdict)
     outcome = finish.ran.outcome

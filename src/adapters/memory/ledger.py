@@ -18,7 +18,7 @@ from cronhare.ports.records import Archived
 from .history import History
 from .timetable import Timetable
 
-#: The system's own schedule: claimed like any other, so that one replica does it (C13).
+#: The system's own schedule: claimed like any other, so that one replica does it.
 CLEANUP = ScheduleDraft(
     name=CLEANUP_NAME,
     task=TaskRef(SYSTEM, 1),

@@ -20,7 +20,7 @@ MOST_BROKEN = 1000
 
 
 class Journal:
-    """Writes log lines in the name of a child (S1): the record's `child` is `Report:Name:pid`."""
+    """Writes log lines in the name of a child: the record's `child` is `Report:Name:pid`."""
 
     def __init__(self, invocation: Invocation, clock: Callable[[], float]) -> None:
         """*clock* gives monotonic seconds: the log takes only so many lines in a time."""

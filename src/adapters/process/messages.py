@@ -1,4 +1,7 @@
-"""What a task may say through its IPC pipe: one JSON object per line (S1)."""
+"""What a task may say through its IPC pipe: one JSON object per line.
+
+The first forms are those of S1.13 in docs/compatibility.md.
+"""
 
 from datetime import timedelta
 from typing import Any

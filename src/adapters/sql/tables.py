@@ -1,6 +1,6 @@
 """The tables as the statements see them. The migrations make them; a test holds both together.
 
-`Scheduler` and `SchedulerExecution` are the seeds' tables, with our columns after theirs.
+`Scheduler` and `SchedulerExecution` begin as S1.3 and S1.4 in docs/compatibility.md; ours follow.
 """
 
 from sqlalchemy import (

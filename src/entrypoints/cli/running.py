@@ -127,7 +127,7 @@ def worker(
     _refuse_foreign(names, settings)
     file = _jobs_file(jobs, settings)
     container = usable(Container(settings=settings, tasks=file.tasks, queues=names))
-    at_a_time = concurrency or settings.concurrency or 1  # the seeds' prefetch
+    at_a_time = concurrency or settings.concurrency or 1  # S1.7 in docs/compatibility.md
     tasks = f"{counted(len(file.tasks), 'task')} of {file.path}, {at_a_time} at a time"
     _announce(container, "Worker", f"queues {listed(names)}", tasks)
     stopping, state = Stopping(LastResort(grace=_grace(settings))), State(container)

@@ -63,7 +63,7 @@ def waits(house: House) -> list[float]:
 
 
 def foreign_body(house: House, **changes: object) -> bytes:
-    """Write S1's task message for the schedule `report`, as somebody else would."""
+    """Write the task message for the schedule `report`, as somebody else would."""
     fields = {
         "type": "report",
         "id": 25,

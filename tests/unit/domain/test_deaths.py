@@ -13,7 +13,7 @@ RETRY = "cron_scheduler_retry"
 
 
 def as_the_seeds_say(count: int) -> dict[str, Any]:
-    """S0's entry: not what a broker writes, but what a foreign publisher may send."""
+    """Write the entry of S0.4 in docs/compatibility.md, as a foreign publisher may send it."""
     return {
         "count": count,
         "reason": "rejected",

@@ -1,4 +1,4 @@
-"""The seeds' log lines, literally."""
+"""The log lines of S1.14 and S1.16 in docs/compatibility.md, literally."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""Taking over the rows of a system that had the seeds' two tables."""
+"""Taking over rows that were there before us: of S1.3 and S1.4 in docs/compatibility.md."""
 
 import re
 from collections.abc import Iterator
@@ -48,7 +48,7 @@ _RENAME = (
 
 
 def adopt_schedulers(connection: sa.Connection, now: datetime) -> None:
-    """Let all schedules count as edited now, so that none of them runs an older instant (C33)."""
+    """Let all schedules count as edited now, so that none of them runs an older instant."""
     connection.execute(sa.update(_schedulers).values(created_at=now, updated_at=now))
 
 

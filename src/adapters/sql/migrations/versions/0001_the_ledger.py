@@ -1,4 +1,4 @@
-"""The ledger, new or around the seeds' tables `Scheduler` and `SchedulerExecution`.
+"""The ledger, new or around tables `Scheduler` and `SchedulerExecution` that are there.
 
 Tables that exist are adopted: they get the columns that they lack, and keep every row.
 
@@ -241,7 +241,7 @@ def _index(name: str, table: str, columns: list[str], **options: Any) -> None:  
 
 
 def _insert_cleanup(now: datetime) -> None:
-    """The daily cleanup is a schedule like any other, so that one replica does it (C13)."""
+    """The daily cleanup is a schedule like any other, so that one replica does it."""
     text = f"{now.astimezone(UTC).replace(tzinfo=None):%Y-%m-%d %H:%M:%S.%f}"
     row = sa.table(
         "Scheduler",
