@@ -29,10 +29,3 @@ def test_every_setting_that_is_named_exists() -> None:
 
     named = set(re.findall(r"\bCRON_[A-Z_]+\b", PAGE))
     assert {name for name in named - exist if name.removesuffix("_FILE") not in exist} == set()
-
-
-def test_every_path_that_is_linked_exists() -> None:
-    links = re.findall(r"\]\((?!https?:|#)([^)#]+)", PAGE)
-
-    assert links
-    assert [link for link in links if not (ROOT / "docs" / link).exists()] == []
