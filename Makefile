@@ -42,9 +42,18 @@ test: $(INSTALLED)  ## format check, lint, strict types, import contracts, unit 
 	@scripts/ensure-servers
 	$(BIN)/pytest $(ALL) --doctest-modules -m "not long" --pyargs cronhare tests
 
-.PHONY: unit
-unit: $(INSTALLED)  ## the unit tests alone: no server, no process, some seconds to half a minute
-	$(BIN)/pytest --quiet --numprocesses 2 tests/unit
+# Two processes that collect their own half each: shared out test by test, both would collect all.
+INNER := tests/unit/adapters tests/unit/application
+
+.PHONY: unit unit-inner unit-others
+unit: $(INSTALLED)  ## the unit tests alone: no server, no process, some ten seconds
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync unit-inner unit-others
+
+unit-inner:
+	$(BIN)/pytest --quiet -p no:xdist $(INNER)
+
+unit-others:
+	$(BIN)/pytest --quiet -p no:xdist $(INNER:%=--ignore=%) tests/unit
 
 CYCLES ?= 20
 
