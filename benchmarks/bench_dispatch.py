@@ -1,4 +1,4 @@
-"""How fast schedules become executions, beside the seeds' algorithm.
+"""How fast schedules become executions, beside the original algorithm.
 
     .venv/bin/python benchmarks/bench_dispatch.py [SECTION …]
 

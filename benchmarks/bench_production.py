@@ -1,4 +1,4 @@
-"""How fast the production system is, on RabbitMQ and MariaDB, beside the seeds' algorithm.
+"""How fast the production system is, on RabbitMQ and MariaDB, beside the original algorithm.
 
     .venv/bin/python benchmarks/bench_production.py [SECTION …]
 

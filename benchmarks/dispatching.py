@@ -9,9 +9,9 @@ from zoneinfo import ZoneInfo
 from caches import empty_caches
 from croniter import croniter
 from figures import Figure, median_of, seconds_of
+from original_algorithm import OriginalScheduler, Row
 from rig import Ledgers, ShiftedClock, opened
 from samples import BUSY, QUIET, TRUE, TWENTY_ZONES, WRITTEN, distinct_texts
-from seeds_algorithm import Row, SeedsScheduler
 
 from cronhare.adapters.memory.broker import MemoryBroker
 from cronhare.adapters.memory.clock import FrozenClock
@@ -29,7 +29,7 @@ RUNS = 5
 #: The idle loop is watched for so long; its cost is then told for a minute.
 WATCHED_SECONDS = 20.0
 
-#: The seeds' algorithm is let loose on every so many-th row, and on so many claims.
+#: The original algorithm is let loose on every so many-th row, and on so many claims.
 EVERY = 10
 CLAIMS = 2_000
 
@@ -79,7 +79,7 @@ def idle(ledgers: Ledgers) -> list[Figure]:
                 time.sleep(min(loop.round(), left))
                 rounds += 1
             watched = time.process_time() - began
-        theirs = _seeds_minute_cpu(path)
+        theirs = _original_minute_cpu(path)
     minute = timedelta(minutes=1)
     share = comparing * (minute / FULL_COMPARISON)
     cpu = watched * minute.total_seconds() / WATCHED_SECONDS + share
@@ -96,7 +96,7 @@ def idle(ledgers: Ledgers) -> list[Figure]:
 
 def due(ledgers: Ledgers) -> list[Figure]:
     """Dispatch what is due in one minute: claimed, published, and marked so."""
-    theirs_looking, theirs_each = _seeds_dispatch(ledgers)
+    theirs_looking, theirs_each = _original_dispatch(ledgers)
     few = median_of(RUNS, lambda: _dispatch_seconds(ledgers, FEW))
     many = _dispatch_seconds(ledgers, MANY)
     sample = f"theirs from {MANY // EVERY:,} rows and {CLAIMS:,} claims"
@@ -140,27 +140,27 @@ def _cpu_of(work: Callable[[], object]) -> float:
     return time.process_time() - began
 
 
-def _seeds_minute_cpu(path: Path) -> float:
-    """What the seeds' algorithm spends on a minute in which nothing matches."""
-    with SeedsScheduler(path, MemoryBroker(SystemClock())) as seeds:
+def _original_minute_cpu(path: Path) -> float:
+    """What the original algorithm spends on a minute in which nothing matches."""
+    with OriginalScheduler(path, MemoryBroker(SystemClock())) as original:
         began = time.process_time()
-        rows = seeds.load()
+        rows = original.load()
         loading = time.process_time() - began
-        assert not seeds.matching(rows[::EVERY], QUIET)
+        assert not original.matching(rows[::EVERY], QUIET)
     return loading + (time.process_time() - began - loading) * EVERY
 
 
-def _seeds_dispatch(ledgers: Ledgers) -> tuple[float, float]:
+def _original_dispatch(ledgers: Ledgers) -> tuple[float, float]:
     """Seconds in which all rows are looked at, and those that each claim and publish takes."""
     with (
         ledgers.copy(MANY, busy=FEW) as path,
-        SeedsScheduler(path, MemoryBroker(SystemClock())) as seeds,
+        OriginalScheduler(path, MemoryBroker(SystemClock())) as original,
     ):
         rows: list[Row] = []
-        loading = seconds_of(lambda: rows.extend(seeds.load()))
-        matching = seconds_of(lambda: seeds.matching(rows[::EVERY], BUSY)) * EVERY
-        matched = seeds.matching(rows[: CLAIMS + 1], BUSY)[:CLAIMS]
-        claiming = seconds_of(lambda: seeds.dispatch(matched, BUSY))
+        loading = seconds_of(lambda: rows.extend(original.load()))
+        matching = seconds_of(lambda: original.matching(rows[::EVERY], BUSY)) * EVERY
+        matched = original.matching(rows[: CLAIMS + 1], BUSY)[:CLAIMS]
+        claiming = seconds_of(lambda: original.dispatch(matched, BUSY))
     return loading + matching, claiming / len(matched)
 
 

@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 from dependency_injector import providers
 from figures import Figure
+from original_algorithm import OriginalScheduler, start_child, work_off
 from rig import Ledgers, ShiftedClock, opened
 from samples import BUSY, TRUE
-from seeds_algorithm import SeedsScheduler, start_child, work_off
 
 from cronhare.adapters.memory.broker import MemoryBroker
 from cronhare.adapters.memory.runner import ScriptedRunner
@@ -34,8 +34,8 @@ AS_EXECUTIONS = 2_000
 
 def executions(ledgers: Ledgers) -> list[Figure]:
     """Run tasks that do nothing: what is measured is everything around them."""
-    nothing = _seeds_rate(ledgers, SCRIPTED[1], lambda _: None)
-    child = _seeds_rate(ledgers, COMMANDS[1], start_child)
+    nothing = _original_rate(ledgers, SCRIPTED[1], lambda _: None)
+    child = _original_rate(ledgers, COMMANDS[1], start_child)
     alone = "the runner alone"
     return [
         *(
@@ -90,12 +90,12 @@ async def _rate(
     return count / seconds
 
 
-def _seeds_rate(ledgers: Ledgers, count: int, execute: Callable[[TaskMessage], object]) -> float:
-    """The same by the seeds' algorithm: scheduler and worker, one after the other."""
+def _original_rate(ledgers: Ledgers, count: int, execute: Callable[[TaskMessage], object]) -> float:
+    """The same by the original algorithm: scheduler and worker, one after the other."""
     broker = MemoryBroker(SystemClock())
-    with ledgers.copy(count, busy=count) as path, SeedsScheduler(path, broker) as seeds:
+    with ledgers.copy(count, busy=count) as path, OriginalScheduler(path, broker) as original:
         began = time.perf_counter()
-        seeds.dispatch(seeds.matching(seeds.load(), BUSY), BUSY)
+        original.dispatch(original.matching(original.load(), BUSY), BUSY)
         done = work_off(broker, execute)
         seconds = time.perf_counter() - began
     assert done == count

@@ -1,4 +1,4 @@
-"""Figures of a run: ours beside the goal and beside the seeds' algorithm, in one table."""
+"""Figures of a run: ours beside the goal and beside the original algorithm, in one table."""
 
 import gc
 import statistics
@@ -14,7 +14,7 @@ RATES = frozenset({"/s"})
 
 @attrs.frozen(kw_only=True)
 class Figure:
-    """One line of the table. *theirs* is the seeds' algorithm's figure, in the same unit.
+    """One line of the table. *theirs* is the original algorithm's figure, in the same unit.
 
     *goal* is the most that the figure may be; of a rate, the least.
     """
@@ -43,9 +43,9 @@ class Figure:
 
 def table_of(sections: Iterable[tuple[str, list[Figure]]]) -> Table:
     """Lay the figures out, section by section."""
-    table = Table(title="cronhare beside the seeds' algorithm", title_justify="left")
+    table = Table(title="cronhare beside the original algorithm", title_justify="left")
     table.add_column("what")
-    for heading in ("cronhare", "goal", "the seeds", "times"):
+    for heading in ("cronhare", "goal", "the original", "times"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("how")
     for title, figures in sections:

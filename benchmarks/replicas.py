@@ -16,10 +16,10 @@ from typing import TypeVar
 from cpu import cpu_of
 from dependency_injector import providers
 from figures import Figure, median_of, seconds_of
+from original_on_servers import original_on_servers
 from production import Production, opened
 from rig import ShiftedClock
 from samples import BUSY, QUIET
-from seeds_on_servers import seeds_on_servers
 from sqlalchemy import Engine, make_url
 
 from cronhare.adapters.sql import SqlClaimStore
@@ -35,7 +35,7 @@ MANY = 100_000
 FEW = 10_000
 RUNS = 5
 
-#: The seeds' algorithm is let loose on every so many-th row, and on so many claims.
+#: The original algorithm is let loose on every so many-th row, and on so many claims.
 EVERY = 10
 CLAIMS = 1_000
 
@@ -69,7 +69,7 @@ def due(servers: Production) -> list[Figure]:
     two = median_of(RUNS, lambda: _two_replicas(servers, FEW))
     many = median_of(3, lambda: _alone(servers, MANY))
     two_many = _two_replicas(servers, MANY)
-    looking, each = _seeds_dispatch(servers)
+    looking, each = _original_dispatch(servers)
     sample = f"theirs from {MANY // EVERY:,} rows and {CLAIMS:,} claims"
     theirs = looking + FEW * each
     return [
@@ -95,9 +95,9 @@ def idle(servers: Production) -> list[Figure]:
     url = servers.ledger(MANY, busy=FEW)
     with servers.broker.vhost() as vhost:
         watched, comparing = _in_its_own_process(_idle_cpu, url, vhost)
-        with seeds_on_servers(url, vhost) as seeds:
-            rows, loading = cpu_of(seeds.load)
-            _, matching = cpu_of(lambda: seeds.matching(rows[::EVERY], QUIET))
+        with original_on_servers(url, vhost) as original:
+            rows, loading = cpu_of(original.load)
+            _, matching = cpu_of(lambda: original.matching(rows[::EVERY], QUIET))
     minute = timedelta(minutes=1)
     share = comparing * (minute / FULL_COMPARISON)
     cpu = watched * minute.total_seconds() / WATCHED_SECONDS + share
@@ -176,18 +176,18 @@ def _each_once(url: str, busy: int) -> None:
     assert tuple(map(int, found)) == (busy, busy, busy), found
 
 
-def _seeds_dispatch(servers: Production) -> tuple[float, float]:
+def _original_dispatch(servers: Production) -> tuple[float, float]:
     """Seconds in which all rows are looked at, and those that each claim and publish takes."""
     url = servers.ledger(MANY, busy=FEW)
     with servers.broker.vhost() as vhost, opened(url, vhost) as container:
         container.broker().declare([MAIN_QUEUE])
-        with seeds_on_servers(url, vhost) as seeds:
-            rows = seeds.load()
-            loading = median_of(3, lambda: seconds_of(seeds.load))
-            matching = seconds_of(lambda: seeds.matching(rows[::EVERY], BUSY)) * EVERY
-            matched = seeds.matching(rows[: 3 * CLAIMS + 1], BUSY)[: 3 * CLAIMS]
+        with original_on_servers(url, vhost) as original:
+            rows = original.load()
+            loading = median_of(3, lambda: seconds_of(original.load))
+            matching = seconds_of(lambda: original.matching(rows[::EVERY], BUSY)) * EVERY
+            matched = original.matching(rows[: 3 * CLAIMS + 1], BUSY)[: 3 * CLAIMS]
             pieces = [matched[at : at + CLAIMS] for at in range(0, 3 * CLAIMS, CLAIMS)]
-            claiming = [seconds_of(partial(seeds.dispatch, piece, BUSY)) for piece in pieces]
+            claiming = [seconds_of(partial(original.dispatch, piece, BUSY)) for piece in pieces]
     return loading + matching, median(claiming) / CLAIMS
 
 

@@ -36,7 +36,7 @@ def figures(servers: Production) -> list[Figure]:
         servers, url, waiting, lambda vhost: workers.ours(url, vhost, 1, workers.noted)
     )
     theirs = _until_started(
-        servers, url, waiting, lambda vhost: workers.seeds(vhost, workers.note_start)
+        servers, url, waiting, lambda vhost: workers.original(vhost, workers.note_start)
     )
     memory, cpu = _at_rest(servers, url)
     return [

@@ -30,13 +30,13 @@ def work(servers: Production) -> list[Figure]:
     commands = partial(_figure, servers, "/bin/true", runner=workers.commands)
     figures = []
     for processes in (1, 2):
-        theirs = _seeds(servers, NOTHING[8], processes, workers.do_nothing)
+        theirs = _original(servers, NOTHING[8], processes, workers.do_nothing)
         figures += [
             nothing(count, at_once, processes, theirs=theirs, goal=_goal(3_000, at_once, processes))
             for at_once, count in NOTHING.items()
         ]
     for processes in (1, 2):
-        theirs = _seeds(servers, COMMANDS[8], processes, workers.run_true)
+        theirs = _original(servers, COMMANDS[8], processes, workers.run_true)
         for at_once, count in COMMANDS.items():
             goal = _goal(1_000, at_once, processes)
             figures.append(commands(count, at_once, processes, theirs=theirs, goal=goal))
@@ -83,12 +83,12 @@ def _run(
     return count / seconds, crew.cpu() / count
 
 
-def _seeds(servers: Production, count: int, processes: int, task: workers.SeedsTask) -> float:
+def _original(servers: Production, count: int, processes: int, task: workers.OriginalTask) -> float:
     rates = []
     for _ in range(RUNS):
         with (
             full_queue(servers, count) as (_, vhost),
-            workers.crew(workers.seeds(vhost, task), processes) as crew,
+            workers.crew(workers.original(vhost, task), processes) as crew,
         ):
             rates.append(count / crew.seconds_until(count))
     return statistics.median(rates)

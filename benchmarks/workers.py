@@ -1,4 +1,4 @@
-"""Workers in processes of their own: ours, and the seeds', on the same queue.
+"""Workers in processes of their own: ours, and the original's, on the same queue.
 
 Each is told when to begin and says how much it has done, and all of them share one clock.
 """
@@ -16,8 +16,8 @@ import attrs
 import msgspec
 import pika
 from dependency_injector import providers
+from original_algorithm import start_child
 from production import opened
-from seeds_algorithm import start_child
 
 from cronhare.adapters.memory.runner import ScriptedRunner
 from cronhare.adapters.process import ProcessRunner
@@ -54,7 +54,7 @@ class Post:
 
 
 Work = Callable[[Post], None]
-SeedsTask = Callable[[Post, TaskMessage], object]
+OriginalTask = Callable[[Post, TaskMessage], object]
 
 
 @attrs.frozen
@@ -122,7 +122,7 @@ def noted(post: Post) -> TaskRunnerPort:
 
 
 def do_nothing(_post: Post, _message: TaskMessage) -> None:
-    """The seeds' task of no work."""
+    """The original's task of no work."""
 
 
 def note_start(post: Post, _message: TaskMessage) -> None:
@@ -131,7 +131,7 @@ def note_start(post: Post, _message: TaskMessage) -> None:
 
 
 def run_true(_post: Post, message: TaskMessage) -> None:
-    """The seeds' task in a child."""
+    """The original's task in a child."""
     start_child(message)
 
 
@@ -179,12 +179,12 @@ async def _work(container: Container, at_once: int, runner: TaskRunnerPort, post
     post.cpu.value = _cpu() - began
 
 
-def seeds(vhost: str, task: SeedsTask) -> Work:
+def original(vhost: str, task: OriginalTask) -> Work:
     """`cron-worker`: one message at a time, acked when its task is over. No ledger."""
-    return partial(_seeds_worker, vhost, task)
+    return partial(_original_worker, vhost, task)
 
 
-def _seeds_worker(vhost: str, task: SeedsTask, post: Post) -> None:
+def _original_worker(vhost: str, task: OriginalTask, post: Post) -> None:
     connection = pika.BlockingConnection(pika.URLParameters(vhost))
     channel = connection.channel()
     channel.basic_qos(prefetch_count=1)

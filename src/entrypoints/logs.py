@@ -56,7 +56,7 @@ class _Formatter(logging.Formatter):
         return shortened(stack, LONGEST_STACK) if isinstance(stack, str) else None
 
 
-class SeedsFormatter(_Formatter):
+class TextFormatter(_Formatter):
     """`2025-12-12T12:00:00.000Z [INFO] [type=report, id=25, scheduler_id=16, …] Processing task`.
 
     A child's line is `… [Report:RefreshUserToken:12345] [execution=7, …] its text`.
@@ -114,7 +114,7 @@ def configure(*, style: str, level: str, stream: TextIO | None = None) -> None:
     """Send every log line to *stream*, standard error by default."""
     stream = stream or sys.stderr
     handler = logging.StreamHandler(stream)
-    plain = SeedsFormatter(colours=stream.isatty())
+    plain = TextFormatter(colours=stream.isatty())
     handler.setFormatter(JsonFormatter() if style == "json" else plain)
     root = logging.getLogger()
     root.handlers[:] = [handler]

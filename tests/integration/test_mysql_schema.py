@@ -37,7 +37,7 @@ NOW = datetime(2026, 3, 2, 12, 0, 30, tzinfo=UTC)
 #: All that an upgrade from nothing applies.
 REVISIONS = ["0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008"]
 
-SEEDS = Path(__file__).parent / "seeds_mariadb.sql"
+ORIGINAL = Path(__file__).parent / "original_mariadb.sql"
 
 
 def opened(url: URL) -> Engine:
@@ -52,9 +52,9 @@ def engine(empty_mysql: URL) -> Iterator[Engine]:
 
 
 @pytest.fixture
-def seeds(empty_mysql: URL) -> URL:
+def original(empty_mysql: URL) -> URL:
     """A database that holds what a system before ours has left."""
-    statements = SEEDS.read_text().split(";\n")
+    statements = ORIGINAL.read_text().split(";\n")
     run(empty_mysql, *(statement for statement in statements if statement.strip()))
     return empty_mysql
 
@@ -130,12 +130,12 @@ def test_of_four_that_upgrade_at_once_one_does(empty_mysql: URL) -> None:
     assert sorted(applied) == [[], [], [], REVISIONS]
 
 
-@pytest.mark.parametrize("before", ["nothing", "seeds"])
+@pytest.mark.parametrize("before", ["nothing", "original"])
 def test_an_upgrade_that_is_cut_off_anywhere_is_gone_on_with(
     request: pytest.FixtureRequest, engine: Engine, empty_mysql: URL, before: str
 ) -> None:
-    if before == "seeds":
-        request.getfixturevalue("seeds")
+    if before == "original":
+        request.getfixturevalue("original")
     cuts = count(3, 4)
 
     def upgrade_unless_cut_off() -> bool:
@@ -240,7 +240,7 @@ def test_what_is_wrong_with_an_address_is_told_without_its_password(
 
 
 def test_adopted_schedules_keep_their_columns_and_answer_to_their_ids(
-    engine: Engine, seeds: URL
+    engine: Engine, original: URL
 ) -> None:
     upgrade(engine, NOW)
 
@@ -254,12 +254,12 @@ def test_adopted_schedules_keep_their_columns_and_answer_to_their_ids(
     assert once.draft.date_time == datetime(2026, 3, 2, 12, 30, tzinfo=UTC)
     assert not disabled.draft.status
     assert {row.updated_at for row in (every_minute, once, disabled)} == {NOW}
-    kept = run(seeds, "SELECT user_id, language_id, description FROM Scheduler WHERE id = 16")
+    kept = run(original, "SELECT user_id, language_id, description FROM Scheduler WHERE id = 16")
     assert kept == [(7, 1, "d'accord")]
     assert lacking(engine) == []
 
 
-@pytest.mark.usefixtures("seeds")
+@pytest.mark.usefixtures("original")
 def test_adopted_executions_count_as_succeeded_at_their_minute(engine: Engine) -> None:
     upgrade(engine, NOW)
 
@@ -274,7 +274,7 @@ def test_adopted_executions_count_as_succeeded_at_their_minute(engine: Engine) -
     assert ahead.key == "adopted-3-cron-2026-3-2-13-0"
 
 
-@pytest.mark.usefixtures("seeds")
+@pytest.mark.usefixtures("original")
 def test_an_adopted_ledger_claims_starts_and_keeps_its_schedules_like_any_other(
     engine: Engine,
 ) -> None:
@@ -293,11 +293,13 @@ def test_an_adopted_ledger_claims_starts_and_keeps_its_schedules_like_any_other(
     assert "naïve 😀" in [row.name for row in ledger.schedules.schedules()]
 
 
-def test_nodes_of_before_go_on_while_their_tables_are_adopted(engine: Engine, seeds: URL) -> None:
+def test_nodes_of_before_go_on_while_their_tables_are_adopted(
+    engine: Engine, original: URL
+) -> None:
     is_over = threading.Event()
 
     def go_on_as_before() -> int:
-        with closing(connect(seeds)) as session, session.cursor() as cursor:
+        with closing(connect(original)) as session, session.cursor() as cursor:
             for number in count():
                 cursor.execute(
                     "INSERT INTO SchedulerExecution"
@@ -326,32 +328,37 @@ def test_nodes_of_before_go_on_while_their_tables_are_adopted(engine: Engine, se
 
 
 def test_times_that_a_table_kept_already_are_kept_up_as_ours_are(
-    engine: Engine, seeds: URL
+    engine: Engine, original: URL
 ) -> None:
-    run(seeds, "ALTER TABLE Scheduler ADD updated_at DATETIME NULL, ADD created_at DATETIME NULL")
+    run(
+        original, "ALTER TABLE Scheduler ADD updated_at DATETIME NULL, ADD created_at DATETIME NULL"
+    )
 
     upgrade(engine, NOW)
-    run(seeds, "UPDATE Scheduler SET status = 1 WHERE id = 18")
+    run(original, "UPDATE Scheduler SET status = 1 WHERE id = 18")
 
     rows = {row.name: row for row in SqlLedger(engine, FrozenClock(NOW)).schedules.schedules()}
     assert rows["#16"].updated_at == NOW
     assert abs(rows["#18"].updated_at - datetime.now(UTC)) < MINUTE
 
 
-def test_a_status_that_was_kept_as_a_bit_means_what_it_meant(engine: Engine, seeds: URL) -> None:
-    run(seeds, "ALTER TABLE Scheduler MODIFY status BIT(1) DEFAULT b'1', MODIFY stay_alive BIT(1)")
+def test_a_status_that_was_kept_as_a_bit_means_what_it_meant(engine: Engine, original: URL) -> None:
+    run(
+        original,
+        "ALTER TABLE Scheduler MODIFY status BIT(1) DEFAULT b'1', MODIFY stay_alive BIT(1)",
+    )
 
     upgrade(engine, NOW)
-    run(seeds, "INSERT INTO Scheduler (id, schedule, report_id) VALUES (90, '0 8 * * *', 25)")
+    run(original, "INSERT INTO Scheduler (id, schedule, report_id) VALUES (90, '0 8 * * *', 25)")
 
     drafts = [row.draft for row in SqlLedger(engine, FrozenClock(NOW)).schedules.schedules()]
     assert [draft and draft.status for draft in drafts] == [True, True, False, True]
-    assert run(seeds, "SELECT max(stay_alive) FROM Scheduler") == [(0,)]
+    assert run(original, "SELECT max(stay_alive) FROM Scheduler") == [(0,)]
 
 
-def test_many_old_executions_are_all_adopted(engine: Engine, seeds: URL) -> None:
+def test_many_old_executions_are_all_adopted(engine: Engine, original: URL) -> None:
     run(
-        seeds,
+        original,
         "INSERT INTO SchedulerExecution (scheduler_id, execution_key, executed_at) "
         "SELECT 16, CONCAT('old-', seq), '2025-12-12 08:00:00' FROM "
         "(SELECT a.n + 10 * b.n + 100 * c.n + 1000 * d.n AS seq FROM "
@@ -365,7 +372,7 @@ def test_many_old_executions_are_all_adopted(engine: Engine, seeds: URL) -> None
     upgrade(engine, NOW)
 
     states = run(
-        seeds,
+        original,
         "SELECT state, due_at, count(*) FROM SchedulerExecution "
         "WHERE execution_key LIKE 'old-%' GROUP BY 1, 2",
     )

@@ -44,7 +44,7 @@ def broker_at(url: str, *, queue_type: str = "quorum") -> PikaBroker:
     return PikaBroker(url, retry_delay=RETRY_DELAY, queue_type=queue_type)
 
 
-def declare_as_the_seeds_did(url: str) -> None:
+def declare_as_the_original_did(url: str) -> None:
     """Their queues are classic, and have arguments that cannot be changed any more."""
     with amqp.channel(url) as plain:
         plain.exchange_declare(DEAD_LETTER_EXCHANGE, "direct", durable=True)
@@ -70,7 +70,7 @@ def declare_as_the_seeds_did(url: str) -> None:
 
 
 def test_what_exists_with_other_arguments_is_named_with_its_cure_and_used(vhost: str) -> None:
-    declare_as_the_seeds_did(vhost)
+    declare_as_the_original_did(vhost)
     with closing(broker_at(vhost)) as broker:
         broker.declare([])
         answers = broker.publish([Envelope(Message(body=b"ours"), ToQueue())])
@@ -85,10 +85,10 @@ def test_what_exists_with_other_arguments_is_named_with_its_cure_and_used(vhost:
     assert amqp.drain(vhost, MAIN_QUEUE) == [b"theirs", b"ours"]
 
 
-def test_the_queues_of_the_seeds_are_ours_but_for_the_delay_when_we_are_asked_for_classic(
+def test_the_queues_of_the_original_are_ours_but_for_the_delay_when_we_are_asked_for_classic(
     vhost: str,
 ) -> None:
-    declare_as_the_seeds_did(vhost)
+    declare_as_the_original_did(vhost)
     with closing(broker_at(vhost, queue_type="classic")) as broker:
         broker.declare([])
 

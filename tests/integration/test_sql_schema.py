@@ -28,7 +28,7 @@ NOW = datetime(2026, 3, 2, 12, 0, 30, tzinfo=UTC)
 REVISIONS = ["0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008"]
 
 #: The two tables of docs/compatibility.md, as an object-relational mapper would have made them.
-SEEDS = """
+ORIGINAL = """
 CREATE TABLE Scheduler (
     id INTEGER PRIMARY KEY AUTOINCREMENT, schedule VARCHAR(255), date_time DATETIME, params JSON,
     status TINYINT(1), stay_alive TINYINT(1), description VARCHAR(255), report_id INTEGER,
@@ -63,7 +63,7 @@ def by_hand(path: Path, script: str) -> None:
         connection.executescript(script)
 
 
-def seeds_execution(key: str, executed_at: str | None, *, id_: int = 1) -> str:
+def original_execution(key: str, executed_at: str | None, *, id_: int = 1) -> str:
     moment = "NULL" if executed_at is None else f"'{executed_at}'"
     return (
         "INSERT INTO SchedulerExecution"
@@ -164,7 +164,7 @@ def test_a_newer_ledger_is_left_alone(engine: Engine, path: Path) -> None:
 def test_adopted_schedules_keep_their_columns_and_answer_to_their_ids(
     engine: Engine, path: Path
 ) -> None:
-    by_hand(path, SEEDS)
+    by_hand(path, ORIGINAL)
 
     upgrade(engine, NOW)
 
@@ -183,7 +183,7 @@ def test_adopted_schedules_keep_their_columns_and_answer_to_their_ids(
 def test_an_adopted_schedule_runs_no_instant_from_before_the_adoption(
     engine: Engine, path: Path
 ) -> None:
-    by_hand(path, SEEDS)
+    by_hand(path, ORIGINAL)
     upgrade(engine, NOW)
     clock = FrozenClock(NOW)
     claims = SqlLedger(engine, clock).claims
@@ -199,7 +199,9 @@ def test_an_adopted_schedule_runs_no_instant_from_before_the_adoption(
 
 
 def test_adopted_executions_count_as_succeeded_at_their_minute(engine: Engine, path: Path) -> None:
-    by_hand(path, SEEDS + seeds_execution("cron-2025-12-12-8-0", "2025-12-12 08:00:03.120 +00:00"))
+    by_hand(
+        path, ORIGINAL + original_execution("cron-2025-12-12-8-0", "2025-12-12 08:00:03.120 +00:00")
+    )
 
     [execution] = adopted(engine)
 
@@ -222,7 +224,7 @@ def test_adopted_executions_count_as_succeeded_at_their_minute(engine: Engine, p
 def test_an_execution_without_a_time_is_dated_by_its_key(
     engine: Engine, path: Path, key: str, executed_at: str | None, due_at: datetime
 ) -> None:
-    by_hand(path, SEEDS + seeds_execution(key, executed_at))
+    by_hand(path, ORIGINAL + original_execution(key, executed_at))
 
     [execution] = adopted(engine)
 
@@ -230,7 +232,7 @@ def test_an_execution_without_a_time_is_dated_by_its_key(
 
 
 def test_a_key_from_a_clock_ahead_of_utc_swallows_no_later_run(engine: Engine, path: Path) -> None:
-    by_hand(path, SEEDS + seeds_execution("cron-2026-3-2-13-0", "2026-03-02 12:00:01"))
+    by_hand(path, ORIGINAL + original_execution("cron-2026-3-2-13-0", "2026-03-02 12:00:01"))
 
     [execution] = adopted(engine)
 
@@ -240,9 +242,10 @@ def test_a_key_from_a_clock_ahead_of_utc_swallows_no_later_run(engine: Engine, p
 
 def test_keys_that_nothing_kept_unique_are_told_apart(engine: Engine, path: Path) -> None:
     twins = [
-        seeds_execution("cron-2025-12-12-8-0", "2025-12-12 08:00:01", id_=id_) for id_ in (1, 2, 3)
+        original_execution("cron-2025-12-12-8-0", "2025-12-12 08:00:01", id_=id_)
+        for id_ in (1, 2, 3)
     ]
-    by_hand(path, SEEDS + "".join(twins))
+    by_hand(path, ORIGINAL + "".join(twins))
 
     keys = [execution.key for execution in adopted(engine)]
 
@@ -251,7 +254,7 @@ def test_keys_that_nothing_kept_unique_are_told_apart(engine: Engine, path: Path
 
 
 def test_many_old_executions_are_all_adopted(engine: Engine, path: Path) -> None:
-    by_hand(path, SEEDS)
+    by_hand(path, ORIGINAL)
     with closing(sqlite3.connect(path)) as connection:
         rows = [(f"old-{number}", "2025-12-12 08:00:00") for number in range(2_500)]
         connection.executemany(
@@ -273,7 +276,7 @@ def test_many_old_executions_are_all_adopted(engine: Engine, path: Path) -> None
 def test_an_adopted_ledger_claims_and_keeps_its_schedules_like_any_other(
     engine: Engine, path: Path
 ) -> None:
-    by_hand(path, SEEDS)
+    by_hand(path, ORIGINAL)
     upgrade(engine, NOW)
     clock = FrozenClock(NOW)
     claims = SqlLedger(engine, clock).claims

@@ -64,7 +64,7 @@ def one(read: Read, fields: str) -> ScheduleDraft:
     return draft
 
 
-def test_the_designs_example_is_read(read: Read, tmp_path: Path) -> None:
+def test_the_readmes_example_is_read(read: Read, tmp_path: Path) -> None:
     jobs = read(EXAMPLE)
 
     [task], [draft] = jobs.tasks, jobs.drafts

@@ -27,7 +27,7 @@ def error(text: str) -> TaskError:
     return message.error
 
 
-def test_the_seeds_messages_are_understood() -> None:
+def test_the_original_messages_are_understood() -> None:
     assert read_message(Line(b'{"finish": 12345}')) == Finished()
     assert read_message(Line(b'{"failed": true}')) == Failed(
         TaskError(message="failed without a message")

@@ -112,7 +112,7 @@ def test_both_clients_are_told_the_same() -> None:
     assert address.for_aiormq(node) == "amqp://ant:s%40@h:1/a%2Fb?heartbeat=4"
 
 
-def test_the_queues_of_the_seeds_are_declared_as_they_did() -> None:
+def test_the_queues_of_the_original_are_declared_as_it_did() -> None:
     main = arguments(QUEUES[MAIN_QUEUE], queue_type="classic", deduplication=True)
     retry = arguments(QUEUES[RETRY_QUEUE], queue_type="classic", deduplication=True)
     failed = arguments(QUEUES[FAILED_QUEUE], queue_type="classic", deduplication=True)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 import pytest
 
 from cronhare.application import held_starts, insist, locked_rows, parking, putting_off
-from cronhare.entrypoints.logs import SeedsFormatter
+from cronhare.entrypoints.logs import TextFormatter
 
 Lines = Callable[[], list[str]]
 
@@ -25,7 +25,7 @@ def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 def lines(caplog: pytest.LogCaptureFixture) -> Lines:
     """Give all log lines so far as people see them, without their times."""
     caplog.set_level(logging.DEBUG, logger="cronhare")
-    formatter = SeedsFormatter()
+    formatter = TextFormatter()
 
     def read() -> list[str]:
         return [formatter.format(record)[TIME_AND_SPACE:] for record in caplog.records]

@@ -31,7 +31,7 @@ def due_in_a_minute(house: House, name: str = "report", **changes: object) -> No
     house.clock.advance(MINUTE)
 
 
-def test_what_is_due_is_claimed_and_published_as_the_seeds_wrote_it(house: House) -> None:
+def test_what_is_due_is_claimed_and_published_as_the_original_wrote_it(house: House) -> None:
     due_in_a_minute(house, params='{"controller":"RefreshUserToken"}')
 
     tick = house.dispatcher.tick(house.now)

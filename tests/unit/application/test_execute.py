@@ -147,7 +147,7 @@ async def test_a_failing_task_is_retried_after_30_60_and_120_seconds_then_archiv
     assert said[1].splitlines()[1:] == [f"    {line}" for line in stack.splitlines()]
 
 
-async def test_the_failed_message_is_the_seeds_byte_for_byte() -> None:
+async def test_the_failed_message_is_the_original_byte_for_byte() -> None:
     house = House(script=always(failure("Connection timeout after 30s")))
 
     await run(house, retry=RetryPolicy(attempts=1))

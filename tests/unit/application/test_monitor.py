@@ -55,7 +55,7 @@ async def watch(house: House, body: bytes, headers: Mapping[str, object] | None 
     await monitor(house).handle(delivery)
 
 
-async def test_it_says_what_failed_for_good_as_the_seeds_do(lines: Lines) -> None:
+async def test_it_says_what_failed_for_good_as_the_original_does(lines: Lines) -> None:
     house = House()
 
     await watch(house, BODY)

@@ -88,7 +88,7 @@ async def test_a_run_of_its_own_file_or_of_a_row_by_hand_goes_as_ever(
     assert (house.only.state, commands(seen)) == (State.SUCCEEDED, [("ours",)])
 
 
-async def test_the_message_says_no_more_than_the_seeds_did() -> None:
+async def test_the_message_says_no_more_than_the_original_did() -> None:
     house = house_of(Seen())
     save(house, "jobs.toml", "echo")
     house.dispatcher.tick(house.now)

@@ -50,11 +50,13 @@ def waits(backoff: Backoff, count: int) -> list[float]:
         (Backoff(type=BackoffType.LINEAR, delay=0), [0, 0]),
     ],
 )
-def test_the_series_of_the_seeds_come_out_exactly(backoff: Backoff, expected: list[float]) -> None:
+def test_the_series_of_the_original_come_out_exactly(
+    backoff: Backoff, expected: list[float]
+) -> None:
     assert waits(backoff, len(expected)) == expected
 
 
-def test_the_default_waits_add_up_as_in_the_seeds() -> None:
+def test_the_default_waits_add_up_as_in_the_original() -> None:
     assert list(accumulate(waits(Backoff(), 3))) == [30, 90, 210]
 
 

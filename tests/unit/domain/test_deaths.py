@@ -12,7 +12,7 @@ MAIN = "cron_scheduler"
 RETRY = "cron_scheduler_retry"
 
 
-def as_the_seeds_say(count: int) -> dict[str, Any]:
+def as_the_original_says(count: int) -> dict[str, Any]:
     """Write the entry of S0.4 in docs/compatibility.md, as a foreign publisher may send it."""
     return {
         "count": count,
@@ -54,8 +54,8 @@ def test_a_message_without_deaths_has_died_0_times(headers: dict[str, object]) -
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
-def test_the_seeds_header_is_counted(count: int) -> None:
-    assert in_all(nacks_of({"x-death": [as_the_seeds_say(count)]})) == count
+def test_the_original_header_is_counted(count: int) -> None:
+    assert in_all(nacks_of({"x-death": [as_the_original_says(count)]})) == count
 
 
 @pytest.mark.parametrize("trips", [1, 2, 3])
@@ -86,7 +86,7 @@ def test_a_rejection_in_no_queue_counts_in_none_of_ours(queue: object) -> None:
 
 
 def test_a_forged_count_is_bounded() -> None:
-    forged = [as_the_seeds_say(2**63), as_the_seeds_say(2**63)]
+    forged = [as_the_original_says(2**63), as_the_original_says(2**63)]
 
     assert in_all(nacks_of({"x-death": forged})) == MOST
 

@@ -21,7 +21,7 @@ def read(body: bytes, headers: dict[str, object] | None = None) -> Failure:
     return failure
 
 
-def test_the_seeds_failed_message_is_understood() -> None:
+def test_the_original_failed_message_is_understood() -> None:
     failure = read(BODY)
 
     assert failure.message.failed_reason == "Connection timeout"

@@ -46,7 +46,7 @@ TASK_BODY = b'{"type":"report","id":25,"scheduler_id":16,"params_scheduler":"{..
 TASK = TaskMessage(type="report", id=25, scheduler_id=16, params_scheduler="{...}")
 
 
-def test_a_task_message_is_the_seeds_byte_for_byte() -> None:
+def test_a_task_message_is_the_original_byte_for_byte() -> None:
     assert task_body(EXECUTION) == TASK_BODY
 
 
@@ -70,7 +70,7 @@ def test_params_are_json_text_inside_of_the_json() -> None:
 
 
 @pytest.mark.parametrize("reason", ["Connection timeout", "Connection timeout after 30s"])
-def test_a_failed_message_is_the_seeds_byte_for_byte(reason: str) -> None:
+def test_a_failed_message_is_the_original_byte_for_byte(reason: str) -> None:
     failed_at = datetime(2025, 12, 12, 12, 3, 39, 2_000, tzinfo=UTC)
     execution = msgspec.structs.replace(EXECUTION, deaths=3)
 

@@ -40,7 +40,7 @@ def test_what_is_no_name_of_ours_is_none(name: str) -> None:
     assert container_id(name) == name
 
 
-def test_the_seeds_name_is_host_and_pid() -> None:
+def test_the_original_name_is_host_and_pid() -> None:
     assert container_id(str(OURS)) == "web-1-7"
 
 

@@ -34,7 +34,7 @@ def waits(policy: RetryPolicy) -> list[float]:
     return [policy.backoff.wait(retry).total_seconds() for retry in retries]
 
 
-def test_the_seeds_override_is_read() -> None:
+def test_the_original_override_is_read() -> None:
     value = {"attempts": 3, "backoff": {"type": "fixed", "delay": 10_000}}
 
     policy = read_policy(value, default=RetryPolicy())
@@ -42,7 +42,7 @@ def test_the_seeds_override_is_read() -> None:
     assert (policy.attempts, waits(policy)) == (3, [10, 10])
 
 
-def test_the_seeds_custom_list_is_read_and_its_last_value_repeated() -> None:
+def test_the_original_custom_list_is_read_and_its_last_value_repeated() -> None:
     delays = [30_000, 30_000, 60_000, 90_000, 150_000]
 
     policy = read_policy(
@@ -80,7 +80,7 @@ def test_a_default_with_a_sequence_can_be_kept_and_left() -> None:
         ("slow-recovering", [60, 90, 135, 202.5, 303.75]),
     ],
 )
-def test_the_seeds_presets_have_names(name: str, expected: list[float]) -> None:
+def test_the_original_presets_have_names(name: str, expected: list[float]) -> None:
     assert waits(read_policy(name, default=DEFAULT)) == expected
 
 
@@ -88,7 +88,7 @@ def test_the_seeds_presets_have_names(name: str, expected: list[float]) -> None:
     ("name", "expected"),
     [("standard", [2, 4, 8]), ("aggressive", [5, 10, 20]), ("fixed", [60, 60, 60])],
 )
-def test_the_seeds_strategies_have_names(name: str, expected: list[float]) -> None:
+def test_the_original_strategies_have_names(name: str, expected: list[float]) -> None:
     assert waits(read_policy({"attempts": 4, "backoff": name}, default=DEFAULT)) == expected
 
 
@@ -116,7 +116,7 @@ def test_delays_outside_of_the_bounds_are_refused(delay: object) -> None:
     )
 
 
-def test_a_refusal_carries_the_seeds_code() -> None:
+def test_a_refusal_carries_the_original_code() -> None:
     with pytest.raises(RetryPolicyInvalid, match=r"^SCHEDULE_RETRY_POLICY_INVALID: ") as refused:
         read_policy({"attempts": 0}, default=DEFAULT)
 

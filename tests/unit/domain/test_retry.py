@@ -108,7 +108,7 @@ def test_an_end_without_an_error_is_named_by_itself() -> None:
         (None, ErrorClass.UNKNOWN),
     ],
 )
-def test_the_seeds_error_codes_are_classified(code: str | None, expected: ErrorClass) -> None:
+def test_the_original_error_codes_are_classified(code: str | None, expected: ErrorClass) -> None:
     assert classify(code) is expected
 
 

@@ -133,7 +133,7 @@ def test_the_lanes_lead_to_task_queues_alone() -> None:
     assert ends == {"cron_scheduler", "cron_scheduler.reports"}
 
 
-def test_the_seeds_first_delay_is_lanes_eight_five_three_and_two() -> None:
+def test_the_original_first_delay_is_lanes_eight_five_three_and_two() -> None:
     exchange, key = route(ToQueue("cron_scheduler", timedelta(seconds=30)))
 
     assert exchange == "cron_delay.08"

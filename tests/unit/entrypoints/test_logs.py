@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from cronhare.application.logs import SUCCESS, say
-from cronhare.entrypoints.logs import JsonFormatter, SeedsFormatter, configure
+from cronhare.entrypoints.logs import JsonFormatter, TextFormatter, configure
 
 NOON = 1_765_540_800.0  # 2025-12-12T12:00:00Z
 
@@ -16,10 +16,10 @@ def line(level: int, text: str, *, at: float = NOON, colours: bool = False, **ex
     record = logging.LogRecord("cronhare.x", level, "file", 1, text, (), None)
     record.created = at
     record.__dict__.update(extra)
-    return SeedsFormatter(colours=colours).format(record)
+    return TextFormatter(colours=colours).format(record)
 
 
-def test_a_line_reads_as_the_seeds_wrote_it() -> None:
+def test_a_line_reads_as_the_original_wrote_it() -> None:
     context = {"type": "report", "id": 25, "scheduler_id": 16}
 
     said = line(logging.INFO, "Processing task", context=context)
@@ -43,7 +43,7 @@ def test_a_failure_has_its_duration_and_its_stack_below() -> None:
     ]
 
 
-def test_a_retry_is_told_in_the_seeds_words() -> None:
+def test_a_retry_is_told_in_the_original_words() -> None:
     context = {"type": "report", "id": 25, "scheduler_id": 16}
 
     said = line(
@@ -67,7 +67,7 @@ def test_a_line_without_context_has_no_empty_brackets() -> None:
 
 
 def test_a_line_about_an_execution_joins_it_to_the_ledger_and_to_a_node() -> None:
-    formatter = SeedsFormatter()
+    formatter = TextFormatter()
     formatter.node = "ant-7"
     record = logging.LogRecord("cronhare.x", logging.INFO, "file", 1, "Processing task", (), None)
     record.created = NOON
@@ -80,7 +80,7 @@ def test_a_line_about_an_execution_joins_it_to_the_ledger_and_to_a_node() -> Non
     )
 
 
-def test_a_childs_line_begins_as_the_seeds_and_says_whose_it_is() -> None:
+def test_a_childs_line_begins_as_the_original_and_says_whose_it_is() -> None:
     place = {"execution": 99, "attempt": 2, "schedule": "nightly"}
 
     said = line(logging.INFO, "hello", child="Report:RefreshUserToken:12345", context=place)
@@ -174,7 +174,7 @@ def test_a_childs_line_names_the_child_and_nothing_else() -> None:
         (SUCCESS, "SUCCESS", 32),
     ],
 )
-def test_each_level_has_the_seeds_colour(level: int, name: str, colour: int) -> None:
+def test_each_level_has_the_original_colour(level: int, name: str, colour: int) -> None:
     said = line(level, "text", colours=True)
 
     assert said == f"2025-12-12T12:00:00.000Z \x1b[{colour}m[{name}]\x1b[0m text"

@@ -13,7 +13,7 @@ def empty_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name)
 
 
-def test_the_defaults_are_the_embedded_system_with_the_seeds_retries() -> None:
+def test_the_defaults_are_the_embedded_system_with_the_original_retries() -> None:
     settings = Settings.read()
 
     assert settings.database_url == "sqlite:///cronhare.sqlite3"

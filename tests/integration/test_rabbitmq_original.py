@@ -13,7 +13,7 @@ from cronhare.domain.signing import Seal
 from cronhare.domain.topology import MAIN_QUEUE, RETRY_QUEUE
 from cronhare.ports.broker import Delivery
 from tests.integration import amqp
-from tests.integration.seeds_worker import SeedsWorker
+from tests.integration.original_worker import OriginalWorker
 
 pytestmark = pytest.mark.integration
 
@@ -35,7 +35,7 @@ async def test_what_a_foreign_consumer_nacks_comes_back_and_its_deaths_are_count
     with amqp.channel(vhost) as plain:
         plain.basic_publish("", MAIN_QUEUE, BODY)  # by hand: no headers of ours
     seen: asyncio.Queue[Delivery] = asyncio.Queue()
-    theirs = SeedsWorker(vhost)
+    theirs = OriginalWorker(vhost)
 
     await asyncio.to_thread(theirs.work, many=2)
     await broker.consume([MAIN_QUEUE], prefetch=1, on_delivery=seen.put_nowait)

@@ -1,6 +1,6 @@
-"""The seeds' algorithm in Python: load all, match each, insert and commit each, publish each.
+"""The original algorithm in Python: load all, match each, insert and commit each, publish each.
 
-It works on the same tables, and is spared what the seeds do not say: it opens no connection twice,
+It works on the same tables, and is spared what nobody asked of it: it opens no connection twice,
 keeps no times of its own, and sees each zone's wall time computed once a minute.
 """
 
@@ -32,7 +32,7 @@ class Row(NamedTuple):
     params: str
 
 
-class SeedsScheduler:
+class OriginalScheduler:
     """`cron-scheduler`: once a minute, everything that is active is looked at."""
 
     def __init__(self, path: Path, broker: BrokerPort) -> None:
@@ -74,7 +74,7 @@ class SeedsScheduler:
                 self._database.execute(
                     'INSERT INTO "SchedulerExecution" '
                     "(scheduler_id, execution_key, executed_at, container_id) VALUES (?, ?, ?, ?)",
-                    (row.id, cron_key(now), f"{now:%F %T.%f}", "seeds-1"),
+                    (row.id, cron_key(now), f"{now:%F %T.%f}", "original-1"),
                 )
         except sqlite3.IntegrityError:
             return False

@@ -1,4 +1,4 @@
-"""The seeds' algorithm on MariaDB and RabbitMQ: row by row, each message confirmed by itself."""
+"""The original algorithm on MariaDB and RabbitMQ: row by row, each message confirmed by itself."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -7,8 +7,8 @@ from datetime import datetime
 import msgspec
 import pika
 import pymysql
+from original_algorithm import Row, matching
 from pika.adapters.blocking_connection import BlockingChannel
-from seeds_algorithm import Row, matching
 from sqlalchemy import make_url
 
 from cronhare.domain.keys import cron_key
@@ -19,7 +19,7 @@ from tests.services import mariadb
 _PROPERTIES = pika.BasicProperties(delivery_mode=2)
 
 
-class SeedsOnServers:
+class OriginalOnServers:
     """`cron-scheduler`, with one connection to each server for its whole life."""
 
     def __init__(self, database: pymysql.Connection, channel: BlockingChannel) -> None:
@@ -55,7 +55,7 @@ class SeedsOnServers:
                     "INSERT INTO SchedulerExecution "
                     "(scheduler_id, execution_key, executed_at, container_id) "
                     "VALUES (%s, %s, %s, %s)",
-                    (row.id, cron_key(now), f"{now:%F %T.%f}", "seeds-1"),
+                    (row.id, cron_key(now), f"{now:%F %T.%f}", "original-1"),
                 )
         except pymysql.IntegrityError:
             return False
@@ -70,7 +70,7 @@ class SeedsOnServers:
 
 
 @contextmanager
-def seeds_on_servers(url: str, broker_url: str) -> Iterator[SeedsOnServers]:
+def original_on_servers(url: str, broker_url: str) -> Iterator[OriginalOnServers]:
     """Connect to both servers; the queue is there."""
     with (
         closing(mariadb.connect(make_url(url))) as database,
@@ -78,4 +78,4 @@ def seeds_on_servers(url: str, broker_url: str) -> Iterator[SeedsOnServers]:
     ):
         channel = connection.channel()
         channel.confirm_delivery()
-        yield SeedsOnServers(database, channel)
+        yield OriginalOnServers(database, channel)

@@ -15,7 +15,7 @@ from cronhare.domain.execution import State
 from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE
 from cronhare.ports.records import ExecutionFilter
 from tests.integration import amqp
-from tests.integration.seeds_worker import MAX_RETRIES, SeedsWorker
+from tests.integration.original_worker import MAX_RETRIES, OriginalWorker
 from tests.production.plant import PATIENCE, SCHEDULER, Plant, plant
 from tests.services.finding import wait_until
 from tests.services.mariadb import Server as Mariadb
@@ -112,7 +112,7 @@ def test_a_message_that_was_published_by_hand_runs_once_and_is_in_the_ledger(
     assert shared.troubles() == []
 
 
-def test_a_task_of_a_message_by_hand_that_fails_is_retried_and_fails_in_the_seeds_words(
+def test_a_task_of_a_message_by_hand_that_fails_is_retried_and_fails_in_the_original_words(
     shared: Plant,
 ) -> None:
     shared.start_worker(CRON_FAILED_MONITOR="off")
@@ -139,12 +139,12 @@ def test_a_task_of_a_message_by_hand_that_fails_is_retried_and_fails_in_the_seed
 
 
 @pytest.mark.parametrize("nacks", [2, 3])
-def test_what_a_worker_of_the_seeds_nacks_comes_back_and_is_not_retried_from_zero(
+def test_what_a_worker_of_the_original_nacks_comes_back_and_is_not_retried_from_zero(
     shared: Plant, nacks: int
 ) -> None:
     shared.start(*SCHEDULER)  # declares the queues; nobody of ours consumes yet
     shared.wait_until_declared()
-    theirs = SeedsWorker(shared.broker_url)
+    theirs = OriginalWorker(shared.broker_url)
 
     publish(shared, body(26))
     theirs.work(many=nacks)
@@ -167,7 +167,7 @@ def test_workers_of_both_kinds_share_a_queue_and_every_death_is_counted(shared: 
     bodies = {n: body(26, f'{{"n": {n}}}') for n in range(many)}
     shared.start_worker()
     shared.wait_until_all_work(workers=1)
-    theirs = SeedsWorker(shared.broker_url)
+    theirs = OriginalWorker(shared.broker_url)
     working = threading.Thread(target=theirs.work, kwargs={"stop": stop})
     working.start()
     shared.wait_until_all_work(workers=2)

@@ -19,7 +19,7 @@ PATIENCE = 60.0
 
 
 @attrs.define
-class SeedsWorker:
+class OriginalWorker:
     """Takes one message at a time, and fails at each.
 
     *counts* is what it read from `x-death`, message by message; *nacked* says how often which body
