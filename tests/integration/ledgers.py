@@ -25,7 +25,7 @@ from cronhare.adapters.sql import (
     SqlScheduleStore,
     open_engine,
 )
-from cronhare.adapters.sql.vendor import remember, vendor_of
+from cronhare.adapters.sql.dialects.base import dialect_of, remember
 from cronhare.domain.deaths import NO_NACKS
 from cronhare.domain.draft import ScheduleDraft
 from cronhare.domain.execution import Execution, State
@@ -247,7 +247,7 @@ def sqlite_ledger(clock: FrozenClock, path: Path) -> Iterator[Ledger]:
 def mysql_ledger(clock: FrozenClock, url: URL) -> Iterator[Ledger]:
     """Open the ledger in a database that has its schema already, as on its first day."""
     empty(url)
-    engine = remember(mysql_engine(url), vendor_of(mysql_engine(url)))
+    engine = remember(mysql_engine(url), dialect_of(mysql_engine(url)))
     try:
         yield sql_ledger(clock, engine)
         assert "Current Checked out connections: 0" in engine.pool.status()

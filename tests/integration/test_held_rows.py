@@ -7,7 +7,8 @@ from contextlib import ExitStack
 import pytest
 from sqlalchemy import URL
 
-from cronhare.adapters.sql import mysql_sessions, open_engine
+from cronhare.adapters.sql import open_engine
+from cronhare.adapters.sql.dialects.mysql import sessions as mysql_sessions
 from cronhare.adapters.sql.looked_at import overdue
 from cronhare.application.explain import explain
 from cronhare.application.unheard import Unheard

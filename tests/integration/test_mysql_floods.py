@@ -15,8 +15,9 @@ from pymysql.constants import FIELD_TYPE
 from pymysql.converters import conversions
 from sqlalchemy import URL, Engine
 
-from cronhare.adapters.sql import check_schema, mysql_opening, open_engine, upgrade
-from cronhare.adapters.sql.mysql_opening import Opening
+from cronhare.adapters.sql import check_schema, open_engine, upgrade
+from cronhare.adapters.sql.dialects.mysql import opening as mysql_opening
+from cronhare.adapters.sql.dialects.mysql.opening import Opening
 from cronhare.ports.ledger import LedgerUnavailable
 from tests.services.mysql_wire import END, OK, greeting, heading, numbered, packet
 

@@ -12,7 +12,8 @@ import pytest
 from sqlalchemy import URL, event
 
 from cronhare.adapters.memory.clock import FrozenClock
-from cronhare.adapters.sql import mysql_errors, open_engine
+from cronhare.adapters.sql import open_engine
+from cronhare.adapters.sql.dialects.mysql import errors as mysql_errors
 from cronhare.domain.deaths import NO_NACKS
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.planning import Plan, Planned

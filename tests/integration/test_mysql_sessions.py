@@ -13,16 +13,13 @@ import pytest
 from sqlalchemy import URL, Engine, ExceptionContext, event, text
 
 from cronhare.adapters.memory.clock import FrozenClock
-from cronhare.adapters.sql import (
-    database,
-    mysql,
-    mysql_errors,
-    mysql_rows,
-    mysql_sessions,
-    open_engine,
-)
+from cronhare.adapters.sql import database, open_engine
+from cronhare.adapters.sql.dialects.base import Undone
+from cronhare.adapters.sql.dialects.mysql import dialect as mysql
+from cronhare.adapters.sql.dialects.mysql import errors as mysql_errors
+from cronhare.adapters.sql.dialects.mysql import rows as mysql_rows
+from cronhare.adapters.sql.dialects.mysql import sessions as mysql_sessions
 from cronhare.adapters.sql.lock_waits import NOT_AT_ALL, waiting_once
-from cronhare.adapters.sql.vendor import Undone
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.retry import Complete
 from cronhare.ports.attempts import Renewal
@@ -385,7 +382,7 @@ def test_whatever_keeps_us_from_a_session_is_no_fault_of_a_row(
         raise refusal
 
     with monkeypatch.context() as connecting:
-        connecting.setattr(f"cronhare.adapters.sql.mysql_sessions.{place}", refuse)
+        connecting.setattr(f"cronhare.adapters.sql.dialects.mysql.sessions.{place}", refuse)
         engine.dispose()
         for what, ask in asked:
             with pytest.raises(LedgerUnavailable) as caught:

@@ -12,8 +12,9 @@ import pytest
 from sqlalchemy import Engine, event
 
 from cronhare.adapters.memory.clock import FrozenClock
-from cronhare.adapters.sql import SqlLedger, check_schema, open_engine, sqlite, upgrade
-from cronhare.adapters.sql.sqlite_file import make_file
+from cronhare.adapters.sql import SqlLedger, check_schema, open_engine, upgrade
+from cronhare.adapters.sql.dialects.sqlite import dialect as sqlite
+from cronhare.adapters.sql.dialects.sqlite.file import make_file
 from cronhare.domain.execution import State
 from cronhare.ports.ledger import LedgerOutdated, LedgerUnavailable
 from tests.integration.ledgers import MINUTE, NOON, Ledger, draft

@@ -150,7 +150,8 @@ def _become(wish: bytes, descriptors: Sequence[int]) -> Sequence[str]:
 
 def _warm_up() -> None:
     """Import what commands import when they run, too."""
-    from cronhare.adapters.sql import mysql, sqlite  # noqa: F401, PLC0415
+    import cronhare.adapters.sql.dialects.mysql.dialect  # noqa: PLC0415
+    import cronhare.adapters.sql.dialects.sqlite.dialect  # noqa: F401, PLC0415
     from cronhare.entrypoints.cli import commands, short_lived  # noqa: F401, PLC0415
 
     other = typer.Typer()

@@ -11,7 +11,9 @@ from cronhare.adapters import tls
 from cronhare.adapters.process import attempt, budget, capture, journal, lines, pipes, pulse
 from cronhare.adapters.process import messages as ipc
 from cronhare.adapters.rabbitmq import address, aside, blocking, framing, properties
-from cronhare.adapters.sql import behind_held, kept, lately, mysql_opening, mysql_sessions, put_off
+from cronhare.adapters.sql import behind_held, kept, lately, put_off
+from cronhare.adapters.sql.dialects.mysql import opening as mysql_opening
+from cronhare.adapters.sql.dialects.mysql import sessions as mysql_sessions
 from cronhare.application import (
     held_starts,
     in_vain,

@@ -1,4 +1,4 @@
-"""The ledger in SQL. Start reading at `claims`; what a database has of its own is in `vendor`."""
+"""The ledger in SQL. Start reading at `claims`; what a database has of its own is in `dialect`."""
 
 from .attempts import SqlAttemptStore
 from .claims import SqlClaimStore

@@ -34,6 +34,7 @@ from cronhare.ports.runner import Ran, Written
 from .beginnings import Beginning, write_beginnings
 from .claiming import claim_by_hand, find_by_key
 from .database import Database, repeatable
+from .dialects.base import Locked
 from .endings import kind_of_ending, write_endings
 from .halving import Answers, Waiting
 from .lock_waits import NOT_AT_ALL, waiting_once
@@ -45,7 +46,6 @@ from .suspects import Kind, Suspects
 from .tables import attempts, executions
 from .trying_another import could_start_another
 from .types import UtcDateTime
-from .vendor import Locked
 
 _STATES = frozenset(State)
 _IDS = select(executions.c.id).where(executions.c.id.in_(bindparam("ids", expanding=True)))
@@ -96,11 +96,11 @@ class SqlAttemptStore:
     def __init__(self, engine: Engine, clock: ClockPort) -> None:
         """See `Database`."""
         self._database = Database(engine, clock)
-        vendor = self._database.vendor
-        self._by_ids = vendor.locking(BY_IDS, pass_over=True)
-        self._standing = vendor.locking(_STANDING, pass_over=True)
-        self._renewable = vendor.locking(_RENEWABLE, pass_over=True)
-        self._number_of_held = vendor.locking(_NUMBER_OF_HELD, pass_over=True)
+        dialect = self._database.dialect
+        self._by_ids = dialect.locking(BY_IDS, pass_over=True)
+        self._standing = dialect.locking(_STANDING, pass_over=True)
+        self._renewable = dialect.locking(_RENEWABLE, pass_over=True)
+        self._number_of_held = dialect.locking(_NUMBER_OF_HELD, pass_over=True)
         self._starts, self._ends, self._leases = Suspects(), Suspects(), Suspects()
         self._locked_starts = Waiting[Start, Execution | Refused | Busy](
             lambda _: Busy(), unasked=lambda _: Busy(is_asked=False)
@@ -155,7 +155,7 @@ class SqlAttemptStore:
     ) -> Answers[Execution | Refused | Busy]:
         with self._database.write("starting attempts") as connection:
             ids = {wish.execution_id for wish in wishes}
-            found = find_executions(connection, self._by_ids, ids, read=self._database.vendor.read)
+            found = find_executions(connection, self._by_ids, ids, read=self._database.dialect.read)
             busy = _passed_over(connection, ids - found.keys())
             answers: list[Execution | Refused | Busy] = []
             started: dict[int, Execution] = {}
@@ -341,7 +341,7 @@ class SqlAttemptStore:
             try:
                 return claim_by_hand(
                     connection,
-                    self._database.vendor,
+                    self._database.dialect,
                     message.scheduler_id,
                     key=key,
                     now=now,
@@ -416,7 +416,7 @@ class SqlAttemptStore:
         states = dict(
             zip(
                 ended,
-                write_endings(connection, self._database.vendor, list(ended.values()), now=now),
+                write_endings(connection, self._database.dialect, list(ended.values()), now=now),
                 strict=True,
             )
         )

@@ -13,9 +13,9 @@ from cronhare.domain.planning import INSTANTS_AT_ONCE, Cursor, Planned, Run, cur
 from cronhare.domain.schedule import BrokenSchedule, OverlapPolicy, Schedule
 from cronhare.ports.claims import Batch, Planner, ask
 
+from .dialects.base import Dialect, PlanRow
 from .drafts import READ, STAMP, schedule_of
 from .tables import executions, plans
-from .vendor import PlanRow, Vendor
 
 _UNFINISHED = (
     select(executions.c.scheduler_id, func.min(executions.c.id).label("execution_id"))
@@ -45,7 +45,7 @@ def look(planned: FromClause = plans) -> Select[Any]:
 
 def carry_out(
     connection: Connection,
-    vendor: Vendor,
+    dialect: Dialect,
     looks: Sequence[Row[Any]],
     *,
     now: datetime,
@@ -81,9 +81,9 @@ def carry_out(
         if isinstance(schedule, Schedule):
             wanted += [_claim(schedule, run, now, node) for run in plan.runs]
             wanted += [skip(schedule, skipped, now=now, node=node) for skipped in plan.skips]
-    inserted = _insert(connection, vendor, wanted)
+    inserted = _insert(connection, dialect, wanted)
     if rows:
-        vendor.set_plans(connection, rows)
+        dialect.set_plans(connection, rows)
     return Batch(
         looked=len(looks) - left,
         claimed=tuple(one for one in inserted if one.state is State.CLAIMED),
@@ -140,12 +140,14 @@ def _plan_row(look: Row[Any], cursor: Cursor, judge: str | None = None) -> PlanR
     )
 
 
-def _insert(connection: Connection, vendor: Vendor, wanted: Sequence[Execution]) -> list[Execution]:
+def _insert(
+    connection: Connection, dialect: Dialect, wanted: Sequence[Execution]
+) -> list[Execution]:
     """Insert in the same order everywhere, so that no two replicas wait for each other."""
     if not wanted:
         return []
     ordered = sorted(wanted, key=lambda one: (one.scheduler_id, one.due_at, one.key))
-    ids = vendor.insert_executions(connection, ordered)
+    ids = dialect.insert_executions(connection, ordered)
     return [
         msgspec.structs.replace(one, id=id_) for one, id_ in zip(ordered, ids, strict=True) if id_
     ]

@@ -13,10 +13,10 @@ from cronhare.domain.schedule import BrokenSchedule, ByHand, Schedule
 from cronhare.domain.task import TaskRef
 from cronhare.ports.records import NotToBeRun
 
+from .dialects.base import Dialect, Undone
 from .drafts import READ, schedule_of
 from .rows import EXECUTION, executions_of
 from .tables import executions, schedulers
-from .vendor import Undone, Vendor
 
 _BY_KEY = EXECUTION.where(
     executions.c.scheduler_id == bindparam("scheduler_id"),
@@ -35,7 +35,7 @@ def find_by_key(connection: Connection, scheduler_id: int, key: str) -> Executio
 
 def claim_by_hand(
     connection: Connection,
-    vendor: Vendor,
+    dialect: Dialect,
     scheduler_id: int,
     *,
     key: str,
@@ -58,7 +58,7 @@ def claim_by_hand(
         raise NotToBeRun(f"schedule {schedule.name} is the system's own")
     run = claim(schedule, key, due=now, now=now, node=node, begins=now)
     asked = msgspec.structs.replace(as_told(run, changes.pop("task", run.task)), **changes)
-    [id_] = vendor.insert_executions(connection, [asked])
+    [id_] = dialect.insert_executions(connection, [asked])
     if not id_:
         raise Undone(f"{key} was claimed by somebody else in this very moment")
     return msgspec.structs.replace(asked, id=id_)

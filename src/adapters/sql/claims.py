@@ -35,7 +35,7 @@ class SqlClaimStore:
         """See `Database`. *judge* stands beside what this replica cannot plan: which one it is."""
         self._judge = judge
         self._database = Database(engine, clock)
-        self._due = pages.schedules_of(self._database.vendor.locking(pages.DUE, pass_over=True))
+        self._due = pages.schedules_of(self._database.dialect.locking(pages.DUE, pass_over=True))
         refused = Lately()  # schedules; of executions all stores know
         lately = Lately()
         self._due_pages = SmallerPages(refused, lately)
@@ -76,7 +76,7 @@ class SqlClaimStore:
             at, id_ = after
             asked = {"until": until or now, "at": at, "id": id_, "limit": limit}
             with self._database.write("claiming what is due") as connection:
-                looks = self._database.vendor.read(connection, self._due_at(now), asked)
+                looks = self._database.dialect.read(connection, self._due_at(now), asked)
                 planner.note(looks)
                 is_full = len(looks) == limit
                 batch = self._carry_out(
@@ -136,7 +136,7 @@ class SqlClaimStore:
         planner: Planner,
     ) -> tuple[Batch, int]:
         """See `ClaimStorePort.plan_problems`. Most looks find nothing, and take no lock."""
-        vendor = self._database.vendor
+        dialect = self._database.dialect
         all_problems = pages.PROBLEMS if since is None else pages.PROBLEMS_OF_LATE
         bounds = {"after": after} if since is None else {"after": after, "since": since}
 
@@ -145,13 +145,13 @@ class SqlClaimStore:
             passed_over = self._edit_pages.passed_over(now)
             problems = without(all_problems, plans.c.scheduler_id, passed_over)
             with self._database.read("looking for what could not be planned") as connection:
-                if not vendor.read(connection, problems, {**bounds, "limit": 1}):
+                if not dialect.read(connection, problems, {**bounds, "limit": 1}):
                     return Batch(), after
             with self._database.write("planning what could not be planned") as connection:
 
                 def behind(last: int) -> Sequence[Row[Any]]:
                     asked = {**bounds, "after": last, "limit": limit}
-                    return vendor.read(connection, problems, asked)
+                    return dialect.read(connection, problems, asked)
 
                 page = self._free_plans.take(
                     connection, behind(after), limit=limit, behind=lambda last: behind(last.id)
@@ -229,7 +229,7 @@ class SqlClaimStore:
     ) -> Batch:
         batch = carry_out(
             connection,
-            self._database.vendor,
+            self._database.dialect,
             looks,
             now=now,
             node=node,
@@ -243,7 +243,7 @@ class SqlClaimStore:
         if not passed_over:
             return self._due
         due = without(pages.DUE, plans.c.scheduler_id, passed_over)
-        return pages.schedules_of(self._database.vendor.locking(due, pass_over=True))
+        return pages.schedules_of(self._database.dialect.locking(due, pass_over=True))
 
     def _edited(
         self, connection: Connection, edited: Select[Any], floor: pages.Place, limit: int
@@ -265,4 +265,4 @@ class SqlClaimStore:
     ) -> Sequence[Row[Any]]:
         at, id_ = after
         asked = {"at": at, "id": id_, "limit": limit}
-        return self._database.vendor.read(connection, edited, asked)
+        return self._database.dialect.read(connection, edited, asked)

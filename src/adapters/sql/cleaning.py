@@ -141,7 +141,7 @@ def _delete(database: Database, which: Select[Any], asked: dict[str, Any]) -> in
     def delete_them(part: Sequence[int]) -> Answers[int]:
         with database.write("deleting old history") as connection:
             # What somebody holds, to replay it perhaps, is looked at another day.
-            held = database.vendor.locking(which.where(_THESE), pass_over=True)
+            held = database.dialect.locking(which.where(_THESE), pass_over=True)
             found = list(connection.scalars(held, {**asked, "ids": part}))
             if found:
                 connection.execute(_DELETE, {"ids": found})

@@ -15,9 +15,9 @@ from cronhare.domain.addresses import LedgerFile, parse_ledger
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerOutdated, LedgerRefused, LedgerUnavailable
 
+from .dialects.base import UPGRADE, Dialect, InDoubt, Locked, Undone, dialect_of, passed_over_of
 from .fitting import fits
 from .lock_waits import lock_wait
-from .vendor import UPGRADE, InDoubt, Locked, Undone, Vendor, passed_over_of, vendor_of
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -43,10 +43,10 @@ def open_engine(url: str) -> Engine:
     address = parse_ledger(url)
     # Imported where it is chosen: the other's driver and dialect would take 1.6 MB.
     if isinstance(address, LedgerFile):
-        from . import sqlite  # noqa: PLC0415
+        from .dialects.sqlite import dialect as sqlite  # noqa: PLC0415
 
         return sqlite.open_engine(address)
-    from . import mysql  # noqa: PLC0415
+    from .dialects.mysql import dialect as mysql  # noqa: PLC0415
 
     return mysql.open_engine(address)
 
@@ -93,14 +93,14 @@ class Database:
 
     def __init__(self, engine: Engine, clock: ClockPort) -> None:
         """*engine* comes from `open_engine`; *clock* counts where the database has none."""
-        self.vendor: Vendor = vendor_of(engine)
+        self.dialect: Dialect = dialect_of(engine)
         self.passed_over = passed_over_of(engine)
         self._engine = engine
         self._clock = clock
 
     def now(self) -> datetime:
         """Tell the ledger's time."""
-        return self.vendor.now(self._clock, partial(self.read, "asking for the time"))
+        return self.dialect.now(self._clock, partial(self.read, "asking for the time"))
 
     @contextmanager
     def read(self, doing: str) -> Iterator[Connection]:
@@ -112,14 +112,14 @@ class Database:
     def write(self, doing: str) -> Iterator[Connection]:
         """Give a connection in a transaction that is committed at the end, or rolled back."""
         with (
-            self.vendor.writing(),
+            self.dialect.writing(),
             connected(self._engine, doing, writing=True) as connection,
             connection.begin(),
             self._undone(connection, doing, writing=True),
             ExitStack() as waiting,
         ):
             with own_errors(self._engine, doing, begun=False, committing=False):
-                self.vendor.begin(connection)
+                self.dialect.begin(connection)
                 waiting.enter_context(self._waiting_for_locks(connection))
             yield connection
 
@@ -127,7 +127,7 @@ class Database:
         asked = lock_wait()
         if asked is None or asked.seconds is None:
             return nullcontext()
-        return self.vendor.waiting_for_locks(connection, asked.seconds)
+        return self.dialect.waiting_for_locks(connection, asked.seconds)
 
     def _undone(
         self, connection: Connection, doing: str, *, writing: bool = False
@@ -158,7 +158,7 @@ def connect(engine: Engine, doing: str) -> Connection:
         raise
     except Exception as error:
         text = f"what answers there is not understood: {type(error).__name__}: {error}"
-        raise LedgerUnavailable(f"{doing} in {vendor_of(engine).place}: {text}") from error
+        raise LedgerUnavailable(f"{doing} in {dialect_of(engine).place}: {text}") from error
 
 
 @contextmanager
@@ -183,21 +183,21 @@ def own_errors(
     try:
         yield
     except SQLAlchemyError as error:
-        vendor = vendor_of(engine)
-        said = vendor.explain(error)
-        if connection is not None and vendor.is_missing(error) and not fits(connection, vendor):
+        dialect = dialect_of(engine)
+        said = dialect.explain(error)
+        if connection is not None and dialect.is_missing(error) and not fits(connection, dialect):
             text = f"its schema is not this program's ({said}); {UPGRADE}"
-            text = f"{doing} in {vendor.place}: {text}"
+            text = f"{doing} in {dialect.place}: {text}"
             raise LedgerOutdated(text, changed_nothing=changed_nothing) from error
-        text = f"{doing} in {vendor.place}: {said}"
-        refused = begun and vendor.is_refused(error, writing=writing)
-        if vendor.is_undone(error, committing=committing):
-            undone = Locked if vendor.is_locked(error) else Undone
+        text = f"{doing} in {dialect.place}: {said}"
+        refused = begun and dialect.is_refused(error, writing=writing)
+        if dialect.is_undone(error, committing=committing):
+            undone = Locked if dialect.is_locked(error) else Undone
             raise undone(text, is_refusal=refused, changed_nothing=changed_nothing) from error
         if refused:
             raise LedgerRefused(text) from error
         # Of what refuses a connection, or a COMMIT, no trigger is the reason.
-        in_doubt = writing and not committing and vendor.is_in_doubt(error)
+        in_doubt = writing and not committing and dialect.is_in_doubt(error)
         kind = InDoubt if in_doubt else LedgerUnavailable
         raise kind(text, changed_nothing=changed_nothing) from error
     except (OverflowError, UnicodeError) as error:  # a driver's, of what it cannot even send

@@ -12,8 +12,8 @@ from typing import Final, Generic, TypeVar
 
 from cronhare.ports.ledger import LedgerUnavailable
 
+from .dialects.base import InDoubt
 from .halving import Answers
-from .vendor import InDoubt
 
 Q = TypeVar("Q")
 A = TypeVar("A")

@@ -15,11 +15,11 @@ from cronhare.ports.attempts import Finish
 from cronhare.ports.records import Archived
 from cronhare.ports.runner import Captured
 
+from .dialects.base import Dialect
 from .output import keep_outputs, output_values
 from .suspects import Kind
 from .tables import attempts, executions, failed_tasks
 from .types import UtcDateTime
-from .vendor import Vendor
 
 _ENDED = update(executions).values(
     state=bindparam("state"),
@@ -72,7 +72,7 @@ def kind_of_ending(execution: Execution, finish: Finish) -> Kind:
 
 def write_endings(
     connection: Connection,
-    vendor: Vendor,
+    dialect: Dialect,
     ended: list[tuple[Execution, Finish]],
     *,
     now: datetime,
@@ -84,8 +84,8 @@ def write_endings(
     if not ended:
         return []
     moves = [_moved(execution, finish, now) for execution, finish in ended]
-    _write_executions(connection, vendor, moves)
-    _write_attempts(connection, vendor, ended, now)
+    _write_executions(connection, dialect, moves)
+    _write_attempts(connection, dialect, ended, now)
     said = [pair for pair in ended if _said_anything(pair[1])]
     keep_outputs(
         connection,
@@ -102,7 +102,7 @@ def _moved(execution: Execution, finish: Finish, now: datetime) -> tuple[Executi
 
 
 def _write_executions(
-    connection: Connection, vendor: Vendor, moves: Sequence[tuple[Execution, Ending]]
+    connection: Connection, dialect: Dialect, moves: Sequence[tuple[Execution, Ending]]
 ) -> None:
     """Write by one plain statement what most of a batch has in common, and the rest by another."""
     alike = defaultdict(list)
@@ -111,11 +111,14 @@ def _write_executions(
     most = max(alike, key=lambda values: len(alike[values]))
     connection.execute(_END_ALIKE, {**dict(most), "ids": alike.pop(most)})
     if rest := [{**dict(values), "ended_id": id_} for values in alike for id_ in alike[values]]:
-        vendor.update_many(connection, _END_EACH, rest)
+        dialect.update_many(connection, _END_EACH, rest)
 
 
 def _write_attempts(
-    connection: Connection, vendor: Vendor, ended: Sequence[tuple[Execution, Finish]], now: datetime
+    connection: Connection,
+    dialect: Dialect,
+    ended: Sequence[tuple[Execution, Finish]],
+    now: datetime,
 ) -> None:
     rows: dict[Update, list[dict[str, Any]]] = {_END_WELL: [], _END_BADLY: []}
     for execution, finish in ended:
@@ -123,7 +126,7 @@ def _write_attempts(
         rows[_END_WELL if succeeded else _END_BADLY].append(_attempt_values(execution, finish, now))
     for statement, values in rows.items():
         if values:
-            vendor.update_many(connection, statement, values)
+            dialect.update_many(connection, statement, values)
 
 
 def _execution_values(after: Execution, ending: Ending) -> dict[str, Any]:

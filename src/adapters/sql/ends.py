@@ -61,8 +61,8 @@ class Ends:
         self._database = database
         self._passed_over = Lately()
         self._hurry = Hurry()
-        self._of_attempts = database.vendor.locking(_OF_ATTEMPTS, pass_over=True)
-        self._overdue = database.vendor.locking(_OVERDUE, pass_over=True)
+        self._of_attempts = database.dialect.locking(_OF_ATTEMPTS, pass_over=True)
+        self._overdue = database.dialect.locking(_OVERDUE, pass_over=True)
 
     def mark_published(self, ends: Collection[Ticket]) -> None:
         """See `ClaimStorePort.mark_ends_published`. What is refused stays overdue."""

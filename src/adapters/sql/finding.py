@@ -32,10 +32,10 @@ class Found:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._now = repeatable(database.now)
-        self._overdue = database.vendor.locking(waiting.OVERDUE, pass_over=True)
-        self._free = database.vendor.locking(waiting.THESE, pass_over=True)
-        self._doubted = database.vendor.locking(waiting.DOUBTED, pass_over=True)
-        self._doubted_early = database.vendor.locking(waiting.DOUBTED_EARLY, pass_over=True)
+        self._overdue = database.dialect.locking(waiting.OVERDUE, pass_over=True)
+        self._free = database.dialect.locking(waiting.THESE, pass_over=True)
+        self._doubted = database.dialect.locking(waiting.DOUBTED, pass_over=True)
+        self._doubted_early = database.dialect.locking(waiting.DOUBTED_EARLY, pass_over=True)
         self._waiting, self._stray, self._broken = Suspects(), Suspects(), Suspects()
         self._hurry = Hurry()
 
@@ -55,7 +55,7 @@ class Found:
                     connection.execute(waiting.DOUBT, {"ids": ids, "check": check})
                 early = connection.execute(self._doubted_early, {**asked, "ids": part})
                 if checks := waiting.postponed_by_doubt(early, now):
-                    self._database.vendor.update_many(connection, waiting.POSTPONE, checks)
+                    self._database.dialect.update_many(connection, waiting.POSTPONE, checks)
             return Answers((), [*ids, *(one["found_id"] for one in checks)])
 
         if page:  # of what is refused, or held, another look decides, once it is overdue
@@ -112,7 +112,7 @@ class Found:
             apart = set_apart(connection, found, now)
             sound = [one for one in found if one.problem is None]
             checks = [waiting.postponement(one, now, graces) for one in sound]
-            self._database.vendor.update_many(connection, waiting.POSTPONE, checks)
+            self._database.dialect.update_many(connection, waiting.POSTPONE, checks)
         left = pass_over(self._database, found, apart, now)
         taken = [one for one in given_as(found, apart) if one.id not in left]
         return Answers(taken, [one.id for one in taken])
@@ -225,4 +225,4 @@ class Found:
     @repeatable
     def _set_apart_now(self, broken: Sequence[Execution], *, now: datetime) -> Collection[int]:
         with self._database.write("setting broken executions apart") as connection:
-            return set_apart_now(connection, self._database.vendor, broken, now)
+            return set_apart_now(connection, self._database.dialect, broken, now)

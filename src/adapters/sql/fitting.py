@@ -7,11 +7,11 @@ columns may be called as ours are.
 from sqlalchemy import Connection, select
 from sqlalchemy.exc import SQLAlchemyError
 
+from .dialects.base import Dialect
 from .tables import metadata
-from .vendor import Vendor
 
 
-def fits(connection: Connection, vendor: Vendor) -> bool:
+def fits(connection: Connection, dialect: Dialect) -> bool:
     """Tell whether each table has the columns that we know. No row of them is read.
 
     A connection that does not answer any more says nothing of them.
@@ -20,5 +20,5 @@ def fits(connection: Connection, vendor: Vendor) -> bool:
         for table in metadata.sorted_tables:
             connection.execute(select(table).limit(0))
     except SQLAlchemyError as error:
-        return not vendor.is_missing(error)
+        return not dialect.is_missing(error)
     return True

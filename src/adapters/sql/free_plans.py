@@ -32,7 +32,7 @@ class FreePlans:
     def __init__(self, database: Database) -> None:
         """What is held is held in the transactions of *database*."""
         self._database = database
-        self._locking = database.vendor.locking(_PLANS, pass_over=True)
+        self._locking = database.dialect.locking(_PLANS, pass_over=True)
 
     def take(
         self, connection: Connection, found: Rows, *, limit: int, behind: Callable[[Row[Any]], Rows]
@@ -54,6 +54,6 @@ class FreePlans:
         if fresh:
             # A plan that is inserted just now has no row yet that could be held, or passed over.
             connect = partial(self._database.read, "looking for plans that are being made")
-            made = self._database.vendor.uncommitted(connect, _PLANS, {"ids": fresh})
+            made = self._database.dialect.uncommitted(connect, _PLANS, {"ids": fresh})
             free |= set(fresh) - {row.scheduler_id for row in made}
         return [look for look in found if look.id in free]

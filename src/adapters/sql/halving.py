@@ -8,8 +8,8 @@ from typing import Generic, TypeVar
 
 import attrs
 
+from .dialects.base import Locked
 from .lock_waits import LONGEST_IN_VAIN, Hurry, waiting_once
-from .vendor import Locked
 
 Q = TypeVar("Q")
 A = TypeVar("A")

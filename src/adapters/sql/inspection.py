@@ -30,14 +30,14 @@ from cronhare.ports.schedules import StoredSchedule
 
 from .claims import SqlClaimStore
 from .database import Database
+from .dialects.base import UPGRADE
+from .dialects.mysql.errors import number_of
+from .dialects.sqlite.file import is_there
 from .looked_at import NEWEST, last_claim, overdue
-from .mysql_errors import number_of
 from .outstanding import outstanding, quarantined, queues_in_use
 from .schedules import SqlScheduleStore
 from .schema import HEAD, check_schema
-from .sqlite_file import is_there
 from .tables import attempts, executions, metadata
-from .vendor import UPGRADE
 
 #: Nodes count as known if they did something in so short a time, among the newest rows.
 RECENTLY: Final = timedelta(minutes=10)

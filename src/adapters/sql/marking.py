@@ -25,8 +25,8 @@ class Marks:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._free = database.vendor.locking(waiting.THESE, pass_over=True)
-        self._all = database.vendor.locking(waiting.THESE, pass_over=False)
+        self._free = database.dialect.locking(waiting.THESE, pass_over=True)
+        self._all = database.dialect.locking(waiting.THESE, pass_over=False)
         self._marked, self._handed_over = Suspects(), Suspects()
         self._hurry = Hurry()
 
@@ -62,7 +62,7 @@ class Marks:
             seen = hold(connection, self._free, [one.id for one in found])
             same = [one for one in found if seen.get(one.id) == (one.state, one.attempt)]
             marks = sorted(marks_of(same), key=itemgetter("told_id"))
-            self._database.vendor.update_many(connection, statement, marks)
+            self._database.dialect.update_many(connection, statement, marks)
         return {mark["told_id"] for mark in marks}
 
     def hand_over(self, executions: Sequence[Execution], *, now: datetime) -> None:
@@ -109,5 +109,5 @@ class Marks:
             told = [
                 {"told_id": one.id, "told_attempt": one.attempt, "now": now} for one in startable
             ]
-            self._database.vendor.update_many(connection, waiting.HAND_OVER, told)
+            self._database.dialect.update_many(connection, waiting.HAND_OVER, told)
         return seen.keys(), [one.id for one in startable]

@@ -19,6 +19,7 @@ from cronhare.ports.runner import Captured
 from .claiming import claim_by_hand, find_by_key
 from .cleaning import clean_up
 from .database import Database, repeatable
+from .dialects.base import InDoubt, Locked
 from .halving import Waiting
 from .looked_at import last_claim
 from .reading import ARCHIVED, ATTEMPT, OUTPUT, Cells
@@ -33,7 +34,6 @@ from .rows import (
 )
 from .tables import attempts, executions, failed_tasks, outputs, schedulers
 from .types import UtcDateTime
-from .vendor import InDoubt, Locked
 
 _ATTEMPTS = (
     select(attempts)
@@ -199,7 +199,7 @@ class SqlRecords:
         self, failure: Failure, *, now: datetime, node: str
     ) -> Archived | Unproven | None:
         with self._database.write("keeping a reported failure") as connection:
-            return keep_failure(connection, self._database.vendor, failure, now=now, node=node)
+            return keep_failure(connection, self._database.dialect, failure, now=now, node=node)
 
     @repeatable
     def run_now(
@@ -211,7 +211,7 @@ class SqlRecords:
             asked_before = find_by_key(connection, scheduler_id, key)
             return asked_before or claim_by_hand(
                 connection,
-                self._database.vendor,
+                self._database.dialect,
                 scheduler_id,
                 key=key,
                 now=now,
@@ -254,7 +254,7 @@ class SqlRecords:
             if not rows:
                 return []
             _resolve(connection, rows.values(), "replayed", now)
-            self._database.vendor.update_many(
+            self._database.dialect.update_many(
                 connection,
                 _REPLAY,
                 [
@@ -281,10 +281,10 @@ class SqlRecords:
         return clean_up(self._database, now=now, retention=retention, between=between)
 
     def _held(self, connection: Connection, ids: Collection[int]) -> dict[int, Execution]:
-        return find_executions(connection, self._database.vendor.locking(BY_IDS), ids)
+        return find_executions(connection, self._database.dialect.locking(BY_IDS), ids)
 
     def _unresolved(self, connection: Connection, ids: Collection[int]) -> Sequence[Archived]:
-        statement = self._database.vendor.locking(_UNRESOLVED)
+        statement = self._database.dialect.locking(_UNRESOLVED)
         rows = connection.execute(statement, {"ids": list(map(_bounded, ids))})
         return [Archived(**_read(ARCHIVED, row)) for row in rows]
 

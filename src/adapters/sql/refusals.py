@@ -15,10 +15,10 @@ from cronhare.application.logs import say
 from cronhare.domain.listing import listed
 from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
 
+from .dialects.base import InDoubt, Locked
 from .doubting import Doubting, InVain
 from .halving import Answers, Waiting, halved, not_waiting
 from .suspects import Kind, Suspects
-from .vendor import InDoubt, Locked
 
 log = logging.getLogger(__name__)
 

@@ -19,11 +19,11 @@ from cronhare.ports.records import Archived, NotToBeRun, Unproven
 
 from .claiming import claim_by_hand, find_by_key
 from .database import Database
+from .dialects.base import Dialect
 from .rows import BY_IDS, find_executions
 from .tables import executions, failed_tasks, schedulers
 from .trying_another import Tried
 from .types import UtcDateTime
-from .vendor import Vendor
 
 _FAIL: Final = (
     update(executions)
@@ -55,30 +55,30 @@ _TURN: Final = select(schedulers.c.id).where(schedulers.c.name == CLEANUP_NAME)
 
 
 def keep_failure(
-    connection: Connection, vendor: Vendor, failure: Failure, *, now: datetime, node: str
+    connection: Connection, dialect: Dialect, failure: Failure, *, now: datetime, node: str
 ) -> Archived | Unproven | None:
     """Archive a failure that the ledger has not heard of; None if it has."""
     if failure.ticket is not None:
-        return _keep_ours(connection, vendor, failure, failure.ticket, now)
+        return _keep_ours(connection, dialect, failure, failure.ticket, now)
     if find_by_key(connection, failure.message.scheduler_id, failure.key) is not None:
         return None
     if _is_archived(connection, failure):
         return None
     try:
-        execution = _claim(connection, vendor, failure, now, node)
+        execution = _claim(connection, dialect, failure, now, node)
     except NotToBeRun:
-        connection.execute(vendor.locking(_TURN)).all()
+        connection.execute(dialect.locking(_TURN)).all()
         alone = Archived.alone(failure, now)
         return None if _is_archived(connection, failure) else _archive(connection, alone)
     return _end(connection, execution, failure, now)
 
 
 def _keep_ours(
-    connection: Connection, vendor: Vendor, failure: Failure, ticket: Ticket, now: datetime
+    connection: Connection, dialect: Dialect, failure: Failure, ticket: Ticket, now: datetime
 ) -> Archived | Unproven | None:
     """Believe what a message says of a run of ours as far as the ledger says so, too."""
     id_ = ticket.execution_id
-    execution = find_executions(connection, vendor.locking(BY_IDS), [id_]).get(id_)
+    execution = find_executions(connection, dialect.locking(BY_IDS), [id_]).get(id_)
     if execution is not None and not failure.speaks_of(execution):
         execution = None
     if execution is not None and failure.ends(execution):
@@ -103,12 +103,12 @@ def _is_archived(connection: Connection, failure: Failure) -> bool:
 
 
 def _claim(
-    connection: Connection, vendor: Vendor, failure: Failure, now: datetime, node: str
+    connection: Connection, dialect: Dialect, failure: Failure, now: datetime, node: str
 ) -> Execution:
     message = failure.message
     return claim_by_hand(
         connection,
-        vendor,
+        dialect,
         message.scheduler_id,
         key=failure.key,
         now=now,

@@ -209,7 +209,7 @@ def find_executions(
     *,
     read: Reading = Connection.execute,
 ) -> dict[int, Execution]:
-    """Find executions by id with a statement that takes `ids`; many of them by a `Vendor.read`."""
+    """Find executions by id with a statement that takes `ids`; many of them by a `Dialect.read`."""
     known = [id_ for id_ in ids if 0 < id_ <= LARGEST_ID]
     if not known:
         return {}

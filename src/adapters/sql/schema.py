@@ -8,7 +8,7 @@ from sqlalchemy import Column, Connection, Engine, MetaData, String, Table, insp
 from cronhare.ports.ledger import LedgerNewer, LedgerOutdated
 
 from .database import connected, own_errors
-from .vendor import UPGRADE, vendor_of
+from .dialects.base import UPGRADE, dialect_of
 
 #: The newest revision. A test compares it with the migrations, so that starting need not read them.
 HEAD = "0008"
@@ -39,7 +39,7 @@ def upgrade(engine: Engine, now: datetime | None = None) -> list[str]:
     applied: list[str] = []
     with (
         own_errors(engine, "upgrading the schema"),
-        vendor_of(engine).migrating(engine) as connection,
+        dialect_of(engine).migrating(engine) as connection,
     ):
         if _revision(connection) not in {None, *_known()}:
             raise LedgerNewer(_newer(engine))
@@ -83,4 +83,4 @@ def _newer(engine: Engine) -> str:
 
 
 def _where(engine: Engine) -> str:
-    return vendor_of(engine).place
+    return dialect_of(engine).place

@@ -22,10 +22,10 @@ from cronhare.ports.ledger import LedgerRefused
 from cronhare.ports.records import Archived
 
 from .database import Database, repeatable
+from .dialects.base import Dialect
 from .rows import BY_IDS, executions_of
 from .tables import executions, failed_tasks
 from .types import UtcDateTime
-from .vendor import Vendor
 
 log = logging.getLogger(__name__)
 
@@ -69,7 +69,7 @@ def set_apart(
 
 
 def set_apart_now(
-    connection: Connection, vendor: Vendor, found: Sequence[Execution], now: datetime
+    connection: Connection, dialect: Dialect, found: Sequence[Execution], now: datetime
 ) -> Collection[int]:
     """Quarantine those of *found* that are broken still, and give the ids of these.
 
@@ -78,7 +78,7 @@ def set_apart_now(
     ids = [execution.id for execution in found if execution.problem is not None]
     if not ids:
         return ()
-    rows: Any = connection.execute(vendor.locking(BY_IDS, pass_over=True), {"ids": ids})
+    rows: Any = connection.execute(dialect.locking(BY_IDS, pass_over=True), {"ids": ids})
     return set_apart(connection, executions_of(connection, rows), now)
 
 
@@ -147,7 +147,7 @@ def quarantine_refused(
     @repeatable
     def quarantine(*, archives: bool) -> Apart | Superseded | Busy:
         with database.write("setting an execution apart") as connection:
-            statement = database.vendor.locking(BY_IDS, pass_over=True)
+            statement = database.dialect.locking(BY_IDS, pass_over=True)
             rows: Any = connection.execute(statement, {"ids": [execution_id]})
             seen = executions_of(connection, rows)
             if not seen:

@@ -14,12 +14,12 @@ from cronhare.domain.planning import Plan, Planned
 from cronhare.ports.claims import Planner
 from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
 
+from .dialects.base import InDoubt, Locked
 from .lately import Lately
 from .lock_waits import NOT_AT_ALL, waiting_once
 from .put_off import PutOff
 from .rows import answer_to
 from .telling import HeldSchedules, tell_passed_over
-from .vendor import InDoubt, Locked
 
 A = TypeVar("A")
 

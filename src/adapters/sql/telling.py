@@ -7,9 +7,9 @@ from datetime import timedelta
 from cronhare.application.logs import say
 from cronhare.ports.ledger import LedgerRefused
 
+from .dialects.base import InDoubt, Locked
 from .lately import MOST
 from .put_off import FIRST, LONGEST
-from .vendor import InDoubt, Locked
 
 log = logging.getLogger(__name__)
 

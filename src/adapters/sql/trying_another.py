@@ -58,7 +58,7 @@ def could_start_another(
     asked = {"ids": list(wanted), "state": kind.state.value, "least": least, "most": most}
     try:
         with database.write("trying to start another") as connection:
-            others = database.vendor.locking(_OTHERS, pass_over=True)
+            others = database.dialect.locking(_OTHERS, pass_over=True)
             rows = connection.execute(others, asked)
             found = [one for one in executions_of(connection, rows) if one.problem is None]
             if found:

@@ -9,7 +9,7 @@ import msgspec
 import typer
 
 from cronhare.adapters.sql import upgrade
-from cronhare.adapters.sql.sqlite_file import is_there
+from cronhare.adapters.sql.dialects.sqlite.file import is_there
 from cronhare.application.administer import NotFound
 from cronhare.application.explain import explain as explain_instant
 from cronhare.domain.addresses import LedgerFile

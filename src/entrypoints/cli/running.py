@@ -12,7 +12,7 @@ import typer
 
 from cronhare.adapters.jobs.reader import JobsFile
 from cronhare.adapters.rabbitmq.address import Address
-from cronhare.adapters.sql.sqlite_alone import Occupied, occupy
+from cronhare.adapters.sql.dialects.sqlite.alone import Occupied, occupy
 from cronhare.adapters.system.privacy import be_private
 from cronhare.application.logs import say
 from cronhare.domain.addresses import LedgerFile

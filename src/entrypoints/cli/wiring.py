@@ -10,7 +10,7 @@ import typer
 from cronhare.adapters.jobs.reader import JobsFile, JobsFileInvalid, read_jobs
 from cronhare.adapters.rabbitmq.address import Address
 from cronhare.adapters.sql import check_schema
-from cronhare.adapters.sql.sqlite_file import located
+from cronhare.adapters.sql.dialects.sqlite.file import located
 from cronhare.application.logs import say
 from cronhare.domain.addresses import LedgerFile
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from cronhare.adapters.sql import mysql_inserts
-from cronhare.adapters.sql.mysql_inserts import inserts
+from cronhare.adapters.sql.dialects.mysql import inserts as mysql_inserts
+from cronhare.adapters.sql.dialects.mysql.inserts import inserts
 from cronhare.adapters.sql.rows import NEW_COLUMNS
 from cronhare.adapters.sql.types import to_text
 

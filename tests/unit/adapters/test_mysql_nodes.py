@@ -7,7 +7,7 @@ import attrs
 import pymysql
 import pytest
 
-from cronhare.adapters.sql.mysql_nodes import Nodes
+from cronhare.adapters.sql.dialects.mysql.nodes import Nodes
 from cronhare.domain.addresses import Host
 
 A, B = Host("a", 3306), Host("b", 3306)

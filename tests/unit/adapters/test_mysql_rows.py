@@ -6,8 +6,13 @@ import pytest
 from sqlalchemy import bindparam, update
 from sqlalchemy.dialects import mysql
 
-from cronhare.adapters.sql import mysql_rows
-from cronhare.adapters.sql.mysql_rows import Rows, documents, parameters_of, update_from_rows
+from cronhare.adapters.sql.dialects.mysql import rows as mysql_rows
+from cronhare.adapters.sql.dialects.mysql.rows import (
+    Rows,
+    documents,
+    parameters_of,
+    update_from_rows,
+)
 from cronhare.adapters.sql.tables import executions
 from cronhare.adapters.sql.types import UtcDateTime
 from tests.integration.ledgers import NOON

@@ -4,9 +4,10 @@ import pymysql
 import pytest
 from sqlalchemy.exc import DBAPIError, OperationalError
 
-from cronhare.adapters.sql import database, mysql_errors
+from cronhare.adapters.sql import database
 from cronhare.adapters.sql.database import repeatable
-from cronhare.adapters.sql.vendor import Undone
+from cronhare.adapters.sql.dialects.base import Undone
+from cronhare.adapters.sql.dialects.mysql import errors as mysql_errors
 from cronhare.ports.ledger import LedgerUnavailable
 
 

@@ -11,6 +11,12 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import context, op
 
+from cronhare.adapters.sql.dialects.mysql.adoption import (
+    id_of_executions,
+    is_mysql,
+    of_schedule,
+    prepare_adoption,
+)
 from cronhare.adapters.sql.migrations.adoption import adopt_executions, adopt_schedulers
 from cronhare.adapters.sql.migrations.columns import (
     ID,
@@ -19,12 +25,6 @@ from cronhare.adapters.sql.migrations.columns import (
     TABLE_OPTIONS,
     columns_of,
     string,
-)
-from cronhare.adapters.sql.migrations.mysql import (
-    id_of_executions,
-    is_mysql,
-    of_schedule,
-    prepare_adoption,
 )
 from cronhare.adapters.sql.migrations.upkeep import keep_up_times, kept_up_columns
 

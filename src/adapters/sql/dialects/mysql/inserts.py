@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import attrs
 
-from .mysql_rows import LARGEST_DOCUMENT, Rows
-from .rows import NEW_COLUMNS
-from .tables import executions
+from ...rows import NEW_COLUMNS
+from ...tables import executions
+from .rows import LARGEST_DOCUMENT, Rows
 
 #: Left out where they are NULL in all rows: each value costs the server time.
 _MAY_BE_LEFT_OUT: Final = frozenset(name for name in NEW_COLUMNS if executions.c[name].nullable)

@@ -12,11 +12,11 @@ from sqlalchemy import URL, Engine, ExceptionContext, NullPool, QueuePool, creat
 
 from cronhare.domain.addresses import Host, LedgerServer, Tls
 
-from . import mysql_errors, mysql_reading
-from .mysql_nodes import Nodes
-from .mysql_opening import Opening, is_understood, not_understood
-from .mysql_passwords import REFUSING_THE_PASSWORD
-from .mysql_tls import verifying
+from . import errors, reading
+from .nodes import Nodes
+from .opening import Opening, is_understood, not_understood
+from .passwords import REFUSING_THE_PASSWORD
+from .tls import verifying
 
 #: So long the server may take for an answer. A worker whose lease could not be renewed for two
 #: thirds of its 30 s ends its tasks: a silent server has to be noticed well before.
@@ -46,8 +46,8 @@ _SESSION: Final = (
 
 _CONVERSIONS: Final[dict[Any, Any]] = {
     **pymysql.converters.conversions,
-    FIELD_TYPE.DATETIME: mysql_reading.read_moment,
-    FIELD_TYPE.TIMESTAMP: mysql_reading.read_moment,
+    FIELD_TYPE.DATETIME: reading.read_moment,
+    FIELD_TYPE.TIMESTAMP: reading.read_moment,
 }
 
 
@@ -122,7 +122,7 @@ class Sessions:
         except Exception as error:
             if not is_understood(error):
                 raise not_understood(str(host), error) from error
-            error.args = mysql_errors.without_user(error.args)
+            error.args = errors.without_user(error.args)
             raise
         return session
 
@@ -162,7 +162,7 @@ class Sessions:
     def _note_loss(self, context: ExceptionContext) -> None:
         """Let the pool throw away what SQLAlchemy does not know to be lost."""
         error = context.original_exception
-        if mysql_errors.is_lost(error) or (self.elsewhere and mysql_errors.is_read_only(error)):
+        if errors.is_lost(error) or (self.elsewhere and errors.is_read_only(error)):
             context.is_disconnect = True
 
 

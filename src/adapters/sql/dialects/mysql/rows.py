@@ -17,7 +17,7 @@ from sqlalchemy.sql import visitors
 from sqlalchemy.sql.elements import BindParameter
 from sqlalchemy.types import DateTime, Float, Integer, NullType, TypeDecorator, TypeEngine
 
-from .types import to_text
+from ...types import to_text
 
 #: So much goes into one statement, to stay below the smallest `max_allowed_packet` in use (16 MB)
 #: even if the driver has to escape every letter.

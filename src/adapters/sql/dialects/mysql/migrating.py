@@ -9,9 +9,9 @@ from sqlalchemy import Connection, func, select
 
 from cronhare.ports.ledger import LedgerUnavailable
 
-from .database import connect
-from .mysql_sessions import Sessions
-from .vendor import Vendor, remember
+from ...database import connect
+from ..base import Dialect, remember
+from .sessions import Sessions
 
 #: Another process may take so long to migrate; tables may be large.
 MIGRATION_SECONDS: Final = 3_600
@@ -22,13 +22,13 @@ _OLDEST_SERVERS: Final = {"MariaDB": (10, 6), "MySQL": (8, 0)}
 
 
 @contextmanager
-def migrating(sessions: Sessions, vendor: Vendor) -> Iterator[Connection]:
+def migrating(sessions: Sessions, dialect: Dialect) -> Iterator[Connection]:
     """Give a connection for DDL, which waits for its turn and has no bound for answers.
 
     Raises:
         LedgerUnavailable: the server is too old, or another process has been at it for hours.
     """
-    own = remember(sessions.patient(), vendor)
+    own = remember(sessions.patient(), dialect)
     lock = _lock_name(sessions.server.database)
     with connect(own, "upgrading the schema") as connection, connection.begin():
         _refuse_old_servers(connection)

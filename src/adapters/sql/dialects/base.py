@@ -1,7 +1,7 @@
 """What differs from one database to the next, in one small object.
 
 All other statements are SQLAlchemy Core and read the same everywhere. A new database joins by one
-more `Vendor`, by its column types in `types.py`, and by its ways in the migrations.
+more `Dialect`, by its column types in `types.py`, and by its ways in the migrations.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,9 +17,9 @@ from cronhare.domain.execution import Execution
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerUnavailable
 
-from .lately import Lately
+from ..lately import Lately
 
-_OPTION = "cronhare_vendor"
+_OPTION = "cronhare_dialect"
 _PASSED_OVER = "cronhare_passed_over"
 
 UPGRADE = "run `cronhare db upgrade`"
@@ -67,7 +67,7 @@ class InDoubt(LedgerUnavailable):
     """
 
 
-class Vendor(Protocol):
+class Dialect(Protocol):
     """One kind of database."""
 
     @property
@@ -174,15 +174,15 @@ class Vendor(Protocol):
         ...
 
 
-def remember(engine: Engine, vendor: Vendor) -> Engine:
-    """Give the engine with what all adapters on it share: its vendor, and what is passed over."""
-    return engine.execution_options(**{_OPTION: vendor, _PASSED_OVER: Lately()})
+def remember(engine: Engine, dialect: Dialect) -> Engine:
+    """Give the engine with what all adapters on it share: its dialect, and what is passed over."""
+    return engine.execution_options(**{_OPTION: dialect, _PASSED_OVER: Lately()})
 
 
-def vendor_of(engine: Engine) -> Vendor:
-    """Find the vendor of an engine that `open_engine` made."""
-    vendor: Vendor = engine.get_execution_options()[_OPTION]
-    return vendor
+def dialect_of(engine: Engine) -> Dialect:
+    """Find the dialect of an engine that `open_engine` made."""
+    dialect: Dialect = engine.get_execution_options()[_OPTION]
+    return dialect
 
 
 def passed_over_of(engine: Engine) -> Lately:

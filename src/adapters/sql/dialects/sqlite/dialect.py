@@ -30,10 +30,10 @@ from cronhare.domain.execution import Execution
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerOutdated
 
-from .rows import NEW_COLUMNS, moment_text, new_values
-from .sqlite_file import is_there, located, make_file
-from .tables import executions
-from .vendor import UPGRADE, Connecting, PlanRow, remember
+from ...rows import NEW_COLUMNS, moment_text, new_values
+from ...tables import executions
+from ..base import UPGRADE, Connecting, PlanRow, remember
+from .file import is_there, located, make_file
 
 #: So long a statement waits for another process that writes: far above a commit, below a
 #: lease of 30 s.
@@ -79,8 +79,8 @@ _MAY_BE_A_TRIGGERS: Final = "SQLITE_CORRUPT_VTAB"
 _MISSING: Final = re.compile(r"no such table: |no such column: |no column named ")
 
 
-class SqliteVendor:
-    """Satisfies `Vendor`."""
+class SqliteDialect:
+    """Satisfies `Dialect`."""
 
     def __init__(self, file: LedgerFile) -> None:
         self._file = file
@@ -89,7 +89,7 @@ class SqliteVendor:
 
     @property
     def place(self) -> str:
-        """See `Vendor.place`."""
+        """See `Dialect.place`."""
         return str(self._file)
 
     def now(self, clock: ClockPort, connect: Connecting) -> datetime:  # noqa: ARG002
@@ -97,7 +97,7 @@ class SqliteVendor:
         return clock.now()
 
     def writing(self) -> Lock:
-        """See `Vendor.writing`."""
+        """See `Dialect.writing`."""
         return self._lock
 
     def begin(self, connection: Connection) -> None:
@@ -111,7 +111,7 @@ class SqliteVendor:
     def read(
         self, connection: Connection, statement: Select[Any], parameters: Mapping[str, Any]
     ) -> Sequence[Row[Any]]:
-        """See `Vendor.read`: the driver is fast enough."""
+        """See `Dialect.read`: the driver is fast enough."""
         return connection.execute(statement, parameters).all()
 
     def waiting_for_locks(
@@ -132,7 +132,7 @@ class SqliteVendor:
         return ()
 
     def insert_executions(self, connection: Connection, wanted: Sequence[Execution]) -> list[int]:
-        """See `Vendor.insert_executions`. The writer is alone: what is newer now is its own."""
+        """See `Dialect.insert_executions`. The writer is alone: what is newer now is its own."""
         before = connection.scalar(_NEWEST)
         connection.exec_driver_sql(_INSERT_EXECUTION, [new_values(one) for one in wanted])
         inserted = connection.exec_driver_sql(
@@ -143,7 +143,7 @@ class SqliteVendor:
         return [ids.pop((one.scheduler_id, one.key), 0) for one in wanted]
 
     def set_plans(self, connection: Connection, rows: Sequence[PlanRow]) -> None:
-        """See `Vendor.set_plans`."""
+        """See `Dialect.set_plans`."""
         connection.exec_driver_sql(
             _SET_PLAN,
             [
@@ -162,13 +162,13 @@ class SqliteVendor:
     def update_many(
         self, connection: Connection, statement: Update, rows: Sequence[Mapping[str, Any]]
     ) -> None:
-        """See `Vendor.update_many`."""
+        """See `Dialect.update_many`."""
         if rows:
             connection.execute(statement, list(rows))
 
     @contextmanager
     def migrating(self, engine: Engine) -> Iterator[Connection]:
-        """See `Vendor.migrating`. A whole upgrade that fails half-way is taken back."""
+        """See `Dialect.migrating`. A whole upgrade that fails half-way is taken back."""
         make_file(Path(self._file.path))
         with self._lock, engine.connect() as connection, connection.begin():
             self.begin(connection)
@@ -183,17 +183,17 @@ class SqliteVendor:
         return False
 
     def is_refused(self, error: SQLAlchemyError, *, writing: bool) -> bool:
-        """See `Vendor.is_refused`."""
+        """See `Dialect.is_refused`."""
         if isinstance(error, IntegrityError | DataError):
             return True
         return writing and _name_of(error).startswith(_REFUSED)
 
     def is_in_doubt(self, error: SQLAlchemyError) -> bool:
-        """See `Vendor.is_in_doubt`."""
+        """See `Dialect.is_in_doubt`."""
         return _name_of(error).startswith(_MAY_BE_A_TRIGGERS)
 
     def explain(self, error: SQLAlchemyError) -> str:
-        """See `Vendor.explain`."""
+        """See `Dialect.explain`."""
         original = error.orig if isinstance(error, DBAPIError) else None
         name = _name_of(error)
         for known, advice in _ADVICE.items():
@@ -202,7 +202,7 @@ class SqliteVendor:
         return str(original or error)
 
     def is_missing(self, error: SQLAlchemyError) -> bool:
-        """See `Vendor.is_missing`."""
+        """See `Dialect.is_missing`."""
         original = error.orig if isinstance(error, DBAPIError) else None
         return _MISSING.search(str(original)) is not None
 
@@ -220,7 +220,7 @@ def open_engine(file: LedgerFile) -> Engine:
         URL.create("sqlite", database=file.path), creator=partial(_connect, path)
     )
     event.listen(engine, "connect", lambda connection, _record: prepare(connection))
-    return remember(engine, SqliteVendor(file))
+    return remember(engine, SqliteDialect(file))
 
 
 def _connect(path: Path) -> sqlite3.Connection:

@@ -19,8 +19,8 @@ from pymysql.constants import CR, ER
 from cronhare.application.logs import say
 from cronhare.domain.addresses import Host
 
-from .mysql_errors import number_of
-from .mysql_opening import Opening
+from .errors import number_of
+from .opening import Opening
 
 log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from typing import Final
 
 from cronhare.ports.ledger import LedgerUnavailable
 
-from .sqlite_file import make_file
+from .file import make_file
 
 #: Where the byte is.
 _BEYOND: Final = 2**62

@@ -7,7 +7,7 @@ import pymysql
 from pymysql import _auth
 from pymysql.constants import CR
 
-from .mysql_tls import TlsAsOffered
+from .tls import TlsAsOffered
 
 Plugin: TypeAlias = "Callable[[pymysql.Connection[Any]], Any]"
 

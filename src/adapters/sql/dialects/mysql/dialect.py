@@ -15,17 +15,17 @@ from cronhare.domain.messages import LARGEST_ID
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerUnavailable
 
-from . import mysql_errors, mysql_reading
-from .lock_waits import is_hurried
-from .mysql_inserts import inserts
-from .mysql_migrating import migrating
-from .mysql_reading import as_list
-from .mysql_rows import Rows, parameters_of, source_of, update_from_rows, value_of
-from .mysql_sessions import LOCK_SECONDS, Sessions
-from .rows import moment_text, new_values
-from .tables import executions, plans
-from .types import to_text
-from .vendor import Connecting, Locked, PlanRow, Undone, remember
+from ...lock_waits import is_hurried
+from ...rows import moment_text, new_values
+from ...tables import executions, plans
+from ...types import to_text
+from ..base import Connecting, Locked, PlanRow, Undone, remember
+from . import errors, reading
+from .inserts import inserts
+from .migrating import migrating
+from .reading import as_list
+from .rows import Rows, parameters_of, source_of, update_from_rows, value_of
+from .sessions import LOCK_SECONDS, Sessions
 
 _NOW: Final = select(text("UTC_TIMESTAMP(6)"))
 _NEWER: Final = (  # as JSON: see mysql_reading
@@ -53,11 +53,11 @@ def open_engine(server: LedgerServer) -> Engine:
         ValueError: its certificates cannot be read.
     """
     sessions = Sessions(server)
-    return remember(sessions.pooled(), MysqlVendor(sessions))
+    return remember(sessions.pooled(), MysqlDialect(sessions))
 
 
-class MysqlVendor:
-    """Satisfies `Vendor`."""
+class MysqlDialect:
+    """Satisfies `Dialect`."""
 
     def __init__(self, sessions: Sessions) -> None:
         """*sessions* makes the connections, for migrations too."""
@@ -65,7 +65,7 @@ class MysqlVendor:
 
     @property
     def place(self) -> str:
-        """See `Vendor.place`."""
+        """See `Dialect.place`."""
         return str(self._sessions.server)
 
     def now(self, clock: ClockPort, connect: Connecting) -> datetime:  # noqa: ARG002
@@ -75,7 +75,7 @@ class MysqlVendor:
         return told
 
     def writing(self) -> AbstractContextManager[object]:
-        """See `Vendor.writing`: the server keeps threads apart as it does hosts."""
+        """See `Dialect.writing`: the server keeps threads apart as it does hosts."""
         return nullcontext()
 
     def begin(self, connection: Connection) -> None:
@@ -83,7 +83,7 @@ class MysqlVendor:
 
     @contextmanager
     def waiting_for_locks(self, connection: Connection, seconds: int) -> Iterator[None]:
-        """See `Vendor.waiting_for_locks`. Of 0 MySQL makes 1, with a warning."""
+        """See `Dialect.waiting_for_locks`. Of 0 MySQL makes 1, with a warning."""
         waiting = _ShortWaits(seconds)
         event.listen(connection, "before_cursor_execute", waiting.before)
         try:
@@ -95,25 +95,25 @@ class MysqlVendor:
         waiting.end(connection)
 
     def locking(self, statement: Select[Any], *, pass_over: bool = False) -> Select[Any]:
-        """See `Vendor.locking`. Holds rows of the tables in FROM, and not those of subqueries."""
+        """See `Dialect.locking`. Holds rows of the tables in FROM, and not those of subqueries."""
         return statement.with_for_update(skip_locked=pass_over)
 
     def read(
         self, connection: Connection, statement: Select[Any], parameters: Mapping[str, Any]
     ) -> Sequence[Row[Any]]:
-        """See `Vendor.read`."""
-        return mysql_reading.read_rows(connection, statement, parameters)
+        """See `Dialect.read`."""
+        return reading.read_rows(connection, statement, parameters)
 
     def uncommitted(
         self, connect: Connecting, statement: Select[Any], parameters: Mapping[str, Any]
     ) -> Sequence[Row[Any]]:
-        """See `Vendor.uncommitted`. It holds for the next transaction of the session alone."""
+        """See `Dialect.uncommitted`. It holds for the next transaction of the session alone."""
         with connect() as connection:
             connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED")
             return connection.execute(statement, parameters).all()
 
     def insert_executions(self, connection: Connection, wanted: Sequence[Execution]) -> list[int]:
-        """See `Vendor.insert_executions`.
+        """See `Dialect.insert_executions`.
 
         What is newer than the newest before has one of our keys and is not ours only if somebody
         committed it in between. Then fewer rows were inserted than are found, and the whole
@@ -134,7 +134,7 @@ class MysqlVendor:
         return [ids.pop((one.scheduler_id, one.key), 0) for one in wanted]
 
     def set_plans(self, connection: Connection, rows: Sequence[PlanRow]) -> None:
-        """See `Vendor.set_plans`. In one order everywhere, so that replicas do not deadlock."""
+        """See `Dialect.set_plans`. In one order everywhere, so that replicas do not deadlock."""
         ordered = sorted(rows, key=lambda row: row.scheduler_id)
         values = [
             (
@@ -154,7 +154,7 @@ class MysqlVendor:
     def update_many(
         self, connection: Connection, statement: Update, rows: Sequence[Mapping[str, Any]]
     ) -> None:
-        """See `Vendor.update_many`."""
+        """See `Dialect.update_many`."""
         names = parameters_of(statement)
         fresh = Rows.of(names, [[row[name] for name in names] for row in rows])
         joined = update_from_rows(statement, fresh.differing)
@@ -162,34 +162,32 @@ class MysqlVendor:
             connection.execute(joined, parameters)
 
     def migrating(self, engine: Engine) -> AbstractContextManager[Connection]:  # noqa: ARG002
-        """See `Vendor.migrating`. DDL commits by itself here: what was cut off is gone on with."""
+        """See `Dialect.migrating`. DDL commits by itself here: what was cut off is gone on with."""
         return migrating(self._sessions, self)
 
     def is_undone(self, error: SQLAlchemyError, *, committing: bool) -> bool:
-        """See `Vendor.is_undone`."""
-        return mysql_errors.is_undone(
-            error, committing=committing, elsewhere=self._sessions.elsewhere
-        )
+        """See `Dialect.is_undone`."""
+        return errors.is_undone(error, committing=committing, elsewhere=self._sessions.elsewhere)
 
     def is_locked(self, error: SQLAlchemyError) -> bool:
-        """See `Vendor.is_locked`."""
-        return mysql_errors.is_locked(error)
+        """See `Dialect.is_locked`."""
+        return errors.is_locked(error)
 
     def is_refused(self, error: SQLAlchemyError, *, writing: bool) -> bool:
-        """See `Vendor.is_refused`."""
-        return mysql_errors.is_refused(error, writing=writing)
+        """See `Dialect.is_refused`."""
+        return errors.is_refused(error, writing=writing)
 
     def is_in_doubt(self, error: SQLAlchemyError) -> bool:
-        """See `Vendor.is_in_doubt`."""
-        return mysql_errors.is_in_doubt(error)
+        """See `Dialect.is_in_doubt`."""
+        return errors.is_in_doubt(error)
 
     def explain(self, error: SQLAlchemyError) -> str:
-        """See `Vendor.explain`."""
-        return mysql_errors.explain(error)
+        """See `Dialect.explain`."""
+        return errors.explain(error)
 
     def is_missing(self, error: SQLAlchemyError) -> bool:
-        """See `Vendor.is_missing`."""
-        return mysql_errors.is_missing(error)
+        """See `Dialect.is_missing`."""
+        return errors.is_missing(error)
 
 
 class _ShortWaits:
@@ -233,14 +231,14 @@ def _numbering(connection: Connection) -> Iterator[None]:
     try:
         yield
     except SQLAlchemyError as error:
-        number = mysql_errors.number_of(error)
-        if number not in (mysql_errors.NO_NUMBER, mysql_errors.NO_NUMBER_LEFT):
+        number = errors.number_of(error)
+        if number not in (errors.NO_NUMBER, errors.NO_NUMBER_LEFT):
             raise
         last = {"last": LARGEST_ID, "name": executions.name}
         if connection.execute(_IS_NUMBERED_OUT, last).scalar_one():
-            text = mysql_errors.explain(error)
+            text = errors.explain(error)
             raise LedgerUnavailable(text, changed_nothing=True) from error
-        if number == mysql_errors.NO_NUMBER_LEFT:  # of somebody else's table
+        if number == errors.NO_NUMBER_LEFT:  # of somebody else's table
             raise
         text = f"somebody keeps others from inserting into {executions.name} ({error.args[0]})"
         raise (Locked if is_hurried() else Undone)(text, changed_nothing=True) from error
