@@ -114,7 +114,7 @@ class Settings:
     @property
     def ledger_kind(self) -> str:
         """Where the ledger is: in a `file` of this host, or on a `server`."""
-        return "file" if self.database_url.startswith("sqlite:") else "server"
+        return "file" if isinstance(self.ledger, LedgerFile) else "server"
 
     @property
     def retry_delay(self) -> timedelta:

@@ -310,6 +310,7 @@ class SqlAttemptStore:
             numbers = {row.id: row.attempt for row in rows}
             keep_outputs(
                 connection,
+                self._database.dialect,
                 [
                     output_values(one.execution_id, one.attempt, one, as_of=now)
                     for one in written

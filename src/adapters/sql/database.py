@@ -11,10 +11,11 @@ from typing import Final, ParamSpec, TypeVar
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from cronhare.domain.addresses import LedgerFile, parse_ledger
+from cronhare.domain.addresses import parse_ledger
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerOutdated, LedgerRefused, LedgerUnavailable
 
+from . import dialects
 from .dialects.base import UPGRADE, Dialect, InDoubt, Locked, Undone, dialect_of, passed_over_of
 from .fitting import fits
 from .lock_waits import lock_wait
@@ -40,15 +41,7 @@ def open_engine(url: str) -> Engine:
     Raises:
         ValueError: the URL is not one that the ledger can be kept at; its text shows no secret.
     """
-    address = parse_ledger(url)
-    # Imported where it is chosen: the other's driver and dialect would take 1.6 MB.
-    if isinstance(address, LedgerFile):
-        from .dialects.sqlite import dialect as sqlite  # noqa: PLC0415
-
-        return sqlite.open_engine(address)
-    from .dialects.mysql import dialect as mysql  # noqa: PLC0415
-
-    return mysql.open_engine(address)
+    return dialects.open_engine(parse_ledger(url))
 
 
 def repeatable(call: Callable[P, T]) -> Callable[P, T]:

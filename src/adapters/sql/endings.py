@@ -89,6 +89,7 @@ def write_endings(
     said = [pair for pair in ended if _said_anything(pair[1])]
     keep_outputs(
         connection,
+        dialect,
         [output_values(one.id, one.attempt, finish.ran, as_of=None) for one, finish in said],
     )
     if failed := [values for pair in ended if (values := _archive_values(*pair, now))]:

@@ -8,21 +8,22 @@ from sqlalchemy import Connection, bindparam, text
 
 from cronhare.ports.runner import Ran, Written
 
+from .dialects.base import Dialect
 from .tables import outputs
 from .types import UtcDateTime
 
 _NAMES = [column.name for column in outputs.c]
-#: The same on every database we know, and where nothing is replaced as cheap as an INSERT.
-_KEEP = text(
+#: As SQLite and MySQL have it, and where nothing is replaced as cheap as an INSERT.
+REPLACE = text(
     f"REPLACE INTO {outputs.name} ({', '.join(_NAMES)})"  # noqa: S608 - names of our own
     f" VALUES ({', '.join(f':{name}' for name in _NAMES)})"
 ).bindparams(bindparam("as_of", type_=UtcDateTime))
 
 
-def keep_outputs(connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
+def keep_outputs(connection: Connection, dialect: Dialect, rows: Sequence[dict[str, Any]]) -> None:
     """Write rows of `output_values`, each in place of what its attempt had written before."""
     if rows:
-        connection.execute(_KEEP, rows)
+        dialect.keep_outputs(connection, rows)
 
 
 def output_values(

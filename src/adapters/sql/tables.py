@@ -16,17 +16,16 @@ from sqlalchemy import (
     Table,
     Text,
 )
-from sqlalchemy.dialects.mysql import MEDIUMTEXT
 
 from .types import Flag, HandWritten, UtcDateTime
 
 metadata = MetaData()
 
-#: SQLite numbers only an INTEGER PRIMARY KEY by itself.
-Id = BigInteger().with_variant(Integer, "sqlite")
+#: A number that the database gives.
+Id = BigInteger
 
-#: What tasks and people wrote, of any length: MySQL's own TEXT ends at 64 KB.
-LongText = Text().with_variant(MEDIUMTEXT(), "mysql")
+#: What tasks and people wrote, of any length.
+LongText = Text
 
 #: The users' table. A person may write anything into it: JSON is text here, read with care.
 schedulers = Table(

@@ -1,16 +1,17 @@
 """Moments in the database: UTC, with microseconds, and never naive.
 
-SQLite keeps them as text, `2025-12-12 08:00:00.000000`: of one length, so that texts sort and
-compare as the moments do, and of the form that our triggers write. MySQL has a type for them.
+They are written as text, `2025-12-12 08:00:00.000000`: of one length, so that texts sort and
+compare as the moments do where they are kept as such. Most databases have a type for them.
 """
 
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import Boolean, DateTime, Dialect, String
-from sqlalchemy.dialects.mysql import DATETIME
+from sqlalchemy import Boolean, DateTime, Dialect
 from sqlalchemy.types import TypeDecorator, TypeEngine
+
+from .dialects import columns_in
 
 LENGTH = len("2025-12-12 08:00:00.000000")
 
@@ -69,18 +70,17 @@ class UtcDateTime(TypeDecorator[datetime]):
 
     def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
         """Choose the column's type."""
-        if dialect.name == "sqlite":
-            return dialect.type_descriptor(String(LENGTH))
-        return dialect.type_descriptor(DATETIME(fsp=6))
+        return dialect.type_descriptor(columns_in(dialect.name).moment)
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> Any:  # noqa: ANN401, ARG002
         """Write."""
-        # A text does everywhere: MySQL's driver would write one, too, and take longer.
+        # A text does everywhere: drivers would write one, too, and take longer.
         return to_text(value) if isinstance(value, datetime) else value
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Any:  # noqa: ANN401
-        """Let MySQL's driver read by itself: a processor is called for every NULL, too."""
-        return super().result_processor(dialect, coltype) if dialect.name == "sqlite" else None
+        """Let drivers read that can: a processor is called for every NULL, too."""
+        reads = columns_in(dialect.name).reads_moments
+        return None if reads else super().result_processor(dialect, coltype)
 
     def process_result_value(self, value: Any, dialect: Dialect) -> Any:  # noqa: ANN401, ARG002
         """Read."""
@@ -108,6 +108,14 @@ class Flag(TypeDecorator[bool]):
 
     impl = Boolean
     cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
+        """Choose the column's type."""
+        return dialect.type_descriptor(columns_in(dialect.name).flag)
+
+    def process_bind_param(self, value: bool | None, dialect: Dialect) -> Any:  # noqa: ANN401, ARG002, FBT001
+        """Write the number that people write."""
+        return None if value is None else int(value)
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Any:  # noqa: ANN401, ARG002
         """Leave the reading to whoever can tell what is wrong with it."""

@@ -8,10 +8,26 @@ import attrs
 from .certificates import OF_LEDGER, Certificates
 from .server_url import Host, ServerUrl
 
-EXAMPLE: Final = "mysql+pymysql://user:password@host/database"
 FILE_EXAMPLE: Final = "sqlite:///cronhare.sqlite3"
 
-_PORTS: Final = dict.fromkeys(("mysql+pymysql", "mysql", "mariadb+pymysql", "mariadb"), 3306)
+
+@attrs.frozen
+class Kind:
+    """A kind of database on a server: its name, how an address is written, and its usual port."""
+
+    name: str
+    schemes: tuple[str, ...]
+    port: int
+
+    @property
+    def example(self) -> str:
+        """How an address of this kind is written."""
+        return f"{self.schemes[0]}://user:password@host/database"
+
+
+KINDS: Final = (Kind("mysql", ("mysql+pymysql", "mysql", "mariadb+pymysql", "mariadb"), 3306),)
+_KIND_OF: Final = {scheme: kind for kind in KINDS for scheme in kind.schemes}
+_PORTS: Final = {scheme: kind.port for scheme, kind in _KIND_OF.items()}
 _TLS: Final = {"verified", "off"}
 _OPTIONS: Final = ("tls", *OF_LEDGER, "unix_socket")
 
@@ -36,10 +52,12 @@ class LedgerFile:
 
 @attrs.frozen(kw_only=True)
 class LedgerServer:
-    """A database of MySQL or MariaDB. Printed, it shows no user and no password.
+    """A database on a server. Printed, it shows no user and no password.
 
-    *tls* is None unless the URL says it.
+    *kind* is SQLAlchemy's name for what the server is; *tls* is None unless the URL says it.
     """
+
+    kind: str
 
     url: ServerUrl
     database: str
@@ -79,11 +97,13 @@ def parse_ledger(url: str) -> LedgerFile | LedgerServer:
         return _file(url)
     try:
         parsed = ServerUrl.parse(
-            url, ports=_PORTS, options=_OPTIONS, example=EXAMPLE, host="localhost"
+            url, ports=_PORTS, options=_OPTIONS, example=KINDS[0].example, host="localhost"
         )
     except ValueError as error:
         if str(error).startswith("must be like"):
-            raise ValueError(f'must be like "{FILE_EXAMPLE}" or "{EXAMPLE}"') from None
+            *some, last = [FILE_EXAMPLE, *(kind.example for kind in KINDS)]
+            allowed = ", ".join(f'"{each}"' for each in some)
+            raise ValueError(f'must be like {allowed} or "{last}"') from None
         raise
     return _server(parsed)
 
@@ -106,7 +126,8 @@ def _file(url: str) -> LedgerFile:
 
 def _server(url: ServerUrl) -> LedgerServer:
     if not url.place or "/" in url.place:
-        raise ValueError(f'a database URL ends with the name of the database: "{EXAMPLE}"')
+        example = _KIND_OF[url.scheme].example
+        raise ValueError(f'a database URL ends with the name of the database: "{example}"')
     said = dict(url.options)
     tls, socket = said.get("tls"), said.get("unix_socket")
     if tls is not None and tls not in _TLS:
@@ -117,6 +138,7 @@ def _server(url: ServerUrl) -> LedgerServer:
     if socket is not None and len(url.hosts) > 1:
         raise ValueError("unix_socket is on this machine: it goes with one host at most")
     return LedgerServer(
+        kind=_KIND_OF[url.scheme].name,
         url=url,
         database=url.place,
         certificates=certificates,

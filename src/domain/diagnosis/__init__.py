@@ -4,7 +4,14 @@ Facts come from adapters as plain values; the judgement is here. Start reading a
 """
 
 from .broker import CONSUMER_TIMEOUT, BrokerFacts, judge_broker
-from .database import DatabaseFacts, judge_database
+from .database import (
+    ASKED_FOR,
+    DatabaseFacts,
+    Exhausted,
+    Need,
+    Requirements,
+    judge_database,
+)
 from .finding import Finding, Severity
 from .identity import judge_sources
 from .lanes import LaneReport, LaneState, judge_lanes, judge_unseen
@@ -27,6 +34,7 @@ from .waiting import OVERDUE_AFTER, Waiting, judge_waiting
 from .work import ScheduleFacts, judge_rows, judge_tasks, judge_timeouts
 
 __all__ = [
+    "ASKED_FOR",
     "BROKER",
     "CONSUMER_TIMEOUT",
     "DATABASE",
@@ -38,6 +46,7 @@ __all__ = [
     "Cause",
     "DatabaseFacts",
     "Difference",
+    "Exhausted",
     "Finding",
     "Fit",
     "InMemory",
@@ -48,8 +57,10 @@ __all__ = [
     "Late",
     "LedgerFacts",
     "Link",
+    "Need",
     "NodeFacts",
     "Quarantined",
+    "Requirements",
     "ScheduleFacts",
     "SchemaFault",
     "SettingsFacts",

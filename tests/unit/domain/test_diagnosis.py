@@ -5,6 +5,8 @@ from typing import Any
 import attrs
 import pytest
 
+from cronhare.adapters.sql.dialects.mysql import requirements as mysql
+from cronhare.adapters.sql.dialects.sqlite import requirements as sqlite
 from cronhare.domain.diagnosis import (
     BROKER,
     DATABASE,
@@ -56,6 +58,7 @@ RABBIT = BrokerFacts(product="RabbitMQ", version="3.10.8")
 MARIADB = DatabaseFacts(
     product="MariaDB",
     version="10.11.6-MariaDB-1",
+    requirements=mysql.REQUIREMENTS["MariaDB"],
     settings={
         "transaction_isolation": "READ-COMMITTED",
         "sql_mode": "STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION",
@@ -69,6 +72,7 @@ MARIADB = DatabaseFacts(
 SQLITE = DatabaseFacts(
     product="SQLite",
     version="3.40.1",
+    requirements=sqlite.REQUIREMENTS,
     settings={"journal_mode": "wal", "synchronous": "2", "foreign_keys": "1"},
 )
 LEDGER = LedgerFacts(database=MARIADB, schema="0001")
@@ -336,7 +340,10 @@ def test_a_database_as_it_must_be_has_nothing_to_mend(facts: DatabaseFacts) -> N
 def test_the_database_must_know_what_the_statements_ask_for(
     product: str, version: str, severity: Severity
 ) -> None:
-    findings = of_database(DatabaseFacts(product=product, version=version))
+    known = {**mysql.REQUIREMENTS, "SQLite": sqlite.REQUIREMENTS}.get(product)
+    facts = DatabaseFacts(product=product, version=version, requirements=known)
+
+    findings = of_database(facts)
 
     assert worst(findings) is severity
 

@@ -1,0 +1,57 @@
+"""The databases that a ledger can be kept in: each is a folder, known by SQLAlchemy's name for it.
+
+Each is imported where it is chosen: a driver that is not used would take a megabyte or more.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from sqlalchemy import Engine
+
+from cronhare.domain.addresses import LedgerFile, LedgerServer
+from cronhare.domain.listing import listed
+
+if TYPE_CHECKING:
+    from .base import Columns
+
+#: The folders. The schemes of their URLs are in `cronhare.domain.addresses`.
+NAMES: Final = ("sqlite", "mysql")
+
+
+def open_engine(address: LedgerFile | LedgerServer) -> Engine:
+    """Make the engine for an address. Connects to nothing yet, and makes nothing.
+
+    Raises:
+        ValueError: nobody knows its database, or its certificates cannot be read.
+    """
+    if isinstance(address, LedgerFile):
+        from .sqlite import dialect as sqlite  # noqa: PLC0415
+
+        return sqlite.open_engine(address)
+    match address.kind:
+        case "mysql":
+            from .mysql import dialect as mysql  # noqa: PLC0415
+
+            return mysql.open_engine(address)
+    raise _unknown(address.kind)
+
+
+def columns_in(name: str) -> "Columns":
+    """Give the types of the columns of one database.
+
+    Raises:
+        ValueError: nobody knows it.
+    """
+    match name:
+        case "sqlite":
+            from .sqlite.columns import COLUMNS as SQLITE_COLUMNS  # noqa: PLC0415
+
+            return SQLITE_COLUMNS
+        case "mysql":
+            from .mysql.columns import COLUMNS as MYSQL_COLUMNS  # noqa: PLC0415
+
+            return MYSQL_COLUMNS
+    raise _unknown(name)
+
+
+def _unknown(name: str) -> ValueError:
+    return ValueError(f"no ledger can be kept in {name}; it can in {listed(NAMES)}")

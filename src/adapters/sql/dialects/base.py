@@ -1,7 +1,8 @@
-"""What differs from one database to the next, in one small object.
+"""What differs from one database to the next: its statements, errors, types, tables and facts.
 
 All other statements are SQLAlchemy Core and read the same everywhere. A new database joins by one
-more `Dialect`, by its column types in `types.py`, and by its ways in the migrations.
+more folder beside this file, with a `Dialect`, its `Schema` and its `Columns`; by its place in the
+list of `dialects`; and by the schemes of its URLs in `cronhare.domain.addresses`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -9,10 +10,13 @@ from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Any, Protocol
 
+import attrs
 import msgspec
-from sqlalchemy import Connection, Engine, Row, Select, Update
+from sqlalchemy import Column, Connection, Engine, Row, Select, Update
 from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.types import TypeEngine
 
+from cronhare.domain.diagnosis import Cause, DatabaseFacts, LedgerFacts
 from cronhare.domain.execution import Execution
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerUnavailable
@@ -67,8 +71,87 @@ class InDoubt(LedgerUnavailable):
     """
 
 
+@attrs.frozen(kw_only=True)
+class Columns:
+    """The types of one database's columns.
+
+    *id* is of numbers that the database gives; *moment* keeps UTC with microseconds; *flag* is a
+    yes or no, which people write as 1 or 0; *text* has any length. *string* makes the type of a
+    text of so many letters at most. Two texts are equal if every letter is. *reads_moments* says
+    that the driver gives moments in UTC by itself.
+    """
+
+    id: TypeEngine[Any]
+    moment: TypeEngine[Any]
+    flag: TypeEngine[Any]
+    text: TypeEngine[Any]
+    string: Callable[[int], TypeEngine[Any]]
+    reads_moments: bool
+
+
+class Schema(Protocol):
+    """How tables are made, taken over and kept up. Migrations ask, and are the same everywhere."""
+
+    @property
+    def resumes(self) -> bool:
+        """Whether each step commits by itself, so that one that was cut off is gone on with."""
+        ...
+
+    @property
+    def refers_to_schedules(self) -> bool:
+        """Whether executions and plans refer to their schedules by foreign keys.
+
+        Not where each claim would lock its schedule's row, and wait for whoever edits it: a person
+        who leaves a transaction open would stop everything. A plan without a schedule is dropped
+        when it is found, and history may outlive its schedule.
+        """
+        ...
+
+    @property
+    def has_partial_indexes(self) -> bool:
+        """Whether an index may be of some rows alone."""
+        ...
+
+    def prepare_adoption(self, connection: Connection) -> None:
+        """Let tables that were here before keep what ours keep. They stay usable meanwhile."""
+        ...
+
+    def id_of_executions(self, connection: Connection) -> TypeEngine[Any]:
+        """Tell the type of executions' ids: an adopted table keeps its own; ours refer to it."""
+        ...
+
+    def kept_up_columns(self) -> list[Column[Any]]:
+        """Give created_at and updated_at, as the database can keep them up in rows of people."""
+        ...
+
+    def keep_up_times(self, connection: Connection) -> None:
+        """Make the triggers that keep them up, where they are needed."""
+        ...
+
+    def keep_up_updates(self, connection: Connection, editable: Sequence[str]) -> None:
+        """Let an UPDATE of these columns count as an edit, and none of anything else."""
+        ...
+
+
 class Dialect(Protocol):
     """One kind of database."""
+
+    @property
+    def schema(self) -> Schema:
+        """How its tables are made."""
+        ...
+
+    def absence(self) -> LedgerFacts | None:
+        """Tell what is known of a ledger of which there is nothing yet that could be asked."""
+        ...
+
+    def facts(self, connection: Connection) -> DatabaseFacts:
+        """Tell what the database says of itself, and what it must be."""
+        ...
+
+    def cause_of(self, error: BaseException | None) -> Cause:
+        """Tell why it cannot be used, by the error that said so."""
+        ...
 
     @property
     def place(self) -> str:
@@ -129,6 +212,10 @@ class Dialect(Protocol):
         """Insert or replace plans."""
         ...
 
+    def keep_outputs(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Insert or replace rows of what attempts wrote. There is one at least."""
+        ...
+
     def update_many(
         self, connection: Connection, statement: Update, rows: Sequence[Mapping[str, Any]]
     ) -> None:
@@ -183,6 +270,11 @@ def dialect_of(engine: Engine) -> Dialect:
     """Find the dialect of an engine that `open_engine` made."""
     dialect: Dialect = engine.get_execution_options()[_OPTION]
     return dialect
+
+
+def schema_on(connection: Connection) -> Schema:
+    """Find how tables are made over a connection of such an engine."""
+    return dialect_of(connection.engine).schema
 
 
 def passed_over_of(engine: Engine) -> Lately:

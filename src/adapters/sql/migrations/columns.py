@@ -1,40 +1,69 @@
-"""Column types, as each database has them, for all migrations.
+"""Column types and table options, for all migrations; each database has its own of them."""
 
-On MySQL a text column says its collation: an adopted table may have any, and a key or a name is
-the same only if every letter is.
-"""
-
-from typing import Any
+from typing import Any, Final
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import mysql
-from sqlalchemy.types import TypeEngine
+from sqlalchemy.types import TypeDecorator, TypeEngine
 
-COLLATION = "utf8mb4_bin"
+from cronhare.adapters.sql.dialects import columns_in
+from cronhare.adapters.sql.types import Flag, UtcDateTime
 
-#: SQLite numbers only an INTEGER PRIMARY KEY by itself.
-ID = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 
-#: SQLite keeps moments as text of one length, and of a form that our triggers can write.
-MOMENT = (
-    sa.DateTime().with_variant(sa.String(26), "sqlite").with_variant(mysql.DATETIME(fsp=6), "mysql")
-)
+class Id(TypeDecorator[int]):
+    """A number that the database gives."""
 
-#: MySQL's own TEXT ends at 64 KB.
-LONG_TEXT = sa.Text().with_variant(mysql.MEDIUMTEXT(collation=COLLATION), "mysql")
+    impl = sa.BigInteger
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: sa.Dialect) -> TypeEngine[Any]:
+        """Choose the column's type."""
+        return dialect.type_descriptor(columns_in(dialect.name).id)
+
+
+class LongText(TypeDecorator[str]):
+    """A text of any length."""
+
+    impl = sa.Text
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: sa.Dialect) -> TypeEngine[Any]:
+        """Choose the column's type."""
+        return dialect.type_descriptor(columns_in(dialect.name).text)
+
+
+class ShortText(TypeDecorator[str]):
+    """A text of so many letters at most."""
+
+    impl = sa.String
+    cache_ok = True
+
+    def __init__(self, length: int) -> None:
+        """*length* counts letters."""
+        super().__init__(length)
+        self.length = length
+
+    def load_dialect_impl(self, dialect: sa.Dialect) -> TypeEngine[Any]:
+        """Choose the column's type."""
+        return dialect.type_descriptor(columns_in(dialect.name).string(self.length))
+
+
+ID: Final = Id()
+MOMENT: Final = UtcDateTime()
+LONG_TEXT: Final = LongText()
+FLAG: Final = Flag()
 
 #: What a new table is made of; a database takes the options that are its own.
 TABLE_OPTIONS: dict[str, Any] = {
     "sqlite_autoincrement": True,
     "mysql_engine": "InnoDB",
     "mysql_charset": "utf8mb4",
-    "mysql_collate": COLLATION,
+    "mysql_collate": "utf8mb4_bin",
 }
 
 
-def string(length: int) -> TypeEngine[str]:
+def string(length: int) -> ShortText:
     """Give a text of at most *length* letters."""
-    return sa.String(length).with_variant(mysql.VARCHAR(length, collation=COLLATION), "mysql")
+    return ShortText(length)
 
 
 def columns_of(connection: sa.Connection, table: str) -> set[str]:

@@ -10,21 +10,25 @@ from sqlalchemy import Connection, Engine, Row, Select, Update, event, func, sel
 from sqlalchemy.exc import SQLAlchemyError
 
 from cronhare.domain.addresses import LedgerServer
+from cronhare.domain.diagnosis import Cause, DatabaseFacts
 from cronhare.domain.execution import Execution
 from cronhare.domain.messages import LARGEST_ID
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerUnavailable
 
 from ...lock_waits import is_hurried
+from ...output import REPLACE
 from ...rows import moment_text, new_values
 from ...tables import executions, plans
 from ...types import to_text
 from ..base import Connecting, Locked, PlanRow, Undone, remember
 from . import errors, reading
+from .facts import CAUSES, facts_of
 from .inserts import inserts
 from .migrating import migrating
 from .reading import as_list
 from .rows import Rows, parameters_of, source_of, update_from_rows, value_of
+from .schema import MysqlSchema
 from .sessions import LOCK_SECONDS, Sessions
 
 _NOW: Final = select(text("UTC_TIMESTAMP(6)"))
@@ -62,6 +66,19 @@ class MysqlDialect:
     def __init__(self, sessions: Sessions) -> None:
         """*sessions* makes the connections, for migrations too."""
         self._sessions = sessions
+
+    schema = MysqlSchema()
+
+    def absence(self) -> None:
+        """There is a server to be asked, or nobody knows."""
+
+    def facts(self, connection: Connection) -> DatabaseFacts:
+        """See `Dialect.facts`."""
+        return facts_of(connection)
+
+    def cause_of(self, error: BaseException | None) -> Cause:
+        """See `Dialect.cause_of`."""
+        return CAUSES.get(errors.number_of(error), Cause.OTHER)
 
     @property
     def place(self) -> str:
@@ -150,6 +167,10 @@ class MysqlDialect:
         fresh = Rows.of(_PLAN, values)
         for parameters in fresh.parameters():
             connection.exec_driver_sql(_set_plans(fresh.differing), parameters)
+
+    def keep_outputs(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+        """See `Dialect.keep_outputs`."""
+        connection.execute(REPLACE, rows)
 
     def update_many(
         self, connection: Connection, statement: Update, rows: Sequence[Mapping[str, Any]]

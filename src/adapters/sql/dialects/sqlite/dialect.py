@@ -26,14 +26,18 @@ from sqlalchemy import (
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError
 
 from cronhare.domain.addresses import LedgerFile
+from cronhare.domain.diagnosis import Cause, DatabaseFacts, LedgerFacts, SchemaFault
 from cronhare.domain.execution import Execution
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerOutdated
 
+from ...output import REPLACE
 from ...rows import NEW_COLUMNS, moment_text, new_values
 from ...tables import executions
 from ..base import UPGRADE, Connecting, PlanRow, remember
+from .facts import facts_of, facts_of_none
 from .file import is_there, located, make_file
+from .schema import SqliteSchema
 
 #: So long a statement waits for another process that writes: far above a commit, below a
 #: lease of 30 s.
@@ -86,6 +90,24 @@ class SqliteDialect:
         self._file = file
         # Threads of one process queue here, in microseconds; SQLite's own waiting sleeps.
         self._lock = Lock()
+
+    schema = SqliteSchema()
+
+    def absence(self) -> LedgerFacts | None:
+        """Tell a missing file without making it, as connecting to it would."""
+        path = self._file.path
+        if is_there(Path(path)):
+            return None
+        fault = SchemaFault(f"There is no file {path} yet", f"{UPGRADE}, or start `cronhare up`")
+        return LedgerFacts(database=facts_of_none(), schema=fault)
+
+    def facts(self, connection: Connection) -> DatabaseFacts:
+        """See `Dialect.facts`."""
+        return facts_of(connection)
+
+    def cause_of(self, error: BaseException | None) -> Cause:  # noqa: ARG002
+        """There is no server: whatever it is, it is the file's."""
+        return Cause.OTHER
 
     @property
     def place(self) -> str:
@@ -158,6 +180,10 @@ class SqliteDialect:
                 for row in rows
             ],
         )
+
+    def keep_outputs(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+        """See `Dialect.keep_outputs`."""
+        connection.execute(REPLACE, rows)
 
     def update_many(
         self, connection: Connection, statement: Update, rows: Sequence[Mapping[str, Any]]

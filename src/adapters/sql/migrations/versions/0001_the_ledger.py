@@ -11,14 +11,10 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import context, op
 
-from cronhare.adapters.sql.dialects.mysql.adoption import (
-    id_of_executions,
-    is_mysql,
-    of_schedule,
-    prepare_adoption,
-)
+from cronhare.adapters.sql.dialects.base import Schema, schema_on
 from cronhare.adapters.sql.migrations.adoption import adopt_executions, adopt_schedulers
 from cronhare.adapters.sql.migrations.columns import (
+    FLAG,
     ID,
     LONG_TEXT,
     MOMENT,
@@ -26,12 +22,19 @@ from cronhare.adapters.sql.migrations.columns import (
     columns_of,
     string,
 )
-from cronhare.adapters.sql.migrations.upkeep import keep_up_times, kept_up_columns
 
 revision = "0001"
 down_revision = None
 branch_labels = None
 depends_on = None
+
+
+def _schema() -> Schema:
+    return schema_on(op.get_bind())
+
+
+def _of_schedule(**options: Any) -> list[sa.ForeignKey]:  # noqa: ANN401 - SQLAlchemy's own
+    return [sa.ForeignKey("Scheduler.id", **options)] if _schema().refers_to_schedules else []
 
 
 def _schedulers() -> list[sa.Column[Any]]:
@@ -40,8 +43,8 @@ def _schedulers() -> list[sa.Column[Any]]:
         sa.Column("schedule", string(255)),
         sa.Column("date_time", MOMENT),
         sa.Column("params", LONG_TEXT),
-        sa.Column("status", sa.Boolean),
-        sa.Column("stay_alive", sa.Boolean),
+        sa.Column("status", FLAG),
+        sa.Column("stay_alive", FLAG),
         sa.Column("description", LONG_TEXT),
         sa.Column("report_id", sa.Integer),
         sa.Column("worker_id", sa.Integer),
@@ -64,14 +67,14 @@ def _schedulers() -> list[sa.Column[Any]]:
         sa.Column("ends_at", MOMENT),
         sa.Column("queue", string(255)),
         sa.Column("source", LONG_TEXT),
-        *kept_up_columns(op.get_bind()),
+        *_schema().kept_up_columns(),
     ]
 
 
 def _executions() -> list[sa.Column[Any]]:
     return [
         sa.Column("id", ID, primary_key=True),
-        sa.Column("scheduler_id", ID, *of_schedule(op.get_bind()), nullable=False),
+        sa.Column("scheduler_id", ID, *_of_schedule(), nullable=False),
         sa.Column("execution_key", string(255), nullable=False),
         sa.Column("executed_at", MOMENT, nullable=False),
         sa.Column("container_id", string(255), nullable=False),
@@ -95,7 +98,7 @@ def _executions() -> list[sa.Column[Any]]:
         sa.Column("started_at", MOMENT),
         sa.Column("finished_at", MOMENT),
         sa.Column("last_error", LONG_TEXT),
-        sa.Column("cancel_requested", sa.Boolean, nullable=False, server_default="0"),
+        sa.Column("cancel_requested", FLAG, nullable=False, server_default="0"),
         sa.Column("last_due_at", MOMENT),
         sa.Column("missed", sa.Integer, nullable=False, server_default="0"),
     ]
@@ -104,11 +107,10 @@ def _executions() -> list[sa.Column[Any]]:
 def upgrade() -> None:
     """Make what is missing, and read what was there.
 
-    MySQL commits each step by itself, so an upgrade may find what one that was cut off has left.
+    Where each step commits by itself, it may find what one that was cut off has left.
     """
     now: datetime = context.config.attributes["now"]
-    if is_mysql(op.get_bind()):
-        prepare_adoption(op.get_bind())
+    _schema().prepare_adoption(op.get_bind())
     had_schedulers = _make_or_complete("Scheduler", _schedulers())
     had_executions = _make_or_complete("SchedulerExecution", _executions())
     _make_others()
@@ -117,7 +119,7 @@ def upgrade() -> None:
     if had_executions:
         adopt_executions(op.get_bind(), now)
     _make_indexes()
-    keep_up_times(op.get_bind())
+    _schema().keep_up_times(op.get_bind())
     _insert_cleanup(now)
 
 
@@ -134,8 +136,8 @@ def _make_or_complete(name: str, columns: list[sa.Column[Any]]) -> bool:
 
 
 def _make(name: str, *columns: sa.Column[Any]) -> None:
-    """Make a table of our own. On MySQL one with all its columns is what was left of a try."""
-    if is_mysql(op.get_bind()) and sa.inspect(op.get_bind()).has_table(name):
+    """Make a table of our own. One with all its columns may be what was left of a try."""
+    if _schema().resumes and sa.inspect(op.get_bind()).has_table(name):
         lacking = {column.name for column in columns} - columns_of(op.get_bind(), name)
         if not lacking:
             return
@@ -148,7 +150,7 @@ def _make_others() -> None:
         sa.Column(
             "scheduler_id",
             ID,
-            *of_schedule(op.get_bind(), ondelete="CASCADE"),
+            *_of_schedule(ondelete="CASCADE"),
             primary_key=True,
             autoincrement=False,
         ),
@@ -205,7 +207,7 @@ def _make_others() -> None:
 
 def _key_of_an_attempt() -> list[sa.Column[Any]]:
     execution = sa.ForeignKey("SchedulerExecution.id", ondelete="CASCADE")
-    kind = id_of_executions(op.get_bind())
+    kind = _schema().id_of_executions(op.get_bind())
     return [
         sa.Column("execution_id", kind, execution, primary_key=True, autoincrement=False),
         sa.Column("attempt", sa.Integer, primary_key=True, autoincrement=False),
@@ -218,14 +220,14 @@ def _make_indexes() -> None:
     _index("ix_plan_next_due_at", "SchedulerPlan", ["next_due_at"])
     _index("ux_execution_key", "SchedulerExecution", ["scheduler_id", "execution_key"], unique=True)
     _index("ix_execution_check", "SchedulerExecution", ["state", "check_at"])
-    if not is_mysql(
-        op.get_bind()
-    ):  # which has no partial indexes, and finds the few by their state
+    if _schema().has_partial_indexes:  # the others find the few by their state
+        of_some = sa.text("lease_until IS NOT NULL")
         _index(
             "ix_execution_lease",
             "SchedulerExecution",
             ["state", "lease_until"],
-            sqlite_where=sa.text("lease_until IS NOT NULL"),
+            sqlite_where=of_some,
+            postgresql_where=of_some,
         )
     _index("ix_execution_schedule", "SchedulerExecution", ["scheduler_id", "state", "due_at"])
     _index("ix_failed_resolution", "FailedTask", ["resolution", "id"])
@@ -233,7 +235,7 @@ def _make_indexes() -> None:
 
 
 def _index(name: str, table: str, columns: list[str], **options: Any) -> None:  # noqa: ANN401 - Alembic's own
-    if is_mysql(op.get_bind()):
+    if _schema().resumes:
         there = {index["name"] for index in sa.inspect(op.get_bind()).get_indexes(table)}
         if name in there:
             return
@@ -257,7 +259,7 @@ def _insert_cleanup(now: datetime) -> None:
             "name": "cronhare-cleanup",
             "schedule": "0 3 * * *",
             "timezone": "UTC",
-            "status": True,
+            "status": 1,
             "params": "{}",
             "system_id": 1,
             "description": "deletes history that is older than its retention",

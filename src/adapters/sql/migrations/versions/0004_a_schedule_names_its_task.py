@@ -7,8 +7,9 @@ then a row is known by its source and its task's number, and so is what is under
 import sqlalchemy as sa
 from alembic import op
 
+from cronhare.adapters.sql.dialects.base import schema_on
 from cronhare.adapters.sql.migrations.columns import columns_of, string
-from cronhare.adapters.sql.migrations.upkeep import keep_up_updates
+from cronhare.adapters.sql.migrations.upkeep import EDITABLE
 
 revision = "0004"
 down_revision = "0003"
@@ -34,7 +35,7 @@ def upgrade() -> None:
         for name in names:
             if name not in there:
                 op.add_column(table, sa.Column(name, string(_LENGTH)))
-    keep_up_updates(op.get_bind())
+    schema_on(op.get_bind()).keep_up_updates(op.get_bind(), EDITABLE)
     _fill_in_sources()
 
 

@@ -16,6 +16,6 @@ _TABLE = "SchedulerPlan"
 def upgrade() -> None:
     """Add the columns, unless a try that was cut off has left them."""
     there = columns_of(op.get_bind(), _TABLE)
-    for column in (sa.Column("judged_by", string(255)), sa.Column("resume_at", MOMENT)):
-        if column.name not in there:
-            op.add_column(_TABLE, column)
+    for name, kind in (("judged_by", string(255)), ("resume_at", MOMENT)):
+        if name not in there:
+            op.add_column(_TABLE, sa.Column(name, kind))

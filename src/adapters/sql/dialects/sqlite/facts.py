@@ -1,0 +1,53 @@
+"""What SQLite says of itself, for `cronhare doctor`."""
+
+import sqlite3
+from collections.abc import Iterator
+from typing import Final
+
+from sqlalchemy import Connection, text
+
+from cronhare.domain.diagnosis import DatabaseFacts, Exhausted
+from cronhare.domain.messages import LARGEST_ID
+
+from ...tables import metadata
+from .requirements import REQUIREMENTS
+
+_COUNTS: Final = text("SELECT COUNT(*) FROM sqlite_master WHERE name = 'sqlite_sequence'")
+_NUMBERED: Final = text("SELECT name FROM sqlite_sequence WHERE seq >= :last ORDER BY name")
+_PRAGMAS: Final = ("journal_mode", "synchronous", "foreign_keys")
+
+
+def facts_of_none() -> DatabaseFacts:
+    """Tell what is known without a file."""
+    return DatabaseFacts(
+        product="SQLite", version=sqlite3.sqlite_version, requirements=REQUIREMENTS
+    )
+
+
+def facts_of(connection: Connection) -> DatabaseFacts:
+    """See `Dialect.facts`."""
+    return DatabaseFacts(
+        product="SQLite",
+        version=sqlite3.sqlite_version,
+        requirements=REQUIREMENTS,
+        settings={name: _pragma(connection, name) for name in _PRAGMAS},
+        exhausted=tuple(_exhausted(connection)),
+    )
+
+
+def _exhausted(connection: Connection) -> Iterator[Exhausted]:
+    """Name the tables that can number no other row. An empty file counts nothing yet."""
+    if not connection.scalar(_COUNTS):
+        return
+    names = {name.lower(): name for name in metadata.tables}
+    for found in connection.scalars(_NUMBERED, {"last": LARGEST_ID}):
+        if (table := names.get(found.lower())) is not None:
+            newest = f"(SELECT MAX(id) FROM {table})"  # noqa: S608 - a name of our own
+            yield Exhausted(
+                table,
+                f"UPDATE sqlite_sequence SET seq = {newest} WHERE name = '{table}'",  # noqa: S608
+            )
+
+
+def _pragma(connection: Connection, name: str) -> str:
+    return str(connection.exec_driver_sql(f"PRAGMA {name}").scalar())

@@ -1,0 +1,71 @@
+"""How SQLite's tables are made and kept up: times of edits by triggers."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import sqlalchemy as sa
+from sqlalchemy.types import TypeEngine
+
+from .columns import COLUMNS
+
+_NOW: Final = "strftime('%Y-%m-%d %H:%M:%f', 'now')"  # to the millisecond
+
+# Two edits within one millisecond are told apart by the last three digits; a plan knows an edit
+# by inequality alone.
+_LATER: Final = f"""
+    CASE substr(OLD.updated_at, 1, 23)
+        WHEN {_NOW}
+        THEN substr(OLD.updated_at, 1, 23)
+             || printf('%03d', (CAST(substr(OLD.updated_at, 24, 3) AS INTEGER) + 1) % 1000)
+        ELSE {_NOW} || '000'
+    END"""
+
+_CREATED: Final = f"""
+    CREATE TRIGGER scheduler_created AFTER INSERT ON "Scheduler"
+    WHEN NEW.created_at = '' OR NEW.updated_at = ''
+    BEGIN
+        UPDATE "Scheduler" SET
+            created_at = CASE created_at WHEN '' THEN {_NOW} || '000' ELSE created_at END,
+            updated_at = CASE updated_at WHEN '' THEN {_NOW} || '000' ELSE updated_at END
+        WHERE id = NEW.id;
+    END"""  # noqa: S608 - no text from outside
+# Our own writes set updated_at, from the ledger's clock: they are left alone.
+_UPDATED: Final = f"""
+    CREATE TRIGGER scheduler_updated AFTER UPDATE ON "Scheduler"
+    WHEN NEW.updated_at IS OLD.updated_at
+    BEGIN
+        UPDATE "Scheduler" SET updated_at = {_LATER} WHERE id = NEW.id;
+    END"""  # noqa: S608 - likewise
+
+
+class SqliteSchema:
+    """Satisfies `Schema`. A whole upgrade that fails half-way is taken back."""
+
+    resumes = False
+    refers_to_schedules = True
+    has_partial_indexes = True
+
+    def prepare_adoption(self, connection: sa.Connection) -> None:
+        """Whatever a column is declared as, it takes our values."""
+
+    def id_of_executions(self, connection: sa.Connection) -> TypeEngine[Any]:  # noqa: ARG002
+        """See `Schema.id_of_executions`."""
+        return COLUMNS.id
+
+    def kept_up_columns(self) -> list[sa.Column[Any]]:
+        """Leave them empty until a trigger fills them: no computed default can be added."""
+        return [
+            sa.Column(name, COLUMNS.moment, nullable=False, server_default="")
+            for name in ("created_at", "updated_at")
+        ]
+
+    def keep_up_times(self, connection: sa.Connection) -> None:
+        """See `Schema.keep_up_times`."""
+        for statement in (_CREATED, _UPDATED):
+            connection.exec_driver_sql(statement)
+
+    def keep_up_updates(self, connection: sa.Connection, editable: Sequence[str]) -> None:
+        """See `Schema.keep_up_updates`."""
+        of_these = f"UPDATE OF {', '.join(editable)} ON"
+        connection.exec_driver_sql("DROP TRIGGER IF EXISTS scheduler_updated")
+        connection.exec_driver_sql(_UPDATED.replace("UPDATE ON", of_these, 1))
