@@ -9,7 +9,7 @@ from dependency_injector import containers, providers
 from cronhare.adapters.memory.broker import MemoryBroker
 from cronhare.adapters.memory.inspection import MemoryBrokerInspection
 from cronhare.adapters.process import ProcessRunner
-from cronhare.adapters.rabbitmq import AiormqBroker, PikaBroker
+from cronhare.adapters.rabbitmq import AioPikaBroker, PikaBroker
 from cronhare.adapters.rabbitmq.inspection import RabbitInspection
 from cronhare.adapters.sql import (
     SqlAttemptStore,
@@ -81,8 +81,8 @@ class Container(containers.DeclarativeContainer):
         queue_type=settings.provided.queue_type,
         deduplication=settings.provided.message_deduplication,
     )
-    aiormq_broker = providers.Factory(
-        AiormqBroker,
+    aio_pika_broker = providers.Factory(
+        AioPikaBroker,
         settings.provided.broker_url,
         retry_delay=settings.provided.retry_delay,
         queues=queues,
@@ -95,7 +95,7 @@ class Container(containers.DeclarativeContainer):
     connection = providers.Selector(
         settings.provided.broker_kind,
         memory=memory_broker.provided.connect.call(),
-        amqp=aiormq_broker,
+        amqp=aio_pika_broker,
     )
     catalog = providers.Singleton(Catalog, tasks)
     runner = providers.Singleton(ProcessRunner)

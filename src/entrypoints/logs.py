@@ -121,7 +121,7 @@ def configure(*, style: str, level: str, stream: TextIO | None = None) -> None:
     root.setLevel(logging.WARNING)  # libraries speak up only when something is wrong
     # What these notice, we say in our own words, once: on a first start pika would warn of each of
     # the forty objects that are not there yet, and of a broker that is away five times a try.
-    for library in ("pika", "aiormq"):
+    for library in ("pika", "aio_pika", "aiormq"):
         logging.getLogger(library).setLevel(logging.CRITICAL)
     set_level(level)
 

@@ -127,11 +127,8 @@ class BrokerPort(Protocol):
         ...
 
 
-class AsyncBrokerPort(Protocol):
-    """The asynchronous side: the worker consumes and publishes through it, from one event loop.
-
-    What tests/integration/test_async_broker_contract.py does not assert is not promised.
-    """
+class AsyncConsumerPort(Protocol):
+    """Hands deliveries out, on one event loop."""
 
     async def consume(
         self, queues: Sequence[str], *, prefetch: int, on_delivery: Callable[[Delivery], None]
@@ -154,10 +151,6 @@ class AsyncBrokerPort(Protocol):
         """Take no more deliveries. Those in hand can still be settled."""
         ...
 
-    async def publish(self, envelope: Envelope) -> Published:
-        """Publish one message, bounded in time. Never raises for a broker that is away."""
-        ...
-
     async def ack(self, delivery: Delivery) -> None:
         """Settle a delivery. Its failure is harmless: the message comes again."""
         ...
@@ -165,6 +158,29 @@ class AsyncBrokerPort(Protocol):
     async def nack(self, delivery: Delivery, *, requeue: bool = False) -> None:
         """Give a delivery back (*requeue*), or hand it to its queue's dead-letter exchange."""
         ...
+
+    async def close(self) -> None:
+        """Stop consuming. What was not settled goes back to its queue."""
+        ...
+
+
+class AsyncPublisherPort(Protocol):
+    """Publishes single messages, on one event loop."""
+
+    async def publish(self, envelope: Envelope) -> Published:
+        """Publish one message, bounded in time. Never raises for a broker that is away."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of the connection. What was under way is unknown."""
+        ...
+
+
+class AsyncBrokerPort(AsyncConsumerPort, AsyncPublisherPort, Protocol):
+    """The asynchronous side: the worker consumes and publishes through it, from one event loop.
+
+    What tests/integration/test_async_broker_contract.py does not assert is not promised.
+    """
 
     async def close(self) -> None:
         """Stop consuming. What was not settled goes back to its queue."""

@@ -10,7 +10,7 @@ import pytest
 
 from cronhare.adapters.memory.broker import MemoryBroker
 from cronhare.adapters.memory.clock import FrozenClock
-from cronhare.adapters.rabbitmq import AiormqBroker
+from cronhare.adapters.rabbitmq import AioPikaBroker
 from cronhare.domain.topology import (
     FAILED_QUEUE,
     MAIN_QUEUE,
@@ -112,7 +112,7 @@ async def rabbitmq_bench(server: Server, queue_type: str) -> AsyncIterator[Bench
     with server.vhost() as url:
 
         async def connect() -> AsyncBrokerPort:
-            broker = AiormqBroker(
+            broker = AioPikaBroker(
                 url, retry_delay=RETRY_DELAY, queues=[MAIN_QUEUE, REPORTS], queue_type=queue_type
             )
             connections.append(await broker.connect())

@@ -13,12 +13,19 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ChannelClosedByBroker
 
-from cronhare.adapters.rabbitmq import AiormqBroker, PikaBroker, posting, upkeep
+from cronhare.adapters.rabbitmq import (
+    AioPikaBroker,
+    PikaBroker,
+    async_publisher,
+    async_upkeep,
+    wanted,
+)
 from cronhare.adapters.rabbitmq.address import Address
+from cronhare.adapters.rabbitmq.async_declaring import declare
 from cronhare.adapters.rabbitmq.backoff import FIRST
-from cronhare.adapters.rabbitmq.declaring import Declared, declare
-from cronhare.adapters.rabbitmq.hookup import ANSWER_TIMEOUT, Hookup
-from cronhare.adapters.rabbitmq.linking import open_connection
+from cronhare.adapters.rabbitmq.declaration import Declared
+from cronhare.adapters.rabbitmq.hookup import Hookup
+from cronhare.adapters.rabbitmq.linking import ANSWER_TIMEOUT, open_connection
 from cronhare.adapters.rabbitmq.subscription import PATIENCE as SURPLUS_PATIENCE
 from cronhare.application.putting_off import put_off, times_put_off
 from cronhare.domain.messages import Ticket
@@ -75,8 +82,8 @@ async def worker(
     publish_timeout: float = 5.0,
     proof_every: float = 15.0,
     answer_timeout: float = ANSWER_TIMEOUT,
-) -> AsyncIterator[AiormqBroker]:
-    broker = AiormqBroker(
+) -> AsyncIterator[AioPikaBroker]:
+    broker = AioPikaBroker(
         url,
         retry_delay=RETRY_DELAY,
         queues=[MAIN_QUEUE, REPORTS],
@@ -219,7 +226,7 @@ async def test_where_every_queue_is_occupied_nothing_is_consumed_and_the_reason_
                 await broker.consume([REPORTS], prefetch=5, on_delivery=print)
 
 
-async def goes_on_beside(vhost: str, broker: AiormqBroker, *, seconds: float) -> None:
+async def goes_on_beside(vhost: str, broker: AioPikaBroker, *, seconds: float) -> None:
     """See that who consumes from both queues keeps its channel, and with it what it holds."""
     hands = Hands()
     await broker.consume([MAIN_QUEUE, REPORTS], prefetch=5, on_delivery=hands.take)
@@ -357,12 +364,12 @@ async def test_connections_that_break_at_once_come_more_and_more_slowly_and_decl
         await consume(self, queue)
         asyncio.get_running_loop().call_soon(asyncio.create_task, self.abandon())
 
-    def declare_and_count(*args: Any, **how: Any) -> Declared:  # noqa: ANN401 - its own
+    async def declare_and_count(*args: Any, **how: Any) -> Declared:  # noqa: ANN401 - its own
         declared.append(time.monotonic())
-        return declare(*args, **how)
+        return await declare(*args, **how)
 
     monkeypatch.setattr(Hookup, "consume", consume_and_break)
-    monkeypatch.setattr(upkeep, "declare", declare_and_count)
+    monkeypatch.setattr(async_upkeep, "declare", declare_and_count)
     async with worker(vhost) as broker:
         await broker.consume([MAIN_QUEUE], prefetch=1, on_delivery=print)
         await eventually(lambda: len(opened) == 5, what="a fifth connection")
@@ -419,7 +426,7 @@ async def test_after_a_publish_without_a_confirm_another_connection_is_used(vhos
 async def test_a_queue_that_was_full_is_published_to_once_its_bound_is_lifted(
     vhost: str, own_rabbitmq: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(posting, "RENEW_AFTER", 0.1)
+    monkeypatch.setattr(async_publisher, "RENEW_AFTER", 0.1)
     envelope = Envelope(Message(body=b"one"), ToQueue())
     async with worker(vhost, publish_timeout=1) as broker:
         await broker.connect()
@@ -446,7 +453,7 @@ async def test_a_queue_that_was_full_is_published_to_once_its_bound_is_lifted(
 async def test_a_queue_of_ours_that_is_deleted_is_there_for_the_next_message_of_a_worker(
     vhost: str, monkeypatch: pytest.MonkeyPatch, queue: str, to: Destination
 ) -> None:
-    monkeypatch.setattr(upkeep, "FRESH", 0.0)
+    monkeypatch.setattr(wanted, "FRESH", 0.0)
     envelope = Envelope(Message(body=b"one"), to)
     async with worker(vhost) as broker:
         await broker.connect()
@@ -461,7 +468,7 @@ async def test_a_queue_of_ours_that_is_deleted_is_there_for_the_next_message_of_
 async def test_what_cannot_be_put_off_rests_until_its_lane_is_there_again(
     vhost: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(upkeep, "FRESH", 2.0)
+    monkeypatch.setattr(wanted, "FRESH", 2.0)
     times, begun = list[int](), list[asyncio.Task[None]]()
 
     async with worker(vhost) as broker, asyncio.TaskGroup() as tasks:
@@ -522,7 +529,7 @@ async def test_during_an_alarm_consuming_and_acking_go_on_and_a_publish_is_unkno
 
 
 async def test_it_can_be_closed_during_an_alarm(vhost: str, own_rabbitmq: Server) -> None:
-    broker = AiormqBroker(vhost, publish_timeout=0.5)
+    broker = AioPikaBroker(vhost, publish_timeout=0.5)
     hands = Hands()
     await broker.consume([MAIN_QUEUE], prefetch=1, on_delivery=hands.take)
 
@@ -538,7 +545,7 @@ async def test_it_can_be_closed_during_an_alarm(vhost: str, own_rabbitmq: Server
 async def test_without_a_broker_consuming_is_refused_and_a_publish_is_unknown_at_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    broker = AiormqBroker("amqp://guest:secret@127.0.0.1:1/", publish_timeout=10 * SOON)
+    broker = AioPikaBroker("amqp://guest:secret@127.0.0.1:1/", publish_timeout=10 * SOON)
     envelope = Envelope(Message(body=b"task", id="1:2"), ToQueue())
 
     with pytest.raises(BrokerUnavailable):
@@ -580,7 +587,7 @@ async def test_a_login_that_is_refused_is_told_as_one_with_its_cure_and_no_passw
     vhost: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     wrong = vhost.replace("guest:guest", "guest:s3cret")
-    broker, publishing = AiormqBroker(wrong), PikaBroker(wrong)
+    broker, publishing = AioPikaBroker(wrong), PikaBroker(wrong)
     words = (
         r"the login is refused \(ACCESS_REFUSED .*: see the user and password in CRON_BROKER_URL"
     )
@@ -613,7 +620,7 @@ async def test_a_broker_that_is_killed_is_consumed_again_when_it_returns(
 ) -> None:
     bodies = [b"%d" % n for n in range(500)]
     seen: list[bytes] = []
-    with_type = AiormqBroker(vhost, queue_type=queue_type)
+    with_type = AioPikaBroker(vhost, queue_type=queue_type)
 
     def take(delivery: Delivery) -> None:
         seen.append(delivery.message.body)

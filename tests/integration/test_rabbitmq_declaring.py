@@ -10,8 +10,9 @@ from urllib.parse import urlsplit
 import pytest
 from pika import BlockingConnection
 
-from cronhare.adapters.rabbitmq import PikaBroker, declaring, probe_lanes, upkeep
-from cronhare.adapters.rabbitmq.blocking import MOST_LOST, connect
+from cronhare.adapters.rabbitmq import PikaBroker, declaring, probe_lanes, wanted
+from cronhare.adapters.rabbitmq.asking import MOST_LOST
+from cronhare.adapters.rabbitmq.blocking import connect
 from cronhare.domain.diagnosis import LaneState
 from cronhare.domain.topology import (
     DEAD_LETTER_EXCHANGE,
@@ -286,7 +287,7 @@ def test_a_message_can_be_given_back_more_often_than_any_default_allows(vhost: s
 def test_a_queue_of_ours_that_is_deleted_beside_a_connection_is_there_for_the_next_message(
     vhost: str, monkeypatch: pytest.MonkeyPatch, queue: str, to: Destination
 ) -> None:
-    monkeypatch.setattr(upkeep, "FRESH", 0.0)
+    monkeypatch.setattr(wanted, "FRESH", 0.0)
     broker = PikaBroker(vhost)
     message = [Envelope(Message(body=b"one"), to)]
     assert broker.publish(message) == [Published.CONFIRMED]
@@ -302,7 +303,7 @@ def test_a_queue_of_ours_that_is_deleted_beside_a_connection_is_there_for_the_ne
 def test_a_queue_of_others_that_is_missing_is_not_declared(
     vhost: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(upkeep, "FRESH", 0.0)
+    monkeypatch.setattr(wanted, "FRESH", 0.0)
     broker = PikaBroker(vhost)
     stray = [Envelope(Message(body=b"one"), ToQueue("theirs"))]
 

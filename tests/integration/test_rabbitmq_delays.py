@@ -11,7 +11,7 @@ from itertools import count
 import attrs
 import pytest
 
-from cronhare.adapters.rabbitmq import AiormqBroker
+from cronhare.adapters.rabbitmq import AioPikaBroker
 from cronhare.domain.topology import MAIN_QUEUE, ToQueue
 from cronhare.ports.broker import Delivery, Envelope, Message, Published
 
@@ -43,7 +43,7 @@ class Lateness:
 
 async def lateness(url: str, delays: list[timedelta], *, queue_type: str) -> Lateness:
     """Send one message through the lanes for each delay, and others beside them without any."""
-    broker = AiormqBroker(url, queue_type=queue_type)
+    broker = AioPikaBroker(url, queue_type=queue_type)
     sent: dict[bytes, float] = {}
     late: dict[bytes, float] = {}
     acking: list[asyncio.Task[None]] = []

@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import pytest
 
-from cronhare.adapters.rabbitmq import AiormqBroker
+from cronhare.adapters.rabbitmq import AioPikaBroker
 from cronhare.application.parking import LARGEST_PARKED, park
 from cronhare.domain.topology import MAIN_QUEUE, QUARANTINE_QUEUE
 from cronhare.ports.broker import Delivery
@@ -34,8 +34,8 @@ HOSTILE = {
 
 
 @asynccontextmanager
-async def worker(url: str) -> AsyncIterator[AiormqBroker]:
-    broker = AiormqBroker(url, retry_delay=timedelta(seconds=1), answer_timeout=1.0)
+async def worker(url: str) -> AsyncIterator[AioPikaBroker]:
+    broker = AioPikaBroker(url, retry_delay=timedelta(seconds=1), answer_timeout=1.0)
     yield broker
     await broker.close()
 

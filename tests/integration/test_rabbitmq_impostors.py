@@ -11,10 +11,11 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from cronhare.adapters.rabbitmq import AiormqBroker, PikaBroker
+from cronhare.adapters.rabbitmq import AioPikaBroker, PikaBroker
 from cronhare.adapters.rabbitmq.address import Address
+from cronhare.adapters.rabbitmq.connection import FramedConnection
 from cronhare.adapters.rabbitmq.framing import LARGEST_FRAME
-from cronhare.adapters.rabbitmq.guarding import Guarding
+from cronhare.adapters.rabbitmq.guarding import GuardedConnection
 from cronhare.adapters.rabbitmq.inspection import RabbitInspection
 from cronhare.adapters.rabbitmq.linking import close_connection, open_connection
 from cronhare.domain.diagnosis import BrokerFacts, Cause, Unreachable
@@ -64,7 +65,7 @@ async def test_a_name_that_cannot_be_asked_for_leaves_the_worker_its_other_nodes
     vhost: str,
 ) -> None:
     seen: asyncio.Queue[Delivery] = asyncio.Queue()
-    broker = AiormqBroker(beside(vhost))
+    broker = AioPikaBroker(beside(vhost))
     try:
         await broker.connect()
         await broker.consume([MAIN_QUEUE], prefetch=1, on_delivery=seen.put_nowait)
@@ -95,7 +96,7 @@ async def test_a_name_that_cannot_be_asked_for_is_a_broker_that_is_away(
 ) -> None:
     url = f"amqp://guest:guest@{UNASKABLE}/"
     told = "nobody answers (its name cannot be asked for"
-    asynchronous = AiormqBroker(url)
+    asynchronous = AioPikaBroker(url)
     synchronous = PikaBroker(url)
 
     with pytest.raises(BrokerUnavailable) as unconnected:
@@ -173,12 +174,14 @@ async def impostor() -> AsyncIterator[tuple[str, Impostor]]:
         yield f"amqp://guest:guest@127.0.0.1:{port}/", acting
 
 
-@pytest.mark.parametrize("transport", [None, Guarding()], ids=["publishing", "consuming"])
+@pytest.mark.parametrize(
+    "kind", [FramedConnection, GuardedConnection], ids=["publishing", "consuming"]
+)
 async def test_a_frame_that_nobody_agreed_to_ends_the_connection_and_fills_no_memory(
-    transport: Guarding | None,
+    kind: type[FramedConnection],
 ) -> None:
     async with impostor() as (url, acting):
-        connection = await open_connection(Address.parse(url), name="tests", transport=transport)
+        connection = await open_connection(Address.parse(url), name="tests", kind=kind)
         await asyncio.wait_for(acting.gone.wait(), SOON)
         await close_connection(connection)
 
@@ -192,7 +195,7 @@ async def test_to_close_while_the_broker_owes_the_answer_to_consume_is_no_fault(
     parts = urlsplit(vhost)
     assert parts.port is not None
     async with proxy(parts.port) as (port, link):
-        broker = AiormqBroker(vhost.replace(str(parts.port), str(port)))
+        broker = AioPikaBroker(vhost.replace(str(parts.port), str(port)))
         await broker.connect()
         link.freezes_at = BASIC_CONSUME
 

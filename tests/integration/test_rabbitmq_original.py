@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from cronhare.adapters.rabbitmq import AiormqBroker
+from cronhare.adapters.rabbitmq import AioPikaBroker
 from cronhare.domain.deaths import in_all
 from cronhare.domain.messages import Call, read
 from cronhare.domain.signing import Seal
@@ -30,7 +30,7 @@ BODY = json.dumps(
 async def test_what_a_foreign_consumer_nacks_comes_back_and_its_deaths_are_counted_by_ours(
     vhost: str, queue_type: str
 ) -> None:
-    broker = AiormqBroker(vhost, retry_delay=RETRY_DELAY, queue_type=queue_type)
+    broker = AioPikaBroker(vhost, retry_delay=RETRY_DELAY, queue_type=queue_type)
     await broker.connect()
     with amqp.channel(vhost) as plain:
         plain.basic_publish("", MAIN_QUEUE, BODY)  # by hand: no headers of ours

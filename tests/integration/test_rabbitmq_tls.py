@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cronhare.adapters.rabbitmq.address import Address
-from cronhare.adapters.rabbitmq.guarding import Guarding
+from cronhare.adapters.rabbitmq.guarding import GuardedConnection
 from cronhare.adapters.rabbitmq.inspection import RabbitInspection
 from cronhare.adapters.rabbitmq.linking import close_connection, open_connection
 from cronhare.domain.diagnosis import BrokerFacts, Link, Unreachable
@@ -78,7 +78,7 @@ def consuming(url: str) -> str:
     """Connect as a worker does, and tell the protocol, or why there is no connection."""
 
     async def connect() -> str:
-        connection = await open_connection(Address.parse(url), name="tests", transport=Guarding())
+        connection = await open_connection(Address.parse(url), name="tests", kind=GuardedConnection)
         await close_connection(connection)
         return "connected"
 

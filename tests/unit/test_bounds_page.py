@@ -10,7 +10,7 @@ import pytest
 from cronhare.adapters import tls
 from cronhare.adapters.process import attempt, budget, capture, journal, lines, pipes, pulse
 from cronhare.adapters.process import messages as ipc
-from cronhare.adapters.rabbitmq import address, aside, blocking, framing, properties
+from cronhare.adapters.rabbitmq import address, aside, asking, framing, properties
 from cronhare.adapters.sql import behind_held, kept, lately, put_off
 from cronhare.adapters.sql.dialects.mysql import opening as mysql_opening
 from cronhare.adapters.sql.dialects.mysql import sessions as mysql_sessions
@@ -231,7 +231,7 @@ BOUNDS: dict[str, list[str]] = {
     "nacks of a message of somebody else that count": [f"{deaths.MOST:,} at the most"],
     "a type in a message": [f"{messages.LONGEST_TYPE} letters"],
     "a queue's name": [f"{topology.LONGEST_QUEUE_NAME} bytes"],
-    "connections that a declaration loses over queues": [f"{blocking.MOST_LOST}"],
+    "connections that a declaration loses over queues": [f"{asking.MOST_LOST}"],
     "queues of a process": [f"{topology.MOST_QUEUES}"],
     "crashes of an execution": [
         f"{retry.CRASH_LIMIT} within {retry.CRASH_WINDOW.total_seconds():.0f} s"

@@ -101,8 +101,8 @@ class Address:
             client_properties={"connection_name": name},
         )
 
-    def for_aiormq(self, node: Host) -> str:
-        """Tell aiormq, which also wants the `context`."""
+    def for_aio_pika(self, node: Host) -> str:
+        """Tell aio-pika, which also wants the `context`."""
         who = f"{quote(self._user, safe='')}:{quote(self._password, safe='')}"
         query = urlencode({"heartbeat": self.heartbeat})
         vhost = quote(self.vhost, safe="")

@@ -2,33 +2,19 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from pika import BlockingConnection
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ChannelClosedByBroker, ConnectionClosedByBroker
 
-from cronhare.domain.topology import Exchange, Queue
+from cronhare.domain.topology import Binding, Exchange, Queue
 
 from .address import Address
+from .asking import ArgumentsOf, Bind, Look, Losses, Make, Question, Refused
 from .trouble import TROUBLE, resolving
 
-ACCESS_REFUSED, NOT_FOUND, LOCKED, PRECONDITION_FAILED = 403, 404, 405, 406
-
-#: Said by a broker that ends, or whose operator ends the connection: of nothing that was asked.
-_CONNECTION_FORCED: Final = 320
-
-#: Connections that one walk may lose to what it asks for. A broker that is ill is not hammered.
-MOST_LOST: Final = 8
-
 T = TypeVar("T")
-
-#: The broker's no. It costs the channel, or, where the broker fails over the question
-#: (`INTERNAL_ERROR`), the connection.
-Refused = ChannelClosedByBroker | ConnectionClosedByBroker
-
-#: Gives the arguments that a queue is declared with.
-ArgumentsOf = Callable[[Queue], dict[str, object]]
 
 
 @contextmanager
@@ -80,7 +66,7 @@ class Walk:
         self._connecting = connecting
         self._arguments_of = arguments_of
         self._channel: BlockingChannel | None = None
-        self._lost = 0
+        self.losses = Losses()
 
     def __enter__(self) -> Self:
         """Give itself."""
@@ -90,10 +76,20 @@ class Walk:
         """Close the latest connection."""
         _let_go(self.connection)
 
-    @property
-    def can_lose(self) -> bool:
-        """Whether a question may cost the connection: it has not happened too often."""
-        return self._lost < MOST_LOST
+    def answer(self, question: Question) -> Refused | None:
+        """Put a question, and answer the broker's no, if it says so.
+
+        Raises:
+            Exception: see `ask`.
+        """
+        match question:
+            case Look(thing):
+                looked = self.look_at(thing)
+                return looked if isinstance(looked, Refused) else None
+            case Make(thing):
+                return self.declare(thing)
+            case Bind(binding):
+                return self.ask(lambda channel: _bind(channel, binding))
 
     def look_at(self, thing: Exchange | Queue) -> Any | Refused:  # noqa: ANN401
         """Ask whether it is there; of a queue pika's answer has the counts."""
@@ -120,12 +116,11 @@ class Walk:
                 self._channel = self.connection.channel()
             return act(self._channel)
         except ChannelClosedByBroker as refusal:
-            return refusal
+            return _refused(refusal, costs_connection=False)
         except ConnectionClosedByBroker as refusal:
-            if refusal.reply_code == _CONNECTION_FORCED or not self.can_lose:
+            if not self.losses.note(refusal.reply_code):
                 raise
-            self._lost += 1
-            return refusal
+            return _refused(refusal, costs_connection=True)
 
     def _declare(self, channel: BlockingChannel, thing: Exchange | Queue) -> None:
         match thing:
@@ -136,3 +131,21 @@ class Walk:
                 channel.exchange_declare(name, kind, durable=True, arguments=more)
             case Queue(name=name):
                 channel.queue_declare(name, durable=True, arguments=self._arguments_of(thing))
+
+
+def _bind(channel: BlockingChannel, binding: Binding) -> None:
+    if binding.to_exchange:
+        channel.exchange_bind(binding.target, binding.source, binding.key)
+    else:
+        channel.queue_bind(binding.target, binding.source, binding.key)
+
+
+def _refused(
+    error: ChannelClosedByBroker | ConnectionClosedByBroker, *, costs_connection: bool
+) -> Refused:
+    return Refused(
+        code=error.reply_code,
+        text=error.reply_text,
+        costs_connection=costs_connection,
+        cause=error,
+    )

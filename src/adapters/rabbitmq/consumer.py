@@ -6,12 +6,15 @@ from contextlib import contextmanager, suppress
 from typing import Self
 
 import attrs
-from aiormq.abc import AbstractChannel, AbstractConnection, DeliveredMessage
-from aiormq.exceptions import AMQPChannelError
+from aio_pika.abc import AbstractChannel
+from aio_pika.exceptions import AMQPChannelError
+from aiormq.abc import AbstractChannel as Underlay
+from aiormq.abc import DeliveredMessage
 from pamqp.commands import Basic
 
 from cronhare.ports.broker import BrokerUnavailable, Delivery
 
+from .connection import FramedConnection
 from .guarding import received
 from .linking import TROUBLE, own_errors
 from .trouble import said_by
@@ -34,11 +37,15 @@ OnLost = Callable[["Consumer", str, bool], None]
 
 
 class Consumer:
-    """Consumes a queue until its channel is lost. It is never mended: another takes its place."""
+    """Consumes a queue until its channel is lost. It is never mended: another takes its place.
+
+    What is done for each delivery is done on the channel beneath aio-pika's (ADR 41).
+    """
 
     def __init__(
         self,
         channel: AbstractChannel,
+        underlay: Underlay,
         queue: str,
         *,
         on_delivery: Callable[[Delivery], Awaitable[None]],
@@ -48,18 +55,19 @@ class Consumer:
         """`open` makes one."""
         self.queue = queue
         self._channel = channel
+        self._underlay = underlay
         self._on_delivery = on_delivery
         self._on_lost = on_lost
         self._answer_timeout = answer_timeout
         self._name: str | None = None
         self._is_left = False
-        channel.on_consumer_cancel_callbacks.add(self._on_cancel)
-        channel.closing.add_done_callback(self._on_closing)
+        channel.close_callbacks.add(self._on_closing)
+        underlay.on_consumer_cancel_callbacks.add(self._on_cancel)  # aio-pika tells nobody
 
     @classmethod
     async def open(
         cls,
-        connection: AbstractConnection,
+        connection: FramedConnection,
         queue: str,
         *,
         prefetch: int,
@@ -73,10 +81,13 @@ class Consumer:
             BrokerUnavailable: it did not work.
         """
         with own_errors(f"opening a channel for {queue}"):
-            channel = await connection.channel(publisher_confirms=False, timeout=answer_timeout)
-            await channel.basic_qos(prefetch_count=prefetch, timeout=answer_timeout)
+            async with asyncio.timeout(answer_timeout):
+                channel = await connection.channel(publisher_confirms=False)
+                await channel.set_qos(prefetch_count=prefetch)
+                underlay = await channel.get_underlay_channel()
         return cls(
             channel,
+            underlay,
             queue,
             on_delivery=on_delivery,
             on_lost=on_lost,
@@ -96,7 +107,7 @@ class Consumer:
             BrokerUnavailable: it did not work.
         """
         with refusals(f"consuming {self.queue}"):
-            answer = await self._channel.basic_consume(
+            answer = await self._underlay.basic_consume(
                 self.queue, self._receive, timeout=self._answer_timeout
             )
         self._name = str(answer.consumer_tag)
@@ -110,17 +121,18 @@ class Consumer:
         name, self._name = self._name, None
         if name is not None:
             with own_errors(f"consuming {self.queue} no more"):
-                await self._channel.basic_cancel(name, timeout=self._answer_timeout)
+                queue = await self._channel.get_queue(self.queue, ensure=False)
+                await queue.cancel(name, timeout=self._answer_timeout)
 
     async def ack(self, number: int) -> None:
         """Settle a delivery. Once the channel is lost it comes again whatever we say."""
         with suppress(*TROUBLE):
-            await self._channel.basic_ack(number, wait=False)
+            await self._underlay.basic_ack(number, wait=False)
 
     async def nack(self, number: int, *, requeue: bool, multiple: bool = False) -> None:
         """Give a delivery back, or hand it to its queue's dead-letter exchange; 0: all of them."""
         with suppress(*TROUBLE):
-            await self._channel.basic_nack(number, multiple=multiple, requeue=requeue, wait=False)
+            await self._underlay.basic_nack(number, multiple=multiple, requeue=requeue, wait=False)
 
     async def close(self) -> None:
         """End its channel. What was not settled goes back to the head of the queue, in order.
@@ -156,8 +168,7 @@ class Consumer:
         """The broker ends a consumer on its own when the queue is deleted or moves away."""
         self._lose(f"the broker cancelled consumer {frame.consumer_tag}", alone=True)
 
-    def _on_closing(self, future: asyncio.Future[object]) -> None:
-        error = None if future.cancelled() else future.exception()
+    def _on_closing(self, _channel: object, error: BaseException | None) -> None:
         reason = said_by(error) if error is not None else "the channel was closed"
         self._lose(reason, alone=isinstance(error, AMQPChannelError))
 

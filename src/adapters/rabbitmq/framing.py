@@ -7,7 +7,6 @@ import asyncio
 import struct
 from typing import Any, ClassVar, Final, cast
 
-from aiormq.connection import TCPTransportFactory, TLSTransportFactory, TransportFactory
 from yarl import URL
 
 #: Bytes. No frame is larger, whatever the broker would allow; it is RabbitMQ's own default.
@@ -76,20 +75,33 @@ class FrameReader:
         return HEAD.pack(kind, channel, len(through)) + through + END
 
 
-class Framing(TransportFactory):
-    """Connects as the client does by itself, and puts a reader of frames before its own."""
+class Framing:
+    """Connects for the client, and puts a reader of frames before its own: one connection's."""
 
     reader: ClassVar[type[FrameReader]] = FrameReader
+
+    def __init__(self) -> None:
+        self._writer: asyncio.StreamWriter | None = None
 
     async def create(
         self,
         url: URL,
-        **how: Any,  # noqa: ANN401 - the client's own
+        *,
+        ssl_context_provider: Any,  # noqa: ANN401 - the client's own
     ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """Connect."""
-        factory = TLSTransportFactory() if url.scheme == "amqps" else TCPTransportFactory()
-        reader, writer = await factory.create(url, **how)
-        return cast("asyncio.StreamReader", self.reader(reader)), writer
+        """Connect.
+
+        Raises:
+            OSError: it did not work.
+        """
+        context = await ssl_context_provider.get_context() if url.scheme == "amqps" else None
+        reader, self._writer = await asyncio.open_connection(url.host, url.port, ssl=context)
+        return cast("asyncio.StreamReader", self.reader(reader)), self._writer
+
+    def hang_up(self) -> None:
+        """End the link at once, without a word: the client notices, and ends what it has on it."""
+        if self._writer is not None:
+            self._writer.transport.abort()
 
 
 def _tuned(payload: bytes) -> bytes:

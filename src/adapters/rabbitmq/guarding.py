@@ -14,6 +14,7 @@ from aiormq.abc import DeliveredMessage
 
 from cronhare.ports.broker import LARGEST_TAKEN, Defect, Message, too_large
 
+from .connection import FramedConnection
 from .framing import BODY, HEADER, FrameReader, Framing
 from .properties import UnreadableProperties, read_properties
 
@@ -62,6 +63,12 @@ class Guarding(Framing):
     """Puts the guard before the client's reader."""
 
     reader = GuardedReader
+
+
+class GuardedConnection(FramedConnection):
+    """Has the guard on its road."""
+
+    framing = Guarding
 
 
 def _without_names(deliver: bytes) -> bytes:

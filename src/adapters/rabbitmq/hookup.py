@@ -5,18 +5,16 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Self
 
-from aiormq.abc import AbstractChannel, AbstractConnection
+from aio_pika.abc import AbstractChannel
 
 from cronhare.ports.broker import BrokerUnavailable, Delivery
 
 from .address import Address
+from .connection import FramedConnection
 from .consumer import Consumer, QueueRefused, refusals
-from .guarding import Guarding
-from .linking import close_connection, open_connection, own_errors
+from .guarding import GuardedConnection
+from .linking import ANSWER_TIMEOUT, close_connection, open_connection, own_errors
 from .trouble import said_by
-
-#: Seconds in which the broker must have answered a question.
-ANSWER_TIMEOUT = 10.0
 
 
 class Hookup:
@@ -28,7 +26,7 @@ class Hookup:
 
     def __init__(
         self,
-        connection: AbstractConnection,
+        connection: FramedConnection,
         *,
         prefetch: int,
         on_delivery: Callable[[Delivery], Awaitable[None]],
@@ -47,7 +45,7 @@ class Hookup:
         self._consumers: dict[str, Consumer] = {}  # by queue
         self._dropped: list[tuple[Consumer, str]] = []  # with the reasons
         self._beginning: str | None = None  # the queue whose refusal `consume` tells
-        connection.closing.add_done_callback(self._on_closing)
+        connection.close_callbacks.add(self._on_closing)
 
     @classmethod
     async def open(
@@ -66,7 +64,9 @@ class Hookup:
         Raises:
             BrokerUnavailable: it did not work.
         """
-        connection = await open_connection(address, name="cronhare consuming", transport=Guarding())
+        connection = await open_connection(
+            address, name="cronhare consuming", kind=GuardedConnection
+        )
         return cls(
             connection,
             prefetch=prefetch,
@@ -165,22 +165,21 @@ class Hookup:
 
     async def _asking(self) -> AbstractChannel:
         with own_errors("proving that the consumers live"):
-            return await self._connection.channel(
-                publisher_confirms=False, timeout=self._answer_timeout
-            )
+            async with asyncio.timeout(self._answer_timeout):
+                return await self._connection.channel(publisher_confirms=False)
 
     async def _prove(self, queue: str, channel: AbstractChannel) -> None:
         consumer = self._consumers.get(queue)
         reason: str | None = None
         try:
             with refusals(f"proving that the consumer of {queue} lives"):
-                found = await channel.queue_declare(
+                found = await channel.declare_queue(
                     queue, passive=True, timeout=self._answer_timeout
                 )
         except QueueRefused as error:
             reason = str(error)
         else:
-            if not found.consumer_count:
+            if not found.declaration_result.consumer_count:
                 reason = f"the broker knows no consumer of {queue}"
         if reason is not None and consumer is not None and consumer.is_consuming:
             consumer.leave()
@@ -197,8 +196,7 @@ class Hookup:
         else:
             self._lose(reason)
 
-    def _on_closing(self, future: asyncio.Future[object]) -> None:
-        error = None if future.cancelled() else future.exception()
+    def _on_closing(self, _connection: object, error: BaseException | None) -> None:
         self._lose(said_by(error) if error is not None else "the connection was closed")
 
     def _lose(self, reason: str) -> None:

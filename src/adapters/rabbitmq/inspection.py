@@ -9,7 +9,6 @@ from typing import Any, Final
 
 import attrs
 from pika import BlockingConnection
-from pika.exceptions import ChannelClosedByBroker, ConnectionClosedByBroker
 
 from cronhare.domain.addresses import Host
 from cronhare.domain.diagnosis import (
@@ -26,7 +25,8 @@ from cronhare.domain.topology import Exchange, Queue, Topology
 from cronhare.ports.broker import BrokerUnavailable
 
 from .address import Address
-from .blocking import NOT_FOUND, PRECONDITION_FAILED, Walk, connect, letting_go
+from .asking import NOT_FOUND, PRECONDITION_FAILED, Refused
+from .blocking import Walk, connect, letting_go
 from .probing import probe_lanes
 from .trouble import TROUBLE, cause_of, resolving, said_by
 from .versions import QUORUM, arguments
@@ -129,8 +129,8 @@ def _thing(walk: Walk, wanted: Exchange | Queue) -> Thing:
     kind = Kind.QUEUE if isinstance(wanted, Queue) else Kind.EXCHANGE
     thing = Thing(kind=kind, name=wanted.name, fit=Fit.FITS)
     seen = walk.look_at(wanted)
-    if isinstance(seen, ChannelClosedByBroker | ConnectionClosedByBroker):
-        missing = seen.reply_code == NOT_FOUND
+    if isinstance(seen, Refused):
+        missing = seen.code == NOT_FOUND
         return attrs.evolve(thing, fit=Fit.MISSING if missing else Fit.HIDDEN)
     if thing.kind is Kind.QUEUE:
         counts = seen.method
@@ -138,9 +138,9 @@ def _thing(walk: Walk, wanted: Exchange | Queue) -> Thing:
     refusal = walk.declare(wanted)
     if refusal is None:
         return thing
-    if refusal.reply_code != PRECONDITION_FAILED:
+    if refusal.code != PRECONDITION_FAILED:
         return attrs.evolve(thing, fit=Fit.HIDDEN)
-    return attrs.evolve(thing, fit=Fit.DIFFERS, difference=difference(refusal.reply_text))
+    return attrs.evolve(thing, fit=Fit.DIFFERS, difference=difference(refusal.text))
 
 
 def difference(text: str) -> Difference:

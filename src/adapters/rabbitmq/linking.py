@@ -1,4 +1,4 @@
-"""Opening aiormq's connections: plain ones, each for one purpose.
+"""Opening aio-pika's connections: plain ones, each for one purpose.
 
 Not the robust ones: after a reconnect they can look open and consume nothing for ever.
 """
@@ -7,32 +7,28 @@ import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-import aiormq
-from aiormq.abc import AbstractConnection
-from aiormq.connection import TransportFactory
-from aiormq.exceptions import AMQPError
+import aio_pika
+from aio_pika.exceptions import AMQPError
 
 from cronhare.domain.addresses import Host
 from cronhare.ports.broker import BrokerUnavailable
 
 from .address import CONNECT_TIMEOUT, Address
-from .framing import Framing
+from .connection import FramedConnection
 from .trouble import resolving, said_by, unconnected
 
 #: What the client raises when the broker is away, refuses, or has gone meanwhile. RuntimeError is
 #: the parent of its "channel closed".
 TROUBLE = (AMQPError, OSError, RuntimeError, TimeoutError)
 
-#: Seconds that are given to the broker's good-bye.
-GOODBYE = 5.0
+#: Seconds in which the broker must have answered a question.
+ANSWER_TIMEOUT = 10.0
 
 
 async def open_connection(
-    address: Address, *, name: str, transport: TransportFactory | None = None
-) -> AbstractConnection:
+    address: Address, *, name: str, kind: type[FramedConnection] = FramedConnection
+) -> FramedConnection:
     """Connect to the first node that answers, within a bound for each.
-
-    *transport* takes the place of `Framing`, if one is given.
 
     Raises:
         BrokerUnavailable: it did not work; the text tells of the last node.
@@ -40,36 +36,29 @@ async def open_connection(
     *others, last = address.nodes()
     for node in others:
         with suppress(BrokerUnavailable):
-            return await _connect(address, node, name, transport, within=CONNECT_TIMEOUT)
-    return await _connect(address, last, name, transport, within=2 * CONNECT_TIMEOUT)
+            return await _connect(address, node, name, kind, within=CONNECT_TIMEOUT)
+    return await _connect(address, last, name, kind, within=2 * CONNECT_TIMEOUT)
 
 
 async def _connect(
-    address: Address, node: Host, name: str, transport: TransportFactory | None, *, within: float
-) -> AbstractConnection:
-    doing = f"connecting to {address}"
-    with own_errors(
-        doing, unconnected
-    ):  # a certificate may be unreadable, and its file system may hang
+    address: Address, node: Host, name: str, kind: type[FramedConnection], *, within: float
+) -> FramedConnection:
+    with own_errors(f"connecting to {address}", unconnected), resolving():
+        # a certificate may be unreadable, and its file system may hang
         context = await asyncio.to_thread(address.context)
-    connection = aiormq.Connection(
-        address.for_aiormq(node), context=context, transport_factory=transport or Framing()
-    )
-    try:
-        with own_errors(doing, unconnected), resolving():
-            async with asyncio.timeout(within):
-                await connection.connect(client_properties={"connection_name": name})
-    except BaseException:
-        await close_connection(connection)
-        raise
-    return connection
+        async with asyncio.timeout(within):
+            return await aio_pika.connect(
+                address.for_aio_pika(node),
+                connection_class=kind,
+                ssl_context=context,
+                client_properties={"connection_name": name},
+            )
 
 
-async def close_connection(connection: AbstractConnection) -> None:
+async def close_connection(connection: FramedConnection) -> None:
     """Say good-bye, within a bound."""
     with suppress(*TROUBLE):
-        async with asyncio.timeout(GOODBYE):
-            await connection.close()
+        await connection.close()
 
 
 @contextmanager

@@ -23,7 +23,8 @@ from cronhare.domain.topology import (
 from cronhare.ports.broker import BrokerUnavailable
 
 from .address import Address
-from .blocking import NOT_FOUND, connect, letting_go
+from .asking import NOT_FOUND
+from .blocking import connect, letting_go
 from .trouble import TROUBLE, unconnected
 
 #: Seconds between two looks at the end of the road.

@@ -11,12 +11,13 @@ from cronhare.ports.broker import Delivery, Envelope, Published
 
 from .address import Address
 from .aside import Aside
-from .declaring import Difference
+from .declaration import Difference
 from .messages import Parcel, packed
 from .reading import Reader
 from .sending import Sender
 from .upkeep import Upkeep
 from .versions import QUORUM
+from .wanted import WantedTopology
 from .window import Batch
 
 #: Seconds that a publish may take, and the seconds that each message of its batch adds.
@@ -50,13 +51,13 @@ class PikaBroker:
             ValueError: the URL, the name of a queue or *queue_type* cannot be used.
         """
         address = Address.parse(url)
-        self._upkeep = Upkeep(
-            address,
+        self._wanted = WantedTopology(
             retry_delay=retry_delay,
             queues=queues,
             queue_type=queue_type,
             deduplication=deduplication,
         )
+        self._upkeep = Upkeep(address, self._wanted)
         self._publish_timeout = publish_timeout
         self._reader = Reader(address)
         connect = partial(self._connect, address, patience=publish_timeout / 2)
@@ -66,7 +67,7 @@ class PikaBroker:
     @property
     def differences(self) -> tuple[Difference, ...]:
         """What exists otherwise than we would declare it, as of the last declaration."""
-        return self._upkeep.differences
+        return self._wanted.differences
 
     def declare(self, queues: Iterable[str]) -> None:
         """Make sure that the topology for these task queues exists. Safe to repeat.
@@ -78,7 +79,7 @@ class PikaBroker:
             BrokerUnavailable: the broker is away, or will not let us make what is missing.
             ValueError: a queue cannot have that name.
         """
-        self._upkeep.want(queues)
+        self._wanted.want(queues)
         self._upkeep.declare()
 
     def publish(self, batch: Sequence[Envelope]) -> Sequence[Published]:
@@ -122,7 +123,7 @@ class PikaBroker:
         return Sender(
             address,
             prepare=prepare,
-            doubt=self._upkeep.doubt,
+            doubt=self._wanted.doubt,
             patience=patience,
             suspect=self._aside.suspect,
             level=level,

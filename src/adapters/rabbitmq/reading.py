@@ -12,7 +12,8 @@ from pika.exceptions import ChannelClosedByBroker
 from cronhare.ports.broker import BrokerUnavailable, Delivery
 
 from .address import Address
-from .blocking import NOT_FOUND, connect
+from .asking import NOT_FOUND
+from .blocking import connect
 from .messages import unpacked
 from .trouble import TROUBLE, unconnected
 

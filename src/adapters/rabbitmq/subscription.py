@@ -14,7 +14,8 @@ from .address import Address
 from .allowance import Allowance
 from .backoff import Backoff
 from .consumer import QueueRefused, Tag
-from .hookup import ANSWER_TIMEOUT, Hookup
+from .hookup import Hookup
+from .linking import ANSWER_TIMEOUT
 
 log = logging.getLogger(__name__)
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-import aiormq.exceptions
+from aio_pika.exceptions import ConnectionClosed
+from aio_pika.exceptions import ProbableAuthenticationError as AioAuthenticationError
 from pika.adapters.utils.connection_workflow import (
     AMQPConnectionWorkflowFailed,
     AMQPConnectorException,
@@ -48,11 +49,11 @@ def cause_of(error: BaseException) -> Cause:
     """Tell why no connection could be made."""
     inner = _innermost(error)
     match inner:
-        case ProbableAuthenticationError() | aiormq.exceptions.ProbableAuthenticationError():
+        case ProbableAuthenticationError() | AioAuthenticationError():
             return Cause.LOGIN
         case ProbableAccessDeniedError():
             return Cause.PLACE
-        case aiormq.exceptions.ConnectionClosed() | CertificatesUnusable():
+        case ConnectionClosed() | CertificatesUnusable():
             return Cause.OTHER
     # TLS spoken to a plain port, say, is an OSError as well, and no absence.
     is_tls = "SSL" in f"{type(inner).__name__} {inner}"

@@ -59,7 +59,7 @@ def test_what_an_address_leaves_out_is_what_rabbitmq_takes(url: str, vhost: str,
     address = Address.parse(url)
 
     assert (address.vhost, address.nodes()) == (vhost, [Host("h", port)])
-    assert "//guest:guest@h:" in address.for_aiormq(Host("h", port))
+    assert "//guest:guest@h:" in address.for_aio_pika(Host("h", port))
 
 
 def test_several_nodes_are_tried_in_an_order_of_chance() -> None:
@@ -109,7 +109,7 @@ def test_both_clients_are_told_the_same() -> None:
 
     assert (parameters.virtual_host, parameters.heartbeat) == ("a/b", 4)
     assert (parameters.host, parameters.port) == ("h", 1)
-    assert address.for_aiormq(node) == "amqp://ant:s%40@h:1/a%2Fb?heartbeat=4"
+    assert address.for_aio_pika(node) == "amqp://ant:s%40@h:1/a%2Fb?heartbeat=4"
 
 
 def test_the_queues_of_the_original_are_declared_as_it_did() -> None:

@@ -4,7 +4,7 @@ import socket
 import ssl
 
 import pytest
-from aiormq import exceptions as of_aiormq
+from aio_pika import exceptions as of_aio_pika
 from pika import exceptions as of_pika
 from pika.adapters.utils.connection_workflow import (
     AMQPConnectionWorkflowFailed,
@@ -36,7 +36,7 @@ def refused() -> AMQPConnectorSocketConnectError:
             "nobody answers (Connection refused): start it",
         ),
         (
-            of_aiormq.AMQPConnectionError(111, "Connect call failed ('10.0.0.7', 5672)"),
+            of_aio_pika.AMQPConnectionError(111, "Connect call failed ('10.0.0.7', 5672)"),
             "nobody answers (Connect call failed ('10.0.0.7', 5672)): start it",
         ),
         (socket.gaierror(-2, "Name or service not known"), "nobody answers (Name or service not"),
@@ -45,7 +45,7 @@ def refused() -> AMQPConnectorSocketConnectError:
             f"the login is refused ({LOGIN}): see the user and password in CRON_BROKER_URL",
         ),
         (
-            of_aiormq.ProbableAuthenticationError(LOGIN),
+            of_aio_pika.ProbableAuthenticationError(LOGIN),
             f"the login is refused ({LOGIN}): see the user and password in CRON_BROKER_URL",
         ),
         (
@@ -72,7 +72,7 @@ def test_why_no_connection_can_be_made_is_told_with_what_to_do(
     "error",
     [
         ssl.SSLError(1, "[SSL: WRONG_VERSION_NUMBER] wrong version number"),
-        of_aiormq.AMQPConnectionError(1, "[SSL: WRONG_VERSION_NUMBER] wrong version number"),
+        of_aio_pika.AMQPConnectionError(1, "[SSL: WRONG_VERSION_NUMBER] wrong version number"),
         CertificatesUnusable("cafile (ca.pem) cannot be read as PEM"),
     ],
 )
@@ -82,7 +82,7 @@ def test_a_link_that_cannot_be_encrypted_is_no_absence(error: BaseException) -> 
 
 @pytest.mark.parametrize(
     "error",
-    [of_pika.ConnectionClosedByBroker(320, LOST), of_aiormq.ConnectionClosed(320, LOST)],
+    [of_pika.ConnectionClosedByBroker(320, LOST), of_aio_pika.ConnectionClosed(320, LOST)],
 )
 def test_why_a_connection_was_lost_is_told_in_the_brokers_words(error: BaseException) -> None:
     assert said_by(error) == LOST

@@ -2,48 +2,80 @@
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any
 from weakref import WeakValueDictionary
 
-from aiormq.abc import AbstractChannel, AbstractConnection
-from aiormq.exceptions import DeliveryError, PublishError
+from aio_pika.abc import AbstractChannel
+from aio_pika.exceptions import DeliveryError, PublishError
 from pamqp.commands import Basic
 
 from cronhare.application.logs import say
-from cronhare.ports.broker import BrokerUnavailable, Published
+from cronhare.domain.topology import first_queue
+from cronhare.ports.broker import BrokerUnavailable, Envelope, Published
 
 from .address import Address
 from .backoff import RENEW_AFTER, Backoff
+from .connection import FramedConnection
 from .linking import TROUBLE, close_connection, open_connection, own_errors
-from .messages import PERSISTENT, Parcel
+from .messages import PERSISTENT, Parcel, packed
 
 log = logging.getLogger(__name__)
 
 
-class Postman:
+class AsyncPublisher:
     """Publishes and waits for the confirm, within a bound; connects when it must.
+
+    Satisfies `AsyncPublisherPort`.
 
     While the broker is away it is knocked at now and then only; between two knocks the answer is
     `UNKNOWN` at once.
     """
 
-    def __init__(self, address: Address, *, timeout: float) -> None:
-        """*timeout* is in seconds and covers everything, connecting too."""
+    def __init__(
+        self,
+        address: Address,
+        *,
+        timeout: float,
+        restore: Callable[[Sequence[str]], Awaitable[None]],
+    ) -> None:
+        """*timeout* is in seconds and covers everything, connecting too.
+
+        *restore* is told the queues for which a message came back: somebody has deleted them.
+        """
         self._address = address
+        self._restore = restore
         self._timeout = timeout
         self._opening = asyncio.Lock()
         self._backoff = Backoff()
         self._not_before = 0.0
-        self._connection: AbstractConnection | None = None
+        self._connection: FramedConnection | None = None
         self._channel: AbstractChannel | None = None
         self._retired: list[AbstractChannel] = []
         self._turns = WeakValueDictionary[str, asyncio.Lock]()
         self._renew_at = 0.0
         self._closed = False
 
-    async def publish(self, parcel: Parcel) -> Published:
-        """Publish one message and say what is known; what is not, is told with the reason."""
+    async def publish(self, envelope: Envelope) -> Published:
+        """Publish one message; `UNKNOWN`, told with the reason, while the broker is away.
+
+        Raises:
+            ValueError: it is larger than the broker takes, or its delay than the lanes carry.
+            TypeError: AMQP could not carry its headers.
+        """
+        published = await self._bounded(packed(envelope))
+        if published is Published.RETURNED:
+            await self._restore([first_queue(envelope.to)])
+        return published
+
+    async def close(self) -> None:
+        """Close the connection, for good."""
+        self._closed = True
+        async with self._opening:
+            await self._forget()
+
+    async def _bounded(self, parcel: Parcel) -> Published:
         try:
             with own_errors(f"publishing at {self._address}"):
                 async with asyncio.timeout(self._timeout):
@@ -52,12 +84,6 @@ class Postman:
             text = f"It is unknown whether message {parcel.id or '(no id)'} arrived: {error}"
             say(log, logging.WARNING, "publish.unknown", text)
             return Published.UNKNOWN
-
-    async def close(self) -> None:
-        """Close the connection, for good."""
-        self._closed = True
-        async with self._opening:
-            await self._forget()
 
     async def _publish(self, parcel: Parcel) -> Published:
         """Publish it when no other of its id is under way.
@@ -96,7 +122,8 @@ class Postman:
         self._not_before = 0.0
 
     async def _send(self, channel: AbstractChannel, parcel: Parcel) -> None:
-        await channel.basic_publish(
+        underlay = await channel.get_underlay_channel()  # ADR 41
+        await underlay.basic_publish(
             parcel.body,
             exchange=parcel.exchange,
             routing_key=parcel.key,
@@ -138,7 +165,7 @@ class Postman:
             self._channel = await self._connect()
             return self._channel
 
-    async def _renewed(self, connection: AbstractConnection) -> AbstractChannel:
+    async def _renewed(self, connection: FramedConnection) -> AbstractChannel:
         """Give another channel, and close those whose last publish is out of time."""
         *over, last = self._retired
         self._retired = [last]
@@ -151,9 +178,9 @@ class Postman:
         self._connection = await open_connection(self._address, name="cronhare posting")
         return await self._channel_of(self._connection)
 
-    async def _channel_of(self, connection: AbstractConnection) -> AbstractChannel:
+    async def _channel_of(self, connection: FramedConnection) -> AbstractChannel:
         with own_errors(f"opening a channel at {self._address}"):
-            channel = await connection.channel(publisher_confirms=True)
+            channel = await connection.channel(publisher_confirms=True, on_return_raises=True)
         self._renew_at = asyncio.get_running_loop().time() + max(RENEW_AFTER, self._timeout)
         return channel
 
@@ -165,7 +192,7 @@ class Postman:
 
 
 def _in_its_types(value: Any) -> Any:  # noqa: ANN401 - what AMQP carries, as `packed` gives it
-    """Write bytes as aiormq knows them; pika has another type for the same."""
+    """Write bytes as pamqp knows them; pika has another type for the same."""
     match value:
         case bytes():
             return bytearray(value)

@@ -1,0 +1,115 @@
+"""RabbitMQ's asynchronous side, through aio-pika."""
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import timedelta
+from typing import Self
+
+from cronhare.domain.topology import MAIN_QUEUE
+from cronhare.ports.broker import (
+    AsyncConsumerPort,
+    AsyncPublisherPort,
+    Delivery,
+    Envelope,
+    Published,
+)
+
+from .address import Address
+from .async_consumer import AsyncConsumer
+from .async_publisher import AsyncPublisher
+from .async_upkeep import AsyncUpkeep
+from .declaration import Difference
+from .linking import ANSWER_TIMEOUT
+from .subscription import PROOF_EVERY
+from .versions import QUORUM
+from .wanted import WantedTopology
+
+#: Seconds that a publish may take, connecting included.
+PUBLISH_TIMEOUT = 10.0
+
+
+class AioPikaBroker:
+    """Consumes and publishes for the worker, on one event loop. Satisfies `AsyncBrokerPort`.
+
+    Each call of `consume` has a connection of its own, and publishing has another; they are made
+    when they are needed, and again whenever they are lost.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        retry_delay: timedelta = timedelta(seconds=30),
+        queues: Iterable[str] = (MAIN_QUEUE,),
+        queue_type: str = QUORUM,
+        deduplication: bool = False,
+        publish_timeout: float = PUBLISH_TIMEOUT,
+        proof_every: float = PROOF_EVERY,
+        answer_timeout: float = ANSWER_TIMEOUT,
+    ) -> None:
+        """*retry_delay* is how long a nacked message rests; the times below it are in seconds.
+
+        The broker is asked for a sign of life every *proof_every*, and is taken for lost if it
+        does not answer within *answer_timeout*.
+
+        Raises:
+            ValueError: the URL, the name of a queue or *queue_type* cannot be used.
+        """
+        address = Address.parse(url)
+        self._wanted = WantedTopology(
+            retry_delay=retry_delay,
+            queues=queues,
+            queue_type=queue_type,
+            deduplication=deduplication,
+        )
+        self._upkeep = AsyncUpkeep(address, self._wanted)
+        self._consumer: AsyncConsumerPort = AsyncConsumer(
+            address,
+            self._wanted,
+            self._upkeep,
+            proof_every=proof_every,
+            answer_timeout=answer_timeout,
+        )
+        self._publisher: AsyncPublisherPort = AsyncPublisher(
+            address, timeout=publish_timeout, restore=self._upkeep.restore
+        )
+
+    @property
+    def differences(self) -> tuple[Difference, ...]:
+        """What exists otherwise than we would declare it, as of the last declaration."""
+        return self._wanted.differences
+
+    async def connect(self) -> Self:
+        """Declare the topology now instead of with the first `consume`.
+
+        Raises:
+            BrokerUnavailable: the broker is away, or will not let us make what is missing.
+        """
+        await self._upkeep.declare()
+        return self
+
+    async def consume(
+        self, queues: Sequence[str], *, prefetch: int, on_delivery: Callable[[Delivery], None]
+    ) -> None:
+        """See `AsyncConsumer.consume`."""
+        await self._consumer.consume(queues, prefetch=prefetch, on_delivery=on_delivery)
+
+    async def pause(self) -> None:
+        """See `AsyncConsumer.pause`."""
+        await self._consumer.pause()
+
+    async def ack(self, delivery: Delivery) -> None:
+        """See `AsyncConsumer.ack`."""
+        await self._consumer.ack(delivery)
+
+    async def nack(self, delivery: Delivery, *, requeue: bool = False) -> None:
+        """See `AsyncConsumer.nack`."""
+        await self._consumer.nack(delivery, requeue=requeue)
+
+    async def publish(self, envelope: Envelope) -> Published:
+        """See `AsyncPublisher.publish`."""
+        return await self._publisher.publish(envelope)
+
+    async def close(self) -> None:
+        """Stop consuming. What was not settled goes back to its queue. Safe to repeat."""
+        await self._consumer.close()
+        await self._publisher.close()

@@ -1,0 +1,119 @@
+"""What is left of aio-pika's connections and channels: nothing, however they end."""
+
+import asyncio
+import gc
+import time
+from urllib.parse import urlsplit
+
+import pytest
+
+from cronhare.adapters.rabbitmq import AioPikaBroker, async_declaring
+from cronhare.adapters.rabbitmq import connection as of_ours
+from cronhare.adapters.rabbitmq.address import Address
+from cronhare.adapters.rabbitmq.linking import close_connection, open_connection
+from cronhare.ports.broker import BrokerUnavailable
+from tests.services.proxy import proxy
+
+pytestmark = pytest.mark.integration
+
+QUEUE_DECLARE = b"\x00\x32\x00\x0a"
+
+
+def futures() -> int:
+    """Count those that somebody keeps."""
+    gc.collect()
+    return sum(isinstance(each, asyncio.Future) for each in gc.get_objects())
+
+
+async def test_channels_that_come_and_go_leave_nothing_at_their_connection(vhost: str) -> None:
+    many = 50
+    connection = await open_connection(Address.parse(vhost), name="tests")
+
+    async def come_and_go() -> None:
+        channel = await connection.channel(publisher_confirms=False)
+        await channel.close()
+
+    await come_and_go()
+    before = futures()
+    for _ in range(many):
+        await come_and_go()
+    kept = futures() - before
+    await close_connection(connection)
+
+    assert kept < many / 10
+
+
+async def test_a_channel_ends_with_its_connection_and_is_told_why(vhost: str) -> None:
+    parts = urlsplit(vhost)
+    assert parts.port is not None
+    told = asyncio.Queue[BaseException | None]()
+    async with proxy(parts.port) as (port, link):
+        address = Address.parse(vhost.replace(str(parts.port), str(port)))
+        connection = await open_connection(address, name="tests")
+        channel = await connection.channel()
+        channel.close_callbacks.add(lambda _channel, error: told.put_nowait(error))
+        link.cut()
+
+        error = await asyncio.wait_for(told.get(), 10)
+        await close_connection(connection)
+
+    assert isinstance(error, OSError)
+    assert channel.is_closed
+
+
+async def test_who_answers_no_good_bye_is_hung_up_on(
+    vhost: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(of_ours, "GOODBYE", 0.3)
+    parts = urlsplit(vhost)
+    assert parts.port is not None
+    async with proxy(parts.port) as (port, link):
+        address = Address.parse(vhost.replace(str(parts.port), str(port)))
+        connection = await open_connection(address, name="tests")
+        before = asyncio.all_tasks()
+        link.freeze()
+        began = time.monotonic()
+        await close_connection(connection)
+        took = time.monotonic() - began
+        link.thaw()
+
+    assert took < 1.5
+    assert connection.is_closed
+    assert not {task for task in before if "aiormq" in repr(task) and not task.done()}
+
+
+async def test_a_connection_that_is_given_up_while_it_opens_is_let_go_of() -> None:
+    gone = asyncio.Event()
+
+    async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        gone.set()
+        writer.close()
+
+    async with await asyncio.start_server(say_nothing, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        opening = asyncio.create_task(
+            open_connection(Address.parse(f"amqp://127.0.0.1:{port}/"), name="tests")
+        )
+        await asyncio.sleep(0.2)
+        opening.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await opening
+
+        await asyncio.wait_for(gone.wait(), 5)
+
+
+async def test_a_declaration_that_is_not_answered_is_given_up(
+    vhost: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(async_declaring, "ANSWER_TIMEOUT", 0.5)
+    monkeypatch.setattr(of_ours, "GOODBYE", 0.3)
+    parts = urlsplit(vhost)
+    assert parts.port is not None
+    async with proxy(parts.port) as (port, link):
+        broker = AioPikaBroker(vhost.replace(str(parts.port), str(port)))
+        link.freezes_at = QUEUE_DECLARE
+
+        with pytest.raises(BrokerUnavailable, match="declaring at"):
+            await asyncio.wait_for(broker.connect(), 10)
+        await broker.close()
