@@ -7,8 +7,7 @@ from typing import Any, Final, Self
 
 import attrs
 
-from cronhare.adapters.rabbitmq.address import Address
-from cronhare.domain.addresses import LedgerFile, LedgerServer, parse_ledger
+from cronhare.domain.addresses import BrokerServer, LedgerFile, LedgerServer, parse_ledger
 from cronhare.domain.backoff import Backoff
 from cronhare.domain.echo import echo
 from cronhare.domain.policies import ATTEMPTS, DELAY_MS, MILLISECONDS, MULTIPLIERS
@@ -57,7 +56,7 @@ def _broker(url: str) -> None:
     if url == MEMORY:
         return
     try:
-        Address.parse(url)
+        BrokerServer.parse(url)
     except ValueError as error:
         raise ValueError(f'must be "{MEMORY}" or a usable URL: {error}') from None
 

@@ -10,7 +10,7 @@ import pytest
 from cronhare.adapters import tls
 from cronhare.adapters.process import attempt, budget, capture, journal, lines, pipes, pulse
 from cronhare.adapters.process import messages as ipc
-from cronhare.adapters.rabbitmq import address, aside, asking, framing, properties
+from cronhare.adapters.rabbitmq import aside, asking, framing, properties
 from cronhare.adapters.sql import behind_held, kept, lately, put_off
 from cronhare.adapters.sql.dialects.mysql import opening as mysql_opening
 from cronhare.adapters.sql.dialects.mysql import sessions as mysql_sessions
@@ -44,7 +44,7 @@ from cronhare.domain import (
     schedule,
     topology,
 )
-from cronhare.domain.addresses import server_url
+from cronhare.domain.addresses import broker, server_url
 from cronhare.domain.cron.timeline import FIRST_MINUTE, LAST_MINUTE, moment_of
 from cronhare.domain.crontab import reader, settings
 from cronhare.entrypoints import attention, last_resort, logs, scheduler, settings_sources
@@ -150,8 +150,8 @@ BOUNDS: dict[str, list[str]] = {
     ],
     "a frame of the broker's, on a worker's links": [f"{framing.LARGEST_FRAME:,} bytes"],
     "a broker's URL": [
-        f"{address.LONGEST_VHOST} bytes",
-        f"{address.LONGEST_HEARTBEAT:,} s",
+        f"{broker.LONGEST_VHOST} bytes",
+        f"{broker.LONGEST_HEARTBEAT:,} s",
     ],
     "a settings file, and a file that holds a setting": [
         size(settings_sources.LONGEST_FILE),

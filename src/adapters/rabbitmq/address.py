@@ -1,4 +1,4 @@
-"""Where the broker is, on one node or on several, read once and told to both clients alike."""
+"""Where the broker is, told to both clients alike."""
 
 import random
 import ssl
@@ -10,61 +10,15 @@ import attrs
 from pika import ConnectionParameters, PlainCredentials, SSLOptions
 
 from cronhare.adapters import tls
-from cronhare.domain.addresses import OF_BROKER, Certificates, Host, ServerUrl
-
-#: Seconds. The peer is taken for dead after two to three of them without a sign.
-HEARTBEAT: Final = 10
-
-#: Seconds. A longer one would find a dead peer later than the operating system does.
-LONGEST_HEARTBEAT: Final = 3_600
+from cronhare.domain.addresses import BrokerServer, Host
 
 #: Seconds in which a connection to a node must have been made.
 CONNECT_TIMEOUT: Final = 5.0
 
-#: Bytes: AMQP writes the name of a vhost as a short string.
-LONGEST_VHOST: Final = 255
-
-EXAMPLE: Final = "amqp://user:password@host,host:5673/vhost"
-
-_PORTS: Final = {"amqp": 5672, "amqps": 5671}
-_OPTIONS: Final = ("heartbeat", *OF_BROKER)
-
 
 @attrs.frozen(kw_only=True)
-class Address:
-    """A broker's URL, taken apart. Printed, it shows no password.
-
-    With several hosts they are nodes of one cluster: any of them serves.
-    """
-
-    url: ServerUrl
-    certificates: Certificates
-    heartbeat: int = HEARTBEAT
-
-    @classmethod
-    def parse(cls, url: str) -> "Address":
-        """Read `amqp://user:password@host,host:5673/vhost?heartbeat=10`, or the same with `amqps`.
-
-        `cafile`, `certfile` and `keyfile` name PEM files. A missing vhost is `/`. Certificate and
-        host name are always verified.
-
-        Raises:
-            ValueError: it cannot be used; the text quotes nothing of it.
-        """
-        try:
-            read = ServerUrl.parse(url, ports=_PORTS, options=_OPTIONS, example=EXAMPLE)
-            heartbeat = _seconds(read.options.get("heartbeat", str(HEARTBEAT)))
-            certificates = Certificates.of(read.options, OF_BROKER)
-            if read.scheme != "amqps":
-                certificates.refuse("amqp:// (amqps:// is TLS)")
-            return cls(url=_checked(read), certificates=certificates, heartbeat=heartbeat)
-        except ValueError as error:
-            raise ValueError(f"the broker URL {error}") from None  # its cause may quote it
-
-    @property
-    def vhost(self) -> str:
-        """The vhost; `/` where the URL names none."""
-        return self.url.place or "/"
+class Address(BrokerServer):
+    """A broker's URL as each client is told it. Printed, it shows no password."""
 
     def nodes(self, shuffle: Callable[[list[Host]], None] = random.shuffle) -> list[Host]:
         """Give the nodes in the order in which they are to be tried now.
@@ -74,9 +28,6 @@ class Address:
         nodes = list(self.url.hosts)
         shuffle(nodes)
         return nodes
-
-    def __str__(self) -> str:
-        return str(self.url)
 
     def for_pika(
         self,
@@ -123,16 +74,3 @@ class Address:
     @property
     def _password(self) -> str:
         return self.url.password or "guest"
-
-
-def _checked(url: ServerUrl) -> ServerUrl:
-    if len((url.place or "").encode()) > LONGEST_VHOST:
-        raise ValueError(f"names a vhost of more than {LONGEST_VHOST} bytes")
-    return url
-
-
-def _seconds(text: str) -> int:
-    digits = text if text.isascii() and text.isdigit() and len(text) <= len("3600") else ""
-    if not digits or int(digits) > LONGEST_HEARTBEAT:
-        raise ValueError(f"has a heartbeat that is no number of seconds up to {LONGEST_HEARTBEAT}")
-    return int(digits)

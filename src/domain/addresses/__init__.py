@@ -3,6 +3,7 @@
 Start reading at `server_url`.
 """
 
+from .broker import BrokerServer
 from .certificates import OF_BROKER, OF_LEDGER, Certificates, certificates_beside
 from .ledger import LedgerFile, LedgerServer, Tls, parse_ledger
 from .server_url import Host, ServerUrl
@@ -10,6 +11,7 @@ from .server_url import Host, ServerUrl
 __all__ = [
     "OF_BROKER",
     "OF_LEDGER",
+    "BrokerServer",
     "Certificates",
     "Host",
     "LedgerFile",

@@ -11,11 +11,10 @@ from typing import Annotated
 import typer
 
 from cronhare.adapters.jobs.reader import JobsFile
-from cronhare.adapters.rabbitmq.address import Address
 from cronhare.adapters.sql.dialects.sqlite.alone import Occupied, occupy
 from cronhare.adapters.system.privacy import be_private
 from cronhare.application.logs import say
-from cronhare.domain.addresses import LedgerFile
+from cronhare.domain.addresses import BrokerServer, LedgerFile
 from cronhare.domain.listing import counted, listed
 from cronhare.domain.topology import checked_queues
 
@@ -249,7 +248,7 @@ def _announce(container: Container, what: str, *more: str) -> None:
     """Say what a process is, before it waits for its servers."""
     settings = container.settings()
     logs.sign_as(container.node())
-    doorbell = Address.parse(settings.broker_url)
+    doorbell = BrokerServer.parse(settings.broker_url)
     parts = (f"ledger {settings.ledger}", f"doorbell {doorbell}", *more)
     text = f"{what} {container.node()}: {'; '.join(parts)}"
     say(log, logging.INFO, "process.start", text)
