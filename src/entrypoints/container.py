@@ -9,8 +9,6 @@ from dependency_injector import containers, providers
 from cronhare.adapters.memory.broker import MemoryBroker
 from cronhare.adapters.memory.inspection import MemoryBrokerInspection
 from cronhare.adapters.process import ProcessRunner
-from cronhare.adapters.rabbitmq import AioPikaBroker, PikaBroker
-from cronhare.adapters.rabbitmq.inspection import RabbitInspection
 from cronhare.adapters.sql import (
     SqlAttemptStore,
     SqlClaimStore,
@@ -37,6 +35,7 @@ from cronhare.application.reconcile import Reconciler
 from cronhare.domain.catalog import Catalog
 from cronhare.domain.signing import Seal
 
+from . import rabbitmq
 from .aside import Aside
 from .nodes import this_node
 from .settings import Settings
@@ -74,7 +73,7 @@ class Container(containers.DeclarativeContainer):
         MemoryBroker, clock, retry_delay=settings.provided.retry_delay, queues=queues
     )
     pika_broker = providers.Singleton(
-        PikaBroker,
+        rabbitmq.pika_broker,
         settings.provided.broker_url,
         retry_delay=settings.provided.retry_delay,
         queues=queues,
@@ -82,7 +81,7 @@ class Container(containers.DeclarativeContainer):
         deduplication=settings.provided.message_deduplication,
     )
     aio_pika_broker = providers.Factory(
-        AioPikaBroker,
+        rabbitmq.aio_pika_broker,
         settings.provided.broker_url,
         retry_delay=settings.provided.retry_delay,
         queues=queues,
@@ -190,7 +189,7 @@ class Container(containers.DeclarativeContainer):
         settings.provided.broker_kind,
         memory=providers.Singleton(MemoryBrokerInspection),
         amqp=providers.Singleton(
-            RabbitInspection,
+            rabbitmq.inspection,
             settings.provided.broker_url,
             queue_type=settings.provided.queue_type,
             deduplication=settings.provided.message_deduplication,

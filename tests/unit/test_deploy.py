@@ -402,7 +402,7 @@ def pins(lock: str) -> dict[str, str]:
     return dict(re.findall(r"^([\w.-]+)==(\S+)", text, flags=re.MULTILINE))
 
 
-@pytest.mark.parametrize("lock", ["runtime.lock", "build.lock"])
+@pytest.mark.parametrize("lock", ["runtime.lock", "all-extras.lock", "build.lock"])
 def test_the_image_is_built_and_run_with_what_the_tests_are_run_with(lock: str) -> None:
     entries = re.split(r"\n(?=\S)", _read(ROOT / "requirements" / lock).strip())
 
@@ -410,10 +410,24 @@ def test_the_image_is_built_and_run_with_what_the_tests_are_run_with(lock: str) 
     assert all("--hash=sha256:" in entry for entry in entries)
 
 
-def test_the_runtime_lock_holds_every_dependency() -> None:
-    wanted = {re.split(r"[<>=~!]", line)[0] for line in PROJECT["dependencies"]}
+def named(requirements: list[str]) -> set[str]:
+    return {re.split(r"[\[<>=~!]", requirement)[0] for requirement in requirements}
 
-    assert wanted <= pins("runtime.lock").keys()
+
+def test_the_runtime_lock_holds_every_dependency_and_nothing_of_an_extra() -> None:
+    extras = set().union(*map(named, PROJECT["optional-dependencies"].values()))
+
+    assert named(PROJECT["dependencies"]) <= pins("runtime.lock").keys()
+    assert not extras & pins("runtime.lock").keys()
+
+
+def test_the_image_speaks_to_every_server() -> None:
+    extras = set().union(*map(named, PROJECT["optional-dependencies"].values()))
+    installed = re.findall(r"--requirement requirements/(\S+)", _read(DEPLOY / "Dockerfile"))
+
+    assert installed == ["build.lock", "all-extras.lock"]
+    assert pins("runtime.lock").items() <= pins("all-extras.lock").items()
+    assert extras <= pins("all-extras.lock").keys()
 
 
 def _read(path: Path) -> str:

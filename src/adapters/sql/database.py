@@ -40,6 +40,7 @@ def open_engine(url: str) -> Engine:
 
     Raises:
         ValueError: the URL is not one that the ledger can be kept at; its text shows no secret.
+        ExtraMissing: the libraries for such a server are not installed.
     """
     return dialects.open_engine(parse_ledger(url))
 

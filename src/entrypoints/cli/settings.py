@@ -6,11 +6,13 @@ from datetime import timedelta
 import attrs
 import typer
 
-from cronhare.adapters.rabbitmq.address import Address
+from cronhare.domain.addresses import BrokerServer
 
+from ..container import Container
 from ..settings import MEMORY, Settings
 from ..settings_sources import settings_files
 from .output import Json, print_json, table, tell
+from .wiring import usable
 
 
 @attrs.frozen(kw_only=True)
@@ -30,17 +32,25 @@ def add_to(app: typer.Typer) -> None:
 def settings(*, json: Json = False) -> None:
     """Show each setting, and where it came from; passwords are left out."""
     found = Settings.read()
-    shown = [*_shown(found)]
     if json:
-        print_json(
-            {
-                "file": None if found.sources.file is None else str(found.sources.file),
-                "settings": [attrs.asdict(each) for each in shown],
-                "unknown": [str(unknown) for unknown in found.sources.unknown],
-            }
-        )
-        return
-    rows = [(each.name, each.value, each.source) for each in shown]
+        _print_json(found)
+    else:
+        _print_table(found)
+    usable(Container(settings=found))
+
+
+def _print_json(found: Settings) -> None:
+    print_json(
+        {
+            "file": None if found.sources.file is None else str(found.sources.file),
+            "settings": [attrs.asdict(each) for each in _shown(found)],
+            "unknown": [str(unknown) for unknown in found.sources.unknown],
+        }
+    )
+
+
+def _print_table(found: Settings) -> None:
+    rows = [(each.name, each.value, each.source) for each in _shown(found)]
     table("SETTING", "VALUE", "FROM", rows=rows, empty="There are none.")
     looked = ", ".join(map(str, settings_files()))
     tell(f"Settings file: {found.sources.file or f'none; looked for {looked}'}")
@@ -64,7 +74,7 @@ def _secret(name: str, found: Settings) -> str | None:
     if name == "database_url":
         return str(found.ledger)
     if name == "broker_url":
-        return MEMORY if found.broker_url == MEMORY else str(Address.parse(found.broker_url))
+        return MEMORY if found.broker_url == MEMORY else str(BrokerServer.parse(found.broker_url))
     return "***" if name in found.sources.told else None
 
 

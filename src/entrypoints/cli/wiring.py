@@ -8,13 +8,12 @@ from typing import Annotated
 import typer
 
 from cronhare.adapters.jobs.reader import JobsFile, JobsFileInvalid, read_jobs
-from cronhare.adapters.rabbitmq.address import Address
 from cronhare.adapters.sql import check_schema
 from cronhare.adapters.sql.dialects.sqlite.file import located
 from cronhare.application.logs import say
 from cronhare.domain.addresses import LedgerFile
 
-from .. import logs
+from .. import logs, rabbitmq
 from ..container import Container
 from ..settings import Settings, SettingsInvalid
 from .trouble import file_refusal, jobs_refusal
@@ -82,7 +81,7 @@ def faults_of(container: Container) -> Iterator[str]:
         yield f"{settings.called('database_url')}: {error}"
     try:
         if settings.broker_kind == "amqp":
-            Address.parse(settings.broker_url).context()
+            rabbitmq.check_usable(settings.broker_url)
     except ValueError as error:
         yield f"{settings.called('broker_url')}: {error}"
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import Engine
 
+from cronhare.adapters.extras import require
 from cronhare.domain.addresses import LedgerFile, LedgerServer
 from cronhare.domain.listing import listed
 
@@ -22,6 +23,7 @@ def open_engine(address: LedgerFile | LedgerServer) -> Engine:
 
     Raises:
         ValueError: nobody knows its database, or its certificates cannot be read.
+        ExtraMissing: the libraries for such a server are not installed.
     """
     if isinstance(address, LedgerFile):
         from .sqlite import dialect as sqlite  # noqa: PLC0415
@@ -29,6 +31,7 @@ def open_engine(address: LedgerFile | LedgerServer) -> Engine:
         return sqlite.open_engine(address)
     match address.kind:
         case "mysql":
+            require("mysql")
             from .mysql import dialect as mysql  # noqa: PLC0415
 
             return mysql.open_engine(address)

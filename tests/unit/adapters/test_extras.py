@@ -1,0 +1,61 @@
+import re
+import shlex
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from cronhare.adapters.extras import EXTRAS, ExtraMissing, require
+from cronhare.adapters.sql import open_engine
+from cronhare.entrypoints.rabbitmq import check_usable
+
+PROJECT = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
+
+
+def test_each_extra_is_known_with_the_modules_of_its_libraries() -> None:
+    declared = {
+        extra: {re.split(r"[\[<>=~!]", library)[0].replace("-", "_") for library in libraries}
+        for extra, libraries in PROJECT["optional-dependencies"].items()
+    }
+
+    assert declared == {extra: set(modules) for extra, modules in EXTRAS.items()}
+
+
+@pytest.mark.parametrize("extra", EXTRAS)
+def test_what_is_installed_is_not_missing(extra: str) -> None:
+    require(extra)
+
+
+@pytest.mark.parametrize(
+    ("extra", "module"),
+    [(extra, module) for extra, modules in EXTRAS.items() for module in modules],
+)
+def test_an_extra_is_missing_as_a_whole_and_told_with_the_command_that_installs_it(
+    monkeypatch: pytest.MonkeyPatch, extra: str, module: str
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+
+    with pytest.raises(ExtraMissing) as told:
+        require(extra)
+
+    sentence, _, command = str(told.value).partition("; run: ")
+    assert sentence == f"it needs the extra {extra}, which is not installed"
+    assert shlex.split(command) == [sys.executable, *f"-m pip install cronhare[{extra}]".split()]
+
+
+def test_a_server_is_not_spoken_to_without_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("pymysql", "pika"):
+        monkeypatch.setitem(sys.modules, module, None)
+
+    with pytest.raises(ExtraMissing, match="mysql"):
+        open_engine("mysql+pymysql://user:secret@host/database")
+    with pytest.raises(ExtraMissing, match="rabbitmq"):
+        check_usable("amqp://user:secret@host/")
+
+
+def test_the_defaults_need_no_extra(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for module in (module for modules in EXTRAS.values() for module in modules):
+        monkeypatch.setitem(sys.modules, module, None)
+
+    open_engine(f"sqlite:///{tmp_path}/ledger").dispose()
