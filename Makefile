@@ -8,22 +8,31 @@ unexport PYTHONDONTWRITEBYTECODE
 
 PYTHON ?= python3
 BIN := .venv/bin
+# What runs cronhare on this machine, and what checks it on top of that: one environment, two stamps.
 INSTALLED := .venv/installed
+EQUIPPED := .venv/equipped
+
+PIP := $(BIN)/python -m pip install --quiet
+LOCKED := $(PIP) --require-hashes --only-binary :all:
 
 .PHONY: help
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 12
 
 .PHONY: install
-install: $(INSTALLED)  ## make the environment in .venv
+install: $(EQUIPPED)  ## make the environment in .venv, with all that checks need
 
-$(INSTALLED): requirements/dev.lock pyproject.toml
+$(INSTALLED): requirements/runtime.lock requirements/build.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "cronhare needs Python 3.11 or newer; this is $$($(PYTHON) --version). Try: make PYTHON=python3.12" >&2; exit 2; }
 	@scripts/make-venv "$(PYTHON)" .venv
-	@$(BIN)/python -m pip install --quiet --require-hashes --only-binary :all: --requirement requirements/dev.lock
-	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
-	@touch $(INSTALLED)
+	@$(LOCKED) --requirement requirements/runtime.lock --requirement requirements/build.lock
+	@$(PIP) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(EQUIPPED): $(INSTALLED) requirements/dev.lock
+	@$(LOCKED) --requirement requirements/dev.lock
+	@touch $@
 
 .PHONY: run
 run: $(INSTALLED)  ## start scheduler and worker on this machine, with the examples
@@ -34,7 +43,7 @@ run: $(INSTALLED)  ## start scheduler and worker on this machine, with the examp
 ALL := --quiet --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 .PHONY: test
-test: $(INSTALLED)  ## format check, lint, strict types, import contracts, unit and integration tests
+test: $(EQUIPPED)  ## format check, lint, strict types, import contracts, unit and integration tests
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/ruff check --quiet .
 	$(BIN)/mypy
@@ -46,7 +55,7 @@ test: $(INSTALLED)  ## format check, lint, strict types, import contracts, unit 
 INNER := tests/unit/adapters tests/unit/application
 
 .PHONY: unit unit-inner unit-others
-unit: $(INSTALLED)  ## the unit tests alone: no server, no process, some ten seconds
+unit: $(EQUIPPED)  ## the unit tests alone: no server, no process, some ten seconds
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync unit-inner unit-others
 
 unit-inner:
@@ -58,34 +67,36 @@ unit-others:
 CYCLES ?= 20
 
 .PHONY: faults
-faults: $(INSTALLED)  ## every fault again and again, on private servers: CYCLES=20, some minutes each
+faults: $(EQUIPPED)  ## every fault again and again, on private servers: CYCLES=20, some minutes each
 	@scripts/ensure-servers
 	$(BIN)/pytest --quiet -m long tests/integration
 	$(BIN)/python -m tests.faults --cycles $(CYCLES)
 
 .PHONY: fuzz
-fuzz: $(INSTALLED)  ## every boundary with all that may come from outside, beside the innocent
+fuzz: $(EQUIPPED)  ## every boundary with all that may come from outside, beside the innocent
 	@scripts/ensure-servers
 	$(BIN)/python -m tests.fuzz $(BOUNDARIES)
 
 .PHONY: bench
-bench: $(INSTALLED)  ## the benchmarks, beside the alternatives; some three minutes
+bench: $(EQUIPPED)  ## the benchmarks, beside the alternatives; some three minutes
 	$(BIN)/python benchmarks/bench_cron.py
 	$(BIN)/python benchmarks/bench_dispatch.py
 
 .PHONY: format
-format: $(INSTALLED)  ## put the code into its form
+format: $(EQUIPPED)  ## put the code into its form
 	$(BIN)/ruff format --quiet .
 	$(BIN)/ruff check --quiet --fix .
 
-# One resolution, three files: the image is built and run with what the tests were run with.
+# One resolution, four files: `cronhare` alone, with all extras (the image), what builds it, and
+# what checks it. All of them are run with what the tests were run with.
 COMPILE = uv pip compile --universal --generate-hashes --no-emit-index-url --no-emit-find-links \
   --no-annotate --no-header --quiet --python-version 3.11
 
 .PHONY: lock
-lock: $(INSTALLED)  ## resolve the dependencies anew into requirements/*.lock (needs uv)
-	$(COMPILE) --group dev pyproject.toml --output-file requirements/dev.lock --upgrade
+lock:  ## resolve the dependencies anew into requirements/*.lock (needs uv)
+	$(COMPILE) --group dev --all-extras pyproject.toml --output-file requirements/dev.lock --upgrade
 	$(COMPILE) --constraint requirements/dev.lock pyproject.toml --output-file requirements/runtime.lock
+	$(COMPILE) --constraint requirements/dev.lock --all-extras pyproject.toml --output-file requirements/all-extras.lock
 	echo hatchling | $(COMPILE) --constraint requirements/dev.lock - --output-file requirements/build.lock
 
 .PHONY: clean

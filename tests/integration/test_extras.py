@@ -170,3 +170,25 @@ def test_an_import_loads_no_library(module: str) -> None:
     libraries = packages_distributions().keys() - {"cronhare"}
     assert not libraries & {name.partition(".")[0] for name in loaded}
     assert len(loaded) < 40
+
+
+def steps(target: str, folder: Path) -> list[str]:
+    """Give the locks that a target of the Makefile installs, in a clone where nothing is yet."""
+    (folder / "requirements").mkdir()
+    for path in ("Makefile", "pyproject.toml", *(f"requirements/{name}" for name in LOCKS)):
+        (folder / path).write_bytes((ROOT / path).read_bytes())
+    said = subprocess.run(
+        ["make", "--dry-run", target], cwd=folder, capture_output=True, text=True, check=True
+    )
+    return re.findall(r"--requirement requirements/(\S+)", said.stdout)
+
+
+LOCKS = ("runtime.lock", "build.lock", "dev.lock")
+
+
+def test_make_run_installs_what_runs_and_make_test_the_rest(tmp_path: Path) -> None:
+    for target in ("run", "test"):
+        (tmp_path / target).mkdir()
+
+    assert steps("run", tmp_path / "run") == ["runtime.lock", "build.lock"]
+    assert steps("test", tmp_path / "test") == list(LOCKS)
