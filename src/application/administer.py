@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from cronhare.domain.boot import Boot
+from cronhare.domain.claims import NotToBeRun
 from cronhare.domain.clashes import Clash, Holder, clashes, shared_queues
 from cronhare.domain.draft import ScheduleDraft
 from cronhare.domain.execution import Execution, State
@@ -14,7 +15,7 @@ from cronhare.domain.listing import listed
 from cronhare.domain.params import fault_of_params
 from cronhare.domain.task import Task
 from cronhare.ports.ledger import LedgerRefused
-from cronhare.ports.records import Archived, NotToBeRun, RecordsPort
+from cronhare.ports.records import Archived, RecordsPort
 from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
 
 from .difference import Change, ScheduleChange, difference

@@ -10,7 +10,7 @@ import attrs
 from cronhare.domain.execution import Execution
 from cronhare.domain.listing import counted, listed
 from cronhare.domain.messages import LARGEST_ID, headers_of, task_body
-from cronhare.domain.patience import DOUBTED_AFTER
+from cronhare.domain.redelivery import DOUBTED_AFTER
 from cronhare.domain.signing import Seal
 from cronhare.domain.topology import LONGEST_LANE_DELAY, ToQueue
 from cronhare.ports.broker import BrokerPort, Envelope, Message, Published

@@ -9,10 +9,10 @@ from cronhare.domain.execution import Execution, State
 from cronhare.domain.failures import LARGEST_FAILED
 from cronhare.domain.headers import kept_headers
 from cronhare.domain.messages import failed_body, headers_of, quarantine_body, task_body
-from cronhare.domain.moves import end
 from cronhare.domain.signing import Seal
 from cronhare.domain.task import TaskRef
 from cronhare.domain.topology import ToFailed, ToQuarantine
+from cronhare.domain.transitions import end
 from cronhare.ports.attempts import EndRefused, Finish, Recorded
 from cronhare.ports.broker import Envelope, Message
 from cronhare.ports.claims import Ended

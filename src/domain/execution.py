@@ -1,4 +1,4 @@
-"""One row of the ledger, and the roads between its states."""
+"""One row of the ledger, and its states; `transitions.py` says which follows which."""
 
 import enum
 from datetime import datetime, timedelta
@@ -36,33 +36,6 @@ REPLAYABLE = frozenset({State.FAILED, State.QUARANTINED})
 #: States that ended without a run of ours to look back at.
 TOLD_NO_MORE = frozenset({State.CANCELLED, State.SKIPPED, State.HANDED_OVER})
 
-#: Where each of `STARTABLE` may go; to quarantine, as its row is broken or was refused (ADR 31).
-_FROM_WAITING = frozenset({State.RUNNING, State.CANCELLED, State.HANDED_OVER, State.QUARANTINED})
-
-ROADS: dict[State, frozenset[State]] = {
-    State.CLAIMED: _FROM_WAITING | {State.PUBLISHED},
-    State.PUBLISHED: _FROM_WAITING,
-    State.RUNNING: frozenset(
-        {State.SUCCEEDED, State.RETRYING, State.FAILED, State.QUARANTINED, State.CANCELLED}
-    ),
-    State.RETRYING: _FROM_WAITING,
-    State.FAILED: frozenset({State.CLAIMED}),  # replayed
-    State.QUARANTINED: frozenset({State.CLAIMED}),  # released
-    State.SUCCEEDED: frozenset(),
-    State.CANCELLED: frozenset(),
-    State.SKIPPED: frozenset(),
-    State.HANDED_OVER: frozenset({State.FAILED}),  # as the other program reports
-}
-
-
-def may_move(before: State, after: State) -> bool:
-    """Tell whether the ledger knows a road from one state to the other.
-
-    >>> may_move(State.RUNNING, State.RETRYING), may_move(State.SUCCEEDED, State.RUNNING)
-    (True, False)
-    """
-    return after in ROADS[before]
-
 
 class Execution(msgspec.Struct, frozen=True, kw_only=True):
     """What the ledger knows of one due instant, or of one manual run.
@@ -72,8 +45,9 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
     attempts that ended badly since the run began, or was replayed. What is run is as it was when
     the instant was claimed: *params* is JSON text, *task_name* the task's name in the jobs file
     *source*; neither is known of a row that somebody wrote by hand. *crashed_at* lists the crashes,
-    oldest first. *problem* says what is wrong with its row in the ledger, where somebody spoilt it:
-    it is not run then.
+    oldest first. *check_at* is from when on the reconciler looks for the start, graces aside;
+    *next_attempt_at* stays what was promised. *problem* says what is wrong with its row in the
+    ledger, where somebody spoilt it: it is not run then.
     """
 
     id: int
@@ -95,6 +69,7 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
     owner: str | None = None
     lease_until: datetime | None = None
     next_attempt_at: datetime | None = None
+    check_at: datetime | None = None
     published_at: datetime | None = None
     started_at: datetime | None = None
     finished_at: datetime | None = None

@@ -3,20 +3,13 @@
 from datetime import datetime, timedelta
 from typing import Final
 
-import msgspec
-
 from .deaths import Nacks
 from .execution import STARTABLE, Execution, State
-from .moves import begin
+from .transitions import begin, is_held, renew
 
 #: So much earlier than its time an attempt may start, since each node measures the ledger's clock
 #: for itself (ADR 15). The broker's lanes are late, and never early.
 EARLIEST: Final = timedelta(seconds=5)
-
-
-def is_held(execution: Execution, node: str) -> bool:
-    """Tell whether *node* runs the execution's attempt."""
-    return execution.state is State.RUNNING and execution.owner == node
 
 
 def start(
@@ -41,7 +34,7 @@ def start(
     if execution.attempt != attempt:
         return f"attempt {execution.attempt} is due, not {attempt}"
     if is_held(execution, node):
-        return _extended(execution, until)
+        return execution if execution.lease_until == until else renew(execution, until)
     if execution.state not in STARTABLE:
         return f"the execution is {execution.state}"
     if execution.cancel_requested:
@@ -74,9 +67,3 @@ def in_queue_since(execution: Execution) -> datetime | None:
         case Execution(published_at=datetime() as at, next_attempt_at=begins):
             return max(at, begins or at)
     return None
-
-
-def _extended(execution: Execution, until: datetime) -> Execution:
-    if execution.lease_until == until:
-        return execution
-    return msgspec.structs.replace(execution, lease_until=until, version=execution.version + 1)

@@ -10,9 +10,9 @@ import attrs
 from cronhare.domain.deaths import Nacks
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.messages import TaskMessage
-from cronhare.domain.moves import state_after
 from cronhare.domain.outcome import Ending
 from cronhare.domain.retry import Verdict
+from cronhare.domain.transitions import state_after
 
 from .runner import Ran, Written
 

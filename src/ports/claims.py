@@ -6,10 +6,10 @@ from typing import Protocol, Self
 
 import attrs
 
-from cronhare.domain.execution import Execution
+from cronhare.domain.execution import Execution, State
 from cronhare.domain.messages import Ticket
-from cronhare.domain.patience import FIRST_WAIT, UNCONFIRMED_WAIT
 from cronhare.domain.planning import Plan, Planned
+from cronhare.domain.redelivery import FIRST_WAIT, UNCONFIRMED_WAIT
 
 from .records import Archived
 
@@ -55,10 +55,22 @@ class Graces:
     published: timedelta = FIRST_WAIT
     ended: timedelta = UNCONFIRMED_WAIT
 
+    def of(self, state: State) -> timedelta:
+        """Say how late an execution may be in the state that it is in."""
+        match state:
+            case State.CLAIMED:
+                return self.claimed
+            case State.RETRYING:
+                return self.retrying
+        return self.published
+
 
 @attrs.frozen(kw_only=True)
 class Ended:
-    """An end for good, as the archive has it; *crashed_at* lists the crashes before it."""
+    """An end for good, as the archive has it.
+
+    *crashed_at* lists the crashes before that of a quarantined one; no other message tells them.
+    """
 
     archived: Archived
     crashed_at: tuple[datetime, ...] = ()
@@ -66,7 +78,8 @@ class Ended:
     @classmethod
     def of(cls, archived: Archived, crashed_at: Sequence[datetime]) -> Self:
         """Leave out the crash that was the end."""
-        before = (crash for crash in crashed_at if crash < archived.failed_at)
+        tells = archived.kind == State.QUARANTINED
+        before = (crash for crash in crashed_at if tells and crash < archived.failed_at)
         return cls(archived=archived, crashed_at=tuple(before))
 
     @property
@@ -154,7 +167,7 @@ class ClaimStorePort(Protocol):
 
         Those that went on in the meantime are left alone. A message that is still waiting for
         its time (`next_attempt_at` later than *now*) counts as overdue from that time on. One that
-        was sent again waits for longer each time, as `domain/patience.py` says.
+        was sent again waits for longer each time, as `domain/redelivery.py` says.
         """
         ...
 

@@ -10,10 +10,10 @@ from cronhare.domain.diagnosis import LastClaim
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.failures import Failure
 from cronhare.domain.messages import Ticket
-from cronhare.domain.moves import state_after
 from cronhare.domain.outcome import TaskError
 from cronhare.domain.retry import Fail, Quarantine
 from cronhare.domain.topology import MAIN_QUEUE
+from cronhare.domain.transitions import state_after
 
 from .runner import Captured
 
@@ -178,10 +178,6 @@ class Unproven:
 
     ticket: Ticket
     state: State | None
-
-
-class NotToBeRun(LookupError):
-    """There is no such schedule, or its row names no task that could be run."""
 
 
 class RecordsPort(Protocol):

@@ -700,6 +700,16 @@ def test_a_requested_cancel_wins_over_giving_up(ledger: Ledger) -> None:
 # Renewing
 
 
+def test_the_end_of_an_execution_as_it_was_claimed_leaves_it_to_nobody(ledger: Ledger) -> None:
+    claimed = ledger.claimed()
+    ledger.started(claimed)
+
+    ledger.finish(claimed, Complete(), SUCCESS)
+
+    ended = ledger.seen(claimed)
+    assert (ended.state, ended.owner, ended.lease_until) == (State.SUCCEEDED, None, None)
+
+
 def test_a_renewed_attempt_is_held_for_another_lease(ledger: Ledger) -> None:
     execution = ledger.running(node="ant")
     ledger.clock.advance(LEASE - MICROSECOND)

@@ -9,11 +9,11 @@ import pytest
 
 from cronhare.domain.backoff import Backoff
 from cronhare.domain.execution import State
-from cronhare.domain.moves import hand_over
-from cronhare.domain.patience import LOST_WAIT
 from cronhare.domain.planning import Plan, Planned
+from cronhare.domain.redelivery import FIRST_WAIT, LOST_WAIT
 from cronhare.domain.retry import GiveBack, RetryPolicy
 from cronhare.domain.schedule import Misfire, MisfirePolicy, OverlapPolicy
+from cronhare.domain.transitions import hand_over
 from cronhare.ports.attempts import Refused
 from cronhare.ports.claims import Batch, Graces, Planner
 from cronhare.ports.records import Retention
@@ -901,7 +901,8 @@ def test_what_is_found_overdue_is_answered_as_it_is_and_stays_so(ledger: Ledger)
     (found,) = ledger.claims.overdue(now=ledger.now, graces=GRACES, limit=1)
     ledger.claims.mark_published([found], now=ledger.now)
 
-    resent = msgspec.structs.replace(execution, resends=1)
+    check_at = ledger.now + FIRST_WAIT
+    resent = msgspec.structs.replace(execution, resends=1, check_at=check_at)
     assert (found, ledger.seen(execution)) == (execution, resent)
 
 

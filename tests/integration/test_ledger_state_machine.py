@@ -15,9 +15,10 @@ from sqlalchemy import URL
 
 from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.domain.deaths import NO_NACKS
-from cronhare.domain.execution import STARTABLE, UNFINISHED, Execution, State, may_move
+from cronhare.domain.execution import STARTABLE, UNFINISHED, Execution, State
 from cronhare.domain.retry import Complete, GiveBack, Quarantine, Verdict
 from cronhare.domain.schedule import Misfire, MisfirePolicy, OverlapPolicy
+from cronhare.domain.transitions import can_transition
 from cronhare.ports.attempts import Finish, Refused, Start, Superseded
 from cronhare.ports.claims import Graces
 from cronhare.ports.runner import Ran
@@ -188,7 +189,7 @@ class LedgerMachine(RuleBasedStateMachine):
         for execution in self.ledger.executions():
             before = self.seen.get(execution.id)
             if before is not None and before.state is not execution.state:
-                assert may_move(before.state, execution.state)
+                assert can_transition(before.state, execution.state)
                 assert before.version < execution.version
             if before is not None:
                 assert before.attempt <= execution.attempt

@@ -7,6 +7,7 @@ import attrs
 import msgspec
 import pytest
 
+from cronhare.domain.claims import NotToBeRun
 from cronhare.domain.diagnosis import LastClaim
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.failures import Failure
@@ -16,7 +17,7 @@ from cronhare.domain.retry import Complete, Quarantine
 from cronhare.domain.schedule import Misfire, MisfirePolicy
 from cronhare.domain.task import SYSTEM
 from cronhare.ports.attempts import Refused
-from cronhare.ports.records import Archived, ExecutionFilter, NotToBeRun, Retention, Unproven
+from cronhare.ports.records import Archived, ExecutionFilter, Retention, Unproven
 from cronhare.ports.runner import Captured, Ran
 from tests.integration.ledgers import (
     CRASH,

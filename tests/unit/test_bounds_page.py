@@ -37,9 +37,9 @@ from cronhare.domain import (
     messages,
     outcome,
     params,
-    patience,
     planning,
     policies,
+    redelivery,
     retry,
     schedule,
     topology,
@@ -63,7 +63,8 @@ def size(of: int) -> str:
 MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
 RESENT_ON_THE_FIRST_DAY = (
     sum(
-        moment <= DAY for moment in accumulate(map(patience.wait_after, range(20)), initial=DAY * 0)
+        moment <= DAY
+        for moment in accumulate(map(redelivery.wait_after, range(20)), initial=DAY * 0)
     )
     - 1
 )
@@ -188,7 +189,7 @@ BOUNDS: dict[str, list[str]] = {
     "a line of an error": [f"{trouble.LONGEST_LINE:,} characters"],
     "instants that one transaction plans": [f"{planning.INSTANTS_AT_ONCE:,}"],
     "copies of a message": [
-        f"{patience.FIRST_WAIT // MINUTE} min",
+        f"{redelivery.FIRST_WAIT // MINUTE} min",
         f"sent again {RESENT_ON_THE_FIRST_DAY} times on the first day",
     ],
     "the message of an end for good without a confirm": [

@@ -3,18 +3,19 @@
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 
-import msgspec
+import attrs
 
 from cronhare.domain import fence
+from cronhare.domain.claims import NotToBeRun
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.messages import TaskMessage
-from cronhare.domain.moves import as_told, claim
+from cronhare.domain.retry import Fail, Quarantine
 from cronhare.domain.task import TaskRef
+from cronhare.domain.transitions import end, is_held, may_finish, may_give_up, overruled, renew
 from cronhare.ports.attempts import Busy, Finish, Recorded, Refused, Renewal, Start, Superseded
-from cronhare.ports.records import Attempt, Output
-from cronhare.ports.runner import Written
+from cronhare.ports.records import Archived, Attempt, Output
+from cronhare.ports.runner import Captured, Ran, Written
 
-from .endings import end
 from .ledger import MemoryLedger
 
 
@@ -49,13 +50,11 @@ class MemoryAttemptStore:
     ) -> Renewal:
         """See `AttemptStorePort.renew`."""
         with self._ledger.lock:
-            asked = (self._history.get(execution_id) for execution_id in execution_ids)
+            asked = (self._history.get(execution_id) for execution_id in set(execution_ids))
             held = [
-                self._history.change(
-                    execution, lease_until=now + lease, version=execution.version + 1
-                )
+                self._history.write(execution, renew(execution, now + lease))
                 for execution in asked
-                if execution is not None and fence.is_held(execution, node)
+                if execution is not None and is_held(execution, node)
             ]
         return Renewal(
             held=frozenset(execution.id for execution in held),
@@ -67,11 +66,7 @@ class MemoryAttemptStore:
         with self._ledger.lock:
             for one in written:
                 execution = self._history.get(one.execution_id)
-                if (
-                    execution is not None
-                    and fence.is_held(execution, node)
-                    and execution.attempt == one.attempt
-                ):
+                if execution is not None and may_finish(execution, one.attempt, node=node):
                     output = Output(
                         attempt=one.attempt, stdout=one.stdout, stderr=one.stderr, as_of=now
                     )
@@ -85,19 +80,19 @@ class MemoryAttemptStore:
             known = self._history.with_key(message.scheduler_id, key)
             if known is not None:
                 return known
-            row = self._ledger.timetable.row(message.scheduler_id)
-            if row is None:
-                return Refused(f"there is no schedule with the id {message.scheduler_id}")
-            if row.schedule.is_system:
-                return Refused(f"schedule {row.schedule.name} is the system's own")
-            run = claim(row.schedule, key, due=now, now=now, node=node, begins=now)
-            adopted = msgspec.structs.replace(
-                as_told(run, TaskRef(message.type, message.id)),
-                params=message.params_scheduler,
-                queue=queue,
-                deaths=deaths,
-            )
-            return self._history.insert(adopted) or Refused(f"the key {key} is taken")
+            try:
+                return self._ledger.claim_by_hand(
+                    message.scheduler_id,
+                    key=key,
+                    now=now,
+                    node=node,
+                    task=TaskRef(message.type, message.id),
+                    params=message.params_scheduler,
+                    queue=queue,
+                    deaths=deaths,
+                )
+            except NotToBeRun as error:
+                return Refused(str(error))
 
     def _start(
         self, wish: Start, now: datetime, node: str, lease_until: datetime
@@ -115,20 +110,18 @@ class MemoryAttemptStore:
         )
         if isinstance(after, str):
             return Refused(after)
-        if fence.is_held(execution, node):
-            return self._history.change(execution, lease_until=lease_until, version=after.version)
-        started = self._history.move(execution, after)
-        self._history.record(
-            Attempt(execution_id=started.id, attempt=wish.attempt, node=node, started_at=now)
-        )
-        return started
+        if not is_held(execution, node):
+            self._history.record(
+                Attempt(execution_id=after.id, attempt=wish.attempt, node=node, started_at=now)
+            )
+        return self._history.write(execution, after)
 
     def _finish(self, finish: Finish, now: datetime, node: str) -> Recorded:
         execution = self._history.get(finish.execution.id)
         if execution is None:
             return Superseded()
         number = finish.execution.attempt
-        if execution.attempt != number or not fence.is_held(execution, node):
+        if not may_finish(execution, number, node=node):
             record = self._history.attempts(execution.id).get(number)
             ending = record.ending if record is not None and record.node == node else None
             return finish.repeated(
@@ -137,15 +130,40 @@ class MemoryAttemptStore:
                 attempt=execution.attempt,
                 last_error=execution.last_error,
             )
-        return end(self._ledger, execution, finish, now)
+        return self._end(execution, finish, now)
 
     def _give_up(self, finish: Finish, now: datetime) -> Recorded:
         found = finish.execution
         execution = self._history.get(found.id)
-        if (
-            execution is None
-            or execution.state is not State.RUNNING
-            or execution.version != found.version
-        ):
+        if execution is None or not may_give_up(execution, version=found.version):
             return Superseded()
-        return end(self._ledger, execution, finish, now)
+        return self._end(execution, finish, now)
+
+    def _end(self, execution: Execution, finish: Finish, now: datetime) -> State:
+        verdict = overruled(execution, finish.verdict)
+        outcome = finish.ran.outcome
+        self._record_end(execution, finish.ran, now)
+        if isinstance(verdict, Fail | Quarantine):
+            self._ledger.keep(Archived.of(execution, verdict, outcome.error, now, check_at=now))
+        ended = end(execution, verdict, outcome.ending, now=now)
+        return self._history.write(execution, ended).state
+
+    def _record_end(self, execution: Execution, ran: Ran, now: datetime) -> None:
+        outcome = ran.outcome
+        attempt = self._history.attempts(execution.id)[execution.attempt]
+        self._history.record(
+            attrs.evolve(
+                attempt,
+                finished_at=now,
+                ending=outcome.ending.value,
+                exit_code=outcome.exit_code,
+                signal=outcome.signal,
+                pid=ran.pid,
+                error=None if outcome.error is None else outcome.error.as_json(),
+                peak_memory=ran.peak_memory,
+                cpu_seconds=ran.cpu_seconds,
+            )
+        )
+        if (ran.stdout, ran.stderr) != (Captured(), Captured()):
+            output = Output(attempt=attempt.attempt, stdout=ran.stdout, stderr=ran.stderr)
+            self._history.keep_output(execution.id, output)

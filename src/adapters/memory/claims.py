@@ -6,17 +6,18 @@ from datetime import datetime
 from itertools import islice
 
 import attrs
+import msgspec
 
+from cronhare.domain.claims import claim_run, skip
 from cronhare.domain.execution import STARTABLE, Execution, State
 from cronhare.domain.messages import Ticket
-from cronhare.domain.moves import claim, hand_over, skip
-from cronhare.domain.patience import expected_anew_at
-from cronhare.domain.planning import INSTANTS_AT_ONCE, Planned, Run, Skip, cursor_after
-from cronhare.domain.schedule import OverlapPolicy, Schedule
+from cronhare.domain.planning import INSTANTS_AT_ONCE, Planned, cursor_after
+from cronhare.domain.redelivery import doubted_until, expected_anew_at
+from cronhare.domain.schedule import OverlapPolicy
+from cronhare.domain.transitions import hand_over, is_as_sent, may_hand_over, publish
 from cronhare.ports.claims import Batch, Ended, Graces, Planner, ask
 from cronhare.ports.records import Archived
 
-from .lateness import doubt, grace_of, mark_published
 from .ledger import MemoryLedger
 from .timetable import ScheduleRow
 
@@ -85,44 +86,42 @@ class MemoryClaimStore:
     def mark_published(self, executions: Sequence[Execution], *, now: datetime) -> None:
         """See `ClaimStorePort.mark_published`."""
         with self._ledger.lock:
-            for told in executions:
-                mark_published(self._history, told, now)
+            for sent in executions:
+                row = self._history.get(sent.id)
+                if row is not None and is_as_sent(sent, row.state, row.attempt):
+                    self._history.write(sent, publish(sent, now=now))
 
     def hand_over(self, executions: Sequence[Execution], *, now: datetime) -> None:
         """See `ClaimStorePort.hand_over`."""
         with self._ledger.lock:
-            for told in executions:
-                execution = self._history.get(told.id)
-                waits = execution is not None and execution.state in STARTABLE
-                if execution is not None and waits and execution.attempt == told.attempt:
-                    self._history.move(execution, hand_over(execution, now=now))
+            for sent in executions:
+                row = self._history.get(sent.id)
+                if row is not None and may_hand_over(sent, row.state, row.attempt):
+                    self._history.write(row, hand_over(row, now=now))
 
     def doubt(self, *, since: datetime, now: datetime, after: int, limit: int) -> int | None:
         """See `ClaimStorePort.doubt`."""
         with self._ledger.lock:
             sent = self._history.in_states({State.PUBLISHED, State.RETRYING})
             page = heapq.nsmallest(limit, (row for row in sent if row.id > after), key=_id)
-            for execution in page:
-                doubt(self._history, execution, since, now)
+            for row in page:
+                check_at = doubted_until(row, since=since, now=now)
+                if check_at is not None:
+                    self._look_again(row, check_at)
             return page[-1].id if len(page) == limit else None
 
     def overdue(self, *, now: datetime, graces: Graces, limit: int) -> Sequence[Execution]:
         """See `ClaimStorePort.overdue`."""
         with self._ledger.lock:
-            late = heapq.nsmallest(
-                limit,
-                (
-                    execution
-                    for execution in self._history.in_states(STARTABLE)
-                    if self._history.expected_at(execution) + grace_of(execution, graces) <= now
-                ),
-                key=lambda execution: (self._history.expected_at(execution), execution.id),
+            late = (
+                (row.check_at, row.id, row)
+                for row in self._history.in_states(STARTABLE)
+                if row.check_at is not None and row.check_at + graces.of(row.state) <= now
             )
-            for execution in late:
-                self._history.expect(
-                    execution, expected_anew_at(execution, now, grace=graces.published)
-                )
-            return tuple(late)
+            found = [row for _, _, row in heapq.nsmallest(limit, late)]
+            for row in found:
+                self._look_again(row, expected_anew_at(row, now, grace=graces.published))
+            return tuple(found)
 
     def unfinished(self, *, after: int, limit: int) -> Sequence[Execution]:
         """See `ClaimStorePort.unfinished`."""
@@ -178,6 +177,9 @@ class MemoryClaimStore:
                 self._ledger.archive[row.id] = attrs.evolve(row, check_at=now)
             return tuple(Ended.of(row, self._crashes(row)) for row in found)
 
+    def _look_again(self, row: Execution, check_at: datetime) -> None:
+        self._history.write(row, msgspec.structs.replace(row, check_at=check_at))
+
     def _crashes(self, row: Archived) -> Sequence[datetime]:
         execution = self._history.get(row.execution_id)
         return () if execution is None else execution.crashed_at
@@ -204,8 +206,10 @@ class MemoryClaimStore:
             self._timetable.set_plan(row, cursor_after(planned, plan, now))
             looked += 1
             weight += plan.weight
-            claimed += self._claim(row.schedule, plan.runs, now, node)
-            skipped += self._skip(row.schedule, plan.skips, now, node)
+            runs = [claim_run(row.schedule, run, now=now, node=node) for run in plan.runs]
+            skips = [skip(row.schedule, one, now=now, node=node) for one in plan.skips]
+            claimed += self._insert(runs)
+            skipped += sum(one.missed for one in self._insert(skips))
             if plan.problem is not None and (planned.edited or plan.problem != known):
                 problems.append((row.schedule.name, plan.problem))
         return Batch(
@@ -234,23 +238,9 @@ class MemoryClaimStore:
             unfinished=self._history.unfinished_of(row.id) if asked else None,
         )
 
-    def _claim(
-        self, schedule: Schedule, runs: Sequence[Run], now: datetime, node: str
-    ) -> list[Execution]:
-        inserted = (
-            self._history.insert(
-                claim(schedule, run.key, due=run.due, now=now, node=node, begins=now + run.delay)
-            )
-            for run in runs
-        )
+    def _insert(self, wanted: Sequence[Execution]) -> list[Execution]:
+        inserted = map(self._history.insert, wanted)
         return [execution for execution in inserted if execution is not None]
-
-    def _skip(self, schedule: Schedule, skips: Sequence[Skip], now: datetime, node: str) -> int:
-        return sum(
-            skipped.count
-            for skipped in skips
-            if self._history.insert(skip(schedule, skipped, now=now, node=node)) is not None
-        )
 
 
 def _id(execution: Execution) -> int:

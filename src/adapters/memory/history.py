@@ -2,13 +2,12 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator
-from datetime import datetime
 from itertools import count
-from typing import Any
 
 import msgspec
 
-from cronhare.domain.execution import UNFINISHED, Execution, State, may_move
+from cronhare.domain.execution import UNFINISHED, Execution, State
+from cronhare.domain.transitions import can_transition, changes
 from cronhare.ports.records import Attempt, Output
 
 
@@ -21,7 +20,6 @@ class History:
         self._id_of: dict[tuple[int, str], int] = {}
         self._in_state: dict[State, set[int]] = {state: set() for state in State}
         self._unfinished_of: defaultdict[int, set[int]] = defaultdict(set)
-        self._expected_at: dict[int, datetime] = {}
         self._attempts: dict[int, dict[int, Attempt]] = {}
         self._outputs: dict[int, dict[int, Output]] = {}
 
@@ -57,36 +55,20 @@ class History:
         self._write(execution)
         return execution
 
-    def move(self, before: Execution, after: Execution) -> Execution:
-        """Take an execution to another state, along a road that the domain knows."""
-        if not may_move(before.state, after.state):
-            raise ValueError(f"no road leads from {before.state} to {after.state}")
-        self._expected_at.pop(before.id, None)
-        return self._replace(before, after)
-
-    def change(self, execution: Execution, **changes: Any) -> Execution:  # noqa: ANN401
-        """Write an execution with some of its fields changed, its state aside."""
-        return self._replace(execution, msgspec.structs.replace(execution, **changes))
-
-    def _replace(self, before: Execution, after: Execution) -> Execution:
-        self._in_state[before.state].discard(before.id)
-        self._write(after)
-        return after
-
-    def expect(self, execution: Execution, at: datetime) -> None:
-        """Look for an execution's start from *at* on, until it moves to another state."""
-        self._expected_at[execution.id] = at
-
-    def expected_at(self, execution: Execution) -> datetime:
-        """Say from when on an execution that has not begun is late."""
-        own_time = execution.next_attempt_at or execution.executed_at
-        return self._expected_at.get(execution.id, own_time)
+    def write(self, before: Execution, after: Execution) -> Execution:
+        """Write what a change of an execution changes, and nothing else of its row."""
+        row = self._rows[before.id]
+        if row.state is not after.state and not can_transition(row.state, after.state):
+            raise ValueError(f"{row.state} does not lead to {after.state}")
+        self._in_state[row.state].discard(row.id)
+        changed = msgspec.structs.replace(row, **changes(before, after))
+        self._write(changed)
+        return changed
 
     def delete(self, execution: Execution) -> None:
         """Forget an execution that has ended, its attempts, and what they wrote."""
         del self._rows[execution.id], self._id_of[execution.scheduler_id, execution.key]
         self._in_state[execution.state].discard(execution.id)
-        self._expected_at.pop(execution.id, None)
         self._attempts.pop(execution.id, None)
         self._outputs.pop(execution.id, None)
 

@@ -6,10 +6,13 @@ It keeps the promises of the ports, in memory alone: it ends with its process. S
 
 from itertools import count
 from threading import RLock
+from typing import Any
 
 import attrs
 
+from cronhare.domain.claims import claim_by_hand
 from cronhare.domain.draft import ScheduleDraft
+from cronhare.domain.execution import Execution
 from cronhare.domain.schedule import CLEANUP_NAME
 from cronhare.domain.task import SYSTEM, TaskRef
 from cronhare.ports.clock import ClockPort
@@ -39,6 +42,19 @@ class MemoryLedger:
         self.archive: dict[int, Archived] = {}
         self._archive_ids = count(1)
         self.timetable.save(CLEANUP, source=None, now=clock.now())
+
+    def claim_by_hand(
+        self,
+        scheduler_id: int,
+        **asked: Any,  # noqa: ANN401 - see the domain's
+    ) -> Execution:
+        """Claim a run that no plan asked for. Its key is known to be free."""
+        row = self.timetable.row(scheduler_id)
+        schedule = None if row is None else row.schedule
+        run = claim_by_hand(schedule, scheduler_id, **asked)
+        inserted = self.history.insert(run)
+        assert inserted is not None, "the key was free a moment ago, under the same lock"
+        return inserted
 
     def keep(self, archived: Archived) -> Archived:
         """Give a row of the archive its id, and keep it for ever."""

@@ -4,21 +4,21 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
+from operator import attrgetter
 
 import attrs
-import msgspec
 
 from cronhare.domain.boot import LONGEST_AGO
 from cronhare.domain.diagnosis import LastClaim
-from cronhare.domain.execution import REPLAYABLE, STARTABLE, TOLD_NO_MORE, Execution, State
+from cronhare.domain.execution import REPLAYABLE, TOLD_NO_MORE, Execution, State
 from cronhare.domain.failures import Failure
 from cronhare.domain.keys import BOOT, CRON, ONCE
-from cronhare.domain.moves import ALREADY_OVERDUE, cancel, claim, may_be_replayed, replay, replay_at
+from cronhare.domain.replay import ALREADY_OVERDUE, replays
+from cronhare.domain.transitions import cancel
 from cronhare.ports.records import (
     Archived,
     Attempt,
     ExecutionFilter,
-    NotToBeRun,
     Output,
     Retention,
     Unproven,
@@ -26,7 +26,6 @@ from cronhare.ports.records import (
 
 from .ledger import MemoryLedger
 from .reported import keep_failure
-from .timetable import ScheduleRow
 
 
 class MemoryRecords:
@@ -66,7 +65,8 @@ class MemoryRecords:
         """See `RecordsPort.covering`."""
         with self._ledger.lock:
             own = self._history.with_key(scheduler_id, key)
-            return own or next(self._skipped_over(scheduler_id, instant), None)
+            skipped = self._skipped_over(scheduler_id, instant)
+            return own or max(skipped, key=attrgetter("id"), default=None)
 
     def last_claim(self) -> LastClaim | None:
         """See `RecordsPort.last_claim`."""
@@ -105,13 +105,15 @@ class MemoryRecords:
             asked_before = self._history.with_key(scheduler_id, key)
             if asked_before is not None:
                 return asked_before
-            row = self._schedule(scheduler_id)
-            begins = now - ALREADY_OVERDUE
-            run = claim(row.schedule, key, due=now, now=now, node=node, begins=begins)
-            asked = run if params is None else msgspec.structs.replace(run, params=params)
-            inserted = self._history.insert(asked)
-            assert inserted is not None, "the key was free a moment ago, under the same lock"
-            return inserted
+            changes = {} if params is None else {"params": params}
+            return self._ledger.claim_by_hand(
+                scheduler_id,
+                key=key,
+                now=now,
+                node=node,
+                begins=now - ALREADY_OVERDUE,
+                **changes,
+            )
 
     def cancel(self, execution_id: int, *, now: datetime) -> State | None:
         """See `RecordsPort.cancel`."""
@@ -119,11 +121,7 @@ class MemoryRecords:
             execution = self._history.get(execution_id)
             if execution is None:
                 return None
-            if execution.state is State.RUNNING:
-                execution = self._history.change(execution, cancel_requested=True)
-            elif execution.state in STARTABLE:
-                execution = self._history.move(execution, cancel(execution, now=now))
-            return execution.state
+            return self._history.write(execution, cancel(execution, now=now)).state
 
     def replay(
         self,
@@ -134,14 +132,14 @@ class MemoryRecords:
     ) -> Sequence[Execution]:
         """See `RecordsPort.replay`."""
         with self._ledger.lock:
+            unresolved = {row.id: row for row in self._unresolved(archived_ids)}
+            asked = (
+                (id_, self._history.get(unresolved[id_].execution_id)) for id_ in sorted(unresolved)
+            )
             replayed: list[Execution] = []
-            for archived in sorted(self._unresolved(archived_ids), key=lambda row: row.id):
-                execution = self._history.get(archived.execution_id)
-                if execution is not None and may_be_replayed(execution):
-                    begins = replay_at(len(replayed), now=now, apart=apart)
-                    self._resolve(archived, "replayed", now)
-                    again = replay(execution, begins=begins)
-                    replayed.append(self._history.move(execution, again))
+            for id_, before, after in replays(asked, now=now, apart=apart):
+                self._resolve(unresolved[id_], "replayed", now)
+                replayed.append(self._history.write(before, after))
             return replayed
 
     def discard(self, archived_ids: Collection[int], *, note: str, now: datetime) -> int:
@@ -162,12 +160,6 @@ class MemoryRecords:
                 self._history.delete(execution)
         between()
         return len(old)
-
-    def _schedule(self, scheduler_id: int) -> ScheduleRow:
-        row = self._ledger.timetable.row(scheduler_id)
-        if row is None:
-            raise NotToBeRun(f"there is no schedule with the id {scheduler_id}")
-        return row
 
     def _skipped_over(self, scheduler_id: int, instant: datetime) -> Iterator[Execution]:
         for execution in self._history.in_states({State.SKIPPED}):

@@ -2,14 +2,13 @@
 
 from datetime import datetime
 
-import msgspec
-
-from cronhare.domain.execution import Execution, may_move
+from cronhare.domain.claims import NotToBeRun
+from cronhare.domain.execution import Execution
 from cronhare.domain.failures import Failure
 from cronhare.domain.messages import Ticket
-from cronhare.domain.moves import as_told, claim, fail_elsewhere
 from cronhare.domain.retry import Fail
 from cronhare.domain.task import TaskRef
+from cronhare.domain.transitions import fail_elsewhere
 from cronhare.ports.records import Archived, Unproven
 
 from .ledger import MemoryLedger
@@ -23,8 +22,9 @@ def keep_failure(
         return _keep_ours(ledger, failure, failure.ticket, now)
     if _is_known(ledger, failure):
         return None
-    execution = _insert(ledger, failure, now, node)
-    if execution is None:
+    try:
+        execution = _claim(ledger, failure, now, node)
+    except NotToBeRun:
         return ledger.keep(Archived.alone(failure, now))
     return _end(ledger, execution, failure, now)
 
@@ -60,27 +60,20 @@ def _is_known(ledger: MemoryLedger, failure: Failure) -> bool:
     return any((row.scheduler_id, row.execution_key) == named for row in ledger.archive.values())
 
 
-def _insert(ledger: MemoryLedger, failure: Failure, now: datetime, node: str) -> Execution | None:
+def _claim(ledger: MemoryLedger, failure: Failure, now: datetime, node: str) -> Execution:
     message = failure.message
-    row = ledger.timetable.row(message.scheduler_id)
-    if row is None or row.schedule.is_system:
-        return None
-    run = claim(row.schedule, failure.key, due=now, now=now, node=node, begins=now)
-    ran = msgspec.structs.replace(
-        as_told(run, TaskRef(message.type, message.id)),
+    return ledger.claim_by_hand(
+        message.scheduler_id,
+        key=failure.key,
+        now=now,
+        node=node,
+        task=TaskRef(message.type, message.id),
         params=message.params_scheduler,
         attempt=message.retry_count + 1,
     )
-    return ledger.history.insert(ran)
 
 
 def _end(ledger: MemoryLedger, execution: Execution, failure: Failure, now: datetime) -> Archived:
-    began, failed = fail_elsewhere(execution, failure, now=now)
-    ran = (
-        ledger.history.move(execution, began)
-        if may_move(execution.state, began.state)
-        else execution
-    )
-    ledger.history.move(ran, failed)
+    failed = ledger.history.write(execution, fail_elsewhere(execution, failure, now=now))
     verdict = Fail(failure.message.failed_reason)
     return ledger.keep(Archived.of(failed, verdict, None, failure.failed_at or now))

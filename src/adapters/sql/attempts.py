@@ -10,11 +10,13 @@ import msgspec
 from sqlalchemy import Connection, Engine, Row, bindparam, select, update
 
 from cronhare.domain import fence
+from cronhare.domain.claims import NotToBeRun
 from cronhare.domain.execution import STARTABLE, Execution, State
 from cronhare.domain.messages import TaskMessage
 from cronhare.domain.outcome import Outcome, TaskError
 from cronhare.domain.retry import Quarantine
 from cronhare.domain.task import TaskRef
+from cronhare.domain.transitions import is_held, may_finish, may_give_up
 from cronhare.ports.attempts import (
     Apart,
     Busy,
@@ -28,7 +30,6 @@ from cronhare.ports.attempts import (
 )
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerRefused
-from cronhare.ports.records import NotToBeRun
 from cronhare.ports.runner import Ran, Written
 
 from .beginnings import Beginning, write_beginnings
@@ -40,10 +41,11 @@ from .halving import Answers, Waiting
 from .lock_waits import NOT_AT_ALL, waiting_once
 from .output import keep_outputs, output_values
 from .refusals import by_halves, by_halves_in_doubt
-from .rows import BY_IDS, find_executions, is_in
+from .rows import BY_IDS, find_executions
 from .setting_apart import quarantine_refused, set_apart_refused
 from .suspects import Kind, Suspects
 from .tables import attempts, executions
+from .transitions import write_changes
 from .trying_another import could_start_another
 from .types import UtcDateTime
 
@@ -53,23 +55,18 @@ _STANDING = select(
     executions.c.id,
     executions.c.state,
     executions.c.owner,
+    executions.c.lease_until,
     executions.c.attempt,
     executions.c.version,
+    executions.c.deaths,
     executions.c.cancel_requested,
 ).where(executions.c.id.in_(bindparam("ids", expanding=True)))
-_HELD = (
-    executions.c.id.in_(bindparam("ids", expanding=True)),
-    is_in(State.RUNNING),
-    executions.c.owner == bindparam("node"),
-)
 _RENEW = (
     update(executions)
-    .where(*_HELD)
-    # The version tells `give_up` of a renewal that changed nothing else.
+    .where(executions.c.id.in_(bindparam("ids", expanding=True)))
+    # As `transitions.renew`, without a look at whole rows.
     .values(lease_until=bindparam("until", type_=UtcDateTime), version=executions.c.version + 1)
 )
-_RENEWABLE = select(executions.c.id, executions.c.cancel_requested).where(*_HELD)
-_NUMBER_OF_HELD = select(executions.c.id, executions.c.attempt).where(*_HELD)
 _RECORDED = (
     select(
         attempts.c.execution_id,
@@ -99,8 +96,6 @@ class SqlAttemptStore:
         dialect = self._database.dialect
         self._by_ids = dialect.locking(BY_IDS, pass_over=True)
         self._standing = dialect.locking(_STANDING, pass_over=True)
-        self._renewable = dialect.locking(_RENEWABLE, pass_over=True)
-        self._number_of_held = dialect.locking(_NUMBER_OF_HELD, pass_over=True)
         self._starts, self._ends, self._leases = Suspects(), Suspects(), Suspects()
         self._locked_starts = Waiting[Start, Execution | Refused | Busy](
             lambda _: Busy(), unasked=lambda _: Busy(is_asked=False)
@@ -118,7 +113,7 @@ class SqlAttemptStore:
 
         def alone(wish: Start, refusal: LedgerRefused) -> Execution | Refused | Busy:
             def still(found: Execution) -> bool:
-                is_to_start = found.state in STARTABLE or fence.is_held(found, node)
+                is_to_start = found.state in STARTABLE or is_held(found, node)
                 return is_to_start and found.attempt == wish.attempt
 
             self._set_apart(wish.execution_id, refusal, now, still)
@@ -158,24 +153,23 @@ class SqlAttemptStore:
             found = find_executions(connection, self._by_ids, ids, read=self._database.dialect.read)
             busy = _passed_over(connection, ids - found.keys())
             answers: list[Execution | Refused | Busy] = []
-            started: dict[int, Execution] = {}
+            after: dict[int, Execution] = {}
             for wish in wishes:
                 if wish.execution_id in busy:
                     answers.append(Busy())
                     continue
-                known = started.get(wish.execution_id) or found.get(wish.execution_id)
+                known = after.get(wish.execution_id) or found.get(wish.execution_id)
                 answer = _judge(wish, known, node=node, now=now, until=now + lease)
                 if isinstance(answer, Execution):
-                    started[answer.id] = answer
+                    after[answer.id] = answer
                 answers.append(answer)
-            held = {id_ for id_, one in found.items() if fence.is_held(one, node)} & started.keys()
-            if held:
-                asked = {"ids": list(held), "node": node, "until": now + lease}
-                connection.execute(_RENEW, asked)
-            fresh = [one for id_, one in started.items() if id_ not in held]
-            kinds.update((one.id, Beginning.of(found[one.id])) for one in fresh)
-            write_beginnings(connection, fresh, now=now, node=node, lease_until=now + lease)
-            return Answers(answers, [one.id for one in fresh])
+            changed = [(found[id_], one) for id_, one in after.items()]
+            held = [change for change in changed if is_held(change[0], node)]
+            started = [change for change in changed if not is_held(change[0], node)]
+            write_changes(connection, self._database.dialect, held)
+            kinds.update((one.id, Beginning.of(one)) for one, _ in started)
+            write_beginnings(connection, self._database.dialect, started, now=now, node=node)
+            return Answers(answers, [one.id for one, _ in started])
 
     def finish(
         self, finishes: Sequence[Finish], *, now: datetime, node: str
@@ -183,7 +177,7 @@ class SqlAttemptStore:
         """See `AttemptStorePort.finish`."""
 
         def still(found: Execution, finish: Finish) -> bool:
-            return fence.is_held(found, node) and found.attempt == finish.execution.attempt
+            return may_finish(found, finish.execution.attempt, node=node)
 
         kinds: dict[int, Kind] = {}
         ask = partial(self._finish, now=now, node=node, kinds=kinds)
@@ -202,7 +196,7 @@ class SqlAttemptStore:
         self, finishes: Sequence[Finish], *, now: datetime, node: str, kinds: dict[int, Kind]
     ) -> Answers[Recorded | Busy]:
         def is_ours(row: Row[Any], finish: Finish) -> bool:
-            return bool(row.owner == node and row.attempt == finish.execution.attempt)
+            return may_finish(row, finish.execution.attempt, node=node)
 
         with self._database.write("recording results") as connection:
             ended = self._end(connection, finishes, is_ours, now, kinds)
@@ -213,7 +207,7 @@ class SqlAttemptStore:
         """See `AttemptStorePort.give_up`."""
 
         def still(found: Execution, finish: Finish) -> bool:
-            return found.state is State.RUNNING and found.version == finish.execution.version
+            return may_give_up(found, version=finish.execution.version)
 
         def later(finish: Finish) -> Recorded | Busy:
             self._database.passed_over.note(finish.execution.id, now)
@@ -237,7 +231,7 @@ class SqlAttemptStore:
         self, finishes: Sequence[Finish], *, now: datetime, kinds: dict[int, Kind]
     ) -> Answers[Recorded | Busy]:
         def is_as_found(row: Row[Any], finish: Finish) -> bool:
-            return bool(row.version == finish.execution.version)
+            return may_give_up(row, version=finish.execution.version)
 
         with self._database.write("giving up lost attempts") as connection:
             return self._end(connection, finishes, is_as_found, now, kinds)
@@ -252,7 +246,7 @@ class SqlAttemptStore:
             return Answers([renewal], renewal.held)
 
         def alone(id_: int, refusal: LedgerRefused) -> Renewal:
-            self._set_apart(id_, refusal, now, lambda found: fence.is_held(found, node))
+            self._set_apart(id_, refusal, now, lambda found: is_held(found, node))
             return _renewal()
 
         renewals = by_halves_in_doubt(
@@ -274,20 +268,18 @@ class SqlAttemptStore:
     def _renew(
         self, execution_ids: Collection[int], *, now: datetime, node: str, lease: timedelta
     ) -> Renewal:
-        def asked(ids: Collection[int]) -> dict[str, Any]:
-            return {"ids": list(ids), "node": node}
-
         with self._database.write("renewing leases") as connection:
-            rows = connection.execute(self._renewable, asked(execution_ids)).all()
+            seen = connection.execute(self._standing, {"ids": list(execution_ids)}).all()
+            rows = [row for row in seen if is_held(row, node)]
             held = frozenset(row.id for row in rows)
             if held:
-                connection.execute(_RENEW, {**asked(held), "until": now + lease})
-            rest = set(execution_ids) - held
-            busy = connection.scalars(_RENEWABLE, asked(rest)).all() if rest else ()
+                connection.execute(_RENEW, {"ids": list(held), "until": now + lease})
+            rest = list(set(execution_ids).difference(row.id for row in seen))
+            busy = connection.execute(_STANDING, {"ids": rest}).all() if rest else ()
         return Renewal(
             held=held,
             cancel_requested=frozenset(row.id for row in rows if row.cancel_requested),
-            busy=frozenset(busy),
+            busy=frozenset(row.id for row in busy if is_held(row, node)),
         )
 
     def keep_written(self, written: Sequence[Written], *, now: datetime, node: str) -> None:
@@ -304,20 +296,21 @@ class SqlAttemptStore:
         self, written: Sequence[Written], *, now: datetime, node: str
     ) -> Answers[None]:
         """Keep it. Rows are held: a finish replaces, and is last. Others' are left out."""
-        asked = {"ids": [one.execution_id for one in written], "node": node}
+        ids = [one.execution_id for one in written]
         with self._database.write("keeping what attempts have written") as connection:
-            rows = connection.execute(self._number_of_held, asked)
-            numbers = {row.id: row.attempt for row in rows}
+            rows = connection.execute(self._standing, {"ids": ids})
+            held = {row.id: row for row in rows if is_held(row, node)}
             keep_outputs(
                 connection,
                 self._database.dialect,
                 [
                     output_values(one.execution_id, one.attempt, one, as_of=now)
                     for one in written
-                    if numbers.get(one.execution_id) == one.attempt
+                    if (row := held.get(one.execution_id))
+                    and may_finish(row, one.attempt, node=node)
                 ],
             )
-            return Answers((), numbers.keys())
+            return Answers((), held.keys())
 
     def adopt(
         self, message: TaskMessage, *, key: str, queue: str, deaths: int, now: datetime, node: str
@@ -410,7 +403,7 @@ class SqlAttemptStore:
         ended: dict[int, tuple[Execution, Finish]] = {}
         for place, finish in enumerate(finishes):
             row = standing.get(finish.execution.id)
-            if row is not None and row.state == State.RUNNING and counts(row, finish):
+            if row is not None and counts(row, finish):
                 del standing[row.id]  # of two ends of one attempt the first counts
                 ended[place] = (_as_it_stands(finish.execution, row), finish)
         kinds.update((one.id, kind_of_ending(one, finish)) for one, finish in ended.values())
@@ -466,10 +459,15 @@ def _answered_again(
 
 
 def _as_it_stands(execution: Execution, row: Row[Any]) -> Execution:
-    """Give a running attempt's execution as it is now: all that others change is a cancel."""
-    if row.cancel_requested == execution.cancel_requested:
-        return execution
-    return msgspec.structs.replace(execution, cancel_requested=row.cancel_requested)
+    """Give a running attempt's execution as the ledger has it: asked to end, perhaps."""
+    return msgspec.structs.replace(
+        execution,
+        state=State.RUNNING,
+        owner=row.owner,
+        lease_until=row.lease_until,
+        deaths=row.deaths if isinstance(row.deaths, int) else execution.deaths,
+        cancel_requested=bool(row.cancel_requested),
+    )
 
 
 def _judge(

@@ -1,7 +1,6 @@
 """What the start of attempts writes: their executions, and a row for each of them."""
 
-from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple, Self
 
@@ -11,7 +10,6 @@ from sqlalchemy import (
     bindparam,
     delete,
     exists,
-    func,
     insert,
     select,
     update,
@@ -19,27 +17,14 @@ from sqlalchemy import (
 
 from cronhare.domain.execution import Execution, State
 
+from .dialects.base import Dialect
 from .tables import attempts, executions, outputs
+from .transitions import Change, write_changes
 from .types import UtcDateTime
 
 _NOW = bindparam("now", type_=UtcDateTime)
 _THESE = executions.c.id.in_(bindparam("ids", expanding=True))
 
-_START = (
-    update(executions)
-    .where(_THESE)
-    .values(
-        state=State.RUNNING.value,
-        owner=bindparam("owner"),
-        lease_until=bindparam("lease_until", type_=UtcDateTime),
-        started_at=func.coalesce(executions.c.started_at, _NOW),
-        deaths=bindparam("deaths"),
-        next_attempt_at=None,
-        check_at=None,
-        resends=0,
-        version=executions.c.version + 1,
-    )
-)
 _THIS_ATTEMPT = and_(
     attempts.c.execution_id == executions.c.id, attempts.c.attempt == executions.c.attempt
 )
@@ -91,24 +76,14 @@ class Beginning(NamedTuple):
 
 
 def write_beginnings(
-    connection: Connection,
-    started: Collection[Execution],
-    *,
-    now: datetime,
-    node: str,
-    lease_until: datetime,
+    connection: Connection, dialect: Dialect, started: Sequence[Change], *, now: datetime, node: str
 ) -> None:
-    """Write the starts of attempts, whose executions are locked, for *node*.
-
-    They differ in nothing but their deaths, of which most have none.
-    """
-    by_deaths = defaultdict(list)
-    for execution in started:
-        by_deaths[execution.deaths].append(execution.id)
-    for deaths, ids in by_deaths.items():
-        asked = {"ids": ids, "owner": node, "lease_until": lease_until, "now": now}
-        connection.execute(_START, {**asked, "deaths": deaths})
-        recorded = connection.execute(_RECORD, {"ids": ids, "now": now}).rowcount
-        if recorded < len(ids):
-            connection.execute(_RECORD_ANEW, asked)
-            connection.execute(_FORGET_OUTPUT, {"ids": ids})
+    """Write the starts of attempts, whose executions are locked, for *node*."""
+    if not started:
+        return
+    write_changes(connection, dialect, started)
+    ids = [before.id for before, _ in started]
+    recorded = connection.execute(_RECORD, {"ids": ids, "now": now}).rowcount
+    if recorded < len(ids):
+        connection.execute(_RECORD_ANEW, {"ids": ids, "owner": node, "now": now})
+        connection.execute(_FORGET_OUTPUT, {"ids": ids})

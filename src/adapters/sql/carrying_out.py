@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, FromClause, Row, Select, bindparam, delete, func, select
 
+from cronhare.domain.claims import claim_run, skip
 from cronhare.domain.execution import UNFINISHED, Execution, State
-from cronhare.domain.moves import claim, skip
-from cronhare.domain.planning import INSTANTS_AT_ONCE, Cursor, Planned, Run, cursor_after
+from cronhare.domain.planning import INSTANTS_AT_ONCE, Cursor, Planned, cursor_after
 from cronhare.domain.schedule import BrokenSchedule, OverlapPolicy, Schedule
 from cronhare.ports.claims import Batch, Planner, ask
 
@@ -79,7 +79,7 @@ def carry_out(
         elif (cursor := cursor_after(planned, plan, now)).next_due != look.next_due_at:
             rows.append(_plan_row(look, cursor, judge))
         if isinstance(schedule, Schedule):
-            wanted += [_claim(schedule, run, now, node) for run in plan.runs]
+            wanted += [claim_run(schedule, run, now=now, node=node) for run in plan.runs]
             wanted += [skip(schedule, skipped, now=now, node=node) for skipped in plan.skips]
     inserted = _insert(connection, dialect, wanted)
     if rows:
@@ -123,10 +123,6 @@ def _planned(
         edited=not look.is_current,
         unfinished=unfinished.get(schedule.id),
     )
-
-
-def _claim(schedule: Schedule, run: Run, now: datetime, node: str) -> Execution:
-    return claim(schedule, run.key, due=run.due, now=now, node=node, begins=now + run.delay)
 
 
 def _plan_row(look: Row[Any], cursor: Cursor, judge: str | None = None) -> PlanRow:

@@ -1,6 +1,5 @@
 """What the end of an attempt writes: its own row, its execution's, its output, the archive."""
 
-from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
@@ -8,9 +7,9 @@ from typing import Any
 from sqlalchemy import Connection, Update, bindparam, insert, update
 
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.moves import end, overruled, state_after
-from cronhare.domain.outcome import CRASHES, Ending
+from cronhare.domain.outcome import Ending
 from cronhare.domain.retry import Fail, Quarantine
+from cronhare.domain.transitions import end, overruled, state_after
 from cronhare.ports.attempts import Finish
 from cronhare.ports.records import Archived
 from cronhare.ports.runner import Captured
@@ -18,24 +17,9 @@ from cronhare.ports.runner import Captured
 from .dialects.base import Dialect
 from .output import keep_outputs, output_values
 from .suspects import Kind
-from .tables import attempts, executions, failed_tasks
+from .tables import attempts, failed_tasks
+from .transitions import write_changes
 from .types import UtcDateTime
-
-_ENDED = update(executions).values(
-    state=bindparam("state"),
-    attempt=bindparam("attempt"),
-    deaths=bindparam("deaths"),
-    crashes=executions.c.crashes + bindparam("crashed"),
-    next_attempt_at=bindparam("next_attempt_at", type_=UtcDateTime),
-    check_at=bindparam("next_attempt_at", type_=UtcDateTime),
-    finished_at=bindparam("finished_at", type_=UtcDateTime),
-    last_error=bindparam("last_error"),
-    owner=None,
-    lease_until=None,
-    version=executions.c.version + 1,
-)
-_END_EACH = _ENDED.where(executions.c.id == bindparam("ended_id"))
-_END_ALIKE = _ENDED.where(executions.c.id.in_(bindparam("ids", expanding=True)))
 
 _THIS_ATTEMPT = (
     attempts.c.execution_id == bindparam("ended_id"),
@@ -83,8 +67,8 @@ def write_endings(
     """
     if not ended:
         return []
-    moves = [_moved(execution, finish, now) for execution, finish in ended]
-    _write_executions(connection, dialect, moves)
+    changed = [(execution, _ended(execution, finish, now)) for execution, finish in ended]
+    write_changes(connection, dialect, changed)
     _write_attempts(connection, dialect, ended, now)
     said = [pair for pair in ended if _said_anything(pair[1])]
     keep_outputs(
@@ -94,25 +78,12 @@ def write_endings(
     )
     if failed := [values for pair in ended if (values := _archive_values(*pair, now))]:
         connection.execute(_ARCHIVE, failed)
-    return [after.state for after, _ in moves]
+    return [after.state for _, after in changed]
 
 
-def _moved(execution: Execution, finish: Finish, now: datetime) -> tuple[Execution, Ending]:
-    ending = finish.ran.outcome.ending
-    return end(execution, overruled(execution, finish.verdict), ending, now=now), ending
-
-
-def _write_executions(
-    connection: Connection, dialect: Dialect, moves: Sequence[tuple[Execution, Ending]]
-) -> None:
-    """Write by one plain statement what most of a batch has in common, and the rest by another."""
-    alike = defaultdict(list)
-    for after, ending in moves:
-        alike[tuple(_execution_values(after, ending).items())].append(after.id)
-    most = max(alike, key=lambda values: len(alike[values]))
-    connection.execute(_END_ALIKE, {**dict(most), "ids": alike.pop(most)})
-    if rest := [{**dict(values), "ended_id": id_} for values in alike for id_ in alike[values]]:
-        dialect.update_many(connection, _END_EACH, rest)
+def _ended(execution: Execution, finish: Finish, now: datetime) -> Execution:
+    verdict = overruled(execution, finish.verdict)
+    return end(execution, verdict, finish.ran.outcome.ending, now=now)
 
 
 def _write_attempts(
@@ -128,18 +99,6 @@ def _write_attempts(
     for statement, values in rows.items():
         if values:
             dialect.update_many(connection, statement, values)
-
-
-def _execution_values(after: Execution, ending: Ending) -> dict[str, Any]:
-    return {
-        "state": after.state.value,
-        "attempt": after.attempt,
-        "deaths": after.deaths,
-        "crashed": int(ending in CRASHES),
-        "next_attempt_at": after.next_attempt_at,
-        "finished_at": after.finished_at,
-        "last_error": after.last_error,
-    }
 
 
 def _attempt_values(execution: Execution, finish: Finish, now: datetime) -> dict[str, Any]:

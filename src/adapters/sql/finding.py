@@ -8,7 +8,7 @@ from sqlalchemy import Update
 
 from cronhare.domain.durations import LONGEST
 from cronhare.domain.execution import STARTABLE, UNFINISHED, Execution, State
-from cronhare.domain.patience import expected_after_doubt
+from cronhare.domain.redelivery import expected_after_doubt
 from cronhare.ports.claims import Graces
 
 from . import waiting
@@ -178,7 +178,7 @@ class Found:
             free = hold(connection, self._free, ids)
             if not free:
                 return Answers(())
-            kinds.update((id_, state) for id_, (state, _) in free.items())
+            kinds.update((id_, row.state) for id_, row in free.items())
             rows = connection.execute(statement, {**asked, "ids": list(free)}).rowcount
         # Which of them were strays still is not known, unless all of them were.
         return Answers(ids[:rows], free.keys() if rows == len(free) else ())

@@ -1,15 +1,17 @@
 """Marks of what was published: of executions whose messages are in queues, ours or others'."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from functools import partial
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from typing import Any
 
-from sqlalchemy import Select, Update
+import msgspec
+from sqlalchemy import Select
 
-from cronhare.domain.execution import STARTABLE, Execution, State
+from cronhare.domain.execution import Execution, State
 from cronhare.domain.listing import listed
+from cronhare.domain.transitions import hand_over, is_as_sent, may_hand_over, publish
 from cronhare.ports.ledger import LedgerUnavailable
 
 from . import waiting
@@ -17,6 +19,7 @@ from .database import Database, repeatable
 from .lock_waits import Hurry
 from .many_at_once import do_with_each
 from .suspects import Suspects
+from .transitions import write_changes
 from .waiting import hold
 
 
@@ -31,39 +34,31 @@ class Marks:
         self._hurry = Hurry()
 
     def published(self, executions: Sequence[Execution], *, now: datetime) -> None:
-        """See `ClaimStorePort.mark_published`. What was sent again has a mark of its own."""
-        claimed = [one for one in executions if one.state is State.CLAIMED]
-        resent = [one for one in executions if one.state is not State.CLAIMED]
-        marked = partial(
-            do_with_each, self._database, now=now, suspects=self._marked, hurry=self._hurry
+        """See `ClaimStorePort.mark_published`."""
+        do_with_each(
+            self._database,
+            executions,
+            partial(self._mark, now=now),
+            now=now,
+            suspects=self._marked,
+            hurry=self._hurry,
         )
-        marked(claimed, partial(self._mark_claimed, now=now))
-        marked(resent, partial(self._mark_resent, now=now))
 
     @repeatable
-    def _mark_claimed(self, executions: Sequence[Execution], *, now: datetime) -> Collection[int]:
-        return self._mark(waiting.MARK_CLAIMED, partial(waiting.claimed_marks, now=now), executions)
-
-    @repeatable
-    def _mark_resent(self, executions: Sequence[Execution], *, now: datetime) -> Collection[int]:
-        return self._mark(waiting.MARK_RESENT, partial(waiting.resent_marks, now=now), executions)
-
-    def _mark(
-        self,
-        statement: Update,
-        marks_of: Callable[[Sequence[Execution]], Iterable[dict[str, Any]]],
-        found: Sequence[Execution],
-    ) -> Collection[int]:
-        """Mark what is as it was found, and give the ids of that.
+    def _mark(self, found: Sequence[Execution], *, now: datetime) -> Collection[int]:
+        """Mark what is as it was sent, and give the ids of that.
 
         What somebody holds begins just now, or is found again and sent once more.
         """
         with self._database.write("marking what was published") as connection:
             seen = hold(connection, self._free, [one.id for one in found])
-            same = [one for one in found if seen.get(one.id) == (one.state, one.attempt)]
-            marks = sorted(marks_of(same), key=itemgetter("told_id"))
-            self._database.dialect.update_many(connection, statement, marks)
-        return {mark["told_id"] for mark in marks}
+            marked = [
+                (sent, publish(sent, now=now))
+                for sent in sorted(found, key=attrgetter("id"))
+                if (row := seen.get(sent.id)) and is_as_sent(sent, row.state, row.attempt)
+            ]
+            write_changes(connection, self._database.dialect, marked)
+        return {sent.id for sent, after in marked if after is not sent}
 
     def hand_over(self, executions: Sequence[Execution], *, now: datetime) -> None:
         """See `ClaimStorePort.hand_over`. All others are handed over beside what somebody holds."""
@@ -101,13 +96,11 @@ class Marks:
         """Give the ids of those that *look* could hold, and of those that are handed over now."""
         with self._database.write("handing executions over") as connection:
             seen = hold(connection, look, [one.id for one in found])
-            startable = [
-                one
-                for one in sorted(found, key=attrgetter("id"))
-                if any(seen.get(one.id) == (state, one.attempt) for state in STARTABLE)
+            waiting = [
+                msgspec.structs.replace(sent, state=State(row.state), published_at=row.published_at)
+                for sent in sorted(found, key=attrgetter("id"))
+                if (row := seen.get(sent.id)) and may_hand_over(sent, row.state, row.attempt)
             ]
-            told = [
-                {"told_id": one.id, "told_attempt": one.attempt, "now": now} for one in startable
-            ]
-            self._database.dialect.update_many(connection, waiting.HAND_OVER, told)
-        return seen.keys(), [one.id for one in startable]
+            handed_over = [(one, hand_over(one, now=now)) for one in waiting]
+            write_changes(connection, self._database.dialect, handed_over)
+        return seen.keys(), [one.id for one in waiting]

@@ -7,10 +7,11 @@ from typing import Any
 from sqlalchemy import Connection, Engine, Row, Select, bindparam, func, select, update
 
 from cronhare.domain.diagnosis import LastClaim
-from cronhare.domain.execution import STARTABLE, Execution, State
+from cronhare.domain.execution import Execution, State
 from cronhare.domain.failures import Failure
 from cronhare.domain.messages import LARGEST_ID
-from cronhare.domain.moves import ALREADY_OVERDUE, may_be_replayed, replay_at
+from cronhare.domain.replay import ALREADY_OVERDUE, replays
+from cronhare.domain.transitions import cancel
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerBusy
 from cronhare.ports.records import Archived, Attempt, ExecutionFilter, Output, Retention, Unproven
@@ -33,6 +34,7 @@ from .rows import (
     id_answering_to,
 )
 from .tables import attempts, executions, failed_tasks, outputs, schedulers
+from .transitions import write_changes
 from .types import UtcDateTime
 
 _ATTEMPTS = (
@@ -73,38 +75,6 @@ _RESOLVE = (
         resolved_at=bindparam("at", type_=UtcDateTime),
         note=bindparam("why"),
         check_at=None,
-    )
-)
-_ASK_FOR_ITS_END = (
-    update(executions).where(executions.c.id == bindparam("asked_id")).values(cancel_requested=True)
-)
-_CANCEL = (
-    update(executions)
-    .where(executions.c.id == bindparam("asked_id"))
-    .values(
-        state=State.CANCELLED.value,
-        cancel_requested=True,
-        next_attempt_at=None,
-        check_at=None,
-        finished_at=bindparam("at", type_=UtcDateTime),
-        version=executions.c.version + 1,
-    )
-)
-_REPLAY = (
-    update(executions)
-    .where(executions.c.id == bindparam("replayed_id"))
-    .values(
-        state=State.CLAIMED.value,
-        attempt=executions.c.attempt + 1,
-        deaths=0,
-        crashes=0,
-        last_error=None,
-        published_at=None,
-        started_at=None,
-        finished_at=None,
-        next_attempt_at=bindparam("at", type_=UtcDateTime),
-        check_at=bindparam("at", type_=UtcDateTime),
-        version=executions.c.version + 1,
     )
 )
 
@@ -216,7 +186,7 @@ class SqlRecords:
                 key=key,
                 now=now,
                 node=node,
-                next_attempt_at=now - ALREADY_OVERDUE,
+                begins=now - ALREADY_OVERDUE,
                 **changes,
             )
 
@@ -227,12 +197,9 @@ class SqlRecords:
             execution = self._held(connection, [execution_id]).get(execution_id)
             if execution is None:
                 return None
-            if execution.state is State.RUNNING:
-                connection.execute(_ASK_FOR_ITS_END, {"asked_id": execution_id})
-            elif execution.state in STARTABLE:
-                connection.execute(_CANCEL, {"asked_id": execution_id, "at": now})
-                return State.CANCELLED
-            return execution.state
+            after = cancel(execution, now=now)
+            write_changes(connection, self._database.dialect, [(execution, after)])
+            return after.state
 
     @repeatable
     def replay(
@@ -246,24 +213,13 @@ class SqlRecords:
         with self._database.write("replaying") as connection:
             archived = self._unresolved(connection, archived_ids)
             found = self._held(connection, {row.execution_id for row in archived})
-            ready = {id_ for id_, one in found.items() if may_be_replayed(one)}
-            rows: dict[int, int] = {}
-            for row in archived:
-                if row.execution_id in ready:
-                    rows.setdefault(row.execution_id, row.id)
-            if not rows:
-                return []
-            _resolve(connection, rows.values(), "replayed", now)
-            self._database.dialect.update_many(
-                connection,
-                _REPLAY,
-                [
-                    {"replayed_id": id_, "at": replay_at(place, now=now, apart=apart)}
-                    for place, id_ in enumerate(rows)
-                ],
-            )
-            replayed = find_executions(connection, BY_IDS, rows)
-            return [replayed[id_] for id_ in rows]
+            asked = ((row.id, found.get(row.execution_id)) for row in archived)
+            replayed = list(replays(asked, now=now, apart=apart))
+            if replayed:
+                _resolve(connection, [id_ for id_, _, _ in replayed], "replayed", now)
+            changed = [(before, after) for _, before, after in replayed]
+            write_changes(connection, self._database.dialect, changed)
+            return [after for _, after in changed]
 
     @repeatable
     def discard(self, archived_ids: Collection[int], *, note: str, now: datetime) -> int:

@@ -1,44 +1,31 @@
 """Failures that a message reports: archived once, with an execution where there can be one."""
 
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 import attrs
 import msgspec
-from sqlalchemy import Connection, bindparam, insert, select, update
+from sqlalchemy import Connection, bindparam, insert, select
 
+from cronhare.domain.claims import NotToBeRun
 from cronhare.domain.execution import Execution
 from cronhare.domain.failures import Failure
 from cronhare.domain.messages import Ticket
-from cronhare.domain.moves import fail_elsewhere
 from cronhare.domain.retry import Fail
 from cronhare.domain.schedule import CLEANUP_NAME
 from cronhare.domain.task import TaskRef
+from cronhare.domain.transitions import fail_elsewhere
 from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
-from cronhare.ports.records import Archived, NotToBeRun, Unproven
+from cronhare.ports.records import Archived, Unproven
 
 from .claiming import claim_by_hand, find_by_key
 from .database import Database
 from .dialects.base import Dialect
 from .rows import BY_IDS, find_executions
-from .tables import executions, failed_tasks, schedulers
+from .tables import failed_tasks, schedulers
+from .transitions import write_changes
 from .trying_another import Tried
-from .types import UtcDateTime
 
-_FAIL: Final = (
-    update(executions)
-    .where(executions.c.id == bindparam("failed_id"))
-    .values(
-        state=bindparam("state"),
-        deaths=bindparam("deaths"),
-        version=bindparam("version"),
-        started_at=bindparam("started_at", type_=UtcDateTime),
-        finished_at=bindparam("finished_at", type_=UtcDateTime),
-        last_error=bindparam("last_error"),
-        next_attempt_at=None,
-        check_at=None,
-    )
-)
 _ARCHIVED: Final = select(failed_tasks.c.id).where(
     failed_tasks.c.scheduler_id == bindparam("scheduler_id"),
     failed_tasks.c.execution_key == bindparam("key"),
@@ -70,7 +57,7 @@ def keep_failure(
         connection.execute(dialect.locking(_TURN)).all()
         alone = Archived.alone(failure, now)
         return None if _is_archived(connection, failure) else _archive(connection, alone)
-    return _end(connection, execution, failure, now)
+    return _end(connection, dialect, execution, failure, now)
 
 
 def _keep_ours(
@@ -82,7 +69,7 @@ def _keep_ours(
     if execution is not None and not failure.speaks_of(execution):
         execution = None
     if execution is not None and failure.ends(execution):
-        return _end(connection, execution, failure, now)
+        return _end(connection, dialect, execution, failure, now)
     if execution is not None and failure.agrees_with(execution):
         return None
     if _has_attempt(connection, failure.message.scheduler_id, ticket):
@@ -119,23 +106,13 @@ def _claim(
     )
 
 
-def _end(connection: Connection, execution: Execution, failure: Failure, now: datetime) -> Archived:
-    _, failed = fail_elsewhere(execution, failure, now=now)
-    connection.execute(_FAIL, _failed_values(failed))
+def _end(
+    connection: Connection, dialect: Dialect, execution: Execution, failure: Failure, now: datetime
+) -> Archived:
+    failed = fail_elsewhere(execution, failure, now=now)
+    write_changes(connection, dialect, [(execution, failed)])
     verdict = Fail(failure.message.failed_reason)
     return _archive(connection, Archived.of(failed, verdict, None, failure.failed_at or now))
-
-
-def _failed_values(failed: Execution) -> dict[str, Any]:
-    return {
-        "failed_id": failed.id,
-        "state": failed.state.value,
-        "deaths": failed.deaths,
-        "version": failed.version,
-        "started_at": failed.started_at,
-        "finished_at": failed.finished_at,
-        "last_error": failed.last_error,
-    }
 
 
 def could_archive_another(database: Database, failure: Failure, *, now: datetime) -> bool:

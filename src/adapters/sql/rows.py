@@ -138,7 +138,6 @@ def is_in(state: State) -> ColumnElement[bool]:
 
 def new_values(execution: Execution) -> tuple[Any, ...]:
     """Write a new execution in the order of `NEW_COLUMNS`."""
-    next_attempt_at = moment_text(execution.next_attempt_at)
     return (
         execution.scheduler_id,
         execution.key,
@@ -155,8 +154,8 @@ def new_values(execution: Execution) -> tuple[Any, ...]:
         execution.params,
         policy_text(execution.retry),
         milliseconds(execution.timeout),
-        next_attempt_at,
-        next_attempt_at,  # check_at: the reconciler looks from then on
+        moment_text(execution.next_attempt_at),
+        moment_text(execution.check_at),
         moment_text(execution.finished_at),
         execution.last_error,
         moment_text(execution.last_due_at),
@@ -265,6 +264,7 @@ def _execution(
         owner=row.owner,
         lease_until=row.lease_until,
         next_attempt_at=row.next_attempt_at,
+        check_at=row.check_at,
         published_at=row.published_at,
         started_at=row.started_at,
         finished_at=row.finished_at,

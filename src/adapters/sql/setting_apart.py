@@ -11,9 +11,10 @@ from datetime import datetime
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import Connection, bindparam, insert, update
+from sqlalchemy import Connection, insert
 
 from cronhare.application.logs import say
+from cronhare.domain import transitions
 from cronhare.domain.execution import UNFINISHED, Execution, State
 from cronhare.domain.listing import listed
 from cronhare.domain.retry import Quarantine
@@ -24,24 +25,21 @@ from cronhare.ports.records import Archived
 from .database import Database, repeatable
 from .dialects.base import Dialect
 from .rows import BY_IDS, executions_of
-from .tables import executions, failed_tasks
-from .types import UtcDateTime
+from .tables import failed_tasks
+from .transitions import write_fields
 
 log = logging.getLogger(__name__)
 
-_SET_APART: Final = (
-    update(executions)
-    .where(executions.c.id == bindparam("broken_id"))
-    .values(
-        state=State.QUARANTINED.value,
-        last_error=bindparam("problem"),
-        finished_at=bindparam("at", type_=UtcDateTime),
-        owner=None,
-        lease_until=None,
-        next_attempt_at=None,
-        check_at=None,
-        version=1,  # what stands there may be no number, or the last
-    )
+#: All that `transitions.set_apart` changes: what was read of a broken row may not be what is there.
+SET_APART: Final = (
+    "state",
+    "version",
+    "owner",
+    "lease_until",
+    "next_attempt_at",
+    "check_at",
+    "finished_at",
+    "last_error",
 )
 _ARCHIVE: Final = insert(failed_tasks)
 _ARCHIVED: Final = [column.name for column in failed_tasks.c if column.name != "id"]
@@ -58,8 +56,8 @@ def set_apart(
     for execution in found:
         if execution.problem is None or execution.state not in UNFINISHED:
             continue
-        asked = {"broken_id": execution.id, "problem": execution.problem, "at": now}
-        connection.execute(_SET_APART, asked)
+        quarantined = transitions.set_apart(execution, execution.problem, now=now)
+        write_fields(connection, quarantined, *SET_APART)
         apart.add(execution.id)
         if not archives:
             continue

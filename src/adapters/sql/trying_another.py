@@ -7,6 +7,7 @@ from datetime import datetime
 from sqlalchemy import bindparam, select
 
 from cronhare.domain.task import SYSTEM
+from cronhare.domain.transitions import begin
 from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
 
 from .beginnings import Beginning, write_beginnings
@@ -63,7 +64,8 @@ def could_start_another(
             found = [one for one in executions_of(connection, rows) if one.problem is None]
             if found:
                 one = random.choice(found)  # noqa: S311
-                write_beginnings(connection, [one], now=now, node=node, lease_until=until)
+                started = begin(one, deaths=0, node=node, lease_until=until, now=now)
+                write_beginnings(connection, database.dialect, [(one, started)], now=now, node=node)
                 raise Tried  # noqa: TRY301 - it takes the transaction back
     except Tried:
         return True

@@ -1,13 +1,12 @@
 """Executions that wait, or should have begun: how they are marked, and found again."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
     Connection,
-    Integer,
     Row,
     Select,
     and_,
@@ -19,11 +18,10 @@ from sqlalchemy import (
 )
 
 from cronhare.domain.execution import STARTABLE, Execution, State
-from cronhare.domain.patience import (
+from cronhare.domain.redelivery import (
     MANY_RESENDS,
     after_copy,
     expected_after_doubt,
-    expected_after_resend,
     expected_anew_at,
     expected_soon,
 )
@@ -33,42 +31,10 @@ from .rows import EXECUTION, is_in
 from .tables import executions
 from .types import UtcDateTime
 
-_THE_TOLD_ATTEMPT = and_(
-    executions.c.id == bindparam("told_id"), executions.c.attempt == bindparam("told_attempt")
-)
 #: What is about to be marked: an UPDATE would wait for what others hold.
-THESE = select(executions.c.id, executions.c.state, executions.c.attempt).where(
-    executions.c.id.in_(bindparam("ids", expanding=True))
-)
-MARK_CLAIMED = (
-    update(executions)
-    .where(_THE_TOLD_ATTEMPT, is_in(State.CLAIMED))
-    .values(
-        state=State.PUBLISHED.value,
-        published_at=func.coalesce(executions.c.published_at, bindparam("now", type_=UtcDateTime)),
-        check_at=bindparam("check", type_=UtcDateTime),
-        version=executions.c.version + 1,
-    )
-)
-HAND_OVER = (
-    update(executions)
-    .where(_THE_TOLD_ATTEMPT, or_(*(is_in(state) for state in sorted(STARTABLE))))
-    .values(
-        state=State.HANDED_OVER.value,
-        published_at=func.coalesce(executions.c.published_at, bindparam("now", type_=UtcDateTime)),
-        finished_at=bindparam("now", type_=UtcDateTime),
-        next_attempt_at=None,
-        check_at=None,
-        version=executions.c.version + 1,
-    )
-)
-MARK_RESENT = (
-    update(executions)
-    .where(_THE_TOLD_ATTEMPT, func.coalesce(executions.c.state, "") == bindparam("told_state"))
-    .values(
-        check_at=bindparam("check", type_=UtcDateTime), resends=bindparam("resends", type_=Integer)
-    )
-)
+THESE = select(
+    executions.c.id, executions.c.state, executions.c.attempt, executions.c.published_at
+).where(executions.c.id.in_(bindparam("ids", expanding=True)))
 _SENT = (State.PUBLISHED, State.RETRYING)
 _IS_SENT = executions.c.state.in_([state.value for state in _SENT])
 #: What has its message in a queue, or should have: looked at in pages.
@@ -196,34 +162,6 @@ REGAIN = [
 ]
 
 
-def claimed_marks(told: Sequence[Execution], now: datetime) -> Iterator[dict[str, Any]]:
-    """Give the parameters of `MARK_CLAIMED` for those whose messages arrived."""
-    for one in told:
-        if one.state is State.CLAIMED:
-            yield {
-                "told_id": one.id,
-                "told_attempt": one.attempt,
-                "now": now,
-                "check": max(one.next_attempt_at or now, now),
-            }
-
-
-def resent_marks(told: Sequence[Execution], now: datetime) -> Iterator[dict[str, Any]]:
-    """Give the parameters of `MARK_RESENT`.
-
-    A message that still waits for its time is looked for at that time, as before.
-    """
-    for one in told:
-        if one.state is not State.CLAIMED and (one.next_attempt_at or now) <= now:
-            yield {
-                "told_id": one.id,
-                "told_attempt": one.attempt,
-                "told_state": one.state.value,
-                "check": expected_after_resend(one, now),
-                "resends": one.resends + 1,
-            }
-
-
 def doubts(since: datetime, now: datetime) -> dict[str, datetime]:
     """Give the parameters of `DOUBTED`, its ids aside: when a copy of *since* would be late."""
     late = {
@@ -249,9 +187,6 @@ def postponed_by_doubt(rows: Iterable[Row[Any]], now: datetime) -> list[dict[str
     ]
 
 
-def hold(
-    connection: Connection, look: Select[Any], ids: Sequence[int]
-) -> Mapping[int, tuple[object, object]]:
-    """Hold what *look* finds of `THESE`, and tell their states and attempts."""
-    rows = connection.execute(look, {"ids": ids})
-    return {row.id: (row.state, row.attempt) for row in rows}
+def hold(connection: Connection, look: Select[Any], ids: Sequence[int]) -> Mapping[int, Row[Any]]:
+    """Hold what *look* finds of `THESE`, by id."""
+    return {row.id: row for row in connection.execute(look, {"ids": ids})}

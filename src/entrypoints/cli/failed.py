@@ -8,7 +8,7 @@ import typer
 from cronhare.domain.durations import DurationInvalid, parse_duration, say_duration
 from cronhare.domain.listing import counted
 from cronhare.domain.messages import LARGEST_ID
-from cronhare.domain.moves import why_not_replayed
+from cronhare.domain.replay import why_not_replayed
 from cronhare.ports.records import Archived, RecordsPort
 
 from ..container import Container

@@ -3,8 +3,9 @@ from itertools import pairwise
 
 import pytest
 
-from cronhare.domain.execution import ROADS, STARTABLE, UNFINISHED, Execution, State, may_move
+from cronhare.domain.execution import STARTABLE, UNFINISHED, Execution, State
 from cronhare.domain.task import TaskRef
+from cronhare.domain.transitions import ALLOWED_TRANSITIONS, can_transition
 
 
 @pytest.mark.parametrize(
@@ -25,35 +26,35 @@ from cronhare.domain.task import TaskRef
 def test_an_execution_walks_along_the_roads(walk: str) -> None:
     steps = pairwise(map(State, walk.split()))
 
-    assert all(may_move(before, after) for before, after in steps)
+    assert all(can_transition(before, after) for before, after in steps)
 
 
 @pytest.mark.parametrize("ended", [State.SUCCEEDED, State.CANCELLED, State.SKIPPED])
 def test_no_road_leads_out_of_an_end(ended: State) -> None:
-    assert not any(may_move(ended, state) for state in State)
+    assert not any(can_transition(ended, state) for state in State)
 
 
 def test_what_was_handed_over_can_only_be_reported_as_failed() -> None:
-    roads = {state for state in State if may_move(State.HANDED_OVER, state)}
+    roads = {state for state in State if can_transition(State.HANDED_OVER, state)}
 
     assert roads == {State.FAILED}
-    assert {state for state in State if may_move(state, State.HANDED_OVER)} == STARTABLE
+    assert {state for state in State if can_transition(state, State.HANDED_OVER)} == STARTABLE
 
 
 def test_no_road_leads_to_a_skipped_execution() -> None:
-    assert not any(may_move(state, State.SKIPPED) for state in State)
+    assert not any(can_transition(state, State.SKIPPED) for state in State)
 
 
 def test_every_state_has_its_roads() -> None:
-    assert ROADS.keys() == set(State)
+    assert ALLOWED_TRANSITIONS.keys() == set(State)
 
 
 def test_whatever_may_start_has_a_road_to_running() -> None:
-    assert {state for state in State if may_move(state, State.RUNNING)} == STARTABLE
+    assert {state for state in State if can_transition(state, State.RUNNING)} == STARTABLE
 
 
 def test_whatever_is_unfinished_can_be_cancelled_and_nothing_else() -> None:
-    assert {state for state in State if may_move(state, State.CANCELLED)} == UNFINISHED
+    assert {state for state in State if can_transition(state, State.CANCELLED)} == UNFINISHED
 
 
 def test_a_message_is_named_by_execution_and_attempt() -> None:

@@ -1,0 +1,110 @@
+"""New executions: claims of what is due, of what a person or a message asks for, and skips."""
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from .execution import Execution, State
+from .nodes import container_id
+from .planning import Run, Skip
+from .schedule import BrokenSchedule, ByHand, Schedule
+from .task import TaskRef
+
+
+class NotToBeRun(LookupError):
+    """There is no such schedule, or its row names no task that could be run."""
+
+
+def claim(
+    schedule: Schedule, key: str, *, due: datetime, now: datetime, node: str, begins: datetime
+) -> Execution:
+    """Describe the claim of a run with what its schedule says now; the ledger gives it an id."""
+    return Execution(
+        id=0,
+        scheduler_id=schedule.id,
+        schedule_name=schedule.name,
+        key=key,
+        state=State.CLAIMED,
+        source=schedule.source,
+        task_name=schedule.task_name,
+        task=schedule.task,
+        params=schedule.params,
+        queue=schedule.queue,
+        attempt=1,
+        deaths=0,
+        version=1,
+        due_at=due,
+        executed_at=now,
+        container_id=container_id(node),
+        retry=schedule.retry,
+        timeout=schedule.timeout,
+        next_attempt_at=begins,
+        check_at=begins,
+    )
+
+
+def claim_run(schedule: Schedule, run: Run, *, now: datetime, node: str) -> Execution:
+    """Describe the claim of a due instant; it begins after the schedule's jitter."""
+    return claim(schedule, run.key, due=run.due, now=now, node=node, begins=now + run.delay)
+
+
+def skip(schedule: Schedule, skipped: Skip, *, now: datetime, node: str) -> Execution:
+    """Describe a row of instants that do not run, under the key of the first."""
+    return msgspec.structs.replace(
+        claim(schedule, skipped.key, due=skipped.first, now=now, node=node, begins=now),
+        state=State.SKIPPED,
+        next_attempt_at=None,
+        check_at=None,
+        finished_at=now,
+        last_error=skipped.reason,
+        last_due_at=skipped.last,
+        missed=skipped.count,
+    )
+
+
+def claim_by_hand(
+    schedule: Schedule | BrokenSchedule | None,
+    scheduler_id: int,
+    *,
+    key: str,
+    now: datetime,
+    node: str,
+    begins: datetime | None = None,
+    task: TaskRef | None = None,
+    **changes: Any,  # noqa: ANN401 - fields of the execution
+) -> Execution:
+    """Describe a run that no plan asked for, with what its schedule says now, *changes* aside.
+
+    A message brings its own *task*. Where that has another number than the schedule's it has
+    another name, unknown; its source stays the schedule's, as a message cannot reach a task of
+    another one.
+
+    Raises:
+        NotToBeRun: what the schedule's row says, or that there is none; or that it is the system's
+            own, which nobody else gives a task.
+    """
+    if schedule is None:
+        raise NotToBeRun(f"there is no schedule with the id {scheduler_id}")
+    if isinstance(schedule, BrokenSchedule):
+        if task is None:
+            raise NotToBeRun(f"schedule {schedule.name} cannot be run: {schedule.problem}")
+        schedule = _stand_in(schedule)
+    if task is not None and schedule.is_system:
+        raise NotToBeRun(f"schedule {schedule.name} is the system's own")
+    run = claim(schedule, key, due=now, now=now, node=node, begins=begins or now)
+    if task not in {None, run.task}:
+        changes |= {"task": task, "task_name": None}
+    return msgspec.structs.replace(run, **changes)
+
+
+def _stand_in(broken: BrokenSchedule) -> Schedule:
+    """Stand in for a broken row: a message that brings its own task and params can be run."""
+    return Schedule(
+        id=broken.id,
+        name=broken.name,
+        task=TaskRef("", 0),
+        timing=ByHand(),
+        changed_at=broken.changed_at,
+        source=broken.source,
+    )

@@ -1,0 +1,61 @@
+"""Replays: what failed, or is in quarantine, is sent on its way again."""
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from .execution import REPLAYABLE, Execution, State
+from .schedule import CLEANUP_NAME
+
+#: What somebody asked for is overdue from the start, so that the next reconciler publishes it.
+ALREADY_OVERDUE: Final = timedelta(days=1)
+
+
+def why_not_replayed(execution: Execution) -> str | None:
+    """Say why an execution may not be sent again, and what would have to change."""
+    if execution.problem is not None:
+        return f"its row is broken: {execution.problem}. Mend it by hand, then replay it"
+    if execution.state not in REPLAYABLE:
+        return f"it is {execution.state}"
+    if execution.task.is_system and execution.schedule_name != CLEANUP_NAME:
+        return f"its task is the system's own, which runs for {CLEANUP_NAME} alone. Discard it"
+    return None
+
+
+def replays(
+    asked: Iterable[tuple[int, Execution | None]], *, now: datetime, apart: timedelta
+) -> Iterator[tuple[int, Execution, Execution]]:
+    """Send executions on their way again: those that may be, each *apart* from the one before.
+
+    *asked* pairs the ids of archive rows, the oldest first, with their executions; the answers
+    have the execution before and after as well. The first begins at once. Of several rows of one
+    execution the oldest counts.
+    """
+    taken = set[int]()
+    for archived_id, execution in asked:
+        if execution is None or execution.id in taken or why_not_replayed(execution) is not None:
+            continue
+        wait = len(taken) * apart
+        begins = now + wait if wait else now - ALREADY_OVERDUE
+        taken.add(execution.id)
+        yield archived_id, execution, replay(execution, begins=begins)
+
+
+def replay(execution: Execution, *, begins: datetime) -> Execution:
+    """Send an execution that ended badly on its way again, with a fresh retry allowance."""
+    return msgspec.structs.replace(
+        execution,
+        state=State.CLAIMED,
+        version=execution.version + 1,
+        attempt=execution.attempt + 1,
+        deaths=0,
+        crashed_at=(),
+        last_error=None,
+        published_at=None,
+        started_at=None,
+        finished_at=None,
+        next_attempt_at=begins,
+        check_at=begins,
+    )

@@ -1,0 +1,274 @@
+"""How an execution goes from state to state: who may change it, and what each change makes of it.
+
+Every ledger asks here and writes the answer: it decides nothing by itself. Who may start an
+attempt is in `fence.py`, what is sent on its way again in `replay.py`, and how new executions come
+about in `claims.py`.
+"""
+
+from datetime import datetime, timedelta
+from operator import attrgetter
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from .execution import STARTABLE, Execution, State
+from .failures import Failure
+from .outcome import CRASHES, Ending
+from .redelivery import expected_after_resend
+from .retry import Cancel, Complete, Fail, GiveBack, Quarantine, RetryAfter, Verdict
+
+#: Where each of `STARTABLE` may go; to quarantine, as its row is broken or was refused (ADR 31).
+#: It fails where another program's worker reports so.
+_FROM_WAITING: Final = frozenset(
+    {State.RUNNING, State.CANCELLED, State.HANDED_OVER, State.QUARANTINED, State.FAILED}
+)
+
+ALLOWED_TRANSITIONS: Final[dict[State, frozenset[State]]] = {
+    State.CLAIMED: _FROM_WAITING | {State.PUBLISHED},
+    State.PUBLISHED: _FROM_WAITING,
+    State.RUNNING: frozenset(
+        {State.SUCCEEDED, State.RETRYING, State.FAILED, State.QUARANTINED, State.CANCELLED}
+    ),
+    State.RETRYING: _FROM_WAITING,
+    State.FAILED: frozenset({State.CLAIMED}),  # replayed
+    State.QUARANTINED: frozenset({State.CLAIMED}),  # released
+    State.SUCCEEDED: frozenset(),
+    State.CANCELLED: frozenset(),
+    State.SKIPPED: frozenset(),
+    State.HANDED_OVER: frozenset({State.FAILED}),  # as the other program reports
+}
+
+
+def can_transition(before: State, after: State) -> bool:
+    """Tell whether an execution may go from one state to the other.
+
+    >>> can_transition(State.RUNNING, State.RETRYING)
+    True
+    >>> can_transition(State.SUCCEEDED, State.RUNNING)
+    False
+    """
+    return after in ALLOWED_TRANSITIONS[before]
+
+
+#: The fields that a change can change.
+_CHANGING: Final = (
+    "state",
+    "attempt",
+    "deaths",
+    "version",
+    "owner",
+    "lease_until",
+    "next_attempt_at",
+    "check_at",
+    "published_at",
+    "started_at",
+    "finished_at",
+    "last_error",
+    "cancel_requested",
+    "resends",
+    "crashed_at",
+)
+_changing = attrgetter(*_CHANGING)
+
+
+def changes(before: Execution, after: Execution) -> dict[str, Any]:
+    """Give the fields in which an execution differs after a change, with their new values."""
+    cells = zip(_CHANGING, _changing(before), _changing(after))  # noqa: B905 - of each start
+    return {name: new for name, old, new in cells if new is not old}
+
+
+class Standing(Protocol):
+    """What decides who may end an attempt: of an execution, or of the few cells of its row."""
+
+    @property
+    def state(self) -> str:
+        """Where it stands."""
+        ...
+
+    @property
+    def owner(self) -> str | None:
+        """The node that runs it."""
+        ...
+
+    @property
+    def attempt(self) -> int:
+        """The number of the attempt that runs, or comes next."""
+        ...
+
+    @property
+    def version(self) -> int:
+        """Counts the changes."""
+        ...
+
+
+def is_held(execution: Standing, node: str) -> bool:
+    """Tell whether *node* runs the execution's attempt."""
+    return execution.state == State.RUNNING and execution.owner == node
+
+
+def may_finish(execution: Standing, attempt: int, *, node: str) -> bool:
+    """Tell whether *node* may end that attempt: it holds it."""
+    return is_held(execution, node) and execution.attempt == attempt
+
+
+def may_give_up(execution: Standing, *, version: int) -> bool:
+    """Tell whether an attempt that was found lapsed in that version may be ended as lost."""
+    return execution.state == State.RUNNING and execution.version == version
+
+
+def is_as_sent(sent: Execution, state: str, attempt: int) -> bool:
+    """Tell whether an execution stands where it stood when its message was *sent*."""
+    return (sent.state, sent.attempt) == (state, attempt)
+
+
+def publish(sent: Execution, *, now: datetime) -> Execution:
+    """Note that the broker has confirmed a message of an execution that is still `is_as_sent`.
+
+    What was sent again waits longer each time. A copy of what has still to wait changes nothing,
+    nor does one of what waits for no message.
+    """
+    begins = sent.next_attempt_at or now
+    if sent.state is State.CLAIMED:
+        return msgspec.structs.replace(
+            sent,
+            state=State.PUBLISHED,
+            version=sent.version + 1,
+            published_at=now,
+            check_at=max(begins, now),
+        )
+    if sent.state not in STARTABLE or begins > now:
+        return sent
+    return msgspec.structs.replace(
+        sent, resends=sent.resends + 1, check_at=expected_after_resend(sent, now)
+    )
+
+
+def may_hand_over(sent: Execution, state: str, attempt: int) -> bool:
+    """Tell whether an execution still waits for the attempt whose message was *sent*."""
+    return state in STARTABLE and sent.attempt == attempt
+
+
+def hand_over(execution: Execution, *, now: datetime) -> Execution:
+    """End an execution whose message is in a queue of another program, for good."""
+    return msgspec.structs.replace(
+        execution,
+        state=State.HANDED_OVER,
+        version=execution.version + 1,
+        published_at=execution.published_at or now,
+        next_attempt_at=None,
+        check_at=None,
+        finished_at=now,
+    )
+
+
+def begin(
+    execution: Execution, *, deaths: int, node: str, lease_until: datetime, now: datetime
+) -> Execution:
+    """Start the attempt that an execution waits for; *deaths* is what its message has counted."""
+    return msgspec.structs.replace(
+        execution,
+        state=State.RUNNING,
+        version=execution.version + 1,
+        owner=node,
+        lease_until=lease_until,
+        started_at=execution.started_at or now,
+        next_attempt_at=None,
+        check_at=None,
+        resends=0,
+        deaths=max(execution.deaths, deaths),
+    )
+
+
+def renew(execution: Execution, until: datetime) -> Execution:
+    """Let a running attempt's lease begin anew: a new version, as `may_give_up` asks for it."""
+    return msgspec.structs.replace(execution, lease_until=until, version=execution.version + 1)
+
+
+def cancel(execution: Execution, *, now: datetime) -> Execution:
+    """Ask for an execution's end: what waits ends now, what runs is ended by its worker."""
+    if execution.state is State.RUNNING:
+        return msgspec.structs.replace(execution, cancel_requested=True)
+    if execution.state not in STARTABLE:
+        return execution
+    return msgspec.structs.replace(
+        execution,
+        state=State.CANCELLED,
+        version=execution.version + 1,
+        cancel_requested=True,
+        next_attempt_at=None,
+        check_at=None,
+        finished_at=now,
+    )
+
+
+def overruled(execution: Execution, verdict: Verdict) -> Verdict:
+    """Let a cancel that was asked for win over whatever came of the attempt."""
+    return Cancel() if execution.cancel_requested else verdict
+
+
+def end(execution: Execution, verdict: Verdict, ending: Ending, *, now: datetime) -> Execution:
+    """Say how an execution stands once its running attempt has come to its end."""
+    delay = delay_of(verdict)
+    next_attempt_at = None if delay is None else now + delay
+    return msgspec.structs.replace(
+        execution,
+        state=state_after(verdict),
+        version=execution.version + 1,
+        owner=None,
+        lease_until=None,
+        attempt=execution.attempt + (delay is not None),
+        deaths=execution.deaths + isinstance(verdict, RetryAfter),
+        next_attempt_at=next_attempt_at,
+        check_at=next_attempt_at,
+        finished_at=now if delay is None else None,
+        last_error=None if isinstance(verdict, Complete) else verdict.reason,
+        crashed_at=(*execution.crashed_at, now) if ending in CRASHES else execution.crashed_at,
+    )
+
+
+def fail_elsewhere(execution: Execution, failure: Failure, *, now: datetime) -> Execution:
+    """Start and end the attempt that another program's worker has failed: both steps at once."""
+    deaths, verdict = failure.message.retry_count, Fail(failure.message.failed_reason)
+    running = begin(execution, deaths=deaths, node="", lease_until=now, now=now)
+    return end(running, verdict, Ending.FAILED, now=now)
+
+
+def set_apart(execution: Execution, problem: str, *, now: datetime) -> Execution:
+    """Quarantine an execution whose row is broken, or of which the ledger refuses something.
+
+    Its version begins anew: what stands there may be no number, or the last that there is.
+    """
+    return msgspec.structs.replace(
+        execution,
+        state=State.QUARANTINED,
+        version=1,
+        owner=None,
+        lease_until=None,
+        next_attempt_at=None,
+        check_at=None,
+        finished_at=now,
+        last_error=problem,
+    )
+
+
+def delay_of(verdict: Verdict) -> timedelta | None:
+    """Say how long the next attempt waits; None if there is none."""
+    match verdict:
+        case RetryAfter(delay) | GiveBack(delay=delay):
+            return delay
+    return None
+
+
+def state_after(verdict: Verdict) -> State:
+    """Say where a verdict leads."""
+    match verdict:
+        case Complete():
+            return State.SUCCEEDED
+        case RetryAfter() | GiveBack():
+            return State.RETRYING
+        case Fail():
+            return State.FAILED
+        case Quarantine():
+            return State.QUARANTINED
+        case Cancel():
+            return State.CANCELLED
