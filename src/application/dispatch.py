@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 import attrs
 
+from cronhare.domain.backoff import Waits
 from cronhare.domain.planning import GRACE, HEAD_START, Plan, Planned, plan
 from cronhare.ports.claims import Batch, ClaimStorePort, Planner
 
@@ -69,7 +70,7 @@ class Dispatcher:
         self._next_due: datetime | None = None
         self._waits_for_others = timedelta(0)
         self._is_behind = False
-        self._pause = FIRST_PAUSE
+        self._pauses = Waits(FIRST_PAUSE, LONGEST_PAUSE)
         self._told: dict[str, str] = {}
 
     def tick(self, now: datetime) -> Tick:
@@ -110,12 +111,12 @@ class Dispatcher:
         """Find out what is due next; what still is, though it was looked for, comes later."""
         self._next_due = self._claims.next_due()
         if did_something:
-            self._pause = FIRST_PAUSE
+            self._pauses.reset()
         if self._next_due is None or self._next_due > until:
             return
         later = self._claims.next_due(after=until)
-        self._next_due = min(until + self._pause, later or until + self._pause)
-        self._pause = min(2 * self._pause, LONGEST_PAUSE)
+        again = until + self._pauses.next()
+        self._next_due = min(again, later or again)
 
     @property
     def outlook(self) -> tuple[datetime | None, datetime | None]:

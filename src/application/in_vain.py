@@ -4,17 +4,10 @@ from typing import Final
 
 import attrs
 
+from cronhare.domain.backoff import exponential
+
 #: Seconds that a queue is left out, and that a message rests, for the first time.
 REST: Final = 1.0
-
-
-def rest_after(times: int, *, longest: float) -> float:
-    """Say for how many seconds it rests after so many *times* before: for twice as long each time.
-
-    >>> [rest_after(times, longest=25.6) for times in (0, 1, 4, 5, 10**6)]
-    [1.0, 2.0, 16.0, 25.6, 25.6]
-    """
-    return min(REST * 2.0 ** min(times, 16), longest)
 
 
 @attrs.define
@@ -50,7 +43,7 @@ class InVain:
             if len(self._left) >= self._most:
                 return
         times = before.hung if before is not None and hung else 0
-        until = now + rest_after(times, longest=self._longest)
+        until = now + exponential(REST, times, self._longest)
         self._left[queue] = _Left(until, times + 1 if hung else 0)
 
     def is_left_out(self, queue: str, now: float) -> bool:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import TypeVar
 
+from cronhare.domain.backoff import Waits
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerBusy, LedgerUnavailable
 
@@ -209,7 +210,7 @@ class _Asker:
         self.is_bound = False  # a yes may have been written for it, and not heard
         self.silences = 0
         self._looks = 0
-        self._pause = FIRST_PAUSE
+        self._pauses = Waits(FIRST_PAUSE, LONGEST_PAUSE)
         self._seen = kind.answered
         self._passed_by = 0
 
@@ -224,8 +225,7 @@ class _Asker:
         if self._seen != self.kind.answered:
             self._seen = self.kind.answered
             self._passed_by += 1
-        pause, self._pause = self._pause, min(2 * self._pause, LONGEST_PAUSE)
-        return pause
+        return self._pauses.next()
 
     def looks_again(self, busy: LedgerUnavailable) -> float:
         """Give the pause before the next look, once it is told of that takes long."""

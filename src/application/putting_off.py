@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from cronhare.domain.backoff import exponential
 from cronhare.domain.headers import kept_headers
 from cronhare.domain.messages import SIGNED, Ticket
 from cronhare.domain.topology import LANE_UNIT, ToQueue
@@ -93,7 +94,7 @@ async def put_off(broker: AsyncBrokerPort, delivery: Delivery, ticket: Ticket, r
         execution=ticket.execution_id,
         attempt=ticket.attempt,
     )
-    rest = FIRST_REST * 2**times
+    rest = exponential(FIRST_REST, times, LONGEST_REST)
     times = min(times + 1, MOST_DOUBLINGS)
     is_sent = await _is_sent(broker, delivery, rest, times=times)
     await settle(broker, delivery, is_sent=is_sent)
@@ -109,7 +110,11 @@ async def put_off_unasked(
     """
     times, rest = times_put_off(delivery.message.headers), FIRST_REST
     if in_vain:
-        rest = FIRST_REST * 2**times * (8 - math.floor((MOST_EIGHTHS_LESS + 1) * chance)) / 8
+        rest = (
+            exponential(FIRST_REST, times, LONGEST_REST)
+            * (8 - math.floor((MOST_EIGHTHS_LESS + 1) * chance))
+            / 8
+        )
         times = min(times + 1, MOST_DOUBLINGS)
     is_sent = await _is_sent(broker, delivery, rest, times=times)
     await settle(broker, delivery, is_sent=is_sent)

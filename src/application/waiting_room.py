@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from cronhare.domain.backoff import exponential
 from cronhare.domain.echo import shown
 from cronhare.domain.topology import (
     FAILED_QUEUE,
@@ -25,7 +26,7 @@ from cronhare.ports.broker import AsyncBrokerPort, Delivery, Envelope, Published
 
 from . import putting_off
 from .deferring import WAITS_FOR_HEADER, waits, without_queue
-from .in_vain import InVain, rest_after
+from .in_vain import REST, InVain
 from .logs import say
 from .parking import park
 from .putting_off import LONGEST_REST, of_a_copy, times_put_off
@@ -146,7 +147,7 @@ class WaitingRoom:
     async def _has_rested(self, delivery: Delivery, queue: str) -> bool:
         """Let it rest for its time, or less if others may wait; False once it is drained."""
         before = max(times_put_off(delivery.message.headers) - 1, 0)
-        seconds = rest_after(before, longest=LONGEST_REST.total_seconds())
+        seconds = exponential(REST, before, LONGEST_REST.total_seconds())
         if self._is_crowded and self._in_vain.is_known(queue, self._monotonic()):
             seconds = min(seconds, LONGEST_IN_VAIN)
         leave = asyncio.Event()

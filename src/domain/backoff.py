@@ -1,13 +1,19 @@
-"""How long to wait before a retry: T(n) = delay x multiplier^(n-1), capped, jittered, capped.
+"""How long to wait before a retry, or before a server is asked again: ever longer, up to a cap.
 
-The retry numbers count from 1 (C4 in docs/compatibility.md). Delays are whole milliseconds.
+Before retry number n, from 1: T(n) = delay x multiplier^(n-1), capped, jittered, capped (C4 in
+docs/compatibility.md). Its delays are whole milliseconds.
 """
 
 import enum
 import math
+from collections.abc import Callable
 from datetime import timedelta
+from typing import Generic, TypeVar
 
 import attrs
+
+#: Seconds, or a span of time.
+W = TypeVar("W", float, timedelta)
 
 #: No wait is longer, whatever a multiplier makes of it.
 CEILING_MS = 7 * 24 * 3600 * 1000
@@ -67,14 +73,45 @@ class Backoff:
             case BackoffType.SEQUENCE:
                 return self.sequence[min(retry, len(self.sequence)) - 1]
             case BackoffType.EXPONENTIAL:
-                return _power(self.delay, self.multiplier, retry - 1)
+                return exponential(
+                    float(self.delay), retry - 1, math.inf, multiplier=self.multiplier
+                )
 
 
-def _power(delay: float, multiplier: float, exponent: int) -> float:
+def exponential(first: W, times: int, longest: W, *, multiplier: float = 2.0) -> W:
+    """Say how long the wait is that has grown so many *times*.
+
+    >>> [exponential(0.5, times, 3.0) for times in (0, 1, 2, 3, 10**6)]
+    [0.5, 1.0, 2.0, 3.0, 3.0]
+    """
     try:
-        return delay * multiplier**exponent
+        return min(first * multiplier**times, longest)
     except OverflowError:
-        return math.inf
+        return longest
+
+
+class Waits(Generic[W]):
+    """The waits of somebody who asks again and again: each twice as long, up to a longest.
+
+    With *chance*, which gives numbers in [0, 1), each is between half of that and all of it: a
+    server that comes back is not met by all at once.
+    """
+
+    def __init__(self, first: W, longest: W, chance: Callable[[], float] | None = None) -> None:
+        self._first: W = first
+        self._longest: W = longest
+        self._chance = chance
+        self._failures = 0
+
+    def reset(self) -> None:
+        """Begin anew: it went well."""
+        self._failures = 0
+
+    def next(self, *, longest: W | None = None) -> W:
+        """Give the next wait, this time up to another *longest* perhaps."""
+        wait = exponential(self._first, self._failures, longest or self._longest)
+        self._failures += 1
+        return wait if self._chance is None else wait * ((1 + self._chance()) / 2)
 
 
 def _jittered(delay: float, jitter: Jitter, chance: float) -> float:

@@ -6,6 +6,7 @@ that the broker has confirmed doubles the wait for the next; one that it has not
 
 from datetime import datetime, timedelta
 
+from .backoff import exponential
 from .execution import Execution, State
 
 #: A message that the broker has confirmed is given so long until it is sent again for the first
@@ -23,8 +24,6 @@ LOST_WAIT = timedelta(seconds=5)
 #: A broker that confirmed nothing for so long may have lost what it had.
 DOUBTED_AFTER = timedelta(minutes=1)
 
-_MOST_DOUBLINGS = 16  # far beyond the longest wait
-
 #: The last of so many copies has been given the longest wait, as that of any more.
 MANY_RESENDS = (LONGEST_WAIT // FIRST_WAIT).bit_length() + 1
 
@@ -35,7 +34,7 @@ def wait_after(resends: int) -> timedelta:
     >>> [wait_after(resends) // timedelta(minutes=1) for resends in (0, 1, 2, 8, 9, 10**6)]
     [5, 10, 20, 1280, 1440, 1440]
     """
-    return min(FIRST_WAIT * (1 << min(resends, _MOST_DOUBLINGS)), LONGEST_WAIT)
+    return exponential(FIRST_WAIT, resends, LONGEST_WAIT)
 
 
 def expected_anew_at(found: Execution, now: datetime, *, grace: timedelta) -> datetime:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 
 from cronhare.application.outages import Outage
+from cronhare.domain.backoff import Waits
 from cronhare.ports.broker import BrokerUnavailable
 from cronhare.ports.ledger import LedgerUnavailable
 
@@ -54,20 +55,21 @@ class Loop:
             await asyncio.sleep(_LOOK)
 
     def _run(self) -> None:
-        outage, pause = Outage(log, f"The {self.name} works again"), FIRST_PAUSE
+        outage = Outage(log, f"The {self.name} works again")
+        pauses = Waits(FIRST_PAUSE, LONGEST_PAUSE)
         while not self._stopped.is_set():
             try:
                 rest = self._work()
                 outage.is_over()
                 if rest is None:
                     return
-                pause = FIRST_PAUSE
+                pauses.reset()
             except (LedgerUnavailable, BrokerUnavailable) as error:
                 text = f"The {self.name} tries again"
                 outage.lasts(logging.ERROR, "server.unavailable", text, error)
-                rest, pause = pause, min(pause * 2, LONGEST_PAUSE)
+                rest = pauses.next()
             except Exception:
-                text = f"The {self.name} met a fault of ours and goes on in {pause:.1f} s"
+                rest = pauses.next(longest=LONGEST_AFTER_FAULT)
+                text = f"The {self.name} met a fault of ours and goes on in {rest:.1f} s"
                 log.exception("%s", text, extra={"action": "loop.fault"})
-                rest, pause = pause, min(pause * 2, LONGEST_AFTER_FAULT)
             self._stopped.wait(rest)

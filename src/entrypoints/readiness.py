@@ -11,6 +11,7 @@ from sqlalchemy import Engine
 from cronhare.adapters.sql import check_schema
 from cronhare.application.logs import say
 from cronhare.application.outages import Outage
+from cronhare.domain.backoff import Waits
 from cronhare.ports.broker import BrokerUnavailable
 from cronhare.ports.ledger import LedgerNewer, LedgerOutdated, LedgerUnavailable
 
@@ -26,7 +27,8 @@ async def answered(server: str, ask: Callable[[], Awaitable[None]], *, stopping:
     Raises:
         LedgerOutdated: no pause mends that.
     """
-    outage, pause = Outage(log, f"The {server} can be used", back=f"{server}.back"), FIRST_PAUSE
+    outage = Outage(log, f"The {server} can be used", back=f"{server}.back")
+    pauses = Waits(FIRST_PAUSE, LONGEST_PAUSE)
     while not stopping.asked.is_set():
         try:
             if not await _asked(ask, stopping):
@@ -40,9 +42,8 @@ async def answered(server: str, ask: Callable[[], Awaitable[None]], *, stopping:
             outage.is_over()
             return True
         with suppress(TimeoutError):
-            async with asyncio.timeout(pause):
+            async with asyncio.timeout(pauses.next()):
                 await stopping.asked.wait()
-        pause = min(pause * 2, LONGEST_PAUSE)
     return False
 
 

@@ -17,6 +17,7 @@ from dependency_injector import providers
 from cronhare.adapters.jobs.reader import JobsFile, JobsFileInvalid, read_jobs
 from cronhare.application.insist import FIRST_PAUSE, LONGEST_PAUSE
 from cronhare.application.logs import say
+from cronhare.domain.backoff import Waits
 from cronhare.domain.listing import listed
 from cronhare.domain.task import Task
 from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
@@ -135,15 +136,15 @@ class Reloading:
 
     async def _insist_on_taking(self, file: JobsFile) -> None:
         """Ask until there is an answer. What took place unheard is then found done."""
-        pause = FIRST_PAUSE
+        pauses, is_told = Waits(FIRST_PAUSE, LONGEST_PAUSE), False
         while True:
             try:
                 return await asyncio.to_thread(self._take, file)
             except LedgerUnavailable as error:
-                if pause == FIRST_PAUSE:
+                if not is_told:
                     _tell_unknown(file, error)
-                await asyncio.sleep(pause)
-                pause = min(2 * pause, LONGEST_PAUSE)
+                    is_told = True
+                await asyncio.sleep(pauses.next())
 
 
 def _tell_unknown(file: JobsFile, error: LedgerUnavailable) -> None:

@@ -12,6 +12,7 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from cronhare.domain.addresses import parse_ledger
+from cronhare.domain.backoff import Waits
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerOutdated, LedgerRefused, LedgerUnavailable
 
@@ -55,7 +56,8 @@ def repeatable(call: Callable[P, T]) -> Callable[P, T]:
     @wraps(call)
     def insistent(*args: P.args, **kwargs: P.kwargs) -> T:
         give_up_at = time.monotonic() + PATIENCE
-        wait = _SHORTEST_WAIT
+        # By chance, so that those who met do not meet again.
+        waits = Waits(_SHORTEST_WAIT, _LONGEST_WAIT, random.random)
         met = 0
         changed_nothing = True
         while True:
@@ -73,11 +75,10 @@ def repeatable(call: Callable[P, T]) -> Callable[P, T]:
                 if met > _MEETINGS:
                     raise LedgerRefused(str(error)) from error
                 is_told = isinstance(error, Locked) and lock_wait() is not None
+                wait = waits.next()
                 if is_told or time.monotonic() + wait > give_up_at:
                     raise
-            # By chance, so that those who met do not meet again.
-            time.sleep(wait * random.uniform(0.5, 1.5))  # noqa: S311
-            wait = min(2 * wait, _LONGEST_WAIT)
+            time.sleep(wait)
 
     return insistent
 
