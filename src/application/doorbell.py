@@ -10,6 +10,7 @@ import attrs
 from cronhare.domain.execution import Execution
 from cronhare.domain.listing import counted, listed
 from cronhare.domain.messages import LARGEST_ID, headers_of, task_body
+from cronhare.domain.moments import say_time
 from cronhare.domain.redelivery import DOUBTED_AFTER
 from cronhare.domain.signing import Seal
 from cronhare.domain.topology import LONGEST_LANE_DELAY, ToQueue
@@ -178,9 +179,7 @@ class Doorbell:
     def _is_back(self, now: datetime) -> None:
         since = self._silent_since
         if since is not None and now - since >= DOUBTED_AFTER:
-            text = (
-                f"The broker answered nothing since {since:%H:%M:%S} UTC: what waits is sent again"
-            )
+            text = f"The broker answered nothing since {say_time(since)}: what waits is sent again"
             say(log, logging.WARNING, "broker.doubted", text)
             self._doubt = Doubt(since=since)
         self._silent_since, self._away = None, False

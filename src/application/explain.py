@@ -9,6 +9,7 @@ from cronhare.domain.diagnosis import LOOK_FOR_HELD, LastClaim
 from cronhare.domain.draft import understand
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.keys import cron_key, once_key
+from cronhare.domain.moments import say_moment
 from cronhare.domain.schedule import ByHand, Schedule
 from cronhare.ports.records import Attempt, RecordsPort, Retention
 from cronhare.ports.schedules import StoredSchedule
@@ -86,19 +87,19 @@ _ANSWERS = {
 
 def _row_of_missed(execution: Execution) -> Iterator[str]:
     if execution.missed > 1 and execution.last_due_at is not None:
-        first, last = _say(execution.due_at), _say(execution.last_due_at)
+        first, last = say_moment(execution.due_at), say_moment(execution.last_due_at)
         yield f"It is one of {execution.missed} instants from {first} to {last} with this reason."
-    yield f"Recorded at {_say(execution.executed_at)} by {execution.container_id}."
+    yield f"Recorded at {say_moment(execution.executed_at)} by {execution.container_id}."
 
 
 def _story(execution: Execution) -> Iterator[str]:
-    late = execution.executed_at - execution.due_at
-    by = execution.container_id
-    yield f"Claimed at {_say(execution.executed_at)} by {by}, {late.total_seconds():.1f} s after."
+    late = (execution.executed_at - execution.due_at).total_seconds()
+    claimed, by = say_moment(execution.executed_at), execution.container_id
+    yield f"Claimed at {claimed} by {by}, {late:.1f} s after."
     if execution.task_name is not None:
         yield f"Its task is {execution.task_name} of {execution.source} ({execution.task})."
     if execution.next_attempt_at is not None and execution.state is State.RETRYING:
-        yield f"Attempt {execution.attempt} comes at {_say(execution.next_attempt_at)}."
+        yield f"Attempt {execution.attempt} comes at {say_moment(execution.next_attempt_at)}."
     if execution.state is State.CLAIMED:
         yield f"It is for queue {execution.queue}. If it stays so, `cronhare doctor` says why."
     if execution.state is State.PUBLISHED:
@@ -132,8 +133,8 @@ def _neighbours(schedule: Schedule, minute: datetime) -> Iterator[str]:
         yield f"It has no times of its own: it runs when somebody asks{starts}."
         return
     before, after = schedule.timing.previous(minute), schedule.timing.next(minute)
-    yield f"The instant before is {_say(before) if before else 'none'}."
-    yield f"The instant after is {_say(after) if after else 'none'}."
+    yield f"The instant before is {say_moment(before) if before else 'none'}."
+    yield f"The instant after is {say_moment(after) if after else 'none'}."
 
 
 def _future(schedule: Schedule) -> Iterator[str]:
@@ -144,7 +145,7 @@ def _future(schedule: Schedule) -> Iterator[str]:
 def _never(schedule: Schedule, stored: StoredSchedule, minute: datetime) -> str | None:
     """Say why nobody will run it any more, as far as that is known."""
     if minute <= schedule.changed_at:
-        changed = _say(schedule.changed_at)
+        changed = say_moment(schedule.changed_at)
         return (
             f"It did not run by the schedule as it is now, which was created, edited or enabled at "
             f"{changed}: an instant from before an edit is never run afterwards"
@@ -152,9 +153,9 @@ def _never(schedule: Schedule, stored: StoredSchedule, minute: datetime) -> str 
     if not schedule.enabled:
         return "It did not run: the schedule is disabled"
     if schedule.starts_at is not None and minute < schedule.starts_at:
-        return f"It did not run: the schedule starts at {_say(schedule.starts_at)}"
+        return f"It did not run: the schedule starts at {say_moment(schedule.starts_at)}"
     if schedule.ends_at is not None and minute > schedule.ends_at:
-        return f"It did not run: the schedule ended at {_say(schedule.ends_at)}"
+        return f"It did not run: the schedule ended at {say_moment(schedule.ends_at)}"
     if stored.problem is not None:
         return f"It did not run: it cannot be planned: {stored.problem}"
     return None
@@ -188,7 +189,3 @@ def _forgotten(minute: datetime, now: datetime) -> str:
         days = Retention().completed.days
         return f"The ledger has no record of it; records of runs are removed after {days} days"
     return "The ledger has no record of it, though it was due: its row must have been removed"
-
-
-def _say(moment: datetime) -> str:
-    return f"{moment:%Y-%m-%d %H:%M:%S} UTC"

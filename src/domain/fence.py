@@ -5,6 +5,7 @@ from typing import Final
 
 from .deaths import Nacks
 from .execution import STARTABLE, Execution, State
+from .moments import say_moment
 from .transitions import begin, is_held, renew
 
 #: So much earlier than its time an attempt may start, since each node measures the ledger's clock
@@ -40,7 +41,7 @@ def start(
     if execution.cancel_requested:
         return "its end was asked for"
     if nacks is not None and (begins := _waits_until(execution, now)) is not None:
-        return f"attempt {attempt} waits until {begins:%Y-%m-%d %H:%M:%S} UTC"
+        return f"attempt {attempt} waits until {say_moment(begins)}"
     nacked = (
         0
         if nacks is None

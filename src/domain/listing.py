@@ -15,7 +15,12 @@ def counted(number: int, noun: str) -> str:
     >>> counted(1, "queue"), counted(1200, "message")
     ('1 queue', '1,200 messages')
     """
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    return f"{number:,} {plural(number, noun)}"
+
+
+def plural(number: int, noun: str) -> str:
+    """Put a noun into the number of what it names."""
+    return noun if number == 1 else f"{noun}s"
 
 
 def listed(names: Sequence[str], *, most: int = MOST_LISTED) -> str:

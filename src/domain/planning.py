@@ -11,6 +11,7 @@ from hashlib import blake2b
 
 import msgspec
 
+from .moments import say_moment
 from .schedule import BrokenSchedule, MisfirePolicy, OverlapPolicy, Schedule
 
 #: So late may a claim be and still count as on time: a short stall runs late, not never.
@@ -118,7 +119,9 @@ def _plan_anew(schedule: Schedule, abandoned: datetime | None) -> Plan:
     """Plan from the edit on; an instant that was due before it and not claimed is given up."""
     skips: tuple[Skip, ...] = ()
     if abandoned is not None and abandoned <= schedule.changed_at:
-        reason = f"the schedule was edited at {_say(schedule.changed_at)}, before this was claimed"
+        reason = (
+            f"the schedule was edited at {say_moment(schedule.changed_at)}, before this was claimed"
+        )
         skips = (_skip(schedule, [abandoned], reason),)
     return Plan(skips=skips, next_due=schedule.next(schedule.changed_at))
 
@@ -240,7 +243,3 @@ def _skip(schedule: Schedule, instants: Sequence[datetime], reason: str) -> Skip
         key=schedule.timing.key(instants[0]),
         reason=reason,
     )
-
-
-def _say(moment: datetime) -> str:
-    return f"{moment:%Y-%m-%d %H:%M:%S} UTC"

@@ -12,6 +12,7 @@ from cronhare.application.gaps import Gaps
 from cronhare.application.lanes import try_lanes
 from cronhare.application.logs import say
 from cronhare.application.reconcile import Reconciler
+from cronhare.domain.moments import say_minute, say_time
 from cronhare.ports.claims import ClaimStorePort
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerUnavailable
@@ -125,8 +126,8 @@ def scheduler_loop(container: Container) -> Loop:
 def told(container: Container) -> Iterator[Line]:
     """Tell what is known of what is due."""
     looked_at, next_due = container.dispatcher().outlook
-    seen = f"{looked_at:%H:%M:%S}Z" if looked_at else "never yet"
-    due = f"{next_due:%Y-%m-%d %H:%M}Z" if next_due else "nothing"
+    seen = say_time(looked_at) if looked_at else "never yet"
+    due = say_minute(next_due) if next_due else "nothing"
     yield f"Scheduler: looked for edits at {seen}, due next: {due}", {}
 
 

@@ -275,7 +275,7 @@ def test_no_message_starts_a_retry_before_its_time(ledger: Ledger) -> None:
     early = ledger.start(retrying)
 
     assert isinstance(early, Refused)
-    assert "waits until 2026-03-02 12:01:30 UTC" in early.reason
+    assert "waits until 2026-03-02 12:01:30Z" in early.reason
     assert ledger.seen(retrying) == retrying
     ledger.clock.advance(MICROSECOND)
     assert isinstance(ledger.start(retrying), Execution)

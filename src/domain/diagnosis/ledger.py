@@ -6,10 +6,11 @@ from datetime import datetime, timedelta
 import attrs
 
 from cronhare.domain.listing import counted
+from cronhare.domain.moments import say_moment
 
 from .database import DatabaseFacts, judge_database
 from .finding import Finding, Severity
-from .overdue import CLAIMED, PLANNED, LastClaim, Late, judge_late, say_moment
+from .overdue import CLAIMED, PLANNED, LastClaim, Late, judge_late
 from .quarantine import Quarantined
 from .starting import start_scheduling
 from .waiting import OVERDUE_AFTER, Waiting

@@ -5,6 +5,8 @@ from datetime import datetime
 
 import attrs
 
+from cronhare.domain.moments import say_moment
+
 from .finding import Finding, Severity, named
 from .waiting import OVERDUE_AFTER
 
@@ -82,8 +84,3 @@ def _told(late: Sequence[Late], what: Omission) -> str:
     if len(late) == 1:
         return f"{names} was {what.was} at {first} and is not {what.done}"
     return f"{names} were {what.was}, the first at {first}, and are not {what.done}"
-
-
-def say_moment(moment: datetime) -> str:
-    """Write a moment as findings do."""
-    return f"{moment:%Y-%m-%d %H:%M:%S}Z"

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import attrs
 
-from cronhare.domain.listing import counted
+from cronhare.domain.listing import counted, plural
 from cronhare.domain.topology import FAILED_QUEUE, RETRY_QUEUE, WAITING_QUEUE
 
 from .finding import Finding, Severity, named
@@ -101,7 +101,7 @@ def _missing_others(queues: Mapping[str, Sequence[str]], jobs: str | None) -> It
     """Who is not told to serve them does not declare them either."""
     if queues:
         schedules = list(dict.fromkeys(name for names in queues.values() for name in names))
-        whose = f"schedule{'s' if len(schedules) > 1 else ''} {named(schedules)}"
+        whose = f"{plural(len(schedules), 'schedule')} {named(schedules)}"
         yield Finding(
             Severity.WARNING,
             SUBJECT,

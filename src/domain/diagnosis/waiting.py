@@ -7,6 +7,7 @@ import attrs
 
 from cronhare.domain.echo import echo
 from cronhare.domain.listing import counted
+from cronhare.domain.moments import say_moment
 from cronhare.domain.topology import checked_queue
 
 from .finding import Finding, Severity, named
@@ -169,4 +170,4 @@ def _queues(waiting: Sequence[Waiting]) -> str:
 def _of(waiting: Sequence[Waiting]) -> str:
     runs, since = sum(each.runs for each in waiting), min(each.since for each in waiting)
     verb = "waits" if runs == 1 else "wait"
-    return f"{counted(runs, 'run')} {verb} since {since:%Y-%m-%d %H:%M:%S}Z"
+    return f"{counted(runs, 'run')} {verb} since {say_moment(since)}"

@@ -16,6 +16,7 @@ from cronhare.domain.addresses import LedgerFile
 from cronhare.domain.cron import find_zone
 from cronhare.domain.execution import UNFINISHED, Execution, State
 from cronhare.domain.listing import listed
+from cronhare.domain.moments import say_minute
 from cronhare.ports.records import RecordsPort
 from cronhare.ports.schedules import StoredSchedule
 
@@ -115,7 +116,7 @@ def explain(
     if json:
         print_json(found)
         return
-    tell(f"{name} at {instant:%Y-%m-%d %H:%M}Z ({instant.astimezone(zone):%H:%M %Z})")
+    tell(f"{name} at {say_minute(instant)} ({instant.astimezone(zone):%H:%M %Z})")
     tell(found.answer, style="bold")
     for reason in found.because:
         tell(f"  {reason}")
@@ -187,9 +188,7 @@ def _row(stored: StoredSchedule) -> tuple[object, ...]:
     draft = stored.draft
     if draft is None:
         return (stored.name, stored.text, None, None, f"broken: {stored.problem}")
-    when = draft.schedule or (
-        f"once, {draft.date_time:%Y-%m-%d %H:%M}Z" if draft.date_time else None
-    )
+    when = draft.schedule or (f"once, {say_minute(draft.date_time)}" if draft.date_time else None)
     status = state("on" if draft.status else "off")
     return (stored.name, when or _without_time(stored), draft.timezone, stored.next_due_at, status)
 

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Annotated, Any, Final
 
 import typer
@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from cronhare.domain.moments import say_moment
 from cronhare.domain.printable import printable
 
 from ..json_text import as_json
@@ -118,9 +119,7 @@ def moment(value: datetime | None) -> str | None:
     """Write a moment in UTC, with the local time beside it where that differs."""
     if value is None:
         return None
-    utc = value.astimezone(UTC)
-    local = value.astimezone()
-    shown = f"{utc:%Y-%m-%d %H:%M:%S}Z"
+    local, shown = value.astimezone(), say_moment(value)
     return shown if not local.utcoffset() else f"{shown} ({local:%H:%M:%S %Z})"
 
 

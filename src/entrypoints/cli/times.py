@@ -10,6 +10,7 @@ import typer
 
 from cronhare.domain.cron import CronExpression, CronExpressionError, UnknownZone, find_zone
 from cronhare.domain.cron.timeline import FIRST_MINUTE, LAST_MINUTE, minute_of, moment_of
+from cronhare.domain.moments import say_minute
 
 from .output import MOST_LINES, Json, print_json, table
 from .trouble import Refusal
@@ -49,7 +50,7 @@ def next_times(
         print_json([_plain(instant, zone) for instant in instants])
         return
     rows = [
-        (f"{instant:%Y-%m-%d %H:%M}Z", f"{instant.astimezone(zone):%a %Y-%m-%d %H:%M %Z (%z)}")
+        (say_minute(instant), f"{instant.astimezone(zone):%a %Y-%m-%d %H:%M %Z (%z)}")
         for instant in instants
     ]
     table("UTC", timezone, rows=rows, empty="")

@@ -259,7 +259,7 @@ def test_a_schedule_that_was_disabled_while_due_does_not_run(house: House) -> No
     house.dispatcher.tick(house.now)
 
     assert house.only.state is State.SKIPPED
-    assert "edited at 2026-03-02 12:01:00 UTC" in (house.only.last_error or "")
+    assert "edited at 2026-03-02 12:01:00Z" in (house.only.last_error or "")
     house.clock.advance(timedelta(days=1))
     assert house.dispatcher.tick(house.now).claimed == 1, "the cleanup alone"
 

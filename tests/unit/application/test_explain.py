@@ -81,7 +81,7 @@ async def test_a_retry_says_when_it_comes() -> None:
     told = ask(house)
 
     assert told.answer == "It ran, did not succeed, and waits for its next attempt"
-    assert "Attempt 2 comes at 2026-03-02 12:01:30 UTC." in told.because
+    assert "Attempt 2 comes at 2026-03-02 12:01:30Z." in told.because
 
 
 async def test_a_failure_says_why() -> None:
@@ -118,7 +118,7 @@ def test_one_of_a_row_of_missed_instants_is_explained_by_the_row() -> None:
     told = ask(house, NOON + 4 * MINUTE)
 
     assert told.answer == "It was due and did not run: missed, and the misfire policy is skip"
-    assert told.because[0].startswith("It is one of 8 instants from 2026-03-02 12:01:00 UTC to ")
+    assert told.because[0].startswith("It is one of 8 instants from 2026-03-02 12:01:00Z to ")
 
 
 def test_an_overlap_is_named() -> None:
@@ -143,8 +143,8 @@ def test_an_instant_that_was_not_due_has_neighbours() -> None:
 
     assert told.answer == "It was not due then"
     assert told.because == (
-        "The instant before is 2026-03-02 08:00:00 UTC.",
-        "The instant after is 2026-03-03 08:00:00 UTC.",
+        "The instant before is 2026-03-02 08:00:00Z.",
+        "The instant after is 2026-03-03 08:00:00Z.",
     )
 
 

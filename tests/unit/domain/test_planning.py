@@ -232,7 +232,7 @@ def test_what_was_due_before_the_edit_and_not_claimed_is_given_up() -> None:
 
     assert (runs(decided), skips(decided)) == ([], [(at(0), at(0), 1)])
     assert decided.skips[0].reason == (
-        "the schedule was edited at 2026-03-02 12:00:30 UTC, before this was claimed"
+        "the schedule was edited at 2026-03-02 12:00:30Z, before this was claimed"
     )
     assert decided.next_due == at(1)
 

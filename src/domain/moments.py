@@ -1,0 +1,30 @@
+"""How a moment is printed for people: in UTC, to the second or as exact as is asked."""
+
+from datetime import UTC, datetime
+
+
+def say_moment(moment: datetime) -> str:
+    """Print a moment to the second.
+
+    >>> say_moment(datetime(2026, 3, 2, 12, 0, 30, tzinfo=UTC))
+    '2026-03-02 12:00:30Z'
+    """
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S}Z"
+
+
+def say_minute(moment: datetime) -> str:
+    """Print a due instant, whose grain is the minute.
+
+    >>> say_minute(datetime(2026, 3, 2, 12, 0, tzinfo=UTC))
+    '2026-03-02 12:00Z'
+    """
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M}Z"
+
+
+def say_time(moment: datetime) -> str:
+    """Print a moment of today.
+
+    >>> say_time(datetime(2026, 3, 2, 12, 0, 30, tzinfo=UTC))
+    '12:00:30Z'
+    """
+    return f"{moment.astimezone(UTC):%H:%M:%S}Z"
