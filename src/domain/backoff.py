@@ -8,15 +8,20 @@ import enum
 import math
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 import attrs
 
 #: Seconds, or a span of time.
 W = TypeVar("W", float, timedelta)
 
-#: No wait is longer, whatever a multiplier makes of it.
-CEILING_MS = 7 * 24 * 3600 * 1000
+#: What a policy may ask for (S3.2), and waits unless it does (S0.1), in milliseconds. No wait is
+#: longer than the ceiling, whatever a multiplier makes of it.
+DELAY_MS: Final = range(1_000, 3_600_000 + 1)
+DEFAULT_DELAY_MS: Final = 30_000
+MULTIPLIERS: Final = (1, 100)
+DEFAULT_MULTIPLIER: Final = 2.0
+CEILING_MS: Final = 7 * 24 * 3600 * 1000
 
 
 class BackoffType(enum.StrEnum):
@@ -45,8 +50,8 @@ class Backoff:
     """
 
     type: BackoffType = BackoffType.EXPONENTIAL
-    delay: int = 30_000
-    multiplier: float = 2.0
+    delay: int = DEFAULT_DELAY_MS
+    multiplier: float = DEFAULT_MULTIPLIER
     max_delay: int | None = None
     jitter: Jitter = Jitter.NONE
     sequence: tuple[int, ...] = ()

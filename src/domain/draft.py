@@ -8,7 +8,17 @@ import attrs
 from .cron import CronExpression, CronExpressionError, UnknownZone, find_zone
 from .params import fault_of_params
 from .retry import RetryPolicy
-from .schedule import ByHand, Misfire, Once, OverlapPolicy, Recurring, Schedule
+from .schedule import (
+    DEFAULT_MISFIRE,
+    DEFAULT_OVERLAP,
+    DEFAULT_ZONE,
+    ByHand,
+    Misfire,
+    Once,
+    OverlapPolicy,
+    Recurring,
+    Schedule,
+)
 from .task import TaskRef
 from .topology import MAIN_QUEUE, checked_queue
 
@@ -47,13 +57,13 @@ class ScheduleDraft:
     task_name: str | None = None
     schedule: str | None = None
     date_time: datetime | None = None
-    timezone: str = "UTC"
+    timezone: str = DEFAULT_ZONE
     params: str = "{}"
     status: bool = True
     description: str | None = None
     retry: RetryPolicy | None = None
-    misfire: Misfire = attrs.field(factory=Misfire)
-    overlap: OverlapPolicy = OverlapPolicy.ALLOW
+    misfire: Misfire = DEFAULT_MISFIRE
+    overlap: OverlapPolicy = DEFAULT_OVERLAP
     timeout: timedelta | None = None
     jitter: timedelta = timedelta(0)
     starts_at: datetime | None = None

@@ -3,17 +3,14 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
-from .backoff import Backoff, BackoffType, Jitter
+from .backoff import CEILING_MS, DELAY_MS, MULTIPLIERS, Backoff, BackoffType, Jitter
 from .echo import echo
-from .retry import RetryPolicy
+from .retry import ATTEMPTS, RetryPolicy
 
 _E = TypeVar("_E", BackoffType, Jitter)
 
-ATTEMPTS = range(1, 20 + 1)
-DELAY_MS = range(1_000, 3_600_000 + 1)
-LONGEST_DELAYS_MS = range(1_000, 7 * 24 * 3_600_000 + 1)
+LONGEST_DELAYS_MS = range(DELAY_MS.start, CEILING_MS + 1)
 MILLISECONDS = "milliseconds"
-MULTIPLIERS = (1, 100)
 
 #: So many letters of JSON are read as a policy. The longest that makes sense has a tenth of them.
 LONGEST_POLICY = 4_096

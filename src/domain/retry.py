@@ -8,6 +8,11 @@ import attrs
 from .backoff import Backoff
 from .outcome import CRASHES, Ending, ErrorClass, Outcome, TaskError
 
+#: How often a policy may try, in all, and does unless it says so (S3.2, S0.1 in
+#: docs/compatibility.md).
+ATTEMPTS = range(1, 20 + 1)
+DEFAULT_ATTEMPTS = 4
+
 #: A poison pill is what crashes so often within the window before now.
 CRASH_LIMIT = 3
 CRASH_WINDOW = timedelta(seconds=300)
@@ -26,7 +31,7 @@ class RetryPolicy:
     *attempts* counts every run: `CRON_MAX_RETRIES` is one less.
     """
 
-    attempts: int = 4
+    attempts: int = DEFAULT_ATTEMPTS
     backoff: Backoff = attrs.field(factory=Backoff)
 
     @property

@@ -14,9 +14,8 @@ from .retry import RetryPolicy
 from .task import TaskRef
 from .topology import MAIN_QUEUE
 
-#: So far back, and so many runs at once, is caught up unless a schedule says otherwise.
-DEFAULT_WINDOW = timedelta(days=7)
-DEFAULT_CAP = 100
+#: The zone of a schedule that names none.
+DEFAULT_ZONE = "UTC"
 
 #: So many runs at once may a schedule ask for, in a file as in a row.
 CAPS = range(1, 10_000 + 1)
@@ -52,8 +51,13 @@ class Misfire:
     """How far back to catch up: never beyond *window*, never more than *cap* runs at once."""
 
     policy: MisfirePolicy = MisfirePolicy.ONCE
-    window: timedelta = DEFAULT_WINDOW
-    cap: int = DEFAULT_CAP
+    window: timedelta = timedelta(days=7)
+    cap: int = 100
+
+
+#: What is done with missed instants, and beside an earlier run, unless a schedule says otherwise.
+DEFAULT_MISFIRE = Misfire()
+DEFAULT_OVERLAP = OverlapPolicy.ALLOW
 
 
 class Timing(Protocol):
@@ -152,8 +156,8 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     params: str = "{}"
     enabled: bool = True
     retry: RetryPolicy | None = None
-    misfire: Misfire = Misfire()
-    overlap: OverlapPolicy = OverlapPolicy.ALLOW
+    misfire: Misfire = DEFAULT_MISFIRE
+    overlap: OverlapPolicy = DEFAULT_OVERLAP
     timeout: timedelta | None = None
     jitter: timedelta = timedelta(0)
     starts_at: datetime | None = None

@@ -8,10 +8,16 @@ from typing import Any, Final, Self
 import attrs
 
 from cronhare.domain.addresses import BrokerServer, LedgerFile, LedgerServer, parse_ledger
-from cronhare.domain.backoff import Backoff
+from cronhare.domain.backoff import (
+    DEFAULT_DELAY_MS,
+    DEFAULT_MULTIPLIER,
+    DELAY_MS,
+    MULTIPLIERS,
+    Backoff,
+)
 from cronhare.domain.echo import echo
-from cronhare.domain.policies import ATTEMPTS, DELAY_MS, MILLISECONDS, MULTIPLIERS
-from cronhare.domain.retry import RetryPolicy
+from cronhare.domain.policies import MILLISECONDS
+from cronhare.domain.retry import ATTEMPTS, DEFAULT_ATTEMPTS, RetryPolicy
 from cronhare.domain.topology import MAIN_QUEUE
 
 from .forms import Form, checked, decimal, keys, one_of, queues, seconds, some_queues, switch, whole
@@ -76,10 +82,10 @@ class Settings:
     database_url: str = setting(checked(_file_or_server), "sqlite:///cronhare.sqlite3", secret=True)
     broker_url: str = setting(checked(_broker), MEMORY, secret=True)
     jobs: Path | None = setting(Path)
-    max_retries: int = setting(whole(0, ATTEMPTS[-1] - 1), "3")
+    max_retries: int = setting(whole(0, ATTEMPTS[-1] - 1), str(DEFAULT_ATTEMPTS - 1))
     # Shorter than a schedule's own: it is the TTL of the queue of what is nacked, too.
-    retry_delay_ms: int = setting(whole(1, DELAY_MS[-1], of=MILLISECONDS), "30000")
-    retry_delay_multiplier: float = setting(decimal(*MULTIPLIERS), "2.0")
+    retry_delay_ms: int = setting(whole(1, DELAY_MS[-1], of=MILLISECONDS), str(DEFAULT_DELAY_MS))
+    retry_delay_multiplier: float = setting(decimal(*MULTIPLIERS), str(DEFAULT_MULTIPLIER))
     refresh: timedelta = setting(seconds(1, 3_600), "5", name="refresh_seconds")
     lease: timedelta = setting(seconds(3, 3_600), "30", name="lease_seconds")
     shutdown_grace: timedelta = setting(seconds(0, 86_400), "30", name="shutdown_grace_seconds")

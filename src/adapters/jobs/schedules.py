@@ -7,7 +7,7 @@ from cronhare.domain.cron import UnknownZone, find_zone
 from cronhare.domain.draft import Fault, ScheduleDraft, faults_of
 from cronhare.domain.policies import RetryPolicyInvalid, read_policy
 from cronhare.domain.retry import RetryPolicy
-from cronhare.domain.schedule import DEFAULT_WINDOW, Misfire, MisfirePolicy, OverlapPolicy
+from cronhare.domain.schedule import DEFAULT_MISFIRE, Misfire
 from cronhare.domain.task import TaskRef
 from cronhare.domain.topology import MAIN_QUEUE
 
@@ -36,7 +36,7 @@ def read_draft(
         description=table.description,
         retry=_retry(table.retry, policy, faults),
         misfire=_misfire(table.misfire, faults),
-        overlap=OverlapPolicy(table.overlap),
+        overlap=table.overlap,
         timeout=read_duration("timeout", table.timeout, faults),
         jitter=read_duration("jitter", table.jitter, faults) or timedelta(0),
         starts_at=read_moment("starts_at", table.starts_at, zone, faults),
@@ -80,7 +80,7 @@ def _misfire(value: object, faults: list[Fault]) -> Misfire:
     window = read_duration("window", table.window, found)
     faults += [Fault(f"misfire.{fault.field}".rstrip("."), fault.problem) for fault in found]
     return Misfire(
-        policy=MisfirePolicy(table.policy),
-        window=DEFAULT_WINDOW if window is None else window,
+        policy=table.policy,
+        window=DEFAULT_MISFIRE.window if window is None else window,
         cap=table.cap,
     )

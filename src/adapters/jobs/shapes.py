@@ -5,8 +5,15 @@ from typing import Annotated, Any, Literal
 import attrs
 from msgspec import Meta
 
-from cronhare.domain.schedule import CAPS, DEFAULT_CAP
-from cronhare.domain.task import LARGEST_NUMBER, USER_NAME
+from cronhare.domain.schedule import (
+    CAPS,
+    DEFAULT_MISFIRE,
+    DEFAULT_OVERLAP,
+    DEFAULT_ZONE,
+    MisfirePolicy,
+    OverlapPolicy,
+)
+from cronhare.domain.task import LARGEST_NUMBER, USER_NAME, TaskType
 
 from .tables import REQUIRED
 
@@ -42,7 +49,7 @@ class TaskTable:
 
     id: Id | None = None
     command: Command = attrs.field(factory=lambda: ["-"], metadata=REQUIRED)
-    type: Literal["report", "worker", "reminder", "event"] = "worker"
+    type: TaskType = TaskType.WORKER
     timeout: str | None = None
     cwd: str | None = None
     env: dict[str, str] = attrs.field(factory=dict[str, str])
@@ -54,9 +61,9 @@ class TaskTable:
 class MisfireTable:
     """`misfire = { policy, window, cap }`."""
 
-    policy: Literal["skip", "once", "all"] = "once"
+    policy: MisfirePolicy = DEFAULT_MISFIRE.policy
     window: str | None = None
-    cap: Cap = DEFAULT_CAP
+    cap: Cap = DEFAULT_MISFIRE.cap
 
 
 @attrs.frozen(kw_only=True)
@@ -69,13 +76,13 @@ class ScheduleTable:
     fold: Literal[0, 1] = 0
     on_start: bool = False
     on_boot: bool = False
-    timezone: str = "UTC"
+    timezone: str = DEFAULT_ZONE
     params: Any = attrs.field(factory=dict[str, Any])
     status: bool = True
     description: str | None = None
     retry: Any = None
-    misfire: Any = "once"
-    overlap: Literal["allow", "skip"] = "allow"
+    misfire: Any = attrs.field(factory=dict[str, Any])
+    overlap: OverlapPolicy = DEFAULT_OVERLAP
     timeout: str | None = None
     jitter: str | None = None
     starts_at: Any = None

@@ -4,6 +4,7 @@ msgspec checks each field strictly, but stops at the first fault of a whole; so 
 field. A field at fault is replaced by its default, so that whoever reads on can judge the rest.
 """
 
+import enum
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from types import NoneType
@@ -48,10 +49,11 @@ def read_table(kind: type[T], table: object, faults: list[Fault]) -> T:
             break
         if name not in known:
             faults.append(Fault(name, f"is not known here; {hint(name, list(known))}"))
-        elif (problem := _problem(value, types[name])) is not None:
-            faults.append(Fault(name, problem))
         else:
-            values[name] = value
+            try:
+                values[name] = msgspec.convert(value, types[name])
+            except msgspec.ValidationError:
+                faults.append(Fault(name, f"{written(value)} is not {_words(types[name])}"))
     faults += [
         Fault(name, "is missing")
         for name, field in known.items()
@@ -76,21 +78,15 @@ def written(value: object) -> str:
     return text if len(text) <= LONGEST_ECHO else f"{text[: LONGEST_ECHO - 3]}..."
 
 
-def _problem(value: object, kind: Any) -> str | None:  # noqa: ANN401 - any annotation
-    try:
-        msgspec.convert(value, kind)
-    except msgspec.ValidationError:
-        return f"{written(value)} is not {_words(kind)}"
-    return None
-
-
-def _words(kind: Any) -> str:  # noqa: ANN401 - likewise
+def _words(kind: Any) -> str:  # noqa: ANN401 - any annotation
     """Say what an annotation allows; `msgspec.Meta(description=…)` has its own words."""
     if kind in WORDS:
         return WORDS[kind]
     parts = get_args(kind)
     if get_origin(kind) is Literal:
         return f"one of {', '.join(map(written, parts))}"
+    if isinstance(kind, enum.EnumMeta):
+        return f"one of {', '.join(map(written, kind))}"
     for part in parts:
         if isinstance(part, msgspec.Meta):
             return str(part.description)

@@ -19,7 +19,7 @@ def read_task(name: str, table: TaskTable, folder: Path, source: str, faults: li
     return Task(
         name=name,
         source=source,
-        ref=TaskRef(table.type, table.id or assigned_number(source, name)),
+        ref=TaskRef(table.type.value, table.id or assigned_number(source, name)),
         command=tuple(table.command),
         timeout=timeout or DEFAULT_TIMEOUT,
         cwd=folder / table.cwd if table.cwd else folder,

@@ -16,13 +16,13 @@ from cronhare.domain.policies import LONGEST_POLICY, RetryPolicyInvalid, read_po
 from cronhare.domain.retry import RetryPolicy
 from cronhare.domain.schedule import (
     CAPS,
-    DEFAULT_CAP,
-    DEFAULT_WINDOW,
+    DEFAULT_MISFIRE,
+    DEFAULT_OVERLAP,
+    DEFAULT_ZONE,
     LONGEST_EXPRESSION,
     LONGEST_ZONE,
     ByHand,
     Misfire,
-    MisfirePolicy,
     Once,
     OverlapPolicy,
     Recurring,
@@ -90,7 +90,7 @@ def read_times(values: tuple[Any, ...]) -> Times:
 
     # Forms that people fill in leave an empty text where nothing is meant.
     expression = _text("schedule", schedule, LONGEST_EXPRESSION, faults) or None
-    zone = _text("timezone", timezone, LONGEST_ZONE, faults) or "UTC"
+    zone = _text("timezone", timezone, LONGEST_ZONE, faults) or DEFAULT_ZONE
     date_time = _moment("date_time", date_time, faults)
     starts_at = _moment("starts_at", starts_at, faults)
     ends_at = _moment("ends_at", ends_at, faults)
@@ -134,11 +134,11 @@ def read_manner(values: tuple[Any, ...]) -> Manner:
         return timedelta(milliseconds=milliseconds)
 
     def cap() -> int:
-        number = take("misfire_cap", int, DEFAULT_CAP)
+        number = take("misfire_cap", int, DEFAULT_MISFIRE.cap)
         if number in CAPS:
             return number
         faults.append(Fault("misfire_cap", f"{echo(number)} is not {CAPS[0]}-{CAPS[-1]:,}"))
-        return DEFAULT_CAP
+        return DEFAULT_MISFIRE.cap
 
     timeout = None if row["timeout_ms"] is None else span("timeout_ms", timedelta(0))
     queue = take("queue", str, "") or MAIN_QUEUE
@@ -146,11 +146,11 @@ def read_manner(values: tuple[Any, ...]) -> Manner:
         status=_status(row["status"], faults),
         retry=_retry(_text("retry", row["retry"], LONGEST_POLICY, faults), faults),
         misfire=Misfire(
-            policy=one_of("misfire_policy", MisfirePolicy.ONCE),
-            window=span("misfire_window_ms", DEFAULT_WINDOW),
+            policy=one_of("misfire_policy", DEFAULT_MISFIRE.policy),
+            window=span("misfire_window_ms", DEFAULT_MISFIRE.window),
             cap=cap(),
         ),
-        overlap=one_of("overlap_policy", OverlapPolicy.ALLOW),
+        overlap=one_of("overlap_policy", DEFAULT_OVERLAP),
         timeout=timeout,
         jitter=span("jitter_ms", timedelta(0)),
         queue=queue,
