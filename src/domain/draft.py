@@ -1,6 +1,8 @@
 """A schedule as people write it, and the one place that understands or refuses it."""
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
+from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 import attrs
@@ -71,6 +73,10 @@ class ScheduleDraft:
     queue: str = MAIN_QUEUE
 
 
+_OF_A_SCHEDULE: Final = frozenset(Schedule.__struct_fields__)
+_RENAMED: Final = {"status": "enabled"}
+
+
 def faults_of(draft: ScheduleDraft) -> tuple[Fault, ...]:
     """Name everything for which a draft would be refused."""
     _, faults = _judge(draft)
@@ -92,25 +98,14 @@ def understand(
     timing, faults = _judge(draft)
     if faults:
         raise ScheduleInvalid(faults)
-    return Schedule(
-        id=id,
-        name=draft.name,
-        task=draft.task,
-        timing=timing,
-        changed_at=changed_at,
-        source=source,
-        task_name=draft.task_name,
-        params=draft.params,
-        enabled=draft.status,
-        retry=draft.retry,
-        misfire=draft.misfire,
-        overlap=draft.overlap,
-        timeout=draft.timeout,
-        jitter=draft.jitter,
-        starts_at=draft.starts_at,
-        ends_at=draft.ends_at,
-        queue=draft.queue,
-    )
+    said = attrs.asdict(draft, recurse=False)
+    return Schedule(id=id, timing=timing, changed_at=changed_at, source=source, **kept_fields(said))
+
+
+def kept_fields(draft: Mapping[str, Any]) -> dict[str, Any]:
+    """Give those of a draft's fields that its schedule has as well, by their names there."""
+    renamed = {_RENAMED.get(field, field): value for field, value in draft.items()}
+    return {field: value for field, value in renamed.items() if field in _OF_A_SCHEDULE}
 
 
 def judge_times(

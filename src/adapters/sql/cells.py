@@ -3,16 +3,18 @@
 People write them by hand. An impossible value is reported as a fault, and the default is used.
 """
 
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, Final, TypeVar
 
 import msgspec
 
-from cronhare.domain.draft import Fault, judge_manner, judge_times
+from cronhare.domain.draft import Fault, ScheduleDraft, judge_manner, judge_times, kept_fields
 from cronhare.domain.durations import LONGEST
 from cronhare.domain.echo import echo
-from cronhare.domain.policies import LONGEST_POLICY, RetryPolicyInvalid, read_policy
+from cronhare.domain.policies import LONGEST_POLICY, RetryPolicyInvalid, read_policy, write_policy
 from cronhare.domain.retry import RetryPolicy
 from cronhare.domain.schedule import (
     CAPS,
@@ -21,15 +23,12 @@ from cronhare.domain.schedule import (
     DEFAULT_ZONE,
     LONGEST_EXPRESSION,
     LONGEST_ZONE,
-    ByHand,
     Misfire,
-    Once,
-    OverlapPolicy,
-    Recurring,
 )
 from cronhare.domain.topology import MAIN_QUEUE
 
 from .kept import MANNERS_KEPT, POLICIES_KEPT, TIMES_KEPT, kept
+from .types import milliseconds
 
 T = TypeVar("T")
 D = TypeVar("D")
@@ -43,47 +42,46 @@ SPANS_MS: Final = range(LONGEST // timedelta(milliseconds=1) + 1)
 #: The columns that say when.
 TIMES: Final = ("schedule", "date_time", "timezone", "starts_at", "ends_at")
 
+#: How each column that says how a schedule is run is written from a draft.
+_MANNER: Final[Mapping[str, Callable[[ScheduleDraft], object]]] = {
+    "status": lambda draft: draft.status,
+    "retry": lambda draft: write_retry(draft.retry),
+    "misfire_policy": lambda draft: draft.misfire.policy.value,
+    "misfire_window_ms": lambda draft: milliseconds(draft.misfire.window),
+    "misfire_cap": lambda draft: draft.misfire.cap,
+    "overlap_policy": lambda draft: draft.overlap.value,
+    "timeout_ms": lambda draft: milliseconds(draft.timeout),
+    "jitter_ms": lambda draft: milliseconds(draft.jitter),
+    "queue": lambda draft: draft.queue,
+}
 #: The columns that say how.
-MANNER: Final = (
-    "status",
-    "retry",
-    "misfire_policy",
-    "misfire_window_ms",
-    "misfire_cap",
-    "overlap_policy",
-    "timeout_ms",
-    "jitter_ms",
-    "queue",
-)
+MANNER: Final = tuple(_MANNER)
 
 
-class Times(msgspec.Struct, frozen=True, kw_only=True):
-    """When a schedule is due; its fields are a draft's, and what they come to."""
+class ScheduleTimes(msgspec.Struct, frozen=True, kw_only=True):
+    """When a schedule is due: fields of its draft, and those that it keeps with its timing."""
 
-    schedule: str | None
-    date_time: datetime | None
-    timezone: str
-    starts_at: datetime | None
-    ends_at: datetime | None
-    timing: Recurring | Once | ByHand
+    draft: Mapping[str, Any]
+    schedule: Mapping[str, Any]
     faults: tuple[Fault, ...]
 
 
-class Manner(msgspec.Struct, frozen=True, kw_only=True):
-    """How a schedule is run; its fields are a draft's."""
+class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How a schedule is run: fields of its draft, and the same as the schedule has them."""
 
-    status: bool
-    retry: RetryPolicy | None
-    misfire: Misfire
-    overlap: OverlapPolicy
-    timeout: timedelta | None
-    jitter: timedelta
-    queue: str
+    draft: Mapping[str, Any]
+    schedule: Mapping[str, Any]
     faults: tuple[Fault, ...]
+
+
+def column_values(draft: ScheduleDraft) -> dict[str, object]:
+    """Write a draft as the columns of `TIMES` and `MANNER`."""
+    times = {column: getattr(draft, column) for column in TIMES}
+    return times | {column: write(draft) for column, write in _MANNER.items()}
 
 
 @kept(entries=TIMES_KEPT)
-def read_times(values: tuple[Any, ...]) -> Times:
+def read_times(values: tuple[Any, ...]) -> ScheduleTimes:
     """Read the columns of `TIMES`, in their order."""
     schedule, date_time, timezone, starts_at, ends_at = values
     faults: list[Fault] = []
@@ -94,26 +92,19 @@ def read_times(values: tuple[Any, ...]) -> Times:
     date_time = _moment("date_time", date_time, faults)
     starts_at = _moment("starts_at", starts_at, faults)
     ends_at = _moment("ends_at", ends_at, faults)
-    timing, wrong = judge_times(
-        schedule=expression,
-        date_time=date_time,
-        timezone=zone,
-        starts_at=starts_at,
-        ends_at=ends_at,
+    said: dict[str, Any] = dict(
+        zip(TIMES, (expression, date_time, zone, starts_at, ends_at), strict=True)
     )
-    return Times(
-        schedule=expression,
-        date_time=date_time,
-        timezone=zone,
-        starts_at=starts_at,
-        ends_at=ends_at,
-        timing=timing,
+    timing, wrong = judge_times(**said)
+    return ScheduleTimes(
+        draft=said,
+        schedule={**kept_fields(said), "timing": timing},
         faults=(*faults, *wrong),
     )
 
 
 @kept(entries=MANNERS_KEPT)
-def read_manner(values: tuple[Any, ...]) -> Manner:
+def read_manner(values: tuple[Any, ...]) -> RunOptions:
     """Read the columns of `MANNER`."""
     row = dict(zip(MANNER, values, strict=True))
     faults: list[Fault] = []
@@ -142,18 +133,22 @@ def read_manner(values: tuple[Any, ...]) -> Manner:
 
     timeout = None if row["timeout_ms"] is None else span("timeout_ms", timedelta(0))
     queue = take("queue", str, "") or MAIN_QUEUE
-    return Manner(
-        status=_status(row["status"], faults),
-        retry=_retry(_text("retry", row["retry"], LONGEST_POLICY, faults), faults),
-        misfire=Misfire(
+    said = {
+        "status": _status(row["status"], faults),
+        "retry": _retry(_text("retry", row["retry"], LONGEST_POLICY, faults), faults),
+        "misfire": Misfire(
             policy=one_of("misfire_policy", DEFAULT_MISFIRE.policy),
             window=span("misfire_window_ms", DEFAULT_MISFIRE.window),
             cap=cap(),
         ),
-        overlap=one_of("overlap_policy", DEFAULT_OVERLAP),
-        timeout=timeout,
-        jitter=span("jitter_ms", timedelta(0)),
-        queue=queue,
+        "overlap": one_of("overlap_policy", DEFAULT_OVERLAP),
+        "timeout": timeout,
+        "jitter": span("jitter_ms", timedelta(0)),
+        "queue": queue,
+    }
+    return RunOptions(
+        draft=said,
+        schedule=kept_fields(said),
         faults=(*faults, *judge_manner(timeout=timeout, queue=queue)),
     )
 
@@ -217,3 +212,13 @@ def read_retry(text: str) -> RetryPolicy | str:
         return f"not JSON: {error}"
     except RetryPolicyInvalid as error:
         return str(error)
+
+
+def write_retry(policy: RetryPolicy | None) -> str | None:
+    """Write a retry policy as JSON."""
+    return None if policy is None else _written(policy)
+
+
+@lru_cache(maxsize=1024)
+def _written(policy: RetryPolicy) -> str:
+    return msgspec.json.encode(write_policy(policy)).decode()

@@ -13,11 +13,19 @@ from cronhare.domain.echo import echo, shown
 from cronhare.domain.params import fault_of_params
 from cronhare.domain.schedule import LONGEST_NAME, BrokenSchedule, Schedule
 
-from .cells import LONG_AGO, MANNER, TIMES, Manner, Times, read_manner, read_times
-from .rows import answer_to, policy_text
+from .cells import (
+    LONG_AGO,
+    MANNER,
+    TIMES,
+    RunOptions,
+    ScheduleTimes,
+    column_values,
+    read_manner,
+    read_times,
+)
+from .rows import answer_to
 from .tables import schedulers
 from .task_cells import COLUMN_OF_TYPE, NOWHERE, TASK, NamedTask, read_task
-from .types import milliseconds
 
 #: A row's updated_at exactly as it is: a plan keeps it, and compares no clocks by it.
 STAMP = type_coerce(schedulers.c.updated_at, NullType())
@@ -50,20 +58,10 @@ def draft_of(row: Row[Any]) -> tuple[ScheduleDraft | None, str | None]:
         name=answer_to(row.name, row.id),
         task=task.ref,
         task_name=task.name,
-        schedule=times.schedule,
-        date_time=times.date_time,
-        timezone=times.timezone,
         params=params,
-        status=manner.status,
         description=row.description,
-        retry=manner.retry,
-        misfire=manner.misfire,
-        overlap=manner.overlap,
-        timeout=manner.timeout,
-        jitter=manner.jitter,
-        starts_at=times.starts_at,
-        ends_at=times.ends_at,
-        queue=manner.queue,
+        **times.draft,
+        **manner.draft,
     ), None
 
 
@@ -86,18 +84,10 @@ def schedule_of(row: Row[Any]) -> Schedule | BrokenSchedule:
         task=task.ref,
         source=task.source,
         task_name=task.name,
-        timing=times.timing,
         changed_at=row.updated_at,
         params=params,
-        enabled=manner.status,
-        retry=manner.retry,
-        misfire=manner.misfire,
-        overlap=manner.overlap,
-        timeout=manner.timeout,
-        jitter=manner.jitter,
-        starts_at=times.starts_at,
-        ends_at=times.ends_at,
-        queue=manner.queue,
+        **times.schedule,
+        **manner.schedule,
     )
 
 
@@ -112,22 +102,9 @@ def row_values(draft: ScheduleDraft) -> dict[str, Any]:
         column: draft.task.id,
         "task_name": draft.task_name,
         "name": draft.name,
-        "schedule": draft.schedule,
-        "date_time": draft.date_time,
-        "timezone": draft.timezone,
         "params": draft.params,
-        "status": draft.status,
         "description": draft.description,
-        "retry": policy_text(draft.retry),
-        "misfire_policy": draft.misfire.policy.value,
-        "misfire_window_ms": milliseconds(draft.misfire.window),
-        "misfire_cap": draft.misfire.cap,
-        "overlap_policy": draft.overlap.value,
-        "timeout_ms": milliseconds(draft.timeout),
-        "jitter_ms": milliseconds(draft.jitter),
-        "starts_at": draft.starts_at,
-        "ends_at": draft.ends_at,
-        "queue": draft.queue,
+        **column_values(draft),
     }
 
 
@@ -136,7 +113,7 @@ def moment_or_long_ago(value: object) -> datetime:
     return value if isinstance(value, datetime) else LONG_AGO
 
 
-def _read(row: Row[Any]) -> tuple[Times, Manner, NamedTask, str, list[Fault]]:
+def _read(row: Row[Any]) -> tuple[ScheduleTimes, RunOptions, NamedTask, str, list[Fault]]:
     """Read a row, whatever is in it: this is the one place where that may go wrong.
 
     What nobody foresaw is a fault of that row as well, or it would stop all others.

@@ -2,11 +2,9 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
-from functools import lru_cache
 from itertools import islice
 from typing import Any, Final
 
-import msgspec
 from sqlalchemy import ColumnElement, Connection, Row, Select, bindparam, case, func, select
 
 from cronhare.domain.echo import echo
@@ -15,13 +13,13 @@ from cronhare.domain.keys import LONGEST_KEY
 from cronhare.domain.messages import LARGEST_ID, LONGEST_TYPE
 from cronhare.domain.outcome import CRASHES
 from cronhare.domain.params import LARGEST_PARAMS, fault_of_params
-from cronhare.domain.policies import LONGEST_POLICY, write_policy
+from cronhare.domain.policies import LONGEST_POLICY
 from cronhare.domain.retry import RetryPolicy
 from cronhare.domain.schedule import LONGEST_NAME
 from cronhare.domain.task import TaskRef
 from cronhare.domain.topology import MAIN_QUEUE, checked_queue
 
-from .cells import SPANS_MS, read_retry
+from .cells import SPANS_MS, read_retry, write_retry
 from .reading import COUNTS, VERSIONS, Cell, Cells, moment, text, whole
 from .tables import attempts, executions, schedulers
 from .types import duration, milliseconds, to_text
@@ -152,7 +150,7 @@ def new_values(execution: Execution) -> tuple[Any, ...]:
         execution.task.id,
         execution.queue,
         execution.params,
-        policy_text(execution.retry),
+        write_retry(execution.retry),
         milliseconds(execution.timeout),
         moment_text(execution.next_attempt_at),
         moment_text(execution.check_at),
@@ -296,16 +294,6 @@ def _fault_of(row: Any, state: State | None, policy: RetryPolicy | str | None) -
         except ValueError as error:
             return f"SchedulerExecution: queue: {error}"
     return None
-
-
-def policy_text(policy: RetryPolicy | None) -> str | None:
-    """Write a retry policy as JSON."""
-    return None if policy is None else _policy_text(policy)
-
-
-@lru_cache(maxsize=1024)
-def _policy_text(policy: RetryPolicy) -> str:
-    return msgspec.json.encode(write_policy(policy)).decode()
 
 
 def batches(values: Sequence[Any], size: int) -> Iterable[list[Any]]:
