@@ -12,13 +12,13 @@ from typing import Any
 import msgspec
 
 from cronhare.domain.execution import STARTABLE, State
-from cronhare.domain.failures import Failure, read_failed
+from cronhare.domain.failures import Failure, Unproven, read_failed
 from cronhare.domain.messages import Ticket, Unreadable
 from cronhare.domain.signing import Seal
 from cronhare.ports.broker import AsyncBrokerPort, Delivery
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerBusy
-from cronhare.ports.records import Archived, RecordsPort, Unproven
+from cronhare.ports.records import Archived, RecordsPort
 
 from .deferring import Deferring
 from .insist import Draining, Insistence

@@ -1,7 +1,8 @@
 """What the failed queue says: failures of our own workers, and of others that share our queues."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from typing import Any
 
 import attrs
 import msgspec
@@ -19,6 +20,7 @@ from .messages import (
     ticket_of,
 )
 from .signing import Seal
+from .task import TaskRef
 
 #: Beside a whole task message there is room for a long reason.
 LARGEST_FAILED = 1024 * 1024
@@ -39,25 +41,52 @@ class Failure:
     ticket: Ticket | None
     proven: bool = False
 
-    def speaks_of(self, execution: Execution) -> bool:
-        """Whether its ticket can name this execution: one of another schedule is none."""
-        return execution.scheduler_id == self.message.scheduler_id
+    def judge(
+        self, execution: Execution | None, *, is_archived: Callable[[], bool]
+    ) -> "Execution | Unproven | None":
+        """Believe what a message says of a run of ours as far as the ledger says so, too.
 
-    def ends(self, execution: Execution) -> bool:
-        """Whether it ends the execution that its ticket names.
+        *execution* is what its ticket names. Answers it if it is to end by this; None if it did so
+        with that attempt, or if that *is_archived*: it may have been replayed since, or cleaned up.
 
         Who was handed an execution over may say that it failed. If it waits here for that very
         attempt, anybody may claim so: it has to be proven.
         """
-        if self.ticket is None or execution.attempt != self.ticket.attempt:
-            return False
-        waits = execution.state in STARTABLE
-        return execution.state is State.HANDED_OVER or (self.proven and waits)
+        assert self.ticket is not None, "there is nothing to be judged"
+        if execution is not None and execution.scheduler_id != self.message.scheduler_id:
+            execution = None  # of another schedule: the ticket cannot name it
+        if execution is not None and execution.attempt == self.ticket.attempt:
+            if execution.state is State.HANDED_OVER or (
+                self.proven and execution.state in STARTABLE
+            ):
+                return execution
+            if execution.state in REPLAYABLE:
+                return None
+        if is_archived():
+            return None
+        return Unproven(self.ticket, None if execution is None else execution.state)
 
-    def agrees_with(self, execution: Execution) -> bool:
-        """Whether the execution that its ticket names has ended badly with that attempt."""
-        ended = self.ticket is not None and execution.attempt == self.ticket.attempt
-        return ended and execution.state in REPLAYABLE
+    @property
+    def run(self) -> dict[str, Any]:
+        """What is known of the run of another program's task, as fields of its execution."""
+        message = self.message
+        return {
+            "key": self.key,
+            "task": TaskRef(message.type, message.id),
+            "params": message.params_scheduler,
+            "attempt": message.retry_count + 1,
+        }
+
+
+@attrs.frozen
+class Unproven:
+    """A failure that is claimed of an execution in this state; None if the ledger has none.
+
+    *ticket* is what the message claims.
+    """
+
+    ticket: Ticket
+    state: State | None
 
 
 def read_failed(body: bytes, headers: Mapping[str, object], seal: Seal) -> Failure | Unreadable:

@@ -2,20 +2,19 @@
 
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timedelta
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 import attrs
 
 from cronhare.domain.diagnosis import LastClaim
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.failures import Failure
-from cronhare.domain.messages import Ticket
+from cronhare.domain.failures import Failure, Unproven
 from cronhare.domain.outcome import TaskError
 from cronhare.domain.retry import Fail, Quarantine
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.domain.transitions import state_after
 
-from .runner import Captured
+from .runner import Captured, Ran
 
 
 @attrs.frozen(kw_only=True)
@@ -38,6 +37,21 @@ class Attempt:
     peak_memory: int | None = None
     cpu_seconds: float | None = None
     problem: str | None = None
+
+    @staticmethod
+    def end(ran: Ran, now: datetime) -> dict[str, Any]:
+        """Give the fields that its end writes."""
+        outcome = ran.outcome
+        return {
+            "finished_at": now,
+            "ending": outcome.ending.value,
+            "exit_code": outcome.exit_code,
+            "signal": outcome.signal,
+            "pid": ran.pid,
+            "error": None if outcome.error is None else outcome.error.as_json(),
+            "peak_memory": ran.peak_memory,
+            "cpu_seconds": ran.cpu_seconds,
+        }
 
 
 @attrs.frozen(kw_only=True)
@@ -169,17 +183,6 @@ class Retention:
     others: timedelta = timedelta(days=30)
 
 
-@attrs.frozen
-class Unproven:
-    """A failure that is claimed of an execution in this state; None if the ledger has none.
-
-    *ticket* is what the message claims.
-    """
-
-    ticket: Ticket
-    state: State | None
-
-
 class RecordsPort(Protocol):
     """The ledger as people see it. Every method may raise `LedgerUnavailable`.
 
@@ -227,7 +230,7 @@ class RecordsPort(Protocol):
         Answers its new row; None if it needs none, because the ledger says so too.
 
         With a ticket it tells of an attempt of ours. It ends one that waits only if it is `proven`,
-        and one that was handed over in any case: see `Failure.ends`. All else the ledger has to
+        and one that was handed over in any case: see `Failure.judge`. All else the ledger has to
         know by itself: it answers `Unproven`, and changes nothing, if that attempt of that schedule
         did not fail for good, or if there is none.
 

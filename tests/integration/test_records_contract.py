@@ -10,14 +10,14 @@ import pytest
 from cronhare.domain.claims import NotToBeRun
 from cronhare.domain.diagnosis import LastClaim
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.failures import Failure
+from cronhare.domain.failures import Failure, Unproven
 from cronhare.domain.keys import boot_key, manual_key
 from cronhare.domain.messages import FailedMessage, Ticket
 from cronhare.domain.retry import Complete, Quarantine
 from cronhare.domain.schedule import Misfire, MisfirePolicy
 from cronhare.domain.task import SYSTEM
 from cronhare.ports.attempts import Refused
-from cronhare.ports.records import Archived, ExecutionFilter, Retention, Unproven
+from cronhare.ports.records import Archived, ExecutionFilter, Retention
 from cronhare.ports.runner import Captured, Ran
 from tests.integration.ledgers import (
     CRASH,

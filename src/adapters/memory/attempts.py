@@ -14,7 +14,7 @@ from cronhare.domain.task import TaskRef
 from cronhare.domain.transitions import end, is_held, may_finish, may_give_up, overruled, renew
 from cronhare.ports.attempts import Busy, Finish, Recorded, Refused, Renewal, Start, Superseded
 from cronhare.ports.records import Archived, Attempt, Output
-from cronhare.ports.runner import Captured, Ran, Written
+from cronhare.ports.runner import Captured, Written
 
 from .ledger import MemoryLedger
 
@@ -141,29 +141,14 @@ class MemoryAttemptStore:
 
     def _end(self, execution: Execution, finish: Finish, now: datetime) -> State:
         verdict = overruled(execution, finish.verdict)
-        outcome = finish.ran.outcome
-        self._record_end(execution, finish.ran, now)
-        if isinstance(verdict, Fail | Quarantine):
-            self._ledger.keep(Archived.of(execution, verdict, outcome.error, now, check_at=now))
-        ended = end(execution, verdict, outcome.ending, now=now)
-        return self._history.write(execution, ended).state
-
-    def _record_end(self, execution: Execution, ran: Ran, now: datetime) -> None:
-        outcome = ran.outcome
-        attempt = self._history.attempts(execution.id)[execution.attempt]
-        self._history.record(
-            attrs.evolve(
-                attempt,
-                finished_at=now,
-                ending=outcome.ending.value,
-                exit_code=outcome.exit_code,
-                signal=outcome.signal,
-                pid=ran.pid,
-                error=None if outcome.error is None else outcome.error.as_json(),
-                peak_memory=ran.peak_memory,
-                cpu_seconds=ran.cpu_seconds,
-            )
-        )
+        ran, history = finish.ran, self._history
+        attempt = history.attempts(execution.id)[execution.attempt]
+        history.record(attrs.evolve(attempt, **Attempt.end(ran, now)))
         if (ran.stdout, ran.stderr) != (Captured(), Captured()):
             output = Output(attempt=attempt.attempt, stdout=ran.stdout, stderr=ran.stderr)
-            self._history.keep_output(execution.id, output)
+            history.keep_output(execution.id, output)
+        if isinstance(verdict, Fail | Quarantine):
+            error = ran.outcome.error
+            self._ledger.keep(Archived.of(execution, verdict, error, now, check_at=now))
+        ended = end(execution, verdict, ran.outcome.ending, now=now)
+        return history.write(execution, ended).state

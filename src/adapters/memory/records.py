@@ -11,7 +11,7 @@ import attrs
 from cronhare.domain.boot import LONGEST_AGO
 from cronhare.domain.diagnosis import LastClaim
 from cronhare.domain.execution import REPLAYABLE, TOLD_NO_MORE, Execution, State
-from cronhare.domain.failures import Failure
+from cronhare.domain.failures import Failure, Unproven
 from cronhare.domain.keys import BOOT, CRON, ONCE
 from cronhare.domain.replay import ALREADY_OVERDUE, replays
 from cronhare.domain.transitions import cancel
@@ -21,7 +21,6 @@ from cronhare.ports.records import (
     ExecutionFilter,
     Output,
     Retention,
-    Unproven,
 )
 
 from .ledger import MemoryLedger

@@ -11,7 +11,7 @@ from cronhare.domain.outcome import Ending
 from cronhare.domain.retry import Fail, Quarantine
 from cronhare.domain.transitions import end, overruled, state_after
 from cronhare.ports.attempts import Finish
-from cronhare.ports.records import Archived
+from cronhare.ports.records import Archived, Attempt
 from cronhare.ports.runner import Captured
 
 from .dialects.base import Dialect
@@ -95,26 +95,11 @@ def _write_attempts(
     rows: dict[Update, list[dict[str, Any]]] = {_END_WELL: [], _END_BADLY: []}
     for execution, finish in ended:
         succeeded = finish.ran.outcome.ending is Ending.SUCCEEDED
-        rows[_END_WELL if succeeded else _END_BADLY].append(_attempt_values(execution, finish, now))
+        this = {"ended_id": execution.id, "ended_attempt": execution.attempt}
+        rows[_END_WELL if succeeded else _END_BADLY].append(this | Attempt.end(finish.ran, now))
     for statement, values in rows.items():
         if values:
             dialect.update_many(connection, statement, values)
-
-
-def _attempt_values(execution: Execution, finish: Finish, now: datetime) -> dict[str, Any]:
-    ran, outcome = finish.ran, finish.ran.outcome
-    return {
-        "ended_id": execution.id,
-        "ended_attempt": execution.attempt,
-        "finished_at": now,
-        "ending": outcome.ending.value,
-        "exit_code": outcome.exit_code,
-        "signal": outcome.signal,
-        "pid": ran.pid,
-        "error": None if outcome.error is None else outcome.error.as_json(),
-        "peak_memory": ran.peak_memory,
-        "cpu_seconds": ran.cpu_seconds,
-    }
 
 
 def _said_anything(finish: Finish) -> bool:

@@ -7,7 +7,7 @@ from functools import partial
 from sqlalchemy import Update
 
 from cronhare.domain.durations import LONGEST
-from cronhare.domain.execution import STARTABLE, UNFINISHED, Execution, State
+from cronhare.domain.execution import STARTABLE, UNFINISHED, Execution
 from cronhare.domain.redelivery import expected_after_doubt
 from cronhare.ports.claims import Graces
 
@@ -65,11 +65,7 @@ class Found:
 
     def overdue(self, *, now: datetime, graces: Graces, limit: int) -> Sequence[Execution]:
         """See `ClaimStorePort.overdue`. Most looks find nothing, and take no lock."""
-        until = {
-            State.CLAIMED.value: now - graces.claimed,
-            State.RETRYING.value: now - graces.retrying,
-            State.PUBLISHED.value: now - graces.published,
-        }
+        until = {state.value: now - graces.of(state) for state in STARTABLE}
         refused = self._database.passed_over.at(now)
         statement = without(waiting.LONGEST_OVERDUE, executions.c.id, refused)
         kinds: dict[int, Kind] = {}

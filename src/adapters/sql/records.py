@@ -8,13 +8,13 @@ from sqlalchemy import Connection, Engine, Row, Select, bindparam, func, select,
 
 from cronhare.domain.diagnosis import LastClaim
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.failures import Failure
+from cronhare.domain.failures import Failure, Unproven
 from cronhare.domain.messages import LARGEST_ID
 from cronhare.domain.replay import ALREADY_OVERDUE, replays
 from cronhare.domain.transitions import cancel
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerBusy
-from cronhare.ports.records import Archived, Attempt, ExecutionFilter, Output, Retention, Unproven
+from cronhare.ports.records import Archived, Attempt, ExecutionFilter, Output, Retention
 from cronhare.ports.runner import Captured
 
 from .claiming import claim_by_hand, find_by_key

@@ -9,14 +9,12 @@ from sqlalchemy import Connection, bindparam, insert, select
 
 from cronhare.domain.claims import NotToBeRun
 from cronhare.domain.execution import Execution
-from cronhare.domain.failures import Failure
-from cronhare.domain.messages import Ticket
+from cronhare.domain.failures import Failure, Unproven
 from cronhare.domain.retry import Fail
 from cronhare.domain.schedule import CLEANUP_NAME
-from cronhare.domain.task import TaskRef
 from cronhare.domain.transitions import fail_elsewhere
 from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
-from cronhare.ports.records import Archived, Unproven
+from cronhare.ports.records import Archived
 
 from .claiming import claim_by_hand, find_by_key
 from .database import Database
@@ -46,64 +44,36 @@ def keep_failure(
 ) -> Archived | Unproven | None:
     """Archive a failure that the ledger has not heard of; None if it has."""
     if failure.ticket is not None:
-        return _keep_ours(connection, dialect, failure, failure.ticket, now)
-    if find_by_key(connection, failure.message.scheduler_id, failure.key) is not None:
+        id_ = failure.ticket.execution_id
+        found = find_executions(connection, dialect.locking(BY_IDS), [id_]).get(id_)
+        judged = failure.judge(found, is_archived=lambda: _has_attempt(connection, failure))
+        if isinstance(judged, Execution):
+            return _end(connection, dialect, judged, failure, now)
+        return judged
+    scheduler_id = failure.message.scheduler_id
+    if find_by_key(connection, scheduler_id, failure.key) is not None:
         return None
     if _is_archived(connection, failure):
         return None
     try:
-        execution = _claim(connection, dialect, failure, now, node)
+        run = claim_by_hand(connection, dialect, scheduler_id, now=now, node=node, **failure.run)
     except NotToBeRun:
         connection.execute(dialect.locking(_TURN)).all()
         alone = Archived.alone(failure, now)
         return None if _is_archived(connection, failure) else _archive(connection, alone)
-    return _end(connection, dialect, execution, failure, now)
+    return _end(connection, dialect, run, failure, now)
 
 
-def _keep_ours(
-    connection: Connection, dialect: Dialect, failure: Failure, ticket: Ticket, now: datetime
-) -> Archived | Unproven | None:
-    """Believe what a message says of a run of ours as far as the ledger says so, too."""
-    id_ = ticket.execution_id
-    execution = find_executions(connection, dialect.locking(BY_IDS), [id_]).get(id_)
-    if execution is not None and not failure.speaks_of(execution):
-        execution = None
-    if execution is not None and failure.ends(execution):
-        return _end(connection, dialect, execution, failure, now)
-    if execution is not None and failure.agrees_with(execution):
-        return None
-    if _has_attempt(connection, failure.message.scheduler_id, ticket):
-        return None
-    return Unproven(ticket, None if execution is None else execution.state)
-
-
-def _has_attempt(connection: Connection, scheduler_id: int, ticket: Ticket) -> bool:
-    """Look for its row: the execution may have been replayed since, or cleaned up."""
-    asked = {"named": ticket.execution_id, "attempt": ticket.attempt}
-    return scheduler_id in connection.execute(_OF_ATTEMPT, asked).scalars()
+def _has_attempt(connection: Connection, failure: Failure) -> bool:
+    ticket = failure.ticket
+    asked = {"named": ticket.execution_id, "attempt": ticket.attempt} if ticket else {}
+    return failure.message.scheduler_id in connection.execute(_OF_ATTEMPT, asked).scalars()
 
 
 def _is_archived(connection: Connection, failure: Failure) -> bool:
     """Look for its row: it may stand alone, or its execution was cleaned up since."""
     asked = {"scheduler_id": failure.message.scheduler_id, "key": failure.key}
     return connection.execute(_ARCHIVED, asked).first() is not None
-
-
-def _claim(
-    connection: Connection, dialect: Dialect, failure: Failure, now: datetime, node: str
-) -> Execution:
-    message = failure.message
-    return claim_by_hand(
-        connection,
-        dialect,
-        message.scheduler_id,
-        key=failure.key,
-        now=now,
-        node=node,
-        task=TaskRef(message.type, message.id),
-        params=message.params_scheduler,
-        attempt=message.retry_count + 1,
-    )
 
 
 def _end(

@@ -12,7 +12,7 @@ from cronhare.adapters.memory.claims import MemoryClaimStore
 from cronhare.adapters.memory.ledger import MemoryLedger
 from cronhare.adapters.memory.records import MemoryRecords
 from cronhare.domain.execution import Execution
-from cronhare.domain.failures import Failure
+from cronhare.domain.failures import Failure, Unproven
 from cronhare.domain.messages import TaskMessage, Ticket
 from cronhare.domain.retry import Quarantine
 from cronhare.ports.attempts import (
@@ -27,7 +27,7 @@ from cronhare.ports.attempts import (
 )
 from cronhare.ports.claims import Batch, Ended, Graces, Planner
 from cronhare.ports.ledger import LedgerUnavailable
-from cronhare.ports.records import Archived, Retention, Unproven
+from cronhare.ports.records import Archived, Retention
 from cronhare.ports.runner import Written
 
 #: What a rule says of ends.
