@@ -16,7 +16,7 @@ from cronhare.domain.messages import TaskMessage
 from cronhare.domain.outcome import Outcome, TaskError
 from cronhare.domain.retry import Quarantine
 from cronhare.domain.task import TaskRef
-from cronhare.domain.transitions import is_held, may_finish, may_give_up
+from cronhare.domain.transitions import Standing, is_held, may_finish, may_give_up
 from cronhare.ports.attempts import (
     Apart,
     Busy,
@@ -175,66 +175,58 @@ class SqlAttemptStore:
         self, finishes: Sequence[Finish], *, now: datetime, node: str
     ) -> Sequence[Recorded | Busy]:
         """See `AttemptStorePort.finish`."""
-
-        def still(found: Execution, finish: Finish) -> bool:
-            return may_finish(found, finish.execution.attempt, node=node)
-
         kinds: dict[int, Kind] = {}
-        ask = partial(self._finish, now=now, node=node, kinds=kinds)
-        return by_halves_in_doubt(
-            finishes,
-            ask,
-            alone=partial(self._end_refused, ask, now, still),
-            suspects=self._ends,
-            waiting=self._locked_ends,
-            id_of=lambda finish: finish.execution.id,
-            kinds=kinds,
-        )
 
-    @repeatable
-    def _finish(
-        self, finishes: Sequence[Finish], *, now: datetime, node: str, kinds: dict[int, Kind]
-    ) -> Answers[Recorded | Busy]:
-        def is_ours(row: Row[Any], finish: Finish) -> bool:
-            return may_finish(row, finish.execution.attempt, node=node)
+        def may(standing: Standing, finish: Finish) -> bool:
+            return may_finish(standing, finish.execution.attempt, node=node)
 
-        with self._database.write("recording results") as connection:
-            ended = self._end(connection, finishes, is_ours, now, kinds)
-            answers = _answered_again(connection, finishes, ended.given, node)
-            return attrs.evolve(ended, given=answers)
+        @repeatable
+        def ask(part: Sequence[Finish]) -> Answers[Recorded | Busy]:
+            with self._database.write("recording results") as connection:
+                ended = self._end(connection, part, may, now, kinds)
+                again = _answered_again(connection, part, ended.given, node)
+                return attrs.evolve(ended, given=again)
+
+        return self._ask_to_end(finishes, ask, may, now, kinds)
 
     def give_up(self, finishes: Sequence[Finish], *, now: datetime) -> Sequence[Recorded | Busy]:
         """See `AttemptStorePort.give_up`."""
+        kinds: dict[int, Kind] = {}
 
-        def still(found: Execution, finish: Finish) -> bool:
-            return may_give_up(found, version=finish.execution.version)
+        def may(standing: Standing, finish: Finish) -> bool:
+            return may_give_up(standing, version=finish.execution.version)
+
+        @repeatable
+        def ask(part: Sequence[Finish]) -> Answers[Recorded | Busy]:
+            with self._database.write("giving up lost attempts") as connection:
+                return self._end(connection, part, may, now, kinds)
 
         def later(finish: Finish) -> Recorded | Busy:
             self._database.passed_over.note(finish.execution.id, now)
             return Superseded()
 
-        kinds: dict[int, Kind] = {}
-        ask = partial(self._give_up, now=now, kinds=kinds)
+        return self._ask_to_end(finishes, ask, may, now, kinds, unproven=later)
+
+    def _ask_to_end(
+        self,
+        finishes: Sequence[Finish],
+        ask: Callable[[Sequence[Finish]], Answers[Recorded | Busy]],
+        may: Callable[[Standing, Finish], bool],
+        now: datetime,
+        kinds: dict[int, Kind],
+        *,
+        unproven: Callable[[Finish], Recorded | Busy] | None = None,
+    ) -> Sequence[Recorded | Busy]:
         return by_halves_in_doubt(
             finishes,
             ask,
-            alone=partial(self._end_refused, ask, now, still),
+            alone=partial(self._end_refused, ask, now, may),
             suspects=self._ends,
             waiting=self._locked_ends,
             id_of=lambda finish: finish.execution.id,
             kinds=kinds,
-            unproven=later,
+            unproven=unproven,
         )
-
-    @repeatable
-    def _give_up(
-        self, finishes: Sequence[Finish], *, now: datetime, kinds: dict[int, Kind]
-    ) -> Answers[Recorded | Busy]:
-        def is_as_found(row: Row[Any], finish: Finish) -> bool:
-            return may_give_up(row, version=finish.execution.version)
-
-        with self._database.write("giving up lost attempts") as connection:
-            return self._end(connection, finishes, is_as_found, now, kinds)
 
     def renew(
         self, execution_ids: Collection[int], *, now: datetime, node: str, lease: timedelta
@@ -352,7 +344,7 @@ class SqlAttemptStore:
         self,
         ask: Callable[[Sequence[Finish]], Answers[Recorded | Busy]],
         now: datetime,
-        still: Callable[[Execution, Finish], bool],
+        may: Callable[[Standing, Finish], bool],
         finish: Finish,
         refusal: LedgerRefused,
     ) -> Recorded | Busy:
@@ -378,7 +370,7 @@ class SqlAttemptStore:
                 finish.execution.id,
                 error.message,
                 now,
-                still=lambda found: still(found, finish),
+                still=lambda found: may(found, finish),
             )
             return EndRefused(error.message, apart) if isinstance(apart, Apart) else apart
         return EndRefused(error.message) if answer is State.QUARANTINED else answer
@@ -392,7 +384,7 @@ class SqlAttemptStore:
         self,
         connection: Connection,
         finishes: Sequence[Finish],
-        counts: Callable[[Row[Any], Finish], bool],
+        may: Callable[[Standing, Finish], bool],
         now: datetime,
         kinds: dict[int, Kind],
     ) -> Answers[Recorded | Busy]:
@@ -403,7 +395,7 @@ class SqlAttemptStore:
         ended: dict[int, tuple[Execution, Finish]] = {}
         for place, finish in enumerate(finishes):
             row = standing.get(finish.execution.id)
-            if row is not None and counts(row, finish):
+            if row is not None and may(row, finish):
                 del standing[row.id]  # of two ends of one attempt the first counts
                 ended[place] = (_as_it_stands(finish.execution, row), finish)
         kinds.update((one.id, kind_of_ending(one, finish)) for one, finish in ended.values())
