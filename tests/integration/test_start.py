@@ -22,7 +22,7 @@ pytestmark = pytest.mark.integration
 COMMANDS = ("scheduler", "worker")
 
 #: What both say once they have begun, for there is no broker.
-BEGUN = "declaring at amqp://"
+BEGUN = "see that CRON_BROKER_URL names its host"
 
 
 @attrs.frozen
