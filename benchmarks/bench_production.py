@@ -15,6 +15,7 @@ from sections import run
 SECTIONS = {
     "machine": machine.machine,
     "due": replicas.due,
+    "dialects": replicas.dialects,
     "idle": replicas.idle,
     "memory": replicas.memory,
     "work": work.work,

@@ -27,7 +27,7 @@ from cronhare.application.dispatch import FULL_COMPARISON
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.entrypoints.scheduler import scheduling
 from cronhare.ports.clock import ClockPort
-from tests.services import mariadb
+from tests.services import databases, postgresql
 
 T = TypeVar("T")
 
@@ -46,7 +46,7 @@ WATCHED_SECONDS = 20.0
 FLAT = 1.2
 
 _CLAIMED = (
-    "SELECT COUNT(*), COUNT(DISTINCT scheduler_id), SUM(state = 'published') "
+    "SELECT COUNT(*), COUNT(DISTINCT scheduler_id), COUNT(CASE state WHEN 'published' THEN 1 END) "
     "FROM SchedulerExecution"
 )
 
@@ -88,6 +88,26 @@ def due(servers: Production) -> list[Figure]:
         Figure(what="the same, two replicas", ours=two_many, unit="s", goal=many,
                note="one run; each once"),
     ]  # fmt: skip
+
+
+def dialects(servers: Production) -> list[Figure]:
+    """Dispatch the same on PostgreSQL, beside MariaDB in the same run."""
+    with postgresql.private() as database:
+        other = Production(servers.broker, database)
+        pairs = {
+            "dispatch 10,000 due, of 100,000, on PostgreSQL": _alone,
+            "the same, two replicas": _two_replicas,
+        }
+        return [
+            Figure(
+                what=what,
+                ours=median_of(RUNS, lambda: measure(other, FEW)),  # noqa: B023 - called at once
+                unit="s",
+                note=f"median of {RUNS}; on MariaDB "
+                f"{median_of(RUNS, lambda: measure(servers, FEW)):.2f} s",  # noqa: B023 - likewise
+            )
+            for what, measure in pairs.items()
+        ]
 
 
 def idle(servers: Production) -> list[Figure]:
@@ -172,7 +192,7 @@ def _replica(url: str, vhost: str, start: Barrier, ends: "Queue[tuple[float, flo
 
 
 def _each_once(url: str, busy: int) -> None:
-    [found] = mariadb.run(make_url(url), _CLAIMED)
+    [found] = databases.run(make_url(url), _CLAIMED)
     assert tuple(map(int, found)) == (busy, busy, busy), found
 
 

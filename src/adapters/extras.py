@@ -13,6 +13,7 @@ from typing import Final
 #: The modules that an extra brings, by its name.
 EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {
     "mysql": ("pymysql",),
+    "postgresql": ("psycopg",),
     "rabbitmq": ("pika", "aio_pika", "aiormq", "pamqp"),
 }
 

@@ -42,7 +42,7 @@ from .settings import Settings
 
 
 class Container(containers.DeclarativeContainer):
-    """One process. The URLs choose the adapters: SQLite or MySQL, memory or RabbitMQ."""
+    """One process. The URLs choose the adapters: which database, memory or RabbitMQ."""
 
     settings = providers.Dependency(instance_of=Settings)
     tasks = providers.Object(())

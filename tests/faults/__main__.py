@@ -16,16 +16,17 @@ from pathlib import Path
 from shutil import rmtree
 
 import attrs
+from psycopg import Error as PsycopgError
 from pymysql import MySQLError
 from rich.console import Console
 from rich.table import Table
 
 from cronhare.ports.ledger import LedgerUnavailable
-from tests.faults import cluster_faults, galera_faults
+from tests.faults import cluster_faults, database_faults, galera_faults
 from tests.faults.house import Scenario, Servers, house
 from tests.faults.judging import Figures
 from tests.faults.scenarios import SCENARIOS
-from tests.services import galera, mariadb, rabbitmq
+from tests.services import galera, mariadb, postgresql, rabbitmq
 from tests.services.finding import address
 from tests.services.rabbitmq_cluster import cluster
 
@@ -75,7 +76,13 @@ def run(folder: Path, names: list[str], *, cycles: int, seed: int) -> bool:
             try:
                 with ground(name, place, standing) as given:
                     figures = inject(SCENARIOS[name], place, given, cycles=cycles, seed=seed)
-            except (AssertionError, TimeoutError, LedgerUnavailable, MySQLError) as error:
+            except (
+                AssertionError,
+                TimeoutError,
+                LedgerUnavailable,
+                MySQLError,
+                PsycopgError,
+            ) as error:
                 broken = True
                 print(f"{name}: {error}")
                 continue
@@ -93,11 +100,15 @@ def ground(name: str, folder: Path, standing: Servers) -> Iterator[Servers]:
         with galera.cluster(folder / "cluster") as databases:
             yield Servers(databases, standing.rabbitmq)
         return
+    if name in database_faults.ON_POSTGRESQL:
+        with postgresql.private() as database:
+            yield Servers(database, standing.rabbitmq)
+        return
     if name not in cluster_faults.SCENARIOS:
         yield standing
         return
     with cluster(folder / "cluster") as nodes:
-        yield Servers(standing.mariadb, nodes)
+        yield Servers(standing.database, nodes)
 
 
 def inject(

@@ -1,30 +1,21 @@
 """The ledger goes away and comes back; nobody is started again."""
 
 import time
-from contextlib import suppress
-
-import pymysql
 
 from tests.faults.house import House
-from tests.services.mariadb import connect
+from tests.services.databases import end_sessions
 
 KILLINGS = 8
-
-#: The sessions of whoever is neither the server itself nor we.
-OTHERS = """\
-SELECT id FROM information_schema.processlist
-WHERE id <> CONNECTION_ID() AND user = SUBSTRING_INDEX(CURRENT_USER(), '@', 1)
-"""
 
 
 def killed(house: House) -> None:
     """Kill the database with retries under way, and start it again after a while."""
     house.load()
-    house.servers.mariadb.kill()
+    house.servers.database.kill()
     try:
         time.sleep(house.die.uniform(1, 4))
     finally:
-        house.servers.mariadb.start()
+        house.servers.database.start()
     house.recover()
     house.check_that_all_live()
 
@@ -32,8 +23,8 @@ def killed(house: House) -> None:
 def restarted(house: House) -> None:
     """Restart the database politely."""
     house.load()
-    house.servers.mariadb.stop()
-    house.servers.mariadb.start()
+    house.servers.database.stop()
+    house.servers.database.start()
     house.recover()
     house.check_that_all_live()
 
@@ -41,13 +32,9 @@ def restarted(house: House) -> None:
 def sessions_killed(house: House) -> None:
     """Kill every session of ours, again and again."""
     house.load()
-    with connect(house.servers.mariadb.url) as session, session.cursor() as cursor:
-        for _ in range(KILLINGS):
-            time.sleep(house.die.uniform(0.05, 0.5))
-            cursor.execute(OTHERS)
-            for (number,) in cursor.fetchall():
-                with suppress(pymysql.MySQLError):  # it has gone by itself
-                    cursor.execute(f"KILL {number}")
+    for _ in range(KILLINGS):
+        time.sleep(house.die.uniform(0.05, 0.5))
+        end_sessions(house.servers.database)
     house.recover()
     house.check_that_all_live()
 
@@ -56,4 +43,9 @@ SCENARIOS = {
     "database-killed": killed,
     "database-restarted": restarted,
     "database-sessions-killed": sessions_killed,
+}
+
+#: The same, on a PostgreSQL of its own.
+ON_POSTGRESQL = {
+    name.replace("database", "postgresql"): scenario for name, scenario in SCENARIOS.items()
 }

@@ -11,7 +11,7 @@ def node_killed(house: House) -> None:
 
     Everybody knows all nodes, and writes to whichever it meets.
     """
-    cluster = house.servers.mariadb
+    cluster = house.servers.database
     assert isinstance(cluster, Cluster)
     house.load()
     node = house.die.choice(cluster.nodes)

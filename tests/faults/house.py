@@ -17,7 +17,7 @@ from cronhare.ports.records import ExecutionFilter
 from tests.faults.arena import Arena
 from tests.faults.jobs import GROUPS
 from tests.faults.judging import Figures, judge
-from tests.services import galera, mariadb, rabbitmq
+from tests.services import databases, galera, rabbitmq
 from tests.services.finding import wait_until
 
 Process = subprocess.Popen[bytes]
@@ -42,7 +42,7 @@ PATIENCE = 90.0
 class Servers:
     """What the houses stand on, one after the other."""
 
-    mariadb: mariadb.Server
+    database: databases.Server
     rabbitmq: rabbitmq.Server
 
 
@@ -183,10 +183,10 @@ def kill_nine(process: Process) -> None:
 @contextmanager
 def house(folder: Path, servers: Servers, seed: int) -> Iterator[House]:
     """Build a house with a vhost and a database of its own; its schedules are due each minute."""
-    with servers.rabbitmq.vhost() as broker, mariadb.database(servers.mariadb) as url:
+    with servers.rabbitmq.vhost() as broker, databases.database(servers.database) as url:
         ledger = url.render_as_string(hide_password=False)
-        if isinstance(servers.mariadb, galera.Cluster):
-            ledger = servers.mariadb.addresses(str(url.database))
+        if isinstance(servers.database, galera.Cluster):
+            ledger = servers.database.addresses(str(url.database))
         arena = Arena(folder, seed, CRON_DATABASE_URL=ledger, CRON_BROKER_URL=broker, **SETTINGS)
         arena.apply()
         house = House(arena=arena, servers=servers, die=random.Random(seed))

@@ -16,6 +16,7 @@ SCENARIOS: dict[str, Scenario] = {
     **scheduler_faults.SCENARIOS,
     **worker_faults.SCENARIOS,
     **database_faults.SCENARIOS,
+    **database_faults.ON_POSTGRESQL,
     **broker_faults.SCENARIOS,
     **cluster_faults.SCENARIOS,
     **galera_faults.SCENARIOS,

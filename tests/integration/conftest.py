@@ -15,10 +15,11 @@ from tests.integration.ledgers import (
     Ledger,
     Shell,
     memory_ledger,
-    mysql_ledger,
+    server_ledger,
     sqlite_ledger,
 )
 from tests.integration.rules import Holding, Refusing, holding_in, refusing_in
+from tests.services import postgresql as postgresql_service
 from tests.services import rabbitmq as rabbitmq_service
 from tests.services.finding import missing
 from tests.services.mariadb import Server, connect
@@ -80,11 +81,55 @@ def empty_mysql(mariadb: Server) -> Iterator[URL]:
 
 @pytest.fixture
 def mysql(clock: FrozenClock, migrated_mysql: URL) -> Iterator[Ledger]:
-    with mysql_ledger(clock, migrated_mysql) as ledger:
+    with server_ledger(clock, migrated_mysql) as ledger:
         yield ledger
 
 
-@pytest.fixture(params=["memory", "sqlite", pytest.param("mysql", marks=pytest.mark.integration)])
+@pytest.fixture(scope="session")
+def postgresql_server() -> Iterator[postgresql_service.Server]:
+    with postgresql_service.server() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def migrated_postgresql(postgresql_server: postgresql_service.Server) -> Iterator[URL]:
+    """A database with our schema, which its tests empty."""
+    with postgresql_service.database(postgresql_server) as url:
+        engine = open_engine(url.render_as_string(hide_password=False))
+        upgrade(engine)
+        engine.dispose()
+        yield url
+
+
+@pytest.fixture
+def empty_postgresql(postgresql_server: postgresql_service.Server) -> Iterator[URL]:
+    """A database without anything in it."""
+    with postgresql_service.database(postgresql_server) as url:
+        yield url
+
+
+@pytest.fixture
+def postgresql(clock: FrozenClock, migrated_postgresql: URL) -> Iterator[Ledger]:
+    with server_ledger(clock, migrated_postgresql) as ledger:
+        yield ledger
+
+
+@pytest.fixture
+def postgresql_shell(migrated_postgresql: URL) -> Iterator[Shell]:
+    with closing(postgresql_service.connect(migrated_postgresql)) as session:
+
+        def execute(statement: str) -> list[tuple[Any, ...]]:
+            cursor = session.execute(statement)
+            return cursor.fetchall() if cursor.description else []
+
+        yield execute
+
+
+#: The databases on servers, each as a parameter.
+ON_SERVERS = [pytest.param(name, marks=pytest.mark.integration) for name in ("mysql", "postgresql")]
+
+
+@pytest.fixture(params=["memory", "sqlite", *ON_SERVERS])
 def fresh_ledger(request: pytest.FixtureRequest) -> Ledger:
     """A ledger as it is on its first day."""
     ledger: Ledger = request.getfixturevalue(request.param)
@@ -98,7 +143,7 @@ def ledger(fresh_ledger: Ledger) -> Ledger:
     return fresh_ledger
 
 
-@pytest.fixture(params=["sqlite", pytest.param("mysql", marks=pytest.mark.integration)])
+@pytest.fixture(params=["sqlite", *ON_SERVERS])
 def database(request: pytest.FixtureRequest) -> str:
     """Names a database that people can write into beside us."""
     name: str = request.param

@@ -45,7 +45,7 @@ from cronhare.ports.claims import Batch, ClaimStorePort, Graces
 from cronhare.ports.records import Archived, ExecutionFilter, RecordsPort
 from cronhare.ports.runner import Ran
 from cronhare.ports.schedules import ScheduleStorePort
-from tests.services.mariadb import run
+from tests.services.databases import run
 
 T = TypeVar("T")
 
@@ -244,10 +244,10 @@ def sqlite_ledger(clock: FrozenClock, path: Path) -> Iterator[Ledger]:
 
 
 @contextmanager
-def mysql_ledger(clock: FrozenClock, url: URL) -> Iterator[Ledger]:
+def server_ledger(clock: FrozenClock, url: URL) -> Iterator[Ledger]:
     """Open the ledger in a database that has its schema already, as on its first day."""
     empty(url)
-    engine = remember(mysql_engine(url), dialect_of(mysql_engine(url)))
+    engine = remember(server_engine(url), dialect_of(server_engine(url)))
     try:
         yield sql_ledger(clock, engine)
         assert "Current Checked out connections: 0" in engine.pool.status()
@@ -256,7 +256,7 @@ def mysql_ledger(clock: FrozenClock, url: URL) -> Iterator[Ledger]:
 
 
 @cache
-def mysql_engine(url: URL) -> Engine:
+def server_engine(url: URL) -> Engine:
     """Make the one engine for a database: to compile each statement anew takes long."""
     return open_engine(url.render_as_string(hide_password=False))
 
@@ -277,6 +277,6 @@ def empty(url: URL) -> None:
     tables = ("FailedTask", "AttemptOutput", "ExecutionAttempt", "SchedulerExecution")
     run(
         url,
-        *(f"DELETE FROM `{table}`" for table in (*tables, "SchedulerPlan")),
+        *(f"DELETE FROM {table}" for table in (*tables, "SchedulerPlan")),
         "DELETE FROM Scheduler WHERE system_id IS NULL",
     )

@@ -11,7 +11,7 @@ from cronhare.domain.execution import Execution, State
 from cronhare.domain.failures import Failure
 from cronhare.domain.messages import FailedMessage, Ticket
 from cronhare.ports.attempts import Busy, Refused, Start
-from tests.services.mariadb import connect
+from tests.services.databases import connect
 
 from .ledgers import LEASE, MINUTE, Ledger, Shell
 
@@ -30,8 +30,15 @@ def refusing_in(database: str, shell: Shell) -> Refusing:
 
     @contextmanager
     def rule(table: str, event: str, when: str) -> Iterator[None]:
-        begin = f"CREATE TRIGGER refusing BEFORE {event} ON `{table}` FOR EACH ROW"
-        if database == "sqlite":
+        begin = f"CREATE TRIGGER refusing BEFORE {event} ON {table} FOR EACH ROW"
+        on_postgresql = database == "postgresql"
+        if on_postgresql:
+            shell(
+                "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS "
+                f"$$ BEGIN RAISE EXCEPTION '{SAYS}'; END $$"
+            )
+            shell(f"{begin} WHEN ({when}) EXECUTE FUNCTION refuse()")
+        elif database == "sqlite":
             shell(f"{begin} WHEN {when} BEGIN SELECT RAISE(ABORT, '{SAYS}'); END")
         else:
             signal = f"SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = '{SAYS}'"
@@ -39,7 +46,7 @@ def refusing_in(database: str, shell: Shell) -> Refusing:
         try:
             yield
         finally:
-            shell("DROP TRIGGER refusing")
+            shell("DROP FUNCTION refuse CASCADE" if on_postgresql else "DROP TRIGGER refusing")
 
     return rule
 

@@ -51,7 +51,7 @@ from tests.integration.ledgers import (
     SECOND,
     Ledger,
     draft,
-    mysql_ledger,
+    server_ledger,
     sql_ledger,
 )
 from tests.integration.shell import Said, Shell
@@ -734,7 +734,7 @@ def test_under_an_alarm_a_probe_gives_up(own_rabbitmq: rabbitmq_service.Server, 
 @pytest.fixture
 def planned_mysql(migrated_mysql: URL) -> URL:
     """The database of a house at work today: what the years of other tests left there is gone."""
-    with mysql_ledger(FrozenClock(SystemClock().now()), migrated_mysql) as ledger:
+    with server_ledger(FrozenClock(SystemClock().now()), migrated_mysql) as ledger:
         ledger.plan_edited()
     return migrated_mysql
 

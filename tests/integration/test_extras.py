@@ -27,6 +27,7 @@ schedule = "30 2 * * *"
 """
 
 MYSQL = {"CRON_DATABASE_URL": "mysql+pymysql://user:secret@127.0.0.1:1/database"}
+POSTGRESQL = {"CRON_DATABASE_URL": "postgresql+psycopg://user:secret@127.0.0.1:1/database"}
 RABBITMQ = {"CRON_BROKER_URL": "amqp://user:secret@127.0.0.1:1/"}
 
 #: Roads to a ledger: each other command takes that of one of these.
@@ -84,7 +85,7 @@ def call(command: str, folder: Path, environment: dict[str, str]) -> Said:
 
 def needs(extra: str, said: Said) -> bool:
     """Tell whether a command says in one sentence which extra it needs, and how to have it."""
-    name = {"mysql": "CRON_DATABASE_URL", "rabbitmq": "CRON_BROKER_URL"}[extra]
+    name = "CRON_BROKER_URL" if extra == "rabbitmq" else "CRON_DATABASE_URL"
     sentence = (
         f"{name}: it needs the extra {extra}, which is not installed; "
         f"run: {sys.executable} -m pip install 'cronhare[{extra}]'"
@@ -125,6 +126,13 @@ def test_a_database_server_needs_its_extra(
 
     assert said.status == 2
     assert needs("mysql", said)
+
+
+@pytest.mark.parametrize("road", ["db upgrade", "doctor", "settings"])
+def test_each_kind_of_database_has_its_own(
+    road: str, tmp_path: Path, alone: dict[str, str]
+) -> None:
+    assert needs("postgresql", call(road, tmp_path, alone | POSTGRESQL))
 
 
 @pytest.mark.parametrize("road", ["run nightly", *ROADS[-3:], *PROCESSES])

@@ -10,6 +10,7 @@ from sqlalchemy import URL
 from cronhare.adapters.sql import open_engine
 from cronhare.adapters.sql.dialects.mysql import sessions as mysql_sessions
 from cronhare.adapters.sql.looked_at import overdue
+from cronhare.adapters.sql.put_off import FIRST
 from cronhare.application.explain import explain
 from cronhare.application.unheard import Unheard
 from cronhare.domain.deaths import NO_NACKS
@@ -33,19 +34,56 @@ from tests.integration.ledgers import (
     SECOND,
     SUCCESS,
     Ledger,
+    Shell,
     draft,
     sql_ledger,
 )
-from tests.integration.rules import Holding, all_started, claim_all, some, start_all
-from tests.services.mariadb import run, until_one_waits
+from tests.integration.rules import (
+    Holding,
+    all_started,
+    claim_all,
+    holding_in,
+    some,
+    start_all,
+)
+from tests.services.mariadb import until_one_waits
 
 pytestmark = [pytest.mark.integration, pytest.mark.long]  # by `make faults`
 
 
+#: Only MySQL keeps what lies between two rows.
+having_gaps = pytest.mark.parametrize("server", ["mysql"], indirect=True)
+
+
+@pytest.fixture(params=["mysql", "postgresql"])
+def server(request: pytest.FixtureRequest) -> str:
+    """Names a database whose rows people can hold."""
+    name: str = request.param
+    return name
+
+
 @pytest.fixture
-def ledger(mysql: Ledger) -> Ledger:
-    mysql.plan_edited()
-    return mysql
+def ledger(server: str, request: pytest.FixtureRequest) -> Ledger:
+    ledger: Ledger = request.getfixturevalue(server)
+    ledger.plan_edited()
+    return ledger
+
+
+@pytest.fixture
+def url(server: str, request: pytest.FixtureRequest) -> URL:
+    url: URL = request.getfixturevalue(f"migrated_{server}")
+    return url
+
+
+@pytest.fixture
+def holding(url: URL) -> Holding:
+    return holding_in(url)
+
+
+@pytest.fixture
+def shell(server: str, request: pytest.FixtureRequest) -> Shell:
+    shell: Shell = request.getfixturevalue(f"{server}_shell")
+    return shell
 
 
 def row_of(execution: Execution) -> str:
@@ -153,6 +191,7 @@ def test_of_ends_the_one_whose_attempt_is_held_waits(
     assert isinstance(after[0], State)
 
 
+@having_gaps
 def test_of_starts_those_whose_attempts_cannot_be_inserted_for_a_gap_wait(
     ledger: Ledger, holding: Holding
 ) -> None:
@@ -214,6 +253,7 @@ def test_an_end_that_waited_for_its_row_for_longer_than_a_lease_is_heard(
     assert ledger.attempts.finish([end], now=ledger.now, node="ant") == [State.SUCCEEDED]
 
 
+@having_gaps
 def test_a_loss_is_told_however_many_others_wait_for_the_archive(
     ledger: Ledger, holding: Holding
 ) -> None:
@@ -287,10 +327,10 @@ def test_of_what_is_handed_over_the_one_whose_row_is_held_keeps_no_other(
 
 
 def test_of_what_nobody_would_find_the_one_whose_row_is_held_is_found_later(
-    ledger: Ledger, holding: Holding, migrated_mysql: URL
+    ledger: Ledger, holding: Holding, shell: Shell
 ) -> None:
     found = some(ledger)
-    run(migrated_mysql, "UPDATE SchedulerExecution SET check_at = NULL")
+    shell("UPDATE SchedulerExecution SET check_at = NULL")
 
     with holding(row_of(found[2])):
         beside = ledger.claims.regain(now=ledger.now, limit=9)
@@ -315,6 +355,7 @@ def adopt(ledger: Ledger, scheduler_id: int, key: str) -> Execution | Refused | 
     )
 
 
+@having_gaps
 def test_of_foreign_messages_those_whose_executions_cannot_be_inserted_for_a_gap_wait(
     ledger: Ledger, holding: Holding
 ) -> None:
@@ -344,6 +385,7 @@ def claimed_now(ledger: Ledger) -> list[int]:
     return [one.scheduler_id for one in claim_all(ledger)]
 
 
+@having_gaps
 @pytest.mark.parametrize("place", [0, 4, 8], ids=["first", "in the middle", "last"])
 def test_of_due_schedules_those_whose_executions_cannot_be_inserted_for_a_gap_wait(
     ledger: Ledger, holding: Holding, place: int
@@ -361,14 +403,15 @@ def test_of_due_schedules_those_whose_executions_cannot_be_inserted_for_a_gap_wa
     assert claimed_now(ledger) == ids
 
 
+@having_gaps
 def test_a_schedule_that_is_held_is_told_by_its_name_and_schedulers_are_not_missed(
-    ledger: Ledger, holding: Holding, migrated_mysql: URL, caplog: pytest.LogCaptureFixture
+    ledger: Ledger, holding: Holding, url: URL, caplog: pytest.LogCaptureFixture
 ) -> None:
     ids = with_a_run_each(ledger, 4)
     due = ledger.now
 
     def findings() -> list[Finding]:
-        engine = open_engine(migrated_mysql.render_as_string(hide_password=False))
+        engine = open_engine(url.render_as_string(hide_password=False))
         with engine.connect() as connection:
             late = overdue(connection, ledger.now)
         engine.dispose()
@@ -396,6 +439,7 @@ def test_a_schedule_that_is_held_is_told_by_its_name_and_schedulers_are_not_miss
     assert ("schedule.back", "Schedule report-3 is put off no more: it could be taken") in said
 
 
+@having_gaps
 def test_of_due_schedules_very_many_that_are_held_are_put_off_in_one_look(
     ledger: Ledger, holding: Holding
 ) -> None:
@@ -412,6 +456,7 @@ def test_of_due_schedules_very_many_that_are_held_are_put_off_in_one_look(
     assert beside == again == [id_ for id_ in ids if id_ not in {before, *held}]
 
 
+@having_gaps
 def test_who_waits_for_no_gap_passes_over_a_plan_that_is_held_as_well(
     ledger: Ledger, holding: Holding
 ) -> None:
@@ -429,23 +474,22 @@ def test_who_waits_for_no_gap_passes_over_a_plan_that_is_held_as_well(
 
 
 @pytest.fixture
-def patient(
-    ledger: Ledger, migrated_mysql: URL, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Ledger]:
+def patient(ledger: Ledger, url: URL, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ledger]:
     """Another replica, which waits for minutes for what others hold."""
     with monkeypatch.context() as opening:
         by_us = mysql_sessions._SESSION
         opening.setattr(mysql_sessions, "_SESSION", (*by_us, "SET innodb_lock_wait_timeout = 300"))
         opening.setattr(mysql_sessions, "ANSWER_SECONDS", 300)
-        engine = open_engine(migrated_mysql.render_as_string(hide_password=False))
+        engine = open_engine(url.render_as_string(hide_password=False))
         other = sql_ledger(ledger.clock, engine)
         other.claims.now()  # so it has its session
         yield other
     engine.dispose()
 
 
+@having_gaps
 def test_a_replica_that_waits_to_insert_keeps_no_other_from_inserting(
-    ledger: Ledger, holding: Holding, patient: Ledger, migrated_mysql: URL
+    ledger: Ledger, holding: Holding, patient: Ledger, url: URL
 ) -> None:
     """Nor from numbers for what it inserts, in the mode that is MariaDB's own."""
     [held, *others] = with_a_run_each(ledger)
@@ -453,7 +497,7 @@ def test_a_replica_that_waits_to_insert_keeps_no_other_from_inserting(
     with ThreadPoolExecutor(1) as thread:
         with holding(gaps_of(held)):
             claiming = thread.submit(patient.claim_due, limit=1)
-            until_one_waits(migrated_mysql)
+            until_one_waits(url)
             beside = claimed_now(ledger)
             assert not claiming.done()
         late = claiming.result()
@@ -462,6 +506,7 @@ def test_a_replica_that_waits_to_insert_keeps_no_other_from_inserting(
     assert [one.scheduler_id for one in late.claimed] == [held]
 
 
+@having_gaps
 def test_of_edited_schedules_those_whose_executions_cannot_be_inserted_are_planned_later(
     ledger: Ledger, holding: Holding
 ) -> None:
@@ -505,7 +550,7 @@ def test_of_edited_schedules_the_one_whose_plan_is_held_is_planned_later(
 
 
 def test_a_new_schedule_that_a_frozen_replica_plans_keeps_no_other_waiting(
-    ledger: Ledger, holding: Holding
+    ledger: Ledger, holding: Holding, server: str
 ) -> None:
     ledger.save(draft("ant"), draft("bee"))
     held = ledger.schedules.ids(["ant"])["ant"]
@@ -515,13 +560,15 @@ def test_a_new_schedule_that_a_frozen_replica_plans_keeps_no_other_waiting(
         f"SELECT id, updated_at FROM Scheduler WHERE id = {held}"
     ):
         beside = ledger.plan_edited()
+    if server == "postgresql":  # nobody sees there what is not committed: it waits, and is put off
+        ledger.clock.advance(FIRST)
     after = ledger.plan_edited()
 
     assert [(one.looked, one.busy) for one in (beside, after)] == [(1, 1), (1, 0)]
 
 
 def test_schedules_behind_a_whole_page_of_held_plans_are_planned(
-    ledger: Ledger, holding: Holding
+    ledger: Ledger, holding: Holding, server: str
 ) -> None:
     names = [f"report-{number}" for number in range(5)]
     ledger.save(*map(draft, names))
@@ -535,7 +582,9 @@ def test_schedules_behind_a_whole_page_of_held_plans_are_planned(
             now=ledger.now, since=None, limit=2, node="ant", planner=ledger.planner
         )
 
-    by_key = "SchedulerPlan FORCE INDEX (PRIMARY)"  # or a small table is held as a whole
+    by_key = "SchedulerPlan"
+    if server == "mysql":  # or a small table is held as a whole
+        by_key += " FORCE INDEX (PRIMARY)"
     with holding(f"SELECT * FROM {by_key} WHERE scheduler_id IN {held} FOR UPDATE"):
         beside, again = page(), page()
 

@@ -13,6 +13,8 @@ from cronhare.domain.messages import LARGEST_ID
 from cronhare.ports.ledger import LedgerUnavailable
 from tests.integration.ledgers import MINUTE, Ledger, Shell
 
+SEQUENCE = "pg_get_serial_sequence('SchedulerExecution', 'id')"
+
 
 @pytest.fixture
 def ledger(database_ledger: Ledger) -> Ledger:
@@ -23,7 +25,7 @@ def ledger(database_ledger: Ledger) -> Ledger:
 def place(database: str, request: pytest.FixtureRequest) -> str:
     if database == "sqlite":
         return f"sqlite:///{request.getfixturevalue('tmp_path') / 'ledger.db'}"
-    url: URL = request.getfixturevalue("migrated_mysql")
+    url: URL = request.getfixturevalue(f"migrated_{database}")
     return url.render_as_string(hide_password=False)
 
 
@@ -41,9 +43,14 @@ def shell(shell: Shell, database: str) -> Iterator[Shell]:
     if database == "mysql":
         shell("DELETE FROM SchedulerExecution")
         shell("ALTER TABLE SchedulerExecution AUTO_INCREMENT = 1")
+    if database == "postgresql":
+        shell("DELETE FROM SchedulerExecution")
+        shell(f"SELECT setval({SEQUENCE}, 1)")
 
 
-def exhaust(shell: Shell, of: Execution) -> None:
+def exhaust(shell: Shell, of: Execution, database: str) -> None:
+    if database == "postgresql":  # a row that brings its number takes none from the sequence
+        shell(f"SELECT setval({SEQUENCE}, {LARGEST_ID})")
     shell(
         "INSERT INTO SchedulerExecution (id, scheduler_id, execution_key, executed_at, "
         f"container_id) VALUES ({LARGEST_ID}, {of.scheduler_id}, 'mine', '2026-01-01', 'me')"
@@ -51,9 +58,9 @@ def exhaust(shell: Shell, of: Execution) -> None:
 
 
 def test_no_instant_is_lost_and_the_cure_that_is_told_works(
-    ledger: Ledger, engine: Engine, shell: Shell
+    ledger: Ledger, engine: Engine, shell: Shell, database: str
 ) -> None:
-    exhaust(shell, ledger.claimed("first"))
+    exhaust(shell, ledger.claimed("first"), database)
     id_ = ledger.add("second", schedule=None, date_time=ledger.now + MINUTE)
     ledger.clock.advance(MINUTE)
 

@@ -35,7 +35,7 @@ from tests.integration.ledgers import (
     Ledger,
     draft,
     memory_ledger,
-    mysql_ledger,
+    server_ledger,
     sqlite_ledger,
 )
 
@@ -250,7 +250,12 @@ def open_sqlite(migrated_sqlite: Path, tmp_path: Path) -> OpenLedger:
 
 @pytest.fixture
 def open_mysql(migrated_mysql: URL) -> OpenLedger:
-    return lambda clock: mysql_ledger(clock, migrated_mysql)
+    return lambda clock: server_ledger(clock, migrated_mysql)
+
+
+@pytest.fixture
+def open_postgresql(migrated_postgresql: URL) -> OpenLedger:
+    return lambda clock: server_ledger(clock, migrated_postgresql)
 
 
 @pytest.mark.parametrize(
@@ -259,6 +264,7 @@ def open_mysql(migrated_mysql: URL) -> OpenLedger:
         ("memory", 50),
         ("sqlite", 12),
         pytest.param("mysql", 12, marks=pytest.mark.integration),
+        pytest.param("postgresql", 12, marks=pytest.mark.integration),
     ],
 )
 def test_a_ledger_keeps_its_word_whatever_happens(

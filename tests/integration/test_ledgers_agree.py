@@ -41,7 +41,7 @@ from tests.integration.ledgers import (
     Ledger,
     draft,
     memory_ledger,
-    mysql_ledger,
+    server_ledger,
     sqlite_ledger,
 )
 
@@ -478,20 +478,33 @@ def open_sqlite(migrated_sqlite: Path, tmp_path: Path) -> OpenLedger:
     return opened
 
 
-@pytest.fixture
-def open_mysql(migrated_mysql: URL) -> OpenLedger:
+def _open_on(url: URL) -> OpenLedger:
     @contextmanager
     def opened(clock: FrozenClock) -> Iterator[Opened]:
         with ExitStack() as stack:
-            ledger = stack.enter_context(mysql_ledger(clock, migrated_mysql))
-            yield ledger, _hand(stack, migrated_mysql)
+            ledger = stack.enter_context(server_ledger(clock, url))
+            yield ledger, _hand(stack, url)
 
     return opened
 
 
+@pytest.fixture
+def open_mysql(migrated_mysql: URL) -> OpenLedger:
+    return _open_on(migrated_mysql)
+
+
+@pytest.fixture
+def open_postgresql(migrated_postgresql: URL) -> OpenLedger:
+    return _open_on(migrated_postgresql)
+
+
 @pytest.mark.parametrize(
     ("kind", "examples"),
-    [("sqlite", 60), pytest.param("mysql", 12, marks=pytest.mark.integration)],
+    [
+        ("sqlite", 60),
+        pytest.param("mysql", 12, marks=pytest.mark.integration),
+        pytest.param("postgresql", 12, marks=pytest.mark.integration),
+    ],
 )
 def test_a_ledger_in_sql_answers_as_the_one_in_memory(
     request: pytest.FixtureRequest, open_memory: OpenLedger, kind: str, examples: int

@@ -10,7 +10,7 @@ from sqlalchemy import URL
 from tests.integration.ledgers import at_once
 from tests.production import replicas
 from tests.production.plant import PATIENCE, plant
-from tests.services.mariadb import Server as Mariadb
+from tests.services.databases import Server
 from tests.services.mariadb import connect, run
 from tests.services.rabbitmq import Server as RabbitMQ
 
@@ -20,11 +20,17 @@ pytestmark = pytest.mark.integration
 SCHEDULES = 3_000
 
 
+@pytest.fixture(params=["mariadb", "postgresql_server"])
+def server(request: pytest.FixtureRequest) -> Server:
+    server: Server = request.getfixturevalue(request.param)
+    return server
+
+
 @pytest.mark.long
 def test_replicas_claim_and_run_a_busy_minute_exactly_once(
-    rabbitmq: RabbitMQ, mariadb: Mariadb, tmp_path: Path
+    rabbitmq: RabbitMQ, server: Server, tmp_path: Path
 ) -> None:
-    with plant(tmp_path, rabbitmq, mariadb, replicas.JOBS) as at_work:
+    with plant(tmp_path, rabbitmq, server, replicas.JOBS) as at_work:
         busy = replicas.measure(at_work, schedules=SCHEDULES)
         troubles = at_work.troubles()
 

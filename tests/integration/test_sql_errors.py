@@ -176,7 +176,7 @@ def test_a_file_that_is_no_database_is_left_as_it_is(engine: Engine, path: Path)
 @pytest.mark.parametrize(
     ("url", "problem"),
     [
-        ("postgresql://localhost/cron", 'must be like "sqlite:///'),
+        ("oracle://localhost/cron", 'must be like "sqlite:///'),
         ("sqlite://", "name a file"),
         ("sqlite:///:memory:", "name a file"),
         ("sqlite://user:password@/ledger.db", "has no user, no host"),

@@ -1,7 +1,7 @@
 """Show what production promises, on private servers, and print the figures.
 The exit status is 1 if a promise was broken; how late something was is no promise here.
 
-Run it:  .venv/bin/python -m tests.production replicas --schedules 10000
+Run it:  .venv/bin/python -m tests.production replicas --schedules 10000 [--postgresql]
          .venv/bin/python -m tests.production delays
          .venv/bin/python -m tests.production minutes --minutes 5
          .venv/bin/python -m tests.production neighbours rows babble
@@ -21,7 +21,7 @@ from tests.production import delays, minutes, neighbours, replicas
 from tests.production.neighbour_troubles import JOBS as TROUBLES_JOBS
 from tests.production.neighbour_troubles import QUEUES, troubles
 from tests.production.plant import plant
-from tests.services import mariadb, rabbitmq
+from tests.services import databases, mariadb, postgresql, rabbitmq
 
 
 @attrs.frozen
@@ -30,7 +30,7 @@ class Shows:
 
     folder: Path
     broker: rabbitmq.Server
-    database: mariadb.Server
+    database: databases.Server
 
     def replicas(self, schedules: int) -> bool:
         """Three schedulers and four workers on one busy minute."""
@@ -56,6 +56,7 @@ class Shows:
 
     def neighbours(self, asked: list[str], seconds: float) -> bool:
         """What the innocent feel of troubles beside them; the first measures that there is none."""
+        assert not databases.on_postgresql(self.database.url), "its troubles are MariaDB's"
         every = troubles(self.broker, self.database)
         if unknown := set(asked) - set(every):
             raise SystemExit(f"there is no trouble {unknown}; there are {', '.join(every)}")
@@ -76,7 +77,9 @@ def main() -> int:
     """Show one thing; the exit status is 1 if a promise was broken."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     asked = parser.add_subparsers(dest="what", required=True)
-    asked.add_parser("replicas").add_argument("--schedules", type=int, default=10_000)
+    busy = asked.add_parser("replicas")
+    busy.add_argument("--schedules", type=int, default=10_000)
+    busy.add_argument("--postgresql", action="store_true", help="on PostgreSQL, not on MariaDB")
     asked.add_parser("delays").add_argument("--seed", type=int, default=random.randrange(2**32))
     asked.add_parser("minutes").add_argument("--minutes", type=int, default=5)
     beside = asked.add_parser("neighbours")
@@ -91,6 +94,10 @@ def main() -> int:
         with rabbitmq.server(places[0]) as broker, mariadb.server(places[1]) as database:
             shows = Shows(places[2], broker, database)
             match arguments.what:
+                case "replicas" if arguments.postgresql:
+                    with postgresql.private() as other:
+                        shows = attrs.evolve(shows, database=other)
+                        kept = shows.replicas(arguments.schedules)
                 case "replicas":
                     kept = shows.replicas(arguments.schedules)
                 case "delays":

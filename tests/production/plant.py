@@ -18,7 +18,7 @@ from cronhare.domain.topology import MAIN_QUEUE
 from tests.faults.arena import Arena
 from tests.faults.house import has_begun, stop_politely
 from tests.integration import amqp
-from tests.services import mariadb, rabbitmq
+from tests.services import databases, rabbitmq
 from tests.services.finding import wait_until
 
 Process = subprocess.Popen[bytes]
@@ -105,7 +105,7 @@ class Plant:
 
     def query(self, statement: str) -> list[tuple[Any, ...]]:
         """Ask the database, in an operator's session."""
-        return mariadb.run(self.arena.database, statement)
+        return databases.run(self.arena.database, statement)
 
     def stop(self) -> None:
         """Stop everybody as an operator would.
@@ -119,10 +119,10 @@ class Plant:
 
 @contextmanager
 def plant(
-    folder: Path, broker: rabbitmq.Server, database: mariadb.Server, jobs: str, **settings: str
+    folder: Path, broker: rabbitmq.Server, database: databases.Server, jobs: str, **settings: str
 ) -> Iterator[Plant]:
     """Build a plant whose workers have the tasks of a jobs file; its schedules are applied."""
-    with broker.vhost() as broker_url, mariadb.database(database) as url:
+    with broker.vhost() as broker_url, databases.database(database) as url:
         servers = {
             "CRON_DATABASE_URL": url.render_as_string(hide_password=False),
             "CRON_BROKER_URL": broker_url,

@@ -11,7 +11,7 @@ from cronhare.domain.draft import ScheduleDraft
 from cronhare.domain.keys import cron_key
 from cronhare.domain.task import TaskRef
 from tests.production.plant import PATIENCE, SCHEDULER, Plant
-from tests.services import mariadb
+from tests.services import databases
 from tests.services.finding import wait_until
 
 SCHEDULERS, WORKERS, CONCURRENCY = 3, 4, 16
@@ -29,11 +29,12 @@ command = ["/bin/true"]
 """
 TRUE = TaskRef("worker", 1)
 
-#: MariaDB and MySQL count them alike, since the server's start.
+#: MariaDB and MySQL count them alike, since the server's start; PostgreSQL counts no timeouts.
 _LOCKS = (
     "SELECT SUM(COUNT) FROM information_schema.INNODB_METRICS "
     "WHERE NAME IN ('lock_deadlocks', 'lock_timeouts') HAVING COUNT(*) = 2"
 )
+_DEADLOCKS = "SELECT SUM(deadlocks) FROM pg_stat_database"
 _PLANNED = "SELECT COUNT(*) FROM SchedulerPlan WHERE next_due_at = '{}'"
 _SUCCEEDED = "SELECT COUNT(*) FROM SchedulerExecution WHERE state = 'succeeded'"
 _EXECUTIONS = (
@@ -98,7 +99,7 @@ def measure(plant: Plant, *, schedules: int) -> Busy:
 
 def locks(url: URL) -> int:
     """Count the deadlocks, and the waits for a lock that were given up, since a server's start."""
-    [[many]] = mariadb.run(url, _LOCKS)
+    [[many]] = databases.run(url, _DEADLOCKS if databases.on_postgresql(url) else _LOCKS)
     return int(many)
 
 
@@ -112,12 +113,18 @@ def _save(plant: Plant, schedules: int) -> tuple[datetime, Collection[int]]:
     drafts = [ScheduleDraft(name=name, task=TRUE, schedule=text) for name in names]
     arena.schedules.save(drafts, source=None, now=now)
     wait_until(
-        lambda: plant.query(_PLANNED.format(minute.replace(tzinfo=None))) == [(schedules,)],
+        lambda: plant.query(_PLANNED.format(_written(plant, minute))) == [(schedules,)],
         seconds=(minute - arena.claims.now()).total_seconds(),
         every=0.2,
         what=f"the planning of {schedules} schedules before their minute",
     )
     return minute, arena.schedules.ids(names).values()
+
+
+def _written(plant: Plant, moment: datetime) -> datetime:
+    """Give a moment as the database takes it in an operator's session."""
+    on_postgresql = databases.on_postgresql(plant.arena.database)
+    return moment if on_postgresql else moment.replace(tzinfo=None)
 
 
 def _judge(plant: Plant, minute: datetime, ids: Collection[int], *, met: int) -> Busy:
@@ -133,7 +140,8 @@ def _judge(plant: Plant, minute: datetime, ids: Collection[int], *, met: int) ->
     ticks = [datetime.fromisoformat(line["time"]) for line in plant.lines("tick")]
 
     def after(moment: datetime) -> float:
-        return (moment.replace(tzinfo=UTC) - minute).total_seconds()
+        zone = UTC if moment.tzinfo is None else moment.tzinfo
+        return (moment.replace(tzinfo=zone) - minute).total_seconds()
 
     return Busy(
         executions=len(executions),

@@ -37,7 +37,8 @@ _MEETINGS: Final = 5
 def open_engine(url: str) -> Engine:
     """Make the engine for a database URL. Connects to nothing yet, and makes nothing.
 
-    `sqlite:///path`, or `mysql+pymysql://user:password@host/database`, which MariaDB has as well.
+    `sqlite:///path`; `mysql+pymysql://user:password@host/database`, which MariaDB has as well; or
+    `postgresql+psycopg://user:password@host/database`.
 
     Raises:
         ValueError: the URL is not one that the ledger can be kept at; its text shows no secret.

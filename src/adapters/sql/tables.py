@@ -5,7 +5,6 @@
 
 from sqlalchemy import (
     BigInteger,
-    Boolean,
     Column,
     Double,
     ForeignKey,
@@ -36,7 +35,7 @@ schedulers = Table(
     Column("date_time", HandWritten),
     Column("params", LongText),
     Column("status", Flag),
-    Column("stay_alive", Boolean),
+    Column("stay_alive", Flag),
     Column("description", LongText),
     Column("report_id", Integer),
     Column("worker_id", Integer),

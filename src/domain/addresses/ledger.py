@@ -25,7 +25,10 @@ class Kind:
         return f"{self.schemes[0]}://user:password@host/database"
 
 
-KINDS: Final = (Kind("mysql", ("mysql+pymysql", "mysql", "mariadb+pymysql", "mariadb"), 3306),)
+KINDS: Final = (
+    Kind("mysql", ("mysql+pymysql", "mysql", "mariadb+pymysql", "mariadb"), 3306),
+    Kind("postgresql", ("postgresql+psycopg", "postgresql"), 5432),
+)
 _KIND_OF: Final = {scheme: kind for kind in KINDS for scheme in kind.schemes}
 _PORTS: Final = {scheme: kind.port for scheme, kind in _KIND_OF.items()}
 _TLS: Final = {"verified", "off"}

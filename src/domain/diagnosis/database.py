@@ -103,7 +103,10 @@ def _version(facts: DatabaseFacts) -> Finding:
     name, version = f"{facts.product} {facts.version}", version_of(facts.version)
     required = facts.requirements
     if required is None or not version:
-        what, cure = f"{name} was never tried", "use MariaDB 10.6+, MySQL 8.0+ or SQLite"
+        what, cure = (
+            f"{name} was never tried",
+            "use MariaDB 10.6+, MySQL 8.0+, PostgreSQL 14+ or SQLite",
+        )
         return Finding(Severity.WARNING, SUBJECT, what, cure)
     if version < required.oldest:
         wanted = ".".join(map(str, required.oldest))

@@ -14,7 +14,7 @@ from .waiting import OVERDUE_AFTER
 LOOK_FOR_HELD = (
     "look for `schedule.held` and `schedule.refused` in the schedulers' logs: they say what is in "
     "the way. On MySQL, `SELECT * FROM information_schema.INNODB_TRX` shows a transaction that was "
-    "left open: end it"
+    "left open, on PostgreSQL pg_stat_activity does: end it"
 )
 
 

@@ -59,7 +59,7 @@ DATABASE = Server(
     subject="database",
     setting="CRON_DATABASE_URL",
     place="make the database (`CREATE DATABASE name CHARACTER SET utf8mb4`) and let the user into "
-    "it (`GRANT ALL ON name.* TO user`)",
+    "it (`GRANT ALL ON name.* TO user`; on PostgreSQL `CREATE DATABASE name OWNER user`)",
     plain="?tls=off",
     encrypted="take ?tls=off out of CRON_DATABASE_URL",
 )

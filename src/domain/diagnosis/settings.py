@@ -58,7 +58,8 @@ def _pairing(facts: SettingsFacts) -> Iterator[Finding]:
             Severity.WARNING,
             SUBJECT,
             "RabbitMQ with an SQLite ledger: processes on another host would keep another ledger",
-            "set CRON_DATABASE_URL=mysql+pymysql://…, or keep all processes on this host",
+            "set CRON_DATABASE_URL=mysql+pymysql://…, or postgresql+psycopg://…; or keep all "
+            "processes on this host",
         )
     if not facts.on_one_file and facts.in_memory:
         yield Finding(

@@ -45,11 +45,13 @@ def test_an_extra_is_missing_as_a_whole_and_told_with_the_command_that_installs_
 
 
 def test_a_server_is_not_spoken_to_without_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("pymysql", "pika"):
+    for module in ("pymysql", "psycopg", "pika"):
         monkeypatch.setitem(sys.modules, module, None)
 
     with pytest.raises(ExtraMissing, match="mysql"):
         open_engine("mysql+pymysql://user:secret@host/database")
+    with pytest.raises(ExtraMissing, match="postgresql"):
+        open_engine("postgresql+psycopg://user:secret@host/database")
     with pytest.raises(ExtraMissing, match="rabbitmq"):
         check_usable("amqp://user:secret@host/")
 

@@ -6,11 +6,11 @@ import pytest
 from sqlalchemy import bindparam, update
 from sqlalchemy.dialects import mysql
 
+from cronhare.adapters.sql.dialects.batches import parameters_of
 from cronhare.adapters.sql.dialects.mysql import rows as mysql_rows
 from cronhare.adapters.sql.dialects.mysql.rows import (
     Rows,
     documents,
-    parameters_of,
     update_from_rows,
 )
 from cronhare.adapters.sql.tables import executions

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .base import Columns
 
 #: The folders. The schemes of their URLs are in `cronhare.domain.addresses`.
-NAMES: Final = ("sqlite", "mysql")
+NAMES: Final = ("sqlite", "mysql", "postgresql")
 
 
 def open_engine(address: LedgerFile | LedgerServer) -> Engine:
@@ -35,6 +35,11 @@ def open_engine(address: LedgerFile | LedgerServer) -> Engine:
             from .mysql import dialect as mysql  # noqa: PLC0415
 
             return mysql.open_engine(address)
+        case "postgresql":
+            require("postgresql")
+            from .postgresql import dialect as postgresql  # noqa: PLC0415
+
+            return postgresql.open_engine(address)
     raise _unknown(address.kind)
 
 
@@ -53,6 +58,10 @@ def columns_in(name: str) -> "Columns":
             from .mysql.columns import COLUMNS as MYSQL_COLUMNS  # noqa: PLC0415
 
             return MYSQL_COLUMNS
+        case "postgresql":
+            from .postgresql.columns import COLUMNS as POSTGRESQL_COLUMNS  # noqa: PLC0415
+
+            return POSTGRESQL_COLUMNS
     raise _unknown(name)
 
 

@@ -71,7 +71,7 @@ def test_of_several_hosts_each_is_judged_by_itself() -> None:
 @pytest.mark.parametrize(
     ("url", "why"),
     [
-        ("oracle://c4nary@h/x", 'must be like "sqlite:///cronhare.sqlite3" or "mysql+pymysql'),
+        ("oracle://c4nary@h/x", 'must be like "sqlite:///cronhare.sqlite3", "mysql+pymysql'),
         ("mysql+mysqldb://c4nary@h/x", "must be like"),
         ("mysql://c4nary@h", "ends with the name of the database"),
         ("mysql://c4nary@h/", "ends with the name of the database"),

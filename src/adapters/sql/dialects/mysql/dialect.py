@@ -22,12 +22,13 @@ from ...rows import moment_text, new_values
 from ...tables import executions, plans
 from ...types import to_text
 from ..base import Connecting, Locked, PlanRow, Undone, remember
+from ..batches import parameters_of
 from . import errors, reading
 from .facts import CAUSES, facts_of
 from .inserts import inserts
 from .migrating import migrating
 from .reading import as_list
-from .rows import Rows, parameters_of, source_of, update_from_rows, value_of
+from .rows import Rows, source_of, update_from_rows, value_of
 from .schema import MysqlSchema
 from .sessions import LOCK_SECONDS, Sessions
 

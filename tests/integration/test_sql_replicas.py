@@ -13,7 +13,6 @@ from sqlalchemy import URL, event
 
 from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.sql import open_engine
-from cronhare.adapters.sql.dialects.mysql import errors as mysql_errors
 from cronhare.domain.deaths import NO_NACKS
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.planning import Plan, Planned
@@ -32,8 +31,8 @@ from tests.integration.ledgers import (
     empty,
     sql_ledger,
 )
+from tests.services.databases import connect
 from tests.services.lives import PATIENCE
-from tests.services.mariadb import connect
 
 pytestmark = pytest.mark.integration
 
@@ -46,10 +45,10 @@ A = TypeVar("A")
 
 @attrs.define
 class Replicas:
-    """Ledgers on one database, and the numbers of the errors that they met."""
+    """Ledgers on one database, and the errors that they met."""
 
     ledgers: list[Ledger]
-    errors: Counter[int] = attrs.field(factory=Counter)
+    errors: list[str] = attrs.field(factory=list)
 
 
 @pytest.fixture
@@ -57,20 +56,24 @@ def clock() -> FrozenClock:
     return FrozenClock(NOON)
 
 
+@pytest.fixture(params=["mysql", "postgresql"])
+def url(request: pytest.FixtureRequest) -> URL:
+    url: URL = request.getfixturevalue(f"migrated_{request.param}")
+    return url
+
+
 @pytest.fixture
-def replicas(migrated_mysql: URL, clock: FrozenClock) -> Iterator[Replicas]:
-    empty(migrated_mysql)
+def replicas(url: URL, clock: FrozenClock) -> Iterator[Replicas]:
+    empty(url)
     with ExitStack() as stack:
         replicas = Replicas([])
         for _ in range(NODES):
-            engine = open_engine(migrated_mysql.render_as_string(hide_password=False))
+            engine = open_engine(url.render_as_string(hide_password=False))
             stack.callback(engine.dispose)
             event.listen(
                 engine,
                 "handle_error",
-                lambda met: replicas.errors.update(
-                    [mysql_errors.number_of(met.original_exception)]
-                ),
+                lambda met: replicas.errors.append(str(met.original_exception)),
             )
             replicas.ledgers.append(sql_ledger(clock, engine))
         yield replicas
@@ -203,7 +206,7 @@ def until_free(asked: Sequence[Q], ask: Callable[[Sequence[Q]], Sequence[A | Bus
 
 
 def test_a_mark_takes_no_lock_that_a_start_of_the_same_needs(
-    replicas: Replicas, clock: FrozenClock, migrated_mysql: URL
+    replicas: Replicas, clock: FrozenClock, url: URL
 ) -> None:
     first = replicas.ledgers[0]
     first.save(draft("ant"), draft("bee"))  # so few that the index of states looks short
@@ -211,7 +214,7 @@ def test_a_mark_takes_no_lock_that_a_start_of_the_same_needs(
     clock.advance(MINUTE)
     told = first.claim_due().claimed
 
-    with beginning(migrated_mysql, [one.id for one in told]), ThreadPoolExecutor(1) as other:
+    with beginning(url, [one.id for one in told]), ThreadPoolExecutor(1) as other:
         marked = other.submit(lambda: first.claims.mark_published(told, now=clock.now()))
         marked.result(PATIENCE)
 

@@ -1,0 +1,77 @@
+"""Many rows for one statement: what all agree in is said once, and most of them agree in most."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from functools import lru_cache
+from typing import Any, Self
+
+import attrs
+from sqlalchemy import Update
+from sqlalchemy.sql import visitors
+from sqlalchemy.sql.elements import BindParameter
+from sqlalchemy.types import NullType, TypeEngine
+
+from ..types import to_text
+
+#: Columns in their order, each with its type.
+ColumnTypes = Mapping[str, TypeEngine[Any]]
+
+
+@attrs.frozen(kw_only=True)
+class Rows:
+    """Rows as parameters. *agreed* are the values of columns that are equal in all of them.
+
+    *differences* are each row's values of the other columns.
+    """
+
+    agreed: Mapping[str, Any]
+    differing: tuple[str, ...]
+    differences: Sequence[tuple[Any, ...]]
+
+    @classmethod
+    def of(cls, names: Iterable[str], rows: Sequence[Sequence[Any]]) -> Self:
+        """Take rows apart, whose values are in the order of *names*."""
+        columns = dict(zip(names, zip(*rows, strict=True), strict=True)) if rows else {}
+        agreed = {
+            name: values[0]
+            for name, values in columns.items()
+            if values.count(values[0]) == len(values)
+        }
+        differing = {
+            name: map(_text, values) for name, values in columns.items() if name not in agreed
+        }
+        return cls(
+            agreed=agreed,
+            differing=tuple(differing),
+            differences=(
+                list(zip(*differing.values(), strict=True)) if differing else [()] * bool(rows)
+            ),
+        )
+
+
+@lru_cache(maxsize=64)
+def parameters_of(statement: Update) -> ColumnTypes:
+    """Find what a statement wants to be given, and of which type."""
+    types = dict(_assigned(statement))
+    found: dict[str, TypeEngine[Any]] = {}
+
+    def note(parameter: BindParameter[Any]) -> None:
+        if parameter.required:
+            known = types.get(parameter.key, parameter.type)
+            found[parameter.key] = known if isinstance(parameter.type, NullType) else parameter.type
+
+    visitors.traverse(statement, {}, {"bindparam": note})
+    return dict(sorted(found.items()))
+
+
+def _assigned(statement: Update) -> Iterator[tuple[str, TypeEngine[Any]]]:
+    """Pair parameters with the types of the columns that they are the values of."""
+    values: Mapping[Any, Any] = statement._values or {}  # noqa: SLF001 - nothing public tells it
+    columns = statement.table.c
+    for name, value in values.items():
+        if isinstance(value, BindParameter):
+            yield value.key, (columns[name] if isinstance(name, str) else name).type
+
+
+def _text(value: object) -> object:
+    return to_text(value) if isinstance(value, datetime) else value

@@ -1,0 +1,168 @@
+"""Which of several servers a session goes to: by chance, to one that takes writes.
+
+Two that both take writes and are not of one cluster are two ledgers: each would claim every
+instant.
+"""
+
+import logging
+import random
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Final, Generic, Protocol, TypeVar
+
+import attrs
+
+from cronhare.application.logs import say
+from cronhare.domain.addresses import Host
+
+log = logging.getLogger(__name__)
+
+#: So many seconds a host is known to be the only one that takes writes.
+ALONE_SECONDS: Final = 10.0
+
+
+class Closing(Protocol):
+    """A session that is being set up."""
+
+    def close(self) -> None:
+        """End it."""
+        ...
+
+
+S = TypeVar("S", bound=Closing)
+
+
+@attrs.frozen(kw_only=True)
+class Standing:
+    """What a server says of itself. *why_not* says why nothing can be written there.
+
+    What is written there is on all servers of the same *cluster* as well.
+    """
+
+    why_not: str | None
+    cluster: str | None
+
+
+class Hosts(ABC, Generic[S]):
+    """The servers of one database. Of several, one that only reads is passed over, and told."""
+
+    #: What the driver raises of a server that is away, or refuses us.
+    error: type[Exception]
+
+    #: What is done about a second server that takes writes.
+    cure: str
+
+    def __init__(self, hosts: Sequence[Host]) -> None:
+        """Connects to nothing yet."""
+        self._hosts = hosts
+        self._passed_over = dict[Host, str]()
+        self._alone_until = dict[Host, float]()
+
+    @abstractmethod
+    def open(self, host: Host) -> S:
+        """Open a session with one host."""
+
+    @abstractmethod
+    def stand(self, session: S) -> Standing:
+        """Ask a server what it is."""
+
+    @abstractmethod
+    def marked(self, session: S) -> AbstractContextManager[str]:
+        """Make a server known by whatever address, by a lock with a name of its own.
+
+        Names and numbers that were configured are alike in containers that are copies.
+        """
+
+    @abstractmethod
+    def has(self, session: S, mark: str) -> bool:
+        """Tell whether this is the server with the mark."""
+
+    @abstractmethod
+    def refusal(self, why: str) -> Exception:
+        """Make the error of a server on which nothing can be written."""
+
+    @abstractmethod
+    def none_of(self, refusals: Mapping[Host, Exception], text: str) -> Exception:
+        """Make the error of all hosts, which counts as that of one that answered, if one did."""
+
+    @abstractmethod
+    def said(self, error: Exception) -> str:
+        """Give the sentence of an error."""
+
+    def connect(self) -> S:
+        """Open a session with one of them.
+
+        Raises:
+            Exception: none can be used; it is an `error`. Of a single host it is its own.
+        """
+        if len(self._hosts) == 1:
+            return self.open(self._hosts[0])
+        refusals = dict[Host, Exception]()
+        for host in random.sample(self._hosts, len(self._hosts)):
+            try:
+                session = self._writable(host)
+            except self.error as error:
+                refusals[host] = error
+                self._note(host, self.said(error))
+            else:
+                self._note(host, "")
+                return session
+        told = "; ".join(f"{host}: {self.said(error)}" for host, error in sorted(refusals.items()))
+        raise self.none_of(refusals, f"none of the hosts can be used: {told}")
+
+    def _writable(self, host: Host) -> S:
+        session = self.open(host)
+        try:
+            standing = self.stand(session)
+            why = standing.why_not or self._rival_of(host, session, standing)
+        except BaseException:
+            session.close()
+            raise
+        if why is not None:
+            session.close()
+            raise self.refusal(why)
+        return session
+
+    def _rival_of(self, host: Host, session: S, standing: Standing) -> str | None:
+        """Say which other host takes writes beside this one, if they are not of one cluster."""
+        if time.monotonic() < self._alone_until.get(host, 0.0):
+            return None
+        with nullcontext() if standing.cluster else self.marked(session) as mark:
+            for other in self._hosts:
+                if other != host and self._takes_writes(other, beside=standing, mark=mark):
+                    return (
+                        f"{other} takes writes as well, and they are not of one cluster: what one "
+                        f"is told the other does not know. {self.cure}"
+                    )
+        self._alone_until[host] = time.monotonic() + ALONE_SECONDS
+        return None
+
+    def _takes_writes(self, other: Host, *, beside: Standing, mark: str | None) -> bool:
+        """Tell whether *other* takes writes that the server with the *mark* does not get."""
+        try:
+            session = self.open(other)
+        except self.error:  # away
+            return False
+        try:
+            found = self.stand(session)
+            if found.why_not is not None:
+                return False
+            if mark is None or found.cluster is not None:
+                return found.cluster != beside.cluster
+            return not self.has(session, mark)
+        except self.error:  # it greets, and answers nothing: as good as away
+            return False
+        finally:
+            session.close()
+
+    def _note(self, host: Host, why: str) -> None:
+        """Tell when a host begins to be passed over, and when that is over."""
+        before = self._passed_over.get(host, "")
+        self._passed_over[host] = why
+        if why and not before:
+            text = f"Database host {host} is passed over: {why}"
+            say(log, logging.WARNING, "database.passed-over", text)
+        elif before and not why:
+            say(log, logging.INFO, "database.back", f"Database host {host} is used again")

@@ -1,0 +1,68 @@
+"""Which of several servers of PostgreSQL a session goes to: to the one that is no standby."""
+
+import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+import psycopg
+
+from cronhare.domain.addresses import Host
+
+from ..hosts import Hosts, Standing
+from . import errors
+from .session import Session
+
+_STANDING: Final = "SELECT pg_is_in_recovery(), current_setting('transaction_read_only')"
+
+
+class Nodes(Hosts[Session]):
+    """The servers of one database."""
+
+    error = psycopg.Error
+    cure = "Stop the one that is not the primary, or make a standby of it (pg_rewind)"
+
+    def __init__(self, hosts: Sequence[Host], open_: Callable[[Host], Session]) -> None:
+        """*open_* opens a session with one host."""
+        super().__init__(hosts)
+        self._open = open_
+
+    def open(self, host: Host) -> Session:
+        """See `Hosts.open`."""
+        return self._open(host)
+
+    def stand(self, session: Session) -> Standing:
+        """See `Hosts.stand`. Of servers that replicate one takes writes."""
+        row = session.execute(_STANDING).fetchone()
+        if row is None or row[0]:
+            return Standing(why_not="it is a standby (in recovery), and only reads", cluster=None)
+        if row[1] != "off":
+            return Standing(why_not="it only reads (transaction_read_only is on)", cluster=None)
+        return Standing(why_not=None, cluster=None)
+
+    @contextmanager
+    def marked(self, session: Session) -> Iterator[str]:
+        """See `Hosts.marked`. Advisory locks have numbers."""
+        mark = str(secrets.randbelow(2**63))
+        session.execute("SELECT pg_advisory_lock(%s::bigint)", (mark,))
+        yield mark
+        session.execute("SELECT pg_advisory_unlock(%s::bigint)", (mark,))
+
+    def has(self, session: Session, mark: str) -> bool:
+        """See `Hosts.has`. Where the lock can be had, nobody has it; it ends with the session."""
+        row = session.execute("SELECT pg_try_advisory_lock(%s::bigint)", (mark,)).fetchone()
+        return row is not None and not row[0]
+
+    def refusal(self, why: str) -> Exception:
+        """See `Hosts.refusal`."""
+        return psycopg.errors.ReadOnlySqlTransaction(why)
+
+    def none_of(self, refusals: Mapping[Host, Exception], text: str) -> Exception:
+        """See `Hosts.none_of`."""
+        answered = [each for each in refusals.values() if not errors.is_absent(each)]
+        kind = type(answered[0]) if answered else psycopg.OperationalError
+        return kind(text)
+
+    def said(self, error: Exception) -> str:
+        """See `Hosts.said`."""
+        return errors.said_by(error)

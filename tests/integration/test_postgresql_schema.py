@@ -1,0 +1,180 @@
+"""The schema on PostgreSQL: made, taken over, kept up, and found by the names that people write."""
+
+import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+
+import psycopg
+import pytest
+from sqlalchemy import URL, Engine, inspect
+
+from cronhare.adapters.memory.clock import FrozenClock
+from cronhare.adapters.sql import SqlLedger, check_schema, open_engine, schema, upgrade
+from cronhare.adapters.sql.dialects.postgresql import dialect as postgresql
+from cronhare.adapters.sql.tables import metadata
+from cronhare.domain.execution import State
+from cronhare.ports.ledger import LedgerOutdated, LedgerUnavailable
+from cronhare.ports.records import ExecutionFilter
+from tests.integration.ledgers import sql_ledger
+from tests.services.postgresql import run
+
+pytestmark = pytest.mark.integration
+
+PAGE = Path(__file__).parents[2] / "docs" / "operators.md"
+
+NOW = datetime(2026, 3, 2, 12, 0, 30, tzinfo=UTC)
+
+#: All that an upgrade from nothing applies.
+REVISIONS = ["0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008"]
+
+#: Another system's two tables, as somebody would have made them by hand.
+SEEDS = """
+CREATE TABLE Scheduler (
+    id serial PRIMARY KEY, schedule varchar(255), date_time timestamp, params jsonb,
+    status boolean DEFAULT true, stay_alive boolean, description text, report_id integer,
+    worker_id integer, reminder_id integer, user_id integer, group_id integer,
+    language_id integer, created_at timestamp
+);
+CREATE TABLE SchedulerExecution (
+    id serial PRIMARY KEY, scheduler_id integer REFERENCES Scheduler (id),
+    execution_key varchar(255), executed_at timestamp, container_id varchar(255)
+);
+INSERT INTO Scheduler (id, schedule, params, status, report_id, user_id)
+    VALUES (16, '* * * * *', '{"controller": "RefreshUserToken"}', true, 25, 7);
+INSERT INTO Scheduler (id, date_time, status, worker_id)
+    VALUES (17, '2026-03-02 13:30:00', true, 3);
+INSERT INTO SchedulerExecution (scheduler_id, execution_key, executed_at, container_id)
+    VALUES (16, 'cron-2026-3-2-11-59', '2026-03-02 11:59:00.25', 'web-1-4711');
+"""
+
+
+@pytest.fixture
+def engine(empty_postgresql: URL) -> Iterator[Engine]:
+    engine = open_engine(empty_postgresql.render_as_string(hide_password=False))
+    yield engine
+    engine.dispose()
+
+
+def test_an_upgrade_makes_what_the_statements_expect_and_a_second_one_has_nothing_to_do(
+    engine: Engine,
+) -> None:
+    first, second = upgrade(engine), upgrade(engine)
+
+    check_schema(engine)
+    assert (first, second) == (REVISIONS, [])
+    with engine.connect() as connection:
+        found = inspect(connection)
+        for table in metadata.sorted_tables:
+            name = str(table.name).lower()
+            columns = {column["name"]: column["nullable"] for column in found.get_columns(name)}
+            assert columns == {column.name: column.nullable for column in table.c}
+            indexes = {index["name"] for index in found.get_indexes(name)}
+            assert indexes == {index.name for index in table.indexes}
+
+
+def test_of_four_that_upgrade_at_once_one_does(empty_postgresql: URL) -> None:
+    url = empty_postgresql.render_as_string(hide_password=False)
+    engines = [open_engine(url) for _ in range(4)]
+
+    with ThreadPoolExecutor(len(engines)) as pool:
+        applied = list(pool.map(upgrade, engines))
+
+    for engine in engines:
+        engine.dispose()
+    assert sorted(applied) == [[], [], [], REVISIONS]
+
+
+def test_a_failed_upgrade_leaves_nothing_behind(engine: Engine, empty_postgresql: URL) -> None:
+    run(empty_postgresql, "CREATE TABLE FailedTask (id INTEGER)")
+
+    with pytest.raises(LedgerUnavailable, match="failedtask"):
+        upgrade(engine)
+
+    tables = run(empty_postgresql, "SELECT relname FROM pg_stat_user_tables")
+    assert tables == [("failedtask",)]
+
+
+def test_an_empty_database_is_told_from_a_ledger(engine: Engine) -> None:
+    with pytest.raises(LedgerOutdated, match="holds no ledger yet: run `cronhare db upgrade`"):
+        check_schema(engine)
+    with pytest.raises(LedgerOutdated, match=r"looking for the next due instant .*db upgrade"):
+        SqlLedger(engine, FrozenClock(NOW)).claims.next_due()
+
+
+def test_a_server_that_is_too_old_is_told(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postgresql, "OLDEST", (99,))
+
+    with pytest.raises(LedgerUnavailable, match="cannot keep the ledger: 99 or newer is needed"):
+        upgrade(engine)
+
+
+def test_tables_that_were_here_before_are_taken_over_with_their_rows(
+    engine: Engine, empty_postgresql: URL
+) -> None:
+    run(empty_postgresql, *(each for each in SEEDS.split(";\n") if each.strip()))
+
+    upgrade(engine, NOW)
+
+    check_schema(engine)
+    ledger = SqlLedger(engine, FrozenClock(NOW))
+    [execution] = ledger.records.executions(ExecutionFilter(limit=9))
+    assert (execution.state, execution.key) == (State.SUCCEEDED, "cron-2026-3-2-11-59")
+    assert execution.executed_at == datetime(2026, 3, 2, 11, 59, 0, 250_000, tzinfo=UTC)
+    first, second = ledger.schedules.schedules()
+    assert first.draft is not None
+    assert (first.draft.status, first.draft.params) == (True, '{"controller": "RefreshUserToken"}')
+    assert second.draft is not None
+    assert second.draft.date_time == datetime(2026, 3, 2, 13, 30, tzinfo=UTC)
+    [[created]] = run(
+        empty_postgresql,
+        "INSERT INTO Scheduler (schedule, status, report_id) VALUES ('* * * * *', 1, 1)",
+        "SELECT created_at IS NOT NULL AND status = 1 FROM Scheduler WHERE report_id = 1",
+    )
+    assert created
+
+
+def test_a_ledger_that_a_newer_program_made_is_left_alone(
+    engine: Engine, empty_postgresql: URL
+) -> None:
+    upgrade(engine)
+    run(empty_postgresql, f"UPDATE {schema.VERSION_TABLE} SET version_num = '9999'")
+
+    for ask in (check_schema, upgrade):
+        with pytest.raises(LedgerOutdated, match="newer cronhare"):
+            ask(engine)
+
+
+def test_the_statements_of_the_operators_page_run(engine: Engine, empty_postgresql: URL) -> None:
+    upgrade(engine)
+    blocks = re.findall(r"```sql\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
+    statements = [each for block in blocks for each in block.split(";") if each.strip()]
+
+    assert len(statements) >= 6
+    for statement in statements:
+        run(empty_postgresql, statement)
+
+
+def test_the_role_of_the_operators_page_may_work_and_change_no_table(
+    engine: Engine, empty_postgresql: URL
+) -> None:
+    upgrade(engine)
+    page = PAGE.read_text(encoding="utf-8")
+    grants = re.findall(r"^(?:GRANT|ALTER DEFAULT).* TO cronhare_worker;$", page, re.MULTILINE)
+    assert len(grants) >= 4
+    role = f"worker_{empty_postgresql.database}"
+    run(empty_postgresql, f"CREATE ROLE {role} LOGIN PASSWORD 'w'")
+    run(empty_postgresql, *(grant.replace("cronhare_worker", role) for grant in grants))
+    url = empty_postgresql.set(username=role, password="w")
+    as_worker = open_engine(url.render_as_string(hide_password=False))
+    ledger = sql_ledger(FrozenClock(NOW), as_worker)
+
+    ledger.plan_edited()
+    ledger.failed()
+    check_schema(as_worker)
+    with pytest.raises(psycopg.errors.InsufficientPrivilege, match="must be owner"):
+        run(url, "DROP TABLE Scheduler")
+
+    as_worker.dispose()
+    run(empty_postgresql, f"DROP OWNED BY {role}", f"DROP ROLE {role}")

@@ -1,0 +1,351 @@
+"""Sessions with PostgreSQL: what they depend on, what ends them, and what travels through them."""
+
+import logging
+import os
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from datetime import UTC, datetime
+from threading import Thread
+from typing import Any, TypeAlias
+
+import psycopg
+import pytest
+from sqlalchemy import URL, Engine, event, text
+
+from cronhare.adapters.memory.clock import FrozenClock
+from cronhare.adapters.sql import check_schema, open_engine
+from cronhare.adapters.sql.dialects.postgresql import sessions as postgresql_sessions
+from cronhare.adapters.sql.inspection import SqlInspection
+from cronhare.adapters.system.clock import SystemClock
+from cronhare.domain.diagnosis import (
+    Cause,
+    LedgerFacts,
+    Severity,
+    Unreachable,
+    judge_database,
+)
+from cronhare.domain.execution import Execution, State
+from cronhare.ports.attempts import Refused
+from cronhare.ports.ledger import LedgerUnavailable
+from tests.integration.ledgers import (
+    MINUTE,
+    NOON,
+    Ledger,
+    draft,
+    empty,
+    sql_ledger,
+)
+from tests.integration.rules import apart, some, start_all
+from tests.services import postgresql
+from tests.services.finding import free_port
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def engine(migrated_postgresql: URL) -> Iterator[Engine]:
+    empty(migrated_postgresql)
+    engine = open_engine(migrated_postgresql.render_as_string(hide_password=False))
+    yield engine
+    assert "Current Checked out connections: 0" in engine.pool.status()
+    engine.dispose()
+
+
+@pytest.fixture
+def ledger(engine: Engine) -> Ledger:
+    ledger = sql_ledger(FrozenClock(NOON), engine)
+    ledger.plan_edited()
+    return ledger
+
+
+@pytest.fixture
+def operator(migrated_postgresql: URL) -> Iterator["psycopg.Connection[Any]"]:
+    with closing(postgresql.connect(migrated_postgresql)) as session:
+        yield session
+
+
+def end_all(operator: "psycopg.Connection[Any]") -> int:
+    """End every session of this database but the operator's; gives how many."""
+    ended = operator.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+        "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    )
+    return len(ended.fetchall())
+
+
+def test_a_session_depends_on_nothing_that_an_administrator_or_a_home_chose(
+    migrated_postgresql: URL, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGOPTIONS", "-c lock_timeout=7")
+    monkeypatch.setenv("PGSSLMODE", "require")
+    monkeypatch.setenv("PGTZ", "Asia/Kolkata")
+    engine = open_engine(migrated_postgresql.render_as_string(hide_password=False))
+    names = (
+        *("TimeZone", "DateStyle", "transaction_isolation", "client_encoding"),
+        *("lock_timeout", "statement_timeout", "idle_in_transaction_session_timeout"),
+    )
+    with engine.connect() as connection:
+        told = [connection.scalar(text(f"SHOW {name}")) for name in names]
+    engine.dispose()
+
+    assert told == ["UTC", "ISO, YMD", "read committed", "UTF8", "3s", "10s", "45s"]
+
+
+def test_the_servers_clock_is_the_ledgers(ledger: Ledger) -> None:
+    first, second = ledger.claims.now(), ledger.claims.now()
+
+    assert first < second < first + MINUTE
+    assert abs(second - datetime.now(UTC)) < MINUTE
+
+
+def test_any_letter_comes_back_as_it_was_written(ledger: Ledger) -> None:
+    letters = '{"text": "naïve 😀 \\\\ \' \\" %s :x {} \\u0000 \\n"}'
+
+    execution = ledger.claimed(params=letters)
+
+    assert ledger.seen(execution).params == letters
+
+
+def test_names_differ_by_every_letter(ledger: Ledger) -> None:
+    ledger.save(draft("report"), draft("Report"), draft("réport"), draft("report "))
+
+    names = [row.name for row in ledger.schedules.schedules()]
+    assert names == ["Report", "report", "report ", "réport"]
+
+
+def test_the_runbooks_statements_work_as_they_are_written(
+    ledger: Ledger, operator: "psycopg.Connection[Any]"
+) -> None:
+    id_ = ledger.add()
+    operator.execute(
+        'UPDATE Scheduler SET status = 0, params = \'{"fixed": "configuration"}\' '
+        f"WHERE id = {id_}"
+    )
+
+    [stored] = ledger.schedules.schedules()
+    assert stored.draft is not None
+    assert (stored.draft.status, stored.planned) == (False, False)
+
+
+@pytest.mark.parametrize("moment", ["infinity", "-infinity", "0044-03-15 12:00 BC", "20000-01-01"])
+def test_a_moment_that_python_has_not_is_told_of_its_row(
+    ledger: Ledger, operator: "psycopg.Connection[Any]", moment: str
+) -> None:
+    ledger.save(draft("broken"), draft("innocent"))
+    operator.execute(f"UPDATE Scheduler SET starts_at = '{moment}' WHERE name = 'broken'")
+
+    ledger.plan_edited()
+    ledger.clock.advance(MINUTE)
+
+    assert [one.schedule_name for one in ledger.claim_due().claimed] == ["innocent"]
+    problems = {row.name: row.problem for row in ledger.schedules.schedules()}
+    assert "is not a time" in str(problems["broken"])
+
+
+def test_a_row_that_brings_its_own_number_keeps_no_other_from_having_one(
+    ledger: Ledger, operator: "psycopg.Connection[Any]"
+) -> None:
+    [first] = some(ledger, 1)
+    operator.execute(
+        "INSERT INTO SchedulerExecution (id, scheduler_id, execution_key, executed_at, "
+        f"container_id) VALUES ({first.id + 1}, {first.scheduler_id}, 'mine', now(), 'me')"
+    )
+
+    assert len(some(ledger, 3)) == 3
+
+
+# Loss
+
+
+def test_a_session_that_the_server_ended_is_replaced_without_a_word(
+    ledger: Ledger, operator: "psycopg.Connection[Any]"
+) -> None:
+    ledger.add(schedule=None, date_time=ledger.now + MINUTE)
+    ledger.clock.advance(MINUTE)
+
+    assert end_all(operator) > 0
+
+    assert len(ledger.claim_due().claimed) == 1
+
+
+def test_of_a_commit_without_an_answer_the_caller_is_told(
+    ledger: Ledger, engine: Engine, operator: "psycopg.Connection[Any]"
+) -> None:
+    armed = [True]
+
+    def end(_connection: object) -> None:
+        if armed and armed.pop():
+            end_all(operator)
+
+    event.listen(engine, "commit", end)
+
+    with pytest.raises(LedgerUnavailable, match="saving schedules") as caught:
+        ledger.save(draft())
+
+    assert not caught.value.changed_nothing
+
+
+def test_a_server_that_stands_still_is_left_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postgresql_sessions, "ANSWER_SECONDS", 1)
+    monkeypatch.setattr(postgresql_sessions, "CONNECT_SECONDS", 2)
+    monkeypatch.setattr("cronhare.adapters.sql.database.PATIENCE", 0.0)
+    with postgresql.private() as own:
+        engine = open_engine(own.url.render_as_string(hide_password=False))
+        with engine.connect() as connection:
+            backend = connection.scalar(text("SELECT pg_backend_pid()")) or 0
+        os.kill(backend, signal.SIGSTOP)
+        try:
+            with pytest.raises(LedgerUnavailable, match="did not answer within 1 s"):
+                check_schema(engine)
+        finally:
+            os.kill(backend, signal.SIGCONT)
+        engine.dispose()
+
+
+def test_who_is_no_database_is_told_and_no_secret_with_it() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        engine = open_engine(f"postgresql://u5er:c4nary@127.0.0.1:{port}/cron")
+
+        def answer() -> None:
+            client, _ = listener.accept()
+            with client:
+                client.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n" * 9)
+
+        thread = Thread(target=answer)
+        thread.start()
+        with pytest.raises(LedgerUnavailable) as caught:
+            check_schema(engine)
+        thread.join()
+
+    assert "c4nary" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "cause"),
+    [
+        ({"password": "c4nary"}, Cause.LOGIN),
+        ({"username": "c4nary"}, Cause.LOGIN),
+        ({"database": "nowhere"}, Cause.PLACE),
+        ({"port": free_port()}, Cause.ABSENT),
+    ],
+)
+def test_why_it_cannot_be_used_is_told_without_user_and_password(
+    migrated_postgresql: URL, changes: dict[str, Any], cause: Cause
+) -> None:
+    url = migrated_postgresql.set(**changes)
+    engine = open_engine(url.render_as_string(hide_password=False))
+
+    found = SqlInspection(lambda: engine, SystemClock()).inspect()
+
+    assert isinstance(found, Unreachable)
+    assert found.cause is cause
+    assert "c4nary" not in found.said
+    assert "tester" not in found.said
+
+
+# What doctor finds
+
+
+def test_doctor_finds_a_database_as_it_must_be(engine: Engine, ledger: Ledger) -> None:
+    ledger.add()
+
+    facts = SqlInspection(lambda: engine, ledger.clock).inspect()
+
+    assert isinstance(facts, LedgerFacts)
+    findings = [*judge_database(facts.database)]
+    assert facts.database.product == "PostgreSQL"
+    assert [one.what for one in findings if one.severity is Severity.ERROR] == [
+        "fsync is off: a power loss may damage the whole database"  # as the tests start it
+    ]
+    assert facts.database.link is not None
+    assert facts.database.link.local
+
+
+# Numbers of errors
+
+TRIGGER = """
+CREATE FUNCTION failing() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF NEW.execution_id = {id} THEN {body}; END IF;
+    RETURN NEW;
+END $$
+"""
+
+#: Lets the start of one execution fail by what a trigger does.
+Failing: TypeAlias = Callable[[int, str], None]
+
+#: What a trigger may fail of, as the fault of one row.
+FAULTS = {
+    "a state of its own": "RAISE EXCEPTION 'no' USING ERRCODE = 'XY001'",
+    "a table that is gone": "INSERT INTO audit_gone VALUES (1)",
+    "a function that is gone": "PERFORM gone()",
+    "two rows for one": "PERFORM 1 / (SELECT 1 UNION SELECT 2)",
+    "a division": "PERFORM 1 / 0",
+}
+
+#: What looks like an outage, and is one of that row alone.
+DOUBTS = {
+    "no privilege": "RAISE EXCEPTION 'no' USING ERRCODE = '42501'",
+    "a full disk": "RAISE EXCEPTION 'no' USING ERRCODE = '53100'",
+    "cancelled": "RAISE EXCEPTION 'no' USING ERRCODE = '57014'",
+    "a fault of the server": "RAISE EXCEPTION 'no' USING ERRCODE = 'XX000'",
+}
+
+
+@pytest.fixture
+def failing(operator: "psycopg.Connection[Any]") -> Iterator[Failing]:
+    def of(id_: int, body: str) -> None:
+        operator.execute(TRIGGER.format(id=id_, body=body))
+        operator.execute(
+            "CREATE TRIGGER failing BEFORE INSERT ON ExecutionAttempt "
+            "FOR EACH ROW EXECUTE FUNCTION failing()"
+        )
+
+    yield of
+    operator.execute("DROP FUNCTION IF EXISTS failing CASCADE")
+
+
+@pytest.mark.parametrize("body", FAULTS.values(), ids=FAULTS)
+def test_whatever_a_trigger_fails_of_its_row_is_set_apart(
+    ledger: Ledger, failing: Failing, body: str
+) -> None:
+    found = some(ledger, 3)
+    failing(found[1].id, body)
+
+    answers = start_all(ledger, found)
+
+    assert [type(one) for one in answers] == [Execution, Refused, Execution]
+    apart(ledger, found[1])
+
+
+@pytest.mark.parametrize("body", DOUBTS.values(), ids=DOUBTS)
+def test_what_looks_like_an_outage_of_one_row_is_put_off(
+    ledger: Ledger, failing: Failing, body: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    found = some(ledger, 3)
+    failing(found[1].id, body)
+
+    with caplog.at_level(logging.ERROR):
+        answers = start_all(ledger, found)
+
+    assert [type(one).__name__ for one in answers] == ["Execution", "Busy", "Execution"]
+    assert ledger.seen(found[1]).state is State.CLAIMED
+
+
+@pytest.mark.parametrize("state", ["40001", "40P01"])
+def test_what_the_server_took_back_is_repeated(
+    ledger: Ledger, operator: "psycopg.Connection[Any]", failing: Failing, state: str
+) -> None:
+    found = some(ledger, 3)
+    operator.execute("CREATE SEQUENCE met")  # which no rollback sets back
+    met = "IF nextval('met') = 1 THEN RAISE EXCEPTION 'met' USING ERRCODE = '{}'; END IF"
+    failing(found[1].id, met.format(state))
+    try:
+        answers = start_all(ledger, found)
+    finally:
+        operator.execute("DROP SEQUENCE met")
+
+    assert [type(one) for one in answers] == [Execution] * 3
