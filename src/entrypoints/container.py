@@ -22,9 +22,9 @@ from cronhare.adapters.system.clock import SystemClock
 from cronhare.adapters.system.ledger_clock import HostClock, LedgerClock
 from cronhare.adapters.system.release import release
 from cronhare.application import ringing
-from cronhare.application.administer import Administrator
+from cronhare.application.administration.commands import Administrator
+from cronhare.application.administration.doctor import Doctor
 from cronhare.application.dispatch import Dispatcher
-from cronhare.application.doctor import Doctor
 from cronhare.application.doorbell import Doorbell
 from cronhare.application.execute import Worker
 from cronhare.application.housekeeping import Housekeeper

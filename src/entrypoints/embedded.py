@@ -8,8 +8,8 @@ from functools import partial
 
 from cronhare.adapters.jobs.reader import FileFault, JobsFile, JobsFileInvalid
 from cronhare.adapters.sql import upgrade
-from cronhare.application.administer import Administrator
-from cronhare.application.difference import Change
+from cronhare.application.administration.commands import Administrator
+from cronhare.application.administration.difference import Change
 from cronhare.application.logs import say
 from cronhare.domain.clashes import ONE_FILE_EACH, Namesake, say_disabled, say_shared
 from cronhare.domain.draft import Fault, ScheduleDraft

@@ -18,10 +18,10 @@ from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.sql import open_engine, upgrade
 from cronhare.adapters.sql.inspection import SqlInspection
 from cronhare.adapters.sql.tables import metadata
-from cronhare.application.difference import difference
+from cronhare.application.administration.difference import difference
+from cronhare.application.administration.explain import explain
 from cronhare.application.dispatch import FULL_COMPARISON, Dispatcher
 from cronhare.application.doorbell import Doorbell
-from cronhare.application.explain import explain
 from cronhare.application.reconcile import Reconciler
 from cronhare.domain.diagnosis import LedgerFacts
 from cronhare.domain.execution import Execution, State

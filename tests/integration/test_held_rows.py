@@ -11,7 +11,7 @@ from cronhare.adapters.sql import open_engine
 from cronhare.adapters.sql.dialects.mysql import sessions as mysql_sessions
 from cronhare.adapters.sql.looked_at import overdue
 from cronhare.adapters.sql.put_off import FIRST
-from cronhare.application.explain import explain
+from cronhare.application.administration.explain import explain
 from cronhare.application.unheard import Unheard
 from cronhare.domain.deaths import NO_NACKS
 from cronhare.domain.diagnosis import Activity, Finding, judge_activity

@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 
 from cronhare.adapters.sql import attempts, setting_apart
 from cronhare.adapters.sql.database import Database
-from cronhare.application.administer import Administrator
+from cronhare.application.administration.commands import Administrator
 from cronhare.application.story import tell
 from cronhare.domain.boot import Boot
 from cronhare.domain.execution import Execution, State

@@ -10,8 +10,8 @@ import typer
 
 from cronhare.adapters.sql import upgrade
 from cronhare.adapters.sql.dialects.sqlite.file import is_there
-from cronhare.application.administer import NotFound
-from cronhare.application.explain import explain as explain_instant
+from cronhare.application.administration.commands import NotFound
+from cronhare.application.administration.explain import explain as explain_instant
 from cronhare.domain.addresses import LedgerFile
 from cronhare.domain.cron import find_zone
 from cronhare.domain.execution import UNFINISHED, Execution, State

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import attrs
 import typer
 
-from cronhare.application.administer import NotFound
+from cronhare.application.administration.commands import NotFound
 from cronhare.application.interim import EVERY
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.messages import LARGEST_ID

@@ -10,7 +10,7 @@ import typer
 
 from cronhare.adapters.jobs.reader import JobsFile
 from cronhare.adapters.process.account import is_known
-from cronhare.application.difference import Change, FieldChange, ScheduleChange
+from cronhare.application.administration.difference import Change, FieldChange, ScheduleChange
 from cronhare.domain.clashes import (
     ONE_FILE_EACH,
     Clash,

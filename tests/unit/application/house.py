@@ -16,7 +16,7 @@ from cronhare.adapters.memory.connection import MemoryConnection
 from cronhare.adapters.memory.ledger import MemoryLedger
 from cronhare.adapters.memory.runner import Script, ScriptedRunner, succeed
 from cronhare.adapters.memory.schedules import MemoryScheduleStore
-from cronhare.application.administer import Administrator
+from cronhare.application.administration.commands import Administrator
 from cronhare.application.dispatch import Dispatcher
 from cronhare.application.doorbell import Doorbell
 from cronhare.application.execute import Worker

@@ -6,8 +6,8 @@ import attrs
 import pytest
 
 from cronhare.adapters.system.boot import this_boot
-from cronhare.application.administer import CannotRun, FilesClash, NotFound
-from cronhare.application.difference import Change, FieldChange, difference
+from cronhare.application.administration.commands import CannotRun, FilesClash, NotFound
+from cronhare.application.administration.difference import Change, FieldChange, difference
 from cronhare.domain.boot import Boot
 from cronhare.domain.draft import ScheduleDraft
 from cronhare.domain.execution import State

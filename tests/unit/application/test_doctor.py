@@ -5,7 +5,7 @@ import attrs
 import pytest
 
 from cronhare.adapters.memory.inspection import MemoryBrokerInspection, MemoryLedgerInspection
-from cronhare.application.doctor import Doctor
+from cronhare.application.administration.doctor import Doctor
 from cronhare.domain.diagnosis import (
     Activity,
     BrokerFacts,

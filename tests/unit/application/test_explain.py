@@ -5,7 +5,7 @@ from zoneinfo import ZoneInfo
 import attrs
 import pytest
 
-from cronhare.application.explain import Explanation, explain
+from cronhare.application.administration.explain import Explanation, explain
 from cronhare.domain.execution import State
 from cronhare.domain.retry import RetryPolicy
 from cronhare.domain.schedule import Misfire, MisfirePolicy, OverlapPolicy
