@@ -7,7 +7,8 @@ import logging
 from collections.abc import Sequence
 from datetime import datetime
 
-from cronhare.application.administration.commands import Administrator, CannotRun, NotFound
+from cronhare.application.administration.commands import Administrator, CannotRun
+from cronhare.application.administration.lookup import NotFound
 from cronhare.application.logs import place_of, say
 from cronhare.domain.boot import Boot
 

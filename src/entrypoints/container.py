@@ -24,6 +24,7 @@ from cronhare.adapters.system.release import release
 from cronhare.application import ringing
 from cronhare.application.administration.commands import Administrator
 from cronhare.application.administration.doctor import Doctor
+from cronhare.application.administration.queries import Queries
 from cronhare.application.dispatch import Dispatcher
 from cronhare.application.doorbell import Doorbell
 from cronhare.application.execute import Worker
@@ -194,6 +195,14 @@ class Container(containers.DeclarativeContainer):
             queue_type=settings.provided.queue_type,
             deduplication=settings.provided.message_deduplication,
         ),
+    )
+    queries = providers.Singleton(
+        Queries,
+        schedules=schedules,
+        records=records,
+        broker=broker_inspection,
+        retry_delay=settings.provided.retry_delay,
+        now=claims.provided.now,
     )
     ledger_inspection = providers.Singleton(SqlInspection, engine.provider, clock)
     doctor = providers.Singleton(Doctor, ledger=ledger_inspection, broker=broker_inspection)

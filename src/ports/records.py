@@ -1,6 +1,6 @@
 """What people read from the ledger, and what they ask of it."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Protocol, Self
 
@@ -183,6 +183,19 @@ class Retention:
     others: timedelta = timedelta(days=30)
 
 
+@attrs.frozen(kw_only=True)
+class QueueLoad:
+    """The executions of one queue that are in one state, and have not ended.
+
+    *oldest_due_at* is None only where somebody has spoilt their rows.
+    """
+
+    queue: str
+    state: State
+    executions: int
+    oldest_due_at: datetime | None
+
+
 class RecordsPort(Protocol):
     """The ledger as people see it. Every method may raise `LedgerUnavailable`.
 
@@ -210,6 +223,17 @@ class RecordsPort(Protocol):
 
     def covering(self, scheduler_id: int, *, key: str, instant: datetime) -> Execution | None:
         """Find the execution of an instant: by its *key*, or the skipped row that covers it."""
+        ...
+
+    def last_runs(self, scheduler_ids: Collection[int]) -> Mapping[int, Execution]:
+        """Find the newest execution of each schedule that was not skipped, where there is one.
+
+        One that has not ended counts as newer than those that have.
+        """
+        ...
+
+    def queues(self) -> Sequence[QueueLoad]:
+        """Count what has not ended, by queue and state."""
         ...
 
     def last_claim(self) -> LastClaim | None:

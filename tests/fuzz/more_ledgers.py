@@ -14,12 +14,14 @@ from pathlib import Path
 from tests.fuzz.commands import Commands, answer
 from tests.fuzz.corpus import Answer, Boundary, Entry, Mishandled, Place
 
-SCHEDULES = (("schedules",), ("schedules", "--json"), ("plan", "innocent.toml"))
+SCHEDULES = (("schedules",), ("schedules", "--json"), ("queues",), ("plan", "innocent.toml"))
 RUNS = (
     ("executions", "list"),
     ("executions", "show", "1", "--json"),
     ("executions", "show", "1"),
     ("explain", "victim", "--at", "2026-01-01T00:00Z"),
+    ("explain", "1", "--json"),
+    ("queues", "--json"),
 )
 OUTPUT = (("executions", "logs", "1"),)
 FAILED = (("failed", "list"), ("failed", "show", "1"), ("failed", "show", "1", "--json"))

@@ -15,11 +15,13 @@ from pathlib import Path
 
 from cronhare.adapters.memory.broker import MemoryBroker
 from cronhare.adapters.memory.clock import FrozenClock
+from cronhare.adapters.memory.inspection import MemoryBrokerInspection
 from cronhare.adapters.sql import open_engine, upgrade
 from cronhare.adapters.sql.inspection import SqlInspection
 from cronhare.adapters.sql.tables import metadata
 from cronhare.application.administration.difference import difference
 from cronhare.application.administration.explain import explain
+from cronhare.application.administration.queries import Queries
 from cronhare.application.dispatch import FULL_COMPARISON, Dispatcher
 from cronhare.application.doorbell import Doorbell
 from cronhare.application.reconcile import Reconciler
@@ -28,6 +30,7 @@ from cronhare.domain.execution import Execution, State
 from cronhare.domain.retry import RetryPolicy
 from cronhare.domain.signing import Seal
 from cronhare.domain.topology import MAIN_QUEUE
+from cronhare.entrypoints.json_text import as_json
 from cronhare.ports.records import ExecutionFilter, Retention
 from tests.fuzz.corpus import Answer, Boundary, Entry, Mishandled, Place
 from tests.integration.ledgers import NOON, Ledger, draft, sql_ledger
@@ -95,6 +98,13 @@ class Desk:
 
     def __init__(self, path: Path, ledger: Ledger, inspection: SqlInspection) -> None:
         self.path, self.ledger, self.inspection = path, ledger, inspection
+        self.queries = Queries(
+            schedules=ledger.schedules,
+            records=ledger.records,
+            broker=MemoryBrokerInspection(),
+            retry_delay=timedelta(seconds=30),
+            now=ledger.clock.now,
+        )
         self.broker = MemoryBroker(ledger.clock)
         doorbell = Doorbell(
             broker=self.broker, claims=ledger.claims, inside=lambda _run, _now: None, seal=Seal()
@@ -195,11 +205,16 @@ class Desk:
             yield stored.problem
             explain(stored, self.ledger.now, records=records, now=self.ledger.now)
         difference([draft("innocent"), draft(name)], schedules.schedules(), source="jobs")
-        for run in records.executions(ExecutionFilter(limit=200)):
+        for run in self.queries.executions(ExecutionFilter(limit=200)):
+            shown = self.queries.explain_execution(run.id)
+            attempts = [*shown.attempts, *self.queries.execution(run.id).attempts]
             yield run.problem
-            yield from (one.problem for one in records.attempts(run.id))
-            yield from (one.problem for one in records.output(run.id))
-        yield from (row.problem for row in records.archive(unresolved=False))
+            yield from (one.problem for one in attempts)
+            yield from (one.problem for one in self.queries.output(run.id).outputs)
+        failures = self.queries.failures(unresolved=False, limit=200)
+        yield from (row.problem for row in failures)
+        lists = (self.queries.schedules(), self.queries.queues(), failures)
+        as_json(lists, encode=str)
         facts = self.inspection.inspect()
         if not isinstance(facts, LedgerFacts):
             raise Mishandled(f"the doctor was not let in: {facts}")

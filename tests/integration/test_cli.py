@@ -280,7 +280,7 @@ def test_a_run_by_hand_waits_in_the_ledger_and_can_be_cancelled(shell: Shell) ->
     told = shell("executions", "show", str(began["id"]))
     cancelled = shell("executions", "cancel", str(began["id"]))
 
-    assert (shown["state"], shown["params"]) == ("claimed", '{"who":"you"}')
+    assert (shown["state"], shown["params"]) == ("claimed", {"who": "you"})
     assert "next attempt" not in told.out, "it is due, and was given a time of yesterday"
     assert cancelled.status == 0
     assert shell("executions", "list", "--state", "cancelled", "--json").json()[0]["id"] == 1
@@ -341,6 +341,60 @@ def test_explain_takes_a_time_of_today(shell: Shell) -> None:
     assert " 08:00Z (09:00 CET)" in said.out or " 08:00Z (10:00 CEST)" in said.out
 
 
+def test_explain_takes_the_number_of_an_execution(shell: Shell) -> None:
+    began = shell("run", "by-hand", "--json").json()
+
+    said, as_json = shell("explain", str(began["id"])), shell("explain", "1", "--json").json()
+
+    assert said.status == 0
+    assert "It was claimed, and the broker has not taken it yet" in said.out
+    assert "It waits for a scheduler that hands it to the broker, for queue" in said.out
+    assert (as_json["schedule_name"], as_json["execution"]["id"]) == ("by-hand", 1)
+
+
+@pytest.mark.parametrize("number", ["4711", "9" * 30, "9" * 5_000])
+def test_explain_says_that_there_is_no_such_execution(shell: Shell, number: str) -> None:
+    said = shell("explain", number)
+
+    assert said.status == 2
+    assert "there is no execution" in said.err
+
+
+def test_explain_without_a_time_is_of_the_last_due_instant(shell: Shell) -> None:
+    said = shell("explain", "nightly", "--json").json()
+
+    assert said["instant"].endswith(("T01:30:00Z", "T00:30:00Z")), "02:30 in Berlin"
+    assert "from before an edit is never run afterwards" in said["answer"]
+
+
+def test_a_stuck_execution_says_what_it_waits_for(shell: Shell) -> None:
+    shell("run", "by-hand")
+
+    shown = shell("executions", "show", "1")
+    as_json = shell("executions", "list", "--json").json()[0]
+
+    assert "a scheduler that hands it to the broker, for queue cron_scheduler" in shown.out
+    assert as_json["waits_for"].startswith("a scheduler")
+    assert {"owner", "lease_until", "check_at", "cancel_requested", "resends"} <= {*as_json}
+
+
+def test_queues_are_listed_with_what_waits_in_them(shell: Shell) -> None:
+    shell("run", "by-hand")
+
+    listed, [queue] = shell("queues"), shell("queues", "--json").json()
+
+    assert listed.out.split()[:3] == ["QUEUE", "SCHEDULES", "WAITING"]
+    assert (queue["queue"], queue["waiting"], queue["consumers"]) == ("cron_scheduler", 1, None)
+
+
+def test_schedules_are_listed_with_their_last_run(shell: Shell) -> None:
+    shell("run", "by-hand")
+
+    [row] = [line for line in shell("schedules").out.splitlines() if line.startswith("by-hand ")]
+
+    assert "claimed" in row
+
+
 def test_a_broken_row_cannot_be_run_and_says_why(shell: Shell) -> None:
     with closing(sqlite3.connect(shell.folder / "cronhare.sqlite3")) as ledger, ledger:
         ledger.execute("UPDATE Scheduler SET timezone = 'Mars/Base' WHERE name = 'nightly'")
@@ -351,7 +405,7 @@ def test_a_broken_row_cannot_be_run_and_says_why(shell: Shell) -> None:
     assert said.status == 2
     assert "'nightly' cannot be run, its row is broken: timezone: unknown zone" in said.err
     assert "Traceback" not in said.err
-    assert listed.split("broken:")[0].split() == ["nightly", "30", "2", "*", "*", "*", "-", "-"]
+    assert listed.split("broken:")[0].split() == ["nightly", *["30", "2", "*", "*", "*"], *"----"]
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,11 @@ from cronhare.domain.failures import Failure, Unproven
 from cronhare.domain.keys import boot_key, manual_key
 from cronhare.domain.messages import FailedMessage, Ticket
 from cronhare.domain.retry import Complete, Quarantine
-from cronhare.domain.schedule import Misfire, MisfirePolicy
+from cronhare.domain.schedule import Misfire, MisfirePolicy, OverlapPolicy
 from cronhare.domain.task import SYSTEM
+from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.ports.attempts import Refused
-from cronhare.ports.records import Archived, ExecutionFilter, Retention
+from cronhare.ports.records import Archived, ExecutionFilter, QueueLoad, Retention
 from cronhare.ports.runner import Captured, Ran
 from tests.integration.ledgers import (
     CRASH,
@@ -113,6 +114,51 @@ def test_output_is_listed_oldest_first_where_there_is_any(ledger: Ledger) -> Non
     listed = ledger.records.output(third.id)
 
     assert [(output.attempt, output.stdout.head) for output in listed] == [(1, "one"), (3, "three")]
+
+
+def test_the_last_run_of_a_schedule_is_the_newest_that_was_not_skipped(ledger: Ledger) -> None:
+    first = ledger.succeeded(ledger.claimed("twice"))
+    second = ledger.finished(ledger.claimed("twice"), FOR_GOOD)
+    third = ledger.claimed("skips", overlap=OverlapPolicy.SKIP, **EVERY_MINUTE)
+    ledger.clock.advance(MINUTE)
+    ledger.claim_due()
+    ledger.records.cancel(third.id, now=ledger.now - MINUTE)
+
+    last = ledger.records.last_runs({first.scheduler_id, third.scheduler_id, 4_711})
+
+    assert last == {first.scheduler_id: second, third.scheduler_id: ledger.seen(third)}
+    assert ledger.executions(State.SKIPPED), "there was something to pass over"
+
+
+def test_a_run_that_has_not_ended_is_newer_than_those_that_have(ledger: Ledger) -> None:
+    ledger.add("twice", overlap=OverlapPolicy.ALLOW)
+    ledger.clock.advance(MINUTE)
+    [waits] = ledger.claim_due().claimed
+    ledger.clock.advance(MINUTE)
+    [ends] = ledger.claim_due().claimed
+    ledger.succeeded(ends)
+
+    assert ledger.records.last_runs([waits.scheduler_id]) == {waits.scheduler_id: waits}
+
+
+def test_the_last_runs_of_no_schedule_are_none(ledger: Ledger) -> None:
+    assert ledger.records.last_runs([]) == {}
+
+
+def test_what_has_not_ended_is_counted_by_queue_and_state(ledger: Ledger) -> None:
+    ledger.succeeded(ledger.claimed("done", queue="reports"))
+    first = ledger.published("first", queue="reports")
+    ledger.published("second", queue="reports")
+    retried = ledger.finished(ledger.claimed("retried"), IN_30_S)
+
+    counted = sorted(ledger.records.queues(), key=lambda load: load.queue)
+
+    assert counted == [
+        QueueLoad(
+            queue=MAIN_QUEUE, state=State.RETRYING, executions=1, oldest_due_at=retried.due_at
+        ),
+        QueueLoad(queue="reports", state=State.PUBLISHED, executions=2, oldest_due_at=first.due_at),
+    ]
 
 
 # Explaining

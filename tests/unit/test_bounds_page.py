@@ -25,6 +25,7 @@ from cronhare.application import (
     sparing,
     waiting_room,
 )
+from cronhare.application.administration import commands
 from cronhare.domain import (
     boot,
     deaths,
@@ -48,7 +49,7 @@ from cronhare.domain.addresses import broker, server_url
 from cronhare.domain.cron.timeline import FIRST_MINUTE, LAST_MINUTE, moment_of
 from cronhare.domain.crontab import reader, settings
 from cronhare.entrypoints import attention, last_resort, logs, scheduler, settings_sources
-from cronhare.entrypoints.cli import failed, times, trouble
+from cronhare.entrypoints.cli import times, trouble
 from cronhare.ports import claims
 from tests.services.rabbitmq import LARGEST_AT_BROKER
 
@@ -237,7 +238,7 @@ BOUNDS: dict[str, list[str]] = {
     "crashes of an execution": [
         f"{retry.CRASH_LIMIT} within {retry.CRASH_WINDOW.total_seconds():.0f} s"
     ],
-    "executions that `failed` takes at once": [f"{failed.MOST_AT_ONCE:,}"],
+    "executions that `failed` takes at once": [f"{commands.MOST_AT_ONCE:,}"],
     "a run at boot (`on_boot`)": [f"{boot.LONGEST_AGO.total_seconds() / 3_600:.0f} hours"],
     "pages that are chosen for one that is taken, where others hold rows": [
         f"{behind_held.MOST_PAGES}"

@@ -1,7 +1,7 @@
 """What people read from the ledger in memory, and what they ask of it."""
 
-from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
 from operator import attrgetter
@@ -10,7 +10,7 @@ import attrs
 
 from cronhare.domain.boot import LONGEST_AGO
 from cronhare.domain.diagnosis import LastClaim
-from cronhare.domain.execution import REPLAYABLE, TOLD_NO_MORE, Execution, State
+from cronhare.domain.execution import REPLAYABLE, TOLD_NO_MORE, UNFINISHED, Execution, State
 from cronhare.domain.failures import Failure, Unproven
 from cronhare.domain.keys import BOOT, CRON, ONCE
 from cronhare.domain.replay import ALREADY_OVERDUE, replays
@@ -20,6 +20,7 @@ from cronhare.ports.records import (
     Attempt,
     ExecutionFilter,
     Output,
+    QueueLoad,
     Retention,
 )
 
@@ -66,6 +67,28 @@ class MemoryRecords:
             own = self._history.with_key(scheduler_id, key)
             skipped = self._skipped_over(scheduler_id, instant)
             return own or max(skipped, key=attrgetter("id"), default=None)
+
+    def last_runs(self, scheduler_ids: Collection[int]) -> Mapping[int, Execution]:
+        """See `RecordsPort.last_runs`."""
+        with self._ledger.lock:
+            runs = [
+                execution
+                for execution in self._history.newest_first()
+                if execution.state is not State.SKIPPED and execution.scheduler_id in scheduler_ids
+            ]
+            runs.sort(key=_age)
+            return {execution.scheduler_id: execution for execution in runs}
+
+    def queues(self) -> Sequence[QueueLoad]:
+        """See `RecordsPort.queues`."""
+        with self._ledger.lock:
+            due = defaultdict[tuple[str, State], list[datetime]](list)
+            for execution in self._history.in_states(UNFINISHED):
+                due[execution.queue, execution.state].append(execution.due_at)
+            return [
+                QueueLoad(queue=queue, state=state, executions=len(at), oldest_due_at=min(at))
+                for (queue, state), at in due.items()
+            ]
 
     def last_claim(self) -> LastClaim | None:
         """See `RecordsPort.last_claim`."""
@@ -192,6 +215,12 @@ class MemoryRecords:
         for execution in self._history.in_states(TOLD_NO_MORE):
             if _has_outlived(execution, now - retention.others):
                 yield execution
+
+
+def _age(execution: Execution) -> tuple[bool, datetime, int]:
+    """Sort by when a run ended, and what has not ended last."""
+    ended = execution.finished_at
+    return (ended is None, ended or execution.executed_at, execution.id)
 
 
 def _is_of_a_boot(execution: Execution, now: datetime) -> bool:

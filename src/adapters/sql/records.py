@@ -1,6 +1,6 @@
 """What people read from the ledger, and what they ask of it."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -14,7 +14,7 @@ from cronhare.domain.replay import ALREADY_OVERDUE, replays
 from cronhare.domain.transitions import cancel
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerBusy
-from cronhare.ports.records import Archived, Attempt, ExecutionFilter, Output, Retention
+from cronhare.ports.records import Archived, Attempt, ExecutionFilter, Output, QueueLoad, Retention
 from cronhare.ports.runner import Captured
 
 from .claiming import claim_by_hand, find_by_key
@@ -23,6 +23,7 @@ from .database import Database, repeatable
 from .dialects.base import InDoubt, Locked
 from .halving import Waiting
 from .looked_at import last_claim
+from .looked_over import last_runs, loads
 from .reading import ARCHIVED, ATTEMPT, OUTPUT, Cells
 from .reported import could_archive_another, keep_failure
 from .rows import (
@@ -130,6 +131,18 @@ class SqlRecords:
             asked = {"scheduler_id": _bounded(scheduler_id), "instant": instant}
             rows = connection.execute(_COVERING, asked)
             return next(iter(executions_of(connection, rows)), None)
+
+    @repeatable
+    def last_runs(self, scheduler_ids: Collection[int]) -> Mapping[int, Execution]:
+        """See `RecordsPort.last_runs`."""
+        with self._database.read("looking for the last runs") as connection:
+            return last_runs(connection, scheduler_ids)
+
+    @repeatable
+    def queues(self) -> Sequence[QueueLoad]:
+        """See `RecordsPort.queues`."""
+        with self._database.read("counting what has not ended") as connection:
+            return [*loads(connection)]
 
     @repeatable
     def last_claim(self) -> LastClaim | None:

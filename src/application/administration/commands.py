@@ -1,32 +1,44 @@
 """What people ask for: apply a file, run now, cancel, replay, discard."""
 
-import difflib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from typing import Final
 from uuid import UUID
+
+import attrs
 
 from cronhare.domain.boot import Boot
 from cronhare.domain.claims import NotToBeRun
 from cronhare.domain.clashes import Clash, Holder, clashes, shared_queues
 from cronhare.domain.draft import ScheduleDraft
+from cronhare.domain.durations import say_duration
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.keys import manual_key
-from cronhare.domain.listing import listed
 from cronhare.domain.params import fault_of_params
+from cronhare.domain.replay import why_not_replayed
 from cronhare.domain.task import Task
 from cronhare.ports.ledger import LedgerRefused
 from cronhare.ports.records import Archived, RecordsPort
 from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
 
 from .difference import Change, ScheduleChange, difference
+from .lookup import NotFound, find_schedule
 
+#: So many failures are replayed or discarded at once where nobody has named them.
+MOST_AT_ONCE: Final = 1_000
 
-class NotFound(LookupError):
-    """Something that was asked for by name or number does not exist."""
+#: What lies between two replays that nobody has counted, since all at once would overrun what has
+#: just recovered; and what may lie there at most.
+SPREAD: Final = timedelta(milliseconds=100)
+LONGEST_SPREAD: Final = timedelta(hours=1)
 
 
 class CannotRun(ValueError):
     """A run by hand, at a start or at a boot that is refused, by us or by the ledger."""
+
+
+class TooFarApart(ValueError):
+    """Replays that were to begin further apart than `LONGEST_SPREAD`."""
 
 
 class FilesClash(ValueError):
@@ -36,6 +48,33 @@ class FilesClash(ValueError):
         """Keep them all."""
         self.found = tuple(found)
         super().__init__("; ".join(map(str, found)))
+
+
+@attrs.frozen(kw_only=True)
+class Replayed:
+    """What became of *asked* failures: which *executions* run again, one every *apart*.
+
+    *resolved_before* counts those that needed no replay; *refused* says why others cannot be.
+    """
+
+    executions: Sequence[int]
+    apart: timedelta
+    asked: int
+    resolved_before: int
+    refused: Mapping[int, str]
+
+
+@attrs.frozen(kw_only=True)
+class Discarded:
+    """So many *failures* are resolved, of those that were *asked* for."""
+
+    failures: int
+    asked: int
+
+    @property
+    def resolved_before(self) -> int:
+        """How many were resolved already."""
+        return self.asked - self.failures
 
 
 class Administrator:
@@ -131,17 +170,7 @@ class Administrator:
         Raises:
             NotFound: with the names that come close.
         """
-        found = self._schedules.schedules([name])
-        if found:
-            return found[0]
-        names = [schedule.name for schedule in self._schedules.schedules()]
-        close = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
-        hint = (
-            f"did you mean {' or '.join(close)}?"
-            if close
-            else f"there is {listed(names) or 'none'}"
-        )
-        raise NotFound(f"there is no schedule {name!r}; {hint}")
+        return find_schedule(self._schedules, name)
 
     def run_now(self, name: str, *, params: str | None, now: datetime) -> Execution:
         """Begin a manual run; the schedule's next due instant does not move.
@@ -206,24 +235,63 @@ class Administrator:
         return found
 
     def replay(
-        self, ids: Collection[int], *, now: datetime, apart: timedelta = timedelta(0)
-    ) -> Sequence[Execution]:
+        self, ids: Collection[int] | None, *, now: datetime, apart: timedelta | None = None
+    ) -> Replayed:
         """Send failed executions again, each *apart* from the next, with a fresh retry allowance.
+
+        None for *ids* is all that is unresolved, `MOST_AT_ONCE` at most. Without *apart* these
+        are `SPREAD`, and those that somebody has counted begin at once.
 
         Raises:
             NotFound: one of the ids does not exist; nothing was sent.
+            TooFarApart: see there; nothing was sent.
         """
-        self.archived(ids)
-        return self._records.replay(ids, now=now, apart=apart)
+        if apart is not None and apart > LONGEST_SPREAD:
+            longest = say_duration(LONGEST_SPREAD)
+            raise TooFarApart(f"{say_duration(apart)} is too long; at most {longest}")
+        chosen = self._chosen(ids)
+        spread = (SPREAD if ids is None else timedelta(0)) if apart is None else apart
+        again = self._records.replay(chosen, now=now, apart=spread)
+        left = [row for row in self.archived(chosen) if row.resolution is None]
+        return Replayed(
+            executions=tuple(execution.id for execution in again),
+            apart=spread,
+            asked=len(chosen),
+            resolved_before=len(chosen) - len(again) - len(left),
+            refused={row.id: self._why_not_replayed(row) for row in left},
+        )
 
-    def discard(self, ids: Collection[int], *, note: str, now: datetime) -> int:
+    def discard(self, ids: Collection[int] | None, *, note: str, now: datetime) -> Discarded:
         """Resolve failures without a run; they stay in the archive.
+
+        None for *ids* is all that is unresolved, `MOST_AT_ONCE` at most.
 
         Raises:
             NotFound: one of the ids does not exist; nothing was changed.
         """
-        self.archived(ids)
-        return self._records.discard(ids, note=note, now=now)
+        chosen = self._chosen(ids)
+        count = self._records.discard(chosen, note=note, now=now)
+        return Discarded(failures=count, asked=len(chosen))
+
+    def _chosen(self, ids: Collection[int] | None) -> Collection[int]:
+        if ids is None:
+            return [archived.id for archived in self._records.archive(limit=MOST_AT_ONCE)]
+        chosen = set(ids)
+        self.archived(chosen)
+        return chosen
+
+    def _why_not_replayed(self, archived: Archived) -> str:
+        if id_ := archived.execution_id:
+            execution = self._records.execution(id_)
+            if execution is None:
+                return f"execution {id_} is no more in the ledger"
+            # Nothing speaks against it where it has ended only now.
+            why = why_not_replayed(execution) or "it was under way; try again"
+            return f"execution {id_}: {why}"
+        return (
+            f"the ledger has no schedule {archived.scheduler_id}. Publish its task anew where it "
+            f"came from, then: cronhare failed discard {archived.id}"
+        )
 
 
 def _clashes(

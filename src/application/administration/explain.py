@@ -1,18 +1,21 @@
 """Why a schedule ran at an instant, or did not: the question every cron user asks once."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
 import attrs
 
 from cronhare.domain.diagnosis import LOOK_FOR_HELD, LastClaim
 from cronhare.domain.draft import understand
-from cronhare.domain.execution import Execution, State
+from cronhare.domain.execution import STARTABLE, UNFINISHED, Execution, State
 from cronhare.domain.keys import cron_key, once_key
+from cronhare.domain.listing import counted
 from cronhare.domain.moments import say_moment
 from cronhare.domain.schedule import ByHand, Schedule
 from cronhare.ports.records import Attempt, RecordsPort, Retention
 from cronhare.ports.schedules import StoredSchedule
+
+from .waits import sent_again_at, what_it_waits_for
 
 
 @attrs.frozen(kw_only=True)
@@ -33,27 +36,28 @@ def explain(
     minute = instant.replace(second=0, microsecond=0)
     execution = _find(stored.id, minute, records)
     if execution is not None:
-        return _with_record(execution, tuple(records.attempts(execution.id)))
-    if stored.draft is None:
+        return explain_execution(execution, records.attempts(execution.id), now=now)
+    schedule = _understood(stored)
+    if schedule is None:
         return Explanation(
             ran=False,
             answer="It cannot be planned: its row in the table is broken",
             because=(stored.problem or "", "Mend the row; an edit is noticed within seconds."),
         )
-    schedule = understand(
-        stored.draft, id=stored.id, changed_at=stored.updated_at, source=stored.source
-    )
     return _without_record(schedule, stored, minute, records=records, now=now)
 
 
-def _find(scheduler_id: int, minute: datetime, records: RecordsPort) -> Execution | None:
-    """Find the record of an instant, whatever the schedule is by now: it may have been edited."""
-    keys = (cron_key(minute), once_key(minute))
-    found = (records.covering(scheduler_id, key=key, instant=minute) for key in keys)
-    return next(filter(None, found), None)
+def newest_instant(stored: StoredSchedule, *, now: datetime) -> datetime:
+    """Give the last instant at which a schedule was due; *now* if there is none."""
+    schedule = _understood(stored)
+    last = None if schedule is None else schedule.timing.previous(now + timedelta(microseconds=1))
+    return now if last is None else last
 
 
-def _with_record(execution: Execution, attempts: tuple[Attempt, ...]) -> Explanation:
+def explain_execution(
+    execution: Execution, attempts: Sequence[Attempt], *, now: datetime
+) -> Explanation:
+    """Explain why an execution is where it is at *now*."""
     if execution.state is State.SKIPPED:
         return Explanation(
             ran=False,
@@ -64,10 +68,25 @@ def _with_record(execution: Execution, attempts: tuple[Attempt, ...]) -> Explana
     return Explanation(
         ran=bool(attempts),
         answer=_ANSWERS[execution.state].format(last=execution.last_error),
-        because=tuple(_story(execution)),
+        because=(*_story(execution), *_where_it_is(execution, now)),
         execution=execution,
-        attempts=attempts,
+        attempts=tuple(attempts),
     )
+
+
+def _understood(stored: StoredSchedule) -> Schedule | None:
+    if stored.draft is None:
+        return None
+    return understand(
+        stored.draft, id=stored.id, changed_at=stored.updated_at, source=stored.source
+    )
+
+
+def _find(scheduler_id: int, minute: datetime, records: RecordsPort) -> Execution | None:
+    """Find the record of an instant, whatever the schedule is by now: it may have been edited."""
+    keys = (cron_key(minute), once_key(minute))
+    found = (records.covering(scheduler_id, key=key, instant=minute) for key in keys)
+    return next(filter(None, found), None)
 
 
 _ANSWERS = {
@@ -93,17 +112,32 @@ def _row_of_missed(execution: Execution) -> Iterator[str]:
 
 
 def _story(execution: Execution) -> Iterator[str]:
-    late = (execution.executed_at - execution.due_at).total_seconds()
+    late = execution.executed_at - execution.due_at
     claimed, by = say_moment(execution.executed_at), execution.container_id
-    yield f"Claimed at {claimed} by {by}, {late:.1f} s after."
+    yield f"Claimed at {claimed} by {by}, {late.total_seconds():.1f} s after."
     if execution.task_name is not None:
         yield f"Its task is {execution.task_name} of {execution.source} ({execution.task})."
-    if execution.next_attempt_at is not None and execution.state is State.RETRYING:
+
+
+def _where_it_is(execution: Execution, now: datetime) -> Iterator[str]:
+    """Tell what is to happen next, and what to look at if it does not."""
+    if execution.state not in UNFINISHED:
+        return
+    if execution.problem is not None:
+        yield f"Its row is broken: {execution.problem}."
+    if execution.state is State.RETRYING and execution.next_attempt_at is not None:
         yield f"Attempt {execution.attempt} comes at {say_moment(execution.next_attempt_at)}."
-    if execution.state is State.CLAIMED:
-        yield f"It is for queue {execution.queue}. If it stays so, `cronhare doctor` says why."
-    if execution.state is State.PUBLISHED:
-        yield "If it does not begin: is a worker running, and does it consume this queue?"
+        yield f"The one before ended so: {execution.last_error}."
+    yield f"It waits for {what_it_waits_for(execution, now=now)}."
+    if execution.state is State.RUNNING and execution.lease_until is not None:
+        until = say_moment(execution.lease_until)
+        yield f"Its lease is until {until}, and {execution.owner} renews it while it lives."
+    if execution.resends:
+        yield f"Its message was sent again {counted(execution.resends, 'time')}."
+    if (again := sent_again_at(execution, now=now)) is not None:
+        yield f"If it has not begun by {say_moment(again)}, a scheduler sends its message again."
+    if execution.state in STARTABLE:
+        yield "If it stays so: `cronhare queues` has who consumes, `cronhare doctor` what is wrong."
 
 
 def _without_record(

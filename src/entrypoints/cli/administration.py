@@ -1,26 +1,25 @@
-"""`cronhare schedules | run | explain | db upgrade`."""
+"""`cronhare schedules | queues | run | explain | db upgrade`."""
 
 import sys
 import time
+from datetime import datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import msgspec
 import typer
 
 from cronhare.adapters.sql import upgrade
 from cronhare.adapters.sql.dialects.sqlite.file import is_there
-from cronhare.application.administration.commands import NotFound
-from cronhare.application.administration.explain import explain as explain_instant
+from cronhare.application.administration.queries import Queries
+from cronhare.application.administration.views import ExecutionView, ScheduleView
 from cronhare.domain.addresses import LedgerFile
 from cronhare.domain.cron import find_zone
-from cronhare.domain.execution import UNFINISHED, Execution, State
+from cronhare.domain.execution import State
 from cronhare.domain.listing import listed
+from cronhare.domain.messages import LARGEST_ID
 from cronhare.domain.moments import say_minute
-from cronhare.ports.records import RecordsPort
-from cronhare.ports.schedules import StoredSchedule
 
-from ..container import Container
 from .executions import show_attempts, show_execution
 from .output import Json, print_json, state, table, tell
 from .times import read_time
@@ -30,23 +29,32 @@ from .wiring import open_ledger, said_ledger, wire
 db = typer.Typer(help="The ledger's schema.", no_args_is_help=True, rich_markup_mode=None)
 
 Name = Annotated[str, typer.Argument(help="The schedule's name.", show_default=False)]
+What = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME|ID",
+        help="A schedule's name, or the number of an execution.",
+        show_default=False,
+    ),
+]
 
-AT = "An ISO date-time, or a time of today: 08:00Z; without an offset in the schedule's zone."
-
-#: Seconds between two looks at a run that is waited for, and after which it is said that it waits.
-LOOK_EVERY, SILENT_FOR = 0.2, 5.0
+AT: Final = (
+    "With a schedule's name: an ISO date-time, or a time of today: 08:00Z; without an offset in "
+    "the schedule's zone. Its last due instant by default."
+)
 
 
 def add_to(app: typer.Typer) -> None:
     """Add the commands to the command line."""
     app.command()(schedules)
+    app.command()(queues)
     app.command()(run)
     app.command()(explain)
 
 
 def schedules(*, json: Json = False) -> None:
-    """List the schedules, and when each is due next."""
-    found = open_ledger().schedules().schedules()
+    """List the schedules: when each ran last, how that ended, and when it is due next."""
+    found = open_ledger().queries().schedules()
     if json:
         print_json(found)
         return
@@ -54,14 +62,52 @@ def schedules(*, json: Json = False) -> None:
         "NAME",
         "SCHEDULE",
         "ZONE",
+        "LAST DUE",
+        "LAST STATE",
         "NEXT DUE",
         "STATUS",
         rows=[_row(schedule) for schedule in found],
         empty="No schedules.",
     )
-    if unseen := [each for each in found if each.draft and each.draft.status and not each.planned]:
+    if unseen := [each for each in found if each.status and not each.planned]:
         which = listed([each.name for each in unseen])
         tell(f"No scheduler has looked at {which} yet: `cronhare up` does, or `cronhare scheduler`")
+
+
+def queues(*, json: Json = False) -> None:
+    """List the task queues: what waits in each for how long, what runs, and who consumes.
+
+    MESSAGES and CONSUMERS are the broker's; without them it is in memory, away, or has no such
+    queue: `cronhare doctor` says which.
+    """
+    found = open_ledger().queries().queues()
+    if json:
+        print_json(found)
+        return
+    table(
+        "QUEUE",
+        "SCHEDULES",
+        "WAITING",
+        "RETRYING",
+        "RUNNING",
+        "OLDEST DUE",
+        "MESSAGES",
+        "CONSUMERS",
+        rows=[
+            (
+                each.queue,
+                each.schedules,
+                each.waiting,
+                each.retrying,
+                each.running,
+                each.oldest_due_at,
+                each.messages,
+                each.consumers,
+            )
+            for each in found
+        ],
+        empty="No schedule names a queue, and nothing waits in one.",
+    )
 
 
 def run(
@@ -78,10 +124,10 @@ def run(
     container = open_ledger()
     now = container.claims().now()
     checked = None if params is None else _json(params)
-    execution = container.administrator().run_now(name, params=checked, now=now)
-    follow = f"Follow it: cronhare executions show {execution.id}"
+    began = container.administrator().run_now(name, params=checked, now=now)
+    follow = f"Follow it: cronhare executions show {began.id}"
     ledger = f"Ledger: {said_ledger(container.settings())}"
-    text = f"Execution {execution.id} ({execution.key}) is on its way. {follow}"
+    text = f"Execution {began.id} ({began.key}) is on its way. {follow}"
     if wait:
         # Beside the output where that is for machines, and before anybody gives up waiting.
         said = f"{text}. Ctrl-C ends the wait, and not the run."
@@ -90,33 +136,39 @@ def run(
         else:
             tell(said)
             tell(ledger)
-        raise typer.Exit(_wait(container, execution.id, json=json))
+        raise typer.Exit(_wait(container.queries(), began.id, json=json))
     if json:
-        print_json(execution)
+        print_json(ExecutionView.of(began, now=now))
     else:
         tell(text)
         tell(ledger)
-        if _is_off(container.administrator().schedule(name)):
+        if container.queries().schedule(name).status is False:
             tell(f"Schedule {name} is disabled: it runs this once, and at no time of its own.")
 
 
 def explain(
-    name: Name,
+    what: What,
     *,
-    at: Annotated[str, typer.Option("--at", help=AT)],
+    at: Annotated[str | None, typer.Option("--at", help=AT, show_default=False)] = None,
     json: Json = False,
 ) -> None:
-    """Say why a schedule ran at an instant, or did not."""
-    container = open_ledger()
-    stored = container.administrator().schedule(name)
-    zone = find_zone(stored.draft.timezone if stored.draft else "UTC")
-    now = container.claims().now()
-    instant = read_time(at, zone, now=now)
-    found = explain_instant(stored, instant, records=container.records(), now=now)
+    """Say why a schedule ran at an instant, or did not; or why an execution is where it is.
+
+    A number is an execution's, as `cronhare executions list` and the logs have it; a schedule
+    whose name is a number needs --at.
+    """
+    queries = open_ledger().queries()
+    is_an_execution = at is None and what.isascii() and what.isdigit()
+    found = (
+        queries.explain_execution(_execution_id(what))
+        if is_an_execution
+        else queries.explain_instant(what, None if at is None else _instant(queries, what, at))
+    )
     if json:
         print_json(found)
         return
-    tell(f"{name} at {say_minute(instant)} ({instant.astimezone(zone):%H:%M %Z})")
+    local = found.instant.astimezone(find_zone(found.timezone))
+    tell(f"{found.schedule_name} at {say_minute(found.instant)} ({local:%H:%M %Z})")
     tell(found.answer, style="bold")
     for reason in found.because:
         tell(f"  {reason}")
@@ -124,6 +176,17 @@ def explain(
         tell(f"  Execution {found.execution.id}, key {found.execution.key}.")
     if found.attempts:
         show_attempts(found.attempts)
+
+
+def _execution_id(text: str) -> int:
+    """Read a number of any length; 0, which no execution has, for one that is too large."""
+    id_ = int(text) if len(text) <= len(str(LARGEST_ID)) else 0
+    return id_ if id_ <= LARGEST_ID else 0
+
+
+def _instant(queries: Queries, name: str, at: str) -> datetime:
+    zone = find_zone(queries.schedule(name).timezone or "UTC")
+    return read_time(at, zone, now=queries.now())
 
 
 @db.command("upgrade")
@@ -141,40 +204,22 @@ def upgrade_schema() -> None:
         tell(f"Upgraded {place} to {', '.join(done)}." if done else f"{place} is up to date.")
 
 
-def _is_off(stored: StoredSchedule) -> bool:
-    return stored.draft is not None and not stored.draft.status
-
-
-def _wait(container: Container, execution_id: int, *, json: bool) -> Status:
-    records = container.records()
-    execution = _ended(records, execution_id)
+def _wait(queries: Queries, execution_id: int, *, json: bool) -> Status:
+    found = queries.wait_for_end(execution_id, pause=time.sleep, on_silence=_tell_silence)
     if json:
-        print_json(execution)
+        print_json(found.execution)
     else:
-        show_execution(execution, now=container.claims().now())
-        show_attempts(records.attempts(execution_id))
-    return Status.DONE if execution.state is State.SUCCEEDED else Status.RUN_FAILED
+        show_execution(found.execution)
+        show_attempts(found.attempts)
+    return Status.DONE if found.execution.state is State.SUCCEEDED else Status.RUN_FAILED
 
 
-def _ended(records: RecordsPort, execution_id: int) -> Execution:
-    looks = 0
-    while True:
-        execution = records.execution(execution_id)
-        if execution is None:
-            raise NotFound(f"execution {execution_id} was removed while it was waited for")
-        if execution.state not in UNFINISHED:
-            return execution
-        if looks == round(SILENT_FOR / LOOK_EVERY) and execution.state in {
-            State.CLAIMED,
-            State.PUBLISHED,
-        }:
-            # Beside the output, for whoever pipes that on.
-            sys.stderr.write(
-                f"Execution {execution_id} is {execution.state}: nobody has taken it up yet. "
-                "Why, says `cronhare doctor`.\n"
-            )
-        looks += 1
-        time.sleep(LOOK_EVERY)
+def _tell_silence(execution: ExecutionView) -> None:
+    # Beside the output, for whoever pipes that on.
+    sys.stderr.write(
+        f"Execution {execution.id} is {execution.state}: nobody has taken it up yet. "
+        "Why, says `cronhare doctor`.\n"
+    )
 
 
 def _json(text: str) -> str:
@@ -184,15 +229,25 @@ def _json(text: str) -> str:
         raise Refusal(f"--params is not JSON: {error}") from error
 
 
-def _row(stored: StoredSchedule) -> tuple[object, ...]:
-    draft = stored.draft
-    if draft is None:
-        return (stored.name, stored.text, None, None, f"broken: {stored.problem}")
-    when = draft.schedule or (f"once, {say_minute(draft.date_time)}" if draft.date_time else None)
-    status = state("on" if draft.status else "off")
-    return (stored.name, when or _without_time(stored), draft.timezone, stored.next_due_at, status)
+def _row(schedule: ScheduleView) -> tuple[object, ...]:
+    last = schedule.last_run
+    ran = (None, None) if last is None else (last.due_at, state(last.state))
+    if schedule.status is None:
+        broken = f"broken: {schedule.problem}"
+        return (schedule.name, schedule.schedule, None, *ran, None, broken)
+    status = state("on" if schedule.status else "off")
+    return (
+        schedule.name,
+        _when(schedule),
+        schedule.timezone,
+        *ran,
+        schedule.next_due_at,
+        status,
+    )
 
 
-def _without_time(stored: StoredSchedule) -> str:
-    """A jobs file has none of these without `on_boot` or `on_start`; the row does not say which."""
-    return "at boot or start" if stored.source else "by hand"
+def _when(schedule: ScheduleView) -> str:
+    if schedule.date_time is not None:
+        return f"once, {say_minute(schedule.date_time)}"
+    # A jobs file has none without times but `on_boot` or `on_start`; the row does not say which.
+    return schedule.schedule or ("at boot or start" if schedule.source else "by hand")

@@ -3,21 +3,31 @@
 import sys
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated
 
-import attrs
 import typer
 
-from cronhare.application.administration.commands import NotFound
+from cronhare.application.administration.views import AttemptView, ExecutionView
 from cronhare.application.interim import EVERY
-from cronhare.domain.execution import Execution, State
+from cronhare.domain.execution import State
+from cronhare.domain.listing import counted
 from cronhare.domain.messages import LARGEST_ID
 from cronhare.domain.printable import printable
-from cronhare.domain.schedule import SYSTEM_PREFIX
-from cronhare.ports.records import Attempt, ExecutionFilter, Output
+from cronhare.ports.records import ExecutionFilter
 from cronhare.ports.runner import Captured
 
-from .output import MOST_LINES, Json, facts, moment, print_json, printable_lines, state, table, tell
+from .output import (
+    MOST_LINES,
+    Json,
+    facts,
+    json_line,
+    moment,
+    print_json,
+    printable_lines,
+    state,
+    table,
+    tell,
+)
 from .wiring import open_ledger
 
 app = typer.Typer(
@@ -46,12 +56,11 @@ def list_(
     json: Json = False,
 ) -> None:
     """List executions, newest first."""
-    container = open_ledger()
-    found = container.records().executions(
-        ExecutionFilter(schedule=schedule, states=tuple(states or ()), limit=limit)
+    found = (
+        open_ledger()
+        .queries()
+        .executions(ExecutionFilter(schedule=schedule, states=tuple(states or ()), limit=limit))
     )
-    if not found and schedule is not None and not schedule.startswith(SYSTEM_PREFIX):
-        container.administrator().schedule(schedule)  # which refuses a name that there is not
     if json:
         print_json(found)
         return
@@ -83,56 +92,45 @@ def list_(
 
 @app.command()
 def show(execution_id: ID, *, json: Json = False) -> None:
-    """Show one execution with its attempts."""
-    container = open_ledger()
-    records = container.records()
-    execution = records.execution(execution_id)
-    if execution is None:
-        raise NotFound(f"there is no execution {execution_id}")
-    attempts = records.attempts(execution_id)
+    """Show one execution with its attempts: who runs it, or what it waits for.
+
+    `cronhare explain ID` says why it is where it is, and what to look at.
+    """
+    found = open_ledger().queries().execution(execution_id)
     if json:
-        print_json({"execution": execution, "attempts": attempts})
+        print_json(found)
         return
-    show_execution(execution, now=container.claims().now())
-    show_attempts(attempts)
+    show_execution(found.execution)
+    show_attempts(found.attempts)
 
 
 @app.command()
 def logs(execution_id: ID, *, raw: Raw = False, json: Json = False) -> None:
     """Print what the attempts of an execution wrote, with control characters escaped."""
-    container = open_ledger()
-    records = container.records()
-    execution = records.execution(execution_id)
-    if execution is None:
-        raise NotFound(f"there is no execution {execution_id}")
-    outputs = records.output(execution_id)
-    running = execution.attempt if execution.state is State.RUNNING else None
+    queries = open_ledger().queries()
+    found = queries.output(execution_id)
     if json:
-        print_json([_as_json(output, running=output.attempt == running) for output in outputs])
+        print_json(found.outputs)
         return
-    for output in outputs:
+    for output in found.outputs:
         for name, stream in (("stdout", output.stdout), ("stderr", output.stderr)):
             if raw:
                 sys.stdout.write(stream.head + stream.tail)
             elif stream.bytes:
                 _print_stream(f"attempt {output.attempt}, {name}{_up_to(output.as_of)}", stream)
-    if running is not None:
-        shown = next((output.as_of for output in outputs if output.attempt == running), None)
+    if found.execution.state is State.RUNNING:
+        shown = next((output.as_of for output in found.outputs if output.running), None)
         # Beside the output, for whoever pipes that on.
-        sys.stderr.write(_still_runs(execution, shown, container.claims().now()))
-    elif not outputs and not raw:
+        sys.stderr.write(_still_runs(found.execution, shown, queries.now()))
+    elif not found.outputs and not raw:
         tell("Nothing was written.")
-
-
-def _as_json(output: Output, *, running: bool) -> dict[str, Any]:
-    return {**attrs.asdict(output, recurse=False), "running": running}
 
 
 def _up_to(as_of: datetime | None) -> str:
     return f", up to {moment(as_of)}" if as_of else ""
 
 
-def _still_runs(execution: Execution, shown: datetime | None, now: datetime) -> str:
+def _still_runs(execution: ExecutionView, shown: datetime | None, now: datetime) -> str:
     """Say of a running attempt how old what is shown is, and where to read the rest."""
     runs = f"Attempt {execution.attempt} still runs at {printable(execution.owner or 'a worker')}"
     age = (
@@ -156,9 +154,9 @@ def cancel(execution_id: ID) -> None:
     tell(f"Execution {execution_id} {texts.get(answer, f'has ended already: {answer}')}.")
 
 
-def show_execution(execution: Execution, *, now: datetime) -> None:
-    """Print one execution's facts. An attempt that is due *now* has no time of its own."""
-    coming = execution.next_attempt_at if _waits(execution) else None
+def show_execution(execution: ExecutionView) -> None:
+    """Print one execution's facts."""
+    claimed = f"{moment(execution.executed_at)} by {execution.container_id}"
     facts(
         [
             ("execution", execution.id),
@@ -166,14 +164,21 @@ def show_execution(execution: Execution, *, now: datetime) -> None:
             ("task", said_task(execution.task, execution.task_name, execution.source)),
             ("key", execution.key),
             ("state", state(execution.state)),
+            ("waits for", execution.waits_for),
             ("due", execution.due_at),
-            ("claimed", f"{moment(execution.executed_at)} by {execution.container_id}"),
+            ("claimed", claimed),
+            ("queue", execution.queue),
             ("published", execution.published_at),
-            ("next attempt", coming if coming and coming > now else None),
+            ("sent again", counted(execution.resends, "time") if execution.resends else None),
+            ("sent again at", execution.sent_again_at),
+            ("started", execution.started_at),
+            ("owner", execution.owner),
+            ("lease until", execution.lease_until),
+            ("cancel", "requested" if execution.cancel_requested else None),
             ("ended", execution.finished_at),
             ("attempt", execution.attempt),
             ("deaths", execution.deaths),
-            ("params", execution.params),
+            ("params", json_line(execution.params)),
             ("error", execution.last_error),
             ("problem", execution.problem),
         ]
@@ -190,7 +195,7 @@ def said_task(number: object, name: str | None, source: str | None) -> str:
     return f"{name}{of_source} ({number})" if name else f"{number}{of_source}"
 
 
-def show_attempts(attempts: Sequence[Attempt]) -> None:
+def show_attempts(attempts: Sequence[AttemptView]) -> None:
     """Print a table of attempts."""
     table(
         "ATTEMPT",
@@ -214,18 +219,14 @@ def _print_stream(name: str, stream: Captured) -> None:
         sys.stdout.write(printable_lines(stream.tail).removesuffix("\n") + "\n")
 
 
-def _attempt_row(attempt: Attempt) -> tuple[object, ...]:
-    ended = attempt.finished_at
-    seconds = None if ended is None else f"{(ended - attempt.started_at).total_seconds():.2f}"
+def _attempt_row(attempt: AttemptView) -> tuple[object, ...]:
+    seconds = None if attempt.run_seconds is None else f"{attempt.run_seconds:.2f}"
     exit_ = f"signal {attempt.signal}" if attempt.signal else attempt.exit_code
-    peak = None if attempt.peak_memory is None else f"{attempt.peak_memory / 1e6:.1f}"
+    memory = attempt.peak_memory_bytes
+    peak = None if memory is None else f"{memory / 1e6:.1f}"
     cpu = None if attempt.cpu_seconds is None else f"{attempt.cpu_seconds:.2f}"
     ending = state(attempt.ending or "running")
     return (attempt.attempt, attempt.started_at, ending, exit_, attempt.node, seconds, peak, cpu)
-
-
-def _waits(execution: Execution) -> bool:
-    return execution.state in {State.CLAIMED, State.PUBLISHED, State.RETRYING}
 
 
 def _short(text: str | None) -> str:

@@ -5,15 +5,14 @@ from typing import Annotated
 
 import typer
 
+from cronhare.application.administration.commands import TooFarApart
+from cronhare.application.administration.views import ErrorView, FailureView
 from cronhare.domain.durations import DurationInvalid, parse_duration, say_duration
 from cronhare.domain.listing import counted
 from cronhare.domain.messages import LARGEST_ID
-from cronhare.domain.replay import why_not_replayed
-from cronhare.ports.records import Archived, RecordsPort
 
-from ..container import Container
 from .executions import said_task
-from .output import MOST_LINES, Json, facts, print_json, state, table, tell
+from .output import MOST_LINES, Json, facts, json_line, print_json, state, table, tell
 from .trouble import Refusal, Status
 from .wiring import open_ledger
 
@@ -22,12 +21,6 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-
-#: What --all takes at once.
-MOST_AT_ONCE = 1_000
-
-#: What lies between two of them, and what may at most.
-SPREAD, LONGEST_SPREAD = timedelta(milliseconds=100), timedelta(hours=1)
 
 Ids = Annotated[
     list[int] | None,
@@ -44,7 +37,7 @@ def list_(
     json: Json = False,
 ) -> None:
     """List the archive, newest first."""
-    found = open_ledger().records().archive(unresolved=not everything, limit=limit)
+    found = open_ledger().queries().failures(unresolved=not everything, limit=limit)
     if json:
         print_json(found)
         return
@@ -62,11 +55,11 @@ def list_(
             (
                 archived.id,
                 archived.schedule_name,
-                archived.task_name or f"{archived.task_type} {archived.task_id}",
+                archived.task_name or archived.task,
                 state(archived.kind),
                 archived.failed_at,
                 archived.attempts,
-                archived.execution_id or None,
+                archived.execution_id,
                 *((archived.resolution,) if everything else ()),
                 archived.failed_reason.partition("\n")[0],
             )
@@ -85,7 +78,7 @@ def show(
     json: Json = False,
 ) -> None:
     """Show one row of the archive."""
-    [archived] = open_ledger().administrator().archived([archived_id])
+    archived = open_ledger().queries().failure(archived_id)
     if json:
         print_json(archived)
         return
@@ -105,20 +98,19 @@ def replay(
     ] = None,
 ) -> None:
     """Run failed executions again, with a fresh retry allowance."""
-    apart = _apart(every, everything=everything)
+    chosen, apart = _chosen(ids, everything=everything), _apart(every)
     container = open_ledger()
-    chosen = _chosen(ids, container, everything=everything)
-    now = container.claims().now()
-    again = container.administrator().replay(chosen, now=now, apart=apart)
-    numbers = ", ".join(str(execution.id) for execution in again)
-    pace = f", one every {say_duration(apart)}" if apart and len(again) > 1 else ""
-    said = f"Replaying {counted(len(again), 'execution')}{pace}" + (f": {numbers}" if again else "")
-    left = [row for row in container.administrator().archived(chosen) if row.resolution is None]
-    resolved = len(set(chosen)) - len(again) - len(left)
-    tell(f"{said}; {resolved} resolved already." if resolved else f"{said}.")
-    for archived in left:
-        tell(f"{archived.id} cannot be replayed: {_why_not(archived, container.records())}.")
-    if chosen and not again:
+    try:
+        done = container.administrator().replay(chosen, now=container.claims().now(), apart=apart)
+    except TooFarApart as error:
+        raise Refusal(f"--every: {error}") from error
+    again = done.executions
+    pace = f", one every {say_duration(done.apart)}" if done.apart and len(again) > 1 else ""
+    numbers = f": {', '.join(map(str, again))}" if again else ""
+    _tell_done(f"Replaying {counted(len(again), 'execution')}{pace}{numbers}", done.resolved_before)
+    for id_, reason in done.refused.items():
+        tell(f"{id_} cannot be replayed: {reason}.")
+    if done.asked and not again:
         raise typer.Exit(Status.WRONG_INPUT)
 
 
@@ -130,70 +122,54 @@ def discard(
     note: Annotated[str, typer.Option(help="Why, for whoever reads the archive.")] = "",
 ) -> None:
     """Resolve failures without a run; they stay in the archive."""
+    chosen = _chosen(ids, everything=everything)
     container = open_ledger()
-    chosen = _chosen(ids, container, everything=everything)
     now = container.claims().now()
-    count = container.administrator().discard(chosen, note=note, now=now)
-    resolved = len(set(chosen)) - count
-    said = f"Discarded {counted(count, 'failure')}"
-    tell(f"{said}; {resolved} resolved already." if resolved else f"{said}.")
-    if chosen and not count:
+    done = container.administrator().discard(chosen, note=note, now=now)
+    _tell_done(f"Discarded {counted(done.failures, 'failure')}", done.resolved_before)
+    if done.asked and not done.failures:
         raise typer.Exit(Status.WRONG_INPUT)
 
 
-def _apart(every: str | None, *, everything: bool) -> timedelta:
-    """Spread what nobody has counted: all at once, it would overrun what has just recovered."""
-    if every is None:
-        return SPREAD if everything else timedelta(0)
+def _tell_done(said: str, resolved_before: int) -> None:
+    tell(f"{said}; {resolved_before} resolved already." if resolved_before else f"{said}.")
+
+
+def _apart(every: str | None) -> timedelta | None:
     try:
-        apart = parse_duration(every)
+        return None if every is None else parse_duration(every)
     except DurationInvalid as error:
         raise Refusal(f"--every: {error}") from error
-    if apart > LONGEST_SPREAD:
-        raise Refusal(f"--every: {every} is too long; at most {say_duration(LONGEST_SPREAD)}")
-    return apart
 
 
-def _chosen(ids: list[int] | None, container: Container, *, everything: bool) -> list[int]:
+def _chosen(ids: list[int] | None, *, everything: bool) -> list[int] | None:
+    """Give the numbers, or None for everything."""
     if bool(ids) == everything:
         raise Refusal("say which: numbers from `cronhare failed list`, or --all")
-    if ids:
-        return ids
-    return [archived.id for archived in container.records().archive(limit=MOST_AT_ONCE)]
+    return ids or None
 
 
-def _why_not(archived: Archived, records: RecordsPort) -> str:
-    if id_ := archived.execution_id:
-        execution = records.execution(id_)
-        if execution is None:
-            return f"execution {id_} is no more in the ledger"
-        # Nothing speaks against it where it has ended only now.
-        return f"execution {id_}: {why_not_replayed(execution) or 'it was under way; try again'}"
-    return (
-        f"the ledger has no schedule {archived.scheduler_id}. Publish its task anew where it came "
-        f"from, then: cronhare failed discard {archived.id}"
-    )
-
-
-def _task(archived: Archived) -> str:
-    number = f"{archived.task_type} {archived.task_id}"
-    return said_task(number, archived.task_name, archived.source)
-
-
-def _facts(archived: Archived) -> list[tuple[str, object]]:
+def _facts(archived: FailureView) -> list[tuple[str, object]]:
     return [
         ("failure", archived.id),
-        ("execution", archived.execution_id or None),
+        ("execution", archived.execution_id),
         ("schedule", f"{archived.schedule_name} (id {archived.scheduler_id})"),
-        ("task", _task(archived)),
+        ("task", said_task(archived.task, archived.task_name, archived.source)),
         ("key", archived.execution_key),
         ("kind", state(archived.kind)),
         ("failed at", archived.failed_at),
         ("reason", archived.failed_reason),
         ("attempts", archived.attempts),
-        ("params", archived.params),
+        ("params", json_line(archived.params)),
         ("resolved", archived.resolved_at),
         ("resolution", archived.resolution),
         ("note", archived.note or None),
-        ("error", archived.error),
+        ("error", None if archived.error is None else _said(archived.error)),
+        ("problem", archived.problem),
     ]
+
+
+def _said(error: ErrorView) -> str:
+    code = f" ({error.code})" if error.code else ""
+    stack = f"\n{error.stack}" if error.stack else ""
+    return f"{error.message}{code}{stack}"

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Annotated, Any, Final
 
 import typer
@@ -44,6 +44,11 @@ def console() -> Console:
 def print_json(value: Any) -> None:  # noqa: ANN401 - anything msgspec can write
     """Print a value as one JSON document."""
     sys.stdout.write(as_json(value, encode=_encode, indent=2) + "\n")
+
+
+def json_line(value: Any) -> str:  # noqa: ANN401 - any JSON value
+    """Write a JSON value on one line, to stand among other facts."""
+    return as_json(value, encode=_encode)
 
 
 def tell(sentence: str, *, style: str = "") -> None:
@@ -145,6 +150,4 @@ def _written(value: object) -> str:
 
 
 def _encode(value: object) -> object:
-    if isinstance(value, timedelta):
-        return value.total_seconds()
     return str(value)

@@ -12,7 +12,8 @@ from pathlib import Path
 from typer import TyperException
 
 from cronhare.adapters.jobs.reader import JobsFileInvalid
-from cronhare.application.administration.commands import CannotRun, FilesClash, NotFound
+from cronhare.application.administration.commands import CannotRun, FilesClash
+from cronhare.application.administration.lookup import NotFound
 from cronhare.domain.clashes import Clash
 from cronhare.domain.listing import counted
 from cronhare.domain.printable import printable, shortened

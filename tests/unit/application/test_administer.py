@@ -6,8 +6,15 @@ import attrs
 import pytest
 
 from cronhare.adapters.system.boot import this_boot
-from cronhare.application.administration.commands import CannotRun, FilesClash, NotFound
+from cronhare.application.administration.commands import (
+    LONGEST_SPREAD,
+    SPREAD,
+    CannotRun,
+    FilesClash,
+    TooFarApart,
+)
 from cronhare.application.administration.difference import Change, FieldChange, difference
+from cronhare.application.administration.lookup import NotFound
 from cronhare.domain.boot import Boot
 from cronhare.domain.draft import ScheduleDraft
 from cronhare.domain.execution import State
@@ -331,12 +338,67 @@ async def test_a_replay_has_a_fresh_retry_allowance() -> None:
     assert (second.attempts, second.retry_count) == (4, 1)
 
 
+async def test_what_nobody_has_counted_is_replayed_at_a_distance() -> None:
+    house = await _with_failures(3)
+
+    done = house.administrator.replay(None, now=house.now)
+
+    waits = sorted(house.records.execution(id_).next_attempt_at for id_ in done.executions)  # type: ignore[union-attr, type-var]
+    assert (len(done.executions), done.apart, done.resolved_before) == (3, SPREAD, 0)
+    assert waits[1:] == [house.now + SPREAD, house.now + 2 * SPREAD]
+
+
+async def test_what_is_named_is_replayed_at_once_unless_somebody_says_how_far_apart() -> None:
+    house = await _with_failures(2)
+    first, second = house.records.archive()
+
+    at_once = house.administrator.replay([first.id], now=house.now)
+    apart = house.administrator.replay([second.id], now=house.now, apart=LONGEST_SPREAD)
+
+    assert (at_once.apart, apart.apart) == (timedelta(0), LONGEST_SPREAD)
+
+
+async def test_a_replay_tells_what_was_resolved_and_what_cannot_be() -> None:
+    house = await _with_failures(2)
+    gone, known = house.records.archive()
+    house.administrator.discard([known.id], note="", now=house.now)
+    execution = house.ledger.history.get(gone.execution_id)
+    assert execution is not None
+    house.ledger.history.delete(execution)
+
+    done = house.administrator.replay([gone.id, known.id, known.id], now=house.now)
+
+    assert (done.executions, done.asked, done.resolved_before) == ((), 2, 1)
+    assert done.refused == {gone.id: f"execution {gone.execution_id} is no more in the ledger"}
+
+
+async def test_replays_too_far_apart_are_refused() -> None:
+    house = await _with_failures(1)
+
+    with pytest.raises(TooFarApart, match="1h1s is too long; at most 1h"):
+        house.administrator.replay(None, now=house.now, apart=LONGEST_SPREAD + timedelta(seconds=1))
+
+    assert len(house.records.archive()) == 1
+
+
+async def _with_failures(count: int) -> House:
+    """Let runs by hand fail for good."""
+    house = House(script=always(failure()), policy=RetryPolicy(attempts=1))
+    house.add(schedule=None)
+    for _ in range(count):
+        house.administrator.run_now("report", params=None, now=house.now)
+    await house.open()
+    await house.turn()
+    assert len(house.records.archive()) == count
+    return house
+
+
 async def test_discarding_resolves_and_keeps_the_row() -> None:
     house = House(script=always(failure()), policy=RetryPolicy(attempts=1))
     await run(house)
     [archived] = house.records.archive()
 
-    count = house.administrator.discard([archived.id], note="known", now=house.now)
+    count = house.administrator.discard([archived.id], note="known", now=house.now).failures
 
     [kept] = house.administrator.archived([archived.id])
     assert (count, kept.resolution, kept.note) == (1, "discarded", "known")
@@ -367,7 +429,7 @@ def test_more_failures_than_a_page_shows_are_resolved_at_once() -> None:
         house.records.keep_failure(reported, now=house.now, node="ant")
     ids = [row.id for row in house.records.archive(limit=1_000)]
 
-    count = house.administrator.discard(ids, note="", now=house.now)
+    count = house.administrator.discard(ids, note="", now=house.now).failures
 
     assert count == 101
 

@@ -1,0 +1,25 @@
+"""Finding what is asked for by name or number, and saying what there is instead."""
+
+import difflib
+
+from cronhare.domain.listing import listed
+from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
+
+
+class NotFound(LookupError):
+    """Something that was asked for by name or number does not exist."""
+
+
+def find_schedule(schedules: ScheduleStorePort, name: str) -> StoredSchedule:
+    """Find a schedule by its name.
+
+    Raises:
+        NotFound: with the names that come close.
+    """
+    found = schedules.schedules([name])
+    if found:
+        return found[0]
+    names = [schedule.name for schedule in schedules.schedules()]
+    close = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
+    hint = f"did you mean {' or '.join(close)}?" if close else f"there is {listed(names) or 'none'}"
+    raise NotFound(f"there is no schedule {name!r}; {hint}")

@@ -1,0 +1,251 @@
+"""What people look at: each question is one method, and each answer a view (`views.py`).
+
+The command line asks here, and whoever else shows the ledger: it only prints.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+import attrs
+
+from cronhare.domain.diagnosis import BrokerFacts, Fit, Kind, Thing
+from cronhare.domain.execution import UNFINISHED, Execution, State
+from cronhare.domain.schedule import SYSTEM_PREFIX
+from cronhare.domain.topology import checked_queue, topology
+from cronhare.ports.inspection import BrokerInspectionPort
+from cronhare.ports.records import ExecutionFilter, QueueLoad, RecordsPort
+from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
+
+from .explain import explain, explain_execution, newest_instant
+from .lookup import NotFound, find_schedule
+from .views import (
+    AttemptView,
+    ExecutionView,
+    ExplanationView,
+    FailureView,
+    OutputView,
+    QueueView,
+    ScheduleView,
+)
+
+#: Seconds between two looks at a run that is waited for, and after which it is told as not begun.
+LOOK_EVERY: Final = 0.2
+SILENT_FOR: Final = 5.0
+
+
+@attrs.frozen(kw_only=True)
+class ExecutionWithAttempts:
+    """An execution, and each start of it, the oldest first."""
+
+    execution: ExecutionView
+    attempts: Sequence[AttemptView]
+
+
+@attrs.frozen(kw_only=True)
+class ExecutionWithOutput:
+    """An execution, and what its attempts wrote, the oldest first, where there is anything."""
+
+    execution: ExecutionView
+    outputs: Sequence[OutputView]
+
+
+class Queries:
+    """Answers questions, and changes nothing. Each method may raise `LedgerUnavailable`."""
+
+    def __init__(
+        self,
+        *,
+        schedules: ScheduleStorePort,
+        records: RecordsPort,
+        broker: BrokerInspectionPort,
+        retry_delay: timedelta,
+        now: Callable[[], datetime],
+    ) -> None:
+        """*now* is the ledger's clock; *retry_delay* is that of the topology."""
+        self._schedules = schedules
+        self._records = records
+        self._broker = broker
+        self._retry_delay = retry_delay
+        self._now = now
+
+    def now(self) -> datetime:
+        """Tell the ledger's time."""
+        return self._now()
+
+    def schedules(self) -> Sequence[ScheduleView]:
+        """List the schedules by name."""
+        return self._shown(self._schedules.schedules())
+
+    def schedule(self, name: str) -> ScheduleView:
+        """Show one schedule.
+
+        Raises:
+            NotFound: with the names that come close.
+        """
+        [shown] = self._shown([find_schedule(self._schedules, name)])
+        return shown
+
+    def executions(self, which: ExecutionFilter) -> Sequence[ExecutionView]:
+        """List executions, newest first.
+
+        Raises:
+            NotFound: there is no such schedule, and nothing is left of one.
+        """
+        found, name = self._records.executions(which), which.schedule
+        if not found and name is not None and not name.startswith(SYSTEM_PREFIX):
+            find_schedule(self._schedules, name)
+        now = self._now()
+        return [ExecutionView.of(execution, now=now) for execution in found]
+
+    def execution(self, execution_id: int) -> ExecutionWithAttempts:
+        """Show an execution.
+
+        Raises:
+            NotFound: there is none.
+        """
+        execution = self._execution(execution_id)
+        attempts = self._records.attempts(execution_id)
+        return ExecutionWithAttempts(
+            execution=ExecutionView.of(execution, now=self._now()),
+            attempts=[AttemptView.of(attempt) for attempt in attempts],
+        )
+
+    def output(self, execution_id: int) -> ExecutionWithOutput:
+        """Show what an execution wrote.
+
+        Raises:
+            NotFound: there is none.
+        """
+        execution = self._execution(execution_id)
+        running = execution.attempt if execution.state is State.RUNNING else None
+        return ExecutionWithOutput(
+            execution=ExecutionView.of(execution, now=self._now()),
+            outputs=[
+                OutputView.of(output, running=output.attempt == running)
+                for output in self._records.output(execution_id)
+            ],
+        )
+
+    def wait_for_end(
+        self,
+        execution_id: int,
+        *,
+        pause: Callable[[float], None],
+        on_silence: Callable[[ExecutionView], None],
+    ) -> ExecutionWithAttempts:
+        """Look again and again until an execution has ended; *pause* waits for so many seconds.
+
+        *on_silence* is told, once, of one that nobody has begun after `SILENT_FOR` seconds.
+
+        Raises:
+            NotFound: there is none, or no more.
+        """
+        looks = 0
+        while (execution := self._execution(execution_id)).state in UNFINISHED:
+            has_begun = execution.state not in {State.CLAIMED, State.PUBLISHED}
+            if looks == round(SILENT_FOR / LOOK_EVERY) and not has_begun:
+                on_silence(ExecutionView.of(execution, now=self._now()))
+            looks += 1
+            pause(LOOK_EVERY)
+        return self.execution(execution_id)
+
+    def failures(self, *, unresolved: bool, limit: int) -> Sequence[FailureView]:
+        """List the archive, newest first."""
+        found = self._records.archive(unresolved=unresolved, limit=limit)
+        return [FailureView.of(archived) for archived in found]
+
+    def failure(self, archived_id: int) -> FailureView:
+        """Show a row of the archive.
+
+        Raises:
+            NotFound: there is none.
+        """
+        for archived in self._records.archive(ids=[archived_id], limit=1):
+            return FailureView.of(archived)
+        raise NotFound(f"the archive has no row {archived_id}")
+
+    def queues(self) -> Sequence[QueueView]:
+        """List the task queues that schedules name, or executions wait for."""
+        loads = self._records.queues()
+        named = [
+            stored.draft.queue
+            for stored in self._schedules.schedules()
+            if stored.draft is not None and stored.draft.status
+        ]
+        queues = sorted({*named, *(load.queue for load in loads)})
+        things = self._things(queues)
+        return [_queue(queue, named.count(queue), loads, things.get(queue)) for queue in queues]
+
+    def explain_instant(self, name: str, instant: datetime | None) -> ExplanationView:
+        """Explain what became of a schedule's instant; of the last at which it was due, if None.
+
+        Raises:
+            NotFound: there is no such schedule.
+        """
+        stored, now = find_schedule(self._schedules, name), self._now()
+        asked = newest_instant(stored, now=now) if instant is None else instant
+        found = explain(stored, asked, records=self._records, now=now)
+        zone = _zone_of(stored)
+        return ExplanationView.of(found, name=name, timezone=zone, instant=asked, now=now)
+
+    def explain_execution(self, execution_id: int) -> ExplanationView:
+        """Explain why an execution is where it is.
+
+        Raises:
+            NotFound: there is none.
+        """
+        execution, now = self._execution(execution_id), self._now()
+        found = explain_execution(execution, self._records.attempts(execution_id), now=now)
+        name, due = execution.schedule_name, execution.due_at
+        zone = next(map(_zone_of, self._schedules.schedules([name])), "UTC")
+        return ExplanationView.of(found, name=name, timezone=zone, instant=due, now=now)
+
+    def _execution(self, execution_id: int) -> Execution:
+        execution = self._records.execution(execution_id)
+        if execution is None:
+            raise NotFound(f"there is no execution {execution_id}")
+        return execution
+
+    def _shown(self, found: Sequence[StoredSchedule]) -> Sequence[ScheduleView]:
+        last = self._records.last_runs({stored.id for stored in found})
+        return [ScheduleView.of(stored, last.get(stored.id)) for stored in found]
+
+    def _things(self, queues: Collection[str]) -> Mapping[str, Thing]:
+        """Ask the broker for those queues, as far as it can be asked."""
+        usable = [queue for queue in queues if _can_be_a_queue(queue)]
+        wanted = topology(retry_delay=self._retry_delay, queues=usable)
+        facts = self._broker.inspect(wanted)
+        if not isinstance(facts, BrokerFacts):
+            return {}
+        return {thing.name: thing for thing in facts.things if thing.kind is Kind.QUEUE}
+
+
+def _queue(
+    queue: str, schedules: int, loads: Sequence[QueueLoad], thing: Thing | None
+) -> QueueView:
+    ours = [load for load in loads if load.queue == queue]
+    counts = {load.state: load.executions for load in ours}
+    due = [load.oldest_due_at for load in ours if load.state is not State.RUNNING]
+    is_there = thing is not None and thing.fit is not Fit.MISSING
+    return QueueView(
+        queue=queue,
+        schedules=schedules,
+        waiting=counts.get(State.CLAIMED, 0) + counts.get(State.PUBLISHED, 0),
+        retrying=counts.get(State.RETRYING, 0),
+        running=counts.get(State.RUNNING, 0),
+        oldest_due_at=min(filter(None, due), default=None),
+        messages=thing.messages if thing is not None and is_there else None,
+        consumers=thing.consumers if thing is not None and is_there else None,
+    )
+
+
+def _zone_of(stored: StoredSchedule) -> str:
+    return "UTC" if stored.draft is None else stored.draft.timezone
+
+
+def _can_be_a_queue(name: str) -> bool:
+    try:
+        return checked_queue(name) == name
+    except ValueError:
+        return False

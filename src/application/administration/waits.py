@@ -1,0 +1,53 @@
+"""What an execution that has not ended waits for: who has to do what next, and when."""
+
+from datetime import datetime
+
+from cronhare.domain.execution import STARTABLE, UNFINISHED, Execution, State
+from cronhare.domain.moments import say_moment
+from cronhare.ports.claims import Graces
+
+
+def what_it_waits_for(execution: Execution, *, now: datetime) -> str | None:
+    """Say what an execution waits for at *now*; None once it has ended."""
+    if execution.state not in UNFINISHED:
+        return None
+    if execution.problem is not None:
+        return "a scheduler that quarantines it, as its row is broken"
+    return _running(execution, now) if execution.state is State.RUNNING else _start(execution, now)
+
+
+def sent_again_at(execution: Execution, *, now: datetime) -> datetime | None:
+    """Say from when on a scheduler takes a message for lost that nobody has begun.
+
+    None where there is no message to wait for, or that moment has passed.
+    """
+    if execution.check_at is None or execution.state not in STARTABLE:
+        return None
+    try:
+        moment = execution.check_at + Graces().of(execution.state)
+    except OverflowError:  # somebody wrote the last time that there is
+        return None
+    return moment if moment > now else None
+
+
+def _running(execution: Execution, now: datetime) -> str:
+    lease, owner = execution.lease_until, execution.owner
+    if lease is None or lease <= now:
+        lapsed = "which has no lease" if lease is None else f"not renewed since {say_moment(lease)}"
+        return f"a scheduler that gives attempt {execution.attempt} up for lost: {owner}, {lapsed}"
+    if execution.cancel_requested:
+        return f"{owner} to stop its task: its end was asked for"
+    return f"its task to end, which runs at {owner}"
+
+
+def _start(execution: Execution, now: datetime) -> str:
+    begins = execution.next_attempt_at
+    if execution.cancel_requested:  # written by hand: `cancel` ends what waits at once
+        return (
+            "`cronhare executions cancel`: its end was asked for by hand, and no worker begins it"
+        )
+    if begins is not None and begins > now:
+        return f"its time, {say_moment(begins)}"
+    if execution.state is State.CLAIMED:
+        return f"a scheduler that hands it to the broker, for queue {execution.queue}"
+    return f"a worker that serves queue {execution.queue}"

@@ -1,0 +1,392 @@
+"""What people look at, and whether it explains what is stuck."""
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+import attrs
+import msgspec
+import pytest
+
+from cronhare.adapters.memory.inspection import MemoryBrokerInspection
+from cronhare.application.administration.lookup import NotFound
+from cronhare.application.administration.queries import LOOK_EVERY, SILENT_FOR, Queries
+from cronhare.application.administration.views import DEEPEST, ExecutionView, json_value
+from cronhare.domain.backoff import Backoff, BackoffType
+from cronhare.domain.diagnosis import BrokerFacts, Cause, Fit, Kind, Thing, Unreachable
+from cronhare.domain.execution import State
+from cronhare.domain.retry import RetryPolicy
+from cronhare.domain.topology import MAIN_QUEUE, Topology
+from cronhare.ports.inspection import BrokerInspectionPort
+from cronhare.ports.records import ExecutionFilter
+from tests.unit.application.deliveries import begin, due, run
+from tests.unit.application.endings import always, failure
+from tests.unit.application.house import LEASE, NOON, House
+
+MINUTE = timedelta(minutes=1)
+
+
+@attrs.frozen
+class Consumers:
+    """A broker that has these queues, each with a message and so many consumers."""
+
+    counts: Mapping[str, int]
+    asked: list[Sequence[str]] = attrs.field(factory=list[Sequence[str]])
+
+    def inspect(self, topology: Topology) -> BrokerFacts:
+        """See `BrokerInspectionPort.inspect`."""
+        self.asked.append([queue.name for queue in topology.queues])
+        things = [
+            Thing(kind=Kind.QUEUE, name=name, fit=Fit.FITS, messages=1, consumers=count)
+            for name, count in self.counts.items()
+        ]
+        gone = Thing(kind=Kind.QUEUE, name="gone", fit=Fit.MISSING)
+        return BrokerFacts(product="RabbitMQ", version="4.0", things=(*things, gone))
+
+    def probe(self) -> Sequence[Any]:
+        """See `BrokerInspectionPort.probe`."""
+        return ()
+
+
+def queries(house: House, broker: BrokerInspectionPort | None = None) -> Queries:
+    return Queries(
+        schedules=house.schedules,
+        records=house.records,
+        broker=broker or MemoryBrokerInspection(),
+        retry_delay=timedelta(seconds=30),
+        now=house.clock.now,
+    )
+
+
+def only(house: House) -> ExecutionView:
+    return queries(house).execution(house.only.id).execution
+
+
+def as_json(view: object) -> Any:  # noqa: ANN401 - whatever JSON is
+    return json.loads(msgspec.json.encode(view))
+
+
+# Schedules
+
+
+async def test_a_schedule_is_shown_with_its_last_and_its_next_run() -> None:
+    house = House()
+    await run(house)
+    house.dispatcher.tick(house.now)
+
+    [report] = queries(house).schedules()
+
+    assert report.last_run is not None
+    assert (report.last_run.execution_id, report.last_run.state) == (
+        house.only.id,
+        State.SUCCEEDED,
+    )
+    assert report.last_run.finished_at == house.now
+    assert report.next_due_at is not None
+    assert report.next_due_at.year == NOON.year + 1
+
+
+def test_a_schedule_that_never_ran_has_no_last_run() -> None:
+    house = House()
+    house.add()
+
+    assert queries(house).schedule("report").last_run is None
+
+
+def test_a_schedule_is_json_with_real_types() -> None:
+    house = House()
+    backoff = Backoff(type=BackoffType.SEQUENCE, sequence=(1_000, 2_500))
+    house.add(
+        params='{"to":["you"]}',
+        timeout=timedelta(minutes=5),
+        jitter=timedelta(milliseconds=1_500),
+        retry=RetryPolicy(attempts=3, backoff=backoff),
+    )
+
+    shown = as_json(queries(house).schedule("report"))
+
+    assert shown["params"] == {"to": ["you"]}
+    assert (shown["timeout_seconds"], shown["jitter_seconds"]) == (300, 1.5)
+    assert shown["misfire_window_seconds"] == 7 * 24 * 3600
+    assert shown["retry"]["attempts"] == 3
+    assert shown["retry"]["delays_seconds"] == [1, 2.5]
+    assert shown["task"] == {"type": "report", "id": 25}
+
+
+@pytest.mark.parametrize(
+    ("ask", "told"),
+    [
+        (lambda of: of.schedule("reprot"), "did you mean report?"),
+        (lambda of: of.executions(ExecutionFilter(schedule="reprot")), "did you mean report?"),
+        (lambda of: of.explain_instant("reprot", None), "did you mean report?"),
+        (lambda of: of.execution(7), "no execution 7"),
+        (lambda of: of.output(7), "no execution 7"),
+        (lambda of: of.explain_execution(7), "no execution 7"),
+        (lambda of: of.failure(7), "no row 7"),
+    ],
+)
+def test_what_is_not_there_is_said_so(ask: Any, told: str) -> None:  # noqa: ANN401
+    house = House()
+    house.add()
+
+    with pytest.raises(NotFound, match=told.replace("?", r"\?")):
+        ask(queries(house))
+
+
+# Why an execution is where it is
+
+
+def test_what_is_claimed_waits_for_a_scheduler_to_publish_it() -> None:
+    house = House()
+    house.broker.go_away()
+    due(house)
+
+    shown = only(house)
+
+    assert shown.waits_for == f"a scheduler that hands it to the broker, for queue {MAIN_QUEUE}"
+    assert shown.check_at is not None
+
+
+def test_what_is_published_waits_for_a_worker_until_it_is_sent_again() -> None:
+    house = House()
+    due(house)
+
+    shown = only(house)
+
+    assert shown.waits_for == f"a worker that serves queue {MAIN_QUEUE}"
+    assert (shown.check_at, shown.sent_again_at) == (house.now, house.now + 5 * MINUTE)
+
+
+def test_what_was_sent_again_says_how_often() -> None:
+    house = House()
+    due(house)
+    house.clock.advance(6 * MINUTE)
+    house.reconciler.tick(house.now)
+
+    told = queries(house).explain_execution(house.only.id)
+
+    assert told.execution is not None
+    assert told.execution.resends == 1
+    assert "Its message was sent again 1 time." in told.because
+
+
+def test_what_begins_later_waits_for_its_time() -> None:
+    house = House()
+    house.records.run_now(_schedule(house), key="manual-1", params=None, now=house.now, node="ant")
+    later = msgspec.structs.replace(house.only, next_attempt_at=house.now + MINUTE)
+
+    assert ExecutionView.of(later, now=house.now).waits_for == "its time, 2026-03-02 12:01:00Z"
+
+
+def _schedule(house: House) -> int:
+    house.add(schedule=None)
+    return house.administrator.schedule("report").id
+
+
+async def test_what_runs_says_where_and_until_when_its_lease_is() -> None:
+    house = House(holds=True)
+    await begin(house)
+
+    told = queries(house).explain_execution(house.only.id)
+
+    assert told.execution is not None
+    assert (told.ran, told.answer) == (True, "It is running")
+    assert told.execution.owner == house.node
+    assert told.execution.lease_until == house.now + LEASE
+    assert told.execution.waits_for == f"its task to end, which runs at {house.node}"
+    assert [attempt.node for attempt in told.attempts] == [house.node]
+
+
+async def test_what_is_to_be_cancelled_waits_for_its_worker() -> None:
+    house = House(holds=True)
+    await begin(house)
+    house.administrator.cancel(house.only.id, now=house.now)
+
+    shown = only(house)
+
+    assert shown.cancel_requested
+    assert shown.waits_for == f"{house.node} to stop its task: its end was asked for"
+
+
+async def test_a_lapsed_lease_waits_for_a_scheduler() -> None:
+    house = House(holds=True)
+    await begin(house)
+    house.clock.advance(LEASE)
+
+    assert only(house).waits_for == (
+        f"a scheduler that gives attempt 1 up for lost: {house.node}, "
+        "not renewed since 2026-03-02 12:01:30Z"
+    )
+
+
+async def test_a_retry_waits_for_its_time_and_then_for_a_worker() -> None:
+    house = House(script=always(failure()))
+    await run(house)
+
+    early = only(house).waits_for
+    house.clock.advance(timedelta(seconds=30))
+
+    assert early == "its time, 2026-03-02 12:01:30Z"
+    assert only(house).waits_for == f"a worker that serves queue {MAIN_QUEUE}"
+
+
+def test_what_is_broken_or_was_cancelled_by_hand_says_so() -> None:
+    house = House()
+    due(house)
+    broken = msgspec.structs.replace(house.only, problem="state: 'garbage'")
+    by_hand = msgspec.structs.replace(house.only, cancel_requested=True)
+
+    told = [ExecutionView.of(each, now=house.now).waits_for for each in (broken, by_hand)]
+
+    assert told == [
+        "a scheduler that quarantines it, as its row is broken",
+        "`cronhare executions cancel`: its end was asked for by hand, and no worker begins it",
+    ]
+
+
+async def test_what_has_ended_waits_for_nothing() -> None:
+    house = House()
+    await run(house)
+
+    told = queries(house).explain_execution(house.only.id)
+
+    assert told.execution is not None
+    assert (told.execution.waits_for, told.execution.sent_again_at) == (None, None)
+    assert (told.answer, told.schedule_name, told.instant) == (
+        "It ran and succeeded",
+        "report",
+        NOON + MINUTE,
+    )
+
+
+async def test_an_instant_that_nobody_named_is_the_last_at_which_it_was_due() -> None:
+    house = House()
+    await run(house)
+    house.clock.advance(9 * MINUTE)
+
+    told = queries(house).explain_instant("report", None)
+
+    assert (told.instant, told.answer) == (NOON + MINUTE, "It ran and succeeded")
+
+
+# Waiting for an end
+
+
+async def test_the_end_of_a_run_is_waited_for() -> None:
+    house = House()
+    due(house)
+    pauses = list[float]()
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 3:
+            house.administrator.cancel(house.only.id, now=house.now)
+
+    ended = queries(house).wait_for_end(
+        house.only.id, pause=pause, on_silence=lambda _: pytest.fail("it was not that long")
+    )
+
+    assert ended.execution.state is State.CANCELLED
+    assert pauses == [LOOK_EVERY] * 3
+
+
+def test_who_waits_is_told_once_that_nobody_begins() -> None:
+    house = House()
+    due(house)
+    silent, waited = list[State](), [0.0]
+
+    def pause(seconds: float) -> None:
+        waited[0] += seconds
+        if waited[0] > 4 * SILENT_FOR:
+            house.administrator.cancel(house.only.id, now=house.now)
+
+    queries(house).wait_for_end(
+        house.only.id, pause=pause, on_silence=lambda shown: silent.append(shown.state)
+    )
+
+    assert silent == [State.PUBLISHED]
+
+
+# The archive, and JSON
+
+
+async def test_a_failure_is_json_with_real_types() -> None:
+    error = failure("no", code="ELATER", retry_after=timedelta(seconds=90), stack="at x")
+    house = House(script=always(error), policy=RetryPolicy(attempts=1))
+    await run(house, params='{"n":1}')
+
+    [shown] = as_json(queries(house).failures(unresolved=True, limit=9))
+
+    assert shown["params"] == {"n": 1}
+    assert shown["task"] == {"type": "report", "id": 25}
+    assert shown["error"] == {
+        "message": "no",
+        "code": "ELATER",
+        "error_class": "unknown",
+        "retry_after_seconds": 90,
+        "stack": "at x",
+    }
+    assert queries(house).failure(shown["id"]).execution_id == house.only.id
+
+
+async def test_an_attempt_is_json_with_real_types() -> None:
+    house = House(script=always(failure("no")))
+    await run(house)
+
+    [attempt] = as_json(queries(house).execution(house.only.id))["attempts"]
+
+    assert (attempt["ending"], attempt["run_seconds"]) == ("failed", 0)
+    assert attempt["error"]["message"] == "no"
+
+
+@pytest.mark.parametrize(
+    "text", ["{", "NaN", "[" * 5_000, "1e999", "[" * (DEEPEST + 2) + "]" * (DEEPEST + 2)]
+)
+def test_what_cannot_be_shown_as_json_stays_text(text: str) -> None:
+    assert json_value(text) == text
+
+
+def test_brackets_within_a_text_are_not_deep() -> None:
+    assert json_value(f'["{"[" * DEEPEST * 2}"]') == ["[" * DEEPEST * 2]
+
+
+# Queues
+
+
+def test_queues_are_counted_and_the_broker_is_asked_who_consumes() -> None:
+    house = House(queues=["reports"])
+    house.add("idle", queue="idle", status=False)
+    due(house, queue="reports")
+    broker = Consumers({"reports": 2})
+
+    [reports] = queries(house, broker).queues()
+
+    assert (reports.queue, reports.schedules) == ("reports", 1)
+    assert (reports.waiting, reports.retrying, reports.running) == (1, 0, 0)
+    assert reports.oldest_due_at == NOON + MINUTE
+    assert (reports.messages, reports.consumers) == (1, 2)
+    assert "reports" in broker.asked[0]
+
+
+@pytest.mark.parametrize("broker", ["missing", "memory", "away"])
+def test_what_the_broker_does_not_tell_is_unknown(broker: str) -> None:
+    house = House()
+    house.add(queue="gone")
+    inspection: BrokerInspectionPort = (
+        MemoryBrokerInspection() if broker == "memory" else Consumers({})
+    )
+    if broker == "away":
+        inspection = Away()
+
+    [gone] = queries(house, inspection).queues()
+
+    assert (gone.waiting, gone.messages, gone.consumers) == (0, None, None)
+
+
+class Away(MemoryBrokerInspection):
+    """A broker that cannot be reached."""
+
+    def inspect(self, topology: Topology) -> Any:  # noqa: ANN401, ARG002
+        """See `BrokerInspectionPort.inspect`."""
+        return Unreachable(Cause.ABSENT, "nobody answers")
