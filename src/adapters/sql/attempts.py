@@ -452,6 +452,9 @@ def _answered_again(
 
 def _as_it_stands(execution: Execution, row: Row[Any]) -> Execution:
     """Give a running attempt's execution as the ledger has it: asked to end, perhaps."""
+    seen = (row.owner, row.deaths, row.cancel_requested)
+    if seen == (execution.owner, execution.deaths, execution.cancel_requested):
+        return execution
     return msgspec.structs.replace(
         execution,
         state=State.RUNNING,
