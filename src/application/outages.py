@@ -56,11 +56,11 @@ class Outage:
         since = "" if now == self._began else f" (for {now - self._began:.0f} s now)"
         say(self._log, level, action, f"{text}: {error}{since}")
 
-    def is_over(self) -> None:
+    def is_over(self, level: int = logging.INFO) -> None:
         """Say that the server answers again, if it did not."""
         began, self._began = self._began, None
         if began is None:
             return
         self._told = {}
         text = f"{self._restored}, after {self._monotonic() - began:.0f} s"
-        say(self._log, logging.INFO, self._back, text)
+        say(self._log, level, self._back, text)

@@ -35,12 +35,17 @@ MOST_WAITED = 3 * FIRST_CONFIRM
 MOST_ASKED = 8
 
 
+#: A suspect for whom so many connections in a row could not be opened goes with the others again.
+MOST_UNOPENED = 3
+
+
 @attrs.frozen
 class _Asked:
     """The first message for a suspect, and whose connection carries it."""
 
     sender: Sender
     first: Batch
+    is_fresh: bool
 
 
 @attrs.define
@@ -50,6 +55,7 @@ class _Suspicion:
     try_at: float = 0.0
     asked: _Asked | None = None
     is_silent: bool = False
+    unopened: int = 0
 
 
 class Aside:
@@ -74,6 +80,7 @@ class Aside:
         self._monotonic = monotonic
         self._lock = threading.Lock()
         self._sender: Sender | None = None
+        self._is_closed = False
         self._suspicions: dict[str, _Suspicion] = {}
 
     def suspect(self, parcels: Iterable[Parcel]) -> None:
@@ -120,6 +127,7 @@ class Aside:
 
     def close(self) -> None:
         """Let go of all connections, at the same time. What was under way is unknown."""
+        self._is_closed = True
         asked = [each.asked for each in list(self._suspicions.values())]
         ending = [_close_in_silence(each.sender) for each in asked if each is not None]
         if self._sender is not None:
@@ -143,7 +151,7 @@ class Aside:
             self._sender = None  # it stays with the one that it waits for
             return [Published.REFUSED] * len(parcels)
         answer = self._judge(road, suspicion, asked)
-        if road in self._suspicions:
+        if answer is Published.UNKNOWN or road in self._suspicions:
             return [answer] * len(parcels)
         return [answer, *self._publish(parcels[1:], timeout=timeout)]
 
@@ -156,8 +164,9 @@ class Aside:
         return has_room and suspicion.asked is None and self._monotonic() >= suspicion.try_at
 
     def _ask(self, suspicion: _Suspicion, parcel: Parcel) -> _Asked:
-        self._sender = self._sender or self._connect()
-        suspicion.asked = asked = _Asked(self._sender, Batch([parcel]))
+        is_fresh = self._sender is None
+        sender = self._sender or self._open()
+        suspicion.asked = asked = _Asked(sender, Batch([parcel]), is_fresh)
         suspicion.is_silent = False
         asked.sender.submit(asked.first)
         return asked
@@ -177,31 +186,32 @@ class Aside:
             del self._suspicions[road]
             suspicion.outage.is_over()
             return answer
-        if not suspicion.is_silent:
-            return self._drop(road, suspicion, asked)
+        if not asked.first.has_begun:
+            return self._has_no_connection(road, suspicion, asked)
         self._let_go(asked.sender)
+        if not suspicion.is_silent and asked.sender.was_blocked:
+            return answer  # an alarm is nobody's fault
+        if not suspicion.is_silent and asked.sender.was_refused:
+            del self._suspicions[road]  # what it needs is missing: the others' connection tells
+            return answer
         suspicion.try_at = self._monotonic() + suspicion.backoff.next()
         text = f"{road} confirms nothing, and is published to beside the others"
+        why = "silent" if suspicion.is_silent else "lost"
         suspicion.outage.lasts(
-            logging.WARNING, "queue.unavailable", text, "its connection is silent"
+            logging.WARNING, "queue.unavailable", text, f"its connection is {why}"
         )
         return Published.REFUSED
 
-    def _drop(self, road: str, suspicion: _Suspicion, asked: _Asked) -> Published:
-        """Nobody is to blame: an alarm or a loss ended the connection, or there was none.
-
-        The broker may allow no other one: who cannot be judged apart goes with the others again.
-        """
-        if asked.first.has_begun:
-            self._let_go(asked.sender)
-        else:
-            self._keep(asked.sender)
+    def _has_no_connection(self, road: str, suspicion: _Suspicion, asked: _Asked) -> Published:
+        """Try another. The broker may allow none: who cannot be judged goes with the others."""
+        self._let_go(asked.sender)
+        suspicion.unopened += asked.is_fresh
+        if suspicion.unopened >= MOST_UNOPENED:
             del self._suspicions[road]
-            suspicion.outage.is_over()
         return Published.UNKNOWN
 
     def _publish(self, parcels: Sequence[Parcel], *, timeout: float) -> Sequence[Published]:
-        sender = self._sender = self._sender or self._connect()
+        sender = self._sender or self._open()
         batch = Batch(parcels)
         sender.submit(batch)
         outcomes = batch.wait(timeout)
@@ -211,9 +221,15 @@ class Aside:
             self._let_go(sender)
         return outcomes
 
+    def _open(self) -> Sender:
+        self._sender = sender = self._connect()
+        if self._is_closed:  # now, or `close` has seen it
+            sender.close()
+        return sender
+
     def _keep(self, sender: Sender) -> None:
         """Have the next suspect served by this connection, if there is none for him."""
-        if self._sender is None:
+        if self._sender is None and not sender.is_ending:
             self._sender = sender
         elif self._sender is not sender:
             _close_in_silence(sender)

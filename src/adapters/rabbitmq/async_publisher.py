@@ -99,6 +99,8 @@ class AsyncPublisher:
 
     async def _publish_now(self, parcel: Parcel) -> Published:
         channel = await self._open()
+        loop = asyncio.get_running_loop()
+        began = loop.time()
         try:
             await self._send(channel, parcel)
         except PublishError:
@@ -111,7 +113,8 @@ class AsyncPublisher:
             say(log, logging.WARNING, "publish.refused", text)
             return Published.REFUSED
         except asyncio.CancelledError:  # out of time: a channel can be without a word for ever
-            self._leave(channel)
+            if loop.time() - began >= self._timeout / 2:  # it had little, after others of its id
+                self._leave(channel)
             raise
         self._has_answered()
         return Published.CONFIRMED

@@ -62,6 +62,7 @@ class Line:
         self._patience = patience
         self._is_on_trial = not is_trusted
         self._waited_for: int | None = None
+        self._spared: int | None = None
         self._on_ready = on_ready
         self._on_life = on_life
         self._on_silence = on_silence
@@ -161,7 +162,10 @@ class Line:
         self._is_blocked = True
 
     def _on_unblocked(self, *_: object) -> None:
-        self._is_blocked, self._waited_for = False, None
+        """Give what waits its time anew, once, or alarms that come and go would hide who hangs."""
+        self._is_blocked = False
+        if self._window.oldest != self._spared:
+            self._spared, self._waited_for = self._window.oldest, None
 
     def _watch(self) -> None:
         """End a connection whose confirms do not come, unless the broker says why: an alarm.

@@ -10,6 +10,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
+from pika.exceptions import ConnectionBlockedTimeout
+
 from cronhare.application.outages import Outage
 from cronhare.domain.addresses import Host
 from cronhare.ports.broker import BrokerUnavailable
@@ -58,6 +60,8 @@ class Sender:
         self._doubt = doubt
         self._suspect = suspect
         self._level = level
+        self.was_refused = False  # the broker answered, and ended the latest channel
+        self.was_blocked = False  # an alarm ended the latest connection
         self._backoff = Backoff()
         self._patience = patience
         self._lock = threading.Lock()
@@ -90,7 +94,13 @@ class Sender:
 
     def retire(self) -> None:
         """Make no other connection once this one has ended."""
-        self._closing.set()
+        with self._lock:
+            self._closing.set()
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether it is retired, or closed."""
+        return self._closing.is_set()
 
     def close(self) -> None:
         """End the connection and the thread. What is under way stays unknown."""
@@ -127,6 +137,7 @@ class Sender:
             if not is_hopeful:
                 self._give_up_waiting()
             self._closing.wait(self._backoff.next())
+        self._give_up_waiting()
 
     def _is_away(self, why: str) -> None:
         text = "Cannot publish, and what is due waits in the ledger"
@@ -169,6 +180,8 @@ class Sender:
         finally:
             with self._lock:
                 self._line = None
+            self.was_refused = line.was_refused
+            self.was_blocked = isinstance(line.ended_by, ConnectionBlockedTimeout)
             line.end()
         self._trust.note(vain=line.was_vain, heard=line.was_heard)
         if line.was_refused:
@@ -180,7 +193,7 @@ class Sender:
         return line.was_open
 
     def _is_ready(self) -> None:
-        self._outage.is_over()
+        self._outage.is_over(min(self._level, logging.INFO))
         with self._lock:
             self._hopeful = True
 

@@ -21,12 +21,14 @@ class Line:
     def __init__(self, house: "House") -> None:
         self.tried: list[str] = []
         self.closed = threading.Event()
-        self.is_retired = False
+        self.is_ending = False
+        self.was_blocked = False
+        self.was_refused = False
         self._house = house
         self._is_silent = False
 
     def submit(self, batch: Batch) -> None:
-        while self._house.is_there and not batch.is_out:
+        while self._house.is_there and not self.is_ending and not batch.is_out:
             index = batch.next()
             road = batch.parcels[index].key
             self.tried.append(road)
@@ -42,9 +44,10 @@ class Line:
         batch.give_up()
 
     def retire(self) -> None:
-        self.is_retired = True
+        self.is_ending = True
 
     def close(self) -> None:
+        self.is_ending = True
         self.closed.set()
 
 
@@ -118,7 +121,7 @@ def test_who_hangs_loses_its_connection_and_keeps_nobody_waiting(house: House) -
     assert answers == [REFUSED, REFUSED, CONFIRMED]
     assert house.tried == ["bad", "good"]
     assert house.lines[0].closed.wait(60)
-    assert [line.is_retired for line in house.lines] == [True, False]
+    assert [line.is_ending for line in house.lines] == [True, False]
     assert house.suspected("bad", "good") == [True, False]
 
 
@@ -237,12 +240,11 @@ def test_the_log_tells_who_hangs_and_when_it_is_back(
     )
 
 
-def test_nobody_is_to_blame_for_an_alarm_or_a_loss(
-    slow: House, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_nobody_is_to_blame_for_an_alarm(slow: House, caplog: pytest.LogCaptureFixture) -> None:
     slow.suspect("a")
     slow.publish("a")
-    slow.answer(UNKNOWN)  # and nobody has told of a silence
+    slow.lines[0].was_blocked = True
+    slow.answer(UNKNOWN)
     slow.is_slow = False
 
     answers = slow.publish("a", "a")
@@ -251,6 +253,55 @@ def test_nobody_is_to_blame_for_an_alarm_or_a_loss(
     assert [line.tried for line in slow.lines] == [["a"], ["a", "a"]]
     assert slow.lines[0].closed.wait(60)
     assert not caplog.records
+
+
+def test_one_whose_exchange_is_missing_goes_with_the_others_who_declare_it(slow: House) -> None:
+    slow.suspect("a")
+    slow.publish("a")
+    slow.lines[0].was_refused = True
+    slow.answer(UNKNOWN)
+
+    slow.publish()
+
+    assert slow.suspected("a") == []
+    assert slow.lines[0].closed.wait(60)
+
+
+def test_one_whose_connections_are_lost_is_left_out_and_told(
+    slow: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    slow.suspect("a")
+    slow.publish("a")
+    slow.answer(UNKNOWN)
+
+    answers = [slow.publish("a") for _ in range(20)]
+
+    assert answers == [[REFUSED]] * 20
+    assert slow.tried == ["a"]
+    [line] = caplog.records
+    assert "its connection is lost" in line.getMessage()
+
+
+def test_a_connection_that_is_to_end_is_not_kept(slow: House) -> None:
+    """Another silence may name a road whose own connection answers after all."""
+    slow.suspect("a", "b")
+    slow.publish("a")
+    slow.suspect("a")
+    slow.answer()
+    slow.is_slow = False
+
+    assert slow.publish("b") == [CONFIRMED]
+    assert [line.tried for line in slow.lines] == [["a"], ["b"]]
+    assert slow.lines[0].closed.wait(60)
+
+
+def test_after_the_end_nothing_is_published(house: House) -> None:
+    house.suspect("a")
+    house.aside.close()
+
+    assert house.publish("a", "b") == [UNKNOWN, UNKNOWN]
+    assert house.tried == []
+    assert all(line.closed.is_set() for line in house.lines)
 
 
 def test_what_hangs_while_it_is_published_takes_its_connection_along(house: House) -> None:
@@ -286,13 +337,30 @@ def test_who_cannot_be_judged_apart_goes_with_the_others_again(house: House) -> 
     house.suspect("a")
     house.is_there = False
 
-    answers = house.publish("a", "a")
+    answers = [house.publish("a", "a") for _ in range(2)]
+    before = house.suspected("a")
+    house.publish("a")
 
-    assert answers == [UNKNOWN, UNKNOWN]
-    assert house.suspected("a") == []
+    assert answers == [[UNKNOWN] * 2] * 2
+    assert (before, house.suspected("a")) == ([True], [])
+    assert [line.closed.wait(60) for line in house.lines] == [True] * 3
     house.is_there = True
     assert house.publish("a") == [CONFIRMED]
-    assert len(house.lines) == 1
+
+
+def test_an_idle_connection_that_was_lost_acquits_nobody(house: House) -> None:
+    house.publish("good")
+    house.suspect("a")
+    house.is_there = False
+    lost = house.publish("a")
+    house.is_there = True
+
+    for _ in range(2):
+        house.suspect("b")
+        house.publish("b")
+
+    assert lost == [UNKNOWN]
+    assert house.suspected("a") == [True]
 
 
 def test_a_lane_is_a_road_of_its_own(house: House) -> None:
