@@ -3,6 +3,7 @@
 import random
 import uuid
 from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import version
 
 from dependency_injector import containers, providers
 
@@ -12,6 +13,7 @@ from cronhare.adapters.process import ProcessRunner
 from cronhare.adapters.sql import (
     SqlAttemptStore,
     SqlClaimStore,
+    SqlNodeStore,
     SqlRecords,
     SqlScheduleStore,
     open_engine,
@@ -28,6 +30,7 @@ from cronhare.application.administration.queries import Queries
 from cronhare.application.dispatch import Dispatcher
 from cronhare.application.doorbell import Doorbell
 from cronhare.application.execute import Worker
+from cronhare.application.heartbeat import Heartbeat
 from cronhare.application.housekeeping import Housekeeper
 from cronhare.application.interim import OutputKeeper
 from cronhare.application.leases import LeaseKeeper
@@ -63,6 +66,7 @@ class Container(containers.DeclarativeContainer):
     attempts = providers.Singleton(SqlAttemptStore, engine, clock)
     schedules = providers.Singleton(SqlScheduleStore, engine, clock)
     records = providers.Singleton(SqlRecords, engine, clock)
+    nodes = providers.Singleton(SqlNodeStore, engine, clock)
 
     ledger_clock = providers.Selector(
         settings.provided.ledger_kind,
@@ -144,6 +148,15 @@ class Container(containers.DeclarativeContainer):
         seal=seal,
         lease=settings.provided.lease,
     )
+    #: The caller adds `role`, `queues`, and what is known of its tasks.
+    heartbeat = providers.Factory(
+        Heartbeat,
+        nodes=nodes,
+        clock=ledger_clock,
+        name=node,
+        host=ourselves.provided.host,
+        version=providers.Callable(version, "cronhare"),
+    )
     # Made per event loop: the caller adds `stop`, `broker`, `keeper`, `read`, `places`.
     lease_keeper = providers.Factory(
         LeaseKeeper, attempts=attempts, clock=ledger_clock, node=node, lease=settings.provided.lease
@@ -200,6 +213,7 @@ class Container(containers.DeclarativeContainer):
         Queries,
         schedules=schedules,
         records=records,
+        nodes=nodes,
         broker=broker_inspection,
         retry_delay=settings.provided.retry_delay,
         now=claims.provided.now,

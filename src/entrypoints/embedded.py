@@ -108,7 +108,7 @@ async def run(
     say(log, logging.INFO, "running", text)
     loop = scheduler_loop(container)
     working = asyncio.create_task(
-        worker.run(container, stopping, state, concurrency=concurrency, on_boot=on_boot)
+        worker.run(container, stopping, state, concurrency=concurrency, on_boot=on_boot, role="up")
     )
     loop.start()
     await stopping.asked.wait()

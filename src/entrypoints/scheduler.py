@@ -137,8 +137,12 @@ async def run(container: Container, stopping: Stopping, state: State) -> None:
     broker = container.broker()
     declaring = Loop("declaration", partial(_declare, container))
     loop = scheduler_loop(container)
+    reporting = Loop(
+        "heartbeat", container.heartbeat(role="scheduler", queues=container.queues()).round
+    )
     declaring.start()
     loop.start()
+    reporting.start()
     refresh = container.settings().refresh.total_seconds()
     say(log, logging.INFO, "begun", f"Scheduling; edits are seen within {refresh:g} s")
     await stopping.asked.wait()
@@ -146,6 +150,7 @@ async def run(container: Container, stopping: Stopping, state: State) -> None:
     await loop.stop(patience=ROUND)
     stopping.resort.waits_for("the broker's farewell")
     await declaring.stop(patience=FAREWELL)
+    await reporting.stop(patience=FAREWELL)
     await within(FAREWELL, "the broker's farewell", asyncio.to_thread(broker.close))
     stopping.resort.leaving()
 

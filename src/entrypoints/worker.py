@@ -212,10 +212,11 @@ async def run(
     *,
     concurrency: int,
     on_boot: Sequence[str] = (),
+    role: str = "worker",
 ) -> None:
     """Be a worker until a signal comes, then end in good order.
 
-    *on_boot* are the schedules that run once per boot of this host.
+    *on_boot* are the schedules that run once per boot of this host; *role* is reported.
     """
     settings = container.settings()
     working, keeper, outputs = _wire(container, concurrency)
@@ -223,7 +224,14 @@ async def run(
     watched = container.connection()
     monitoring = Monitoring(broker=watched, monitor=container.monitor(broker=watched))
     every = renewed_every(settings.lease).total_seconds()
+    heartbeat = container.heartbeat(
+        role=role,
+        queues=container.queues(),
+        concurrency=concurrency,
+        running=lambda: working.at_hand,
+    )
     loops = [
+        Loop("heartbeat", heartbeat.round),
         Loop("lease keeper", partial(_renew, keeper, every)),
         Loop("lease watch", partial(_watch, keeper, every)),
         Loop("output", outputs.round),

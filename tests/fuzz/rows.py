@@ -101,6 +101,7 @@ class Desk:
         self.queries = Queries(
             schedules=ledger.schedules,
             records=ledger.records,
+            nodes=ledger.nodes,
             broker=MemoryBrokerInspection(),
             retry_delay=timedelta(seconds=30),
             now=ledger.clock.now,

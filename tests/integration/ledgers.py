@@ -16,11 +16,13 @@ from cronhare.adapters.memory.attempts import MemoryAttemptStore
 from cronhare.adapters.memory.claims import MemoryClaimStore
 from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.memory.ledger import MemoryLedger
+from cronhare.adapters.memory.nodes import MemoryNodeStore
 from cronhare.adapters.memory.records import MemoryRecords
 from cronhare.adapters.memory.schedules import MemoryScheduleStore
 from cronhare.adapters.sql import (
     SqlAttemptStore,
     SqlClaimStore,
+    SqlNodeStore,
     SqlRecords,
     SqlScheduleStore,
     open_engine,
@@ -42,6 +44,7 @@ from cronhare.ports.attempts import (
     Start,
 )
 from cronhare.ports.claims import Batch, ClaimStorePort, Graces
+from cronhare.ports.nodes import NodeStorePort
 from cronhare.ports.records import Archived, ExecutionFilter, RecordsPort
 from cronhare.ports.runner import Ran
 from cronhare.ports.schedules import ScheduleStorePort
@@ -100,6 +103,7 @@ class Ledger:
     attempts: AttemptStorePort
     schedules: ScheduleStorePort
     records: RecordsPort
+    nodes: NodeStorePort
 
     @property
     def now(self) -> datetime:
@@ -230,6 +234,7 @@ def memory_ledger(clock: FrozenClock) -> Ledger:
         attempts=MemoryAttemptStore(ledger),
         schedules=MemoryScheduleStore(ledger),
         records=MemoryRecords(ledger),
+        nodes=MemoryNodeStore(ledger),
     )
 
 
@@ -269,12 +274,19 @@ def sql_ledger(clock: FrozenClock, engine: Engine) -> Ledger:
         attempts=SqlAttemptStore(engine, clock),
         schedules=SqlScheduleStore(engine, clock),
         records=SqlRecords(engine, clock),
+        nodes=SqlNodeStore(engine, clock),
     )
 
 
 def empty(url: URL) -> None:
     """Forget all but the system's own schedule. To make the tables anew would take far longer."""
-    tables = ("FailedTask", "AttemptOutput", "ExecutionAttempt", "SchedulerExecution")
+    tables = (
+        "SchedulerNode",
+        "FailedTask",
+        "AttemptOutput",
+        "ExecutionAttempt",
+        "SchedulerExecution",
+    )
     run(
         url,
         *(f"DELETE FROM {table}" for table in (*tables, "SchedulerPlan")),

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.integration
 
 NOW = datetime(2026, 3, 2, 12, 0, 30, tzinfo=UTC)
 #: All that an upgrade from nothing applies.
-REVISIONS = ["0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008"]
+REVISIONS = ["0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009"]
 
 ORIGINAL = Path(__file__).parent / "original_mariadb.sql"
 

@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import Engine, event
 
 from cronhare.adapters.memory.clock import FrozenClock
-from cronhare.adapters.sql import SqlLedger, check_schema, open_engine, upgrade
+from cronhare.adapters.sql import SqlLedger, SqlNodeStore, check_schema, open_engine, upgrade
 from cronhare.adapters.sql.dialects.sqlite import dialect as sqlite
 from cronhare.adapters.sql.dialects.sqlite.file import make_file
 from cronhare.domain.execution import State
@@ -246,6 +246,7 @@ def test_a_full_disk_loses_nothing_and_goes_on_once_there_is_room(engine: Engine
         attempts=adapters.attempts,
         schedules=adapters.schedules,
         records=adapters.records,
+        nodes=SqlNodeStore(engine, clock),
     )
     big = '{"text": "' + "x" * 100_000 + '"}'
     ledger.add(params=big)

@@ -225,9 +225,31 @@ def test_what_a_running_task_has_written_is_shown(start: Starter, tmp_path: Path
     assert up.end(signal.SIGINT) == 0
 
 
+def test_a_node_at_work_is_listed(start: Starter, tmp_path: Path) -> None:
+    up = start(write_slow(tmp_path, seconds=120))
+    up.until(r"\] begun")
+
+    while not (found := json.loads(asked(tmp_path, "nodes", "list", "--json").stdout)):
+        time.sleep(0.5)
+    [node] = found
+    listed = asked(tmp_path, "nodes", "list").stdout
+
+    assert (node["role"], node["silent"]) == ("up", False)
+    assert node["queues"] == ["cron_scheduler"]
+    assert node["running"] <= node["concurrency"]
+    assert node["name"].startswith(node["host"])
+    assert node["name"] in "".join(listed.split())
+    up.process.send_signal(signal.SIGINT)
+    assert up.end(signal.SIGINT) == 0
+
+
 def executions(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return asked(folder, "executions", *arguments)
+
+
+def asked(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [PROGRAM, "executions", *arguments],
+        [PROGRAM, *arguments],
         cwd=folder,
         env=clean_environment(),
         capture_output=True,

@@ -16,6 +16,7 @@ from cronhare.domain.execution import Execution
 from cronhare.domain.schedule import CLEANUP_NAME
 from cronhare.domain.task import SYSTEM, TaskRef
 from cronhare.ports.clock import ClockPort
+from cronhare.ports.nodes import NodeReport
 from cronhare.ports.records import Archived
 
 from .history import History
@@ -40,6 +41,7 @@ class MemoryLedger:
         self.timetable = Timetable()
         self.history = History()
         self.archive: dict[int, Archived] = {}
+        self.nodes: dict[str, NodeReport] = {}
         self._archive_ids = count(1)
         self.timetable.save(CLEANUP, source=None, now=clock.now())
 

@@ -4,6 +4,7 @@ from .attempts import SqlAttemptStore
 from .claims import SqlClaimStore
 from .database import open_engine
 from .ledger import SqlLedger
+from .nodes import SqlNodeStore
 from .records import SqlRecords
 from .schedules import SqlScheduleStore
 from .schema import check_schema, upgrade
@@ -12,6 +13,7 @@ __all__ = [
     "SqlAttemptStore",
     "SqlClaimStore",
     "SqlLedger",
+    "SqlNodeStore",
     "SqlRecords",
     "SqlScheduleStore",
     "check_schema",

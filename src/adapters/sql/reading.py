@@ -131,6 +131,9 @@ class Cells:
 _ANY: Final = range(-LARGEST_ID - 1, LARGEST_ID + 1)
 _SIZES: Final = range(LARGEST_ID + 1)
 
+#: Beyond a hundred thousand days a clock is not off, and no duration.
+_OFFSETS_MS: Final = range(-(10**13), 10**13)
+
 ATTEMPT: Final = Cells(
     "ExecutionAttempt",
     {
@@ -186,5 +189,20 @@ ARCHIVED: Final = Cells(
         "source": text(nullable=True),
         "task_name": text(nullable=True),
         "check_at": moment(),
+    },
+)
+NODE: Final = Cells(
+    "SchedulerNode",
+    {
+        "name": text(),
+        "role": text(),
+        "host": text(),
+        "version": text(),
+        "started_at": moment(nullable=False),
+        "seen_at": moment(nullable=False),
+        "queues": text(),
+        "concurrency": whole(_SIZES, nullable=True),
+        "running": whole(_SIZES, nullable=True),
+        "clock_offset_ms": whole(_OFFSETS_MS),
     },
 )

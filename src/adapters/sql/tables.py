@@ -195,3 +195,19 @@ failed_tasks = Table(
     Index("ix_failed_execution", "execution_id"),
     Index("ix_failed_key", "scheduler_id", "execution_key"),
 )
+
+#: What each process reports of itself; *queues* has one on each line.
+nodes = Table(
+    "SchedulerNode",
+    metadata,
+    Column("name", String(255), primary_key=True),
+    Column("role", String(16), nullable=False),
+    Column("host", String(255), nullable=False),
+    Column("version", String(64), nullable=False),
+    Column("started_at", UtcDateTime, nullable=False),
+    Column("seen_at", UtcDateTime, nullable=False),
+    Column("queues", LongText, nullable=False),
+    Column("concurrency", Integer),
+    Column("running", Integer),
+    Column("clock_offset_ms", BigInteger, nullable=False),
+)

@@ -14,6 +14,7 @@ from cronhare.domain.execution import UNFINISHED, Execution, State
 from cronhare.domain.schedule import SYSTEM_PREFIX
 from cronhare.domain.topology import checked_queue, topology
 from cronhare.ports.inspection import BrokerInspectionPort
+from cronhare.ports.nodes import NodeStorePort
 from cronhare.ports.records import ExecutionFilter, QueueLoad, RecordsPort
 from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
 
@@ -24,6 +25,7 @@ from .views import (
     ExecutionView,
     ExplanationView,
     FailureView,
+    NodeView,
     OutputView,
     QueueView,
     ScheduleView,
@@ -58,6 +60,7 @@ class Queries:
         *,
         schedules: ScheduleStorePort,
         records: RecordsPort,
+        nodes: NodeStorePort,
         broker: BrokerInspectionPort,
         retry_delay: timedelta,
         now: Callable[[], datetime],
@@ -65,6 +68,7 @@ class Queries:
         """*now* is the ledger's clock; *retry_delay* is that of the topology."""
         self._schedules = schedules
         self._records = records
+        self._nodes = nodes
         self._broker = broker
         self._retry_delay = retry_delay
         self._now = now
@@ -176,6 +180,11 @@ class Queries:
         queues = sorted({*named, *(load.queue for load in loads)})
         things = self._things(queues)
         return [_queue(queue, named.count(queue), loads, things.get(queue)) for queue in queues]
+
+    def nodes(self) -> Sequence[NodeView]:
+        """List the processes that work on the ledger, and those that have ended of late."""
+        now = self._now()
+        return [NodeView.of(report, now=now) for report in self._nodes.nodes()]
 
     def explain_instant(self, name: str, instant: datetime | None) -> ExplanationView:
         """Explain what became of a schedule's instant; of the last at which it was due, if None.

@@ -11,10 +11,12 @@ from typing import Any, Final, Self
 import attrs
 import msgspec
 
+from cronhare.application.heartbeat import SILENT_AFTER
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.outcome import TaskError
 from cronhare.domain.retry import RetryPolicy
 from cronhare.domain.task import TaskRef
+from cronhare.ports.nodes import NodeReport
 from cronhare.ports.records import Archived, Attempt, Output
 from cronhare.ports.runner import Captured
 from cronhare.ports.schedules import StoredSchedule
@@ -378,6 +380,34 @@ class QueueView:
     oldest_due_at: datetime | None
     messages: int | None
     consumers: int | None
+
+
+@attrs.frozen(kw_only=True)
+class NodeView:
+    """A process that works on the ledger; see `NodeReport`.
+
+    *silent* says that it has not reported itself of late: it has ended, or is cut off.
+    """
+
+    name: str
+    role: str
+    host: str
+    version: str
+    started_at: datetime
+    seen_at: datetime
+    silent: bool
+    queues: tuple[str, ...]
+    concurrency: int | None
+    running: int | None
+    clock_offset_seconds: float
+
+    @classmethod
+    def of(cls, report: NodeReport, *, now: datetime) -> Self:
+        """Show a node's newest report as it is to be read at *now*."""
+        fields = attrs.asdict(report)
+        offset: timedelta = fields.pop("clock_offset")
+        silent = now - report.seen_at > SILENT_AFTER
+        return cls(**fields, silent=silent, clock_offset_seconds=offset.total_seconds())
 
 
 def seconds(duration: timedelta | None) -> float | None:

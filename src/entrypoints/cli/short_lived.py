@@ -2,7 +2,7 @@
 
 import typer
 
-from . import administration, doctor, executions, failed, files, imports, settings, times
+from . import administration, doctor, executions, failed, files, imports, nodes, settings, times
 
 
 def add_to(app: typer.Typer) -> None:
@@ -13,6 +13,7 @@ def add_to(app: typer.Typer) -> None:
     doctor.add_to(app)
     settings.add_to(app)
     app.add_typer(executions.app, name="executions")
+    app.add_typer(nodes.app, name="nodes")
     app.add_typer(failed.app, name="failed")
     app.add_typer(imports.app, name="import")
     app.add_typer(administration.db, name="db")

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import attrs
@@ -10,15 +10,20 @@ import msgspec
 import pytest
 
 from cronhare.adapters.memory.inspection import MemoryBrokerInspection
+from cronhare.adapters.memory.nodes import MemoryNodeStore
+from cronhare.adapters.system.ledger_clock import HostClock
 from cronhare.application.administration.lookup import NotFound
 from cronhare.application.administration.queries import LOOK_EVERY, SILENT_FOR, Queries
 from cronhare.application.administration.views import DEEPEST, ExecutionView, json_value
+from cronhare.application.heartbeat import EVERY, SILENT_AFTER, Heartbeat
 from cronhare.domain.backoff import Backoff, BackoffType
 from cronhare.domain.diagnosis import BrokerFacts, Cause, Fit, Kind, Thing, Unreachable
 from cronhare.domain.execution import State
 from cronhare.domain.retry import RetryPolicy
 from cronhare.domain.topology import MAIN_QUEUE, Topology
 from cronhare.ports.inspection import BrokerInspectionPort
+from cronhare.ports.ledger import LedgerUnavailable
+from cronhare.ports.nodes import NodeReport, NodeStorePort
 from cronhare.ports.records import ExecutionFilter
 from tests.unit.application.deliveries import begin, due, run
 from tests.unit.application.endings import always, failure
@@ -53,6 +58,7 @@ def queries(house: House, broker: BrokerInspectionPort | None = None) -> Queries
     return Queries(
         schedules=house.schedules,
         records=house.records,
+        nodes=MemoryNodeStore(house.ledger),
         broker=broker or MemoryBrokerInspection(),
         retry_delay=timedelta(seconds=30),
         now=house.clock.now,
@@ -349,6 +355,63 @@ def test_what_cannot_be_shown_as_json_stays_text(text: str) -> None:
 
 def test_brackets_within_a_text_are_not_deep() -> None:
     assert json_value(f'["{"[" * DEEPEST * 2}"]') == ["[" * DEEPEST * 2]
+
+
+# Nodes
+
+
+def heartbeat(house: House, nodes: NodeStorePort | None = None) -> Heartbeat:
+    return Heartbeat(
+        nodes=nodes or MemoryNodeStore(house.ledger),
+        clock=HostClock(house.clock),
+        name="ant-1",
+        role="worker",
+        host="ant",
+        version="0.1.0",
+        queues=(MAIN_QUEUE,),
+        concurrency=8,
+        running=lambda: 2,
+    )
+
+
+def test_a_node_that_reports_itself_is_at_work() -> None:
+    house = House()
+    heart = heartbeat(house)
+    heart.round()
+    house.clock.advance(EVERY)
+    heart.round()
+    house.clock.advance(SILENT_AFTER)
+
+    [ant] = queries(house).nodes()
+
+    assert not ant.silent
+    assert (ant.started_at, ant.seen_at) == (NOON, NOON + EVERY)
+    assert (ant.running, ant.concurrency, ant.queues) == (2, 8, (MAIN_QUEUE,))
+
+
+def test_a_node_that_reports_itself_no_more_is_silent() -> None:
+    house = House()
+    heartbeat(house).round()
+    house.clock.advance(SILENT_AFTER + timedelta(seconds=1))
+
+    [ant] = queries(house).nodes()
+
+    assert ant.silent
+
+
+class NoLedger(MemoryNodeStore):
+    """A ledger that is away."""
+
+    def report(self, report: NodeReport, *, forget_before: datetime) -> None:  # noqa: ARG002
+        """See `NodeStorePort.report`."""
+        raise LedgerUnavailable("it is away")
+
+
+def test_a_heartbeat_outlives_an_outage(caplog: pytest.LogCaptureFixture) -> None:
+    house = House()
+
+    assert heartbeat(house, NoLedger(house.ledger)).round() == EVERY.total_seconds()
+    assert not caplog.records, "who works tells of the outage"
 
 
 # Queues

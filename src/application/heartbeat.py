@@ -1,0 +1,69 @@
+"""Reporting this process to the ledger, again and again, for whoever asks who works on it."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import datetime, timedelta
+from typing import Final, Protocol
+
+import attrs
+
+from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
+from cronhare.ports.nodes import NodeReport, NodeStorePort
+
+#: A node reports itself so often; silent for `SILENT_AFTER`, it has ended or is cut off.
+EVERY: Final = timedelta(seconds=15)
+SILENT_AFTER: Final = 3 * EVERY
+
+#: Who was silent for so long is forgotten when another node begins.
+FORGOTTEN_AFTER: Final = timedelta(hours=1)
+
+
+class LedgersClock(Protocol):
+    """Tells the ledger's time, and how far this node's own is ahead of it."""
+
+    def now(self) -> datetime:
+        """The ledger's time."""
+        ...
+
+    def measure(self) -> timedelta:
+        """Ask the ledger, and say how far this node's own clock is ahead."""
+        ...
+
+
+@attrs.define(kw_only=True)
+class Heartbeat:
+    """Writes the reports of one node; *running* counts its attempts. See `NodeReport`."""
+
+    nodes: NodeStorePort
+    clock: LedgersClock
+    name: str
+    role: str
+    host: str
+    version: str
+    queues: tuple[str, ...]
+    concurrency: int | None = None
+    running: Callable[[], int | None] = lambda: None
+    _began: datetime | None = attrs.field(init=False, default=None)
+
+    def round(self) -> float:
+        """Report once; answers how many seconds to rest.
+
+        What keeps the ledger from taking it is told by those who work: nothing waits for this.
+        """
+        with suppress(LedgerUnavailable, LedgerRefused):
+            offset, now = self.clock.measure(), self.clock.now()
+            self._began = self._began or now
+            report = NodeReport(
+                name=self.name,
+                role=self.role,
+                host=self.host,
+                version=self.version,
+                started_at=self._began,
+                seen_at=now,
+                queues=self.queues,
+                concurrency=self.concurrency,
+                running=self.running(),
+                clock_offset=offset,
+            )
+            self.nodes.report(report, forget_before=now - FORGOTTEN_AFTER)
+        return EVERY.total_seconds()
