@@ -1,4 +1,4 @@
-"""What people look at: each question is one method, and each answer a view (`views.py`).
+"""What people look at: each question is one method, and each answer a view (`views/`).
 
 The command line asks here, and whoever else shows the ledger: it only prints.
 """

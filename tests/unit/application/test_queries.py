@@ -14,7 +14,8 @@ from cronhare.adapters.memory.nodes import MemoryNodeStore
 from cronhare.adapters.system.ledger_clock import HostClock
 from cronhare.application.administration.lookup import NotFound
 from cronhare.application.administration.queries import LOOK_EVERY, SILENT_FOR, Queries
-from cronhare.application.administration.views import DEEPEST, ExecutionView, json_value
+from cronhare.application.administration.views import ExecutionView
+from cronhare.application.administration.views.values import DEEPEST, json_value
 from cronhare.application.heartbeat import EVERY, SILENT_AFTER, Heartbeat
 from cronhare.domain.backoff import Backoff, BackoffType
 from cronhare.domain.diagnosis import BrokerFacts, Cause, Fit, Kind, Thing, Unreachable

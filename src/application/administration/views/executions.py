@@ -1,0 +1,158 @@
+"""Executions, their attempts and output, and why they are where they are."""
+
+from datetime import datetime
+from typing import Any, Self
+
+import attrs
+import msgspec
+
+from cronhare.domain.execution import Execution, State
+from cronhare.domain.task import TaskRef
+from cronhare.ports.records import Attempt, Output
+from cronhare.ports.runner import Captured
+
+from ..explain import Explanation
+from ..waits import sent_again_at, what_it_waits_for
+from .values import ErrorView, RetryView, json_value, seconds
+
+
+@attrs.frozen(kw_only=True)
+class ExecutionView:
+    """An execution, with all that explains why it is where it is.
+
+    *waits_for* says so in words, and is None once it has ended. *check_at* is from when on the
+    start is looked for, graces aside; a message that is taken for lost is sent again at
+    *sent_again_at*. The rest is as in `Execution`.
+    """
+
+    id: int
+    scheduler_id: int
+    schedule_name: str
+    key: str
+    state: State
+    task: TaskRef
+    task_name: str | None
+    source: str | None
+    params: Any
+    queue: str
+    attempt: int
+    deaths: int
+    version: int
+    due_at: datetime
+    last_due_at: datetime | None
+    missed: int
+    executed_at: datetime
+    container_id: str
+    retry: RetryView | None
+    timeout_seconds: float | None
+    owner: str | None
+    lease_until: datetime | None
+    next_attempt_at: datetime | None
+    check_at: datetime | None
+    sent_again_at: datetime | None
+    published_at: datetime | None
+    resends: int
+    started_at: datetime | None
+    finished_at: datetime | None
+    cancel_requested: bool
+    last_error: str | None
+    crashed_at: tuple[datetime, ...]
+    problem: str | None
+    waits_for: str | None
+
+    @classmethod
+    def of(cls, execution: Execution, *, now: datetime) -> Self:
+        """Show an execution as it stands at *now*."""
+        changed = {"params", "retry", "timeout"}
+        fields = msgspec.structs.asdict(execution)
+        return cls(
+            **{name: value for name, value in fields.items() if name not in changed},
+            params=json_value(execution.params),
+            retry=None if execution.retry is None else RetryView.of(execution.retry),
+            timeout_seconds=seconds(execution.timeout),
+            sent_again_at=sent_again_at(execution, now=now),
+            waits_for=what_it_waits_for(execution, now=now),
+        )
+
+
+@attrs.frozen(kw_only=True)
+class AttemptView:
+    """One start of an execution. *ending* and *run_seconds* are None while it runs."""
+
+    execution_id: int
+    attempt: int
+    node: str
+    pid: int | None
+    started_at: datetime
+    finished_at: datetime | None
+    run_seconds: float | None
+    ending: str | None
+    exit_code: int | None
+    signal: int | None
+    error: ErrorView | None
+    peak_memory_bytes: int | None
+    cpu_seconds: float | None
+    problem: str | None
+
+    @classmethod
+    def of(cls, attempt: Attempt) -> Self:
+        """Show an attempt."""
+        fields = attrs.asdict(attempt)
+        peak_memory = fields.pop("peak_memory")
+        ended = attempt.finished_at
+        return cls(
+            **{**fields, "error": ErrorView.of(attempt.error)},
+            peak_memory_bytes=peak_memory,
+            run_seconds=None if ended is None else seconds(ended - attempt.started_at),
+        )
+
+
+@attrs.frozen(kw_only=True)
+class OutputView:
+    """What an attempt wrote; *running* says that there may be more of it."""
+
+    attempt: int
+    stdout: Captured
+    stderr: Captured
+    as_of: datetime | None
+    problem: str | None
+    running: bool
+
+    @classmethod
+    def of(cls, output: Output, *, running: bool) -> Self:
+        """Show what an attempt wrote."""
+        return cls(**attrs.asdict(output, recurse=False), running=running)
+
+
+@attrs.frozen(kw_only=True)
+class ExplanationView:
+    """Why a schedule ran at an instant, or did not; or why an execution is where it is.
+
+    *answer* is the short one, *because* what it rests on, sentence by sentence.
+    """
+
+    schedule_name: str
+    instant: datetime
+    timezone: str
+    ran: bool
+    answer: str
+    because: tuple[str, ...]
+    execution: ExecutionView | None
+    attempts: tuple[AttemptView, ...]
+
+    @classmethod
+    def of(
+        cls, found: Explanation, *, name: str, timezone: str, instant: datetime, now: datetime
+    ) -> Self:
+        """Show an explanation of an instant of the schedule *name*, whose zone that is."""
+        execution = found.execution
+        return cls(
+            schedule_name=name,
+            instant=instant,
+            timezone=timezone,
+            ran=found.ran,
+            answer=found.answer,
+            because=found.because,
+            execution=None if execution is None else ExecutionView.of(execution, now=now),
+            attempts=tuple(map(AttemptView.of, found.attempts)),
+        )

@@ -1,0 +1,110 @@
+"""Schedules, as people look at them."""
+
+from datetime import datetime
+from typing import Any, Self
+
+import attrs
+
+from cronhare.domain.execution import Execution, State
+from cronhare.domain.task import TaskRef
+from cronhare.ports.schedules import StoredSchedule
+
+from .values import RetryView, json_value, seconds
+
+
+@attrs.frozen(kw_only=True)
+class LastRun:
+    """The newest execution of a schedule that was not skipped."""
+
+    execution_id: int
+    state: State
+    due_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+
+    @classmethod
+    def of(cls, execution: Execution) -> Self:
+        """Show the newest execution."""
+        return cls(
+            execution_id=execution.id,
+            state=execution.state,
+            due_at=execution.due_at,
+            started_at=execution.started_at,
+            finished_at=execution.finished_at,
+        )
+
+
+@attrs.frozen(kw_only=True)
+class ScheduleView:
+    """A schedule with its last and its next run.
+
+    Of a row that cannot be understood there is no more than *name*, *schedule*, the text of that
+    column, and *problem*. *planned* is false until a scheduler has seen the newest edit.
+    """
+
+    id: int
+    name: str
+    schedule: str | None
+    date_time: datetime | None = None
+    timezone: str | None = None
+    status: bool | None = None
+    task: TaskRef | None = None
+    task_name: str | None = None
+    source: str | None
+    params: Any = None
+    queue: str | None = None
+    description: str | None = None
+    retry: RetryView | None = None
+    misfire_policy: str | None = None
+    misfire_window_seconds: float | None = None
+    misfire_cap: int | None = None
+    overlap_policy: str | None = None
+    timeout_seconds: float | None = None
+    jitter_seconds: float | None = None
+    starts_at: datetime | None = None
+    ends_at: datetime | None = None
+    created_at: datetime
+    updated_at: datetime
+    planned: bool
+    next_due_at: datetime | None
+    last_run: LastRun | None
+    problem: str | None
+
+    @classmethod
+    def of(cls, stored: StoredSchedule, last: Execution | None) -> Self:
+        """Show a row of the users' table; *last* is its newest execution."""
+        draft = stored.draft
+        row: dict[str, Any] = {
+            "id": stored.id,
+            "name": stored.name,
+            "source": stored.source,
+            "created_at": stored.created_at,
+            "updated_at": stored.updated_at,
+            "planned": stored.planned,
+            "next_due_at": stored.next_due_at,
+            "last_run": None if last is None else LastRun.of(last),
+            "problem": stored.problem,
+        }
+        if draft is None:
+            return cls(schedule=stored.text, **row)
+        return cls(
+            schedule=draft.schedule,
+            date_time=draft.date_time,
+            timezone=draft.timezone,
+            status=draft.status,
+            task=draft.task,
+            task_name=draft.task_name,
+            params=json_value(draft.params),
+            queue=draft.queue,
+            description=draft.description,
+            retry=None if draft.retry is None else RetryView.of(draft.retry),
+            misfire_policy=draft.misfire.policy.value,
+            misfire_window_seconds=seconds(draft.misfire.window),
+            misfire_cap=draft.misfire.cap,
+            overlap_policy=draft.overlap.value,
+            timeout_seconds=seconds(draft.timeout),
+            jitter_seconds=seconds(draft.jitter),
+            starts_at=draft.starts_at,
+            ends_at=draft.ends_at,
+            **row,
+        )

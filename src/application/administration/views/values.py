@@ -1,0 +1,105 @@
+"""What views are made of: durations as numbers, params as JSON, retries, errors."""
+
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Any, Final, Self
+
+import attrs
+import msgspec
+
+from cronhare.domain.outcome import TaskError
+from cronhare.domain.retry import RetryPolicy
+
+#: So many levels of params are shown as JSON. Who reads 1,000 cannot write them inside of a view.
+DEEPEST: Final = 500
+
+
+@attrs.frozen(kw_only=True)
+class RetryView:
+    """How often is tried, in all, and how long the waits are. *delays_seconds* is a list's."""
+
+    attempts: int
+    backoff: str
+    delay_seconds: float
+    delays_seconds: tuple[float, ...]
+    multiplier: float
+    max_delay_seconds: float | None
+    jitter: str
+
+    @classmethod
+    def of(cls, policy: RetryPolicy) -> Self:
+        """Show a policy."""
+        backoff = policy.backoff
+        longest = backoff.max_delay
+        return cls(
+            attempts=policy.attempts,
+            backoff=backoff.type.value,
+            delay_seconds=backoff.delay / 1000,
+            delays_seconds=tuple(delay / 1000 for delay in backoff.sequence),
+            multiplier=backoff.multiplier,
+            max_delay_seconds=None if longest is None else longest / 1000,
+            jitter=backoff.jitter.value,
+        )
+
+
+@attrs.frozen(kw_only=True)
+class ErrorView:
+    """What a task, or its supervisor, said of a failure."""
+
+    message: str
+    code: str | None = None
+    error_class: str | None = None
+    retry_after_seconds: float | None = None
+    stack: str | None = None
+
+    @classmethod
+    def of(cls, text: str | None) -> Self | None:
+        """Read what the ledger keeps; of a text that somebody spoilt all is the message."""
+        if text is None:
+            return None
+        try:
+            error = msgspec.json.decode(text, type=TaskError)
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            return cls(message=text)
+        return cls(
+            message=error.message,
+            code=error.code,
+            error_class=error.error_class.value,
+            retry_after_seconds=seconds(error.retry_after),
+            stack=error.stack,
+        )
+
+
+def seconds(duration: timedelta | None) -> float | None:
+    """Give a duration as a number."""
+    return None if duration is None else duration.total_seconds()
+
+
+def json_value(text: str) -> Any:  # noqa: ANN401 - any JSON value
+    """Read params; what cannot be shown as JSON stays the text that it is.
+
+    >>> json_value('{"a":1}'), json_value('{')
+    ({'a': 1}, '{')
+    """
+    try:
+        value = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return text
+    might_be_deep = text.count("[") + text.count("{") > DEEPEST
+    return text if might_be_deep and _is_deeper(value, DEEPEST) else value
+
+
+def _is_deeper(value: Any, levels: int) -> bool:  # noqa: ANN401
+    level = [value]
+    for _ in range(levels + 1):
+        level = [child for each in level for child in _children(each)]
+    return bool(level)
+
+
+def _children(value: Any) -> Iterable[Any]:  # noqa: ANN401
+    match value:
+        case dict():
+            return value.values()
+        case list():
+            return value
+    return ()

@@ -1,0 +1,55 @@
+"""Queues and nodes: where work waits, and who does it."""
+
+from datetime import datetime, timedelta
+from typing import Self
+
+import attrs
+
+from cronhare.application.heartbeat import SILENT_AFTER
+from cronhare.ports.nodes import NodeReport
+
+
+@attrs.frozen(kw_only=True)
+class QueueView:
+    """A task queue: who names it, what the ledger has for it, and what the broker says of it.
+
+    *waiting* counts what has not begun, *retrying* what has begun before, *oldest_due_at* is the
+    earliest of both. *messages* and *consumers* are None where the broker cannot be asked.
+    """
+
+    queue: str
+    schedules: int
+    waiting: int
+    retrying: int
+    running: int
+    oldest_due_at: datetime | None
+    messages: int | None
+    consumers: int | None
+
+
+@attrs.frozen(kw_only=True)
+class NodeView:
+    """A process that works on the ledger; see `NodeReport`.
+
+    *silent* says that it has not reported itself of late: it has ended, or is cut off.
+    """
+
+    name: str
+    role: str
+    host: str
+    version: str
+    started_at: datetime
+    seen_at: datetime
+    silent: bool
+    queues: tuple[str, ...]
+    concurrency: int | None
+    running: int | None
+    clock_offset_seconds: float
+
+    @classmethod
+    def of(cls, report: NodeReport, *, now: datetime) -> Self:
+        """Show a node's newest report as it is to be read at *now*."""
+        fields = attrs.asdict(report)
+        offset: timedelta = fields.pop("clock_offset")
+        silent = now - report.seen_at > SILENT_AFTER
+        return cls(**fields, silent=silent, clock_offset_seconds=offset.total_seconds())
