@@ -16,7 +16,7 @@ from samples import BUSY, QUIET, TRUE, TWENTY_ZONES, WRITTEN, distinct_texts
 from cronhare.adapters.memory.broker import MemoryBroker
 from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.system.clock import SystemClock
-from cronhare.application.dispatch import FULL_COMPARISON
+from cronhare.application.scheduling.dispatch import FULL_COMPARISON
 from cronhare.domain.draft import ScheduleDraft, understand
 from cronhare.domain.planning import Planned, plan
 from cronhare.domain.schedule import Schedule

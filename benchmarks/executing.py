@@ -17,7 +17,7 @@ from cronhare.adapters.memory.broker import MemoryBroker
 from cronhare.adapters.memory.runner import ScriptedRunner
 from cronhare.adapters.process import ProcessRunner
 from cronhare.adapters.system.clock import SystemClock
-from cronhare.application.waiting_room import WaitingRoom
+from cronhare.application.waiting.waiting_room import WaitingRoom
 from cronhare.domain.messages import TaskMessage
 from cronhare.domain.outcome import Ending
 from cronhare.domain.topology import MAIN_QUEUE

@@ -23,7 +23,7 @@ from samples import BUSY, QUIET
 from sqlalchemy import Engine, make_url
 
 from cronhare.adapters.sql import SqlClaimStore
-from cronhare.application.dispatch import FULL_COMPARISON
+from cronhare.application.scheduling.dispatch import FULL_COMPARISON
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.entrypoints.scheduler import scheduling
 from cronhare.ports.clock import ClockPort

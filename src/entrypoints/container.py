@@ -23,19 +23,19 @@ from cronhare.adapters.system.boot import this_boot
 from cronhare.adapters.system.clock import SystemClock
 from cronhare.adapters.system.ledger_clock import HostClock, LedgerClock
 from cronhare.adapters.system.release import release
-from cronhare.application import ringing
 from cronhare.application.administration.commands import Administrator
 from cronhare.application.administration.doctor import Doctor
 from cronhare.application.administration.queries import Queries
-from cronhare.application.dispatch import Dispatcher
-from cronhare.application.doorbell import Doorbell
-from cronhare.application.execute import Worker
 from cronhare.application.heartbeat import Heartbeat
-from cronhare.application.housekeeping import Housekeeper
-from cronhare.application.interim import OutputKeeper
-from cronhare.application.leases import LeaseKeeper
-from cronhare.application.monitor import FailedMonitor
-from cronhare.application.reconcile import Reconciler
+from cronhare.application.publishing import ringing
+from cronhare.application.publishing.doorbell import Doorbell
+from cronhare.application.scheduling.dispatch import Dispatcher
+from cronhare.application.scheduling.housekeeping import Housekeeper
+from cronhare.application.scheduling.reconcile import Reconciler
+from cronhare.application.worker.execute import Worker
+from cronhare.application.worker.interim import OutputKeeper
+from cronhare.application.worker.leases import LeaseKeeper
+from cronhare.application.worker.monitor import FailedMonitor
 from cronhare.domain.catalog import Catalog
 from cronhare.domain.signing import Seal
 

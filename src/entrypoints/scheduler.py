@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from functools import partial
 
-from cronhare.application.dispatch import Dispatcher
-from cronhare.application.gaps import Gaps
-from cronhare.application.lanes import try_lanes
 from cronhare.application.logs import say
-from cronhare.application.reconcile import Reconciler
+from cronhare.application.scheduling.dispatch import Dispatcher
+from cronhare.application.scheduling.gaps import Gaps
+from cronhare.application.scheduling.lanes import try_lanes
+from cronhare.application.scheduling.reconcile import Reconciler
 from cronhare.domain.moments import say_minute, say_time
 from cronhare.ports.claims import ClaimStorePort
 from cronhare.ports.clock import ClockPort

@@ -8,13 +8,23 @@ from functools import partial
 
 import attrs
 
-from cronhare.application.execute import Counters, Worker
-from cronhare.application.interim import OutputKeeper, Reading, some_of
-from cronhare.application.leases import LeaseKeeper
 from cronhare.application.logs import say
-from cronhare.application.monitor import FailedMonitor
-from cronhare.application.predecessors import Settling
-from cronhare.application.waiting_room import PLACES, WaitingRoom
+from cronhare.application.scheduling.predecessors import Settling
+from cronhare.application.waiting.waiting_room import (
+    PLACES,
+    WaitingRoom,
+)
+from cronhare.application.worker.execute import (
+    Counters,
+    Worker,
+)
+from cronhare.application.worker.interim import (
+    OutputKeeper,
+    Reading,
+    some_of,
+)
+from cronhare.application.worker.leases import LeaseKeeper
+from cronhare.application.worker.monitor import FailedMonitor
 from cronhare.domain.listing import listed
 from cronhare.domain.nodes import renewed_every
 from cronhare.domain.topology import FAILED_QUEUE, WAITING_QUEUE

@@ -22,9 +22,12 @@ from cronhare.adapters.sql.tables import metadata
 from cronhare.application.administration.difference import difference
 from cronhare.application.administration.explain import explain
 from cronhare.application.administration.queries import Queries
-from cronhare.application.dispatch import FULL_COMPARISON, Dispatcher
-from cronhare.application.doorbell import Doorbell
-from cronhare.application.reconcile import Reconciler
+from cronhare.application.publishing.doorbell import Doorbell
+from cronhare.application.scheduling.dispatch import (
+    FULL_COMPARISON,
+    Dispatcher,
+)
+from cronhare.application.scheduling.reconcile import Reconciler
 from cronhare.domain.diagnosis import LedgerFacts
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.retry import RetryPolicy

@@ -12,7 +12,7 @@ from cronhare.adapters.sql.dialects.mysql import sessions as mysql_sessions
 from cronhare.adapters.sql.looked_at import overdue
 from cronhare.adapters.sql.put_off import FIRST
 from cronhare.application.administration.explain import explain
-from cronhare.application.unheard import Unheard
+from cronhare.application.scheduling.unheard import Unheard
 from cronhare.domain.deaths import NO_NACKS
 from cronhare.domain.diagnosis import Activity, Finding, judge_activity
 from cronhare.domain.execution import Execution, State

@@ -27,7 +27,10 @@ from cronhare.adapters.rabbitmq.declaration import Declared
 from cronhare.adapters.rabbitmq.hookup import Hookup
 from cronhare.adapters.rabbitmq.linking import ANSWER_TIMEOUT, open_connection
 from cronhare.adapters.rabbitmq.subscription import PATIENCE as SURPLUS_PATIENCE
-from cronhare.application.putting_off import put_off, times_put_off
+from cronhare.application.waiting.putting_off import (
+    put_off,
+    times_put_off,
+)
 from cronhare.domain.messages import Ticket
 from cronhare.domain.topology import (
     FAILED_QUEUE,

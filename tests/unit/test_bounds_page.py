@@ -14,18 +14,22 @@ from cronhare.adapters.rabbitmq import aside, asking, framing, properties
 from cronhare.adapters.sql import behind_held, kept, lately, put_off
 from cronhare.adapters.sql.dialects.mysql import opening as mysql_opening
 from cronhare.adapters.sql.dialects.mysql import sessions as mysql_sessions
-from cronhare.application import (
-    held_starts,
+from cronhare.application.administration import commands
+from cronhare.application.scheduling import (
+    reconcile,
+    sparing,
+)
+from cronhare.application.waiting import (
     in_vain,
-    interim,
     parking,
     putting_off,
-    reconcile,
-    recording,
-    sparing,
     waiting_room,
 )
-from cronhare.application.administration import commands
+from cronhare.application.worker import (
+    held_starts,
+    interim,
+    recording,
+)
 from cronhare.domain import (
     boot,
     deaths,

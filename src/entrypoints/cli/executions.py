@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from cronhare.application.administration.views import AttemptView, ExecutionView
-from cronhare.application.interim import EVERY
+from cronhare.application.worker.interim import EVERY
 from cronhare.domain.execution import State
 from cronhare.domain.listing import counted
 from cronhare.domain.messages import LARGEST_ID

@@ -3,7 +3,15 @@ from collections.abc import Callable
 
 import pytest
 
-from cronhare.application import held_starts, insist, locked_rows, parking, putting_off
+from cronhare.application import locked_rows
+from cronhare.application.waiting import (
+    parking,
+    putting_off,
+)
+from cronhare.application.worker import (
+    held_starts,
+    insist,
+)
 from cronhare.entrypoints.logs import TextFormatter
 
 Lines = Callable[[], list[str]]

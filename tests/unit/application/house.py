@@ -17,12 +17,12 @@ from cronhare.adapters.memory.ledger import MemoryLedger
 from cronhare.adapters.memory.runner import Script, ScriptedRunner, succeed
 from cronhare.adapters.memory.schedules import MemoryScheduleStore
 from cronhare.application.administration.commands import Administrator
-from cronhare.application.dispatch import Dispatcher
-from cronhare.application.doorbell import Doorbell
-from cronhare.application.execute import Worker
-from cronhare.application.housekeeping import Housekeeper
-from cronhare.application.leases import LeaseKeeper
-from cronhare.application.reconcile import Reconciler
+from cronhare.application.publishing.doorbell import Doorbell
+from cronhare.application.scheduling.dispatch import Dispatcher
+from cronhare.application.scheduling.housekeeping import Housekeeper
+from cronhare.application.scheduling.reconcile import Reconciler
+from cronhare.application.worker.execute import Worker
+from cronhare.application.worker.leases import LeaseKeeper
 from cronhare.domain.catalog import Catalog
 from cronhare.domain.draft import ScheduleDraft
 from cronhare.domain.execution import Execution, State

@@ -5,7 +5,7 @@ from threading import Event
 
 import pytest
 
-from cronhare.application.batching import Batcher
+from cronhare.application.worker.batching import Batcher
 from cronhare.ports.ledger import LedgerUnavailable
 from tests.unit.application.house import Inline
 

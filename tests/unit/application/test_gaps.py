@@ -4,8 +4,8 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from cronhare.application.gaps import Gaps
-from cronhare.application.sparing import Sparing
+from cronhare.application.scheduling.gaps import Gaps
+from cronhare.application.scheduling.sparing import Sparing
 from tests.unit.application.conftest import Lines
 from tests.unit.application.house import LEASE, NOON
 

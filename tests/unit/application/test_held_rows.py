@@ -6,17 +6,20 @@ from datetime import timedelta
 
 import pytest
 
-from cronhare.application import recording
-from cronhare.application.dispatch import FULL_COMPARISON, NEXT_COMPARISON
-from cronhare.application.doorbell import envelope
-from cronhare.application.held_starts import PAUSES
-from cronhare.application.putting_off import (
+from cronhare.application.publishing.doorbell import envelope
+from cronhare.application.scheduling.dispatch import (
+    FULL_COMPARISON,
+    NEXT_COMPARISON,
+)
+from cronhare.application.waiting.putting_off import (
     FIRST_REST,
     LONGEST_REST,
     MOST_DOUBLINGS,
     PUT_OFF_HEADER,
     put_off_unasked,
 )
+from cronhare.application.worker import recording
+from cronhare.application.worker.held_starts import PAUSES
 from cronhare.domain.execution import State
 from cronhare.domain.messages import EXECUTION_HEADER, SIGNED
 from cronhare.domain.retry import RetryPolicy

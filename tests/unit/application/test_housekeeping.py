@@ -3,7 +3,7 @@ from datetime import timedelta
 
 import pytest
 
-from cronhare.application.dispatch import Dispatcher
+from cronhare.application.scheduling.dispatch import Dispatcher
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.ports.ledger import LedgerBusy, LedgerUnavailable

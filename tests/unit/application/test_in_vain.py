@@ -4,8 +4,8 @@ from itertools import pairwise
 
 import pytest
 
-from cronhare.application.in_vain import InVain
 from cronhare.application.rarely import Rarely
+from cronhare.application.waiting.in_vain import InVain
 
 
 @pytest.fixture

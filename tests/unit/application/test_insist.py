@@ -8,7 +8,7 @@ import pytest
 
 from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.application import locked_rows
-from cronhare.application.insist import (
+from cronhare.application.worker.insist import (
     MOST_SILENCES,
     ROOM_EVERY,
     Draining,

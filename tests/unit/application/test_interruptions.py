@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from cronhare.application import recording
+from cronhare.application.worker import recording
 from cronhare.domain.execution import State
 from cronhare.domain.retry import RetryPolicy
 from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE

@@ -4,7 +4,7 @@ import attrs
 import pytest
 
 from cronhare.adapters.memory.inspection import MemoryBrokerInspection
-from cronhare.application.lanes import try_lanes
+from cronhare.application.scheduling.lanes import try_lanes
 from cronhare.domain.diagnosis import Cause, InMemory, LaneReport, LaneState, Unreachable
 from cronhare.domain.topology import LANES, Topology
 from cronhare.ports.inspection import BrokerInspectionPort

@@ -8,8 +8,8 @@ import attrs
 import pytest
 
 from cronhare.adapters.memory.runner import Script
-from cronhare.application import reconcile
-from cronhare.application.follow_up import follow_up_late
+from cronhare.application.publishing.follow_up import follow_up_late
+from cronhare.application.scheduling import reconcile
 from cronhare.application.story import tell_late
 from cronhare.domain.backoff import Backoff
 from cronhare.domain.execution import State

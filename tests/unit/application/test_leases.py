@@ -3,7 +3,7 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from cronhare.application.leases import LeaseKeeper
+from cronhare.application.worker.leases import LeaseKeeper
 from cronhare.domain.execution import State
 from cronhare.ports.runner import StopReason
 from tests.unit.application.conftest import Lines

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from cronhare.application.monitor import FailedMonitor
+from cronhare.application.worker.monitor import FailedMonitor
 from cronhare.domain.execution import State
 from cronhare.domain.messages import failed_body
 from cronhare.domain.outcome import ErrorClass

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from cronhare.application.reconcile import Reconciler
+from cronhare.application.scheduling.reconcile import Reconciler
 from cronhare.domain.backoff import Backoff
 from cronhare.domain.deaths import NO_NACKS
 from cronhare.domain.execution import State

@@ -9,9 +9,9 @@ from datetime import timedelta
 import pytest
 
 from cronhare.adapters.memory.broker import MemoryBroker
-from cronhare.application.dispatch import Dispatcher
-from cronhare.application.doorbell import Rung
-from cronhare.application.ringing import AT_ONCE
+from cronhare.application.publishing.doorbell import Rung
+from cronhare.application.publishing.ringing import AT_ONCE
+from cronhare.application.scheduling.dispatch import Dispatcher
 from cronhare.domain.execution import Execution, State
 from cronhare.ports.broker import Envelope, Published
 from cronhare.ports.ledger import LedgerUnavailable

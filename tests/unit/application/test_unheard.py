@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from cronhare.application.unheard import Unheard
+from cronhare.application.scheduling.unheard import Unheard
 from cronhare.domain.execution import Execution
 from cronhare.ports.attempts import Busy
 from tests.unit.application.deliveries import begin

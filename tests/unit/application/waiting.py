@@ -7,7 +7,10 @@ import attrs
 
 from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.memory.connection import MemoryConnection
-from cronhare.application.waiting_room import PLACES, WaitingRoom
+from cronhare.application.waiting.waiting_room import (
+    PLACES,
+    WaitingRoom,
+)
 from cronhare.domain.topology import WAITING_QUEUE
 from cronhare.ports.broker import Delivery
 from tests.unit.application.house import House

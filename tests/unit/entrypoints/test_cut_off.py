@@ -7,9 +7,9 @@ import attrs
 import pytest
 
 from cronhare.adapters.memory.broker import MemoryBroker
-from cronhare.application.dispatch import Dispatcher
-from cronhare.application.doorbell import Doorbell
-from cronhare.application.reconcile import Reconciler
+from cronhare.application.publishing.doorbell import Doorbell
+from cronhare.application.scheduling.dispatch import Dispatcher
+from cronhare.application.scheduling.reconcile import Reconciler
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.planning import HEAD_START
 from cronhare.entrypoints.scheduler import RECONCILE_EVERY, Scheduling

@@ -11,9 +11,9 @@ from cronhare.domain.backoff import Waits
 from cronhare.domain.planning import GRACE, HEAD_START, Plan, Planned, plan
 from cronhare.ports.claims import Batch, ClaimStorePort, Planner
 
-from .doorbell import Doorbell
-from .logs import say
-from .ringing import Ringing
+from ..logs import say
+from ..publishing.doorbell import Doorbell
+from ..publishing.ringing import Ringing
 
 log = logging.getLogger(__name__)
 

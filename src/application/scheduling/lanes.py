@@ -5,7 +5,7 @@ import logging
 from cronhare.domain.diagnosis import InMemory, Severity, Unreachable, judge_lanes
 from cronhare.ports.inspection import BrokerInspectionPort
 
-from .logs import say
+from ..logs import say
 
 log = logging.getLogger(__name__)
 

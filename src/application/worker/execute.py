@@ -34,17 +34,43 @@ from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerBusy, LedgerUnavailable
 from cronhare.ports.runner import Ran, StopReason, TaskRunnerPort
 
+from ..logs import (
+    place_of,
+    say,
+)
+from ..waiting.deferring import Deferring
+from ..waiting.parking import (
+    FOREIGN_REFUSED,
+    park,
+)
+from ..waiting.putting_off import (
+    put_off,
+    put_off_unasked,
+    times_put_off,
+    without_times,
+)
 from .adopting import Adopter
 from .batching import Batcher
-from .deferring import Deferring
 from .held_starts import HeldStarts
-from .insist import MOST_SILENCES, Draining, Insistence, Kind
-from .invocation import gone_astray, prepare
-from .leases import LeaseKeeper, row_held
-from .logs import place_of, say
-from .parking import FOREIGN_REFUSED, park
-from .putting_off import put_off, put_off_unasked, times_put_off, without_times
-from .recording import FEW, End, Recorder
+from .insist import (
+    MOST_SILENCES,
+    Draining,
+    Insistence,
+    Kind,
+)
+from .invocation import (
+    gone_astray,
+    prepare,
+)
+from .leases import (
+    LeaseKeeper,
+    row_held,
+)
+from .recording import (
+    FEW,
+    End,
+    Recorder,
+)
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from cronhare.domain.messages import LARGEST_BODY
 from cronhare.domain.topology import FAILED_QUEUE, WAITING_QUEUE, ToQuarantine
 from cronhare.ports.broker import AsyncBrokerPort, Delivery, Envelope, Message, Published
 
-from .logs import say
+from ..logs import say
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerUnavailable
 from cronhare.ports.runner import StopReason
 
-from .logs import say
+from ..logs import say
 
 log = logging.getLogger(__name__)
 

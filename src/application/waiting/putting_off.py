@@ -19,7 +19,7 @@ from cronhare.domain.messages import SIGNED, Ticket
 from cronhare.domain.topology import LANE_UNIT, ToQueue
 from cronhare.ports.broker import AsyncBrokerPort, Delivery, Envelope, Published
 
-from .logs import say
+from ..logs import say
 
 log = logging.getLogger(__name__)
 

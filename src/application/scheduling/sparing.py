@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection
 from datetime import datetime, timedelta
 from typing import Final
 
-from .logs import say
+from ..logs import say
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from cronhare.domain.nodes import Node, departed, silence
 from cronhare.ports.claims import ClaimStorePort
 from cronhare.ports.ledger import LedgerUnavailable
 
-from .logs import say
+from ..logs import say
 from .reconcile import Reconciler
 
 log = logging.getLogger(__name__)

@@ -11,9 +11,12 @@ from cronhare.domain.backoff import Waits
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerBusy, LedgerUnavailable
 
-from .locked_rows import LOOKS_TO_TELL, PAUSES
-from .logs import say
-from .outages import Outage
+from ..locked_rows import (
+    LOOKS_TO_TELL,
+    PAUSES,
+)
+from ..logs import say
+from ..outages import Outage
 
 log = logging.getLogger(__name__)
 

@@ -14,10 +14,10 @@ from cronhare.ports.ledger import LedgerBusy, LedgerUnavailable
 from cronhare.ports.records import RecordsPort, Retention
 from cronhare.ports.runner import Captured, Ran
 
-from .leases import ROW_HELD
-from .locked_rows import PAUSES
-from .logs import say
-from .story import tell_refused
+from ..locked_rows import PAUSES
+from ..logs import say
+from ..story import tell_refused
+from ..worker.leases import ROW_HELD
 
 log = logging.getLogger(__name__)
 

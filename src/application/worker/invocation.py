@@ -12,7 +12,7 @@ from cronhare.domain.params import force_instant
 from cronhare.domain.task import TaskType
 from cronhare.ports.runner import Invocation, Ran
 
-from .logs import say
+from ..logs import say
 
 log = logging.getLogger(__name__)
 

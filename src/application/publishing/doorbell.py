@@ -17,8 +17,12 @@ from cronhare.domain.topology import LONGEST_LANE_DELAY, ToQueue
 from cronhare.ports.broker import BrokerPort, Envelope, Message, Published
 from cronhare.ports.claims import ClaimStorePort
 
-from .logs import say
-from .missing_queues import MOST_NAMED, MissingQueues, Sent
+from ..logs import say
+from .missing_queues import (
+    MOST_NAMED,
+    MissingQueues,
+    Sent,
+)
 
 log = logging.getLogger(__name__)
 

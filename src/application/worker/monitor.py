@@ -20,10 +20,16 @@ from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerBusy
 from cronhare.ports.records import Archived, RecordsPort
 
-from .deferring import Deferring
-from .insist import Draining, Insistence
-from .logs import say
-from .parking import FOREIGN_REFUSED, park
+from ..logs import say
+from ..waiting.deferring import Deferring
+from ..waiting.parking import (
+    FOREIGN_REFUSED,
+    park,
+)
+from .insist import (
+    Draining,
+    Insistence,
+)
 
 log = logging.getLogger(__name__)
 

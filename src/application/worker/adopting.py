@@ -28,11 +28,18 @@ from cronhare.ports.claims import ClaimStorePort
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerBusy, LedgerUnavailable
 
-from .deferring import Deferring
-from .doorbell import envelope
-from .insist import Draining, Insistence, Kind
-from .logs import say
-from .putting_off import times_put_off, without_times
+from ..logs import say
+from ..publishing.doorbell import envelope
+from ..waiting.deferring import Deferring
+from ..waiting.putting_off import (
+    times_put_off,
+    without_times,
+)
+from .insist import (
+    Draining,
+    Insistence,
+    Kind,
+)
 
 log = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from cronhare.domain.execution import Execution
 from cronhare.ports.attempts import AttemptStorePort, Busy
 from cronhare.ports.ledger import LedgerUnavailable
 
-from .logs import say
+from ..logs import say
 
 log = logging.getLogger(__name__)
 

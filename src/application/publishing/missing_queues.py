@@ -13,8 +13,8 @@ from cronhare.domain.messages import Ticket
 from cronhare.domain.topology import first_queue, is_ours
 from cronhare.ports.broker import Envelope, Published
 
-from .logs import say
-from .rarely import Rarely
+from ..logs import say
+from ..rarely import Rarely
 
 log = logging.getLogger(__name__)
 

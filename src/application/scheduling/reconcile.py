@@ -19,12 +19,21 @@ from cronhare.ports.claims import ClaimStorePort, Ended, Graces
 from cronhare.ports.ledger import LedgerUnavailable
 from cronhare.ports.runner import Ran
 
-from .doorbell import Doorbell
-from .follow_up import Unsendable, follow_up, follow_up_late, is_last
-from .logs import say
-from .missing_queues import Sent
+from ..logs import say
+from ..publishing.doorbell import Doorbell
+from ..publishing.follow_up import (
+    Unsendable,
+    follow_up,
+    follow_up_late,
+    is_last,
+)
+from ..publishing.missing_queues import Sent
+from ..story import (
+    tell,
+    tell_late,
+    tell_unsendable,
+)
 from .sparing import Sparing
-from .story import tell, tell_late, tell_unsendable
 from .unheard import Unheard
 
 log = logging.getLogger(__name__)

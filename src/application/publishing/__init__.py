@@ -1,0 +1,1 @@
+"""From an execution to its message, and what became of it."""

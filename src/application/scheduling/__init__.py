@@ -1,0 +1,1 @@
+"""What a scheduler does each round: claim, send again, give up, clean up."""

@@ -1,0 +1,1 @@
+"""What cannot be handled yet, or ever: put off, resting, parked."""
