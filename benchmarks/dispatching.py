@@ -13,7 +13,7 @@ from original_algorithm import OriginalScheduler, Row
 from rig import Ledgers, ShiftedClock, opened
 from samples import BUSY, QUIET, TRUE, TWENTY_ZONES, WRITTEN, distinct_texts
 
-from cronhare.adapters.memory.broker import MemoryBroker
+from cronhare.adapters.memory.broker.broker import MemoryBroker
 from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.system.clock import SystemClock
 from cronhare.application.scheduling.dispatch import FULL_COMPARISON

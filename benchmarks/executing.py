@@ -13,7 +13,7 @@ from original_algorithm import OriginalScheduler, start_child, work_off
 from rig import Ledgers, ShiftedClock, opened
 from samples import BUSY, TRUE
 
-from cronhare.adapters.memory.broker import MemoryBroker
+from cronhare.adapters.memory.broker.broker import MemoryBroker
 from cronhare.adapters.memory.runner import ScriptedRunner
 from cronhare.adapters.process import ProcessRunner
 from cronhare.adapters.system.clock import SystemClock

@@ -7,7 +7,7 @@ from importlib.metadata import version
 
 from dependency_injector import containers, providers
 
-from cronhare.adapters.memory.broker import MemoryBroker
+from cronhare.adapters.memory.broker.broker import MemoryBroker
 from cronhare.adapters.memory.inspection import MemoryBrokerInspection
 from cronhare.adapters.process import ProcessRunner
 from cronhare.adapters.sql import (

@@ -6,7 +6,7 @@ from cronhare.adapters.extras import require
 
 if TYPE_CHECKING:
     from cronhare.adapters.rabbitmq import AioPikaBroker, PikaBroker
-    from cronhare.adapters.rabbitmq.inspection import RabbitInspection
+    from cronhare.adapters.rabbitmq.topology.inspection import RabbitInspection
 
 
 def check_usable(url: str) -> None:
@@ -17,7 +17,7 @@ def check_usable(url: str) -> None:
         CertificatesUnusable: a certificate file cannot be read, or is none.
     """
     require("rabbitmq")
-    from cronhare.adapters.rabbitmq.address import Address  # noqa: PLC0415
+    from cronhare.adapters.rabbitmq.connection.address import Address  # noqa: PLC0415
 
     Address.parse(url).context()
 
@@ -38,6 +38,6 @@ def aio_pika_broker(url: str, **options: Any) -> "AioPikaBroker":  # noqa: ANN40
 
 def inspection(url: str, **options: Any) -> "RabbitInspection":  # noqa: ANN401 - as it takes them
     """Make what looks at the broker for `cronhare doctor`."""
-    from cronhare.adapters.rabbitmq.inspection import RabbitInspection  # noqa: PLC0415
+    from cronhare.adapters.rabbitmq.topology.inspection import RabbitInspection  # noqa: PLC0415
 
     return RabbitInspection(url, **options)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
-from cronhare.adapters.memory.broker import MemoryBroker
+from cronhare.adapters.memory.broker.broker import MemoryBroker
 from cronhare.application.logs import say
 from cronhare.domain.diagnosis import BrokerFacts, InMemory, Kind, Unreachable
 from cronhare.domain.topology import topology

@@ -13,7 +13,7 @@ from datetime import timedelta
 from itertools import count, product
 from pathlib import Path
 
-from cronhare.adapters.memory.broker import MemoryBroker
+from cronhare.adapters.memory.broker.broker import MemoryBroker
 from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.memory.inspection import MemoryBrokerInspection
 from cronhare.adapters.sql import open_engine, upgrade

@@ -7,8 +7,8 @@ from urllib.parse import urlsplit
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import NackError
 
-from cronhare.adapters.rabbitmq.address import Address
-from cronhare.adapters.rabbitmq.blocking import connect
+from cronhare.adapters.rabbitmq.connection.address import Address
+from cronhare.adapters.rabbitmq.connection.blocking import connect
 from tests.services.rabbitmq import Server
 
 

@@ -12,13 +12,13 @@ from typing import Any, TypeAlias, TypeVar
 import attrs
 from sqlalchemy import URL, Engine
 
-from cronhare.adapters.memory.attempts import MemoryAttemptStore
-from cronhare.adapters.memory.claims import MemoryClaimStore
 from cronhare.adapters.memory.clock import FrozenClock
-from cronhare.adapters.memory.ledger import MemoryLedger
-from cronhare.adapters.memory.nodes import MemoryNodeStore
-from cronhare.adapters.memory.records import MemoryRecords
-from cronhare.adapters.memory.schedules import MemoryScheduleStore
+from cronhare.adapters.memory.ledger.attempts import MemoryAttemptStore
+from cronhare.adapters.memory.ledger.claims import MemoryClaimStore
+from cronhare.adapters.memory.ledger.nodes import MemoryNodeStore
+from cronhare.adapters.memory.ledger.records import MemoryRecords
+from cronhare.adapters.memory.ledger.schedules import MemoryScheduleStore
+from cronhare.adapters.memory.ledger.tables import MemoryLedger
 from cronhare.adapters.sql import (
     SqlAttemptStore,
     SqlClaimStore,

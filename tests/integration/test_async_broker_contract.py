@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import attrs
 import pytest
 
-from cronhare.adapters.memory.broker import MemoryBroker
+from cronhare.adapters.memory.broker.broker import MemoryBroker
 from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.rabbitmq import AioPikaBroker
 from cronhare.domain.topology import (

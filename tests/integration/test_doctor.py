@@ -13,10 +13,10 @@ import pytest
 from sqlalchemy import URL, Engine
 
 from cronhare.adapters.memory.clock import FrozenClock
-from cronhare.adapters.rabbitmq.address import Address
-from cronhare.adapters.rabbitmq.declaring import declare
-from cronhare.adapters.rabbitmq.inspection import RabbitInspection
-from cronhare.adapters.rabbitmq.probing import probe_lanes
+from cronhare.adapters.rabbitmq.connection.address import Address
+from cronhare.adapters.rabbitmq.topology.declaring import declare
+from cronhare.adapters.rabbitmq.topology.inspection import RabbitInspection
+from cronhare.adapters.rabbitmq.topology.probing import probe_lanes
 from cronhare.adapters.sql import open_engine
 from cronhare.adapters.sql.inspection import SqlInspection
 from cronhare.adapters.sql.outstanding import outstanding

@@ -7,10 +7,14 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from cronhare.adapters.rabbitmq import AioPikaBroker, async_declaring
-from cronhare.adapters.rabbitmq import connection as of_ours
-from cronhare.adapters.rabbitmq.address import Address
-from cronhare.adapters.rabbitmq.linking import close_connection, open_connection
+from cronhare.adapters.rabbitmq import AioPikaBroker
+from cronhare.adapters.rabbitmq.connection import framed as of_ours
+from cronhare.adapters.rabbitmq.connection.address import Address
+from cronhare.adapters.rabbitmq.connection.linking import (
+    close_connection,
+    open_connection,
+)
+from cronhare.adapters.rabbitmq.topology import async_declaring
 from cronhare.ports.broker import BrokerUnavailable
 from tests.services.proxy import proxy
 

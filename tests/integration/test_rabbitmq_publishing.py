@@ -12,8 +12,10 @@ from urllib.parse import urlsplit
 import pytest
 from pika.exceptions import ChannelClosedByBroker
 
-from cronhare.adapters.rabbitmq import PikaBroker, address, line
-from cronhare.adapters.rabbitmq.aside import MOST_ASKED
+from cronhare.adapters.rabbitmq import PikaBroker
+from cronhare.adapters.rabbitmq.connection import address
+from cronhare.adapters.rabbitmq.publisher import line
+from cronhare.adapters.rabbitmq.publisher.aside import MOST_ASKED
 from cronhare.domain.failures import LARGEST_FAILED
 from cronhare.domain.topology import (
     FAILED_QUEUE,

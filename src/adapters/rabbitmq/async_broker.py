@@ -13,15 +13,15 @@ from cronhare.ports.broker import (
     Published,
 )
 
-from .address import Address
-from .async_consumer import AsyncConsumer
-from .async_publisher import AsyncPublisher
-from .async_upkeep import AsyncUpkeep
-from .declaration import Difference
-from .linking import ANSWER_TIMEOUT
-from .subscription import PROOF_EVERY
-from .versions import QUORUM
-from .wanted import WantedTopology
+from .connection.address import Address
+from .connection.linking import ANSWER_TIMEOUT
+from .consumer.async_consumer import AsyncConsumer
+from .consumer.subscription import PROOF_EVERY
+from .publisher.async_publisher import AsyncPublisher
+from .topology.async_upkeep import AsyncUpkeep
+from .topology.declaration import Difference
+from .topology.wanted import WantedTopology
+from .wire.versions import QUORUM
 
 #: Seconds that a publish may take, connecting included.
 PUBLISH_TIMEOUT = 10.0

@@ -9,16 +9,19 @@ from itertools import compress
 from cronhare.domain.topology import MAIN_QUEUE, first_queue
 from cronhare.ports.broker import Delivery, Envelope, Published
 
-from .address import Address
-from .aside import Aside
-from .declaration import Difference
-from .messages import Parcel, packed
+from .connection.address import Address
+from .publisher.aside import Aside
+from .publisher.sending import Sender
+from .publisher.window import Batch
 from .reading import Reader
-from .sending import Sender
-from .upkeep import Upkeep
-from .versions import QUORUM
-from .wanted import WantedTopology
-from .window import Batch
+from .topology.declaration import Difference
+from .topology.upkeep import Upkeep
+from .topology.wanted import WantedTopology
+from .wire.messages import (
+    Parcel,
+    packed,
+)
+from .wire.versions import QUORUM
 
 #: Seconds that a publish may take, and the seconds that each message of its batch adds.
 PUBLISH_TIMEOUT = 10.0

@@ -11,11 +11,14 @@ from pika.exceptions import ChannelClosedByBroker
 
 from cronhare.ports.broker import BrokerUnavailable, Delivery
 
-from .address import Address
-from .asking import NOT_FOUND
-from .blocking import connect
-from .messages import unpacked
-from .trouble import TROUBLE, unconnected
+from .connection.address import Address
+from .connection.blocking import connect
+from .connection.trouble import (
+    TROUBLE,
+    unconnected,
+)
+from .wire.asking import NOT_FOUND
+from .wire.messages import unpacked
 
 #: Seconds. Between two commands nobody answers heartbeats, so the broker must not expect them soon.
 HEARTBEAT = 600

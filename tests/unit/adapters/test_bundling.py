@@ -2,7 +2,10 @@
 
 import pytest
 
-from cronhare.adapters.rabbitmq.bundling import LARGEST_BUNDLE, BundlingConnection
+from cronhare.adapters.rabbitmq.connection.bundling import (
+    LARGEST_BUNDLE,
+    BundlingConnection,
+)
 
 
 class Transport:

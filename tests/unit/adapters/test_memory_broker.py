@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhare.adapters.memory.broker import MemoryBroker
+from cronhare.adapters.memory.broker.broker import MemoryBroker
+from cronhare.adapters.memory.broker.edge import LARGEST_BODY
 from cronhare.adapters.memory.clock import FrozenClock
-from cronhare.adapters.memory.edge import LARGEST_BODY
 from cronhare.domain.topology import FAILED_QUEUE, LANE_UNIT, MAIN_QUEUE, RETRY_QUEUE, ToQueue
 from cronhare.ports.broker import (
     BrokerPort,

@@ -4,8 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhare.adapters.memory.declared import Declared
-from cronhare.adapters.memory.exchanges import Router, topic
+from cronhare.adapters.memory.broker.declared import Declared
+from cronhare.adapters.memory.broker.exchanges import (
+    Router,
+    topic,
+)
 from cronhare.domain.topology import Binding, Exchange, Queue, Topology
 
 

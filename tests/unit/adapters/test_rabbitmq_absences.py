@@ -2,8 +2,8 @@
 
 import pytest
 
-from cronhare.adapters.rabbitmq.absences import Absences
-from cronhare.adapters.rabbitmq.backoff import LONGEST
+from cronhare.adapters.rabbitmq.connection.backoff import LONGEST
+from cronhare.adapters.rabbitmq.consumer.absences import Absences
 
 
 class Seconds:

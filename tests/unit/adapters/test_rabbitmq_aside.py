@@ -5,11 +5,14 @@ from typing import Any, cast
 
 import pytest
 
-from cronhare.adapters.rabbitmq import aside
-from cronhare.adapters.rabbitmq.aside import FIRST_CONFIRM, Aside
-from cronhare.adapters.rabbitmq.messages import Parcel
-from cronhare.adapters.rabbitmq.sending import Sender
-from cronhare.adapters.rabbitmq.window import Batch
+from cronhare.adapters.rabbitmq.publisher import aside
+from cronhare.adapters.rabbitmq.publisher.aside import (
+    FIRST_CONFIRM,
+    Aside,
+)
+from cronhare.adapters.rabbitmq.publisher.sending import Sender
+from cronhare.adapters.rabbitmq.publisher.window import Batch
+from cronhare.adapters.rabbitmq.wire.messages import Parcel
 from cronhare.ports.broker import Published
 
 CONFIRMED, REFUSED, UNKNOWN = Published.CONFIRMED, Published.REFUSED, Published.UNKNOWN

@@ -5,7 +5,11 @@ from datetime import timedelta
 
 import pytest
 
-from cronhare.adapters.rabbitmq.asking import (
+from cronhare.adapters.rabbitmq.topology.declaration import (
+    Declared,
+    declaration,
+)
+from cronhare.adapters.rabbitmq.wire.asking import (
     ACCESS_REFUSED,
     CONNECTION_FORCED,
     LOCKED,
@@ -19,7 +23,6 @@ from cronhare.adapters.rabbitmq.asking import (
     Question,
     Refused,
 )
-from cronhare.adapters.rabbitmq.declaration import Declared, declaration
 from cronhare.domain.topology import DEAD_LETTER_EXCHANGE, MAIN_QUEUE, topology
 from cronhare.ports.broker import BrokerUnavailable
 

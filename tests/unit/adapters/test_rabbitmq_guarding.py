@@ -10,9 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhare.adapters.rabbitmq.framing import LARGEST_FRAME, FrameReader
-from cronhare.adapters.rabbitmq.guarding import GuardedReader
-from cronhare.adapters.rabbitmq.properties import (
+from cronhare.adapters.rabbitmq.consumer.guarding import GuardedReader
+from cronhare.adapters.rabbitmq.wire.framing import (
+    LARGEST_FRAME,
+    FrameReader,
+)
+from cronhare.adapters.rabbitmq.wire.properties import (
     DEEPEST,
     UnreadableProperties,
     read_properties,

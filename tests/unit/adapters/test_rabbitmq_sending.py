@@ -6,11 +6,11 @@ from queue import Queue
 
 import pytest
 
-from cronhare.adapters.rabbitmq import sending
-from cronhare.adapters.rabbitmq.address import Address
-from cronhare.adapters.rabbitmq.sending import Sender
-from cronhare.adapters.rabbitmq.trust import TRIAL
-from cronhare.adapters.rabbitmq.window import Batch
+from cronhare.adapters.rabbitmq.connection.address import Address
+from cronhare.adapters.rabbitmq.publisher import sending
+from cronhare.adapters.rabbitmq.publisher.sending import Sender
+from cronhare.adapters.rabbitmq.publisher.trust import TRIAL
+from cronhare.adapters.rabbitmq.publisher.window import Batch
 from tests.services.finding import wait_until
 
 #: Seconds. What takes longer is stuck.

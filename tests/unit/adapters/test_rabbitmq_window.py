@@ -4,8 +4,11 @@ import threading
 
 import pytest
 
-from cronhare.adapters.rabbitmq.messages import Parcel
-from cronhare.adapters.rabbitmq.window import Batch, Window
+from cronhare.adapters.rabbitmq.publisher.window import (
+    Batch,
+    Window,
+)
+from cronhare.adapters.rabbitmq.wire.messages import Parcel
 from cronhare.ports.broker import Published
 
 CONFIRMED, RETURNED, UNKNOWN = Published.CONFIRMED, Published.RETURNED, Published.UNKNOWN

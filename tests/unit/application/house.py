@@ -10,12 +10,12 @@ from uuid import UUID
 
 import attrs
 
-from cronhare.adapters.memory.broker import MemoryBroker
+from cronhare.adapters.memory.broker.broker import MemoryBroker
+from cronhare.adapters.memory.broker.connection import MemoryConnection
 from cronhare.adapters.memory.clock import FrozenClock
-from cronhare.adapters.memory.connection import MemoryConnection
-from cronhare.adapters.memory.ledger import MemoryLedger
+from cronhare.adapters.memory.ledger.schedules import MemoryScheduleStore
+from cronhare.adapters.memory.ledger.tables import MemoryLedger
 from cronhare.adapters.memory.runner import Script, ScriptedRunner, succeed
-from cronhare.adapters.memory.schedules import MemoryScheduleStore
 from cronhare.application.administration.commands import Administrator
 from cronhare.application.publishing.doorbell import Doorbell
 from cronhare.application.scheduling.dispatch import Dispatcher

@@ -7,10 +7,10 @@ from functools import partial
 
 import attrs
 
-from cronhare.adapters.memory.attempts import MemoryAttemptStore
-from cronhare.adapters.memory.claims import MemoryClaimStore
-from cronhare.adapters.memory.ledger import MemoryLedger
-from cronhare.adapters.memory.records import MemoryRecords
+from cronhare.adapters.memory.ledger.attempts import MemoryAttemptStore
+from cronhare.adapters.memory.ledger.claims import MemoryClaimStore
+from cronhare.adapters.memory.ledger.records import MemoryRecords
+from cronhare.adapters.memory.ledger.tables import MemoryLedger
 from cronhare.domain.execution import Execution
 from cronhare.domain.failures import Failure, Unproven
 from cronhare.domain.messages import TaskMessage, Ticket

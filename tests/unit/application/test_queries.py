@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from cronhare.adapters.memory.inspection import MemoryBrokerInspection
-from cronhare.adapters.memory.nodes import MemoryNodeStore
+from cronhare.adapters.memory.ledger.nodes import MemoryNodeStore
 from cronhare.adapters.system.ledger_clock import HostClock
 from cronhare.application.administration.lookup import NotFound
 from cronhare.application.administration.queries import LOOK_EVERY, SILENT_FOR, Queries

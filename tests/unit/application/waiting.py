@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable
 
 import attrs
 
+from cronhare.adapters.memory.broker.connection import MemoryConnection
 from cronhare.adapters.memory.clock import FrozenClock
-from cronhare.adapters.memory.connection import MemoryConnection
 from cronhare.application.waiting.waiting_room import (
     PLACES,
     WaitingRoom,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cronhare.adapters.rabbitmq.address import Address
+from cronhare.adapters.rabbitmq.connection.address import Address
 from cronhare.domain.addresses import LedgerServer, parse_ledger
 from cronhare.domain.jobs_file import MOST_FAULTS
 from cronhare.entrypoints.settings import Settings, SettingsInvalid

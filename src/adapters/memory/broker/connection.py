@@ -1,0 +1,145 @@
+"""A worker's connection to the in-memory broker: it hands over on the worker's own loop."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+
+from cronhare.ports.broker import BrokerUnavailable, Delivery, Envelope, Published
+
+from .edge import packed
+from .engine import Engine
+from .sessions import (
+    Consumer,
+    Session,
+)
+
+
+class MemoryConnection:
+    """One connection of one event loop. Satisfies `AsyncBrokerPort`; `MemoryBroker` makes it.
+
+    A loop that was closed with its connection still open counts as a client that vanished.
+    """
+
+    def __init__(self, engine: Engine, *, declare: Callable[[Iterable[str]], None]) -> None:
+        self._engine = engine
+        self._declare = declare
+        self._session = Session(wake=self._wake)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._woken = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._closed = False
+        with engine.turn():
+            engine.deliveries.open(self._session)
+
+    async def consume(
+        self, queues: Sequence[str], *, prefetch: int, on_delivery: Callable[[Delivery], None]
+    ) -> None:
+        """Begin to hand out; a queue that nobody has declared yet is declared.
+
+        *prefetch* counts over all these queues. A second call adds a consumer with its own.
+
+        Raises:
+            BrokerUnavailable: the broker is away, or this connection is closed.
+            ValueError: *prefetch* is less than 1.
+        """
+        if prefetch < 1:
+            raise ValueError(f"a prefetch of {prefetch} would never deliver anything")
+        if self._closed:
+            raise BrokerUnavailable("this connection is closed")
+        self._declare_missing(queues)
+        self._loop = asyncio.get_running_loop()
+        with self._engine.visit():
+            self._engine.deliveries.consume(
+                Consumer(
+                    session=self._session,
+                    queues=deque(
+                        self._engine.declared.queues[name] for name in dict.fromkeys(queues)
+                    ),
+                    prefetch=prefetch,
+                    on_delivery=on_delivery,
+                )
+            )
+
+    async def pause(self) -> None:
+        """Take no more deliveries. Those in hand can still be settled."""
+        with self._engine.turn():
+            self._engine.deliveries.cancel(self._session)
+        self._set_timer()
+
+    async def publish(self, envelope: Envelope) -> Published:
+        """Publish one message; `UNKNOWN` while the broker is away or after `close`.
+
+        Raises:
+            ValueError: it is larger than the broker takes, or its delay than the lanes carry.
+            TypeError: AMQP could not carry its headers.
+        """
+        exchange, key, message = packed(envelope)
+        if self._closed:
+            return Published.UNKNOWN
+        try:
+            with self._engine.visit():
+                routed = self._engine.publish(exchange, key, message)
+        except BrokerUnavailable:
+            return Published.UNKNOWN
+        return Published.CONFIRMED if routed else Published.RETURNED
+
+    async def ack(self, delivery: Delivery) -> None:
+        """Settle a delivery of this connection; any other is left alone, and comes again."""
+        with self._engine.turn():
+            self._engine.deliveries.settle(self._session, delivery.tag, requeue=False)
+
+    async def nack(self, delivery: Delivery, *, requeue: bool = False) -> None:
+        """Give a delivery back (*requeue*), or hand it to its queue's dead-letter exchange."""
+        with self._engine.turn():
+            self._engine.nack(self._session, delivery.tag, requeue=requeue)
+
+    async def close(self) -> None:
+        """Stop consuming. What was not settled goes back to its queue. Safe to repeat."""
+        self._closed = True
+        with self._engine.turn():
+            self._engine.deliveries.close(self._session)
+        self._set_timer()
+
+    def _declare_missing(self, queues: Sequence[str]) -> None:
+        missing = [name for name in queues if name not in self._engine.declared.queues]
+        if missing:
+            self._declare(missing)
+
+    def _wake(self) -> bool:
+        """Have the loop look at the inbox. Called by any thread, inside a turn."""
+        if self._loop is None:
+            return True
+        if not self._woken and not self._loop.is_closed():
+            self._woken = True  # first: the loop may run at once
+            with suppress(RuntimeError):  # it was closed just now
+                self._loop.call_soon_threadsafe(self._hand_over)
+        self._closed = self._closed or self._loop.is_closed()
+        return not self._loop.is_closed()
+
+    def _hand_over(self) -> None:
+        self._woken = False
+        try:
+            while (arrival := self._engine.next_arrival(self._session)) is not None:
+                arrival()
+        finally:  # a handler that raised must not hold up what came after its delivery
+            if self._session.inbox:
+                self._wake()
+        self._set_timer()
+
+    def _set_timer(self) -> None:
+        """Come back when the next message expires, if this connection waits for messages."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        with self._engine.turn():
+            wait = self._engine.until_next_expiry()
+        if self._loop is not None and self._session.consumers and wait is not None:
+            self._timer = self._loop.call_later(
+                wait.total_seconds(), self._on_timer, self._engine.stopwatch()
+            )
+
+    def _on_timer(self, set_at: float) -> None:
+        self._engine.catch_up()
+        if self._engine.stopwatch() != set_at:  # a clock that stands still tells of its jumps
+            self._set_timer()

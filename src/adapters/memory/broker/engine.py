@@ -1,0 +1,175 @@
+"""The broker behind the connections: routes, expires, dead-letters.
+
+Its manners are RabbitMQ's with classic queues. The microseconds in here are the stopwatch's;
+the wall clock only dates the deaths.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from weakref import WeakMethod
+
+from cronhare.ports.broker import BrokerUnavailable, Message
+from cronhare.ports.clock import ClockPort
+
+from .deaths import (
+    Death,
+    Reason,
+    is_cycle,
+    record,
+)
+from .declared import Declared
+from .deliveries import Deliveries
+from .queues import (
+    MICROSECOND,
+    MemoryQueue,
+    Stored,
+)
+from .sessions import Session
+
+_log = logging.getLogger(__name__)
+
+
+class Engine:
+    """One broker, shared by any number of threads and event loops, one turn after the other.
+
+    Its methods, `next_arrival` excepted, and those of *deliveries* are called inside a turn.
+    """
+
+    def __init__(self, clock: ClockPort) -> None:
+        self.declared = Declared()
+        self.deliveries = Deliveries(self._now)
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._announced: int | None = None
+        clock.on_jump(_while_it_lives(WeakMethod(self.catch_up)))
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Hold the broker: first what is due expires, at last whoever got something is woken."""
+        with self._lock:
+            self._expire()
+            try:
+                yield
+            finally:
+                self._announce_expiry()
+                self.deliveries.wake()
+
+    @contextmanager
+    def visit(self) -> Iterator[None]:
+        """Hold the broker for a client.
+
+        Raises:
+            BrokerUnavailable: the broker is away.
+        """
+        with self.turn():
+            if self.deliveries.away:
+                raise BrokerUnavailable("the broker is away")
+            yield
+
+    def catch_up(self) -> None:
+        """Let expire what is due."""
+        with self.turn():
+            pass
+
+    def publish(self, exchange: str, key: str, message: Message) -> bool:
+        """Route a message that nobody else can change; say whether any queue took it."""
+        queues = self.declared.route(exchange, key)
+        now = self._now()
+        for queue in queues:
+            self._enqueue(queue, Stored(message, exchange, key), now)
+        return bool(queues)
+
+    def nack(self, session: Session, tag: object, *, requeue: bool) -> None:
+        """Take a message out of a client's hands: back to its place, or to the dead letters."""
+        held = self.deliveries.settle(session, tag, requeue=requeue)
+        if held is not None and not held.lost and not requeue:
+            self._dead_letter(held.stored, held.queue, Reason.REJECTED, self._now())
+
+    def next_arrival(self, session: Session) -> Callable[[], None] | None:
+        """Take the next delivery out of a client's inbox; the answer hands it over."""
+        with self._lock:
+            if not session.inbox:
+                return None
+            consumer, delivery = session.inbox.popleft()
+        return lambda: consumer.on_delivery(delivery)
+
+    def until_next_expiry(self) -> timedelta | None:
+        """How long until a message expires."""
+        head = self.declared.next_to_expire()
+        return None if head is None else (head[0] - self._now()) * MICROSECOND
+
+    def stopwatch(self) -> float:
+        """Read the clock's stopwatch, in seconds."""
+        return self._clock.monotonic()
+
+    def _now(self) -> int:
+        return round(self._clock.monotonic() * 1_000_000)
+
+    def _expire(self) -> None:
+        """Expire what is due, in the order of time: each hop begins when the one before ended."""
+        now = self._now()
+        while (head := self.declared.next_to_expire()) is not None and head[0] <= now:
+            expired, queue = head
+            self._dead_letter(queue.ready.popleft(), queue, Reason.EXPIRED, expired)
+
+    def _announce_expiry(self) -> None:
+        """Wake the consuming loops if a message expires sooner than their timers know."""
+        head = self.declared.next_to_expire()
+        sooner = head is not None and (self._announced is None or head[0] < self._announced)
+        self._announced = None if head is None else head[0]
+        if sooner:
+            self.deliveries.wake_consuming()
+
+    def _enqueue(self, queue: MemoryQueue, stored: Stored, now: int) -> None:
+        queue.append(stored, now)
+        self.deliveries.serve(queue)
+
+    def _dead_letter(self, stored: Stored, queue: MemoryQueue, reason: Reason, now: int) -> None:
+        """Publish a message anew, *now*; without a dead-letter exchange it is gone."""
+        exchange, key = queue.spec.dead_letter_exchange, queue.spec.dead_letter_key
+        if exchange is None:
+            return
+        message = self._with_death(stored, queue, reason, now)
+        key = stored.key if key is None else key
+        for target in self.declared.route(exchange, key):
+            if is_cycle(target.spec.name, message.headers):
+                _warn_of_cycle(message, target)
+            else:
+                self._enqueue(target, Stored(message, exchange, key), now)
+
+    def _with_death(self, stored: Stored, queue: MemoryQueue, reason: Reason, now: int) -> Message:
+        death = Death(
+            queue=queue.spec.name,
+            reason=reason,
+            exchange=stored.exchange,
+            key=stored.key,
+            at=self._wall_at(now),
+        )
+        message = stored.message
+        headers = record(message.headers, death)
+        return Message(body=message.body, headers=headers, id=message.id)
+
+    def _wall_at(self, moment: int) -> datetime:
+        return self._clock.now() - (self._now() - moment) * MICROSECOND
+
+
+def _while_it_lives(method: WeakMethod[Callable[[], None]]) -> Callable[[], None]:
+    """Call a method as long as anybody has its object: a clock outlives the brokers of a test."""
+
+    def call() -> None:
+        if (alive := method()) is not None:
+            alive()
+
+    return call
+
+
+def _warn_of_cycle(message: Message, target: MemoryQueue) -> None:
+    _log.warning(
+        "Message %s dropped: it would come back to %s, and nobody has rejected it since",
+        message.id,
+        target.spec.name,
+        extra={"action": "broker.cycle_dropped"},
+    )

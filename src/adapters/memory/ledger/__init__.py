@@ -1,0 +1,1 @@
+"""A ledger in memory, for tests on a frozen clock: the fake beside the real ones."""

@@ -1,0 +1,154 @@
+"""Attempts in memory."""
+
+from collections.abc import Collection, Sequence
+from datetime import datetime, timedelta
+
+import attrs
+
+from cronhare.domain import fence
+from cronhare.domain.claims import NotToBeRun
+from cronhare.domain.execution import Execution, State
+from cronhare.domain.messages import TaskMessage
+from cronhare.domain.retry import Fail, Quarantine
+from cronhare.domain.task import TaskRef
+from cronhare.domain.transitions import end, is_held, may_finish, may_give_up, overruled, renew
+from cronhare.ports.attempts import Busy, Finish, Recorded, Refused, Renewal, Start, Superseded
+from cronhare.ports.records import Archived, Attempt, Output
+from cronhare.ports.runner import Captured, Written
+
+from .tables import MemoryLedger
+
+
+class MemoryAttemptStore:
+    """Satisfies `AttemptStorePort`. What has a method here is one transaction."""
+
+    def __init__(self, ledger: MemoryLedger) -> None:
+        self._ledger = ledger
+        self._history = ledger.history
+
+    def start(
+        self, wishes: Sequence[Start], *, now: datetime, node: str, lease: timedelta
+    ) -> Sequence[Execution | Refused | Busy]:
+        """See `AttemptStorePort.start`. Nobody holds a row here for longer than a call."""
+        with self._ledger.lock:
+            return tuple(self._start(wish, now, node, now + lease) for wish in wishes)
+
+    def finish(
+        self, finishes: Sequence[Finish], *, now: datetime, node: str
+    ) -> Sequence[Recorded | Busy]:
+        """See `AttemptStorePort.finish`. Nothing is refused here."""
+        with self._ledger.lock:
+            return tuple(self._finish(finish, now, node) for finish in finishes)
+
+    def give_up(self, finishes: Sequence[Finish], *, now: datetime) -> Sequence[Recorded | Busy]:
+        """See `AttemptStorePort.give_up`."""
+        with self._ledger.lock:
+            return tuple(self._give_up(finish, now) for finish in finishes)
+
+    def renew(
+        self, execution_ids: Collection[int], *, now: datetime, node: str, lease: timedelta
+    ) -> Renewal:
+        """See `AttemptStorePort.renew`."""
+        with self._ledger.lock:
+            asked = (self._history.get(execution_id) for execution_id in set(execution_ids))
+            held = [
+                self._history.write(execution, renew(execution, now + lease))
+                for execution in asked
+                if execution is not None and is_held(execution, node)
+            ]
+        return Renewal(
+            held=frozenset(execution.id for execution in held),
+            cancel_requested=frozenset(row.id for row in held if row.cancel_requested),
+        )
+
+    def keep_written(self, written: Sequence[Written], *, now: datetime, node: str) -> None:
+        """See `AttemptStorePort.keep_written`."""
+        with self._ledger.lock:
+            for one in written:
+                execution = self._history.get(one.execution_id)
+                if execution is not None and may_finish(execution, one.attempt, node=node):
+                    output = Output(
+                        attempt=one.attempt, stdout=one.stdout, stderr=one.stderr, as_of=now
+                    )
+                    self._history.keep_output(execution.id, output)
+
+    def adopt(
+        self, message: TaskMessage, *, key: str, queue: str, deaths: int, now: datetime, node: str
+    ) -> Execution | Refused | Busy:
+        """See `AttemptStorePort.adopt`."""
+        with self._ledger.lock:
+            known = self._history.with_key(message.scheduler_id, key)
+            if known is not None:
+                return known
+            try:
+                return self._ledger.claim_by_hand(
+                    message.scheduler_id,
+                    key=key,
+                    now=now,
+                    node=node,
+                    task=TaskRef(message.type, message.id),
+                    params=message.params_scheduler,
+                    queue=queue,
+                    deaths=deaths,
+                )
+            except NotToBeRun as error:
+                return Refused(str(error))
+
+    def _start(
+        self, wish: Start, now: datetime, node: str, lease_until: datetime
+    ) -> Execution | Refused:
+        execution = self._history.get(wish.execution_id)
+        if execution is None:
+            return Refused(f"execution {wish.execution_id} is unknown", unknown=True)
+        after = fence.start(
+            execution,
+            attempt=wish.attempt,
+            nacks=wish.nacks,
+            node=node,
+            now=now,
+            until=lease_until,
+        )
+        if isinstance(after, str):
+            return Refused(after)
+        if not is_held(execution, node):
+            self._history.record(
+                Attempt(execution_id=after.id, attempt=wish.attempt, node=node, started_at=now)
+            )
+        return self._history.write(execution, after)
+
+    def _finish(self, finish: Finish, now: datetime, node: str) -> Recorded:
+        execution = self._history.get(finish.execution.id)
+        if execution is None:
+            return Superseded()
+        number = finish.execution.attempt
+        if not may_finish(execution, number, node=node):
+            record = self._history.attempts(execution.id).get(number)
+            ending = record.ending if record is not None and record.node == node else None
+            return finish.repeated(
+                ending,
+                state=execution.state,
+                attempt=execution.attempt,
+                last_error=execution.last_error,
+            )
+        return self._end(execution, finish, now)
+
+    def _give_up(self, finish: Finish, now: datetime) -> Recorded:
+        found = finish.execution
+        execution = self._history.get(found.id)
+        if execution is None or not may_give_up(execution, version=found.version):
+            return Superseded()
+        return self._end(execution, finish, now)
+
+    def _end(self, execution: Execution, finish: Finish, now: datetime) -> State:
+        verdict = overruled(execution, finish.verdict)
+        ran, history = finish.ran, self._history
+        attempt = history.attempts(execution.id)[execution.attempt]
+        history.record(attrs.evolve(attempt, **Attempt.end(ran, now)))
+        if (ran.stdout, ran.stderr) != (Captured(), Captured()):
+            output = Output(attempt=attempt.attempt, stdout=ran.stdout, stderr=ran.stderr)
+            history.keep_output(execution.id, output)
+        if isinstance(verdict, Fail | Quarantine):
+            error = ran.outcome.error
+            self._ledger.keep(Archived.of(execution, verdict, error, now, check_at=now))
+        ended = end(execution, verdict, ran.outcome.ending, now=now)
+        return history.write(execution, ended).state

@@ -1,0 +1,247 @@
+"""Claims in memory."""
+
+import heapq
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from itertools import islice
+
+import attrs
+import msgspec
+
+from cronhare.domain.claims import claim_run, skip
+from cronhare.domain.execution import STARTABLE, Execution, State
+from cronhare.domain.messages import Ticket
+from cronhare.domain.planning import INSTANTS_AT_ONCE, Planned, cursor_after
+from cronhare.domain.redelivery import doubted_until, expected_anew_at
+from cronhare.domain.schedule import OverlapPolicy
+from cronhare.domain.transitions import hand_over, is_as_sent, may_hand_over, publish
+from cronhare.ports.claims import Batch, Ended, Graces, Planner, ask
+from cronhare.ports.records import Archived
+
+from .schedule_table import ScheduleRow
+from .tables import MemoryLedger
+
+
+class MemoryClaimStore:
+    """Satisfies `ClaimStorePort`. What has a method here is one transaction."""
+
+    def __init__(self, ledger: MemoryLedger) -> None:
+        self._ledger = ledger
+        self._history = ledger.history
+        self._timetable = ledger.timetable
+
+    def now(self) -> datetime:
+        """See `ClaimStorePort.now`: the clock is the one that the ledger was given."""
+        return self._ledger.clock.now()
+
+    def claim_due(
+        self,
+        *,
+        now: datetime,
+        limit: int,
+        node: str,
+        planner: Planner,
+        since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> Batch:
+        """See `ClaimStorePort.claim_due`."""
+        with self._ledger.lock:
+            rows = tuple(islice(self._timetable.due(until or now, since), limit))
+            return self._plan(rows, limit, now=now, node=node, planner=planner)
+
+    def plan_edited(
+        self, *, now: datetime, since: datetime | None, limit: int, node: str, planner: Planner
+    ) -> Batch:
+        """See `ClaimStorePort.plan_edited`."""
+        with self._ledger.lock:
+            edited = [
+                row
+                for row in self._timetable.rows()
+                if (since is None or row.updated_at > since) and self._timetable.is_edited(row)
+            ]
+            return self._plan(edited[:limit], limit, now=now, node=node, planner=planner)
+
+    def plan_problems(
+        self,
+        *,
+        now: datetime,
+        since: datetime | None,
+        after: int,
+        limit: int,
+        node: str,
+        planner: Planner,
+    ) -> tuple[Batch, int]:
+        """See `ClaimStorePort.plan_problems`."""
+        with self._ledger.lock:
+            rows = (row for row in self._timetable.rows() if row.id > after and self._fault(row))
+            page = [row for row in rows if since is None or self._is_late(row, since)][:limit]
+            batch = self._plan(page, limit, now=now, node=node, planner=planner)
+            return batch, page[batch.looked - 1].id if batch.looked else after
+
+    def next_due(self, *, after: datetime | None = None) -> datetime | None:
+        """See `ClaimStorePort.next_due`."""
+        with self._ledger.lock:
+            return self._timetable.next_due(after)
+
+    def mark_published(self, executions: Sequence[Execution], *, now: datetime) -> None:
+        """See `ClaimStorePort.mark_published`."""
+        with self._ledger.lock:
+            for sent in executions:
+                row = self._history.get(sent.id)
+                if row is not None and is_as_sent(sent, row.state, row.attempt):
+                    self._history.write(sent, publish(sent, now=now))
+
+    def hand_over(self, executions: Sequence[Execution], *, now: datetime) -> None:
+        """See `ClaimStorePort.hand_over`."""
+        with self._ledger.lock:
+            for sent in executions:
+                row = self._history.get(sent.id)
+                if row is not None and may_hand_over(sent, row.state, row.attempt):
+                    self._history.write(row, hand_over(row, now=now))
+
+    def doubt(self, *, since: datetime, now: datetime, after: int, limit: int) -> int | None:
+        """See `ClaimStorePort.doubt`."""
+        with self._ledger.lock:
+            sent = self._history.in_states({State.PUBLISHED, State.RETRYING})
+            page = heapq.nsmallest(limit, (row for row in sent if row.id > after), key=_id)
+            for row in page:
+                check_at = doubted_until(row, since=since, now=now)
+                if check_at is not None:
+                    self._look_again(row, check_at)
+            return page[-1].id if len(page) == limit else None
+
+    def overdue(self, *, now: datetime, graces: Graces, limit: int) -> Sequence[Execution]:
+        """See `ClaimStorePort.overdue`."""
+        with self._ledger.lock:
+            late = (
+                (row.check_at, row.id, row)
+                for row in self._history.in_states(STARTABLE)
+                if row.check_at is not None and row.check_at + graces.of(row.state) <= now
+            )
+            found = [row for _, _, row in heapq.nsmallest(limit, late)]
+            for row in found:
+                self._look_again(row, expected_anew_at(row, now, grace=graces.published))
+            return tuple(found)
+
+    def unfinished(self, *, after: int, limit: int) -> Sequence[Execution]:
+        """See `ClaimStorePort.unfinished`."""
+        with self._ledger.lock:
+            later = (row for row in self._history.in_states(STARTABLE) if row.id > after)
+            return tuple(heapq.nsmallest(limit, later, key=_id))
+
+    def owners(self) -> Collection[str]:
+        """See `ClaimStorePort.owners`."""
+        with self._ledger.lock:
+            running = self._history.in_states({State.RUNNING})
+            return {execution.owner for execution in running if execution.owner is not None}
+
+    def lapsed(self, *, now: datetime, limit: int) -> Sequence[Execution]:
+        """See `ClaimStorePort.lapsed`."""
+        with self._ledger.lock:
+            lost = (
+                execution
+                for execution in self._history.in_states({State.RUNNING})
+                if execution.lease_until is not None and execution.lease_until <= now
+            )
+            return tuple(heapq.nsmallest(limit, lost, key=_id))
+
+    def run_by(self, nodes: Collection[str], *, limit: int) -> Sequence[Execution]:
+        """See `ClaimStorePort.run_by`."""
+        with self._ledger.lock:
+            running = self._history.in_states({State.RUNNING})
+            theirs = (execution for execution in running if execution.owner in nodes)
+            return tuple(heapq.nsmallest(limit, theirs, key=_id))
+
+    def regain(self, *, now: datetime, limit: int) -> int:  # noqa: ARG002 - the port's
+        """See `ClaimStorePort.regain`: nobody edits what is in memory."""
+        return 0
+
+    def mark_ends_published(self, ends: Collection[Ticket]) -> None:
+        """See `ClaimStorePort.mark_ends_published`."""
+        with self._ledger.lock:
+            told = {(end.execution_id, end.attempt) for end in ends}
+            for row in tuple(self._ledger.archive.values()):
+                if (row.execution_id, row.attempts) in told:
+                    self._ledger.archive[row.id] = attrs.evolve(row, check_at=None)
+
+    def overdue_ends(self, *, now: datetime, graces: Graces, limit: int) -> Sequence[Ended]:
+        """See `ClaimStorePort.overdue_ends`."""
+        with self._ledger.lock:
+            late = (
+                (row.check_at, row.id, row)
+                for row in self._ledger.archive.values()
+                if row.check_at is not None and row.check_at + graces.ended <= now
+            )
+            found = [row for _, _, row in heapq.nsmallest(limit, late)]
+            for row in found:
+                self._ledger.archive[row.id] = attrs.evolve(row, check_at=now)
+            return tuple(Ended.of(row, self._crashes(row)) for row in found)
+
+    def _look_again(self, row: Execution, check_at: datetime) -> None:
+        self._history.write(row, msgspec.structs.replace(row, check_at=check_at))
+
+    def _crashes(self, row: Archived) -> Sequence[datetime]:
+        execution = self._history.get(row.execution_id)
+        return () if execution is None else execution.crashed_at
+
+    # How plans are carried out
+
+    def _plan(
+        self,
+        rows: Sequence[ScheduleRow],
+        limit: int,
+        *,
+        now: datetime,
+        node: str,
+        planner: Planner,
+    ) -> Batch:
+        looked = skipped = weight = 0
+        claimed: list[Execution] = []
+        problems: list[tuple[str, str]] = []
+        for row in rows:
+            if weight >= INSTANTS_AT_ONCE:
+                break
+            planned, known = self._planned(row), self._fault(row)
+            plan = ask(planner, planned)
+            self._timetable.set_plan(row, cursor_after(planned, plan, now))
+            looked += 1
+            weight += plan.weight
+            runs = [claim_run(row.schedule, run, now=now, node=node) for run in plan.runs]
+            skips = [skip(row.schedule, one, now=now, node=node) for one in plan.skips]
+            claimed += self._insert(runs)
+            skipped += sum(one.missed for one in self._insert(skips))
+            if plan.problem is not None and (planned.edited or plan.problem != known):
+                problems.append((row.schedule.name, plan.problem))
+        return Batch(
+            looked=looked,
+            more=looked == limit or looked < len(rows),
+            claimed=tuple(claimed),
+            skipped=skipped,
+            problems=tuple(problems),
+        )
+
+    def _fault(self, row: ScheduleRow) -> str | None:
+        plan = self._timetable.plan_of(row)
+        return None if plan is None else plan.problem
+
+    def _is_late(self, row: ScheduleRow, since: datetime) -> bool:
+        plan = self._timetable.plan_of(row)
+        return row.updated_at > since and plan is not None and plan.next_due_at is None
+
+    def _planned(self, row: ScheduleRow) -> Planned:
+        plan = self._timetable.plan_of(row)
+        asked = row.schedule.overlap is OverlapPolicy.SKIP
+        return Planned(
+            schedule=row.schedule,
+            next_due=None if plan is None else plan.next_due_at or plan.resume_at,
+            edited=self._timetable.is_edited(row),
+            unfinished=self._history.unfinished_of(row.id) if asked else None,
+        )
+
+    def _insert(self, wanted: Sequence[Execution]) -> list[Execution]:
+        inserted = map(self._history.insert, wanted)
+        return [execution for execution in inserted if execution is not None]
+
+
+def _id(execution: Execution) -> int:
+    return execution.id

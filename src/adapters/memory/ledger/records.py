@@ -1,0 +1,232 @@
+"""What people read from the ledger in memory, and what they ask of it."""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from itertools import islice
+from operator import attrgetter
+
+import attrs
+
+from cronhare.domain.boot import LONGEST_AGO
+from cronhare.domain.diagnosis import LastClaim
+from cronhare.domain.execution import REPLAYABLE, TOLD_NO_MORE, UNFINISHED, Execution, State
+from cronhare.domain.failures import Failure, Unproven
+from cronhare.domain.keys import BOOT, CRON, ONCE
+from cronhare.domain.replay import ALREADY_OVERDUE, replays
+from cronhare.domain.transitions import cancel
+from cronhare.ports.records import (
+    Archived,
+    Attempt,
+    ExecutionFilter,
+    Output,
+    QueueLoad,
+    Retention,
+)
+
+from .reported import keep_failure
+from .tables import MemoryLedger
+
+
+class MemoryRecords:
+    """Satisfies `RecordsPort`. What has a method here is one transaction."""
+
+    def __init__(self, ledger: MemoryLedger) -> None:
+        self._ledger = ledger
+        self._history = ledger.history
+
+    def executions(self, which: ExecutionFilter) -> Sequence[Execution]:
+        """See `RecordsPort.executions`."""
+        with self._ledger.lock:
+            fitting = (
+                execution
+                for execution in self._history.newest_first()
+                if which.schedule in {None, execution.schedule_name}
+                and (not which.states or execution.state in which.states)
+            )
+            return tuple(islice(fitting, which.limit))
+
+    def execution(self, execution_id: int) -> Execution | None:
+        """See `RecordsPort.execution`."""
+        with self._ledger.lock:
+            return self._history.get(execution_id)
+
+    def attempts(self, execution_id: int) -> Sequence[Attempt]:
+        """See `RecordsPort.attempts`."""
+        with self._ledger.lock:
+            return tuple(self._history.attempts(execution_id).values())
+
+    def output(self, execution_id: int) -> Sequence[Output]:
+        """See `RecordsPort.output`."""
+        with self._ledger.lock:
+            return self._history.outputs(execution_id)
+
+    def covering(self, scheduler_id: int, *, key: str, instant: datetime) -> Execution | None:
+        """See `RecordsPort.covering`."""
+        with self._ledger.lock:
+            own = self._history.with_key(scheduler_id, key)
+            skipped = self._skipped_over(scheduler_id, instant)
+            return own or max(skipped, key=attrgetter("id"), default=None)
+
+    def last_runs(self, scheduler_ids: Collection[int]) -> Mapping[int, Execution]:
+        """See `RecordsPort.last_runs`."""
+        with self._ledger.lock:
+            runs = [
+                execution
+                for execution in self._history.newest_first()
+                if execution.state is not State.SKIPPED and execution.scheduler_id in scheduler_ids
+            ]
+            runs.sort(key=_age)
+            return {execution.scheduler_id: execution for execution in runs}
+
+    def queues(self) -> Sequence[QueueLoad]:
+        """See `RecordsPort.queues`."""
+        with self._ledger.lock:
+            due = defaultdict[tuple[str, State], list[datetime]](list)
+            for execution in self._history.in_states(UNFINISHED):
+                due[execution.queue, execution.state].append(execution.due_at)
+            return [
+                QueueLoad(queue=queue, state=state, executions=len(at), oldest_due_at=min(at))
+                for (queue, state), at in due.items()
+            ]
+
+    def last_claim(self) -> LastClaim | None:
+        """See `RecordsPort.last_claim`."""
+        with self._ledger.lock:
+            claims = (
+                LastClaim(execution.executed_at, execution.container_id)
+                for execution in self._history.newest_first()
+                if execution.key.startswith((CRON, ONCE))
+            )
+            return next(claims, None)
+
+    def archive(
+        self, *, ids: Collection[int] | None = None, unresolved: bool = True, limit: int = 100
+    ) -> Sequence[Archived]:
+        """See `RecordsPort.archive`."""
+        with self._ledger.lock:
+            fitting = (
+                row
+                for row in reversed(self._ledger.archive.values())
+                if (row.id in ids if ids is not None else not unresolved or not row.resolution)
+            )
+            return tuple(islice(fitting, limit))
+
+    def keep_failure(
+        self, failure: Failure, *, now: datetime, node: str
+    ) -> Archived | Unproven | None:
+        """See `RecordsPort.keep_failure`."""
+        with self._ledger.lock:
+            return keep_failure(self._ledger, failure, now=now, node=node)
+
+    def run_now(
+        self, scheduler_id: int, *, key: str, params: str | None, now: datetime, node: str
+    ) -> Execution:
+        """See `RecordsPort.run_now`."""
+        with self._ledger.lock:
+            asked_before = self._history.with_key(scheduler_id, key)
+            if asked_before is not None:
+                return asked_before
+            changes = {} if params is None else {"params": params}
+            return self._ledger.claim_by_hand(
+                scheduler_id,
+                key=key,
+                now=now,
+                node=node,
+                begins=now - ALREADY_OVERDUE,
+                **changes,
+            )
+
+    def cancel(self, execution_id: int, *, now: datetime) -> State | None:
+        """See `RecordsPort.cancel`."""
+        with self._ledger.lock:
+            execution = self._history.get(execution_id)
+            if execution is None:
+                return None
+            return self._history.write(execution, cancel(execution, now=now)).state
+
+    def replay(
+        self,
+        archived_ids: Collection[int],
+        *,
+        now: datetime,
+        apart: timedelta = timedelta(0),
+    ) -> Sequence[Execution]:
+        """See `RecordsPort.replay`."""
+        with self._ledger.lock:
+            unresolved = {row.id: row for row in self._unresolved(archived_ids)}
+            asked = (
+                (id_, self._history.get(unresolved[id_].execution_id)) for id_ in sorted(unresolved)
+            )
+            replayed: list[Execution] = []
+            for id_, before, after in replays(asked, now=now, apart=apart):
+                self._resolve(unresolved[id_], "replayed", now)
+                replayed.append(self._history.write(before, after))
+            return replayed
+
+    def discard(self, archived_ids: Collection[int], *, note: str, now: datetime) -> int:
+        """See `RecordsPort.discard`."""
+        with self._ledger.lock:
+            unresolved = self._unresolved(archived_ids)
+            for archived in unresolved:
+                self._resolve(archived, "discarded", now, note)
+            return len(unresolved)
+
+    def clean_up(
+        self, *, now: datetime, retention: Retention, between: Callable[[], None] = lambda: None
+    ) -> int:
+        """See `RecordsPort.clean_up`: one step."""
+        with self._ledger.lock:
+            old = tuple(self._outlived(now, retention))
+            for execution in old:
+                self._history.delete(execution)
+        between()
+        return len(old)
+
+    def _skipped_over(self, scheduler_id: int, instant: datetime) -> Iterator[Execution]:
+        for execution in self._history.in_states({State.SKIPPED}):
+            last = execution.last_due_at or execution.due_at
+            if execution.scheduler_id == scheduler_id and execution.due_at <= instant <= last:
+                yield execution
+
+    def _unresolved(self, archived_ids: Collection[int]) -> list[Archived]:
+        rows = (self._ledger.archive.get(id_) for id_ in dict.fromkeys(archived_ids))
+        return [row for row in rows if row is not None and row.resolution is None]
+
+    def _resolve(
+        self, archived: Archived, resolution: str, now: datetime, note: str | None = None
+    ) -> None:
+        self._ledger.archive[archived.id] = attrs.evolve(
+            archived, resolution=resolution, resolved_at=now, note=note, check_at=None
+        )
+
+    def _outlived(self, now: datetime, retention: Retention) -> Iterator[Execution]:
+        newer: Counter[int] = Counter()
+        for execution in self._history.newest_first():
+            if execution.state is State.SUCCEEDED:
+                newer[execution.scheduler_id] += (is_counted := not _is_of_a_boot(execution, now))
+                is_surplus = is_counted and newer[execution.scheduler_id] > retention.completed_rows
+                if is_surplus or _has_outlived(execution, now - retention.completed):
+                    yield execution
+        awaiting = {row.execution_id for row in self._ledger.archive.values() if not row.resolution}
+        for execution in self._history.in_states(REPLAYABLE):
+            if execution.id not in awaiting and _has_outlived(execution, now - retention.failed):
+                yield execution
+        for execution in self._history.in_states(TOLD_NO_MORE):
+            if _has_outlived(execution, now - retention.others):
+                yield execution
+
+
+def _age(execution: Execution) -> tuple[bool, datetime, int]:
+    """Sort by when a run ended, and what has not ended last."""
+    ended = execution.finished_at
+    return (ended is None, ended or execution.executed_at, execution.id)
+
+
+def _is_of_a_boot(execution: Execution, now: datetime) -> bool:
+    """Tell whether somebody may ask for this run again, at the same boot."""
+    return execution.key.startswith(BOOT) and not _has_outlived(execution, now - LONGEST_AGO)
+
+
+def _has_outlived(execution: Execution, limit: datetime) -> bool:
+    return (execution.finished_at or execution.executed_at) < limit

@@ -1,0 +1,48 @@
+"""Failures that a message reports, in memory."""
+
+from datetime import datetime
+
+from cronhare.domain.claims import NotToBeRun
+from cronhare.domain.execution import Execution
+from cronhare.domain.failures import Failure, Unproven
+from cronhare.domain.retry import Fail
+from cronhare.domain.transitions import fail_elsewhere
+from cronhare.ports.records import Archived
+
+from .tables import MemoryLedger
+
+
+def keep_failure(
+    ledger: MemoryLedger, failure: Failure, *, now: datetime, node: str
+) -> Archived | Unproven | None:
+    """Archive a failure that the ledger has not heard of; None if it has."""
+    scheduler_id, ticket = failure.message.scheduler_id, failure.ticket
+    if ticket is not None:
+        named = (scheduler_id, ticket.execution_id, ticket.attempt)
+        archived = {
+            (row.scheduler_id, row.execution_id, row.attempts) for row in ledger.archive.values()
+        }
+        found = ledger.history.get(ticket.execution_id)
+        judged = failure.judge(found, is_archived=lambda: named in archived)
+        return _end(ledger, judged, failure, now) if isinstance(judged, Execution) else judged
+    if _is_known(ledger, failure):
+        return None
+    try:
+        run = ledger.claim_by_hand(scheduler_id, now=now, node=node, **failure.run)
+    except NotToBeRun:
+        return ledger.keep(Archived.alone(failure, now))
+    return _end(ledger, run, failure, now)
+
+
+def _is_known(ledger: MemoryLedger, failure: Failure) -> bool:
+    """Look for its execution, and for its row: the execution may be long forgotten."""
+    named = (failure.message.scheduler_id, failure.key)
+    if ledger.history.with_key(*named) is not None:
+        return True
+    return any((row.scheduler_id, row.execution_key) == named for row in ledger.archive.values())
+
+
+def _end(ledger: MemoryLedger, execution: Execution, failure: Failure, now: datetime) -> Archived:
+    failed = ledger.history.write(execution, fail_elsewhere(execution, failure, now=now))
+    verdict = Fail(failure.message.failed_reason)
+    return ledger.keep(Archived.of(failed, verdict, None, failure.failed_at or now))

@@ -1,0 +1,73 @@
+"""Schedules in memory."""
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+
+import attrs
+
+from cronhare.domain.draft import ScheduleDraft
+from cronhare.ports.schedules import StoredSchedule
+
+from .schedule_table import ScheduleRow
+from .tables import MemoryLedger
+
+
+class MemoryScheduleStore:
+    """Satisfies `ScheduleStorePort`. What has a method here is one transaction."""
+
+    def __init__(self, ledger: MemoryLedger) -> None:
+        self._ledger = ledger
+        self._timetable = ledger.timetable
+
+    def schedules(self, names: Collection[str] | None = None) -> Sequence[StoredSchedule]:
+        """See `ScheduleStorePort.schedules`."""
+        with self._ledger.lock:
+            rows = self._users_rows(names)
+            return tuple(map(self._stored, sorted(rows, key=lambda row: row.draft.name)))
+
+    def save(
+        self,
+        drafts: Sequence[ScheduleDraft],
+        *,
+        source: str | None,
+        now: datetime,
+        task_names: Mapping[str, str] | None = None,
+        disabled: Collection[str] = (),
+    ) -> None:
+        """See `ScheduleStorePort.save`."""
+        names = task_names or {}
+        with self._ledger.lock:
+            for draft in drafts:
+                self._timetable.save(draft, source=source, now=now)
+            for row in self._users_rows(names):
+                self._timetable.name_task(row, names[row.draft.name])
+            for row in self._users_rows(disabled):
+                if row.draft.status:
+                    off = attrs.evolve(row.draft, status=False)
+                    self._timetable.save(off, source=row.source, now=now)
+
+    def ids(self, names: Collection[str]) -> Mapping[str, int]:
+        """See `ScheduleStorePort.ids`."""
+        with self._ledger.lock:
+            return {row.draft.name: row.id for row in self._users_rows(names)}
+
+    def _users_rows(self, names: Collection[str] | None) -> list[ScheduleRow]:
+        return [
+            row
+            for row in self._timetable.rows()
+            if not row.draft.task.is_system and (names is None or row.draft.name in names)
+        ]
+
+    def _stored(self, row: ScheduleRow) -> StoredSchedule:
+        plan = self._timetable.plan_of(row)
+        return StoredSchedule(
+            id=row.id,
+            name=row.draft.name,
+            draft=row.draft,
+            problem=None if plan is None else plan.problem,
+            source=row.source,
+            created_at=row.created_at,
+            updated_at=row.updated_at,
+            next_due_at=None if plan is None else plan.next_due_at,
+            planned=not self._timetable.is_edited(row),
+        )

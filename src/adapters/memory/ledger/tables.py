@@ -1,0 +1,65 @@
+"""The in-memory ledger: the tables that its four adapters share, and the lock around them.
+
+It keeps the promises of the ports, in memory alone: it ends with its process. Start at
+`claims.py` to see them kept.
+"""
+
+from itertools import count
+from threading import RLock
+from typing import Any
+
+import attrs
+
+from cronhare.domain.claims import claim_by_hand
+from cronhare.domain.draft import ScheduleDraft
+from cronhare.domain.execution import Execution
+from cronhare.domain.schedule import CLEANUP_NAME
+from cronhare.domain.task import SYSTEM, TaskRef
+from cronhare.ports.clock import ClockPort
+from cronhare.ports.nodes import NodeReport
+from cronhare.ports.records import Archived
+
+from .execution_table import History
+from .schedule_table import Timetable
+
+#: The system's own schedule: claimed like any other, so that one replica does it.
+CLEANUP = ScheduleDraft(
+    name=CLEANUP_NAME,
+    task=TaskRef(SYSTEM, 1),
+    schedule="0 3 * * *",
+    description="deletes history that is older than its retention",
+)
+
+
+class MemoryLedger:
+    """The tables. An adapter holds the lock for the whole of a method: that is a transaction."""
+
+    def __init__(self, clock: ClockPort) -> None:
+        """Begin with nothing but the system's own schedule."""
+        self.clock = clock
+        self.lock = RLock()
+        self.timetable = Timetable()
+        self.history = History()
+        self.archive: dict[int, Archived] = {}
+        self.nodes: dict[str, NodeReport] = {}
+        self._archive_ids = count(1)
+        self.timetable.save(CLEANUP, source=None, now=clock.now())
+
+    def claim_by_hand(
+        self,
+        scheduler_id: int,
+        **asked: Any,  # noqa: ANN401 - see the domain's
+    ) -> Execution:
+        """Claim a run that no plan asked for. Its key is known to be free."""
+        row = self.timetable.row(scheduler_id)
+        schedule = None if row is None else row.schedule
+        run = claim_by_hand(schedule, scheduler_id, **asked)
+        inserted = self.history.insert(run)
+        assert inserted is not None, "the key was free a moment ago, under the same lock"
+        return inserted
+
+    def keep(self, archived: Archived) -> Archived:
+        """Give a row of the archive its id, and keep it for ever."""
+        kept = attrs.evolve(archived, id=next(self._archive_ids))
+        self.archive[kept.id] = kept
+        return kept

@@ -1,0 +1,1 @@
+"""How a connection is found, opened, guarded and given up."""

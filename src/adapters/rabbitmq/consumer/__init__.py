@@ -1,0 +1,1 @@
+"""Consuming: a subscription that outlives its connections, and how much it holds."""

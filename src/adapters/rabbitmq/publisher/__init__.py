@@ -1,0 +1,1 @@
+"""Publishing with confirms, from a thread and from an event loop."""

@@ -1,0 +1,218 @@
+"""Publishing single messages from an event loop, on a connection that does nothing else."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import Any
+from weakref import WeakValueDictionary
+
+from aio_pika.abc import AbstractChannel
+from aio_pika.exceptions import DeliveryError, PublishError
+from pamqp.commands import Basic
+
+from cronhare.application.logs import say
+from cronhare.domain.topology import first_queue
+from cronhare.ports.broker import BrokerUnavailable, Envelope, Published
+
+from ..connection.address import Address
+from ..connection.backoff import (
+    RENEW_AFTER,
+    Backoff,
+)
+from ..connection.framed import FramedConnection
+from ..connection.linking import (
+    TROUBLE,
+    close_connection,
+    open_connection,
+    own_errors,
+)
+from ..wire.messages import (
+    PERSISTENT,
+    Parcel,
+    packed,
+)
+
+log = logging.getLogger(__name__)
+
+
+class AsyncPublisher:
+    """Publishes and waits for the confirm, within a bound; connects when it must.
+
+    Satisfies `AsyncPublisherPort`.
+
+    While the broker is away it is knocked at now and then only; between two knocks the answer is
+    `UNKNOWN` at once.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        *,
+        timeout: float,
+        restore: Callable[[Sequence[str]], Awaitable[None]],
+    ) -> None:
+        """*timeout* is in seconds and covers everything, connecting too.
+
+        *restore* is told the queues for which a message came back: somebody has deleted them.
+        """
+        self._address = address
+        self._restore = restore
+        self._timeout = timeout
+        self._opening = asyncio.Lock()
+        self._backoff = Backoff()
+        self._not_before = 0.0
+        self._connection: FramedConnection | None = None
+        self._channel: AbstractChannel | None = None
+        self._retired: list[AbstractChannel] = []
+        self._turns = WeakValueDictionary[str, asyncio.Lock]()
+        self._renew_at = 0.0
+        self._closed = False
+
+    async def publish(self, envelope: Envelope) -> Published:
+        """Publish one message; `UNKNOWN`, told with the reason, while the broker is away.
+
+        Raises:
+            ValueError: it is larger than the broker takes, or its delay than the lanes carry.
+            TypeError: AMQP could not carry its headers.
+        """
+        published = await self._bounded(packed(envelope))
+        if published is Published.RETURNED:
+            await self._restore([first_queue(envelope.to)])
+        return published
+
+    async def close(self) -> None:
+        """Close the connection, for good."""
+        self._closed = True
+        async with self._opening:
+            await self._forget()
+
+    async def _bounded(self, parcel: Parcel) -> Published:
+        try:
+            with own_errors(f"publishing at {self._address}"):
+                async with asyncio.timeout(self._timeout):
+                    return await self._publish(parcel)
+        except BrokerUnavailable as error:
+            text = f"It is unknown whether message {parcel.id or '(no id)'} arrived: {error}"
+            say(log, logging.WARNING, "publish.unknown", text)
+            return Published.UNKNOWN
+
+    async def _publish(self, parcel: Parcel) -> Published:
+        """Publish it when no other of its id is under way.
+
+        The client below takes what comes back for the latest that has its id: of two, one for a
+        queue that is there, it would say that this one was returned, and the other confirmed.
+        """
+        if not parcel.id:
+            return await self._publish_now(parcel)
+        turn = self._turns.setdefault(parcel.id, asyncio.Lock())
+        async with turn:
+            return await self._publish_now(parcel)
+
+    async def _publish_now(self, parcel: Parcel) -> Published:
+        channel = await self._open()
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        try:
+            await self._send(channel, parcel)
+        except PublishError:
+            self._has_answered()
+            return Published.RETURNED
+        except DeliveryError:
+            self._has_answered()
+            self._retire(channel)
+            text = f"A queue took no message {parcel.id or '(no id)'}: it is full, or has no master"
+            say(log, logging.WARNING, "publish.refused", text)
+            return Published.REFUSED
+        except asyncio.CancelledError:  # out of time: a channel can be without a word for ever
+            if loop.time() - began >= self._timeout / 2:  # it had little, after others of its id
+                self._leave(channel)
+            raise
+        self._has_answered()
+        return Published.CONFIRMED
+
+    def _has_answered(self) -> None:
+        """Reconnect at once if need be: a connection alone would prove nothing."""
+        self._backoff.reset()
+        self._not_before = 0.0
+
+    async def _send(self, channel: AbstractChannel, parcel: Parcel) -> None:
+        underlay = await channel.get_underlay_channel()  # ADR 41
+        await underlay.basic_publish(
+            parcel.body,
+            exchange=parcel.exchange,
+            routing_key=parcel.key,
+            mandatory=True,
+            properties=Basic.Properties(
+                delivery_mode=PERSISTENT,
+                headers=_in_its_types(parcel.headers),
+                message_id=parcel.id,
+            ),
+        )
+
+    def _leave(self, channel: AbstractChannel) -> None:
+        """Publish on this channel no more, nor on this connection."""
+        if self._channel is channel:
+            self._channel = None
+            self._retired.clear()
+
+    def _retire(self, channel: AbstractChannel) -> None:
+        """Publish on another channel from now on: see `RENEW_AFTER`. On this one, some may wait."""
+        if self._channel is channel and asyncio.get_running_loop().time() >= self._renew_at:
+            self._channel = None
+            self._retired.append(channel)
+
+    async def _open(self) -> AbstractChannel:
+        async with self._opening:
+            if self._closed:
+                raise BrokerUnavailable("this connection is closed")
+            if self._channel is not None and not self._channel.is_closed:
+                return self._channel
+            if self._channel is None and self._retired and self._connection is not None:
+                with suppress(BrokerUnavailable):
+                    self._channel = await self._renewed(self._connection)
+                    return self._channel
+            await self._forget()
+            now = asyncio.get_running_loop().time()
+            if now < self._not_before:
+                raise BrokerUnavailable(f"{self._address} was away a moment ago")
+            self._not_before = now + self._backoff.next()
+            self._channel = await self._connect()
+            return self._channel
+
+    async def _renewed(self, connection: FramedConnection) -> AbstractChannel:
+        """Give another channel, and close those whose last publish is out of time."""
+        *over, last = self._retired
+        self._retired = [last]
+        for channel in over:
+            with suppress(*TROUBLE):
+                await channel.close()
+        return await self._channel_of(connection)
+
+    async def _connect(self) -> AbstractChannel:
+        self._connection = await open_connection(self._address, name="cronhare posting")
+        return await self._channel_of(self._connection)
+
+    async def _channel_of(self, connection: FramedConnection) -> AbstractChannel:
+        with own_errors(f"opening a channel at {self._address}"):
+            channel = await connection.channel(publisher_confirms=True, on_return_raises=True)
+        self._renew_at = asyncio.get_running_loop().time() + max(RENEW_AFTER, self._timeout)
+        return channel
+
+    async def _forget(self) -> None:
+        self._retired.clear()
+        connection, self._connection, self._channel = self._connection, None, None
+        if connection is not None:
+            await close_connection(connection)
+
+
+def _in_its_types(value: Any) -> Any:  # noqa: ANN401 - what AMQP carries, as `packed` gives it
+    """Write bytes as pamqp knows them; pika has another type for the same."""
+    match value:
+        case bytes():
+            return bytearray(value)
+        case dict():
+            return {name: _in_its_types(item) for name, item in value.items()}
+        case list():
+            return [_in_its_types(item) for item in value]
+    return value

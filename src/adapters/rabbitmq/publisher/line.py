@@ -1,0 +1,249 @@
+"""One connection for publishing, from its opening to its end. Runs in the sending thread."""
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from pika import BasicProperties, ConnectionParameters, SelectConnection
+from pika.channel import Channel
+from pika.exceptions import AMQPConnectionError, ConnectionBlockedTimeout
+from pika.frame import Method
+from pika.spec import Basic
+
+from cronhare.ports.broker import Published
+
+from ..connection.backoff import RENEW_AFTER
+from ..connection.bundling import BundlingConnection
+from ..wire.messages import (
+    PERSISTENT,
+    Parcel,
+)
+from .trust import TRIAL
+from .window import (
+    Batch,
+    Window,
+)
+
+#: Unconfirmed messages at a time. More gains nothing, and more would be unknown after a crash.
+WINDOW = 1_000
+
+#: Seconds that are given to the broker's good-bye; under an alarm it says none.
+GOODBYE = 2.0
+
+
+class Line:
+    """Publishes what waits, as far as the window reaches, until the connection ends.
+
+    Other threads call `nudge` and `stop` alone.
+    """
+
+    def __init__(
+        self,
+        parameters: ConnectionParameters,
+        waiting: deque[Batch],
+        *,
+        patience: float,
+        is_trusted: bool,
+        on_ready: Callable[[], None],
+        on_life: Callable[[], None],
+        on_silence: Callable[[Sequence[Parcel]], None],
+    ) -> None:
+        """*waiting* is shared: others append, the line takes.
+
+        *on_ready* is called when it is open, or, where it is not *is_trusted*, when the broker has
+        answered a trial on it: before, nothing that waits is published.
+
+        *on_life* is called with each sign that the broker serves us: a confirm of what waited, or,
+        where it is trusted, that the connection has held for *patience* seconds.
+
+        A confirm that is owed for *patience* seconds, or twice that, ends the connection;
+        *on_silence* is called before with all that is unconfirmed.
+        """
+        self.was_open = False
+        self.was_refused = False
+        self.was_heard = False  # a message that waited was confirmed, or refused
+        self.was_vain = False  # it ended because no confirm came, or before any did
+        self.ended_by: BaseException | None = None
+        self._waiting = waiting
+        self._patience = patience
+        self._is_on_trial = not is_trusted
+        self._waited_for: int | None = None
+        self._spared: int | None = None
+        self._on_ready = on_ready
+        self._on_life = on_life
+        self._on_silence = on_silence
+        self._window = Window(WINDOW)
+        self._channel: Channel | None = None
+        self._left: Channel | None = None
+        self._renew_at = 0.0
+        self._is_to_renew = False
+        self._is_blocked = False
+        self._connection = BundlingConnection(
+            parameters,
+            on_open_callback=self._on_open,
+            on_open_error_callback=self._on_end,
+            on_close_callback=self._on_end,
+        )
+        self._connection.add_on_connection_blocked_callback(self._on_blocked)
+        self._connection.add_on_connection_unblocked_callback(self._on_unblocked)
+        self._loop = self._connection.ioloop
+
+    def run(self) -> None:
+        """Publish until the connection ends.
+
+        Raises:
+            Exception: what pika says (`TROUBLE`): it could not be opened.
+        """
+        self._loop.start()
+        if not self.was_open and self.ended_by is not None:
+            raise self.ended_by
+
+    def end(self) -> None:
+        """Let go of everything. What was under way is unknown."""
+        if not self.was_heard and self._window.oldest is not None:
+            # an alarm says nothing of our road, and all others wait for its end as well
+            self.was_vain |= not isinstance(self.ended_by, ConnectionBlockedTimeout)
+        self._window.lose()
+        self._loop.close()
+
+    def nudge(self) -> None:
+        """Have the line look at what waits."""
+        self._loop.add_callback_threadsafe(self._pump)
+
+    def stop(self) -> None:
+        """End the connection in good order."""
+        self._loop.add_callback_threadsafe(self._say_goodbye)
+
+    def _say_goodbye(self) -> None:
+        if not self._connection.is_open:  # of one that opens pika closes nothing without a fault
+            self._loop.stop()
+            return
+        self._loop.call_later(GOODBYE, lambda: self._hang_up("no good-bye"))
+        self._connection.close()
+
+    def _hang_up(self, why: str) -> None:
+        """Close the socket at once, as pika does itself when a heartbeat is missed."""
+        error = AMQPConnectionError(why)
+        self._connection._terminate_stream(error)  # noqa: SLF001 - nothing public hangs up
+
+    def _on_open(self, connection: SelectConnection) -> None:
+        connection.channel(on_open_callback=self._on_channel)
+
+    def _on_end(self, _connection: SelectConnection, reason: BaseException | str) -> None:
+        if self.ended_by is None:
+            self.ended_by = reason if isinstance(reason, BaseException) else OSError(reason)
+        self._loop.stop()
+
+    def _on_channel(self, channel: Channel) -> None:
+        channel.add_on_close_callback(self._on_channel_end)
+        channel.add_on_return_callback(self._on_return)
+        channel.confirm_delivery(self._on_confirm, callback=lambda _frame: self._begin(channel))
+
+    def _on_channel_end(self, channel: Channel, reason: Exception) -> None:
+        """The broker refused something: begin anew, and declare what may be missing."""
+        if channel is self._left:
+            return
+        self._channel = None
+        self.was_refused = True
+        self.ended_by = reason
+        if self._connection.is_open:
+            self._connection.close()
+
+    def _begin(self, channel: Channel) -> None:
+        self._channel = channel
+        self._renew_at = time.monotonic() + RENEW_AFTER
+        if self.was_open:
+            self._pump()
+            return
+        self.was_open = True
+        if self._is_on_trial:
+            self._publish(channel, Batch([TRIAL]), 0)
+        else:
+            self._on_ready()
+            self._pump()
+            self._loop.call_later(self._patience, self._on_life)
+        self._watch()
+
+    def _on_blocked(self, *_: object) -> None:
+        self._is_blocked = True
+
+    def _on_unblocked(self, *_: object) -> None:
+        """Give what waits its time anew, once, or alarms that come and go would hide who hangs."""
+        self._is_blocked = False
+        if self._window.oldest != self._spared:
+            self._spared, self._waited_for = self._window.oldest, None
+
+    def _watch(self) -> None:
+        """End a connection whose confirms do not come, unless the broker says why: an alarm.
+
+        When a quorum queue is deleted while messages are on their way to it, RabbitMQ can leave
+        their channel without a word for ever, with heartbeats as if all were well.
+        """
+        oldest = self._window.oldest
+        if oldest is not None and oldest == self._waited_for and not self._is_blocked:
+            self.was_vain = True
+            if not self._is_on_trial:
+                self._on_silence(self._window.parcels)
+            # Who does not confirm says no good-bye.
+            self._hang_up(f"no confirm within {self._patience:.1f} s")
+            return
+        self._waited_for = oldest
+        self._loop.call_later(self._patience, self._watch)
+
+    def _renew(self) -> None:
+        """Publish on another channel, now that nothing is under way: see `RENEW_AFTER`."""
+        self._is_to_renew = False
+        self._left, self._channel = self._channel, None
+        self._window = Window(WINDOW)
+        if self._left is not None:
+            self._left.close()
+        self._connection.channel(on_open_callback=self._on_channel)
+
+    def _can_publish(self) -> bool:
+        return self._window.has_room and not self._is_to_renew and not self._is_on_trial
+
+    def _pump(self) -> None:
+        with self._connection.bundled():
+            while self._waiting and self._can_publish() and self._channel is not None:
+                batch = self._waiting[0]
+                if batch.is_out:
+                    self._waiting.popleft()
+                else:
+                    self._publish(self._channel, batch, batch.next())
+
+    def _publish(self, channel: Channel, batch: Batch, index: int) -> None:
+        parcel = batch.parcels[index]
+        self._window.publish(batch, index)
+        channel.basic_publish(
+            parcel.exchange,
+            parcel.key,
+            parcel.body,
+            BasicProperties(delivery_mode=PERSISTENT, headers=parcel.headers, message_id=parcel.id),
+            mandatory=True,
+        )
+
+    def _on_confirm(self, frame: Method[Basic.Ack | Basic.Nack]) -> None:
+        answer = frame.method
+        outcome = Published.CONFIRMED if isinstance(answer, Basic.Ack) else Published.REFUSED
+        if self._is_on_trial:
+            self._is_on_trial = False
+            self._on_ready()
+        else:
+            self.was_heard = True
+            self._on_life()
+        self._window.confirm(answer.delivery_tag, multiple=answer.multiple, outcome=outcome)
+        if outcome is Published.REFUSED and time.monotonic() >= self._renew_at:
+            self._is_to_renew = True
+        if self._is_to_renew and self._window.oldest is None:
+            self._renew()
+        self._pump()
+
+    def _on_return(
+        self, _channel: Channel, method: Basic.Return, properties: BasicProperties, body: bytes
+    ) -> None:
+        self._window.give_back(
+            exchange=method.exchange,
+            key=method.routing_key,
+            id=properties.message_id,
+            body=body,
+        )

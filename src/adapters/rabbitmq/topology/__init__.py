@@ -1,0 +1,1 @@
+"""Declaring what is needed without harming what is there, and looking at it."""
