@@ -55,7 +55,7 @@ test: $(EQUIPPED)  ## format check, lint, strict types, import contracts, unit a
 INNER := tests/unit/adapters tests/unit/application
 
 .PHONY: unit unit-inner unit-others
-unit: $(EQUIPPED)  ## the unit tests alone: no server, no process, some ten seconds
+unit: $(EQUIPPED)  ## the unit tests alone: no server, no process, under ten seconds
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync unit-inner unit-others
 
 unit-inner:
