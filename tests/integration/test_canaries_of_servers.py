@@ -46,8 +46,8 @@ schedule = "0 8 29 2 *"
 #: A program of ours in which a method is at fault: in a loop, in a handler.
 FAULTY = """
 import sys
-from cronhare.application.dispatch import Dispatcher
-from cronhare.application.execute import Worker
+from cronhare.application.scheduling.dispatch import Dispatcher
+from cronhare.application.worker.execute import Worker
 from cronhare.entrypoints.cli.app import main
 
 def fault(*_, **__):
