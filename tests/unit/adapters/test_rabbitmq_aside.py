@@ -298,6 +298,23 @@ def test_a_connection_that_is_to_end_is_not_kept(slow: House) -> None:
     assert slow.lines[0].closed.wait(60)
 
 
+def test_nor_is_one_that_is_to_end_while_it_answers(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit = Line.submit
+
+    def submit_and_retire(line: Line, batch: Batch) -> None:
+        submit(line, batch)
+        line.retire()
+
+    house.suspect("a", "b")
+    monkeypatch.setattr(Line, "submit", submit_and_retire)
+
+    assert house.publish("a", "b") == [CONFIRMED] * 2
+    assert [line.tried for line in house.lines][:2] == [["a"], ["b"]]
+    assert house.lines[0].closed.wait(60)
+
+
 def test_after_the_end_nothing_is_published(house: House) -> None:
     house.suspect("a")
     house.aside.close()

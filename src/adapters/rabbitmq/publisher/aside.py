@@ -214,14 +214,14 @@ class Aside:
         return Published.UNKNOWN
 
     def _publish(self, parcels: Sequence[Parcel], *, timeout: float) -> Sequence[Published]:
+        if not parcels:  # the first one was all
+            return []
         sender = self._sender or self._open()
         batch = Batch(parcels)
         sender.submit(batch)
         outcomes = batch.wait(timeout)
-        if (
-            batch.has_begun and Published.UNKNOWN in outcomes
-        ):  # the next suspect is not to be blamed for it
-            self._let_go(sender)
+        if batch.has_begun and Published.UNKNOWN in outcomes:
+            self._let_go(sender)  # the next suspect is not to be blamed for it
         return outcomes
 
     def _open(self) -> Sender:
@@ -232,10 +232,10 @@ class Aside:
 
     def _keep(self, sender: Sender) -> None:
         """Have the next suspect served by this connection, if there is none for him."""
-        if self._sender is None and not sender.is_ending:
+        if sender.is_ending or self._sender not in (None, sender):
+            self._let_go(sender)
+        else:
             self._sender = sender
-        elif self._sender is not sender:
-            _close_in_silence(sender)
 
     def _let_go(self, sender: Sender) -> None:
         if self._sender is sender:
