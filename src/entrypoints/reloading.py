@@ -16,10 +16,7 @@ from dependency_injector import providers
 
 from cronhare.adapters.jobs.reader import JobsFile, JobsFileInvalid, read_jobs
 from cronhare.application.logs import say
-from cronhare.application.worker.insist import (
-    FIRST_PAUSE,
-    LONGEST_PAUSE,
-)
+from cronhare.application.worker.insist import FIRST_PAUSE, LONGEST_PAUSE
 from cronhare.domain.backoff import Waits
 from cronhare.domain.listing import listed
 from cronhare.domain.task import Task

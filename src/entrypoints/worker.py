@@ -10,19 +10,9 @@ import attrs
 
 from cronhare.application.logs import say
 from cronhare.application.scheduling.predecessors import Settling
-from cronhare.application.waiting.waiting_room import (
-    PLACES,
-    WaitingRoom,
-)
-from cronhare.application.worker.execute import (
-    Counters,
-    Worker,
-)
-from cronhare.application.worker.interim import (
-    OutputKeeper,
-    Reading,
-    some_of,
-)
+from cronhare.application.waiting.waiting_room import PLACES, WaitingRoom
+from cronhare.application.worker.execute import Counters, Worker
+from cronhare.application.worker.interim import OutputKeeper, Reading, some_of
 from cronhare.application.worker.leases import LeaseKeeper
 from cronhare.application.worker.monitor import FailedMonitor
 from cronhare.domain.listing import listed

@@ -23,10 +23,7 @@ from cronhare.application.administration.difference import difference
 from cronhare.application.administration.explain import explain
 from cronhare.application.administration.queries import Queries
 from cronhare.application.publishing.doorbell import Doorbell
-from cronhare.application.scheduling.dispatch import (
-    FULL_COMPARISON,
-    Dispatcher,
-)
+from cronhare.application.scheduling.dispatch import FULL_COMPARISON, Dispatcher
 from cronhare.application.scheduling.reconcile import Reconciler
 from cronhare.domain.diagnosis import LedgerFacts
 from cronhare.domain.execution import Execution, State

@@ -35,14 +35,7 @@ from cronhare.domain.outcome import Ending, Outcome, TaskError
 from cronhare.domain.planning import Plan, Planned, plan
 from cronhare.domain.retry import Complete, Fail, RetryAfter, Verdict
 from cronhare.domain.task import TaskRef
-from cronhare.ports.attempts import (
-    AttemptStorePort,
-    Busy,
-    Finish,
-    Recorded,
-    Refused,
-    Start,
-)
+from cronhare.ports.attempts import AttemptStorePort, Busy, Finish, Recorded, Refused, Start
 from cronhare.ports.claims import Batch, ClaimStorePort, Graces
 from cronhare.ports.nodes import NodeStorePort
 from cronhare.ports.records import Archived, ExecutionFilter, RecordsPort

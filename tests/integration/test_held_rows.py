@@ -38,14 +38,7 @@ from tests.integration.ledgers import (
     draft,
     sql_ledger,
 )
-from tests.integration.rules import (
-    Holding,
-    all_started,
-    claim_all,
-    holding_in,
-    some,
-    start_all,
-)
+from tests.integration.rules import Holding, all_started, claim_all, holding_in, some, start_all
 from tests.services.mariadb import until_one_waits
 
 pytestmark = [pytest.mark.integration, pytest.mark.long]  # by `make faults`

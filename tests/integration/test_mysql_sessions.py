@@ -24,16 +24,7 @@ from cronhare.domain.execution import Execution, State
 from cronhare.domain.retry import Complete
 from cronhare.ports.attempts import Renewal
 from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
-from tests.integration.ledgers import (
-    LEASE,
-    MINUTE,
-    NOON,
-    SUCCESS,
-    Ledger,
-    draft,
-    empty,
-    sql_ledger,
-)
+from tests.integration.ledgers import LEASE, MINUTE, NOON, SUCCESS, Ledger, draft, empty, sql_ledger
 from tests.services.finding import wait_until
 from tests.services.mariadb import Server, connect, run, until_one_waits
 

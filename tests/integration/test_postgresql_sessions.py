@@ -19,24 +19,11 @@ from cronhare.adapters.sql import check_schema, open_engine
 from cronhare.adapters.sql.dialects.postgresql import sessions as postgresql_sessions
 from cronhare.adapters.sql.inspection import SqlInspection
 from cronhare.adapters.system.clock import SystemClock
-from cronhare.domain.diagnosis import (
-    Cause,
-    LedgerFacts,
-    Severity,
-    Unreachable,
-    judge_database,
-)
+from cronhare.domain.diagnosis import Cause, LedgerFacts, Severity, Unreachable, judge_database
 from cronhare.domain.execution import Execution, State
 from cronhare.ports.attempts import Refused
 from cronhare.ports.ledger import LedgerUnavailable
-from tests.integration.ledgers import (
-    MINUTE,
-    NOON,
-    Ledger,
-    draft,
-    empty,
-    sql_ledger,
-)
+from tests.integration.ledgers import MINUTE, NOON, Ledger, draft, empty, sql_ledger
 from tests.integration.rules import apart, some, start_all
 from tests.services import postgresql
 from tests.services.finding import free_port

@@ -10,15 +10,9 @@ from urllib.parse import urlsplit
 import pytest
 from pika import BlockingConnection
 
-from cronhare.adapters.rabbitmq import (
-    PikaBroker,
-    probe_lanes,
-)
+from cronhare.adapters.rabbitmq import PikaBroker, probe_lanes
 from cronhare.adapters.rabbitmq.connection.blocking import connect
-from cronhare.adapters.rabbitmq.topology import (
-    declaring,
-    wanted,
-)
+from cronhare.adapters.rabbitmq.topology import declaring, wanted
 from cronhare.adapters.rabbitmq.wire.asking import MOST_LOST
 from cronhare.domain.diagnosis import LaneState
 from cronhare.domain.topology import (

@@ -14,10 +14,7 @@ import pytest
 from cronhare.adapters.rabbitmq import AioPikaBroker, PikaBroker
 from cronhare.adapters.rabbitmq.connection.address import Address
 from cronhare.adapters.rabbitmq.connection.framed import FramedConnection
-from cronhare.adapters.rabbitmq.connection.linking import (
-    close_connection,
-    open_connection,
-)
+from cronhare.adapters.rabbitmq.connection.linking import close_connection, open_connection
 from cronhare.adapters.rabbitmq.consumer.guarding import GuardedConnection
 from cronhare.adapters.rabbitmq.topology.inspection import RabbitInspection
 from cronhare.adapters.rabbitmq.wire.framing import LARGEST_FRAME

@@ -10,10 +10,7 @@ import pytest
 from cronhare.adapters.rabbitmq import AioPikaBroker
 from cronhare.adapters.rabbitmq.connection import framed as of_ours
 from cronhare.adapters.rabbitmq.connection.address import Address
-from cronhare.adapters.rabbitmq.connection.linking import (
-    close_connection,
-    open_connection,
-)
+from cronhare.adapters.rabbitmq.connection.linking import close_connection, open_connection
 from cronhare.adapters.rabbitmq.topology import async_declaring
 from cronhare.ports.broker import BrokerUnavailable
 from tests.services.proxy import proxy

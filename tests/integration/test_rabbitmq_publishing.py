@@ -17,13 +17,7 @@ from cronhare.adapters.rabbitmq.connection import address
 from cronhare.adapters.rabbitmq.publisher import line
 from cronhare.adapters.rabbitmq.publisher.aside import MOST_ASKED
 from cronhare.domain.failures import LARGEST_FAILED
-from cronhare.domain.topology import (
-    FAILED_QUEUE,
-    MAIN_QUEUE,
-    ToFailed,
-    ToQueue,
-    lane_exchange,
-)
+from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE, ToFailed, ToQueue, lane_exchange
 from cronhare.ports.broker import BrokerUnavailable, Envelope, Message, Published
 from tests.integration import amqp
 from tests.services.finding import wait_until

@@ -11,30 +11,14 @@ from cronhare.adapters import tls
 from cronhare.adapters.process import attempt, budget, capture, journal, lines, pipes, pulse
 from cronhare.adapters.process import messages as ipc
 from cronhare.adapters.rabbitmq.publisher import aside
-from cronhare.adapters.rabbitmq.wire import (
-    asking,
-    framing,
-    properties,
-)
+from cronhare.adapters.rabbitmq.wire import asking, framing, properties
 from cronhare.adapters.sql import behind_held, kept, lately, put_off
 from cronhare.adapters.sql.dialects.mysql import opening as mysql_opening
 from cronhare.adapters.sql.dialects.mysql import sessions as mysql_sessions
 from cronhare.application.administration import commands
-from cronhare.application.scheduling import (
-    reconcile,
-    sparing,
-)
-from cronhare.application.waiting import (
-    in_vain,
-    parking,
-    putting_off,
-    waiting_room,
-)
-from cronhare.application.worker import (
-    held_starts,
-    interim,
-    recording,
-)
+from cronhare.application.scheduling import reconcile, sparing
+from cronhare.application.waiting import in_vain, parking, putting_off, waiting_room
+from cronhare.application.worker import held_starts, interim, recording
 from cronhare.domain import (
     boot,
     deaths,

@@ -17,10 +17,7 @@ from .reading import Reader
 from .topology.declaration import Difference
 from .topology.upkeep import Upkeep
 from .topology.wanted import WantedTopology
-from .wire.messages import (
-    Parcel,
-    packed,
-)
+from .wire.messages import Parcel, packed
 from .wire.versions import QUORUM
 
 #: Seconds that a publish may take, and the seconds that each message of its batch adds.

@@ -4,16 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple, Self
 
-from sqlalchemy import (
-    Connection,
-    and_,
-    bindparam,
-    delete,
-    exists,
-    insert,
-    select,
-    update,
-)
+from sqlalchemy import Connection, and_, bindparam, delete, exists, insert, select, update
 
 from cronhare.domain.execution import Execution, State
 

@@ -26,14 +26,7 @@ from .looked_at import last_claim
 from .looked_over import last_runs, loads
 from .reading import ARCHIVED, ATTEMPT, OUTPUT, Cells
 from .reported import could_archive_another, keep_failure
-from .rows import (
-    BY_IDS,
-    EXECUTION,
-    SCHEDULE_NAME,
-    executions_of,
-    find_executions,
-    id_answering_to,
-)
+from .rows import BY_IDS, EXECUTION, SCHEDULE_NAME, executions_of, find_executions, id_answering_to
 from .tables import attempts, executions, failed_tasks, outputs, schedulers
 from .transitions import write_changes
 from .types import UtcDateTime

@@ -18,11 +18,7 @@ from cronhare.ports.broker import BrokerPort, Envelope, Message, Published
 from cronhare.ports.claims import ClaimStorePort
 
 from ..logs import say
-from .missing_queues import (
-    MOST_NAMED,
-    MissingQueues,
-    Sent,
-)
+from .missing_queues import MOST_NAMED, MissingQueues, Sent
 
 log = logging.getLogger(__name__)
 

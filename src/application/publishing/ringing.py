@@ -10,10 +10,7 @@ from typing import Final, Self
 
 from cronhare.domain.execution import Execution
 
-from .doorbell import (
-    Doorbell,
-    Rung,
-)
+from .doorbell import Doorbell, Rung
 
 log = logging.getLogger(__name__)
 

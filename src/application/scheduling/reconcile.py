@@ -21,18 +21,9 @@ from cronhare.ports.runner import Ran
 
 from ..logs import say
 from ..publishing.doorbell import Doorbell
-from ..publishing.follow_up import (
-    Unsendable,
-    follow_up,
-    follow_up_late,
-    is_last,
-)
+from ..publishing.follow_up import Unsendable, follow_up, follow_up_late, is_last
 from ..publishing.missing_queues import Sent
-from ..story import (
-    tell,
-    tell_late,
-    tell_unsendable,
-)
+from ..story import tell, tell_late, tell_unsendable
 from .sparing import Sparing
 from .unheard import Unheard
 

@@ -15,13 +15,7 @@ from cronhare.domain.topology import ToWaiting
 from cronhare.ports.broker import AsyncBrokerPort, Delivery, Envelope, Published
 
 from ..logs import say
-from .putting_off import (
-    MOST_DOUBLINGS,
-    TIMES_TO_TELL,
-    of_a_copy,
-    settle,
-    times_put_off,
-)
+from .putting_off import MOST_DOUBLINGS, TIMES_TO_TELL, of_a_copy, settle, times_put_off
 
 log = logging.getLogger(__name__)
 

@@ -31,15 +31,8 @@ from cronhare.ports.ledger import LedgerBusy, LedgerUnavailable
 from ..logs import say
 from ..publishing.doorbell import envelope
 from ..waiting.deferring import Deferring
-from ..waiting.putting_off import (
-    times_put_off,
-    without_times,
-)
-from .insist import (
-    Draining,
-    Insistence,
-    Kind,
-)
+from ..waiting.putting_off import times_put_off, without_times
+from .insist import Draining, Insistence, Kind
 
 log = logging.getLogger(__name__)
 

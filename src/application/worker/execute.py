@@ -34,43 +34,17 @@ from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerBusy, LedgerUnavailable
 from cronhare.ports.runner import Ran, StopReason, TaskRunnerPort
 
-from ..logs import (
-    place_of,
-    say,
-)
+from ..logs import place_of, say
 from ..waiting.deferring import Deferring
-from ..waiting.parking import (
-    FOREIGN_REFUSED,
-    park,
-)
-from ..waiting.putting_off import (
-    put_off,
-    put_off_unasked,
-    times_put_off,
-    without_times,
-)
+from ..waiting.parking import FOREIGN_REFUSED, park
+from ..waiting.putting_off import put_off, put_off_unasked, times_put_off, without_times
 from .adopting import Adopter
 from .batching import Batcher
 from .held_starts import HeldStarts
-from .insist import (
-    MOST_SILENCES,
-    Draining,
-    Insistence,
-    Kind,
-)
-from .invocation import (
-    gone_astray,
-    prepare,
-)
-from .leases import (
-    LeaseKeeper,
-    row_held,
-)
-from .recording import (
-    FEW,
-    End,
-    Recorder,
-)
+from .insist import MOST_SILENCES, Draining, Insistence, Kind
+from .invocation import gone_astray, prepare
+from .leases import LeaseKeeper, row_held
+from .recording import FEW, End, Recorder
 
 log = logging.getLogger(__name__)
 

@@ -11,10 +11,7 @@ from cronhare.domain.backoff import Waits
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerBusy, LedgerUnavailable
 
-from ..locked_rows import (
-    LOOKS_TO_TELL,
-    PAUSES,
-)
+from ..locked_rows import LOOKS_TO_TELL, PAUSES
 from ..logs import say
 from ..outages import Outage
 

@@ -22,14 +22,8 @@ from cronhare.ports.records import Archived, RecordsPort
 
 from ..logs import say
 from ..waiting.deferring import Deferring
-from ..waiting.parking import (
-    FOREIGN_REFUSED,
-    park,
-)
-from .insist import (
-    Draining,
-    Insistence,
-)
+from ..waiting.parking import FOREIGN_REFUSED, park
+from .insist import Draining, Insistence
 
 log = logging.getLogger(__name__)
 

@@ -4,14 +4,7 @@ Facts come from adapters as plain values; the judgement is here. Start reading a
 """
 
 from .broker import CONSUMER_TIMEOUT, BrokerFacts, judge_broker
-from .database import (
-    ASKED_FOR,
-    DatabaseFacts,
-    Exhausted,
-    Need,
-    Requirements,
-    judge_database,
-)
+from .database import ASKED_FOR, DatabaseFacts, Exhausted, Need, Requirements, judge_database
 from .finding import Finding, Severity
 from .identity import judge_sources
 from .lanes import LaneReport, LaneState, judge_lanes, judge_unseen

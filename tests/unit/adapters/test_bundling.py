@@ -2,10 +2,7 @@
 
 import pytest
 
-from cronhare.adapters.rabbitmq.connection.bundling import (
-    LARGEST_BUNDLE,
-    BundlingConnection,
-)
+from cronhare.adapters.rabbitmq.connection.bundling import LARGEST_BUNDLE, BundlingConnection
 
 
 class Transport:

@@ -13,13 +13,7 @@ from cronhare.adapters.memory.broker.broker import MemoryBroker
 from cronhare.adapters.memory.broker.edge import LARGEST_BODY
 from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.domain.topology import FAILED_QUEUE, LANE_UNIT, MAIN_QUEUE, RETRY_QUEUE, ToQueue
-from cronhare.ports.broker import (
-    BrokerPort,
-    Delivery,
-    Envelope,
-    Message,
-    Published,
-)
+from cronhare.ports.broker import BrokerPort, Delivery, Envelope, Message, Published
 
 START = datetime(2026, 3, 28, 12, 0, 0, 700_000, tzinfo=UTC)
 RETRY_DELAY = timedelta(seconds=30)

@@ -5,10 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cronhare.adapters.memory.broker.declared import Declared
-from cronhare.adapters.memory.broker.exchanges import (
-    Router,
-    topic,
-)
+from cronhare.adapters.memory.broker.exchanges import Router, topic
 from cronhare.domain.topology import Binding, Exchange, Queue, Topology
 
 

@@ -8,11 +8,7 @@ from sqlalchemy.dialects import mysql
 
 from cronhare.adapters.sql.dialects.batches import parameters_of
 from cronhare.adapters.sql.dialects.mysql import rows as mysql_rows
-from cronhare.adapters.sql.dialects.mysql.rows import (
-    Rows,
-    documents,
-    update_from_rows,
-)
+from cronhare.adapters.sql.dialects.mysql.rows import Rows, documents, update_from_rows
 from cronhare.adapters.sql.tables import executions
 from cronhare.adapters.sql.types import UtcDateTime
 from tests.integration.ledgers import NOON

@@ -6,10 +6,7 @@ from typing import Any, cast
 import pytest
 
 from cronhare.adapters.rabbitmq.publisher import aside
-from cronhare.adapters.rabbitmq.publisher.aside import (
-    FIRST_CONFIRM,
-    Aside,
-)
+from cronhare.adapters.rabbitmq.publisher.aside import FIRST_CONFIRM, Aside
 from cronhare.adapters.rabbitmq.publisher.sending import Sender
 from cronhare.adapters.rabbitmq.publisher.window import Batch
 from cronhare.adapters.rabbitmq.wire.messages import Parcel

@@ -5,10 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from cronhare.adapters.rabbitmq.topology.declaration import (
-    Declared,
-    declaration,
-)
+from cronhare.adapters.rabbitmq.topology.declaration import Declared, declaration
 from cronhare.adapters.rabbitmq.wire.asking import (
     ACCESS_REFUSED,
     CONNECTION_FORCED,

@@ -6,18 +6,9 @@ from enum import StrEnum
 import pytest
 
 from cronhare.adapters.rabbitmq.connection.address import Address
-from cronhare.adapters.rabbitmq.connection.backoff import (
-    LONGEST,
-    Backoff,
-)
-from cronhare.adapters.rabbitmq.wire.messages import (
-    packed,
-    unpacked,
-)
-from cronhare.adapters.rabbitmq.wire.versions import (
-    LARGEST_BODY,
-    arguments,
-)
+from cronhare.adapters.rabbitmq.connection.backoff import LONGEST, Backoff
+from cronhare.adapters.rabbitmq.wire.messages import packed, unpacked
+from cronhare.adapters.rabbitmq.wire.versions import LARGEST_BODY, arguments
 from cronhare.domain.addresses import Host
 from cronhare.domain.topology import (
     FAILED_QUEUE,

@@ -4,10 +4,7 @@ import threading
 
 import pytest
 
-from cronhare.adapters.rabbitmq.publisher.window import (
-    Batch,
-    Window,
-)
+from cronhare.adapters.rabbitmq.publisher.window import Batch, Window
 from cronhare.adapters.rabbitmq.wire.messages import Parcel
 from cronhare.ports.broker import Published
 

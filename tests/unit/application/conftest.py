@@ -4,14 +4,8 @@ from collections.abc import Callable
 import pytest
 
 from cronhare.application import locked_rows
-from cronhare.application.waiting import (
-    parking,
-    putting_off,
-)
-from cronhare.application.worker import (
-    held_starts,
-    insist,
-)
+from cronhare.application.waiting import parking, putting_off
+from cronhare.application.worker import held_starts, insist
 from cronhare.entrypoints.logs import TextFormatter
 
 Lines = Callable[[], list[str]]

@@ -5,10 +5,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from cronhare.application.scheduling import dispatch
-from cronhare.application.scheduling.dispatch import (
-    Dispatcher,
-    Tick,
-)
+from cronhare.application.scheduling.dispatch import Dispatcher, Tick
 from cronhare.domain.execution import State
 from cronhare.domain.planning import HEAD_START, Plan, Planned, plan
 from cronhare.domain.schedule import Misfire, MisfirePolicy, OverlapPolicy

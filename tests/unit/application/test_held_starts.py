@@ -7,11 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from cronhare.adapters.memory.clock import FrozenClock
-from cronhare.application.worker.held_starts import (
-    HURRIED_FOR,
-    PAUSES,
-    HeldStarts,
-)
+from cronhare.application.worker.held_starts import HURRIED_FOR, PAUSES, HeldStarts
 from cronhare.ports.ledger import LedgerBusy
 
 

@@ -5,12 +5,7 @@ import attrs
 import msgspec
 import pytest
 
-from cronhare.application.worker.interim import (
-    AT_MOST,
-    EVERY,
-    OutputKeeper,
-    some_of,
-)
+from cronhare.application.worker.interim import AT_MOST, EVERY, OutputKeeper, some_of
 from cronhare.ports.ledger import LedgerUnavailable
 from cronhare.ports.records import Output
 from cronhare.ports.runner import Written

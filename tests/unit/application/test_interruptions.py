@@ -10,15 +10,7 @@ from cronhare.domain.retry import RetryPolicy
 from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE
 from cronhare.ports.runner import StopReason
 from tests.unit.application.conftest import Lines
-from tests.unit.application.deliveries import (
-    MINUTE,
-    SECOND,
-    begin,
-    due,
-    foreign_body,
-    live,
-    run,
-)
+from tests.unit.application.deliveries import MINUTE, SECOND, begin, due, foreign_body, live, run
 from tests.unit.application.endings import Seen, always, failure, one_by_one
 from tests.unit.application.house import LEASE, House
 

@@ -4,10 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from cronhare.application.scheduling.predecessors import (
-    LOOKS,
-    Settling,
-)
+from cronhare.application.scheduling.predecessors import LOOKS, Settling
 from cronhare.domain.deaths import NO_NACKS
 from cronhare.domain.execution import State
 from cronhare.domain.nodes import TIME_TO_END, Node, silence

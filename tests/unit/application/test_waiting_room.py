@@ -5,14 +5,8 @@ from datetime import timedelta
 import pytest
 
 from cronhare.application.waiting import putting_off
-from cronhare.application.waiting.deferring import (
-    WAITS_FOR_HEADER,
-    Deferring,
-)
-from cronhare.application.waiting.putting_off import (
-    LONGEST_REST,
-    PUT_OFF_HEADER,
-)
+from cronhare.application.waiting.deferring import WAITS_FOR_HEADER, Deferring
+from cronhare.application.waiting.putting_off import LONGEST_REST, PUT_OFF_HEADER
 from cronhare.application.waiting.waiting_room import LONGEST_IN_A_CROWD
 from cronhare.domain.execution import State
 from cronhare.domain.topology import (

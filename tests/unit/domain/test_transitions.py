@@ -8,13 +8,7 @@ from cronhare.domain.outcome import Ending
 from cronhare.domain.replay import ALREADY_OVERDUE, replays
 from cronhare.domain.retry import RetryAfter
 from cronhare.domain.task import TaskRef
-from cronhare.domain.transitions import (
-    cancel,
-    changes,
-    end,
-    may_hand_over,
-    publish,
-)
+from cronhare.domain.transitions import cancel, changes, end, may_hand_over, publish
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)

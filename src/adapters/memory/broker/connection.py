@@ -9,10 +9,7 @@ from cronhare.ports.broker import BrokerUnavailable, Delivery, Envelope, Publish
 
 from .edge import packed
 from .engine import Engine
-from .sessions import (
-    Consumer,
-    Session,
-)
+from .sessions import Consumer, Session
 
 
 class MemoryConnection:

@@ -7,10 +7,7 @@ import attrs
 
 from cronhare.domain.topology import Binding, Exchange, Queue, Topology
 
-from .exchanges import (
-    KINDS,
-    Router,
-)
+from .exchanges import KINDS, Router
 from .queues import MemoryQueue
 
 _Named = TypeVar("_Named", Exchange, Queue)

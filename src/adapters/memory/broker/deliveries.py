@@ -10,11 +10,7 @@ from cronhare.ports.broker import LARGEST_TAKEN, Delivery, too_large
 
 from .edge import copy_of
 from .queues import MemoryQueue
-from .sessions import (
-    Consumer,
-    Held,
-    Session,
-)
+from .sessions import Consumer, Held, Session
 
 
 class Deliveries:

@@ -14,19 +14,10 @@ from weakref import WeakMethod
 from cronhare.ports.broker import BrokerUnavailable, Message
 from cronhare.ports.clock import ClockPort
 
-from .deaths import (
-    Death,
-    Reason,
-    is_cycle,
-    record,
-)
+from .deaths import Death, Reason, is_cycle, record
 from .declared import Declared
 from .deliveries import Deliveries
-from .queues import (
-    MICROSECOND,
-    MemoryQueue,
-    Stored,
-)
+from .queues import MICROSECOND, MemoryQueue, Stored
 from .sessions import Session
 
 _log = logging.getLogger(__name__)

@@ -7,10 +7,7 @@ import attrs
 
 from cronhare.ports.broker import Delivery
 
-from .queues import (
-    MemoryQueue,
-    Stored,
-)
+from .queues import MemoryQueue, Stored
 
 
 @attrs.define(eq=False)

@@ -15,14 +15,7 @@ from cronhare.domain.failures import Failure, Unproven
 from cronhare.domain.keys import BOOT, CRON, ONCE
 from cronhare.domain.replay import ALREADY_OVERDUE, replays
 from cronhare.domain.transitions import cancel
-from cronhare.ports.records import (
-    Archived,
-    Attempt,
-    ExecutionFilter,
-    Output,
-    QueueLoad,
-    Retention,
-)
+from cronhare.ports.records import Archived, Attempt, ExecutionFilter, Output, QueueLoad, Retention
 
 from .reported import keep_failure
 from .tables import MemoryLedger

@@ -10,20 +10,9 @@ from pika.exceptions import ChannelClosedByBroker, ConnectionClosedByBroker
 
 from cronhare.domain.topology import Binding, Exchange, Queue
 
-from ..wire.asking import (
-    ArgumentsOf,
-    Bind,
-    Look,
-    Losses,
-    Make,
-    Question,
-    Refused,
-)
+from ..wire.asking import ArgumentsOf, Bind, Look, Losses, Make, Question, Refused
 from .address import Address
-from .trouble import (
-    TROUBLE,
-    resolving,
-)
+from .trouble import TROUBLE, resolving
 
 T = TypeVar("T")
 

@@ -15,16 +15,8 @@ from aiormq.abc import DeliveredMessage
 from cronhare.ports.broker import LARGEST_TAKEN, Defect, Message, too_large
 
 from ..connection.framed import FramedConnection
-from ..wire.framing import (
-    BODY,
-    HEADER,
-    FrameReader,
-    Framing,
-)
-from ..wire.properties import (
-    UnreadableProperties,
-    read_properties,
-)
+from ..wire.framing import BODY, HEADER, FrameReader, Framing
+from ..wire.properties import UnreadableProperties, read_properties
 
 _CONTENT: Final = struct.Struct(">HHQ")
 _DELIVER: Final = b"\x00\x3c\x00\x3c"

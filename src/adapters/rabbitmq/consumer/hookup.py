@@ -11,18 +11,9 @@ from cronhare.ports.broker import BrokerUnavailable, Delivery
 
 from ..connection.address import Address
 from ..connection.framed import FramedConnection
-from ..connection.linking import (
-    ANSWER_TIMEOUT,
-    close_connection,
-    open_connection,
-    own_errors,
-)
+from ..connection.linking import ANSWER_TIMEOUT, close_connection, open_connection, own_errors
 from ..connection.trouble import said_by
-from .consumer import (
-    Consumer,
-    QueueRefused,
-    refusals,
-)
+from .consumer import Consumer, QueueRefused, refusals
 from .guarding import GuardedConnection
 
 

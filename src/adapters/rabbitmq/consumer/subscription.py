@@ -14,10 +14,7 @@ from ..connection.backoff import Backoff
 from ..connection.linking import ANSWER_TIMEOUT
 from .absences import Absences
 from .allowance import Allowance
-from .consumer import (
-    QueueRefused,
-    Tag,
-)
+from .consumer import QueueRefused, Tag
 from .hookup import Hookup
 
 log = logging.getLogger(__name__)

@@ -18,10 +18,7 @@ from cronhare.ports.broker import Published
 
 from ..connection.backoff import Backoff
 from ..wire.messages import Parcel
-from .sending import (
-    CLOSE_TIMEOUT,
-    Sender,
-)
+from .sending import CLOSE_TIMEOUT, Sender
 from .window import Batch
 
 log = logging.getLogger(__name__)

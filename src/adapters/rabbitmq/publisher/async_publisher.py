@@ -16,22 +16,10 @@ from cronhare.domain.topology import first_queue
 from cronhare.ports.broker import BrokerUnavailable, Envelope, Published
 
 from ..connection.address import Address
-from ..connection.backoff import (
-    RENEW_AFTER,
-    Backoff,
-)
+from ..connection.backoff import RENEW_AFTER, Backoff
 from ..connection.framed import FramedConnection
-from ..connection.linking import (
-    TROUBLE,
-    close_connection,
-    open_connection,
-    own_errors,
-)
-from ..wire.messages import (
-    PERSISTENT,
-    Parcel,
-    packed,
-)
+from ..connection.linking import TROUBLE, close_connection, open_connection, own_errors
+from ..wire.messages import PERSISTENT, Parcel, packed
 
 log = logging.getLogger(__name__)
 

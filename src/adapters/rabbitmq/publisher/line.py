@@ -14,15 +14,9 @@ from cronhare.ports.broker import Published
 
 from ..connection.backoff import RENEW_AFTER
 from ..connection.bundling import BundlingConnection
-from ..wire.messages import (
-    PERSISTENT,
-    Parcel,
-)
+from ..wire.messages import PERSISTENT, Parcel
 from .trust import TRIAL
-from .window import (
-    Batch,
-    Window,
-)
+from .window import Batch, Window
 
 #: Unconfirmed messages at a time. More gains nothing, and more would be unknown after a crash.
 WINDOW = 1_000

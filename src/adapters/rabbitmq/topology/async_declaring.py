@@ -12,12 +12,7 @@ from cronhare.domain.topology import Binding, Exchange, Queue, Topology
 
 from ..connection.address import Address
 from ..connection.framed import FramedConnection
-from ..connection.linking import (
-    ANSWER_TIMEOUT,
-    close_connection,
-    open_connection,
-    own_errors,
-)
+from ..connection.linking import ANSWER_TIMEOUT, close_connection, open_connection, own_errors
 from ..connection.trouble import unconnected
 from ..wire.asking import (
     ACCESS_REFUSED,
@@ -33,14 +28,8 @@ from ..wire.asking import (
     Question,
     Refused,
 )
-from ..wire.versions import (
-    QUORUM,
-    arguments,
-)
-from .declaration import (
-    Declared,
-    declaration,
-)
+from ..wire.versions import QUORUM, arguments
+from .declaration import Declared, declaration
 
 #: The client keeps AMQP's codes to itself, and RabbitMQ's words begin with their names.
 _CODES: Final = {

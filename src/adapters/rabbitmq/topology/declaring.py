@@ -6,22 +6,10 @@ from cronhare.domain.topology import Topology
 from cronhare.ports.broker import BrokerUnavailable
 
 from ..connection.address import Address
-from ..connection.blocking import (
-    Walk,
-    connect,
-)
-from ..connection.trouble import (
-    TROUBLE,
-    unconnected,
-)
-from ..wire.versions import (
-    QUORUM,
-    arguments,
-)
-from .declaration import (
-    Declared,
-    declaration,
-)
+from ..connection.blocking import Walk, connect
+from ..connection.trouble import TROUBLE, unconnected
+from ..wire.versions import QUORUM, arguments
+from .declaration import Declared, declaration
 
 
 def declare(

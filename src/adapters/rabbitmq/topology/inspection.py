@@ -25,26 +25,10 @@ from cronhare.domain.topology import Exchange, Queue, Topology
 from cronhare.ports.broker import BrokerUnavailable
 
 from ..connection.address import Address
-from ..connection.blocking import (
-    Walk,
-    connect,
-    letting_go,
-)
-from ..connection.trouble import (
-    TROUBLE,
-    cause_of,
-    resolving,
-    said_by,
-)
-from ..wire.asking import (
-    NOT_FOUND,
-    PRECONDITION_FAILED,
-    Refused,
-)
-from ..wire.versions import (
-    QUORUM,
-    arguments,
-)
+from ..connection.blocking import Walk, connect, letting_go
+from ..connection.trouble import TROUBLE, cause_of, resolving, said_by
+from ..wire.asking import NOT_FOUND, PRECONDITION_FAILED, Refused
+from ..wire.versions import QUORUM, arguments
 from .probing import probe_lanes
 
 #: Seconds that the broker has for its answer to a message, and then to the farewell.

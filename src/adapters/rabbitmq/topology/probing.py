@@ -12,25 +12,12 @@ from pika import BasicProperties, BlockingConnection
 from pika.exceptions import ChannelClosedByBroker
 
 from cronhare.domain.diagnosis import LaneReport, LaneState
-from cronhare.domain.topology import (
-    DELIVERY_EXCHANGE,
-    LANE_UNIT,
-    LANES,
-    ToQueue,
-    lane_queue,
-    route,
-)
+from cronhare.domain.topology import DELIVERY_EXCHANGE, LANE_UNIT, LANES, ToQueue, lane_queue, route
 from cronhare.ports.broker import BrokerUnavailable
 
 from ..connection.address import Address
-from ..connection.blocking import (
-    connect,
-    letting_go,
-)
-from ..connection.trouble import (
-    TROUBLE,
-    unconnected,
-)
+from ..connection.blocking import connect, letting_go
+from ..connection.trouble import TROUBLE, unconnected
 from ..wire.asking import NOT_FOUND
 
 #: Seconds between two looks at the end of the road.

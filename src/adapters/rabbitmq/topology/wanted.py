@@ -8,14 +8,8 @@ from datetime import timedelta
 
 from cronhare.domain.topology import MAIN_QUEUE, Topology, checked_queue, topology
 
-from ..wire.versions import (
-    CLASSIC,
-    QUORUM,
-)
-from .declaration import (
-    Declared,
-    Difference,
-)
+from ..wire.versions import CLASSIC, QUORUM
+from .declaration import Declared, Difference
 
 log = logging.getLogger(__name__)
 

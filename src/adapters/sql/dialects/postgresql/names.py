@@ -6,10 +6,7 @@ Quoted, a table of that name could not be found by anybody who writes it plainly
 from typing import Any, Final
 
 from sqlalchemy.dialects import registry
-from sqlalchemy.dialects.postgresql.psycopg import (
-    PGDialect_psycopg,
-    PGIdentifierPreparer_psycopg,
-)
+from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg, PGIdentifierPreparer_psycopg
 
 from .columns import COLLATION
 
