@@ -13,7 +13,7 @@ from sqlalchemy import Engine, event
 
 from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.sql import SqlLedger, SqlNodeStore, check_schema, open_engine, upgrade
-from cronhare.adapters.sql.dialects.sqlite import dialect as sqlite
+from cronhare.adapters.sql.dialects.sqlite import errors as sqlite
 from cronhare.adapters.sql.dialects.sqlite.file import make_file
 from cronhare.domain.execution import State
 from cronhare.ports.ledger import LedgerOutdated, LedgerUnavailable

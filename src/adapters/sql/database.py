@@ -180,20 +180,20 @@ def own_errors(
         yield
     except SQLAlchemyError as error:
         dialect = dialect_of(engine)
-        said = dialect.explain(error)
-        if connection is not None and dialect.is_missing(error) and not fits(connection, dialect):
+        causes, said = dialect.causes, dialect.causes.explain(error)
+        if connection is not None and causes.is_missing(error) and not fits(connection, dialect):
             text = f"its schema is not this program's ({said}); {UPGRADE}"
             text = f"{doing} in {dialect.place}: {text}"
             raise LedgerOutdated(text, changed_nothing=changed_nothing) from error
         text = f"{doing} in {dialect.place}: {said}"
-        refused = begun and dialect.is_refused(error, writing=writing)
-        if dialect.is_undone(error, committing=committing):
-            undone = Locked if dialect.is_locked(error) else Undone
+        refused = begun and causes.is_refused(error, writing=writing)
+        if causes.is_undone(error, committing=committing, elsewhere=dialect.elsewhere):
+            undone = Locked if causes.is_locked(error) else Undone
             raise undone(text, is_refusal=refused, changed_nothing=changed_nothing) from error
         if refused:
             raise LedgerRefused(text) from error
         # Of what refuses a connection, or a COMMIT, no trigger is the reason.
-        in_doubt = writing and not committing and dialect.is_in_doubt(error)
+        in_doubt = writing and not committing and causes.is_in_doubt(error)
         kind = InDoubt if in_doubt else LedgerUnavailable
         raise kind(text, changed_nothing=changed_nothing) from error
     except (OverflowError, UnicodeError) as error:  # a driver's, of what it cannot even send

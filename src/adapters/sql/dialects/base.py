@@ -133,12 +133,61 @@ class Schema(Protocol):
         ...
 
 
+class ErrorCauses(Protocol):
+    """What the errors of one kind of database mean."""
+
+    def is_undone(self, error: SQLAlchemyError, *, committing: bool, elsewhere: bool) -> bool:
+        """Tell an error after which nothing of its transaction remains, and that may pass.
+
+        *committing* says that the transaction's end was asked for before, *elsewhere* that the next
+        session may be with another host, where what this one refuses is possible.
+        """
+        ...
+
+    def is_locked(self, error: SQLAlchemyError) -> bool:
+        """Tell the error of a statement that has waited in vain for what others hold."""
+        ...
+
+    def is_refused(self, error: SQLAlchemyError, *, writing: bool) -> bool:
+        """Tell an error that is the fault of the values: a constraint, a type, a trigger.
+
+        A trigger may fail with any number that there is. So while *writing* it is all but the loss
+        of a connection, what was taken back, and what `is_in_doubt`.
+        """
+        ...
+
+    def is_in_doubt(self, error: SQLAlchemyError) -> bool:
+        """Tell the error of a statement that looks like an outage, but may be a trigger's.
+
+        A database that only reads, is full or keeps us out: it may be another table that does.
+        """
+        ...
+
+    def explain(self, error: SQLAlchemyError) -> str:
+        """Say what an error means, and what to do."""
+        ...
+
+    def is_missing(self, error: SQLAlchemyError) -> bool:
+        """Tell an error which means that a table or a column is missing: see `fits`."""
+        ...
+
+
 class Dialect(Protocol):
     """One kind of database."""
 
     @property
     def schema(self) -> Schema:
         """How its tables are made."""
+        ...
+
+    @property
+    def causes(self) -> ErrorCauses:
+        """What its errors mean."""
+        ...
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether there are other hosts, where what one refuses may be possible."""
         ...
 
     def absence(self) -> LedgerFacts | None:
@@ -224,40 +273,6 @@ class Dialect(Protocol):
 
     def migrating(self, engine: Engine) -> AbstractContextManager[Connection]:
         """Give a connection to migrate on, to one process at a time; commits at the end."""
-        ...
-
-    def is_undone(self, error: SQLAlchemyError, *, committing: bool) -> bool:
-        """Tell an error after which nothing of its transaction remains, and that may pass.
-
-        *committing* says that the transaction's end was asked for before.
-        """
-        ...
-
-    def is_locked(self, error: SQLAlchemyError) -> bool:
-        """Tell the error of a statement that has waited in vain for what others hold."""
-        ...
-
-    def is_refused(self, error: SQLAlchemyError, *, writing: bool) -> bool:
-        """Tell an error that is the fault of the values: a constraint, a type, a trigger.
-
-        A trigger may fail with any number that there is. So while *writing* it is all but the loss
-        of a connection, what was taken back, and what `is_in_doubt`.
-        """
-        ...
-
-    def is_in_doubt(self, error: SQLAlchemyError) -> bool:
-        """Tell the error of a statement that looks like an outage, but may be a trigger's.
-
-        A database that only reads, is full or keeps us out: it may be another table that does.
-        """
-        ...
-
-    def explain(self, error: SQLAlchemyError) -> str:
-        """Say what an error means, and what to do."""
-        ...
-
-    def is_missing(self, error: SQLAlchemyError) -> bool:
-        """Tell an error which means that a table or a column is missing: see `fits`."""
         ...
 
 

@@ -69,6 +69,12 @@ class MysqlDialect:
         self._sessions = sessions
 
     schema = MysqlSchema()
+    causes = errors
+
+    @property
+    def elsewhere(self) -> bool:
+        """See `Dialect.elsewhere`."""
+        return self._sessions.elsewhere
 
     def absence(self) -> None:
         """There is a server to be asked, or nobody knows."""
@@ -186,30 +192,6 @@ class MysqlDialect:
     def migrating(self, engine: Engine) -> AbstractContextManager[Connection]:  # noqa: ARG002
         """See `Dialect.migrating`. DDL commits by itself here: what was cut off is gone on with."""
         return migrating(self._sessions, self)
-
-    def is_undone(self, error: SQLAlchemyError, *, committing: bool) -> bool:
-        """See `Dialect.is_undone`."""
-        return errors.is_undone(error, committing=committing, elsewhere=self._sessions.elsewhere)
-
-    def is_locked(self, error: SQLAlchemyError) -> bool:
-        """See `Dialect.is_locked`."""
-        return errors.is_locked(error)
-
-    def is_refused(self, error: SQLAlchemyError, *, writing: bool) -> bool:
-        """See `Dialect.is_refused`."""
-        return errors.is_refused(error, writing=writing)
-
-    def is_in_doubt(self, error: SQLAlchemyError) -> bool:
-        """See `Dialect.is_in_doubt`."""
-        return errors.is_in_doubt(error)
-
-    def explain(self, error: SQLAlchemyError) -> str:
-        """See `Dialect.explain`."""
-        return errors.explain(error)
-
-    def is_missing(self, error: SQLAlchemyError) -> bool:
-        """See `Dialect.is_missing`."""
-        return errors.is_missing(error)
 
 
 class _ShortWaits:

@@ -123,7 +123,7 @@ def is_read_only(error: BaseException | None) -> bool:
 
 
 def is_undone(error: SQLAlchemyError, *, committing: bool, elsewhere: bool = False) -> bool:
-    """See `Dialect.is_undone`. Of a COMMIT without an answer nobody knows what became.
+    """See `ErrorCauses.is_undone`. Of a COMMIT without an answer nobody knows what became.
 
     *elsewhere* says that the next session may be with another host, which writes.
     """
@@ -133,13 +133,13 @@ def is_undone(error: SQLAlchemyError, *, committing: bool, elsewhere: bool = Fal
 
 
 def is_locked(error: BaseException | None) -> bool:
-    """See `Dialect.is_locked`. Without any wait MariaDB may speak of a COMMIT that failed."""
+    """See `ErrorCauses.is_locked`. Without any wait MariaDB may speak of a COMMIT that failed."""
     number = number_of(error)
     return number == LOCK_WAIT_TIMEOUT or (number == COMMIT_FAILED and is_hurried())
 
 
 def is_refused(error: SQLAlchemyError, *, writing: bool) -> bool:
-    """See `Dialect.is_refused`. A duplicate may be one for a moment only: it is undone as well."""
+    """See `ErrorCauses.is_refused`. A duplicate may be so for a moment only: it is undone too."""
     if isinstance(error, IntegrityError | DataError) or number_of(error) in _REFUSED:
         return True
     number = number_of(error)
@@ -148,19 +148,19 @@ def is_refused(error: SQLAlchemyError, *, writing: bool) -> bool:
 
 
 def is_in_doubt(error: SQLAlchemyError) -> bool:
-    """See `Dialect.is_in_doubt`."""
+    """See `ErrorCauses.is_in_doubt`."""
     number = number_of(error)
     known = number in _MAY_BE_A_TRIGGERS or number in _CLIENTS or number in _PROXYS
     return known and number not in _TAKEN_BACK and not is_lost(error)
 
 
 def is_missing(error: SQLAlchemyError) -> bool:
-    """See `Dialect.is_missing`."""
+    """See `ErrorCauses.is_missing`."""
     return number_of(error) in _MISSING
 
 
 def explain(error: SQLAlchemyError) -> str:
-    """See `Dialect.explain`."""
+    """See `ErrorCauses.explain`."""
     if isinstance(error, PoolTimeout):
         return f"all connections of this process are in use ({error})"
     original = error.orig if isinstance(error, DBAPIError) else error

@@ -67,6 +67,12 @@ class PostgresqlDialect:
     """Satisfies `Dialect`."""
 
     schema = PostgresqlSchema()
+    causes = errors
+
+    @property
+    def elsewhere(self) -> bool:
+        """See `Dialect.elsewhere`."""
+        return self._sessions.elsewhere
 
     def __init__(self, sessions: Sessions) -> None:
         """*sessions* makes the connections, for migrations too."""
@@ -175,30 +181,6 @@ class PostgresqlDialect:
             connection.execute(select(func.pg_advisory_xact_lock(_LOCK)))
             connection.exec_driver_sql("SET LOCAL lock_timeout = '60s'")
             yield connection
-
-    def is_undone(self, error: SQLAlchemyError, *, committing: bool) -> bool:
-        """See `Dialect.is_undone`."""
-        return errors.is_undone(error, committing=committing, elsewhere=self._sessions.elsewhere)
-
-    def is_locked(self, error: SQLAlchemyError) -> bool:
-        """See `Dialect.is_locked`."""
-        return errors.is_locked(error)
-
-    def is_refused(self, error: SQLAlchemyError, *, writing: bool) -> bool:
-        """See `Dialect.is_refused`."""
-        return errors.is_refused(error, writing=writing)
-
-    def is_in_doubt(self, error: SQLAlchemyError) -> bool:
-        """See `Dialect.is_in_doubt`."""
-        return errors.is_in_doubt(error)
-
-    def explain(self, error: SQLAlchemyError) -> str:
-        """See `Dialect.explain`."""
-        return errors.explain(error)
-
-    def is_missing(self, error: SQLAlchemyError) -> bool:
-        """See `Dialect.is_missing`."""
-        return errors.is_missing(error)
 
 
 #: Those who upgrade take turns: an advisory lock is one database's.

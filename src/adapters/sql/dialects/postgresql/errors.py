@@ -112,7 +112,7 @@ def is_read_only(error: BaseException | None) -> bool:
 
 
 def is_undone(error: SQLAlchemyError, *, committing: bool, elsewhere: bool) -> bool:
-    """See `Dialect.is_undone`. Of a COMMIT without an answer nobody knows what became.
+    """See `ErrorCauses.is_undone`. Of a COMMIT without an answer nobody knows what became.
 
     *elsewhere* says that the next session may be with another host, which writes.
     """
@@ -122,12 +122,12 @@ def is_undone(error: SQLAlchemyError, *, committing: bool, elsewhere: bool) -> b
 
 
 def is_locked(error: SQLAlchemyError) -> bool:
-    """See `Dialect.is_locked`."""
+    """See `ErrorCauses.is_locked`."""
     return state_of(error) == LOCK_NOT_AVAILABLE
 
 
 def is_refused(error: SQLAlchemyError, *, writing: bool) -> bool:
-    """See `Dialect.is_refused`. A duplicate may be one for a moment only: it is undone as well."""
+    """See `ErrorCauses.is_refused`. A duplicate may be so for a moment only: it is undone too."""
     if is_in_doubt(error):
         return False
     if isinstance(error, IntegrityError | DataError):
@@ -137,18 +137,18 @@ def is_refused(error: SQLAlchemyError, *, writing: bool) -> bool:
 
 
 def is_in_doubt(error: SQLAlchemyError) -> bool:
-    """See `Dialect.is_in_doubt`."""
+    """See `ErrorCauses.is_in_doubt`."""
     state = state_of(error)
     return state.startswith(_MAY_BE_A_TRIGGERS) and state not in _TAKEN_BACK and not is_lost(error)
 
 
 def is_missing(error: SQLAlchemyError) -> bool:
-    """See `Dialect.is_missing`."""
+    """See `ErrorCauses.is_missing`."""
     return state_of(error) in _MISSING
 
 
 def explain(error: BaseException) -> str:
-    """See `Dialect.explain`."""
+    """See `ErrorCauses.explain`."""
     if isinstance(error, PoolTimeout):
         return f"all connections of this process are in use ({error})"
     said = said_by(error)

@@ -1,6 +1,5 @@
 """SQLite: one file, one writer at a time, any number of processes on one host."""
 
-import re
 import sqlite3
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,7 +22,6 @@ from sqlalchemy import (
     func,
     select,
 )
-from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError
 
 from cronhare.domain.addresses import LedgerFile
 from cronhare.domain.diagnosis import Cause, DatabaseFacts, LedgerFacts, SchemaFault
@@ -35,13 +33,10 @@ from ...output import REPLACE
 from ...rows import NEW_COLUMNS, moment_text, new_values
 from ...tables import executions
 from ..base import UPGRADE, Connecting, PlanRow, remember
+from . import errors
 from .facts import facts_of, facts_of_none
 from .file import is_there, located, make_file
 from .schema import SqliteSchema
-
-#: So long a statement waits for another process that writes: far above a commit, below a
-#: lease of 30 s.
-BUSY_SECONDS: Final = 10.0
 
 # The two statements of the hot path are text with plain tuples: SQLAlchemy's named parameters
 # would take three times as long as SQLite does.
@@ -59,29 +54,6 @@ _SET_PLAN: Final = (
 )
 _NEWEST: Final = select(func.coalesce(func.max(executions.c.id), 0))
 
-_ADVICE: Final = {
-    "SQLITE_BUSY": "another process has kept the file locked for "
-    f"{BUSY_SECONDS:.0f} s: look for a transaction that somebody left open on it",
-    "SQLITE_LOCKED": "another connection keeps a table locked: look for an open transaction",
-    "SQLITE_FULL": "the disk is full: make room, and it goes on by itself; or somebody gave a row "
-    "the last number that there is: `cronhare doctor` tells",
-    "SQLITE_READONLY": "the file is read-only: let this user write to it and to its folder",
-    "SQLITE_CANTOPEN": "the file cannot be opened: its folder must exist, and this user must be "
-    "allowed to write to both",
-    "SQLITE_NOTADB": "the file is not an SQLite database: look at CRON_DATABASE_URL",
-    "SQLITE_CORRUPT": "the file is damaged: restore it from a backup",
-    "SQLITE_IOERR": "the disk or its file system reports a fault",
-}
-
-#: What one row can be the reason of; all else SQLite says of its file, or of others who use it.
-_REFUSED: Final = ("SQLITE_CONSTRAINT", "SQLITE_ERROR", "SQLITE_MISMATCH", "SQLITE_TOOBIG")
-
-#: An index for searching that a trigger fills may be damaged. A disk is full for all.
-_MAY_BE_A_TRIGGERS: Final = "SQLITE_CORRUPT_VTAB"
-
-#: No table, no column.
-_MISSING: Final = re.compile(r"no such table: |no such column: |no column named ")
-
 
 class SqliteDialect:
     """Satisfies `Dialect`."""
@@ -92,6 +64,8 @@ class SqliteDialect:
         self._lock = Lock()
 
     schema = SqliteSchema()
+    causes = errors
+    elsewhere = False
 
     def absence(self) -> LedgerFacts | None:
         """Tell a missing file without making it, as connecting to it would."""
@@ -200,43 +174,6 @@ class SqliteDialect:
             self.begin(connection)
             yield connection
 
-    def is_undone(self, error: SQLAlchemyError, *, committing: bool) -> bool:  # noqa: ARG002
-        """Whoever writes is alone here, and has waited for that before it began."""
-        return False
-
-    def is_locked(self, error: SQLAlchemyError) -> bool:  # noqa: ARG002
-        """See `is_undone`."""
-        return False
-
-    def is_refused(self, error: SQLAlchemyError, *, writing: bool) -> bool:
-        """See `Dialect.is_refused`."""
-        if isinstance(error, IntegrityError | DataError):
-            return True
-        return writing and _name_of(error).startswith(_REFUSED)
-
-    def is_in_doubt(self, error: SQLAlchemyError) -> bool:
-        """See `Dialect.is_in_doubt`."""
-        return _name_of(error).startswith(_MAY_BE_A_TRIGGERS)
-
-    def explain(self, error: SQLAlchemyError) -> str:
-        """See `Dialect.explain`."""
-        original = error.orig if isinstance(error, DBAPIError) else None
-        name = _name_of(error)
-        for known, advice in _ADVICE.items():
-            if name.startswith(known):
-                return f"{advice} ({original})"
-        return str(original or error)
-
-    def is_missing(self, error: SQLAlchemyError) -> bool:
-        """See `Dialect.is_missing`."""
-        original = error.orig if isinstance(error, DBAPIError) else None
-        return _MISSING.search(str(original)) is not None
-
-
-def _name_of(error: SQLAlchemyError) -> str:
-    original = error.orig if isinstance(error, DBAPIError) else None
-    return getattr(original, "sqlite_errorname", None) or ""
-
 
 def open_engine(file: LedgerFile) -> Engine:
     """Make the engine for a file. Opens nothing yet, and makes nothing: see `make_file`."""
@@ -262,7 +199,7 @@ def _connect(path: Path) -> sqlite3.Connection:
             f"database_url in a settings file; to make one here: {UPGRADE}, or start `cronhare up`"
         )
     uri = f"{located(path).as_uri()}?mode=rw"
-    return sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, check_same_thread=False)
+    return sqlite3.connect(uri, uri=True, timeout=errors.BUSY_SECONDS, check_same_thread=False)
 
 
 def prepare(connection: sqlite3.Connection) -> None:
@@ -285,7 +222,7 @@ def prepare(connection: sqlite3.Connection) -> None:
 
 def _into_wal(cursor: sqlite3.Cursor) -> None:
     """Switch the file to WAL. The switch does not wait for others by itself, so we do."""
-    give_up_at = time.monotonic() + BUSY_SECONDS
+    give_up_at = time.monotonic() + errors.BUSY_SECONDS
     while True:
         try:
             [mode] = cursor.execute("PRAGMA journal_mode").fetchone()

@@ -1,0 +1,81 @@
+"""What SQLite's errors mean. Satisfies `ErrorCauses`."""
+
+import re
+from typing import Final
+
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError
+
+#: So long a statement waits for another process that writes: far above a commit, below a
+#: lease of 30 s.
+BUSY_SECONDS: Final = 10.0
+
+_ADVICE: Final = {
+    "SQLITE_BUSY": "another process has kept the file locked for "
+    f"{BUSY_SECONDS:.0f} s: look for a transaction that somebody left open on it",
+    "SQLITE_LOCKED": "another connection keeps a table locked: look for an open transaction",
+    "SQLITE_FULL": "the disk is full: make room, and it goes on by itself; or somebody gave a row "
+    "the last number that there is: `cronhare doctor` tells",
+    "SQLITE_READONLY": "the file is read-only: let this user write to it and to its folder",
+    "SQLITE_CANTOPEN": "the file cannot be opened: its folder must exist, and this user must be "
+    "allowed to write to both",
+    "SQLITE_NOTADB": "the file is not an SQLite database: look at CRON_DATABASE_URL",
+    "SQLITE_CORRUPT": "the file is damaged: restore it from a backup",
+    "SQLITE_IOERR": "the disk or its file system reports a fault",
+}
+
+#: What one row can be the reason of; all else SQLite says of its file, or of others who use it.
+_REFUSED: Final = ("SQLITE_CONSTRAINT", "SQLITE_ERROR", "SQLITE_MISMATCH", "SQLITE_TOOBIG")
+
+#: An index for searching that a trigger fills may be damaged. A disk is full for all.
+_MAY_BE_A_TRIGGERS: Final = "SQLITE_CORRUPT_VTAB"
+
+#: No table, no column.
+_MISSING: Final = re.compile(r"no such table: |no such column: |no column named ")
+
+
+def is_undone(
+    error: SQLAlchemyError,  # noqa: ARG001
+    *,
+    committing: bool,  # noqa: ARG001
+    elsewhere: bool,  # noqa: ARG001
+) -> bool:
+    """Whoever writes is alone here, and has waited for that before it began."""
+    return False
+
+
+def is_locked(error: SQLAlchemyError) -> bool:  # noqa: ARG001
+    """See `is_undone`."""
+    return False
+
+
+def is_refused(error: SQLAlchemyError, *, writing: bool) -> bool:
+    """See `ErrorCauses.is_refused`."""
+    if isinstance(error, IntegrityError | DataError):
+        return True
+    return writing and _name_of(error).startswith(_REFUSED)
+
+
+def is_in_doubt(error: SQLAlchemyError) -> bool:
+    """See `ErrorCauses.is_in_doubt`."""
+    return _name_of(error).startswith(_MAY_BE_A_TRIGGERS)
+
+
+def explain(error: SQLAlchemyError) -> str:
+    """See `ErrorCauses.explain`."""
+    original = error.orig if isinstance(error, DBAPIError) else None
+    name = _name_of(error)
+    for known, advice in _ADVICE.items():
+        if name.startswith(known):
+            return f"{advice} ({original})"
+    return str(original or error)
+
+
+def is_missing(error: SQLAlchemyError) -> bool:
+    """See `ErrorCauses.is_missing`."""
+    original = error.orig if isinstance(error, DBAPIError) else None
+    return _MISSING.search(str(original)) is not None
+
+
+def _name_of(error: SQLAlchemyError) -> str:
+    original = error.orig if isinstance(error, DBAPIError) else None
+    return getattr(original, "sqlite_errorname", None) or ""
