@@ -20,7 +20,7 @@ from cronhare.application.scheduling.dispatch import FULL_COMPARISON
 from cronhare.domain.draft import ScheduleDraft, understand
 from cronhare.domain.planning import Planned, plan
 from cronhare.domain.schedule import Schedule
-from cronhare.entrypoints.scheduler import scheduling
+from cronhare.entrypoints.processes.scheduler import scheduling
 
 MANY = 100_000
 FEW = 10_000

@@ -21,9 +21,9 @@ from cronhare.application.waiting.waiting_room import WaitingRoom
 from cronhare.domain.messages import TaskMessage
 from cronhare.domain.outcome import Ending
 from cronhare.domain.topology import MAIN_QUEUE
-from cronhare.entrypoints.last_resort import LastResort
-from cronhare.entrypoints.stopping import Stopping
-from cronhare.entrypoints.worker import Working
+from cronhare.entrypoints.processes.worker import Working
+from cronhare.entrypoints.signals.forced_exit import LastResort
+from cronhare.entrypoints.signals.shutdown import Stopping
 from cronhare.ports.runner import Invocation, TaskRunnerPort
 
 #: How many are run, by how many at a time: each case takes a few seconds.

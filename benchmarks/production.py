@@ -21,9 +21,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from cronhare.adapters.sql import open_engine, upgrade
 from cronhare.domain.topology import MAIN_QUEUE
-from cronhare.entrypoints import garbage
 from cronhare.entrypoints.container import Container
-from cronhare.entrypoints.settings import Settings
+from cronhare.entrypoints.processes import gc_tuning as garbage
+from cronhare.entrypoints.settings.settings import Settings
 from tests.services import databases, mariadb, rabbitmq
 
 _KEEP = "CREATE TABLE kept_plans AS SELECT * FROM SchedulerPlan"

@@ -25,7 +25,7 @@ from sqlalchemy import Engine, make_url
 from cronhare.adapters.sql import SqlClaimStore
 from cronhare.application.scheduling.dispatch import FULL_COMPARISON
 from cronhare.domain.topology import MAIN_QUEUE
-from cronhare.entrypoints.scheduler import scheduling
+from cronhare.entrypoints.processes.scheduler import scheduling
 from cronhare.ports.clock import ClockPort
 from tests.services import databases, postgresql
 

@@ -13,7 +13,7 @@ from figures import Figure
 from production import Production, opened
 from samples import BUSY
 
-from cronhare.application.publishing.doorbell import envelope
+from cronhare.application.publishing.execution_publisher import envelope
 from cronhare.domain.execution import Execution
 from cronhare.domain.signing import Seal
 from cronhare.ports.broker import Published

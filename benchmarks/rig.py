@@ -15,7 +15,7 @@ from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.sql import upgrade
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.entrypoints.container import Container
-from cronhare.entrypoints.settings import Settings
+from cronhare.entrypoints.settings.settings import Settings
 from cronhare.ports.clock import ClockPort
 
 

@@ -26,8 +26,8 @@ from cronhare.domain.nodes import renewed_every
 from cronhare.domain.outcome import Ending, Outcome
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.entrypoints.container import Container
-from cronhare.entrypoints.loops import Loop
-from cronhare.entrypoints.worker import UnderWay
+from cronhare.entrypoints.processes.loops import Loop
+from cronhare.entrypoints.processes.worker import UnderWay
 from cronhare.ports.broker import Delivery
 from cronhare.ports.runner import Invocation, TaskRunnerPort
 

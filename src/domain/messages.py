@@ -10,8 +10,8 @@ from typing import Annotated
 
 import msgspec
 
-from .deaths import DEATHS_HEADER, MOST, nacks_of
 from .execution import Execution
+from .nack_count import DEATHS_HEADER, MOST, nacks_of
 from .params import fault_of_params
 from .retry import recent_crashes
 from .signing import SIGNATURE_HEADER, Seal

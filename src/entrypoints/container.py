@@ -18,7 +18,7 @@ from cronhare.adapters.sql import (
     SqlScheduleStore,
     open_engine,
 )
-from cronhare.adapters.sql.inspection import SqlInspection
+from cronhare.adapters.sql.inspection.ledger_inspection import SqlInspection
 from cronhare.adapters.system.boot import this_boot
 from cronhare.adapters.system.clock import SystemClock
 from cronhare.adapters.system.ledger_clock import HostClock, LedgerClock
@@ -27,12 +27,12 @@ from cronhare.application.administration.commands import Administrator
 from cronhare.application.administration.doctor import Doctor
 from cronhare.application.administration.queries import Queries
 from cronhare.application.heartbeat import Heartbeat
-from cronhare.application.publishing import ringing
-from cronhare.application.publishing.doorbell import Doorbell
+from cronhare.application.publishing import publish_pipeline as ringing
+from cronhare.application.publishing.execution_publisher import Doorbell
 from cronhare.application.scheduling.dispatch import Dispatcher
 from cronhare.application.scheduling.housekeeping import Housekeeper
 from cronhare.application.scheduling.reconcile import Reconciler
-from cronhare.application.worker.execute import Worker
+from cronhare.application.worker.delivery_handler import Worker
 from cronhare.application.worker.interim import OutputKeeper
 from cronhare.application.worker.leases import LeaseKeeper
 from cronhare.application.worker.monitor import FailedMonitor
@@ -40,9 +40,9 @@ from cronhare.domain.catalog import Catalog
 from cronhare.domain.signing import Seal
 
 from . import rabbitmq
-from .aside import Aside
-from .nodes import this_node
-from .settings import Settings
+from .background import Aside
+from .node_identity import this_node
+from .settings.settings import Settings
 
 
 class Container(containers.DeclarativeContainer):

@@ -7,9 +7,9 @@ from typing import Protocol, TypeAlias
 
 import attrs
 
-from cronhare.domain.deaths import Nacks
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.messages import TaskMessage
+from cronhare.domain.nack_count import Nacks
 from cronhare.domain.outcome import Ending
 from cronhare.domain.retry import Verdict
 from cronhare.domain.transitions import state_after

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from cronhare.adapters.rabbitmq import PikaBroker
-from cronhare.application.publishing.doorbell import envelope
+from cronhare.application.publishing.execution_publisher import envelope
 from cronhare.domain.execution import Execution
 from cronhare.domain.planning import plan
 from cronhare.domain.signing import Seal

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from cronhare.entrypoints.cli.trouble import Status
+from cronhare.entrypoints.cli.errors import Status
 from tests.fuzz.corpus import Answer, Mishandled, Place
 from tests.integration.shell import Said, clean_environment
 

@@ -17,12 +17,12 @@ from cronhare.adapters.memory.broker.broker import MemoryBroker
 from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.memory.inspection import MemoryBrokerInspection
 from cronhare.adapters.sql import open_engine, upgrade
-from cronhare.adapters.sql.inspection import SqlInspection
-from cronhare.adapters.sql.tables import metadata
+from cronhare.adapters.sql.inspection.ledger_inspection import SqlInspection
+from cronhare.adapters.sql.schema.tables import metadata
 from cronhare.application.administration.difference import difference
 from cronhare.application.administration.explain import explain
 from cronhare.application.administration.queries import Queries
-from cronhare.application.publishing.doorbell import Doorbell
+from cronhare.application.publishing.execution_publisher import Doorbell
 from cronhare.application.scheduling.dispatch import FULL_COMPARISON, Dispatcher
 from cronhare.application.scheduling.reconcile import Reconciler
 from cronhare.domain.diagnosis import LedgerFacts

@@ -27,10 +27,10 @@ from cronhare.adapters.sql import (
     SqlScheduleStore,
     open_engine,
 )
-from cronhare.adapters.sql.dialects.base import dialect_of, remember
-from cronhare.domain.deaths import NO_NACKS
+from cronhare.adapters.sql.dialect import dialect_of, remember
 from cronhare.domain.draft import ScheduleDraft
 from cronhare.domain.execution import Execution, State
+from cronhare.domain.nack_count import NO_NACKS
 from cronhare.domain.outcome import Ending, Outcome, TaskError
 from cronhare.domain.planning import Plan, Planned, plan
 from cronhare.domain.retry import Complete, Fail, RetryAfter, Verdict

@@ -6,10 +6,10 @@ from typing import TypeAlias
 
 from sqlalchemy import URL
 
-from cronhare.domain.deaths import NO_NACKS
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.failures import Failure
 from cronhare.domain.messages import FailedMessage, Ticket
+from cronhare.domain.nack_count import NO_NACKS
 from cronhare.ports.attempts import Busy, Refused, Start
 from tests.services.databases import connect
 

@@ -7,10 +7,10 @@ import attrs
 import msgspec
 import pytest
 
-from cronhare.domain.deaths import NO_NACKS, Nacks
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.fence import EARLIEST
 from cronhare.domain.messages import TaskMessage
+from cronhare.domain.nack_count import NO_NACKS, Nacks
 from cronhare.domain.outcome import Ending, Outcome
 from cronhare.domain.retry import Cancel, Complete, GiveBack, Quarantine, RetryAfter, Verdict
 from cronhare.domain.task import TaskRef

@@ -10,12 +10,12 @@ from dependency_injector import providers
 from cronhare.adapters.jobs.reader import read_jobs
 from cronhare.adapters.sql import upgrade
 from cronhare.domain.boot import Boot
-from cronhare.entrypoints import embedded
 from cronhare.entrypoints.container import Container
-from cronhare.entrypoints.last_resort import LastResort
-from cronhare.entrypoints.settings import Settings
-from cronhare.entrypoints.state import State as Told
-from cronhare.entrypoints.stopping import Stopping
+from cronhare.entrypoints.processes import embedded
+from cronhare.entrypoints.processes.state_report import State as Told
+from cronhare.entrypoints.settings.settings import Settings
+from cronhare.entrypoints.signals.forced_exit import LastResort
+from cronhare.entrypoints.signals.shutdown import Stopping
 from cronhare.ports.records import ExecutionFilter
 from tests.integration.shell import Shell
 from tests.integration.test_up import Starter, start

@@ -18,8 +18,8 @@ from cronhare.adapters.rabbitmq.topology.declaring import declare
 from cronhare.adapters.rabbitmq.topology.inspection import RabbitInspection
 from cronhare.adapters.rabbitmq.topology.probing import probe_lanes
 from cronhare.adapters.sql import open_engine
-from cronhare.adapters.sql.inspection import SqlInspection
-from cronhare.adapters.sql.outstanding import outstanding
+from cronhare.adapters.sql.inspection.ledger_inspection import SqlInspection
+from cronhare.adapters.sql.inspection.overdue_runs import outstanding
 from cronhare.adapters.system.clock import SystemClock
 from cronhare.domain.diagnosis import (
     BrokerFacts,

@@ -13,7 +13,7 @@ from typing import TypeAlias
 import pytest
 
 from cronhare.adapters.sql import SqlClaimStore
-from cronhare.adapters.sql.database import Database
+from cronhare.adapters.sql.transactions.database import Database
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.retry import Complete
 from cronhare.ports.attempts import Busy, Finish, Superseded

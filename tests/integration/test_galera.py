@@ -10,9 +10,9 @@ from sqlalchemy import Engine, ExceptionContext, event, text
 
 from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.sql import open_engine, upgrade
-from cronhare.adapters.sql.database import Database, repeatable
-from cronhare.adapters.sql.dialects.base import Undone
+from cronhare.adapters.sql.dialect import Undone
 from cronhare.adapters.sql.dialects.mysql import errors as mysql_errors
+from cronhare.adapters.sql.transactions.database import Database, repeatable
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.retry import Complete
 from tests.integration.ledgers import MINUTE, SUCCESS, Ledger, at_once, draft, sql_ledger

@@ -9,7 +9,7 @@ from typing import Protocol
 import pytest
 from sqlalchemy import URL
 
-from cronhare.adapters.sql import halving
+from cronhare.adapters.sql.isolation import halving
 from cronhare.domain.execution import State
 from cronhare.domain.messages import Ticket
 from cronhare.ports.attempts import Busy

@@ -8,15 +8,15 @@ import pytest
 from sqlalchemy import URL
 
 from cronhare.adapters.sql import open_engine
+from cronhare.adapters.sql.claims.put_off import FIRST
 from cronhare.adapters.sql.dialects.mysql import sessions as mysql_sessions
-from cronhare.adapters.sql.looked_at import overdue
-from cronhare.adapters.sql.put_off import FIRST
+from cronhare.adapters.sql.inspection.scheduler_activity import overdue
 from cronhare.application.administration.explain import explain
 from cronhare.application.scheduling.unheard import Unheard
-from cronhare.domain.deaths import NO_NACKS
 from cronhare.domain.diagnosis import Activity, Finding, judge_activity
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.messages import TaskMessage
+from cronhare.domain.nack_count import NO_NACKS
 from cronhare.domain.planning import Plan
 from cronhare.domain.retry import Complete, Verdict
 from cronhare.ports.attempts import Busy, Finish, Refused, Renewal, Start, Superseded

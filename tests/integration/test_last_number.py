@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import URL, Engine
 
 from cronhare.adapters.sql import open_engine
-from cronhare.adapters.sql.inspection import SqlInspection
+from cronhare.adapters.sql.inspection.ledger_inspection import SqlInspection
 from cronhare.domain.diagnosis import LedgerFacts, Severity, judge_ledger
 from cronhare.domain.execution import Execution
 from cronhare.domain.messages import LARGEST_ID

@@ -14,8 +14,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 from sqlalchemy import URL
 
 from cronhare.adapters.memory.clock import FrozenClock
-from cronhare.domain.deaths import NO_NACKS
 from cronhare.domain.execution import STARTABLE, UNFINISHED, Execution, State
+from cronhare.domain.nack_count import NO_NACKS
 from cronhare.domain.retry import Complete, GiveBack, Quarantine, Verdict
 from cronhare.domain.schedule import Misfire, MisfirePolicy, OverlapPolicy
 from cronhare.domain.transitions import can_transition

@@ -18,10 +18,10 @@ from sqlalchemy import URL, create_engine, text
 
 from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.domain.claims import NotToBeRun
-from cronhare.domain.deaths import Nacks
 from cronhare.domain.execution import STARTABLE, Execution, State
 from cronhare.domain.failures import Failure
 from cronhare.domain.messages import FailedMessage, TaskMessage, Ticket
+from cronhare.domain.nack_count import Nacks
 from cronhare.domain.retry import Complete, GiveBack, Quarantine, Verdict
 from cronhare.domain.schedule import Misfire, MisfirePolicy, OverlapPolicy
 from cronhare.ports.attempts import Finish, Start

@@ -15,9 +15,10 @@ from alembic.migration import MigrationContext
 from sqlalchemy import URL, Engine, event
 
 from cronhare.adapters.memory.clock import FrozenClock
-from cronhare.adapters.sql import SqlLedger, check_schema, open_engine, schema, upgrade
+from cronhare.adapters.sql import SqlLedger, check_schema, open_engine, upgrade
 from cronhare.adapters.sql.dialects.mysql import migrating as mysql_migrating
-from cronhare.adapters.sql.tables import metadata
+from cronhare.adapters.sql.migrations import upgrade as schema
+from cronhare.adapters.sql.schema.tables import metadata
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.task import TaskRef
 from cronhare.ports.ledger import LedgerOutdated, LedgerUnavailable

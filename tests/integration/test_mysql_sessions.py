@@ -13,13 +13,14 @@ import pytest
 from sqlalchemy import URL, Engine, ExceptionContext, event, text
 
 from cronhare.adapters.memory.clock import FrozenClock
-from cronhare.adapters.sql import database, open_engine
-from cronhare.adapters.sql.dialects.base import Undone
+from cronhare.adapters.sql import open_engine
+from cronhare.adapters.sql.dialect import Undone
 from cronhare.adapters.sql.dialects.mysql import dialect as mysql
 from cronhare.adapters.sql.dialects.mysql import errors as mysql_errors
 from cronhare.adapters.sql.dialects.mysql import rows as mysql_rows
 from cronhare.adapters.sql.dialects.mysql import sessions as mysql_sessions
-from cronhare.adapters.sql.lock_waits import NOT_AT_ALL, waiting_once
+from cronhare.adapters.sql.transactions import database
+from cronhare.adapters.sql.transactions.lock_waits import NOT_AT_ALL, waiting_once
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.retry import Complete
 from cronhare.ports.attempts import Renewal
@@ -63,7 +64,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         mysql_sessions, "_SESSION", (*mysql_sessions._SESSION, "SET innodb_lock_wait_timeout = 1")
     )
-    monkeypatch.setattr("cronhare.adapters.sql.database.PATIENCE", 0.0)
+    monkeypatch.setattr("cronhare.adapters.sql.transactions.database.PATIENCE", 0.0)
 
 
 @pytest.fixture
@@ -429,7 +430,7 @@ def test_a_server_that_says_nothing_is_given_up_well_within_a_lease(
 ) -> None:
     execution = ledger.claimed()
     monkeypatch.setattr(mysql_sessions, "ANSWER_SECONDS", 1)
-    monkeypatch.setattr("cronhare.adapters.sql.database.PATIENCE", 0.0)
+    monkeypatch.setattr("cronhare.adapters.sql.transactions.database.PATIENCE", 0.0)
     engine = open_engine(migrated_mysql.render_as_string(hide_password=False))
     waiting = sql_ledger(ledger.clock, engine)
     with shell.cursor() as cursor:

@@ -11,7 +11,7 @@ from sqlalchemy import Engine, text
 
 from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.sql import open_engine, upgrade
-from cronhare.adapters.sql.schema import VERSION_TABLE
+from cronhare.adapters.sql.migrations.upgrade import VERSION_TABLE
 from cronhare.domain.execution import State
 from tests.integration.ledgers import FOR_GOOD, GRACES, MINUTE, NOON, Ledger, draft, sql_ledger
 

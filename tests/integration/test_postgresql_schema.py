@@ -11,9 +11,10 @@ import pytest
 from sqlalchemy import URL, Engine, inspect
 
 from cronhare.adapters.memory.clock import FrozenClock
-from cronhare.adapters.sql import SqlLedger, check_schema, open_engine, schema, upgrade
+from cronhare.adapters.sql import SqlLedger, check_schema, open_engine, upgrade
 from cronhare.adapters.sql.dialects.postgresql import dialect as postgresql
-from cronhare.adapters.sql.tables import metadata
+from cronhare.adapters.sql.migrations import upgrade as schema
+from cronhare.adapters.sql.schema.tables import metadata
 from cronhare.domain.execution import State
 from cronhare.ports.ledger import LedgerOutdated, LedgerUnavailable
 from cronhare.ports.records import ExecutionFilter

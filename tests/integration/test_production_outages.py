@@ -10,7 +10,7 @@ import pika
 import pytest
 from sqlalchemy import make_url
 
-from cronhare.application.publishing.doorbell import envelope
+from cronhare.application.publishing.execution_publisher import envelope
 from cronhare.domain.execution import State
 from cronhare.domain.keys import manual_key
 from cronhare.domain.signing import Seal

@@ -17,10 +17,11 @@ from cronhare.adapters.rabbitmq import AioPikaBroker, PikaBroker
 from cronhare.adapters.rabbitmq.connection.address import Address
 from cronhare.adapters.rabbitmq.connection.backoff import FIRST
 from cronhare.adapters.rabbitmq.connection.linking import ANSWER_TIMEOUT, open_connection
-from cronhare.adapters.rabbitmq.consumer.hookup import Hookup
+from cronhare.adapters.rabbitmq.consumer.consumer_channel import Hookup
 from cronhare.adapters.rabbitmq.consumer.subscription import PATIENCE as SURPLUS_PATIENCE
 from cronhare.adapters.rabbitmq.publisher import async_publisher
-from cronhare.adapters.rabbitmq.topology import async_upkeep, wanted
+from cronhare.adapters.rabbitmq.topology import async_declarer as async_upkeep
+from cronhare.adapters.rabbitmq.topology import wanted
 from cronhare.adapters.rabbitmq.topology.async_declaring import declare
 from cronhare.adapters.rabbitmq.topology.declaration import Declared
 from cronhare.application.waiting.putting_off import put_off, times_put_off

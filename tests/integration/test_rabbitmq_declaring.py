@@ -31,7 +31,7 @@ from cronhare.domain.topology import (
     lane_queue,
 )
 from cronhare.entrypoints.container import Container
-from cronhare.entrypoints.settings import Settings
+from cronhare.entrypoints.settings.settings import Settings
 from cronhare.ports.broker import BrokerUnavailable, Envelope, Message, Published
 from tests.integration import amqp
 from tests.services.rabbitmq import Server

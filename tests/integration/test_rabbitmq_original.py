@@ -7,8 +7,8 @@ from datetime import timedelta
 import pytest
 
 from cronhare.adapters.rabbitmq import AioPikaBroker
-from cronhare.domain.deaths import in_all
 from cronhare.domain.messages import Call, read
+from cronhare.domain.nack_count import in_all
 from cronhare.domain.signing import Seal
 from cronhare.domain.topology import MAIN_QUEUE, RETRY_QUEUE
 from cronhare.ports.broker import Delivery

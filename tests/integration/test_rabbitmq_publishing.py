@@ -14,7 +14,7 @@ from pika.exceptions import ChannelClosedByBroker
 
 from cronhare.adapters.rabbitmq import PikaBroker
 from cronhare.adapters.rabbitmq.connection import address
-from cronhare.adapters.rabbitmq.publisher import line
+from cronhare.adapters.rabbitmq.publisher import connection as line
 from cronhare.adapters.rabbitmq.publisher.aside import MOST_ASKED
 from cronhare.domain.failures import LARGEST_FAILED
 from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE, ToFailed, ToQueue, lane_exchange

@@ -9,15 +9,16 @@ from uuid import uuid4
 import pytest
 from sqlalchemy import Connection
 
-from cronhare.adapters.sql import attempts, setting_apart
-from cronhare.adapters.sql.database import Database
+from cronhare.adapters.sql.attempts import store as attempts
+from cronhare.adapters.sql.isolation import setting_apart
+from cronhare.adapters.sql.transactions.database import Database
 from cronhare.application.administration.commands import Administrator
-from cronhare.application.story import tell
+from cronhare.application.outcome_log import tell
 from cronhare.domain.boot import Boot
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.messages import TaskMessage
 from cronhare.domain.retry import Complete, RetryPolicy, Verdict
-from cronhare.entrypoints.booting import run_at_start, run_for
+from cronhare.entrypoints.processes.boot_runs import run_at_start, run_for
 from cronhare.ports.attempts import Apart, Busy, EndRefused, Finish, Recorded, Refused
 from cronhare.ports.claims import Ended, Graces
 from cronhare.ports.ledger import LedgerOutdated, LedgerRefused, LedgerUnavailable

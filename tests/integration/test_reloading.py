@@ -10,11 +10,11 @@ import pytest
 from cronhare.adapters.jobs.reader import JobsFile, read_jobs
 from cronhare.adapters.sql import upgrade
 from cronhare.domain.task import Task
-from cronhare.entrypoints import embedded
 from cronhare.entrypoints.container import Container
-from cronhare.entrypoints.last_resort import LastResort
-from cronhare.entrypoints.reloading import Reloading
-from cronhare.entrypoints.settings import Settings
+from cronhare.entrypoints.processes import embedded
+from cronhare.entrypoints.processes.reloading import Reloading
+from cronhare.entrypoints.settings.settings import Settings
+from cronhare.entrypoints.signals.forced_exit import LastResort
 from cronhare.ports.ledger import LedgerUnavailable
 
 JOBS = """

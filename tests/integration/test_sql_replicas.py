@@ -13,8 +13,8 @@ from sqlalchemy import URL, event
 
 from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.sql import open_engine
-from cronhare.domain.deaths import NO_NACKS
 from cronhare.domain.execution import Execution, State
+from cronhare.domain.nack_count import NO_NACKS
 from cronhare.domain.planning import Plan, Planned
 from cronhare.domain.retry import Complete
 from cronhare.domain.schedule import Misfire, MisfirePolicy

@@ -14,8 +14,9 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Engine
 
 from cronhare.adapters.memory.clock import FrozenClock
-from cronhare.adapters.sql import SqlLedger, check_schema, open_engine, schema, upgrade
-from cronhare.adapters.sql.tables import metadata
+from cronhare.adapters.sql import SqlLedger, check_schema, open_engine, upgrade
+from cronhare.adapters.sql.migrations import upgrade as schema
+from cronhare.adapters.sql.schema.tables import metadata
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.planning import Plan, Planned, plan
 from cronhare.domain.task import TaskRef

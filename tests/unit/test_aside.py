@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from cronhare.domain.execution import Execution
-from cronhare.entrypoints.aside import Aside
+from cronhare.entrypoints.background import Aside
 from cronhare.ports.ledger import LedgerUnavailable
 from tests.unit.application.house import NOON, House, Inline
 

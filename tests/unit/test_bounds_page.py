@@ -12,16 +12,19 @@ from cronhare.adapters.process import attempt, budget, capture, journal, lines, 
 from cronhare.adapters.process import messages as ipc
 from cronhare.adapters.rabbitmq.publisher import aside
 from cronhare.adapters.rabbitmq.wire import asking, framing, properties
-from cronhare.adapters.sql import behind_held, kept, lately, put_off
+from cronhare.adapters.sql import lately
+from cronhare.adapters.sql.claims import put_off
 from cronhare.adapters.sql.dialects.mysql import opening as mysql_opening
 from cronhare.adapters.sql.dialects.mysql import sessions as mysql_sessions
+from cronhare.adapters.sql.isolation import past_locked as behind_held
+from cronhare.adapters.sql.mapping import bounded_cache as kept
 from cronhare.application.administration import commands
 from cronhare.application.scheduling import reconcile, sparing
-from cronhare.application.waiting import in_vain, parking, putting_off, waiting_room
+from cronhare.application.waiting import in_vain, putting_off, waiting_room
+from cronhare.application.waiting import quarantine_message as parking
 from cronhare.application.worker import held_starts, interim, recording
 from cronhare.domain import (
     boot,
-    deaths,
     durations,
     echo,
     failures,
@@ -32,17 +35,23 @@ from cronhare.domain import (
     outcome,
     params,
     planning,
-    policies,
     redelivery,
     retry,
     schedule,
     topology,
 )
+from cronhare.domain import nack_count as deaths
+from cronhare.domain import retry_policy_parser as policies
 from cronhare.domain.addresses import broker, server_url
 from cronhare.domain.cron.timeline import FIRST_MINUTE, LAST_MINUTE, moment_of
 from cronhare.domain.crontab import reader, settings
-from cronhare.entrypoints import attention, last_resort, logs, scheduler, settings_sources
-from cronhare.entrypoints.cli import times, trouble
+from cronhare.entrypoints import logs
+from cronhare.entrypoints.cli import errors as trouble
+from cronhare.entrypoints.cli.commands import times
+from cronhare.entrypoints.processes import scheduler
+from cronhare.entrypoints.settings import sources as settings_sources
+from cronhare.entrypoints.signals import forced_exit as last_resort
+from cronhare.entrypoints.signals import handlers as attention
 from cronhare.ports import claims
 from tests.services.rabbitmq import LARGEST_AT_BROKER
 

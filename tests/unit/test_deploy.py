@@ -17,8 +17,8 @@ from typer.main import get_command
 from cronhare.adapters.jobs.reader import read_jobs
 from cronhare.adapters.process.attempt import GRACE
 from cronhare.domain.retry import RetryPolicy
-from cronhare.entrypoints.cli.commands import app_for
-from cronhare.entrypoints.settings import Settings
+from cronhare.entrypoints.cli.command_tree import app_for
+from cronhare.entrypoints.settings.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"

@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
-from cronhare.entrypoints.settings import Settings
-from cronhare.entrypoints.settings_sources import CONFIG
+from cronhare.entrypoints.settings.settings import Settings
+from cronhare.entrypoints.settings.sources import CONFIG
 from cronhare.ports.runner import ATTEMPT_VARIABLES
 
 ROOT = Path(__file__).parents[2]

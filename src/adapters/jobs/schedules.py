@@ -5,8 +5,8 @@ from zoneinfo import ZoneInfo
 
 from cronhare.domain.cron import UnknownZone, find_zone
 from cronhare.domain.draft import Fault, ScheduleDraft, faults_of
-from cronhare.domain.policies import RetryPolicyInvalid, read_policy
 from cronhare.domain.retry import RetryPolicy
+from cronhare.domain.retry_policy_parser import RetryPolicyInvalid, read_policy
 from cronhare.domain.schedule import DEFAULT_MISFIRE, Misfire
 from cronhare.domain.task import TaskRef
 from cronhare.domain.topology import MAIN_QUEUE

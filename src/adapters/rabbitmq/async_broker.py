@@ -18,7 +18,7 @@ from .connection.linking import ANSWER_TIMEOUT
 from .consumer.async_consumer import AsyncConsumer
 from .consumer.subscription import PROOF_EVERY
 from .publisher.async_publisher import AsyncPublisher
-from .topology.async_upkeep import AsyncUpkeep
+from .topology.async_declarer import AsyncUpkeep
 from .topology.declaration import Difference
 from .topology.wanted import WantedTopology
 from .wire.versions import QUORUM

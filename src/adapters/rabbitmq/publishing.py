@@ -15,7 +15,7 @@ from .publisher.sending import Sender
 from .publisher.window import Batch
 from .reading import Reader
 from .topology.declaration import Difference
-from .topology.upkeep import Upkeep
+from .topology.declarer import Upkeep
 from .topology.wanted import WantedTopology
 from .wire.messages import Parcel, packed
 from .wire.versions import QUORUM

@@ -13,7 +13,7 @@ from cronhare.ports.broker import BrokerUnavailable, Delivery
 
 from .connection.address import Address
 from .connection.blocking import connect
-from .connection.trouble import TROUBLE, unconnected
+from .connection.errors import TROUBLE, unconnected
 from .wire.asking import NOT_FOUND
 from .wire.messages import unpacked
 

@@ -1,13 +1,13 @@
-"""The ledger in SQL. Start reading at `claims`; what a database has of its own is in `dialect`."""
+"""The ledger in SQL. Start reading at `claims`; what differs between databases is a `dialect`."""
 
-from .attempts import SqlAttemptStore
-from .claims import SqlClaimStore
-from .database import open_engine
+from .attempts.store import SqlAttemptStore
+from .claims.store import SqlClaimStore
+from .dialects import open_engine
 from .ledger import SqlLedger
+from .migrations.upgrade import check_schema, upgrade
 from .nodes import SqlNodeStore
-from .records import SqlRecords
+from .records.store import SqlRecords
 from .schedules import SqlScheduleStore
-from .schema import check_schema, upgrade
 
 __all__ = [
     "SqlAttemptStore",

@@ -4,9 +4,9 @@ from sqlalchemy import Engine
 
 from cronhare.ports.clock import ClockPort
 
-from .attempts import SqlAttemptStore
-from .claims import SqlClaimStore
-from .records import SqlRecords
+from .attempts.store import SqlAttemptStore
+from .claims.store import SqlClaimStore
+from .records.store import SqlRecords
 from .schedules import SqlScheduleStore
 
 

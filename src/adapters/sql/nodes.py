@@ -9,10 +9,10 @@ from sqlalchemy import Engine, Row, bindparam, delete, insert, select, update
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.nodes import NodeReport
 
-from .database import Database, repeatable
-from .reading import NODE
-from .tables import nodes
-from .types import duration, milliseconds
+from .mapping.tolerant_reading import NODE
+from .schema.tables import nodes
+from .schema.types import duration, milliseconds
+from .transactions.database import Database, repeatable
 
 _NODES: Final = select(nodes).order_by(nodes.c.name)
 _INSERT: Final = insert(nodes)

@@ -13,13 +13,13 @@ from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerRefused
 from cronhare.ports.schedules import StoredSchedule
 
-from .cells import MANNER, TIMES
-from .database import Database, repeatable
-from .drafts import READ, STAMP, draft_of, moment_or_long_ago, row_values
-from .rows import answer_to, batches, id_answering_to
-from .tables import plans, schedulers
-from .task_cells import COLUMN_OF_TYPE
-from .types import HandWritten
+from .mapping.execution_rows import answer_to, batches, id_answering_to
+from .mapping.schedule_columns import MANNER, TIMES
+from .mapping.schedule_rows import READ, STAMP, draft_of, moment_or_long_ago, row_values
+from .mapping.task_columns import COLUMN_OF_TYPE
+from .schema.tables import plans, schedulers
+from .schema.types import HandWritten
+from .transactions.database import Database, repeatable
 
 _STORED: Select[Any] = (
     select(

@@ -17,7 +17,7 @@ from cronhare.ports.attempts import EndRefused, Finish, Recorded
 from cronhare.ports.broker import Envelope, Message
 from cronhare.ports.claims import Ended
 
-from .doorbell import envelope, is_carried
+from .execution_publisher import envelope, is_carried
 
 
 def follow_up(

@@ -12,8 +12,8 @@ from cronhare.domain.planning import GRACE, HEAD_START, Plan, Planned, plan
 from cronhare.ports.claims import Batch, ClaimStorePort, Planner
 
 from ..logs import say
-from ..publishing.doorbell import Doorbell
-from ..publishing.ringing import Ringing
+from ..publishing.execution_publisher import Doorbell
+from ..publishing.publish_pipeline import Ringing
 
 log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from cronhare.ports.runner import Captured, Ran
 
 from ..locked_rows import PAUSES
 from ..logs import say
-from ..story import tell_refused
+from ..outcome_log import tell_refused
 from ..worker.leases import ROW_HELD
 
 log = logging.getLogger(__name__)

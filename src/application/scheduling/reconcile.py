@@ -20,10 +20,10 @@ from cronhare.ports.ledger import LedgerUnavailable
 from cronhare.ports.runner import Ran
 
 from ..logs import say
-from ..publishing.doorbell import Doorbell
+from ..outcome_log import tell, tell_late, tell_unsendable
+from ..publishing.execution_publisher import Doorbell
 from ..publishing.follow_up import Unsendable, follow_up, follow_up_late, is_last
 from ..publishing.missing_queues import Sent
-from ..story import tell, tell_late, tell_unsendable
 from .sparing import Sparing
 from .unheard import Unheard
 

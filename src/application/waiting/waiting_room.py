@@ -29,8 +29,8 @@ from ..rarely import Rarely
 from . import putting_off
 from .deferring import WAITS_FOR_HEADER, waits, without_queue
 from .in_vain import REST, InVain
-from .parking import park
 from .putting_off import LONGEST_REST, of_a_copy, times_put_off
+from .quarantine_message import park
 
 log = logging.getLogger(__name__)
 

@@ -15,11 +15,11 @@ from uuid import NAMESPACE_OID, UUID, uuid5
 
 import msgspec
 
-from cronhare.domain.deaths import in_all
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.headers import kept_headers
 from cronhare.domain.keys import manual_key
 from cronhare.domain.messages import Call
+from cronhare.domain.nack_count import in_all
 from cronhare.domain.signing import Seal
 from cronhare.domain.topology import ToQueue
 from cronhare.ports.attempts import AttemptStorePort, Busy, Refused
@@ -29,10 +29,10 @@ from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerBusy, LedgerUnavailable
 
 from ..logs import say
-from ..publishing.doorbell import envelope
+from ..publishing.execution_publisher import envelope
 from ..waiting.deferring import Deferring
 from ..waiting.putting_off import times_put_off, without_times
-from .insist import Draining, Insistence, Kind
+from .ledger_retry import Draining, Insistence, Kind
 
 log = logging.getLogger(__name__)
 

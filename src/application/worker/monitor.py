@@ -22,8 +22,8 @@ from cronhare.ports.records import Archived, RecordsPort
 
 from ..logs import say
 from ..waiting.deferring import Deferring
-from ..waiting.parking import FOREIGN_REFUSED, park
-from .insist import Draining, Insistence
+from ..waiting.quarantine_message import FOREIGN_REFUSED, park
+from .ledger_retry import Draining, Insistence
 
 log = logging.getLogger(__name__)
 

@@ -25,12 +25,12 @@ from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerBusy, LedgerUnavailable
 
 from ..logs import say
+from ..outcome_log import tell
 from ..publishing.follow_up import follow_up, is_last
 from ..publishing.missing_queues import MissingQueues, Sent
-from ..story import tell
 from .batching import Batcher
-from .insist import Insistence
 from .leases import LeaseKeeper, row_held
+from .ledger_retry import Insistence
 
 log = logging.getLogger(__name__)
 

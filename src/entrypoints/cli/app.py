@@ -5,7 +5,7 @@ From here on Ctrl-C is quiet, and no signal ends a process that is to answer it 
 
 import sys
 
-from ..hearing import hear, lives_long
+from ..signals.pending import hear, lives_long
 
 #: What shells make of a SIGINT: 128 and its number.
 INTERRUPTED = 130
@@ -20,7 +20,7 @@ def main() -> None:
 
         streams.settle()
         try:
-            from .commands import run  # noqa: PLC0415 - imports are most of a short command's time
+            from .command_tree import run  # noqa: PLC0415 - imports are most of a short command's time
 
             status = run()
         finally:

@@ -2,7 +2,17 @@
 
 import typer
 
-from . import administration, doctor, executions, failed, files, imports, nodes, settings, times
+from .commands import (
+    administration,
+    doctor,
+    executions,
+    failed,
+    files,
+    imports,
+    nodes,
+    settings,
+    times,
+)
 
 
 def add_to(app: typer.Typer) -> None:

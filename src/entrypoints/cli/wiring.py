@@ -15,8 +15,8 @@ from cronhare.domain.addresses import LedgerFile
 
 from .. import logs, rabbitmq
 from ..container import Container
-from ..settings import Settings, SettingsInvalid
-from .trouble import file_refusal, jobs_refusal
+from ..settings.settings import Settings, SettingsInvalid
+from .errors import file_refusal, jobs_refusal
 
 log = logging.getLogger(__name__)
 

@@ -7,8 +7,8 @@ import pytest
 from cronhare.adapters.jobs.reader import JobsFile, JobsFileInvalid, read_jobs
 from cronhare.domain.backoff import Backoff, BackoffType
 from cronhare.domain.draft import ScheduleDraft
-from cronhare.domain.policies import POLICIES
 from cronhare.domain.retry import RetryPolicy
+from cronhare.domain.retry_policy_parser import POLICIES
 from cronhare.domain.schedule import Misfire, MisfirePolicy, OverlapPolicy
 from cronhare.domain.task import DEFAULT_TIMEOUT, Task, TaskRef, assigned_number
 

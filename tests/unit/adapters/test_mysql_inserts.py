@@ -7,8 +7,8 @@ import pytest
 
 from cronhare.adapters.sql.dialects.mysql import inserts as mysql_inserts
 from cronhare.adapters.sql.dialects.mysql.inserts import inserts
-from cronhare.adapters.sql.rows import NEW_COLUMNS
-from cronhare.adapters.sql.types import to_text
+from cronhare.adapters.sql.mapping.execution_rows import NEW_COLUMNS
+from cronhare.adapters.sql.schema.types import to_text
 
 NOON = to_text(datetime(2026, 3, 2, 12, tzinfo=UTC))
 

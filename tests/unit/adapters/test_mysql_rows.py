@@ -9,8 +9,8 @@ from sqlalchemy.dialects import mysql
 from cronhare.adapters.sql.dialects.batches import parameters_of
 from cronhare.adapters.sql.dialects.mysql import rows as mysql_rows
 from cronhare.adapters.sql.dialects.mysql.rows import Rows, documents, update_from_rows
-from cronhare.adapters.sql.tables import executions
-from cronhare.adapters.sql.types import UtcDateTime
+from cronhare.adapters.sql.schema.tables import executions
+from cronhare.adapters.sql.schema.types import UtcDateTime
 from tests.integration.ledgers import NOON
 
 

@@ -1,6 +1,6 @@
 """Counting deliveries in hand over all queues of a consumer."""
 
-from cronhare.adapters.rabbitmq.consumer.allowance import Allowance
+from cronhare.adapters.rabbitmq.consumer.prefetch import Allowance
 from cronhare.ports.broker import Delivery, Message
 
 

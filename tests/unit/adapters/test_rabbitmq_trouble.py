@@ -11,7 +11,7 @@ from pika.adapters.utils.connection_workflow import (
     AMQPConnectorSocketConnectError,
 )
 
-from cronhare.adapters.rabbitmq.connection.trouble import said_by, unconnected
+from cronhare.adapters.rabbitmq.connection.errors import said_by, unconnected
 from cronhare.adapters.tls import CertificatesUnusable
 
 LOGIN = "ACCESS_REFUSED - Login was refused using authentication mechanism PLAIN"

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import attrs
 import pytest
 
-from cronhare.adapters.sql.behind_held import MOST_PAGES, take_behind_held
+from cronhare.adapters.sql.isolation.past_locked import MOST_PAGES, take_behind_held
 
 
 @attrs.define

@@ -3,9 +3,8 @@
 import pytest
 from sqlalchemy.dialects import oracle
 
-from cronhare.adapters.sql.database import open_engine
-from cronhare.adapters.sql.dialects import NAMES, columns_in
-from cronhare.adapters.sql.tables import executions
+from cronhare.adapters.sql.dialects import NAMES, columns_in, open_engine
+from cronhare.adapters.sql.schema.tables import executions
 from cronhare.domain.addresses.ledger import KINDS
 
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from cronhare.adapters.sql.dialects.base import Locked
-from cronhare.adapters.sql.halving import Answers, Waiting, not_waiting
+from cronhare.adapters.sql.dialect import Locked
+from cronhare.adapters.sql.isolation.halving import Answers, Waiting, not_waiting
 
 
 class Locker:

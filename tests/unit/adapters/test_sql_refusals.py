@@ -7,11 +7,11 @@ import pytest
 from pymysql.err import OperationalError
 from sqlalchemy.exc import DBAPIError
 
-from cronhare.adapters.sql.dialects.base import InDoubt, Locked
+from cronhare.adapters.sql.dialect import InDoubt, Locked
 from cronhare.adapters.sql.dialects.mysql.errors import is_in_doubt, is_refused
-from cronhare.adapters.sql.halving import Answers, Waiting
-from cronhare.adapters.sql.refusals import by_halves_in_doubt
-from cronhare.adapters.sql.suspects import Suspects
+from cronhare.adapters.sql.isolation.halving import Answers, Waiting
+from cronhare.adapters.sql.isolation.refusals import by_halves_in_doubt
+from cronhare.adapters.sql.isolation.suspects import Suspects
 from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
 
 

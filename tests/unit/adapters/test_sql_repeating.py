@@ -4,10 +4,10 @@ import pymysql
 import pytest
 from sqlalchemy.exc import DBAPIError, OperationalError
 
-from cronhare.adapters.sql import database
-from cronhare.adapters.sql.database import repeatable
-from cronhare.adapters.sql.dialects.base import Undone
+from cronhare.adapters.sql.dialect import Undone
 from cronhare.adapters.sql.dialects.mysql import errors as mysql_errors
+from cronhare.adapters.sql.transactions import database
+from cronhare.adapters.sql.transactions.database import repeatable
 from cronhare.ports.ledger import LedgerUnavailable
 
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from cronhare.adapters.sql.dialects.base import Locked
+from cronhare.adapters.sql.claims.put_off import FIRST, LONGEST, PutOff
+from cronhare.adapters.sql.claims.smaller_pages import Noting, SmallerPages
+from cronhare.adapters.sql.dialect import Locked
 from cronhare.adapters.sql.lately import Lately
-from cronhare.adapters.sql.lock_waits import NOT_AT_ALL, lock_wait
-from cronhare.adapters.sql.put_off import FIRST, LONGEST, PutOff
-from cronhare.adapters.sql.smaller_pages import Noting, SmallerPages
+from cronhare.adapters.sql.transactions.lock_waits import NOT_AT_ALL, lock_wait
 from cronhare.domain.planning import Plan
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)

@@ -1,6 +1,6 @@
 from datetime import UTC, datetime
 
-from cronhare.adapters.sql.setting_apart import SET_APART
+from cronhare.adapters.sql.isolation.setting_apart import SET_APART
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.task import TaskRef
 from cronhare.domain.transitions import changes, set_apart

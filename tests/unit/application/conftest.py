@@ -4,8 +4,10 @@ from collections.abc import Callable
 import pytest
 
 from cronhare.application import locked_rows
-from cronhare.application.waiting import parking, putting_off
-from cronhare.application.worker import held_starts, insist
+from cronhare.application.waiting import putting_off
+from cronhare.application.waiting import quarantine_message as parking
+from cronhare.application.worker import held_starts
+from cronhare.application.worker import ledger_retry as insist
 from cronhare.entrypoints.logs import TextFormatter
 
 Lines = Callable[[], list[str]]

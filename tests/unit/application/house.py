@@ -17,11 +17,11 @@ from cronhare.adapters.memory.ledger.schedules import MemoryScheduleStore
 from cronhare.adapters.memory.ledger.tables import MemoryLedger
 from cronhare.adapters.memory.runner import Script, ScriptedRunner, succeed
 from cronhare.application.administration.commands import Administrator
-from cronhare.application.publishing.doorbell import Doorbell
+from cronhare.application.publishing.execution_publisher import Doorbell
 from cronhare.application.scheduling.dispatch import Dispatcher
 from cronhare.application.scheduling.housekeeping import Housekeeper
 from cronhare.application.scheduling.reconcile import Reconciler
-from cronhare.application.worker.execute import Worker
+from cronhare.application.worker.delivery_handler import Worker
 from cronhare.application.worker.leases import LeaseKeeper
 from cronhare.domain.catalog import Catalog
 from cronhare.domain.draft import ScheduleDraft

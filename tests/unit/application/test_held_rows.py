@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from cronhare.application.publishing.doorbell import envelope
+from cronhare.application.publishing.execution_publisher import envelope
 from cronhare.application.scheduling.dispatch import FULL_COMPARISON, NEXT_COMPARISON
 from cronhare.application.waiting.putting_off import (
     FIRST_REST,

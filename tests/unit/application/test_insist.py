@@ -8,7 +8,13 @@ import pytest
 
 from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.application import locked_rows
-from cronhare.application.worker.insist import MOST_SILENCES, ROOM_EVERY, Draining, Insistence, Kind
+from cronhare.application.worker.ledger_retry import (
+    MOST_SILENCES,
+    ROOM_EVERY,
+    Draining,
+    Insistence,
+    Kind,
+)
 from cronhare.ports.ledger import LedgerBusy, LedgerUnavailable
 from tests.unit.application.conftest import Lines
 

@@ -8,9 +8,9 @@ import attrs
 import pytest
 
 from cronhare.adapters.memory.runner import Script
+from cronhare.application.outcome_log import tell_late
 from cronhare.application.publishing.follow_up import follow_up_late
 from cronhare.application.scheduling import reconcile
-from cronhare.application.story import tell_late
 from cronhare.domain.backoff import Backoff
 from cronhare.domain.execution import State
 from cronhare.domain.retry import Fail, RetryPolicy

@@ -3,8 +3,13 @@ import asyncio
 import attrs
 import pytest
 
-from cronhare.application.waiting import parking
-from cronhare.application.waiting.parking import LARGEST_PARKED, LARGEST_PROPERTIES, STUB, park
+from cronhare.application.waiting import quarantine_message as parking
+from cronhare.application.waiting.quarantine_message import (
+    LARGEST_PARKED,
+    LARGEST_PROPERTIES,
+    STUB,
+    park,
+)
 from cronhare.domain.topology import MAIN_QUEUE, QUARANTINE_QUEUE, RETRY_QUEUE
 from cronhare.ports.broker import Defect, Envelope, Published
 from tests.unit.application.conftest import Lines

@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 
 from cronhare.application.scheduling.predecessors import LOOKS, Settling
-from cronhare.domain.deaths import NO_NACKS
 from cronhare.domain.execution import State
+from cronhare.domain.nack_count import NO_NACKS
 from cronhare.domain.nodes import TIME_TO_END, Node, silence
 from cronhare.ports.attempts import Start
 from cronhare.ports.ledger import LedgerUnavailable

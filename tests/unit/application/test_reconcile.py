@@ -8,8 +8,8 @@ import pytest
 
 from cronhare.application.scheduling.reconcile import Reconciler
 from cronhare.domain.backoff import Backoff
-from cronhare.domain.deaths import NO_NACKS
 from cronhare.domain.execution import State
+from cronhare.domain.nack_count import NO_NACKS
 from cronhare.domain.retry import RetryPolicy
 from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE, RETRY_QUEUE
 from cronhare.ports.attempts import Start

@@ -9,8 +9,8 @@ from datetime import timedelta
 import pytest
 
 from cronhare.adapters.memory.broker.broker import MemoryBroker
-from cronhare.application.publishing.doorbell import Rung
-from cronhare.application.publishing.ringing import AT_ONCE
+from cronhare.application.publishing.execution_publisher import Rung
+from cronhare.application.publishing.publish_pipeline import AT_ONCE
 from cronhare.application.scheduling.dispatch import Dispatcher
 from cronhare.domain.execution import Execution, State
 from cronhare.ports.broker import Envelope, Published

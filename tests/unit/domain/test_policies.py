@@ -6,14 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cronhare.domain.backoff import CEILING_MS, Backoff, BackoffType, Jitter
-from cronhare.domain.policies import (
+from cronhare.domain.retry import RetryPolicy
+from cronhare.domain.retry_policy_parser import (
     BACKOFFS,
     POLICIES,
     RetryPolicyInvalid,
     read_policy,
     write_policy,
 )
-from cronhare.domain.retry import RetryPolicy
 
 WITH_NAMES = [
     *POLICIES.values(),

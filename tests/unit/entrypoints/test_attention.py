@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from cronhare.entrypoints.attention import Attention
-from cronhare.entrypoints.hearing import ASKING
+from cronhare.entrypoints.signals.handlers import Attention
+from cronhare.entrypoints.signals.pending import ASKING
 
 
 @pytest.fixture(autouse=True)

@@ -7,12 +7,12 @@ import attrs
 import pytest
 
 from cronhare.adapters.memory.broker.broker import MemoryBroker
-from cronhare.application.publishing.doorbell import Doorbell
+from cronhare.application.publishing.execution_publisher import Doorbell
 from cronhare.application.scheduling.dispatch import Dispatcher
 from cronhare.application.scheduling.reconcile import Reconciler
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.planning import HEAD_START
-from cronhare.entrypoints.scheduler import RECONCILE_EVERY, Scheduling
+from cronhare.entrypoints.processes.scheduler import RECONCILE_EVERY, Scheduling
 from cronhare.ports.broker import Envelope, Published
 from cronhare.ports.claims import Graces
 from tests.unit.application.deliveries import MINUTE, SECOND

@@ -1,6 +1,6 @@
 """When a shutdown is over, whether it has ended or not."""
 
-from cronhare.entrypoints.last_resort import ENDING, LEAVING, LastResort
+from cronhare.entrypoints.signals.forced_exit import ENDING, LEAVING, LastResort
 
 
 class Seconds:

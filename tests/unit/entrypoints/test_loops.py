@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from cronhare.entrypoints.loops import Loop
+from cronhare.entrypoints.processes.loops import Loop
 
 #: Seconds: whoever waits for so long hangs.
 HANGS = 60.0

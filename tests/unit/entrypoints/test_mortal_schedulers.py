@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cronhare.entrypoints.container import Container
-from cronhare.entrypoints.settings import Settings
+from cronhare.entrypoints.settings.settings import Settings
 from tests.faults.scheduler import POINTS, MortalBroker, MortalClaims, arm, hurry
 
 

@@ -5,7 +5,7 @@ import socket
 import pytest
 
 from cronhare.domain.nodes import read_node
-from cronhare.entrypoints.nodes import this_node
+from cronhare.entrypoints.node_identity import this_node
 
 
 @pytest.mark.parametrize("name", ["\udcffhost", "two\nlines", "", "\x1b" * 64])

@@ -1,7 +1,7 @@
 import pytest
 
 from cronhare.domain.topology import MAIN_QUEUE
-from cronhare.entrypoints.scheduler import Scheduling
+from cronhare.entrypoints.processes.scheduler import Scheduling
 from cronhare.ports.ledger import LedgerUnavailable
 from tests.unit.application.deliveries import SECOND, due
 from tests.unit.application.house import LEASE, NOON, House

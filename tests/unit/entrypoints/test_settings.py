@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cronhare.entrypoints.settings import Settings, SettingsInvalid
+from cronhare.entrypoints.settings.settings import Settings, SettingsInvalid
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,7 @@ import pytest
 from cronhare.adapters.rabbitmq.connection.address import Address
 from cronhare.domain.addresses import LedgerServer, parse_ledger
 from cronhare.domain.jobs_file import MOST_FAULTS
-from cronhare.entrypoints.settings import Settings, SettingsInvalid
+from cronhare.entrypoints.settings.settings import Settings, SettingsInvalid
 from cronhare.ports.runner import ATTEMPT_VARIABLES
 
 SECRET = "c4nary"
@@ -20,7 +20,7 @@ def here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     for name in [name for name in os.environ if name.startswith("CRON_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setattr("cronhare.entrypoints.settings_sources.SYSTEM_FILE", tmp_path / "etc.toml")
+    monkeypatch.setattr("cronhare.entrypoints.settings.sources.SYSTEM_FILE", tmp_path / "etc.toml")
     here = tmp_path / "here"
     here.mkdir()
     monkeypatch.chdir(here)

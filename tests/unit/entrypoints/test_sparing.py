@@ -8,10 +8,10 @@ import pytest
 
 from cronhare.adapters.system.ledger_clock import HostClock, LedgerClock
 from cronhare.application.scheduling.sparing import MOST_IN_A_ROW
-from cronhare.domain.deaths import NO_NACKS
 from cronhare.domain.execution import State
+from cronhare.domain.nack_count import NO_NACKS
 from cronhare.domain.nodes import measured_every, renewed_every
-from cronhare.entrypoints.scheduler import RECONCILE_EVERY, Scheduling
+from cronhare.entrypoints.processes.scheduler import RECONCILE_EVERY, Scheduling
 from cronhare.ports.attempts import Start
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerUnavailable

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cronhare.entrypoints.worker import tell_of_unsettled
+from cronhare.entrypoints.processes.worker import tell_of_unsettled
 from tests.unit.application.deliveries import begin
 from tests.unit.application.house import House
 

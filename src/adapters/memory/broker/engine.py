@@ -14,11 +14,11 @@ from weakref import WeakMethod
 from cronhare.ports.broker import BrokerUnavailable, Message
 from cronhare.ports.clock import ClockPort
 
-from .deaths import Death, Reason, is_cycle, record
 from .declared import Declared
 from .deliveries import Deliveries
 from .queues import MICROSECOND, MemoryQueue, Stored
 from .sessions import Session
+from .x_death import Death, Reason, is_cycle, record
 
 _log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from cronhare.domain.topology import Binding, Exchange, Queue
 
 from ..wire.asking import ArgumentsOf, Bind, Look, Losses, Make, Question, Refused
 from .address import Address
-from .trouble import TROUBLE, resolving
+from .errors import TROUBLE, resolving
 
 T = TypeVar("T")
 

@@ -14,8 +14,8 @@ from cronhare.domain.addresses import Host
 from cronhare.ports.broker import BrokerUnavailable
 
 from .address import CONNECT_TIMEOUT, Address
+from .errors import resolving, said_by, unconnected
 from .framed import FramedConnection
-from .trouble import resolving, said_by, unconnected
 
 #: What the client raises when the broker is away, refuses, or has gone meanwhile. RuntimeError is
 #: the parent of its "channel closed".

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from cronhare.ports.broker import BrokerUnavailable, Delivery
 
 from ..connection.address import Address
-from ..topology.async_upkeep import AsyncUpkeep
+from ..topology.async_declarer import AsyncUpkeep
 from ..topology.wanted import WantedTopology
 from .consumer import Tag
 from .subscription import Subscription

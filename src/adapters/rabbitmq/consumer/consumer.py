@@ -14,9 +14,9 @@ from pamqp.commands import Basic
 
 from cronhare.ports.broker import BrokerUnavailable, Delivery
 
+from ..connection.errors import said_by
 from ..connection.framed import FramedConnection
 from ..connection.linking import TROUBLE, own_errors
-from ..connection.trouble import said_by
 from .guarding import received
 
 

@@ -13,9 +13,9 @@ from ..connection.address import Address
 from ..connection.backoff import Backoff
 from ..connection.linking import ANSWER_TIMEOUT
 from .absences import Absences
-from .allowance import Allowance
 from .consumer import QueueRefused, Tag
-from .hookup import Hookup
+from .consumer_channel import Hookup
+from .prefetch import Allowance
 
 log = logging.getLogger(__name__)
 

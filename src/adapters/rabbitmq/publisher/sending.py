@@ -18,9 +18,9 @@ from cronhare.ports.broker import BrokerUnavailable
 
 from ..connection.address import Address
 from ..connection.backoff import Backoff
-from ..connection.trouble import TROUBLE, said_by, unconnected, unresolved
+from ..connection.errors import TROUBLE, said_by, unconnected, unresolved
 from ..wire.messages import Parcel
-from .line import Line
+from .connection import Line
 from .trust import Trust
 from .window import Batch
 

@@ -11,9 +11,9 @@ from pamqp.common import FieldTable
 from cronhare.domain.topology import Binding, Exchange, Queue, Topology
 
 from ..connection.address import Address
+from ..connection.errors import unconnected
 from ..connection.framed import FramedConnection
 from ..connection.linking import ANSWER_TIMEOUT, close_connection, open_connection, own_errors
-from ..connection.trouble import unconnected
 from ..wire.asking import (
     ACCESS_REFUSED,
     CONNECTION_FORCED,

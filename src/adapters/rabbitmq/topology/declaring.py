@@ -7,7 +7,7 @@ from cronhare.ports.broker import BrokerUnavailable
 
 from ..connection.address import Address
 from ..connection.blocking import Walk, connect
-from ..connection.trouble import TROUBLE, unconnected
+from ..connection.errors import TROUBLE, unconnected
 from ..wire.versions import QUORUM, arguments
 from .declaration import Declared, declaration
 

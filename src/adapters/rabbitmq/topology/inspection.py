@@ -26,7 +26,7 @@ from cronhare.ports.broker import BrokerUnavailable
 
 from ..connection.address import Address
 from ..connection.blocking import Walk, connect, letting_go
-from ..connection.trouble import TROUBLE, cause_of, resolving, said_by
+from ..connection.errors import TROUBLE, cause_of, resolving, said_by
 from ..wire.asking import NOT_FOUND, PRECONDITION_FAILED, Refused
 from ..wire.versions import QUORUM, arguments
 from .probing import probe_lanes

@@ -17,7 +17,7 @@ from cronhare.ports.broker import BrokerUnavailable
 
 from ..connection.address import Address
 from ..connection.blocking import connect, letting_go
-from ..connection.trouble import TROUBLE, unconnected
+from ..connection.errors import TROUBLE, unconnected
 from ..wire.asking import NOT_FOUND
 
 #: Seconds between two looks at the end of the road.

@@ -8,23 +8,28 @@ from typing import TYPE_CHECKING, Final
 from sqlalchemy import Engine
 
 from cronhare.adapters.extras import require
-from cronhare.domain.addresses import LedgerFile, LedgerServer
+from cronhare.domain.addresses import LedgerFile, parse_ledger
 from cronhare.domain.listing import listed
 
 if TYPE_CHECKING:
-    from .base import Columns
+    from ..dialect import Columns
 
 #: The folders. The schemes of their URLs are in `cronhare.domain.addresses`.
 NAMES: Final = ("sqlite", "mysql", "postgresql")
 
 
-def open_engine(address: LedgerFile | LedgerServer) -> Engine:
-    """Make the engine for an address. Connects to nothing yet, and makes nothing.
+def open_engine(url: str) -> Engine:
+    """Make the engine for a database URL. Connects to nothing yet, and makes nothing.
+
+    `sqlite:///path`; `mysql+pymysql://user:password@host/database`, which MariaDB has as well; or
+    `postgresql+psycopg://user:password@host/database`.
 
     Raises:
-        ValueError: nobody knows its database, or its certificates cannot be read.
+        ValueError: the URL is not one that the ledger can be kept at, or its certificates cannot be
+            read; the text shows no secret.
         ExtraMissing: the libraries for such a server are not installed.
     """
+    address = parse_ledger(url)
     if isinstance(address, LedgerFile):
         from .sqlite import dialect as sqlite  # noqa: PLC0415
 

@@ -11,7 +11,7 @@ from sqlalchemy.sql import visitors
 from sqlalchemy.sql.elements import BindParameter
 from sqlalchemy.types import NullType, TypeEngine
 
-from ..types import to_text
+from ..schema.types import to_text
 
 #: Columns in their order, each with its type.
 ColumnTypes = Mapping[str, TypeEngine[Any]]

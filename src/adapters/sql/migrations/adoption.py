@@ -7,7 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from cronhare.adapters.sql.types import UtcDateTime, read_moment
+from cronhare.adapters.sql.schema.types import UtcDateTime, read_moment
 
 #: So many rows are read and written at once.
 _PAGE = 1_000

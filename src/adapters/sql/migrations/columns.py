@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
 from cronhare.adapters.sql.dialects import columns_in
-from cronhare.adapters.sql.types import Flag, UtcDateTime
+from cronhare.adapters.sql.schema.types import Flag, UtcDateTime
 
 
 class Id(TypeDecorator[int]):

@@ -1,11 +1,11 @@
-"""Runs migrations on the connection that `cronhare.adapters.sql.schema` hands over.
+"""Runs migrations on the connection that `cronhare.adapters.sql.migrations.upgrade` hands over.
 
 The transaction is the caller's: SQLite takes back a whole upgrade that failed half-way.
 """
 
 from alembic import context
 
-from cronhare.adapters.sql.schema import VERSION_TABLE
+from cronhare.adapters.sql.migrations.upgrade import VERSION_TABLE
 
 
 def run() -> None:

@@ -10,7 +10,7 @@ from typing import Final
 from sqlalchemy import BigInteger, Boolean
 from sqlalchemy.dialects.mysql import DATETIME, MEDIUMTEXT, VARCHAR
 
-from ..base import Columns
+from ...dialect import Columns
 
 COLLATION: Final = "utf8mb4_bin"
 

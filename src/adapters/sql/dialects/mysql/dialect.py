@@ -16,12 +16,12 @@ from cronhare.domain.messages import LARGEST_ID
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerUnavailable
 
-from ...lock_waits import is_hurried
-from ...output import REPLACE
-from ...rows import moment_text, new_values
-from ...tables import executions, plans
-from ...types import to_text
-from ..base import Connecting, Locked, PlanRow, Undone, remember
+from ...dialect import Connecting, Locked, PlanRow, Undone, remember
+from ...mapping.execution_rows import moment_text, new_values
+from ...mapping.outputs import REPLACE
+from ...schema.tables import executions, plans
+from ...schema.types import to_text
+from ...transactions.lock_waits import is_hurried
 from ..batches import parameters_of
 from . import errors, reading
 from .facts import CAUSES, facts_of

@@ -9,7 +9,7 @@ from pymysql.constants import CR
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from ...lock_waits import is_hurried
+from ...transactions.lock_waits import is_hurried
 
 DEADLOCK: Final = 1213
 LOCK_WAIT_TIMEOUT: Final = 1205

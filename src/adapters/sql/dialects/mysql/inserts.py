@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import attrs
 
-from ...rows import NEW_COLUMNS
-from ...tables import executions
+from ...mapping.execution_rows import NEW_COLUMNS
+from ...schema.tables import executions
 from .rows import LARGEST_DOCUMENT, Rows
 
 #: Left out where they are NULL in all rows: each value costs the server time.

@@ -9,8 +9,8 @@ from sqlalchemy import Connection, func, select
 
 from cronhare.ports.ledger import LedgerUnavailable
 
-from ...database import connect
-from ..base import Dialect, remember
+from ...dialect import Dialect, remember
+from ...transactions.database import connect
 from .sessions import Sessions
 
 #: Another process may take so long to migrate; tables may be large.

@@ -15,8 +15,8 @@ import msgspec
 from sqlalchemy import ColumnElement, Connection, Row, Select, func
 from sqlalchemy.types import NullType, String
 
-from ... import types
-from ...types import UtcDateTime
+from ...schema import types
+from ...schema.types import UtcDateTime
 
 #: Reads a JSON text as a list; asked for anew each time, msgspec takes four times as long.
 as_list: Final = msgspec.json.Decoder(list[Any]).decode

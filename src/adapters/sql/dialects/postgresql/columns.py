@@ -10,7 +10,7 @@ from typing import Final
 from sqlalchemy import BigInteger, SmallInteger
 from sqlalchemy.dialects.postgresql import TEXT, TIMESTAMP, VARCHAR
 
-from ..base import Columns
+from ...dialect import Columns
 
 COLLATION: Final = "C"
 

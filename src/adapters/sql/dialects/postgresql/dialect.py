@@ -17,10 +17,10 @@ from cronhare.domain.execution import Execution
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerUnavailable
 
-from ...database import connect
-from ...rows import NEW_COLUMNS, moment_text, new_values
-from ...tables import executions, outputs, plans
-from ..base import Connecting, PlanRow, remember
+from ...dialect import Connecting, PlanRow, remember
+from ...mapping.execution_rows import NEW_COLUMNS, moment_text, new_values
+from ...schema.tables import executions, outputs, plans
+from ...transactions.database import connect
 from ..batches import Rows, parameters_of
 from . import errors
 from .facts import cause_of, facts_of

@@ -9,7 +9,7 @@ from cronhare.domain.addresses import Host
 from cronhare.domain.diagnosis import Cause, DatabaseFacts, Exhausted, Link
 from cronhare.domain.messages import LARGEST_ID
 
-from ...tables import metadata
+from ...schema.tables import metadata
 from . import errors
 from .requirements import REQUIREMENTS
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 import psycopg
 from psycopg.adapt import Dumper, Loader
 
-from cronhare.adapters.sql.types import read_moment as read_written
+from cronhare.adapters.sql.schema.types import read_moment as read_written
 
 #: PostgreSQL refuses NUL in texts, which tasks may write: this sign is kept in its place.
 NUL: Final = "\N{SYMBOL FOR NULL}"

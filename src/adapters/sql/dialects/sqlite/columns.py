@@ -4,7 +4,7 @@ from typing import Final
 
 from sqlalchemy import Boolean, Integer, String, Text
 
-from ..base import Columns
+from ...dialect import Columns
 
 #: Moments are text of one length, and of a form that our triggers can write.
 LENGTH: Final = len("2025-12-12 08:00:00.000000")

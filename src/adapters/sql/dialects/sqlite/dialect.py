@@ -29,10 +29,10 @@ from cronhare.domain.execution import Execution
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerOutdated
 
-from ...output import REPLACE
-from ...rows import NEW_COLUMNS, moment_text, new_values
-from ...tables import executions
-from ..base import UPGRADE, Connecting, PlanRow, remember
+from ...dialect import UPGRADE, Connecting, PlanRow, remember
+from ...mapping.execution_rows import NEW_COLUMNS, moment_text, new_values
+from ...mapping.outputs import REPLACE
+from ...schema.tables import executions
 from . import errors
 from .facts import facts_of, facts_of_none
 from .file import is_there, located, make_file

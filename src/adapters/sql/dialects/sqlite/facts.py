@@ -9,7 +9,7 @@ from sqlalchemy import Connection, text
 from cronhare.domain.diagnosis import DatabaseFacts, Exhausted
 from cronhare.domain.messages import LARGEST_ID
 
-from ...tables import metadata
+from ...schema.tables import metadata
 from .requirements import REQUIREMENTS
 
 _COUNTS: Final = text("SELECT COUNT(*) FROM sqlite_master WHERE name = 'sqlite_sequence'")

@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import context, op
 
-from cronhare.adapters.sql.dialects.base import Schema, schema_on
+from cronhare.adapters.sql.dialect import Schema, schema_on
 from cronhare.adapters.sql.migrations.adoption import adopt_executions, adopt_schedulers
 from cronhare.adapters.sql.migrations.columns import (
     FLAG,

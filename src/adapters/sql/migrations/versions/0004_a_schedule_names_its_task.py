@@ -7,7 +7,7 @@ then a row is known by its source and its task's number, and so is what is under
 import sqlalchemy as sa
 from alembic import op
 
-from cronhare.adapters.sql.dialects.base import schema_on
+from cronhare.adapters.sql.dialect import schema_on
 from cronhare.adapters.sql.migrations.columns import columns_of, string
 from cronhare.adapters.sql.migrations.upkeep import EDITABLE
 

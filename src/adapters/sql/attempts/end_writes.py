@@ -1,0 +1,115 @@
+"""What the end of an attempt writes: its own row, its execution's, its output, the archive."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, Update, bindparam, insert, update
+
+from cronhare.domain.execution import Execution, State
+from cronhare.domain.outcome import Ending
+from cronhare.domain.retry import Fail, Quarantine
+from cronhare.domain.transitions import end, overruled, state_after
+from cronhare.ports.attempts import Finish
+from cronhare.ports.records import Archived, Attempt
+from cronhare.ports.runner import Captured
+
+from ..dialect import Dialect
+from ..isolation.suspects import Kind
+from ..mapping.outputs import keep_outputs, output_values
+from ..mapping.transition_columns import write_changes
+from ..schema.tables import attempts, failed_tasks
+from ..schema.types import UtcDateTime
+
+_THIS_ATTEMPT = (
+    attempts.c.execution_id == bindparam("ended_id"),
+    attempts.c.attempt == bindparam("ended_attempt"),
+)
+_END_ATTEMPT = (
+    update(attempts)
+    .where(*_THIS_ATTEMPT)
+    .values(
+        finished_at=bindparam("finished_at", type_=UtcDateTime),
+        exit_code=bindparam("exit_code"),
+        pid=bindparam("pid"),
+        peak_memory=bindparam("peak_memory"),
+        cpu_seconds=bindparam("cpu_seconds"),
+    )
+)
+# Of its own, because it is rare: MySQL writes long texts of many rows by way of a file.
+_END_BADLY = _END_ATTEMPT.values(
+    ending=bindparam("ending"), signal=bindparam("signal"), error=bindparam("error")
+)
+_END_WELL = _END_ATTEMPT.values(ending=Ending.SUCCEEDED.value)
+_ARCHIVE = insert(failed_tasks)
+_ARCHIVED = [column for column in failed_tasks.c if column.name != "id"]
+
+
+def kind_of_ending(execution: Execution, finish: Finish) -> Kind:
+    """Say what a rule can tell of an end: the states it leads to, and whether there is output.
+
+    The state tells as well whether there is a row in the archive.
+    """
+    state = state_after(overruled(execution, finish.verdict))
+    return state, finish.ran.outcome.ending, _said_anything(finish)
+
+
+def write_endings(
+    connection: Connection,
+    dialect: Dialect,
+    ended: list[tuple[Execution, Finish]],
+    *,
+    now: datetime,
+) -> list[State]:
+    """Write the ends of running attempts, each paired with its execution as it is now.
+
+    Answers the states that the executions are in then.
+    """
+    if not ended:
+        return []
+    changed = [(execution, _ended(execution, finish, now)) for execution, finish in ended]
+    write_changes(connection, dialect, changed)
+    _write_attempts(connection, dialect, ended, now)
+    said = [pair for pair in ended if _said_anything(pair[1])]
+    keep_outputs(
+        connection,
+        dialect,
+        [output_values(one.id, one.attempt, finish.ran, as_of=None) for one, finish in said],
+    )
+    if failed := [values for pair in ended if (values := _archive_values(*pair, now))]:
+        connection.execute(_ARCHIVE, failed)
+    return [after.state for _, after in changed]
+
+
+def _ended(execution: Execution, finish: Finish, now: datetime) -> Execution:
+    verdict = overruled(execution, finish.verdict)
+    return end(execution, verdict, finish.ran.outcome.ending, now=now)
+
+
+def _write_attempts(
+    connection: Connection,
+    dialect: Dialect,
+    ended: Sequence[tuple[Execution, Finish]],
+    now: datetime,
+) -> None:
+    rows: dict[Update, list[dict[str, Any]]] = {_END_WELL: [], _END_BADLY: []}
+    for execution, finish in ended:
+        succeeded = finish.ran.outcome.ending is Ending.SUCCEEDED
+        this = {"ended_id": execution.id, "ended_attempt": execution.attempt}
+        rows[_END_WELL if succeeded else _END_BADLY].append(this | Attempt.end(finish.ran, now))
+    for statement, values in rows.items():
+        if values:
+            dialect.update_many(connection, statement, values)
+
+
+def _said_anything(finish: Finish) -> bool:
+    nothing = Captured()
+    return finish.ran.stdout != nothing or finish.ran.stderr != nothing
+
+
+def _archive_values(execution: Execution, finish: Finish, now: datetime) -> dict[str, Any] | None:
+    verdict = overruled(execution, finish.verdict)
+    if not isinstance(verdict, Fail | Quarantine):
+        return None
+    archived = Archived.of(execution, verdict, finish.ran.outcome.error, now, check_at=now)
+    return {column.name: getattr(archived, column.name) for column in _ARCHIVED}

@@ -1,0 +1,74 @@
+"""Whether another execution could start: tried, and taken back."""
+
+import random
+from collections.abc import Collection
+from datetime import datetime
+
+from sqlalchemy import bindparam, select
+
+from cronhare.domain.task import SYSTEM
+from cronhare.domain.transitions import begin
+from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
+
+from ..isolation.suspects import Kind
+from ..mapping.execution_rows import EXECUTION, executions_of
+from ..mapping.tolerant_reading import COUNTS
+from ..schema.tables import executions
+from ..transactions.database import Database
+from .start_writes import Beginning, write_beginnings
+
+#: One of so many is tried, by chance: another time it is another one.
+_CHOICE = 10
+
+_OTHERS = (
+    EXECUTION.where(
+        executions.c.state == bindparam("state"),
+        executions.c.attempt.between(bindparam("least"), bindparam("most")),
+        executions.c.task_type != SYSTEM,
+        executions.c.scheduler_id.not_in(
+            select(executions.c.scheduler_id).where(
+                executions.c.id.in_(bindparam("ids", expanding=True))
+            )
+        ),
+    )
+    .order_by(executions.c.check_at)
+    .limit(_CHOICE)
+)
+
+
+class Tried(Exception):
+    """It could: that is all we wanted to know."""
+
+
+def could_start_another(
+    database: Database,
+    wanted: Collection[int],
+    kind: Kind,
+    *,
+    now: datetime,
+    node: str,
+    until: datetime,
+) -> bool:
+    """Tell whether what waits of other schedules than the *wanted* could start, of this *kind*.
+
+    Where nothing else waits, nobody is kept waiting by those of them that were refused.
+    """
+    if not isinstance(kind, Beginning):
+        return False
+    least, most = (1, 1) if kind.is_first else (2, COUNTS[-1])
+    asked = {"ids": list(wanted), "state": kind.state.value, "least": least, "most": most}
+    try:
+        with database.write("trying to start another") as connection:
+            others = database.dialect.locking(_OTHERS, pass_over=True)
+            rows = connection.execute(others, asked)
+            found = [one for one in executions_of(connection, rows) if one.problem is None]
+            if found:
+                one = random.choice(found)  # noqa: S311
+                started = begin(one, deaths=0, node=node, lease_until=until, now=now)
+                write_beginnings(connection, database.dialect, [(one, started)], now=now, node=node)
+                raise Tried  # noqa: TRY301 - it takes the transaction back
+    except Tried:
+        return True
+    except (LedgerRefused, LedgerUnavailable):
+        return False
+    return False

@@ -1,0 +1,149 @@
+"""Carrying out what the planner decides for a batch of schedules, in one transaction."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, FromClause, Row, Select, bindparam, delete, func, select
+
+from cronhare.domain.claims import claim_run, skip
+from cronhare.domain.execution import UNFINISHED, Execution, State
+from cronhare.domain.planning import INSTANTS_AT_ONCE, Cursor, Planned, cursor_after
+from cronhare.domain.schedule import BrokenSchedule, OverlapPolicy, Schedule
+from cronhare.ports.claims import Batch, Planner, ask
+
+from ..dialect import Dialect, PlanRow
+from ..mapping.schedule_rows import READ, STAMP, schedule_of
+from ..schema.tables import executions, plans
+
+_UNFINISHED = (
+    select(executions.c.scheduler_id, func.min(executions.c.id).label("execution_id"))
+    .where(
+        executions.c.scheduler_id.in_(bindparam("ids", expanding=True)),
+        executions.c.finished_at.is_(None),  # for the index; old rows of others have no such time
+        executions.c.state.in_(sorted(state.value for state in UNFINISHED)),
+    )
+    .group_by(executions.c.scheduler_id)
+)
+
+_FORGET = delete(plans).where(plans.c.scheduler_id.in_(bindparam("ids", expanding=True)))
+
+
+def look(planned: FromClause = plans) -> Select[Any]:
+    """Begin a statement that takes schedules with their plans; `carry_out` takes its rows."""
+    return select(
+        *READ,
+        STAMP.label("stamp"),
+        planned.c.scheduler_id.label("planned_id"),
+        planned.c.next_due_at,
+        planned.c.resume_at,
+        planned.c.problem,
+        STAMP.is_not_distinct_from(planned.c.planned_at).label("is_current"),
+    )
+
+
+def carry_out(
+    connection: Connection,
+    dialect: Dialect,
+    looks: Sequence[Row[Any]],
+    *,
+    now: datetime,
+    node: str,
+    planner: Planner,
+    judge: str,
+) -> Batch:
+    """Plan each schedule, claim its runs, record its skips, and move its cursor.
+
+    It may leave the last ones, once it has looked at very many instants: `looked` tells.
+    """
+    _forget(connection, [look.planned_id for look in looks if look.id is None])
+    known = [(look, schedule_of(look)) for look in looks if look.id is not None]
+    unfinished = _unfinished(connection, [schedule for _, schedule in known])
+    rows: list[PlanRow] = []
+    wanted: list[Execution] = []
+    problems: list[tuple[str, str]] = []
+    weight = left = 0
+    for place, (look, schedule) in enumerate(known):
+        if weight >= INSTANTS_AT_ONCE:
+            left = len(known) - place
+            break
+        planned = _planned(look, schedule, unfinished)
+        plan = ask(planner, planned)
+        weight += plan.weight
+        if plan.problem is None:
+            rows.append(_plan_row(look, Cursor(next_due=plan.next_due)))
+        elif planned.edited or plan.problem != look.problem:
+            rows.append(_plan_row(look, cursor_after(planned, plan, now), judge))
+            problems.append((schedule.name, plan.problem))
+        elif (cursor := cursor_after(planned, plan, now)).next_due != look.next_due_at:
+            rows.append(_plan_row(look, cursor, judge))
+        if isinstance(schedule, Schedule):
+            wanted += [claim_run(schedule, run, now=now, node=node) for run in plan.runs]
+            wanted += [skip(schedule, skipped, now=now, node=node) for skipped in plan.skips]
+    inserted = _insert(connection, dialect, wanted)
+    if rows:
+        dialect.set_plans(connection, rows)
+    return Batch(
+        looked=len(looks) - left,
+        claimed=tuple(one for one in inserted if one.state is State.CLAIMED),
+        skipped=sum(one.missed for one in inserted),
+        problems=tuple(problems),
+    )
+
+
+def _forget(connection: Connection, orphans: Sequence[int]) -> None:
+    """Drop the plans of schedules that somebody deleted past the foreign keys."""
+    if orphans:
+        connection.execute(_FORGET, {"ids": orphans})
+
+
+def _unfinished(
+    connection: Connection, schedules: Sequence[Schedule | BrokenSchedule]
+) -> dict[int, int]:
+    asking = [
+        schedule.id
+        for schedule in schedules
+        if isinstance(schedule, Schedule) and schedule.overlap is OverlapPolicy.SKIP
+    ]
+    if not asking:
+        return {}
+    found = connection.execute(_UNFINISHED, {"ids": asking})
+    return {row.scheduler_id: row.execution_id for row in found}
+
+
+def _planned(
+    look: Row[Any], schedule: Schedule | BrokenSchedule, unfinished: dict[int, int]
+) -> Planned:
+    next_due = look.next_due_at or look.resume_at
+    return Planned(
+        schedule=schedule,
+        # A cursor that somebody spoilt is none: the schedule is planned from its edit on.
+        next_due=next_due if isinstance(next_due, datetime) else None,
+        edited=not look.is_current,
+        unfinished=unfinished.get(schedule.id),
+    )
+
+
+def _plan_row(look: Row[Any], cursor: Cursor, judge: str | None = None) -> PlanRow:
+    return PlanRow(
+        scheduler_id=look.id,
+        next_due_at=cursor.next_due,
+        planned_at=look.stamp,
+        problem=cursor.problem,
+        judged_by=judge,
+        resume_at=cursor.resume_at,
+    )
+
+
+def _insert(
+    connection: Connection, dialect: Dialect, wanted: Sequence[Execution]
+) -> list[Execution]:
+    """Insert in the same order everywhere, so that no two replicas wait for each other."""
+    if not wanted:
+        return []
+    ordered = sorted(wanted, key=lambda one: (one.scheduler_id, one.due_at, one.key))
+    ids = dialect.insert_executions(connection, ordered)
+    return [
+        msgspec.structs.replace(one, id=id_) for one, id_ in zip(ordered, ids, strict=True) if id_
+    ]

@@ -1,0 +1,57 @@
+"""Claiming a run that no plan asked for: somebody did, or somebody's message."""
+
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, Select, bindparam, select
+
+from cronhare.domain import claims
+from cronhare.domain.execution import Execution
+from cronhare.domain.messages import LARGEST_ID
+from cronhare.domain.schedule import BrokenSchedule, Schedule
+
+from ..dialect import Dialect, Undone
+from ..mapping.execution_rows import EXECUTION, executions_of
+from ..mapping.schedule_rows import READ, schedule_of
+from ..schema.tables import executions, schedulers
+
+_BY_KEY = EXECUTION.where(
+    executions.c.scheduler_id == bindparam("scheduler_id"),
+    executions.c.execution_key == bindparam("key"),
+)
+_SCHEDULE: Select[Any] = select(*READ).where(schedulers.c.id == bindparam("scheduler_id"))
+
+
+def find_by_key(connection: Connection, scheduler_id: int, key: str) -> Execution | None:
+    """Find an execution by what is unique of it."""
+    if not 0 < scheduler_id <= LARGEST_ID:
+        return None
+    rows = connection.execute(_BY_KEY, {"scheduler_id": scheduler_id, "key": key})
+    return next(iter(executions_of(connection, rows)), None)
+
+
+def claim_by_hand(
+    connection: Connection,
+    dialect: Dialect,
+    scheduler_id: int,
+    *,
+    key: str,
+    **asked: Any,  # noqa: ANN401 - see the domain's
+) -> Execution:
+    """Claim a run that no plan asked for. Its key is known to be free.
+
+    Raises:
+        NotToBeRun: see there.
+    """
+    schedule = _schedule(connection, scheduler_id)
+    run = claims.claim_by_hand(schedule, scheduler_id, key=key, **asked)
+    [id_] = dialect.insert_executions(connection, [run])
+    if not id_:
+        raise Undone(f"{key} was claimed by somebody else in this very moment")
+    return msgspec.structs.replace(run, id=id_)
+
+
+def _schedule(connection: Connection, scheduler_id: int) -> Schedule | BrokenSchedule | None:
+    known = 0 < scheduler_id <= LARGEST_ID
+    row = connection.execute(_SCHEDULE, {"scheduler_id": scheduler_id}).first() if known else None
+    return None if row is None else schedule_of(row)

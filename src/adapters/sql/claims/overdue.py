@@ -1,0 +1,224 @@
+"""Executions that are found: what should have begun, what runs, and what nobody would find."""
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from functools import partial
+
+from sqlalchemy import Update
+
+from cronhare.domain.durations import LONGEST
+from cronhare.domain.execution import STARTABLE, UNFINISHED, Execution
+from cronhare.domain.redelivery import expected_after_doubt
+from cronhare.ports.claims import Graces
+
+from ..isolation.batches import do_with_each, take_each
+from ..isolation.halving import Answers, Waiting
+from ..isolation.past_locked import take_behind_held
+from ..isolation.refusals import by_halves
+from ..isolation.setting_apart import given_as, pass_over, set_apart, set_apart_now
+from ..isolation.suspects import Kind, Suspects
+from ..lately import without
+from ..mapping.execution_rows import executions_of
+from ..schema.tables import executions
+from ..transactions.database import Database, repeatable
+from ..transactions.lock_waits import Hurry
+from . import waiting
+from .waiting import hold
+
+
+class Found:
+    """The part of `ClaimStorePort` that finds executions. What is broken of them is set apart."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._now = repeatable(database.now)
+        self._overdue = database.dialect.locking(waiting.OVERDUE, pass_over=True)
+        self._free = database.dialect.locking(waiting.THESE, pass_over=True)
+        self._doubted = database.dialect.locking(waiting.DOUBTED, pass_over=True)
+        self._doubted_early = database.dialect.locking(waiting.DOUBTED_EARLY, pass_over=True)
+        self._waiting, self._stray, self._broken = Suspects(), Suspects(), Suspects()
+        self._hurry = Hurry()
+
+    @repeatable
+    def doubt(self, *, since: datetime, now: datetime, after: int, limit: int) -> int | None:
+        """See `ClaimStorePort.doubt`. What somebody holds is being seen to, and passed over."""
+        with self._database.read("looking at what the broker has") as connection:
+            page = connection.scalars(waiting.DOUBTABLE, {"after": after, "limit": limit}).all()
+
+        @repeatable
+        def doubt_them(part: Sequence[int]) -> Answers[None]:
+            with self._database.write("doubting what the broker has") as connection:
+                asked = {**waiting.doubts(since, now), "ids": part}
+                ids = list(connection.scalars(self._doubted, asked))
+                if ids:
+                    check = expected_after_doubt(None, now)
+                    connection.execute(waiting.DOUBT, {"ids": ids, "check": check})
+                early = connection.execute(self._doubted_early, {**asked, "ids": part})
+                if checks := waiting.postponed_by_doubt(early, now):
+                    self._database.dialect.update_many(connection, waiting.POSTPONE, checks)
+            return Answers((), [*ids, *(one["found_id"] for one in checks)])
+
+        if page:  # of what is refused, or held, another look decides, once it is overdue
+            later = Waiting[int, None](lambda _id: None, self._hurry)
+            by_halves(page, doubt_them, alone=lambda _id, _refusal: None, waiting=later)
+        return page[-1] if len(page) == limit else None
+
+    def overdue(self, *, now: datetime, graces: Graces, limit: int) -> Sequence[Execution]:
+        """See `ClaimStorePort.overdue`. Most looks find nothing, and take no lock."""
+        until = {state.value: now - graces.of(state) for state in STARTABLE}
+        refused = self._database.passed_over.at(now)
+        statement = without(waiting.LONGEST_OVERDUE, executions.c.id, refused)
+        kinds: dict[int, Kind] = {}
+        take = partial(self._take_overdue, until=until, now=now, graces=graces, kinds=kinds)
+
+        @repeatable
+        def choose(most: int, left: int) -> Sequence[int]:
+            asked = {**until, "limit": most, "left": left}
+            with self._database.read("looking for what is overdue") as connection:
+                return connection.scalars(statement, asked).all()
+
+        def take_free(ids: Sequence[int]) -> Sequence[Execution]:
+            return take_each(
+                self._database,
+                ids,
+                take,
+                now=now,
+                suspects=self._waiting,
+                hurry=self._hurry,
+                states=STARTABLE,
+                kinds=kinds,
+            )
+
+        return take_behind_held(choose, take_free, limit=limit)
+
+    @repeatable
+    def _take_overdue(
+        self,
+        ids: Sequence[int],
+        *,
+        until: Mapping[str, object],
+        now: datetime,
+        graces: Graces,
+        kinds: dict[int, Kind],
+    ) -> Answers[Execution]:
+        with self._database.write("taking what is overdue") as connection:
+            rows = connection.execute(self._overdue, {**until, "ids": ids})
+            found = executions_of(connection, rows)
+            kinds.update((one.id, (one.state, one.problem is None)) for one in found)
+            apart = set_apart(connection, found, now)
+            sound = [one for one in found if one.problem is None]
+            checks = [waiting.postponement(one, now, graces) for one in sound]
+            self._database.dialect.update_many(connection, waiting.POSTPONE, checks)
+        left = pass_over(self._database, found, apart, now)
+        taken = [one for one in given_as(found, apart) if one.id not in left]
+        return Answers(taken, [one.id for one in taken])
+
+    @repeatable
+    def unfinished(self, *, after: int, limit: int) -> Sequence[Execution]:
+        """See `ClaimStorePort.unfinished`."""
+        with self._database.read("listing what is unfinished") as connection:
+            rows = connection.execute(waiting.UNFINISHED, {"after": after, "limit": limit})
+            found = executions_of(connection, rows)
+        return self._set_apart(found, self._now())
+
+    @repeatable
+    def owners(self) -> Collection[str]:
+        """See `ClaimStorePort.owners`."""
+        with self._database.read("listing the nodes at work") as connection:
+            found = frozenset(connection.scalars(waiting.OWNERS))
+        return frozenset(owner for owner in found if isinstance(owner, str))
+
+    @repeatable
+    def regain(self, *, now: datetime, limit: int) -> int:
+        """See `ClaimStorePort.regain`. Most looks find nothing, and take no lock."""
+        asked = {"now": now, "horizon": now + LONGEST}
+        refused = self._database.passed_over.at(now)
+        with self._database.read("looking for what nobody would find") as connection:
+            strays_of = [
+                (
+                    regain,
+                    connection.scalars(
+                        without(strays, executions.c.id, refused), {**asked, "limit": limit}
+                    ).all(),
+                )
+                for strays, regain in waiting.REGAIN
+            ]
+        regained = 0
+        for regain, ids in strays_of:
+            if ids:
+                kinds: dict[int, Kind] = {}
+                give = partial(self._regain, statement=regain, asked=asked, kinds=kinds)
+                found = take_each(
+                    self._database,
+                    ids,
+                    give,
+                    now=now,
+                    suspects=self._stray,
+                    hurry=self._hurry,
+                    states=UNFINISHED,
+                    kinds=kinds,
+                )
+                regained += len(found)
+        return regained
+
+    @repeatable
+    def _regain(
+        self,
+        ids: Sequence[int],
+        *,
+        statement: Update,
+        asked: Mapping[str, object],
+        kinds: dict[int, Kind],
+    ) -> Answers[int]:
+        with self._database.write("finding what nobody would find") as connection:
+            free = hold(connection, self._free, ids)
+            if not free:
+                return Answers(())
+            kinds.update((id_, row.state) for id_, row in free.items())
+            rows = connection.execute(statement, {**asked, "ids": list(free)}).rowcount
+        # Which of them were strays still is not known, unless all of them were.
+        return Answers(ids[:rows], free.keys() if rows == len(free) else ())
+
+    @repeatable
+    def lapsed(self, *, now: datetime, limit: int) -> Sequence[Execution]:
+        """See `ClaimStorePort.lapsed`. Most looks find nothing, and ask for no more than that."""
+        with self._database.read("looking for lapsed leases") as connection:
+            if connection.execute(waiting.ONE_LAPSED, {"now": now}).first() is None:
+                return ()
+            refused = self._database.passed_over.at(now)
+            statement = without(waiting.LAPSED, executions.c.id, refused)
+            asked = {"now": now, "limit": limit}
+            found = executions_of(connection, connection.execute(statement, asked))
+        return self._set_apart(found, now)
+
+    @repeatable
+    def run_by(self, nodes: Collection[str], *, limit: int) -> Sequence[Execution]:
+        """See `ClaimStorePort.run_by`."""
+        now = self._now()
+        refused = self._database.passed_over.at(now)
+        statement = without(waiting.RUN_BY, executions.c.id, refused)
+        with self._database.read("listing what nodes run") as connection:
+            asked = {"nodes": list(nodes), "limit": limit}
+            found = executions_of(connection, connection.execute(statement, asked))
+        return self._set_apart(found, now)
+
+    def _set_apart(self, found: Sequence[Execution], now: datetime) -> Sequence[Execution]:
+        """Set apart what is broken of *found*. What cannot be would fill each page from now on."""
+        broken = [execution for execution in found if execution.problem is not None]
+        if not broken:
+            return found
+        apart = do_with_each(
+            self._database,
+            broken,
+            partial(self._set_apart_now, now=now),
+            now=now,
+            suspects=self._broken,
+            hurry=self._hurry,
+        )
+        pass_over(self._database, broken, apart, now)
+        return given_as(found, apart)
+
+    @repeatable
+    def _set_apart_now(self, broken: Sequence[Execution], *, now: datetime) -> Collection[int]:
+        with self._database.write("setting broken executions apart") as connection:
+            return set_apart_now(connection, self._database.dialect, broken, now)

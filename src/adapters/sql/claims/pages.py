@@ -1,0 +1,78 @@
+"""Pages of plans and schedules: each goes on where a full one ended."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import BigInteger, ColumnElement, Select, and_, bindparam, func, or_, select, tuple_
+
+from ..mapping.schedule_rows import STAMP
+from ..schema.tables import plans, schedulers
+from ..schema.types import HandWritten, UtcDateTime
+from .apply_plans import look
+
+#: A place in the order in which schedules were written: updated_at, and the id.
+Place = tuple[object, int]
+
+BEFORE_ALL: Place = (datetime(1, 1, 1, tzinfo=UTC), 0)
+
+
+def _after(
+    moment: ColumnElement[datetime], id_: ColumnElement[int], kind: type[UtcDateTime]
+) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
+    """Find the rows behind a place, whose parameters are `at` and `id`.
+
+    Said twice: MySQL sees no range of an index in a comparison of pairs, SQLite none in OR.
+    """
+    at, after = bindparam("at", type_=kind), bindparam("id", type_=BigInteger)
+    return tuple_(moment, id_) > tuple_(at, after), or_(
+        moment > at, and_(moment == at, id_ > after)
+    )
+
+
+_IS_DUE = plans.c.next_due_at <= bindparam("until", type_=UtcDateTime)
+NEXT_DUE = select(func.min(plans.c.next_due_at))
+NEXT_DUE_AFTER = NEXT_DUE.where(plans.c.next_due_at > bindparam("after", type_=UtcDateTime))
+DUE = (
+    select(plans)
+    .where(_IS_DUE, *_after(plans.c.next_due_at, plans.c.scheduler_id, UtcDateTime))
+    .order_by(plans.c.next_due_at, plans.c.scheduler_id)
+    .limit(bindparam("limit"))
+)
+EDITED = (
+    look()
+    .select_from(schedulers.outerjoin(plans, schedulers.c.id == plans.c.scheduler_id))
+    .where(
+        STAMP.is_distinct_from(plans.c.planned_at),
+        *_after(schedulers.c.updated_at, schedulers.c.id, HandWritten),
+    )
+    .order_by(schedulers.c.updated_at, schedulers.c.id)
+    .limit(bindparam("limit"))
+)
+PROBLEMS = (
+    look()
+    .select_from(schedulers.join(plans, schedulers.c.id == plans.c.scheduler_id))
+    .where(plans.c.problem.is_not(None), plans.c.scheduler_id > bindparam("after"))
+    .order_by(plans.c.scheduler_id)
+    .limit(bindparam("limit"))
+)
+PROBLEMS_OF_LATE = PROBLEMS.where(
+    schedulers.c.updated_at > bindparam("since", type_=HandWritten), plans.c.next_due_at.is_(None)
+)
+
+
+def schedules_of(due: Select[Any]) -> Select[Any]:
+    """Read plans with their schedules. Only the plans are held: the schedules are people's."""
+    taken = due.subquery("taken")
+    return (
+        look(taken)
+        .select_from(taken.outerjoin(schedulers, schedulers.c.id == taken.c.scheduler_id))
+        .order_by(taken.c.next_due_at, taken.c.scheduler_id)
+    )
+
+
+def is_later(place: Place, floor: Place) -> bool:
+    """Tell whether a place lies behind another; one that a hand-made row has spoilt does not."""
+    match place, floor:
+        case (datetime() as at, int(id_)), (datetime() as floor_at, int(floor_id)):
+            return (at, id_) > (floor_at, floor_id)
+    return False

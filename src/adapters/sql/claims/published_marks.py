@@ -1,0 +1,106 @@
+"""Marks of what was published: of executions whose messages are in queues, ours or others'."""
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from functools import partial
+from operator import attrgetter
+from typing import Any
+
+import msgspec
+from sqlalchemy import Select
+
+from cronhare.domain.execution import Execution, State
+from cronhare.domain.listing import listed
+from cronhare.domain.transitions import hand_over, is_as_sent, may_hand_over, publish
+from cronhare.ports.ledger import LedgerUnavailable
+
+from ..isolation.batches import do_with_each
+from ..isolation.suspects import Suspects
+from ..mapping.transition_columns import write_changes
+from ..transactions.database import Database, repeatable
+from ..transactions.lock_waits import Hurry
+from . import waiting
+from .waiting import hold
+
+
+class Marks:
+    """The part of `ClaimStorePort` that is about messages which are in a queue."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._free = database.dialect.locking(waiting.THESE, pass_over=True)
+        self._all = database.dialect.locking(waiting.THESE, pass_over=False)
+        self._marked, self._handed_over = Suspects(), Suspects()
+        self._hurry = Hurry()
+
+    def published(self, executions: Sequence[Execution], *, now: datetime) -> None:
+        """See `ClaimStorePort.mark_published`."""
+        do_with_each(
+            self._database,
+            executions,
+            partial(self._mark, now=now),
+            now=now,
+            suspects=self._marked,
+            hurry=self._hurry,
+        )
+
+    @repeatable
+    def _mark(self, found: Sequence[Execution], *, now: datetime) -> Collection[int]:
+        """Mark what is as it was sent, and give the ids of that.
+
+        What somebody holds begins just now, or is found again and sent once more.
+        """
+        with self._database.write("marking what was published") as connection:
+            seen = hold(connection, self._free, [one.id for one in found])
+            marked = [
+                (sent, publish(sent, now=now))
+                for sent in sorted(found, key=attrgetter("id"))
+                if (row := seen.get(sent.id)) and is_as_sent(sent, row.state, row.attempt)
+            ]
+            write_changes(connection, self._database.dialect, marked)
+        return {sent.id for sent, after in marked if after is not sent}
+
+    def hand_over(self, executions: Sequence[Execution], *, now: datetime) -> None:
+        """See `ClaimStorePort.hand_over`. All others are handed over beside what somebody holds."""
+        held = list[Execution]()
+        do_with_each(
+            self._database,
+            executions,
+            partial(self._hand_over, now=now),
+            now=now,
+            suspects=self._handed_over,
+            hurry=Hurry(),  # each time somebody waits for the first
+            held=held.append,
+        )
+        if held:
+            which = listed([str(one.id) for one in held])
+            text = f"handing executions over: somebody keeps rows of execution {which} locked"
+            raise LedgerUnavailable(text)
+
+    def _hand_over(self, executions: Sequence[Execution], *, now: datetime) -> Collection[int]:
+        """Hand them over, those that nobody holds first.
+
+        For the others it waits: what is not marked is sent again, and nothing tells another
+        program's worker that its message is a copy.
+        """
+        free, written = self._hand_over_these(self._free, executions, now=now)
+        if rest := [one for one in executions if one.id not in free]:
+            _, later = self._hand_over_these(self._all, rest, now=now)
+            return {*written, *later}
+        return written
+
+    @repeatable
+    def _hand_over_these(
+        self, look: Select[Any], found: Sequence[Execution], *, now: datetime
+    ) -> tuple[Collection[int], Collection[int]]:
+        """Give the ids of those that *look* could hold, and of those that are handed over now."""
+        with self._database.write("handing executions over") as connection:
+            seen = hold(connection, look, [one.id for one in found])
+            waiting = [
+                msgspec.structs.replace(sent, state=State(row.state), published_at=row.published_at)
+                for sent in sorted(found, key=attrgetter("id"))
+                if (row := seen.get(sent.id)) and may_hand_over(sent, row.state, row.attempt)
+            ]
+            handed_over = [(one, hand_over(one, now=now)) for one in waiting]
+            write_changes(connection, self._database.dialect, handed_over)
+        return seen.keys(), [one.id for one in waiting]

@@ -1,0 +1,146 @@
+"""Ends for good: whether the messages that follow them are in a queue."""
+
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from operator import attrgetter
+from typing import Any, Final
+
+from sqlalchemy import BindParameter, Connection, Select, bindparam, select, update
+
+from cronhare.application.logs import say
+from cronhare.domain.execution import State
+from cronhare.domain.messages import Ticket
+from cronhare.ports.claims import Ended
+from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
+from cronhare.ports.records import Archived
+
+from ..isolation.halving import Answers, Waiting
+from ..isolation.past_locked import take_behind_held
+from ..isolation.refusals import by_halves
+from ..lately import Lately, without
+from ..mapping.execution_rows import BY_IDS, find_executions
+from ..mapping.tolerant_reading import ARCHIVED
+from ..schema.tables import failed_tasks
+from ..schema.types import UtcDateTime
+from ..transactions.database import Database, repeatable
+from ..transactions.lock_waits import Hurry
+
+log = logging.getLogger(__name__)
+
+_IDS: Final[BindParameter[Any]] = bindparam("ids", expanding=True)
+_IS_OVERDUE: Final = failed_tasks.c.check_at <= bindparam("until", type_=UtcDateTime)
+
+_OVERDUE_IDS: Final = (
+    select(failed_tasks.c.id)
+    .where(_IS_OVERDUE)
+    .order_by(failed_tasks.c.check_at, failed_tasks.c.id)
+    .limit(bindparam("limit"))
+    .offset(bindparam("left"))
+)
+# Chosen first and taken then, as what is overdue to begin.
+_OVERDUE: Final = (
+    select(failed_tasks)
+    .where(failed_tasks.c.id.in_(_IDS), _IS_OVERDUE)
+    .order_by(failed_tasks.c.check_at, failed_tasks.c.id)
+)
+_OF_ATTEMPTS: Final = select(
+    failed_tasks.c.id, failed_tasks.c.execution_id, failed_tasks.c.attempts
+).where(failed_tasks.c.execution_id.in_(_IDS), failed_tasks.c.check_at.is_not(None))
+_CHECK: Final = (
+    update(failed_tasks)
+    .where(failed_tasks.c.id.in_(_IDS))
+    .values(check_at=bindparam("at", type_=UtcDateTime))
+)
+
+
+class Ends:
+    """The part of `ClaimStorePort` that is about ends. Rows that somebody holds are passed over."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._passed_over = Lately()
+        self._hurry = Hurry()
+        self._of_attempts = database.dialect.locking(_OF_ATTEMPTS, pass_over=True)
+        self._overdue = database.dialect.locking(_OVERDUE, pass_over=True)
+
+    def mark_published(self, ends: Collection[Ticket]) -> None:
+        """See `ClaimStorePort.mark_ends_published`. What is refused stays overdue."""
+        by_halves(
+            sorted(ends, key=attrgetter("execution_id")),
+            self._mark_published,
+            alone=lambda _end, _refusal: None,
+            waiting=Waiting(lambda _end: None, self._hurry),
+        )
+
+    @repeatable
+    def _mark_published(self, ends: Sequence[Ticket]) -> Answers[None]:
+        with self._database.write("marking ends as published") as connection:
+            asked = {"ids": [end.execution_id for end in ends]}
+            rows = connection.execute(self._of_attempts, asked).all()
+            told = {(end.execution_id, end.attempt) for end in ends}
+            ids = [row.id for row in rows if (row.execution_id, row.attempts) in told]
+            if ids:
+                connection.execute(_CHECK, {"ids": ids, "at": None})
+            return Answers((), ids)
+
+    def overdue(self, *, now: datetime, until: datetime, limit: int) -> Sequence[Ended]:
+        """See `ClaimStorePort.overdue_ends`. Most looks find nothing, and take no lock."""
+
+        @repeatable
+        def take(ids: Sequence[int]) -> Answers[Sequence[Ended]]:
+            with self._database.write("taking ends that are overdue") as connection:
+                found = connection.execute(self._overdue, {"ids": ids, "until": until})
+                read = [ARCHIVED.read(row) for row in found]
+                sound = [_archived(cells) for cells, problem in read if problem is None]
+                spoilt = [cells.id for cells, problem in read if problem is not None]
+                if spoilt:  # nothing could be sent that its reader would not park
+                    connection.execute(_CHECK, {"ids": spoilt, "at": None})
+                if sound:
+                    connection.execute(_CHECK, {"ids": [one.id for one in sound], "at": now})
+                written = [*spoilt, *(one.id for one in sound)]
+                return Answers([_with_crashes(connection, sound)], written)
+
+        refused: list[LedgerRefused | LedgerUnavailable] = []
+
+        def held(id_: int) -> Sequence[Ended]:
+            self._passed_over.note(id_, now)
+            return ()
+
+        def later(id_: int, refusal: LedgerRefused | LedgerUnavailable) -> Sequence[Ended]:
+            refused.append(refusal)
+            return held(id_)
+
+        statement = without(_OVERDUE_IDS, failed_tasks.c.id, self._passed_over.at(now))
+
+        def choose(most: int, left: int) -> Sequence[int]:
+            return self._ids(statement, {"until": until, "limit": most, "left": left})
+
+        waiting = Waiting(held, self._hurry, finds_again=True)
+
+        def take_free(ids: Sequence[int]) -> Sequence[Ended]:
+            taken = by_halves(ids, take, alone=later, waiting=waiting)
+            return [ended for part in taken for ended in part]
+
+        free = take_behind_held(choose, take_free, limit=limit)
+        if refused:
+            text = f"Ends for good whose messages have to wait: {len(refused)}, for {refused[0]}"
+            say(log, logging.ERROR, "ledger.refused", text)
+        return free
+
+    @repeatable
+    def _ids(self, statement: Select[Any], asked: Mapping[str, Any]) -> Sequence[int]:
+        with self._database.read("looking for ends that are overdue") as connection:
+            return connection.scalars(statement, asked).all()
+
+
+def _archived(cells: Any) -> Archived:  # noqa: ANN401 - see `Cells.read`
+    return Archived(**{column.name: getattr(cells, column.name) for column in failed_tasks.c})
+
+
+def _with_crashes(connection: Connection, found: Sequence[Archived]) -> Sequence[Ended]:
+    """Read when what is quarantined had crashed; its last crash is its end."""
+    quarantined = {one.execution_id for one in found if one.kind == State.QUARANTINED}
+    executions = find_executions(connection, BY_IDS, quarantined)
+    crashes = {id_: execution.crashed_at for id_, execution in executions.items()}
+    return [Ended.of(one, crashes.get(one.execution_id, ())) for one in found]

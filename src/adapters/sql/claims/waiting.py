@@ -1,0 +1,192 @@
+"""Executions that wait, or should have begun: how they are marked, and found again."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    Select,
+    and_,
+    bindparam,
+    func,
+    or_,
+    select,
+    update,
+)
+
+from cronhare.domain.execution import STARTABLE, Execution, State
+from cronhare.domain.redelivery import (
+    MANY_RESENDS,
+    after_copy,
+    expected_after_doubt,
+    expected_anew_at,
+    expected_soon,
+)
+from cronhare.ports.claims import Graces
+
+from ..mapping.execution_rows import EXECUTION, is_in
+from ..schema.tables import executions
+from ..schema.types import UtcDateTime
+
+#: What is about to be marked: an UPDATE would wait for what others hold.
+THESE = select(
+    executions.c.id, executions.c.state, executions.c.attempt, executions.c.published_at
+).where(executions.c.id.in_(bindparam("ids", expanding=True)))
+_SENT = (State.PUBLISHED, State.RETRYING)
+_IS_SENT = executions.c.state.in_([state.value for state in _SENT])
+#: What has its message in a queue, or should have: looked at in pages.
+DOUBTABLE = (
+    select(executions.c.id)
+    .where(_IS_SENT, executions.c.id > bindparam("after"))
+    .order_by(executions.c.id)
+    .limit(bindparam("limit"))
+)
+
+
+def _is_doubted(state: State) -> ColumnElement[bool]:
+    """Ask for what was last sent long ago: the number of copies tells when, from *check_at*."""
+    copies = func.coalesce(executions.c.resends, 0)
+    never_again = or_(
+        executions.c.published_at.is_(None),
+        executions.c.published_at < bindparam("since", type_=UtcDateTime),
+    )
+    sent_again = (
+        and_(
+            copies >= number if number == MANY_RESENDS else copies == number,
+            executions.c.check_at < bindparam(f"{state.value}_{number}", type_=UtcDateTime),
+        )
+        for number in range(1, MANY_RESENDS + 1)
+    )
+    return and_(
+        executions.c.state == state.value,
+        executions.c.check_at > bindparam(f"{state.value}_soon", type_=UtcDateTime),
+        or_(and_(copies <= 0, never_again), *sent_again),
+    )
+
+
+#: Of a page what waits for a time of its own, and was sent before the broker fell silent. A retry
+#: is looked for at its time in any case.
+DOUBTED_EARLY = select(executions.c.id, executions.c.next_attempt_at).where(
+    executions.c.id.in_(bindparam("ids", expanding=True)),
+    is_in(State.PUBLISHED),
+    executions.c.next_attempt_at > bindparam("now", type_=UtcDateTime),
+    executions.c.check_at >= executions.c.next_attempt_at,
+    or_(
+        executions.c.published_at.is_(None),
+        executions.c.published_at < bindparam("since", type_=UtcDateTime),
+    ),
+)
+#: Of a page what waits for no time of its own, and was sent before the broker fell silent.
+DOUBTED = select(executions.c.id).where(
+    executions.c.id.in_(bindparam("ids", expanding=True)),
+    or_(
+        executions.c.next_attempt_at.is_(None),
+        executions.c.next_attempt_at <= bindparam("now", type_=UtcDateTime),
+    ),
+    or_(*(_is_doubted(state) for state in _SENT)),
+)
+DOUBT = (
+    update(executions)
+    .where(executions.c.id.in_(bindparam("ids", expanding=True)))
+    .values(check_at=bindparam("check", type_=UtcDateTime))
+)
+POSTPONE = (
+    update(executions)
+    .where(executions.c.id == bindparam("found_id"))
+    .values(check_at=bindparam("check", type_=UtcDateTime))
+)
+_IS_LATE = {
+    state: executions.c.check_at <= bindparam(state.value, type_=UtcDateTime)
+    for state in sorted(STARTABLE)
+}
+LONGEST_OVERDUE = (
+    select(executions.c.id)
+    .where(
+        or_(*(and_(executions.c.state == state.value, late) for state, late in _IS_LATE.items()))
+    )
+    .order_by(executions.c.check_at, executions.c.id)
+    .limit(bindparam("limit"))
+    .offset(bindparam("left"))
+)
+# Chosen first and taken then, or a database that sorts would hold all that it sorted.
+OVERDUE = EXECUTION.where(
+    executions.c.id.in_(bindparam("ids", expanding=True)),
+    or_(*(and_(is_in(state), late) for state, late in _IS_LATE.items())),
+).order_by(executions.c.check_at, executions.c.id)
+UNFINISHED = (
+    EXECUTION.where(
+        executions.c.state.in_(sorted(state.value for state in STARTABLE)),
+        executions.c.id > bindparam("after"),
+    )
+    .order_by(executions.c.id)
+    .limit(bindparam("limit"))
+)
+# What runs has a lease; saying so lets SQLite use its index of the few rows that have one.
+_RUNNING = and_(executions.c.state == State.RUNNING.value, executions.c.lease_until.is_not(None))
+OWNERS = select(executions.c.owner).where(_RUNNING, executions.c.owner.is_not(None)).distinct()
+_HAS_LAPSED = executions.c.lease_until <= bindparam("now", type_=UtcDateTime)
+ONE_LAPSED = select(executions.c.id).where(_RUNNING, _HAS_LAPSED).limit(1)
+LAPSED = EXECUTION.where(_RUNNING, _HAS_LAPSED).order_by(executions.c.id).limit(bindparam("limit"))
+RUN_BY = (
+    EXECUTION.where(_RUNNING, executions.c.owner.in_(bindparam("nodes", expanding=True)))
+    .order_by(executions.c.id)
+    .limit(bindparam("limit"))
+)
+_WAITS = executions.c.state.in_(sorted(state.value for state in STARTABLE))
+_RUNS = executions.c.state == State.RUNNING.value
+_HORIZON = bindparam("horizon", type_=UtcDateTime)
+
+
+def _has_no_time(column: ColumnElement[datetime]) -> ColumnElement[bool]:
+    """Ask for a time that never comes. In SQLite it may be a text, which is later than any."""
+    return or_(column.is_(None), column > _HORIZON)
+
+
+_STRAYS = {
+    executions.c.check_at: and_(_WAITS, _has_no_time(executions.c.check_at)),
+    executions.c.lease_until: and_(_RUNS, _has_no_time(executions.c.lease_until)),
+}
+#: What to look for, and how it is given its time. Those of the waiting have an index, and of the
+#: running there are few.
+REGAIN = [
+    (
+        select(executions.c.id).where(stray).limit(bindparam("limit")),
+        update(executions)
+        .where(executions.c.id.in_(bindparam("ids", expanding=True)), stray)
+        .values({column: bindparam("now", type_=UtcDateTime)}),
+    )
+    for column, stray in _STRAYS.items()
+]
+
+
+def doubts(since: datetime, now: datetime) -> dict[str, datetime]:
+    """Give the parameters of `DOUBTED`, its ids aside: when a copy of *since* would be late."""
+    late = {
+        f"{state.value}_{number}": after_copy(number - 1, state, since)
+        for state in _SENT
+        for number in range(1, MANY_RESENDS + 1)
+    }
+    soon = {f"{state.value}_soon": expected_soon(state, now) for state in _SENT}
+    return {"since": since, "now": now, **late, **soon}
+
+
+def postponement(found: Execution, now: datetime, graces: Graces) -> dict[str, Any]:
+    """Give the parameters of `POSTPONE`: from when on the grace counts again."""
+    return {"found_id": found.id, "check": expected_anew_at(found, now, grace=graces.published)}
+
+
+def postponed_by_doubt(rows: Iterable[Row[Any]], now: datetime) -> list[dict[str, Any]]:
+    """Give the parameters of `POSTPONE` for those that `DOUBTED_EARLY` found."""
+    return [
+        {"found_id": row.id, "check": expected_after_doubt(row.next_attempt_at, now)}
+        for row in rows
+        if isinstance(row.next_attempt_at, datetime)
+    ]
+
+
+def hold(connection: Connection, look: Select[Any], ids: Sequence[int]) -> Mapping[int, Row[Any]]:
+    """Hold what *look* finds of `THESE`, by id."""
+    return {row.id: row for row in connection.execute(look, {"ids": ids})}

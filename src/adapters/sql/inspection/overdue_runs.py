@@ -1,0 +1,86 @@
+"""Runs whose time has come and that nobody has begun, as an examination sees them."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Final
+
+from sqlalchemy import ColumnElement, Connection, and_, case, func, select
+
+from cronhare.domain.diagnosis import OVERDUE_AFTER, Quarantined, Waiting
+from cronhare.domain.execution import UNFINISHED, State
+
+from ..schema.tables import executions, failed_tasks
+from ..schema.types import read_moment
+from .scheduler_activity import NEWEST
+
+#: Before it nothing was due. What is no time at all, in a row that somebody spoilt, is left out.
+_EVER: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+#: A replay keeps the moment of the first claim; when it was asked for is in the archive alone.
+_REPLAYED_AT: Final = (
+    select(func.max(failed_tasks.c.resolved_at))
+    .where(failed_tasks.c.execution_id == executions.c.id)
+    .scalar_subquery()
+)
+_CLAIMED_AT: Final = case(
+    (executions.c.attempt > 1, func.coalesce(_REPLAYED_AT, executions.c.executed_at)),
+    else_=executions.c.executed_at,
+)
+
+
+def _from_its_time(own: ColumnElement[datetime]) -> ColumnElement[datetime]:
+    """Give a moment, or when the attempt may begin if that is later, as after a replay."""
+    begins = executions.c.next_attempt_at
+    return case((and_(begins.is_not(None), begins > own), begins), else_=own)
+
+
+#: Since when a run waits for somebody, by its state.
+_SINCE: Final = {
+    State.CLAIMED: _from_its_time(_CLAIMED_AT),
+    State.PUBLISHED: _from_its_time(executions.c.published_at),
+    State.RETRYING: executions.c.next_attempt_at,
+}
+
+
+def outstanding(connection: Connection, now: datetime) -> Iterator[Waiting]:
+    """Tell of each queue what waits there for longer than `OVERDUE_AFTER`."""
+    running = _running(connection)
+    for state, since in _SINCE.items():
+        found = (
+            select(executions.c.queue, func.count(), func.min(since))
+            .where(executions.c.state == state, since >= _EVER, since < now - OVERDUE_AFTER)
+            .group_by(executions.c.queue)
+            .order_by(executions.c.queue)
+        )
+        for queue, runs, first in connection.execute(found):
+            yield Waiting(
+                queue=str(queue),
+                runs=runs,
+                since=read_moment(first) or now - OVERDUE_AFTER,
+                sent=state is not State.CLAIMED,
+                running=running.get(str(queue), 0),
+            )
+
+
+def queues_in_use(connection: Connection) -> frozenset[str]:
+    """Name the queues of all that has not ended."""
+    states = [state.value for state in UNFINISHED]
+    found = select(executions.c.queue).where(executions.c.state.in_(states)).distinct()
+    return frozenset(map(str, connection.scalars(found)))
+
+
+def quarantined(connection: Connection) -> Quarantined:
+    """Count the runs that await a person, and among the newest of the archive all that did."""
+    is_one = failed_tasks.c.kind == State.QUARANTINED.value
+    waiting = select(func.count()).where(failed_tasks.c.resolution.is_(None), is_one)
+    newest = select(failed_tasks.c.kind).order_by(failed_tasks.c.id.desc()).limit(NEWEST).subquery()
+    of_late = select(func.count()).where(newest.c.kind == State.QUARANTINED.value)
+    return Quarantined(
+        unresolved=connection.scalar(waiting) or 0, of_late=connection.scalar(of_late) or 0
+    )
+
+
+def _running(connection: Connection) -> dict[str, int]:
+    count = select(executions.c.queue, func.count()).where(executions.c.state == State.RUNNING)
+    found = connection.execute(count.group_by(executions.c.queue))
+    return {str(queue): int(runs) for queue, runs in found}

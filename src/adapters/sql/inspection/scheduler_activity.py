@@ -1,0 +1,55 @@
+"""What schedulers have claimed of late, and what they should have: whether they look at all."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from sqlalchemy import Connection, Select, bindparam, or_, select
+
+from cronhare.domain.diagnosis import LastClaim, Late
+from cronhare.domain.keys import CRON, ONCE
+
+from ..mapping.execution_rows import answer_to
+from ..mapping.schedule_rows import moment_or_long_ago
+from ..schema.tables import executions, plans, schedulers
+from ..schema.types import UtcDateTime
+
+#: Among so many of the newest executions a claim is looked for: people may have asked for the rest.
+NEWEST: Final = 1_000
+
+_newest = (
+    select(*(executions.c[name] for name in ("id", "execution_key", "executed_at", "container_id")))
+    .order_by(executions.c.id.desc())
+    .limit(NEWEST)
+    .subquery()
+)
+_CLAIMS: Select[Any] = (
+    select(_newest.c.executed_at, _newest.c.container_id)
+    .where(or_(*(_newest.c.execution_key.like(f"{kind}%") for kind in (CRON, ONCE))))
+    .order_by(_newest.c.id.desc())
+    .limit(1)
+)
+
+#: What cannot be planned is told as that. It may stay due, for another replica: see `cursor_after`.
+_OVERDUE = (
+    select(plans.c.scheduler_id, schedulers.c.name, plans.c.next_due_at)
+    .select_from(plans.outerjoin(schedulers, schedulers.c.id == plans.c.scheduler_id))
+    .where(plans.c.next_due_at <= bindparam("now", type_=UtcDateTime), plans.c.problem.is_(None))
+    .order_by(plans.c.next_due_at, plans.c.scheduler_id)
+)
+
+
+def last_claim(connection: Connection) -> LastClaim | None:
+    """Find the newest claim of what was due by itself; none where somebody has spoilt its row."""
+    row = connection.execute(_CLAIMS).first()
+    if row is None or not isinstance(row.executed_at, datetime):
+        return None
+    return LastClaim(row.executed_at, str(row.container_id))
+
+
+def overdue(connection: Connection, now: datetime) -> Sequence[Late]:
+    """List the schedules, the system's own as well, that are due and could be claimed."""
+    return [
+        Late(answer_to(row.name, row.scheduler_id), moment_or_long_ago(row.next_due_at))
+        for row in connection.execute(_OVERDUE, {"now": now})
+    ]

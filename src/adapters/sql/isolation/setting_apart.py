@@ -1,0 +1,167 @@
+"""Executions whose rows somebody spoilt: what waits for its start can have none, and is set apart.
+
+They are quarantined, with a row in the archive: nothing looks for them again, nothing is lost
+without a word, and once a person has mended the row, `failed replay` sends them on their way.
+"""
+
+import logging
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+from sqlalchemy import Connection, insert
+
+from cronhare.application.logs import say
+from cronhare.domain import transitions
+from cronhare.domain.execution import UNFINISHED, Execution, State
+from cronhare.domain.listing import listed
+from cronhare.domain.retry import Quarantine
+from cronhare.ports.attempts import Apart, Busy, Superseded
+from cronhare.ports.ledger import LedgerRefused
+from cronhare.ports.records import Archived
+
+from ..dialect import Dialect
+from ..mapping.execution_rows import BY_IDS, executions_of
+from ..mapping.transition_columns import write_fields
+from ..schema.tables import failed_tasks
+from ..transactions.database import Database, repeatable
+
+log = logging.getLogger(__name__)
+
+#: All that `transitions.set_apart` changes: what was read of a broken row may not be what is there.
+SET_APART: Final = (
+    "state",
+    "version",
+    "owner",
+    "lease_until",
+    "next_attempt_at",
+    "check_at",
+    "finished_at",
+    "last_error",
+)
+_ARCHIVE: Final = insert(failed_tasks)
+_ARCHIVED: Final = [column.name for column in failed_tasks.c if column.name != "id"]
+
+
+def set_apart(
+    connection: Connection, found: Sequence[Execution], now: datetime, *, archives: bool = True
+) -> Collection[int]:
+    """Quarantine those of *found* that are broken, and give the ids of these.
+
+    The caller's transaction holds them.
+    """
+    apart = set[int]()
+    for execution in found:
+        if execution.problem is None or execution.state not in UNFINISHED:
+            continue
+        quarantined = transitions.set_apart(execution, execution.problem, now=now)
+        write_fields(connection, quarantined, *SET_APART)
+        apart.add(execution.id)
+        if not archives:
+            continue
+        archived = Archived.of(execution, Quarantine(execution.problem), None, now)
+        connection.execute(_ARCHIVE, {name: getattr(archived, name) for name in _ARCHIVED})
+    return apart
+
+
+def set_apart_now(
+    connection: Connection, dialect: Dialect, found: Sequence[Execution], now: datetime
+) -> Collection[int]:
+    """Quarantine those of *found* that are broken still, and give the ids of these.
+
+    They were found in a former read.
+    """
+    ids = [execution.id for execution in found if execution.problem is not None]
+    if not ids:
+        return ()
+    rows: Any = connection.execute(dialect.locking(BY_IDS, pass_over=True), {"ids": ids})
+    return set_apart(connection, executions_of(connection, rows), now)
+
+
+def given_as(found: Sequence[Execution], apart: Collection[int]) -> Sequence[Execution]:
+    """Give what was found as it is after those of *apart* were quarantined."""
+    return [
+        msgspec.structs.replace(one, state=State.QUARANTINED) if one.id in apart else one
+        for one in found
+    ]
+
+
+def pass_over(
+    database: Database, found: Sequence[Execution], apart: Collection[int], now: datetime
+) -> Collection[int]:
+    """Pass over for a while what is broken of *found* and not *apart*; gives the ids of it.
+
+    Somebody holds it, or forbids it, or has changed it since. Whatever it is, one that stays as it
+    is would be found again each time, and 1,000 of them nothing but themselves.
+    """
+    left = [one for one in found if one.problem is not None and one.id not in apart]
+    for one in left:
+        database.passed_over.note(one.id, now)
+    if left:
+        which = listed([str(one.id) for one in left])
+        text = (
+            f"Rows that are broken cannot be set apart now, and are passed over for a minute: "
+            f"execution {which}: {left[0].problem}. Mend the rows, or see who holds them"
+        )
+        say(log, logging.ERROR, "execution.broken", text)
+    return {one.id for one in left}
+
+
+def set_apart_refused(
+    database: Database,
+    execution_id: int,
+    why: str,
+    now: datetime,
+    *,
+    still: Callable[[Execution], bool],
+) -> bool:
+    """Do as `quarantine_refused`, and tell the log; answers whether it is quarantined now."""
+    apart = quarantine_refused(database, execution_id, why, now, still=still)
+    if isinstance(apart, Apart):
+        how = "cannot even be" if apart is Apart.NEITHER else "is"
+        text = f"Execution {execution_id} {how} quarantined: {why}"
+        say(log, logging.ERROR, "execution.refused", text, execution=execution_id)
+    return apart in {Apart.ARCHIVED, Apart.UNARCHIVED}
+
+
+def quarantine_refused(
+    database: Database,
+    execution_id: int,
+    why: str,
+    now: datetime,
+    *,
+    still: Callable[[Execution], bool],
+) -> Apart | Superseded | Busy:
+    """Quarantine an execution of which the database refused something.
+
+    Only if it is *still* what it was when that was refused: a refusal may be one replica's own,
+    and another has gone on with it. Where the row in the archive is refused as well, the
+    execution's own row is all that tells; where that is, or somebody holds it, the execution is
+    passed over for a while.
+    """
+
+    @repeatable
+    def quarantine(*, archives: bool) -> Apart | Superseded | Busy:
+        with database.write("setting an execution apart") as connection:
+            statement = database.dialect.locking(BY_IDS, pass_over=True)
+            rows: Any = connection.execute(statement, {"ids": [execution_id]})
+            seen = executions_of(connection, rows)
+            if not seen:
+                database.passed_over.note(execution_id, now)
+                return Busy()
+            found = [one for one in seen if still(one)]
+            for one in found:
+                problem = one.problem or f"the ledger refuses what is to be written: {why}"
+                broken = msgspec.structs.replace(one, problem=problem)
+                set_apart(connection, [broken], now, archives=archives)
+            if not any(one.state in UNFINISHED for one in found):
+                return Superseded()
+            return Apart.ARCHIVED if archives else Apart.UNARCHIVED
+
+    for archives in (True, False):
+        with suppress(LedgerRefused):
+            return quarantine(archives=archives)
+    database.passed_over.note(execution_id, now)
+    return Apart.NEITHER

@@ -1,0 +1,303 @@
+"""Executions, from rows and to rows."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from datetime import datetime
+from itertools import islice
+from typing import Any, Final
+
+from sqlalchemy import ColumnElement, Connection, Row, Select, bindparam, case, func, select
+
+from cronhare.domain.echo import echo
+from cronhare.domain.execution import UNFINISHED, Execution, State
+from cronhare.domain.keys import LONGEST_KEY
+from cronhare.domain.messages import LARGEST_ID, LONGEST_TYPE
+from cronhare.domain.outcome import CRASHES
+from cronhare.domain.params import LARGEST_PARAMS, fault_of_params
+from cronhare.domain.retry import RetryPolicy
+from cronhare.domain.retry_policy_parser import LONGEST_POLICY
+from cronhare.domain.schedule import LONGEST_NAME
+from cronhare.domain.task import TaskRef
+from cronhare.domain.topology import MAIN_QUEUE, checked_queue
+
+from ..schema.tables import attempts, executions, schedulers
+from ..schema.types import duration, milliseconds, to_text
+from .schedule_columns import SPANS_MS, read_retry, write_retry
+from .tolerant_reading import COUNTS, VERSIONS, Cell, Cells, moment, text, whole
+
+Reading = Callable[[Connection, Select[Any], Mapping[str, Any]], Iterable[Row[Any]]]
+
+#: The name of an execution's schedule. No join: whoever holds executions would hold their
+#: schedules as well, and everybody would wait for a person who edits one.
+SCHEDULE_NAME = (
+    select(schedulers.c.name).where(schedulers.c.id == executions.c.scheduler_id).scalar_subquery()
+)
+
+#: Begin of every statement that answers executions; `executions_of` reads its rows.
+EXECUTION: Select[Any] = select(executions, SCHEDULE_NAME.label("schedule_name"))
+
+#: Executions by their `ids`.
+BY_IDS = EXECUTION.where(executions.c.id.in_(bindparam("ids", expanding=True)))
+
+_CRASHED_AT = (
+    select(attempts.c.execution_id, attempts.c.finished_at)
+    .where(
+        attempts.c.execution_id.in_(bindparam("ids", expanding=True)),
+        attempts.c.ending.in_(sorted(crash.value for crash in CRASHES)),
+    )
+    .order_by(attempts.c.execution_id, attempts.c.attempt)
+)
+
+_STATES: Final[Mapping[str, State]] = {state.value: state for state in State}
+
+#: What the database takes a state for: it compares texts by the column's own rules. In ours, those
+#: of MySQL, blanks at the end do not count, in others capitals do not either; and by these rules
+#: every statement finds the row.
+_TAKEN_FOR = select(
+    executions.c.id,
+    case(*((executions.c.state == state.value, state.value) for state in State)).label("state"),
+).where(executions.c.id.in_(bindparam("ids", expanding=True)))
+
+_CELLS: Final = Cells(
+    "SchedulerExecution",
+    {
+        # Whatever it is, it names the row: in an adopted table it may have no sign.
+        "id": whole(range(-LARGEST_ID - 1, 2 * LARGEST_ID + 2)),
+        "scheduler_id": whole(range(LARGEST_ID + 1)),
+        "execution_key": text(LONGEST_KEY),
+        "executed_at": moment(nullable=False),
+        "container_id": text(LONGEST_NAME, nullable=True),
+        "due_at": moment(),
+        "state": text(),
+        "attempt": whole(COUNTS[1:]),
+        "deaths": whole(COUNTS),
+        "crashes": whole(COUNTS),
+        "version": whole(VERSIONS),
+        "task_type": text(LONGEST_TYPE),
+        "task_id": whole(range(LARGEST_ID + 1)),
+        "queue": text(LONGEST_NAME, stand_in=MAIN_QUEUE),
+        "params": text(LARGEST_PARAMS, nullable=True),
+        "retry": text(LONGEST_POLICY, nullable=True),
+        "timeout_ms": whole(SPANS_MS, nullable=True),
+        "owner": text(LONGEST_NAME, nullable=True),
+        "lease_until": moment(),
+        "next_attempt_at": moment(),
+        "check_at": moment(),
+        "published_at": moment(),
+        "started_at": moment(),
+        "finished_at": moment(),
+        "last_error": text(nullable=True),
+        "cancel_requested": whole(range(2)),
+        "last_due_at": moment(),
+        "missed": whole(range(LARGEST_ID + 1)),
+        "resends": whole(COUNTS),
+        "source": text(LONGEST_NAME, nullable=True),
+        "task_name": text(LONGEST_NAME, nullable=True),
+        "schedule_name": Cell(kind=object, wanted="", stand_in=None),  # see `answer_to`
+    },
+)
+
+#: The columns of a new execution, in the order of `new_values`.
+NEW_COLUMNS: Final = (
+    "scheduler_id",
+    "execution_key",
+    "executed_at",
+    "container_id",
+    "due_at",
+    "state",
+    "attempt",
+    "deaths",
+    "version",
+    "task_type",
+    "task_id",
+    "queue",
+    "params",
+    "retry",
+    "timeout_ms",
+    "next_attempt_at",
+    "check_at",
+    "finished_at",
+    "last_error",
+    "last_due_at",
+    "missed",
+    "source",
+    "task_name",
+)
+
+
+def is_in(state: State) -> ColumnElement[bool]:
+    """Ask for the state of rows that an UPDATE finds by their ids, and must find by nothing else.
+
+    Of few rows MySQL and MariaDB would rather take those of the state from its index, and hold
+    their entries there before the rows. Whoever starts or ends them holds the rows first: each
+    would wait for the other.
+    """
+    return func.coalesce(executions.c.state, "") == state.value
+
+
+def new_values(execution: Execution) -> tuple[Any, ...]:
+    """Write a new execution in the order of `NEW_COLUMNS`."""
+    return (
+        execution.scheduler_id,
+        execution.key,
+        to_text(execution.executed_at),
+        execution.container_id,
+        to_text(execution.due_at),
+        execution.state.value,
+        execution.attempt,
+        execution.deaths,
+        execution.version,
+        execution.task.type,
+        execution.task.id,
+        execution.queue,
+        execution.params,
+        write_retry(execution.retry),
+        milliseconds(execution.timeout),
+        moment_text(execution.next_attempt_at),
+        moment_text(execution.check_at),
+        moment_text(execution.finished_at),
+        execution.last_error,
+        moment_text(execution.last_due_at),
+        execution.missed,
+        execution.source,
+        execution.task_name,
+    )
+
+
+def moment_text(moment: datetime | None) -> str | None:
+    """Write a moment that may be missing."""
+    return None if moment is None else to_text(moment)
+
+
+def answer_to(name: object, scheduler_id: object) -> str:
+    """Name a schedule; a row without a name that can be one answers to `#` and its id."""
+    if isinstance(name, str) and 0 < len(name) <= LONGEST_NAME:
+        return name
+    return f"#{echo(scheduler_id)}"
+
+
+def id_answering_to(name: str) -> int | None:
+    """Read the id from the name that a nameless row answers to."""
+    digits = name.removeprefix("#")
+    if name == digits or not (digits.isascii() and digits.isdigit()):
+        return None
+    if len(digits) > len(str(LARGEST_ID)):  # more of them than `int` takes, perhaps
+        return None
+    return int(digits) if int(digits) <= LARGEST_ID else None
+
+
+def executions_of(connection: Connection, rows: Iterable[Row[Any]]) -> list[Execution]:
+    """Turn rows of `EXECUTION` into executions, with their crashes where they had any.
+
+    Of rows that somebody spoilt, too: see `Execution.problem`.
+    """
+    read = [_CELLS.read(row) for row in rows]
+    crashes = _crashes(connection, {row.id: row.crashes for row, _ in read if row.crashes})
+    odd = _taken_for(connection, [row.id for row, _ in read if row.state not in _STATES])
+    return [
+        _execution(row, odd.get(row.id, row.state), problem, crashes.get(row.id, ()))
+        for row, problem in read
+    ]
+
+
+def find_executions(
+    connection: Connection,
+    statement: Select[Any],
+    ids: Collection[int],
+    *,
+    read: Reading = Connection.execute,
+) -> dict[int, Execution]:
+    """Find executions by id with a statement that takes `ids`; many of them by a `Dialect.read`."""
+    known = [id_ for id_ in ids if 0 < id_ <= LARGEST_ID]
+    if not known:
+        return {}
+    rows = read(connection, statement, {"ids": known})
+    return {found.id: found for found in executions_of(connection, rows)}
+
+
+def _crashes(connection: Connection, counts: dict[int, int]) -> dict[int, tuple[datetime, ...]]:
+    """Read when each execution crashed. Its count drops to 0 with a replay: only the last count."""
+    if not counts:
+        return {}
+    moments: dict[int, list[datetime]] = {id_: [] for id_ in counts}
+    for row in connection.execute(_CRASHED_AT, {"ids": list(counts)}):
+        if isinstance(row.finished_at, datetime):
+            moments[row.execution_id].append(row.finished_at)
+    return {id_: tuple(found[-counts[id_] :]) for id_, found in moments.items()}
+
+
+def _taken_for(connection: Connection, ids: Collection[int]) -> dict[int, str]:
+    """Ask for which state the database takes one that is none. Nearly always there are none."""
+    if not ids:
+        return {}
+    rows = connection.execute(_TAKEN_FOR, {"ids": list(ids)})
+    return {row.id: row.state for row in rows if row.state is not None}
+
+
+def _execution(
+    row: Any,  # noqa: ANN401 - see `Cells.read`
+    taken_for: str,
+    problem: str | None,
+    crashed_at: tuple[datetime, ...],
+) -> Execution:
+    state = _STATES.get(taken_for)
+    policy = read_retry(row.retry) if row.retry else None
+    problem = problem or _fault_of(row, state, policy)
+    return Execution(
+        id=row.id,
+        scheduler_id=row.scheduler_id,
+        schedule_name=answer_to(row.schedule_name, row.scheduler_id),
+        key=row.execution_key,
+        state=state or State.SKIPPED,
+        task=TaskRef(row.task_type, row.task_id),
+        params=row.params or "{}",
+        queue=row.queue,
+        attempt=row.attempt,
+        deaths=row.deaths,
+        version=row.version,
+        due_at=row.due_at or row.executed_at,
+        executed_at=row.executed_at,
+        container_id=row.container_id or "",
+        retry=None if isinstance(policy, str) else policy,
+        timeout=duration(row.timeout_ms),
+        owner=row.owner,
+        lease_until=row.lease_until,
+        next_attempt_at=row.next_attempt_at,
+        check_at=row.check_at,
+        published_at=row.published_at,
+        started_at=row.started_at,
+        finished_at=row.finished_at,
+        last_error=row.last_error,
+        cancel_requested=bool(row.cancel_requested),
+        last_due_at=row.last_due_at,
+        missed=row.missed,
+        resends=row.resends,
+        source=row.source,
+        task_name=row.task_name,
+        crashed_at=crashed_at,
+        problem=problem,
+    )
+
+
+def _fault_of(row: Any, state: State | None, policy: RetryPolicy | str | None) -> str | None:  # noqa: ANN401
+    """Say what is wrong with a row whose cells are what they should be, each by itself."""
+    if not 0 < row.id <= LARGEST_ID:
+        return f"SchedulerExecution: id: {row.id} is not 1-{LARGEST_ID}"
+    if row.state not in _STATES:
+        return f"SchedulerExecution: state: {echo(row.state)} is none of {', '.join(State)}"
+    if isinstance(policy, str):
+        return f"SchedulerExecution: retry: {policy}"
+    if row.params and (fault := fault_of_params(row.params)) is not None:
+        return f"SchedulerExecution: params: {fault}"
+    if state in UNFINISHED:
+        try:
+            checked_queue(row.queue)
+        except ValueError as error:
+            return f"SchedulerExecution: queue: {error}"
+    return None
+
+
+def batches(values: Sequence[Any], size: int) -> Iterable[list[Any]]:
+    """Cut a long list into pieces that a statement can take as parameters."""
+    remaining = iter(values)
+    while piece := list(islice(remaining, size)):
+        yield piece

@@ -1,0 +1,163 @@
+"""Rows of the users' table, understood or found broken. People write them by hand."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from sqlalchemy import Row, type_coerce
+from sqlalchemy.types import NullType
+
+from cronhare.domain.draft import Fault, ScheduleDraft
+from cronhare.domain.echo import echo, shown
+from cronhare.domain.params import fault_of_params
+from cronhare.domain.schedule import LONGEST_NAME, BrokenSchedule, Schedule
+
+from ..schema.tables import schedulers
+from .execution_rows import answer_to
+from .schedule_columns import (
+    LONG_AGO,
+    MANNER,
+    TIMES,
+    RunOptions,
+    ScheduleTimes,
+    column_values,
+    read_manner,
+    read_times,
+)
+from .task_columns import COLUMN_OF_TYPE, NOWHERE, TASK, NamedTask, read_task
+
+#: A row's updated_at exactly as it is: a plan keeps it, and compares no clocks by it.
+STAMP = type_coerce(schedulers.c.updated_at, NullType())
+
+#: What stands for a row that cannot be read at all.
+_NO_TIMES = read_times((None,) * len(TIMES))
+_NO_MANNER = read_manner((None,) * len(MANNER))
+
+#: What stands for the task of a row that cannot be read at all: nobody's, lest it be anybody's.
+_NO_TASK = NamedTask(ref=NOWHERE, source="a row that cannot be read", name=None)
+
+#: What is read of a row, and what each row begins with that is read here. Not all columns, and by
+#: their places: most of a busy minute is spent on reading.
+READ = tuple(
+    schedulers.c[name] for name in ("id", "name", "params", "updated_at", *TASK, *TIMES, *MANNER)
+)
+_IN_TASK = slice(4, 4 + len(TASK))
+_IN_TIMES = slice(_IN_TASK.stop, _IN_TASK.stop + len(TIMES))
+_IN_MANNER = slice(_IN_TIMES.stop, len(READ))
+
+
+def draft_of(row: Row[Any]) -> tuple[ScheduleDraft | None, str | None]:
+    """Read a row as a draft, or say what is wrong with it."""
+    times, manner, task, params, faults = _read(row)
+    if row.description is not None and not isinstance(row.description, str):
+        faults.append(Fault("description", f"{echo(row.description)} is not text"))
+    if faults:
+        return None, _say(faults)
+    return ScheduleDraft(
+        name=answer_to(row.name, row.id),
+        task=task.ref,
+        task_name=task.name,
+        params=params,
+        description=row.description,
+        **times.draft,
+        **manner.draft,
+    ), None
+
+
+def schedule_of(row: Row[Any]) -> Schedule | BrokenSchedule:
+    """Read a row as a schedule. For each due one: what `understand` does, with less to make."""
+    times, manner, task, params, faults = _read(row)
+    name = answer_to(row.name, row.id)
+    if faults:
+        changed_at = moment_or_long_ago(row.updated_at)
+        return BrokenSchedule(
+            id=row.id,
+            name=name,
+            problem=_say(faults),
+            changed_at=changed_at,
+            source=task.source,
+        )
+    return Schedule(
+        id=row.id,
+        name=name,
+        task=task.ref,
+        source=task.source,
+        task_name=task.name,
+        changed_at=row.updated_at,
+        params=params,
+        **times.schedule,
+        **manner.schedule,
+    )
+
+
+def row_values(draft: ScheduleDraft) -> dict[str, Any]:
+    """Write a draft as the columns of its row."""
+    column = COLUMN_OF_TYPE.get(draft.task.type)
+    if column is None:
+        known = ", ".join(COLUMN_OF_TYPE)
+        raise ValueError(f"{draft.name}: a schedule runs a task of one of these types: {known}")
+    return {
+        **dict.fromkeys(COLUMN_OF_TYPE.values()),
+        column: draft.task.id,
+        "task_name": draft.task_name,
+        "name": draft.name,
+        "params": draft.params,
+        "description": draft.description,
+        **column_values(draft),
+    }
+
+
+def moment_or_long_ago(value: object) -> datetime:
+    """Take a moment that may have been spoilt by hand."""
+    return value if isinstance(value, datetime) else LONG_AGO
+
+
+def _read(row: Row[Any]) -> tuple[ScheduleTimes, RunOptions, NamedTask, str, list[Fault]]:
+    """Read a row, whatever is in it: this is the one place where that may go wrong.
+
+    What nobody foresaw is a fault of that row as well, or it would stop all others.
+    """
+    try:
+        times, manner = read_times(row[_IN_TIMES]), read_manner(row[_IN_MANNER])
+        task = read_task(row[_IN_TASK])
+        faults = [*times.faults, *manner.faults, *task.faults]
+        params = _params(row.params, faults)
+        name = row.name
+        if name is not None and not (isinstance(name, str) and len(name) <= LONGEST_NAME):
+            faults.append(_fault_of_name(name))
+        if not isinstance(row.updated_at, datetime):
+            faults.append(Fault("updated_at", f"{echo(row.updated_at)} is no time"))
+    except MemoryError:  # says nothing of the row
+        raise
+    except Exception as error:  # noqa: BLE001 - see above
+        unforeseen = Fault("row", f"cannot be read: {type(error).__name__}: {shown(str(error))}")
+        return _NO_TIMES, _NO_MANNER, _NO_TASK, "{}", [unforeseen]
+    return times, manner, task, params, faults
+
+
+def _fault_of_name(name: object) -> Fault:
+    if isinstance(name, str):
+        return Fault("name", f"{len(name):,} letters, {LONGEST_NAME} are allowed")
+    return Fault("name", f"{echo(name)} is not text")
+
+
+def _say(faults: Sequence[Fault]) -> str:
+    return "; ".join(map(str, faults))
+
+
+def _params(value: object, faults: list[Fault]) -> str:
+    if value is None:
+        return "{}"
+    try:
+        if isinstance(value, str):
+            if (too_large := fault_of_params(value)) is not None:
+                faults.append(Fault("params", too_large))
+            else:
+                msgspec.json.decode(value)
+            return value
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        faults.append(Fault("params", f"not JSON: {error}"))
+    else:
+        faults.append(Fault("params", f"{echo(value)} is not JSON text"))
+    return "{}"

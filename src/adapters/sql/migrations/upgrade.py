@@ -1,0 +1,86 @@
+"""The schema: made, upgraded, and checked."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from sqlalchemy import Column, Connection, Engine, MetaData, String, Table, inspect, select
+
+from cronhare.ports.ledger import LedgerNewer, LedgerOutdated
+
+from ..dialect import UPGRADE, dialect_of
+from ..transactions.database import connected, own_errors
+
+#: The newest revision. A test compares it with the migrations, so that starting need not read them.
+HEAD = "0009"
+
+#: A name of its own: an adopted database may keep another program's migrations.
+VERSION_TABLE = "cronhare_schema"
+
+_versions = Table(VERSION_TABLE, MetaData(), Column("version_num", String(32)))
+_MIGRATIONS = Path(__file__).parent
+
+
+def upgrade(engine: Engine, now: datetime | None = None) -> list[str]:
+    """Bring the schema to the newest revision; answers the revisions that were applied.
+
+    All of it happens, or nothing; where the database cannot take back a half, the next call goes
+    on with it. Of two processes that upgrade at once the second waits, and finds nothing to do.
+    Schedules that are adopted count as edited at *now*.
+
+    Raises:
+        LedgerNewer: a newer program made the schema.
+        LedgerUnavailable: it could not be done.
+    """
+    from alembic import command  # noqa: PLC0415 - a worker's start does without
+    from alembic.config import Config  # noqa: PLC0415
+
+    config = Config()
+    config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
+    applied: list[str] = []
+    with (
+        own_errors(engine, "upgrading the schema"),
+        dialect_of(engine).migrating(engine) as connection,
+    ):
+        if _revision(connection) not in {None, *_known()}:
+            raise LedgerNewer(_newer(engine))
+        config.attributes.update(
+            connection=connection, applied=applied, now=now or datetime.now(UTC)
+        )
+        command.upgrade(config, "head")
+    return applied
+
+
+def check_schema(engine: Engine) -> None:
+    """Make sure that this program and the schema belong together.
+
+    Raises:
+        LedgerOutdated: they do not; the sentence says what to do.
+        LedgerUnavailable: the database cannot be asked.
+    """
+    with connected(engine, "checking the schema") as connection:
+        revision = _revision(connection)
+    if revision == HEAD:
+        return
+    if revision is None:
+        raise LedgerOutdated(f"{_where(engine)} holds no ledger yet: {UPGRADE}")
+    if revision in _known():
+        raise LedgerOutdated(f"{_where(engine)} is at schema {revision}, not {HEAD}: {UPGRADE}")
+    raise LedgerNewer(_newer(engine))
+
+
+def _revision(connection: Connection) -> str | None:
+    if not inspect(connection).has_table(VERSION_TABLE):
+        return None
+    return connection.scalar(select(_versions.c.version_num))
+
+
+def _known() -> set[str]:
+    return {path.name.partition("_")[0] for path in (_MIGRATIONS / "versions").glob("[0-9]*.py")}
+
+
+def _newer(engine: Engine) -> str:
+    return f"{_where(engine)} was made by a newer cronhare: install that version here"
+
+
+def _where(engine: Engine) -> str:
+    return dialect_of(engine).place

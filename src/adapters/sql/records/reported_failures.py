@@ -1,0 +1,107 @@
+"""Failures that a message reports: archived once, with an execution where there can be one."""
+
+from datetime import datetime
+from typing import Final
+
+import attrs
+import msgspec
+from sqlalchemy import Connection, bindparam, insert, select
+
+from cronhare.domain.claims import NotToBeRun
+from cronhare.domain.execution import Execution
+from cronhare.domain.failures import Failure, Unproven
+from cronhare.domain.retry import Fail
+from cronhare.domain.schedule import CLEANUP_NAME
+from cronhare.domain.transitions import fail_elsewhere
+from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
+from cronhare.ports.records import Archived
+
+from ..attempts.trial_start import Tried
+from ..claims.manual_claims import claim_by_hand, find_by_key
+from ..dialect import Dialect
+from ..mapping.execution_rows import BY_IDS, find_executions
+from ..mapping.transition_columns import write_changes
+from ..schema.tables import failed_tasks, schedulers
+from ..transactions.database import Database
+
+_ARCHIVED: Final = select(failed_tasks.c.id).where(
+    failed_tasks.c.scheduler_id == bindparam("scheduler_id"),
+    failed_tasks.c.execution_key == bindparam("key"),
+)
+_OF_ATTEMPT: Final = select(failed_tasks.c.scheduler_id).where(
+    failed_tasks.c.execution_id == bindparam("named"),
+    failed_tasks.c.attempts == bindparam("attempt"),
+)
+_ARCHIVE: Final = insert(failed_tasks)
+
+#: The system's own row, found by its unique name, so that no other is locked on the way. Who holds
+#: it is alone in adding rows without an execution, whose keys nothing else would keep apart.
+_TURN: Final = select(schedulers.c.id).where(schedulers.c.name == CLEANUP_NAME)
+
+
+def keep_failure(
+    connection: Connection, dialect: Dialect, failure: Failure, *, now: datetime, node: str
+) -> Archived | Unproven | None:
+    """Archive a failure that the ledger has not heard of; None if it has."""
+    if failure.ticket is not None:
+        id_ = failure.ticket.execution_id
+        found = find_executions(connection, dialect.locking(BY_IDS), [id_]).get(id_)
+        judged = failure.judge(found, is_archived=lambda: _has_attempt(connection, failure))
+        if isinstance(judged, Execution):
+            return _end(connection, dialect, judged, failure, now)
+        return judged
+    scheduler_id = failure.message.scheduler_id
+    if find_by_key(connection, scheduler_id, failure.key) is not None:
+        return None
+    if _is_archived(connection, failure):
+        return None
+    try:
+        run = claim_by_hand(connection, dialect, scheduler_id, now=now, node=node, **failure.run)
+    except NotToBeRun:
+        connection.execute(dialect.locking(_TURN)).all()
+        alone = Archived.alone(failure, now)
+        return None if _is_archived(connection, failure) else _archive(connection, alone)
+    return _end(connection, dialect, run, failure, now)
+
+
+def _has_attempt(connection: Connection, failure: Failure) -> bool:
+    ticket = failure.ticket
+    asked = {"named": ticket.execution_id, "attempt": ticket.attempt} if ticket else {}
+    return failure.message.scheduler_id in connection.execute(_OF_ATTEMPT, asked).scalars()
+
+
+def _is_archived(connection: Connection, failure: Failure) -> bool:
+    """Look for its row: it may stand alone, or its execution was cleaned up since."""
+    asked = {"scheduler_id": failure.message.scheduler_id, "key": failure.key}
+    return connection.execute(_ARCHIVED, asked).first() is not None
+
+
+def _end(
+    connection: Connection, dialect: Dialect, execution: Execution, failure: Failure, now: datetime
+) -> Archived:
+    failed = fail_elsewhere(execution, failure, now=now)
+    write_changes(connection, dialect, [(execution, failed)])
+    verdict = Fail(failure.message.failed_reason)
+    return _archive(connection, Archived.of(failed, verdict, None, failure.failed_at or now))
+
+
+def could_archive_another(database: Database, failure: Failure, *, now: datetime) -> bool:
+    """Tell whether a failure of no schedule could be archived: tried, and taken back."""
+    message = msgspec.structs.replace(failure.message, scheduler_id=0)
+    another = Archived.alone(attrs.evolve(failure, message=message), now)
+    try:
+        with database.write("trying to archive another failure") as connection:
+            _archive(connection, another)
+            raise Tried  # noqa: TRY301 - it takes the transaction back
+    except Tried:
+        return True
+    except (LedgerRefused, LedgerUnavailable):
+        return False
+
+
+def _archive(connection: Connection, archived: Archived) -> Archived:
+    values = attrs.asdict(archived)
+    del values["id"], values["problem"]
+    inserted = connection.execute(_ARCHIVE, values)
+    (id_,) = inserted.inserted_primary_key or (0,)
+    return attrs.evolve(archived, id=id_)

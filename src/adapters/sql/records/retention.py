@@ -1,0 +1,156 @@
+"""Deleting history in steps, each a short transaction: the ledger goes on between them."""
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from itertools import chain
+from typing import Any
+
+from sqlalchemy import Select, and_, bindparam, case, delete, exists, func, not_, select
+
+from cronhare.application.logs import say
+from cronhare.domain.boot import LONGEST_AGO
+from cronhare.domain.execution import REPLAYABLE, TOLD_NO_MORE, State
+from cronhare.domain.keys import BOOT
+from cronhare.domain.messages import LARGEST_ID
+from cronhare.ports.records import Retention
+
+from ..isolation.halving import Answers, Waiting
+from ..isolation.refusals import by_halves
+from ..schema.tables import executions, failed_tasks
+from ..schema.types import UtcDateTime
+from ..transactions.database import Database
+
+#: So many executions are looked at, or deleted, at once.
+STEP = 1_000
+
+log = logging.getLogger(__name__)
+
+_SUCCEEDED = executions.c.state == State.SUCCEEDED.value
+
+# What has not ended has no limit, and NULL is less than nothing.
+_LIMIT = case(
+    (_SUCCEEDED, bindparam("completed", type_=UtcDateTime)),
+    (
+        executions.c.state.in_([state.value for state in REPLAYABLE]),
+        bindparam("failed", type_=UtcDateTime),
+    ),
+    (
+        executions.c.state.in_([state.value for state in TOLD_NO_MORE]),
+        bindparam("others", type_=UtcDateTime),
+    ),
+)
+_AWAITS_A_PERSON = exists().where(
+    failed_tasks.c.execution_id == executions.c.id, failed_tasks.c.resolution.is_(None)
+)
+_OUTLIVED = select(executions.c.id).where(
+    executions.c.id.between(bindparam("first"), bindparam("last")),
+    func.coalesce(executions.c.finished_at, executions.c.executed_at) < _LIMIT,
+    ~_AWAITS_A_PERSON,
+)
+_NEXT = select(func.min(executions.c.id)).where(executions.c.id > bindparam("last"))
+# A run at a boot is known as long as somebody may ask for it again. It does not count.
+_COUNTS = not_(
+    and_(
+        executions.c.execution_key.startswith(BOOT),
+        func.coalesce(executions.c.finished_at, executions.c.executed_at)
+        >= bindparam("booted", type_=UtcDateTime),
+    )
+)
+# Counted in two steps: which schedules have many rows an index tells by itself, and a million rows
+# are counted in a second; how many of them succeeded is asked for each of those few.
+_MANY_ROWS = (
+    select(executions.c.scheduler_id)
+    .group_by(executions.c.scheduler_id)
+    .having(func.count() > bindparam("most"))
+)
+_SURPLUS = select(func.count() - bindparam("most")).where(
+    _SUCCEEDED, _COUNTS, executions.c.scheduler_id == bindparam("scheduler_id")
+)
+_OLDEST = (
+    select(executions.c.id)
+    .where(_SUCCEEDED, _COUNTS, executions.c.scheduler_id == bindparam("scheduler_id"))
+    .order_by(executions.c.id)
+    .limit(bindparam("surplus"))
+)
+_THESE = executions.c.id.in_(bindparam("ids", expanding=True))
+_DELETE = delete(executions).where(_THESE)
+
+
+def clean_up(
+    database: Database, *, now: datetime, retention: Retention, between: Callable[[], None]
+) -> int:
+    """Delete what has ended and outlived its retention. Attempts and output go with it."""
+    limits = {
+        "completed": now - retention.completed,
+        "failed": now - retention.failed,
+        "others": now - retention.others,
+    }
+    deleted = 0
+    for step in chain(
+        _delete_outlived(database, limits),
+        _delete_surplus(database, retention.completed_rows, booted=now - LONGEST_AGO),
+    ):
+        deleted += step
+        between()
+    return deleted
+
+
+def _delete_outlived(database: Database, limits: dict[str, datetime]) -> Iterator[int]:
+    """Walk through all ids once, in windows: no index has to know ends, and no sort is needed.
+
+    Each begins at the next id that there is: a number that somebody chose may be far away.
+    """
+    last = -LARGEST_ID
+    while (first := _next_id(database, last)) is not None:
+        last = min(first + STEP - 1, LARGEST_ID)
+        yield _delete(database, _OUTLIVED, {**limits, "first": first, "last": last})
+
+
+def _next_id(database: Database, last: int) -> int | None:
+    with database.read("looking for old history") as connection:
+        first: int | None = connection.execute(_NEXT, {"last": last}).scalar_one()
+    return first
+
+
+def _delete_surplus(database: Database, most: int, *, booted: datetime) -> Iterator[int]:
+    with database.read("counting what is kept") as connection:
+        busy = connection.scalars(_MANY_ROWS, {"most": most}).all()
+    for scheduler_id in busy:
+        asked = {"scheduler_id": scheduler_id, "booted": booted}
+        for piece in _pieces(_surplus(database, {**asked, "most": most})):
+            yield _delete(database, _OLDEST, {**asked, "surplus": piece})
+
+
+def _surplus(database: Database, asked: dict[str, Any]) -> int:
+    with database.read("counting what is kept") as connection:
+        surplus: int = connection.execute(_SURPLUS, asked).scalar_one()
+    return max(surplus, 0)
+
+
+def _pieces(surplus: int) -> list[int]:
+    whole, rest = divmod(surplus, STEP)
+    return [STEP] * whole + [rest] * (rest > 0)
+
+
+def _delete(database: Database, which: Select[Any], asked: dict[str, Any]) -> int:
+    """Delete what is to go; what some other table holds fast is kept, and told."""
+    with database.read("looking for old history") as connection:
+        ids = list(connection.scalars(which, asked))
+
+    def delete_them(part: Sequence[int]) -> Answers[int]:
+        with database.write("deleting old history") as connection:
+            # What somebody holds, to replay it perhaps, is looked at another day.
+            held = database.dialect.locking(which.where(_THESE), pass_over=True)
+            found = list(connection.scalars(held, {**asked, "ids": part}))
+            if found:
+                connection.execute(_DELETE, {"ids": found})
+            return Answers([len(found)], found)
+
+    def keep(id_: int, refusal: Exception) -> int:
+        text = f"Execution {id_} is kept: {refusal}"
+        say(log, logging.WARNING, "cleanup.refused", text, execution=id_)
+        return 0
+
+    waiting = Waiting[int, int](lambda _: 0)  # it is another day's as well
+    return sum(by_halves(ids, delete_them, alone=keep, waiting=waiting)) if ids else 0

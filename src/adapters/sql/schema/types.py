@@ -1,0 +1,132 @@
+"""Moments in the database: UTC, with microseconds, and never naive.
+
+They are written as text, `2025-12-12 08:00:00.000000`: of one length, so that texts sort and
+compare as the moments do where they are kept as such. Most databases have a type for them.
+"""
+
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Any
+
+from sqlalchemy import Boolean, DateTime, Dialect
+from sqlalchemy.types import TypeDecorator, TypeEngine
+
+from ..dialects import columns_in
+
+LENGTH = len("2025-12-12 08:00:00.000000")
+
+
+@lru_cache(maxsize=1024)
+def to_text(moment: datetime) -> str:
+    """Write a moment. Those of one busy minute are few: most are written once.
+
+    >>> to_text(datetime(2025, 12, 12, 8, tzinfo=UTC))
+    '2025-12-12 08:00:00.000000'
+
+    Raises:
+        ValueError: the moment is naive: nobody knows what it means.
+    """
+    if moment.tzinfo is not UTC:
+        if moment.tzinfo is None:
+            raise ValueError(f"a naive moment does not go into the ledger: {moment}")
+        moment = moment.astimezone(UTC)
+    return moment.isoformat(" ", "microseconds")[:LENGTH]
+
+
+def from_text(text: Any) -> Any:  # noqa: ANN401 - in SQLite a column takes values of any type
+    """Read what `to_text` wrote. What is no moment comes back as it is, to be told."""
+    try:
+        return datetime.fromisoformat(f"{text}+00:00")
+    except ValueError:
+        return text
+
+
+def read_moment(value: object) -> datetime | None:
+    """Read a moment that a person or another program wrote; without a zone it is UTC.
+
+    None for what is no moment.
+
+    >>> read_moment("2025-12-15T15:00:00.000Z")
+    datetime.datetime(2025, 12, 15, 15, 0, tzinfo=datetime.timezone.utc)
+    >>> read_moment("2025-12-15 16:00 +01:00")
+    datetime.datetime(2025, 12, 15, 15, 0, tzinfo=datetime.timezone.utc)
+    >>> read_moment("tomorrow")
+    """
+    try:
+        if isinstance(value, str):
+            value = datetime.fromisoformat(value.strip().replace(" +", "+").replace(" -", "-"))
+        if not isinstance(value, datetime):
+            return None
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
+class UtcDateTime(TypeDecorator[datetime]):
+    """A moment that only we write, as a rule. What cannot be read comes back as it is."""
+
+    impl = DateTime
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
+        """Choose the column's type."""
+        return dialect.type_descriptor(columns_in(dialect.name).moment)
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> Any:  # noqa: ANN401, ARG002
+        """Write."""
+        # A text does everywhere: drivers would write one, too, and take longer.
+        return to_text(value) if isinstance(value, datetime) else value
+
+    def result_processor(self, dialect: Dialect, coltype: object) -> Any:  # noqa: ANN401
+        """Let drivers read that can: a processor is called for every NULL, too."""
+        reads = columns_in(dialect.name).reads_moments
+        return None if reads else super().result_processor(dialect, coltype)
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> Any:  # noqa: ANN401, ARG002
+        """Read."""
+        return None if value is None else from_text(value)
+
+
+class HandWritten(UtcDateTime):
+    """A moment in the users' table, in whatever form people wrote it."""
+
+    cache_ok = True
+
+    def result_processor(self, dialect: Dialect, coltype: object) -> Any:  # noqa: ANN401
+        """An adopted column may hold text, which no driver reads."""
+        return TypeDecorator.result_processor(self, dialect, coltype)
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> Any:  # noqa: ANN401, ARG002
+        """Read."""
+        if value is None:
+            return None
+        return read_moment(value) or value
+
+
+class Flag(TypeDecorator[bool]):
+    """A yes or no, read as it is: SQLAlchemy's own type would take any text or number for a yes."""
+
+    impl = Boolean
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
+        """Choose the column's type."""
+        return dialect.type_descriptor(columns_in(dialect.name).flag)
+
+    def process_bind_param(self, value: bool | None, dialect: Dialect) -> Any:  # noqa: ANN401, ARG002, FBT001
+        """Write the number that people write."""
+        return None if value is None else int(value)
+
+    def result_processor(self, dialect: Dialect, coltype: object) -> Any:  # noqa: ANN401, ARG002
+        """Leave the reading to whoever can tell what is wrong with it."""
+        return None
+
+
+def milliseconds(duration: timedelta | None) -> int | None:
+    """Write a duration."""
+    return None if duration is None else duration // timedelta(milliseconds=1)
+
+
+def duration(milliseconds: int | None) -> timedelta | None:
+    """Read a duration."""
+    return None if milliseconds is None else timedelta(milliseconds=milliseconds)

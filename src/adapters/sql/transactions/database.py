@@ -1,0 +1,188 @@
+"""An engine, its transactions, and the one place where vendors' errors become ours."""
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from datetime import datetime
+from functools import partial, wraps
+from typing import Final, ParamSpec, TypeVar
+
+from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import SQLAlchemyError
+
+from cronhare.domain.backoff import Waits
+from cronhare.ports.clock import ClockPort
+from cronhare.ports.ledger import LedgerOutdated, LedgerRefused, LedgerUnavailable
+
+from ..dialect import UPGRADE, Dialect, InDoubt, Locked, Undone, dialect_of, passed_over_of
+from .fitting import fits
+from .lock_waits import lock_wait
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+#: A call is repeated for so long: together with its last try it is over well before a lease of
+#: 30 s is.
+PATIENCE: Final = 5.0
+_SHORTEST_WAIT: Final = 0.005
+_LONGEST_WAIT: Final = 0.5
+
+#: So often a duplicate may be what somebody else wrote in the same moment; then it stays one.
+_MEETINGS: Final = 5
+
+
+def repeatable(call: Callable[P, T]) -> Callable[P, T]:
+    """Repeat a call whose transaction the database took back: a deadlock, a lost connection.
+
+    What it repeats is a port's method, from its beginning; all of them can be. Whoever asked for
+    `waiting_once` is told at once what somebody holds.
+    """
+
+    @wraps(call)
+    def insistent(*args: P.args, **kwargs: P.kwargs) -> T:
+        give_up_at = time.monotonic() + PATIENCE
+        # By chance, so that those who met do not meet again.
+        waits = Waits(_SHORTEST_WAIT, _LONGEST_WAIT, random.random)
+        met = 0
+        changed_nothing = True
+        while True:
+            try:
+                return call(*args, **kwargs)
+            except LedgerUnavailable as error:
+                # What one call may have written stays so, whatever the next one meets.
+                changed_nothing = changed_nothing and error.changed_nothing
+                error.changed_nothing = changed_nothing
+                if isinstance(error, Locked | InDoubt) and not changed_nothing:
+                    raise LedgerUnavailable(str(error)) from error
+                if not isinstance(error, Undone):
+                    raise
+                met += error.is_refusal and not isinstance(error, Locked)
+                if met > _MEETINGS:
+                    raise LedgerRefused(str(error)) from error
+                is_told = isinstance(error, Locked) and lock_wait() is not None
+                wait = waits.next()
+                if is_told or time.monotonic() + wait > give_up_at:
+                    raise
+            time.sleep(wait)
+
+    return insistent
+
+
+class Database:
+    """An engine as the adapters use it."""
+
+    def __init__(self, engine: Engine, clock: ClockPort) -> None:
+        """*engine* comes from `open_engine`; *clock* counts where the database has none."""
+        self.dialect: Dialect = dialect_of(engine)
+        self.passed_over = passed_over_of(engine)
+        self._engine = engine
+        self._clock = clock
+
+    def now(self) -> datetime:
+        """Tell the ledger's time."""
+        return self.dialect.now(self._clock, partial(self.read, "asking for the time"))
+
+    @contextmanager
+    def read(self, doing: str) -> Iterator[Connection]:
+        """Give a connection whose statements each see what is committed when they begin."""
+        with connected(self._engine, doing) as connection, self._undone(connection, doing):
+            yield connection
+
+    @contextmanager
+    def write(self, doing: str) -> Iterator[Connection]:
+        """Give a connection in a transaction that is committed at the end, or rolled back."""
+        with (
+            self.dialect.writing(),
+            connected(self._engine, doing, writing=True) as connection,
+            connection.begin(),
+            self._undone(connection, doing, writing=True),
+            ExitStack() as waiting,
+        ):
+            with own_errors(self._engine, doing, begun=False, committing=False):
+                self.dialect.begin(connection)
+                waiting.enter_context(self._waiting_for_locks(connection))
+            yield connection
+
+    def _waiting_for_locks(self, connection: Connection) -> AbstractContextManager[object]:
+        asked = lock_wait()
+        if asked is None or asked.seconds is None:
+            return nullcontext()
+        return self.dialect.waiting_for_locks(connection, asked.seconds)
+
+    def _undone(
+        self, connection: Connection, doing: str, *, writing: bool = False
+    ) -> AbstractContextManager[None]:
+        return own_errors(
+            self._engine, doing, committing=False, writing=writing, connection=connection
+        )
+
+
+@contextmanager
+def connected(engine: Engine, doing: str, *, writing: bool = False) -> Iterator[Connection]:
+    """Give a connection, and turn a vendor's errors into ours: see `own_errors`."""
+    with own_errors(engine, doing, begun=False):
+        connection = connect(engine, doing)
+    with own_errors(engine, doing, writing=writing), connection:
+        yield connection
+
+
+def connect(engine: Engine, doing: str) -> Connection:
+    """Connect to what may be anything: SQLAlchemy's first questions expect answers of a database.
+
+    Raises:
+        LedgerUnavailable: they had others; a vendor's errors stay what they are.
+    """
+    try:
+        return engine.connect()
+    except (SQLAlchemyError, LedgerUnavailable, OverflowError, UnicodeError):
+        raise
+    except Exception as error:
+        text = f"what answers there is not understood: {type(error).__name__}: {error}"
+        raise LedgerUnavailable(f"{doing} in {dialect_of(engine).place}: {text}") from error
+
+
+@contextmanager
+def own_errors(
+    engine: Engine,
+    doing: str,
+    *,
+    begun: bool = True,
+    committing: bool = True,
+    writing: bool = False,
+    connection: Connection | None = None,
+) -> Iterator[None]:
+    """Turn a vendor's errors into ours; *doing* says what was under way.
+
+    *begun* says that a statement of ours may have failed: whatever keeps us from a session, with
+    any number that there is, is an outage, and no fault of a row. *committing* says that a
+    transaction's end may have been asked for, so that after a lost connection nobody knows what
+    became of it; *writing*, that rows may be written, or refused. Over *connection* the tables are
+    looked at where something is missing: it may be ours, or what somebody's trigger writes into.
+    """
+    changed_nothing = not (begun and committing and writing)
+    try:
+        yield
+    except SQLAlchemyError as error:
+        dialect = dialect_of(engine)
+        causes, said = dialect.causes, dialect.causes.explain(error)
+        if connection is not None and causes.is_missing(error) and not fits(connection, dialect):
+            text = f"its schema is not this program's ({said}); {UPGRADE}"
+            text = f"{doing} in {dialect.place}: {text}"
+            raise LedgerOutdated(text, changed_nothing=changed_nothing) from error
+        text = f"{doing} in {dialect.place}: {said}"
+        refused = begun and causes.is_refused(error, writing=writing)
+        if causes.is_undone(error, committing=committing, elsewhere=dialect.elsewhere):
+            undone = Locked if causes.is_locked(error) else Undone
+            raise undone(text, is_refusal=refused, changed_nothing=changed_nothing) from error
+        if refused:
+            raise LedgerRefused(text) from error
+        # Of what refuses a connection, or a COMMIT, no trigger is the reason.
+        in_doubt = writing and not committing and causes.is_in_doubt(error)
+        kind = InDoubt if in_doubt else LedgerUnavailable
+        raise kind(text, changed_nothing=changed_nothing) from error
+    except (OverflowError, UnicodeError) as error:  # a driver's, of what it cannot even send
+        text = f"{doing}: {error}"
+        if begun:
+            raise LedgerRefused(text) from error
+        raise LedgerUnavailable(text, changed_nothing=changed_nothing) from error

@@ -1,0 +1,73 @@
+"""Publishing batches while the next one is being claimed."""
+
+import logging
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import Executor, Future, wait
+from datetime import datetime
+from types import TracebackType
+from typing import Final, Self
+
+from cronhare.domain.execution import Execution
+
+from .execution_publisher import Doorbell, Rung
+
+log = logging.getLogger(__name__)
+
+#: So many batches are under way at a time: one is on its way to the broker while another is marked
+#: as published. Not more, so that memory stays flat.
+AT_ONCE: Final = 2
+
+
+class Ringing:
+    """The publishing side of one tick.
+
+    Leaving it waits for all. What was claimed and could not be published is the reconciler's.
+    """
+
+    def __init__(self, doorbell: Doorbell, executor: Executor, *, now: datetime) -> None:
+        """*executor* lends `AT_ONCE` threads that wait for the broker."""
+        self.published = 0
+        self._doorbell = doorbell
+        self._executor = executor
+        self._now = now
+        self._under_way: deque[Future[Rung]] = deque()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Wait for all that is under way, and raise the first error; the others are logged."""
+        wait(self._under_way)
+        first: BaseException | None = error
+        while self._under_way:
+            try:
+                self._note_oldest()
+            except Exception as another:
+                if first is not None:
+                    text = "Another batch could not be published either"
+                    log.exception("%s", text, extra={"action": "publish.failed"})
+                first = first or another
+        if first is not None and first is not error:
+            raise first
+
+    def ring(self, batch: Sequence[Execution]) -> None:
+        """Begin to publish *batch*, once there is a thread for it.
+
+        Raises what came of an earlier one; *batch* is published all the same.
+        """
+        try:
+            if len(self._under_way) == AT_ONCE:
+                self._note_oldest()
+        finally:
+            if batch:
+                rung = self._executor.submit(self._doorbell.ring, batch, now=self._now)
+                self._under_way.append(rung)
+
+    def _note_oldest(self) -> None:
+        self.published += self._under_way.popleft().result().published

@@ -1,0 +1,160 @@
+"""`cronhare doctor`: what is wrong, and how to mend it."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import attrs
+import typer
+from rich.text import Text
+
+from cronhare.adapters.jobs.reader import JobsFileInvalid, read_jobs
+from cronhare.domain.addresses import LedgerFile
+from cronhare.domain.diagnosis import Finding, SettingsFacts, Severity, judge_faults, judge_settings
+from cronhare.domain.listing import counted
+from cronhare.domain.task import Task
+
+from ... import logs
+from ...container import Container
+from ...settings.settings import Settings, SettingsInvalid
+from ..errors import Status
+from ..output import Json, console, print_json, table, tell, text
+from ..wiring import faults_of
+
+SIGNS = {
+    Severity.OK: ("✓", "green"),
+    Severity.NOTE: ("·", "cyan"),
+    Severity.WARNING: ("!", "yellow"),
+    Severity.ERROR: ("✗", "red"),
+}
+
+
+@attrs.frozen
+class Jobs:
+    """The tasks that the jobs file has, None without a file; or its faults."""
+
+    tasks: tuple[Task, ...] | None = None
+    faults: tuple[str, ...] = ()
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command to the command line."""
+    app.command()(doctor)
+
+
+def doctor(
+    *,
+    jobs: Annotated[
+        Path | None, typer.Option(help="Hold its tasks against the schedules. [env: CRON_JOBS]")
+    ] = None,
+    probe: Annotated[
+        bool, typer.Option("--probe", help="Send a message through each delay lane, too.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Look at settings, database, clock, nodes, broker and queues; change nothing.
+
+    Exit status 0: nothing must be mended (there may be warnings). 2: settings or jobs file are at
+    fault. 3: a server cannot be reached, or something must be mended.
+    """
+    try:
+        settings = Settings.read()
+    except SettingsInvalid as error:
+        _tell([*judge_faults(error.faults)], json=json)
+        raise typer.Exit(Status.WRONG_INPUT) from error
+    logs.configure(style=settings.log_format, level=settings.log_level)
+    container = Container(settings=settings, queues=settings.queues)
+    path = jobs or settings.jobs
+    read = _read_jobs(path, settings)
+    faults = [*judge_faults([*faults_of(container)]), *_of_jobs(read)]
+    if faults:
+        _tell(faults, json=json)
+        raise typer.Exit(Status.WRONG_INPUT)
+    findings = [
+        *judge_settings(_facts(settings)),
+        *_examine(container, read.tasks, path, probe=probe),
+    ]
+    _tell(findings, json=json)
+    raise typer.Exit(_status(findings))
+
+
+def _examine(
+    container: Container, tasks: Sequence[Task] | None, path: Path | None, *, probe: bool
+) -> Iterator[Finding]:
+    settings = container.settings()
+    yield from container.doctor().examine(
+        queues=settings.queues,
+        retry_delay=settings.retry_delay,
+        tasks=tasks,
+        jobs=None if path is None else str(path),
+        probe=probe,
+    )
+
+
+def _read_jobs(path: Path | None, settings: Settings) -> Jobs:
+    if path is None:
+        return Jobs()
+    try:
+        return Jobs(tasks=read_jobs(path, policy=settings.policy).tasks)
+    except JobsFileInvalid as error:
+        return Jobs(faults=tuple(f"{path}: {fault}" for fault in error.faults))
+    except OSError as error:
+        return Jobs(faults=(f"{path}: {error.strerror or error}",))
+
+
+def _of_jobs(jobs: Jobs) -> Iterator[Finding]:
+    for fault in jobs.faults:
+        cure = "correct the file, or name another one by --jobs or CRON_JOBS"
+        yield Finding(Severity.ERROR, "tasks", fault, cure)
+
+
+def _facts(settings: Settings) -> SettingsFacts:
+    return SettingsFacts(
+        on_one_file=isinstance(settings.ledger, LedgerFile),
+        in_memory=settings.broker_kind == "memory",
+        lease=settings.lease,
+        deduplicates=settings.message_deduplication,
+        quorum=settings.queue_type == "quorum",
+        unknown={each.name: each.meant for each in settings.sources.unknown},
+    )
+
+
+def _status(findings: Sequence[Finding]) -> Status:
+    broken = any(finding.severity is Severity.ERROR for finding in findings)
+    return Status.UNREACHABLE if broken else Status.DONE
+
+
+def _tell(findings: Sequence[Finding], *, json: bool) -> None:
+    errors = sum(finding.severity is Severity.ERROR for finding in findings)
+    warnings = sum(finding.severity is Severity.WARNING for finding in findings)
+    if json:
+        print_json(
+            {
+                "healthy": not errors,
+                "errors": errors,
+                "warnings": warnings,
+                "findings": [attrs.asdict(finding) for finding in findings],
+            }
+        )
+        return
+    rows = [(_sign(each.severity), each.subject, each.what) for each in findings]
+    table("", "SUBJECT", "FINDING", rows=rows, empty="Nothing was looked at.")
+    _tell_cures(findings)
+    summary = f"{counted(errors, 'error')}, {counted(warnings, 'warning')}."
+    tell(summary if errors or warnings else "Nothing is wrong.", style="bold")
+
+
+def _tell_cures(findings: Sequence[Finding]) -> None:
+    out = console()
+    for finding in findings:
+        if finding.cure:
+            said = Text.assemble(
+                "\n", _sign(finding.severity), text(f" {finding.subject}: {finding.what}")
+            )
+            out.print(said, text(f"  → {finding.cure}", style="bold"), sep="\n", soft_wrap=True)
+    out.print()
+
+
+def _sign(severity: Severity) -> Text:
+    sign, colour = SIGNS[severity]
+    return Text(sign, style=colour)

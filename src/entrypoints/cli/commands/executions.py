@@ -1,0 +1,234 @@
+"""`cronhare executions list | show | logs | cancel`."""
+
+import sys
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated
+
+import typer
+
+from cronhare.application.administration.views import AttemptView, ExecutionView
+from cronhare.application.worker.interim import EVERY
+from cronhare.domain.execution import State
+from cronhare.domain.listing import counted
+from cronhare.domain.messages import LARGEST_ID
+from cronhare.domain.printable import printable
+from cronhare.ports.records import ExecutionFilter
+from cronhare.ports.runner import Captured
+
+from ..output import (
+    MOST_LINES,
+    Json,
+    facts,
+    json_line,
+    moment,
+    print_json,
+    printable_lines,
+    state,
+    table,
+    tell,
+)
+from ..wiring import open_ledger
+
+app = typer.Typer(
+    help="What the ledger knows of each due instant.", no_args_is_help=True, rich_markup_mode=None
+)
+
+ID = Annotated[
+    int,
+    typer.Argument(min=1, max=LARGEST_ID, help="The execution's number.", show_default=False),
+]
+Raw = Annotated[
+    bool,
+    typer.Option("--raw", help="As it was written, control characters and all, without headings."),
+]
+
+
+@app.command("list")
+def list_(
+    *,
+    schedule: Annotated[str | None, typer.Option(help="Only those of this schedule.")] = None,
+    states: Annotated[
+        list[State] | None,
+        typer.Option("--state", help="Only those in this state; may be repeated."),
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, max=MOST_LINES, help="At most so many.")] = 20,
+    json: Json = False,
+) -> None:
+    """List executions, newest first."""
+    found = (
+        open_ledger()
+        .queries()
+        .executions(ExecutionFilter(schedule=schedule, states=tuple(states or ()), limit=limit))
+    )
+    if json:
+        print_json(found)
+        return
+    table(
+        "ID",
+        "SCHEDULE",
+        "TASK",
+        "DUE",
+        "STATE",
+        "ATTEMPT",
+        "ENDED",
+        "ERROR",
+        rows=[
+            (
+                execution.id,
+                execution.schedule_name,
+                execution.task_name or execution.task,
+                execution.due_at,
+                state(execution.state),
+                execution.attempt,
+                execution.finished_at,
+                _short(execution.last_error),
+            )
+            for execution in found
+        ],
+        empty="No executions.",
+    )
+
+
+@app.command()
+def show(execution_id: ID, *, json: Json = False) -> None:
+    """Show one execution with its attempts: who runs it, or what it waits for.
+
+    `cronhare explain ID` says why it is where it is, and what to look at.
+    """
+    found = open_ledger().queries().execution(execution_id)
+    if json:
+        print_json(found)
+        return
+    show_execution(found.execution)
+    show_attempts(found.attempts)
+
+
+@app.command()
+def logs(execution_id: ID, *, raw: Raw = False, json: Json = False) -> None:
+    """Print what the attempts of an execution wrote, with control characters escaped."""
+    queries = open_ledger().queries()
+    found = queries.output(execution_id)
+    if json:
+        print_json(found.outputs)
+        return
+    for output in found.outputs:
+        for name, stream in (("stdout", output.stdout), ("stderr", output.stderr)):
+            if raw:
+                sys.stdout.write(stream.head + stream.tail)
+            elif stream.bytes:
+                _print_stream(f"attempt {output.attempt}, {name}{_up_to(output.as_of)}", stream)
+    if found.execution.state is State.RUNNING:
+        shown = next((output.as_of for output in found.outputs if output.running), None)
+        # Beside the output, for whoever pipes that on.
+        sys.stderr.write(_still_runs(found.execution, shown, queries.now()))
+    elif not found.outputs and not raw:
+        tell("Nothing was written.")
+
+
+def _up_to(as_of: datetime | None) -> str:
+    return f", up to {moment(as_of)}" if as_of else ""
+
+
+def _still_runs(execution: ExecutionView, shown: datetime | None, now: datetime) -> str:
+    """Say of a running attempt how old what is shown is, and where to read the rest."""
+    runs = f"Attempt {execution.attempt} still runs at {printable(execution.owner or 'a worker')}"
+    age = (
+        f"nothing that it wrote is kept so far, which takes up to {2 * EVERY:.0f} s"
+        if shown is None
+        else f"what it had written {max((now - shown).total_seconds(), 0):.0f} s ago is shown"
+    )
+    return f"{runs}; {age}. The log of that worker has all, with execution={execution.id}.\n"
+
+
+@app.command()
+def cancel(execution_id: ID) -> None:
+    """Ask for the end of an execution, whether it waits or runs."""
+    container = open_ledger()
+    now = container.claims().now()
+    answer = container.administrator().cancel(execution_id, now=now)
+    texts = {
+        State.CANCELLED: "is cancelled",
+        State.RUNNING: "is running; its worker was asked to stop it",
+    }
+    tell(f"Execution {execution_id} {texts.get(answer, f'has ended already: {answer}')}.")
+
+
+def show_execution(execution: ExecutionView) -> None:
+    """Print one execution's facts."""
+    claimed = f"{moment(execution.executed_at)} by {execution.container_id}"
+    facts(
+        [
+            ("execution", execution.id),
+            ("schedule", f"{execution.schedule_name} (id {execution.scheduler_id})"),
+            ("task", said_task(execution.task, execution.task_name, execution.source)),
+            ("key", execution.key),
+            ("state", state(execution.state)),
+            ("waits for", execution.waits_for),
+            ("due", execution.due_at),
+            ("claimed", claimed),
+            ("queue", execution.queue),
+            ("published", execution.published_at),
+            ("sent again", counted(execution.resends, "time") if execution.resends else None),
+            ("sent again at", execution.sent_again_at),
+            ("started", execution.started_at),
+            ("owner", execution.owner),
+            ("lease until", execution.lease_until),
+            ("cancel", "requested" if execution.cancel_requested else None),
+            ("ended", execution.finished_at),
+            ("attempt", execution.attempt),
+            ("deaths", execution.deaths),
+            ("params", json_line(execution.params)),
+            ("error", execution.last_error),
+            ("problem", execution.problem),
+        ]
+    )
+
+
+def said_task(number: object, name: str | None, source: str | None) -> str:
+    """Name a task by all that is known of it.
+
+    >>> said_task("worker 1", "backup", "jobs.toml"), said_task("report 25", None, None)
+    ('backup of jobs.toml (worker 1)', 'report 25')
+    """
+    of_source = f" of {source}" if source else ""
+    return f"{name}{of_source} ({number})" if name else f"{number}{of_source}"
+
+
+def show_attempts(attempts: Sequence[AttemptView]) -> None:
+    """Print a table of attempts."""
+    table(
+        "ATTEMPT",
+        "STARTED",
+        "ENDING",
+        "EXIT",
+        "NODE",
+        "SECONDS",
+        "PEAK MB",
+        "CPU S",
+        rows=[_attempt_row(attempt) for attempt in attempts],
+        empty="It has not been started.",
+    )
+
+
+def _print_stream(name: str, stream: Captured) -> None:
+    tell(f"--- {name}, {stream.bytes} bytes", style="bold")
+    sys.stdout.write(printable_lines(stream.head).removesuffix("\n") + "\n")
+    if stream.tail:
+        tell("--- [what lies between was not kept]", style="bold")
+        sys.stdout.write(printable_lines(stream.tail).removesuffix("\n") + "\n")
+
+
+def _attempt_row(attempt: AttemptView) -> tuple[object, ...]:
+    seconds = None if attempt.run_seconds is None else f"{attempt.run_seconds:.2f}"
+    exit_ = f"signal {attempt.signal}" if attempt.signal else attempt.exit_code
+    memory = attempt.peak_memory_bytes
+    peak = None if memory is None else f"{memory / 1e6:.1f}"
+    cpu = None if attempt.cpu_seconds is None else f"{attempt.cpu_seconds:.2f}"
+    ending = state(attempt.ending or "running")
+    return (attempt.attempt, attempt.started_at, ending, exit_, attempt.node, seconds, peak, cpu)
+
+
+def _short(text: str | None) -> str:
+    line = (text or "").partition("\n")[0]
+    return line if len(line) <= 60 else f"{line[:57]}..."  # noqa: PLR2004 - a table's column

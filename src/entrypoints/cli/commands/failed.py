@@ -1,0 +1,175 @@
+"""`cronhare failed list | show | replay | discard`: the archive of what failed for good."""
+
+from datetime import timedelta
+from typing import Annotated
+
+import typer
+
+from cronhare.application.administration.commands import TooFarApart
+from cronhare.application.administration.views import ErrorView, FailureView
+from cronhare.domain.durations import DurationInvalid, parse_duration, say_duration
+from cronhare.domain.listing import counted
+from cronhare.domain.messages import LARGEST_ID
+
+from ..errors import Refusal, Status
+from ..output import MOST_LINES, Json, facts, json_line, print_json, state, table, tell
+from ..wiring import open_ledger
+from .executions import said_task
+
+app = typer.Typer(
+    help="What failed for good, and what becomes of it.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+Ids = Annotated[
+    list[int] | None,
+    typer.Argument(min=1, max=LARGEST_ID, help="Numbers from `failed list`."),
+]
+All = Annotated[bool, typer.Option("--all", help="Everything that is unresolved.")]
+
+
+@app.command("list")
+def list_(
+    *,
+    everything: Annotated[bool, typer.Option("--all", help="The resolved ones, too.")] = False,
+    limit: Annotated[int, typer.Option(min=1, max=MOST_LINES, help="At most so many.")] = 100,
+    json: Json = False,
+) -> None:
+    """List the archive, newest first."""
+    found = open_ledger().queries().failures(unresolved=not everything, limit=limit)
+    if json:
+        print_json(found)
+        return
+    table(
+        "ID",
+        "SCHEDULE",
+        "TASK",
+        "KIND",
+        "FAILED AT",
+        "ATTEMPTS",
+        "EXECUTION",
+        *(("RESOLVED",) if everything else ()),
+        "REASON",
+        rows=[
+            (
+                archived.id,
+                archived.schedule_name,
+                archived.task_name or archived.task,
+                state(archived.kind),
+                archived.failed_at,
+                archived.attempts,
+                archived.execution_id,
+                *((archived.resolution,) if everything else ()),
+                archived.failed_reason.partition("\n")[0],
+            )
+            for archived in found
+        ],
+        empty="Nothing has failed for good.",
+    )
+
+
+@app.command()
+def show(
+    archived_id: Annotated[
+        int, typer.Argument(min=1, max=LARGEST_ID, help="A number from `failed list`.")
+    ],
+    *,
+    json: Json = False,
+) -> None:
+    """Show one row of the archive."""
+    archived = open_ledger().queries().failure(archived_id)
+    if json:
+        print_json(archived)
+        return
+    facts(_facts(archived))
+
+
+@app.command()
+def replay(
+    ids: Ids = None,
+    *,
+    everything: All = False,
+    every: Annotated[
+        str | None,
+        typer.Option(
+            help="One in so long, such as 2s; numbers begin at once by default, --all 10 a second."
+        ),
+    ] = None,
+) -> None:
+    """Run failed executions again, with a fresh retry allowance."""
+    chosen, apart = _chosen(ids, everything=everything), _apart(every)
+    container = open_ledger()
+    try:
+        done = container.administrator().replay(chosen, now=container.claims().now(), apart=apart)
+    except TooFarApart as error:
+        raise Refusal(f"--every: {error}") from error
+    again = done.executions
+    pace = f", one every {say_duration(done.apart)}" if done.apart and len(again) > 1 else ""
+    numbers = f": {', '.join(map(str, again))}" if again else ""
+    _tell_done(f"Replaying {counted(len(again), 'execution')}{pace}{numbers}", done.resolved_before)
+    for id_, reason in done.refused.items():
+        tell(f"{id_} cannot be replayed: {reason}.")
+    if done.asked and not again:
+        raise typer.Exit(Status.WRONG_INPUT)
+
+
+@app.command()
+def discard(
+    ids: Ids = None,
+    *,
+    everything: All = False,
+    note: Annotated[str, typer.Option(help="Why, for whoever reads the archive.")] = "",
+) -> None:
+    """Resolve failures without a run; they stay in the archive."""
+    chosen = _chosen(ids, everything=everything)
+    container = open_ledger()
+    now = container.claims().now()
+    done = container.administrator().discard(chosen, note=note, now=now)
+    _tell_done(f"Discarded {counted(done.failures, 'failure')}", done.resolved_before)
+    if done.asked and not done.failures:
+        raise typer.Exit(Status.WRONG_INPUT)
+
+
+def _tell_done(said: str, resolved_before: int) -> None:
+    tell(f"{said}; {resolved_before} resolved already." if resolved_before else f"{said}.")
+
+
+def _apart(every: str | None) -> timedelta | None:
+    try:
+        return None if every is None else parse_duration(every)
+    except DurationInvalid as error:
+        raise Refusal(f"--every: {error}") from error
+
+
+def _chosen(ids: list[int] | None, *, everything: bool) -> list[int] | None:
+    """Give the numbers, or None for everything."""
+    if bool(ids) == everything:
+        raise Refusal("say which: numbers from `cronhare failed list`, or --all")
+    return ids or None
+
+
+def _facts(archived: FailureView) -> list[tuple[str, object]]:
+    return [
+        ("failure", archived.id),
+        ("execution", archived.execution_id),
+        ("schedule", f"{archived.schedule_name} (id {archived.scheduler_id})"),
+        ("task", said_task(archived.task, archived.task_name, archived.source)),
+        ("key", archived.execution_key),
+        ("kind", state(archived.kind)),
+        ("failed at", archived.failed_at),
+        ("reason", archived.failed_reason),
+        ("attempts", archived.attempts),
+        ("params", json_line(archived.params)),
+        ("resolved", archived.resolved_at),
+        ("resolution", archived.resolution),
+        ("note", archived.note or None),
+        ("error", None if archived.error is None else _said(archived.error)),
+        ("problem", archived.problem),
+    ]
+
+
+def _said(error: ErrorView) -> str:
+    code = f" ({error.code})" if error.code else ""
+    stack = f"\n{error.stack}" if error.stack else ""
+    return f"{error.message}{code}{stack}"

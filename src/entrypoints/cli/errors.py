@@ -1,0 +1,151 @@
+"""Exit statuses, and errors as people read them: what, where, in which state we are, what next."""
+
+import enum
+import errno
+import io
+import sys
+import traceback
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from typer import TyperException
+
+from cronhare.adapters.jobs.reader import JobsFileInvalid
+from cronhare.application.administration.commands import CannotRun, FilesClash
+from cronhare.application.administration.lookup import NotFound
+from cronhare.domain.clashes import Clash
+from cronhare.domain.listing import counted
+from cronhare.domain.printable import printable, shortened
+from cronhare.ports.broker import BrokerUnavailable
+from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
+
+from ..settings.settings import SettingsInvalid
+from .streams import OutputLost
+
+#: What shells make of a SIGPIPE: 128 and its number. Whoever reads no further is told nothing.
+NO_READER = 141
+
+#: So many characters of one line are shown.
+LONGEST_LINE = 4_096
+
+
+#: Options of `cronhare` itself.
+BEFORE_THE_COMMAND = ("--config", "--version")
+
+
+class Status(enum.IntEnum):
+    """What a command's exit status means."""
+
+    DONE = 0
+    OUR_BUG = 1
+    WRONG_INPUT = 2
+    UNREACHABLE = 3
+    RUN_FAILED = 4  # `cronhare run --wait`: the run ended, and not well
+
+
+class Refusal(Exception):
+    """The user's input is wrong. *details* are its faults, *advice* says what to do next."""
+
+    def __init__(self, what: str, details: Sequence[str] = (), advice: str = "") -> None:
+        """Keep the parts for `describe`."""
+        self.what = what
+        self.details = tuple(details)
+        self.advice = advice
+        super().__init__(what)
+
+
+class Refusals(Exception):
+    """Several inputs are wrong, each by itself."""
+
+    def __init__(self, each: Sequence[Refusal]) -> None:
+        """Keep them for `report`."""
+        self.each = tuple(each)
+        super().__init__("; ".join(refusal.what for refusal in each))
+
+
+def clash_refusal(clashes: Sequence[Clash]) -> Refusal:
+    """Say what two jobs files have in common and must not."""
+    return Refusal(
+        "another jobs file has the same names or numbers, and each would act for the other",
+        [str(clash) for clash in clashes],
+        "Nothing was applied. Give the schedule another name; one that has moved here: "
+        "apply the other file without it, then UPDATE Scheduler SET source = NULL WHERE "
+        "name = '…'. Leave `id` out of the task, and a number is assigned that no other "
+        "has. If this is that file under another name, begin it with the old one: "
+        'source = "…".',
+    )
+
+
+def jobs_refusal(error: JobsFileInvalid, state: str) -> Refusal:
+    """Say what is wrong with a jobs file; *state* says what was done, which is nothing."""
+    places = {fault.place for fault in error.faults}
+    what = f"{error.path}: {counted(len(error.faults), 'fault')} in {counted(len(places), 'place')}"
+    if len(error.faults) == 1:
+        what = f"{error.path}: one fault"
+    advice = f"{state} Fix the file, then run: cronhare check {error.path}"
+    return Refusal(what, [str(fault) for fault in error.faults], advice)
+
+
+def file_refusal(error: OSError, path: Path, state: str) -> Refusal:
+    """Say that a file cannot be read, and where it was looked for if it is not there."""
+    if isinstance(error, FileNotFoundError):
+        state = f"{state} It was looked for at {path.absolute()}."
+    return Refusal(f"{path}: {error.strerror or error}", advice=state)
+
+
+def report(error: BaseException) -> int:
+    """Print an error on standard error and give the exit status that belongs to it."""
+    match error:
+        case OutputLost(cause=OSError(errno=errno.EPIPE)):
+            return NO_READER
+        case OutputLost():
+            _print(f"{error}; what was asked for may be done, but not all was told")
+            return Status.WRONG_INPUT
+        case TyperException():
+            _print_usage(error)
+            return Status.WRONG_INPUT
+        case Refusal():
+            _print(error.what, error.details, error.advice)
+            return Status.WRONG_INPUT
+        case Refusals():
+            return max(report(refusal) for refusal in error.each)
+        case SettingsInvalid():
+            advice = "Nothing was started. The README lists every setting."
+            _print("there are settings that cannot be used", error.faults, advice)
+            return Status.WRONG_INPUT
+        case FilesClash():
+            return report(clash_refusal(error.found))
+        case NotFound() | CannotRun() | LedgerRefused():
+            _print(str(error))
+            return Status.WRONG_INPUT
+        case LedgerUnavailable() | BrokerUnavailable():
+            _print(str(error))
+            return Status.UNREACHABLE
+    _write("".join(traceback.format_exception(error)).splitlines())
+    _print("this is a fault of ours; please report it with the lines above")
+    return Status.OUR_BUG
+
+
+def _print(what: str, details: Sequence[str] = (), advice: str = "") -> None:
+    _write([f"cronhare: {what}", *(f"  {detail}" for detail in details), advice])
+
+
+def _print_usage(error: TyperException) -> None:
+    """Print what typer has to say of arguments, with these escaped in it."""
+    told = io.StringIO()
+    show = getattr(error, "show", None)
+    if show is None:
+        told.write(f"Error: {error.format_message()}")
+    else:
+        show(told)
+    if (option := getattr(error, "option_name", None)) in BEFORE_THE_COMMAND:
+        told.write(f"{option} stands before the command: cronhare {option} … COMMAND\n")
+    _write(told.getvalue().splitlines())
+
+
+def _write(lines: Iterable[str]) -> None:
+    shown = [printable(shortened(line, LONGEST_LINE)) for line in lines if line]
+    # Standard error may be full or gone; the exit status still says how it ended.
+    with suppress(OSError):
+        print("\n".join(shown), file=sys.stderr)  # noqa: T201 - it is a CLI

@@ -1,0 +1,62 @@
+"""The schedules that no clock runs: at each start of `up`, and once at each boot of a host.
+
+One that cannot run is told, and keeps no other from its run.
+"""
+
+import logging
+from collections.abc import Sequence
+from datetime import datetime
+
+from cronhare.application.administration.commands import Administrator, CannotRun
+from cronhare.application.administration.lookup import NotFound
+from cronhare.application.logs import place_of, say
+from cronhare.domain.boot import Boot
+
+from ..container import Container
+
+log = logging.getLogger(__name__)
+
+
+def run_at_start(administrator: Administrator, names: Sequence[str], *, now: datetime) -> None:
+    """Ask for a run of each schedule with `on_start`.
+
+    Raises:
+        LedgerUnavailable: those before it have their run.
+    """
+    for name in names:
+        try:
+            administrator.run_now(name, params=None, now=now)
+        except (NotFound, CannotRun) as error:
+            say(log, logging.WARNING, "start.refused", f"{name} cannot run at the start: {error}")
+
+
+def run_at_boot(container: Container, names: Sequence[str]) -> None:
+    """Ask for the run of each schedule with `on_boot` that this boot of the host concerns.
+
+    Raises:
+        LedgerUnavailable: to be repeated; what was asked for already is not run twice.
+    """
+    if not names:
+        return
+    try:
+        boot = container.boot()
+    except OSError as error:
+        text = f"Nothing runs at boot: the kernel does not tell when that was: {error}"
+        say(log, logging.WARNING, "boot.unknown", text)
+        return
+    run_for(boot, container.administrator(), names, now=container.claims().now())
+
+
+def run_for(
+    boot: Boot, administrator: Administrator, names: Sequence[str], *, now: datetime
+) -> None:
+    """Ask for the runs of one boot; see `run_at_boot`."""
+    for name in names:
+        try:
+            execution = administrator.run_at_boot(name, boot, now=now)
+        except (NotFound, CannotRun) as error:
+            say(log, logging.WARNING, "boot.refused", f"{name} cannot run at boot: {error}")
+            continue
+        if execution is not None:
+            text = f"{name} has its run of this boot of the host"
+            say(log, logging.INFO, "boot", text, **place_of(execution))

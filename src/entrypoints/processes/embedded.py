@@ -1,0 +1,116 @@
+"""`cronhare up`: scheduler and worker in one process, on one machine."""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Sequence
+from functools import partial
+
+from cronhare.adapters.jobs.reader import FileFault, JobsFile, JobsFileInvalid
+from cronhare.adapters.sql import upgrade
+from cronhare.application.administration.commands import Administrator
+from cronhare.application.administration.difference import Change
+from cronhare.application.logs import say
+from cronhare.domain.clashes import ONE_FILE_EACH, Namesake, say_disabled, say_shared
+from cronhare.domain.draft import Fault, ScheduleDraft
+from cronhare.domain.listing import counted
+from cronhare.domain.nodes import departed
+from cronhare.domain.topology import MAIN_QUEUE
+
+from ..container import Container
+from ..node_identity import lives
+from ..signals.shutdown import Stopping
+from . import worker
+from .boot_runs import run_at_start
+from .scheduler import ROUND, scheduler_loop, told
+from .state_report import State
+
+log = logging.getLogger(__name__)
+
+CONCURRENCY = 8
+
+
+def queues_of(jobs: JobsFile) -> tuple[str, ...]:
+    """Name the task queues: the main one, and those that the schedules name."""
+    return tuple(dict.fromkeys((MAIN_QUEUE, *(draft.queue for draft in jobs.drafts))))
+
+
+def prepare(container: Container, jobs: JobsFile) -> None:
+    """Bring ledger and schedules up to date, and take up what a former process left behind."""
+    for revision in upgrade(container.engine()):
+        say(log, logging.INFO, "db.upgrade", f"The ledger was brought to revision {revision}")
+    claims, administrator = container.claims(), container.administrator()
+    now = claims.now()
+    apply(container, jobs)
+    run_at_start(administrator, jobs.on_start, now=now)
+    gone = departed(claims.owners(), ourselves=container.ourselves(), lives=lives).gone
+    recovered = container.reconciler().recover(now, gone=gone)
+    if recovered.republished or recovered.lost:
+        text = f"Taking up {counted(recovered.republished, 'execution')}, {recovered.lost} cut off"
+        say(log, logging.INFO, "recover", text)
+
+
+def take(container: Container, jobs: JobsFile) -> None:
+    """Make schedules of a jobs file that was read again.
+
+    Raises:
+        JobsFileInvalid: some are on a queue that is new; nobody would serve it before a restart.
+    """
+    served = container.queues()
+    strange = [draft for draft in jobs.drafts if draft.queue not in served]
+    if strange:
+        raise JobsFileInvalid(jobs.path, tuple(map(_is_new, strange)))
+    apply(container, jobs)
+
+
+def _is_new(draft: ScheduleDraft) -> FileFault:
+    text = f"{draft.queue} is new, and is served from a start on: restart `cronhare up`"
+    return FileFault(f"schedules.{draft.name}", Fault("queue", text))
+
+
+def apply(container: Container, jobs: JobsFile) -> None:
+    """Make the schedules as a jobs file says."""
+    administrator, now = container.administrator(), container.claims().now()
+    _tell_of_other_files(administrator, jobs)
+    changes = administrator.bring_up_to_date(jobs.drafts, source=jobs.source, now=now)
+    counts = Counter(change.change for change in changes)
+    tasks, schedules = counted(len(jobs.tasks), "task"), counted(len(jobs.drafts), "schedule")
+    news = f"{counts[Change.ADD]} new, {counts[Change.CHANGE]} changed"
+    gone = f"{counted(counts[Change.DISABLE], 'other')} disabled"
+    say(log, logging.INFO, "jobs", f"{jobs.path}: {tasks}, {schedules}: {news}, {gone}")
+    if off := [change.name for change in changes if change.change is Change.DISABLE]:
+        text = f"{jobs.path}: {say_disabled(off, jobs.source)}"
+        say(log, logging.WARNING, "jobs.disabled", text)
+
+
+def _tell_of_other_files(administrator: Administrator, jobs: JobsFile) -> None:
+    """Warn of what other files on this ledger share with ours: nobody runs another's commands."""
+    for clash in administrator.clashes(jobs.drafts, tasks=jobs.tasks, source=jobs.source):
+        taken = "; it is this file's from now on" if isinstance(clash, Namesake) else ""
+        say(log, logging.WARNING, "jobs.clash", f"{jobs.path}: {clash}{taken}")
+    shared = administrator.shared_queues(jobs.drafts, source=jobs.source)
+    for queue, sources in shared.items():
+        text = f"{say_shared(queue, sources)}: {ONE_FILE_EACH}"
+        say(log, logging.WARNING, "jobs.shared-queue", text)
+
+
+async def run(
+    container: Container,
+    stopping: Stopping,
+    state: State,
+    *,
+    concurrency: int,
+    on_boot: Sequence[str] = (),
+) -> None:
+    """Be scheduler and worker until a signal comes; the scheduler ends first."""
+    state.also(partial(told, container))
+    text = "Running; Ctrl-C ends it. From another terminal: cronhare executions list"
+    say(log, logging.INFO, "running", text)
+    loop = scheduler_loop(container)
+    working = asyncio.create_task(
+        worker.run(container, stopping, state, concurrency=concurrency, on_boot=on_boot, role="up")
+    )
+    loop.start()
+    await stopping.asked.wait()
+    await loop.stop(patience=ROUND)
+    await working

@@ -1,0 +1,176 @@
+"""Reading jobs file and settings again while a process runs: SIGHUP.
+
+A faulty file changes nothing. What can change while running, changes; of the rest it is said that
+it needs a restart. A ledger that does not answer may have taken the schedules all the same: it is
+asked until it answers.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import attrs
+from dependency_injector import providers
+
+from cronhare.adapters.jobs.reader import JobsFile, JobsFileInvalid, read_jobs
+from cronhare.application.logs import say
+from cronhare.application.worker.ledger_retry import FIRST_PAUSE, LONGEST_PAUSE
+from cronhare.domain.backoff import Waits
+from cronhare.domain.listing import listed
+from cronhare.domain.task import Task
+from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
+
+from .. import logs
+from ..container import Container
+from ..settings.settings import Settings, SettingsInvalid
+from ..settings.sources import PREFIX
+from ..signals.forced_exit import LastResort
+
+log = logging.getLogger(__name__)
+
+#: The settings, by their fields, that take effect while a process runs.
+LIVE: Final = frozenset({"log_level", "log_format", "shutdown_grace", "jobs"})
+
+
+_LOST: Final = (
+    "has no {} at all, and the one before had some. Was it being written? Then ask again; "
+    "if it is meant, end this process; what has tasks may be started again"
+)
+
+
+class Reloading:
+    """Does what SIGHUP asks for."""
+
+    def __init__(
+        self,
+        container: Container,
+        *,
+        resort: LastResort,
+        jobs: Path | None = None,
+        has_tasks: bool = True,
+        has_schedules: bool = False,
+        take: Callable[[JobsFile], None] = lambda _: None,
+    ) -> None:
+        """*jobs* goes before the setting. *take* does what else a file asks for, all or nothing.
+
+        It is called in a thread, and again where the ledger does not answer. Without *has_tasks*
+        there is no jobs file, as in a scheduler. *has_schedules* tells of the file that was read
+        last.
+        """
+        self._container = container
+        self._resort = resort
+        self._jobs = jobs
+        self._has_tasks = has_tasks
+        self._has_schedules = has_schedules
+        self._take = take
+
+    async def reload(self) -> None:
+        """Read all of it; then take it, or say what is wrong with it."""
+        try:
+            settings, file = await asyncio.to_thread(self._read)
+            if file and (lost := self._lost(file)):
+                self._refuse([f"{file.path}: {_LOST.format(lost)}"])
+                return
+            told = await self._take_tasks(file) if file else None
+        except SettingsInvalid as error:
+            self._refuse(error.faults)
+        except JobsFileInvalid as error:
+            self._refuse([f"{error.path}: {fault}" for fault in error.faults])
+        except OSError as error:
+            self._refuse([f"{error.filename}: {error.strerror or error}"])
+        except LedgerRefused as error:
+            self._refuse([str(error)])
+        else:
+            self._take_settings(settings)
+            if told is not None:
+                say(log, logging.INFO, "reload", told)
+
+    def _lost(self, file: JobsFile) -> str | None:
+        """Say of what a file has none any more. An editor may have emptied, or half written it.
+
+        What comes then would fail for want of its task, or be disabled.
+        """
+        if not file.tasks and any(self._container.catalog()):
+            return "task"
+        return "schedule" if self._has_schedules and not file.drafts else None
+
+    def _read(self) -> tuple[Settings, JobsFile | None]:
+        settings = Settings.read()
+        path = self._jobs or settings.jobs
+        if path is None or not self._has_tasks:
+            return settings, None
+        return settings, read_jobs(path, policy=self._container.settings().policy)
+
+    def _refuse(self, faults: Sequence[str]) -> None:
+        text = f"Nothing was reloaded, all goes on as before; faults: {len(faults)}"
+        say(log, logging.ERROR, "reload.refused", text, stack="\n".join(faults))
+
+    def _take_settings(self, told: Settings) -> None:
+        current = self._container.settings()
+        changed = {
+            field: f"{PREFIX}{name.upper()}"
+            for name, (field, _) in Settings.declared().items()
+            if getattr(told, field) != getattr(current, field)
+        }
+        live = {field: getattr(told, field) for field in changed.keys() & LIVE}
+        self._container.settings.override(providers.Object(attrs.evolve(current, **live)))
+        if live.keys() & {"log_level", "log_format"}:
+            logs.configure(style=told.log_format, level=told.log_level)
+            logs.sign_as(self._container.node())
+        if "shutdown_grace" in live and self._has_tasks:
+            self._resort.allow(told.shutdown_grace.total_seconds())
+        _tell(changed, live.keys())
+
+    async def _take_tasks(self, file: JobsFile) -> str:
+        """Take the tasks together with what else the file asks for, and say what is new."""
+        catalog = self._container.catalog()
+        before = {task.name: task for task in catalog}
+        after = {task.name: task for task in file.tasks}
+        with catalog.replacing(file.tasks):
+            await self._insist_on_taking(file)
+        self._has_schedules = bool(file.drafts)
+        changes = "; ".join(_difference(before, after))
+        return f"Reloaded {file.path}: {changes or 'the same tasks'}"
+
+    async def _insist_on_taking(self, file: JobsFile) -> None:
+        """Ask until there is an answer. What took place unheard is then found done."""
+        pauses, is_told = Waits(FIRST_PAUSE, LONGEST_PAUSE), False
+        while True:
+            try:
+                return await asyncio.to_thread(self._take, file)
+            except LedgerUnavailable as error:
+                if not is_told:
+                    _tell_unknown(file, error)
+                    is_told = True
+                await asyncio.sleep(pauses.next())
+
+
+def _tell_unknown(file: JobsFile, error: LedgerUnavailable) -> None:
+    text = (
+        f"It is not known whether the schedules are those of {file.path} by now: {error}. Tasks "
+        "from before and new ones are both at hand, and the ledger is asked again until it answers"
+    )
+    say(log, logging.WARNING, "reload.unknown", text)
+
+
+def _tell(changed: Mapping[str, str], live: Collection[str]) -> None:
+    """Name settings, never show them: they may hold passwords."""
+    now = sorted(changed[field] for field in live)
+    later = sorted(name for field, name in changed.items() if field not in live)
+    say(log, logging.INFO, "reload", f"Settings that changed: {', '.join(now) or 'none'}")
+    if later:
+        text = f"Settings that changed and take effect at the next start: {', '.join(later)}"
+        say(log, logging.WARNING, "reload.restart", text)
+
+
+def _difference(before: Mapping[str, Task], after: Mapping[str, Task]) -> Iterator[str]:
+    kinds = {
+        "new": sorted(after.keys() - before.keys()),
+        "changed": sorted(n for n in after.keys() & before.keys() if after[n] != before[n]),
+        "gone": sorted(before.keys() - after.keys()),
+    }
+    for kind, names in kinds.items():
+        if names:
+            yield f"{kind}: {listed(names)}"

@@ -1,0 +1,161 @@
+"""A scheduler's life: dispatch at each due instant, reconcile every few seconds."""
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from functools import partial
+
+from cronhare.application.logs import say
+from cronhare.application.scheduling.dispatch import Dispatcher
+from cronhare.application.scheduling.gaps import Gaps
+from cronhare.application.scheduling.lanes import try_lanes
+from cronhare.application.scheduling.reconcile import Reconciler
+from cronhare.domain.moments import say_minute, say_time
+from cronhare.ports.claims import ClaimStorePort
+from cronhare.ports.clock import ClockPort
+from cronhare.ports.ledger import LedgerUnavailable
+
+from ..container import Container
+from ..signals.shutdown import Stopping
+from .bounded_wait import within
+from .loops import Loop
+from .state_report import Line, State
+
+log = logging.getLogger(__name__)
+
+#: How often a replica looks for what is overdue or lost: with each refresh, as that is by default.
+#: The graces and leases that it looks for are longer, and to look twice as often would make an idle
+#: minute cost nearly twice as much.
+RECONCILE_EVERY = timedelta(seconds=5)
+
+#: It looks so much earlier if it is awake anyhow.
+TOGETHER = timedelta(milliseconds=100)
+
+
+#: Seconds that the round under way may take once we are to stop, and the broker's farewell.
+ROUND, FAREWELL = 10.0, 5.0
+
+
+class Scheduling:
+    """What a scheduler process does between two rests."""
+
+    def __init__(
+        self,
+        *,
+        claims: ClaimStorePort,
+        dispatcher: Dispatcher,
+        reconciler: Reconciler,
+        clock: ClockPort,
+        lease: timedelta,
+    ) -> None:
+        """One clock decides what is due: the ledger's. *clock* is read as a stopwatch alone."""
+        self._claims = claims
+        self._dispatcher = dispatcher
+        self._reconciler = reconciler
+        self._clock = clock
+        self._gaps = Gaps(every=RECONCILE_EVERY, lease=lease)
+        self._dispatched = True
+        self._reconcile_at: datetime | None = None
+        reconciler.spare("this scheduler has just begun, and knows of no outage before")
+
+    def round(self) -> float:
+        """Do what is due, and say how many seconds to rest."""
+        now, began = self._look()
+        try:
+            self._dispatch(now)
+        finally:  # what is lost must not wait for what cannot be planned
+            self._reconcile(now)
+        wake_at = min(self._dispatcher.wake_at(now), self._reconcile_at or now)
+        rest = (wake_at - now).total_seconds() - (self._clock.monotonic() - began)
+        return min(max(rest, 0.0), RECONCILE_EVERY.total_seconds())
+
+    def _look(self) -> tuple[datetime, float]:
+        """Ask for the ledger's time, and note it beside the stopwatch's."""
+        with self._sparing_if_away():
+            now = self._claims.now()
+        at = self._clock.monotonic()
+        if (gap := self._gaps.before(now, at)) is not None:
+            self._reconciler.spare(gap)
+        return now, at
+
+    def _dispatch(self, now: datetime) -> None:
+        """Dispatch. Once that is possible again, so may renewals be that were not.
+
+        While it is not, it may be so for what is due alone: then nothing waits for its end.
+        """
+        is_back, self._dispatched = not self._dispatched, False
+        self._dispatcher.tick(now)
+        self._dispatched = True
+        if is_back:
+            self._reconciler.spare()
+
+    def _reconcile(self, now: datetime) -> None:
+        due_at = self._reconcile_at or now
+        if now >= due_at - TOGETHER or now < due_at - RECONCILE_EVERY:
+            self._reconcile_at = now + RECONCILE_EVERY
+            with self._sparing_if_away():
+                self._reconciler.tick(now)
+
+    @contextmanager
+    def _sparing_if_away(self) -> Iterator[None]:
+        try:
+            yield
+        except LedgerUnavailable:
+            self._reconciler.spare()
+            raise
+
+
+def scheduling(container: Container) -> Scheduling:
+    """Wire what a scheduler does."""
+    return Scheduling(
+        claims=container.claims(),
+        dispatcher=container.dispatcher(),
+        reconciler=container.reconciler(),
+        clock=container.clock(),
+        lease=container.settings().lease,
+    )
+
+
+def scheduler_loop(container: Container) -> Loop:
+    """Make the loop of a scheduler; it survives whatever its servers do."""
+    return Loop("scheduler", scheduling(container).round)
+
+
+def told(container: Container) -> Iterator[Line]:
+    """Tell what is known of what is due."""
+    looked_at, next_due = container.dispatcher().outlook
+    seen = say_time(looked_at) if looked_at else "never yet"
+    due = say_minute(next_due) if next_due else "nothing"
+    yield f"Scheduler: looked for edits at {seen}, due next: {due}", {}
+
+
+async def run(container: Container, stopping: Stopping, state: State) -> None:
+    """Be a scheduler until a signal comes."""
+    state.also(partial(told, container))
+    broker = container.broker()
+    declaring = Loop("declaration", partial(_declare, container))
+    loop = scheduler_loop(container)
+    reporting = Loop(
+        "heartbeat", container.heartbeat(role="scheduler", queues=container.queues()).round
+    )
+    declaring.start()
+    loop.start()
+    reporting.start()
+    refresh = container.settings().refresh.total_seconds()
+    say(log, logging.INFO, "begun", f"Scheduling; edits are seen within {refresh:g} s")
+    await stopping.asked.wait()
+    stopping.resort.waits_for("the round under way")
+    await loop.stop(patience=ROUND)
+    stopping.resort.waits_for("the broker's farewell")
+    await declaring.stop(patience=FAREWELL)
+    await reporting.stop(patience=FAREWELL)
+    await within(FAREWELL, "the broker's farewell", asyncio.to_thread(broker.close))
+    stopping.resort.leaving()
+
+
+def _declare(container: Container) -> None:
+    """Declare, then try the lanes: beside the first rounds, which wait for neither."""
+    container.broker().declare(container.queues())
+    try_lanes(container.broker_inspection())

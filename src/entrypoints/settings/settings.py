@@ -1,0 +1,185 @@
+# ruff: noqa: RUF009 - a setting is declared by a call, as attrs.field is
+"""The settings: variables with the prefix CRON_, or a settings file; see `settings_sources`."""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final, Self
+
+import attrs
+
+from cronhare.domain.addresses import BrokerServer, LedgerFile, LedgerServer, parse_ledger
+from cronhare.domain.backoff import (
+    DEFAULT_DELAY_MS,
+    DEFAULT_MULTIPLIER,
+    DELAY_MS,
+    MULTIPLIERS,
+    Backoff,
+)
+from cronhare.domain.echo import echo
+from cronhare.domain.retry import ATTEMPTS, DEFAULT_ATTEMPTS, RetryPolicy
+from cronhare.domain.retry_policy_parser import MILLISECONDS
+from cronhare.domain.topology import MAIN_QUEUE
+
+from .forms import Form, checked, decimal, keys, one_of, queues, seconds, some_queues, switch, whole
+from .sources import PREFIX, Sources, Told, read_sources
+
+MEMORY: Final = "memory://"
+
+#: So many tasks run at a time in a worker, at most.
+MOST_AT_A_TIME: Final = 1_000
+
+_DECLARED: Final = "cronhare_setting"
+
+
+class SettingsInvalid(ValueError):
+    """Settings that cannot be used; *faults* names everything that is wrong."""
+
+    def __init__(self, faults: tuple[str, ...]) -> None:
+        """Keep the faults, and say them."""
+        self.faults = faults
+        super().__init__("; ".join(faults))
+
+
+@attrs.frozen(kw_only=True)
+class Declared:
+    """How a field is read: its name outside, its form, and the text that counts if none is told."""
+
+    name: str | None
+    form: Form[Any]
+    default: str | None
+    secret: bool
+
+
+def setting(
+    form: Form[Any], default: str | None = None, *, name: str | None = None, secret: bool = False
+) -> Any:  # noqa: ANN401 - as attrs.field
+    """Declare a setting. *name* is its name outside, in lower case; else that of the field."""
+    declared = Declared(name=name, form=form, default=default, secret=secret)
+    return attrs.field(repr=not secret, metadata={_DECLARED: declared})
+
+
+def _broker(url: str) -> None:
+    if url == MEMORY:
+        return
+    try:
+        BrokerServer.parse(url)
+    except ValueError as error:
+        raise ValueError(f'must be "{MEMORY}" or a usable URL: {error}') from None
+
+
+def _file_or_server(url: str) -> None:
+    parse_ledger(url)
+
+
+@attrs.frozen(kw_only=True)
+class Settings:
+    """What a process is told; the defaults are the embedded system.
+
+    URLs may hold passwords: they are kept out of the repr; `ledger` can be printed. *sources* tells
+    where each came from.
+    """
+
+    database_url: str = setting(checked(_file_or_server), "sqlite:///cronhare.sqlite3", secret=True)
+    broker_url: str = setting(checked(_broker), MEMORY, secret=True)
+    jobs: Path | None = setting(Path)
+    max_retries: int = setting(whole(0, ATTEMPTS[-1] - 1), str(DEFAULT_ATTEMPTS - 1))
+    # Shorter than a schedule's own: it is the TTL of the queue of what is nacked, too.
+    retry_delay_ms: int = setting(whole(1, DELAY_MS[-1], of=MILLISECONDS), str(DEFAULT_DELAY_MS))
+    retry_delay_multiplier: float = setting(decimal(*MULTIPLIERS), str(DEFAULT_MULTIPLIER))
+    refresh: timedelta = setting(seconds(1, 3_600), "5", name="refresh_seconds")
+    lease: timedelta = setting(seconds(3, 3_600), "30", name="lease_seconds")
+    shutdown_grace: timedelta = setting(seconds(0, 86_400), "30", name="shutdown_grace_seconds")
+    concurrency: int | None = setting(whole(1, MOST_AT_A_TIME))
+    queues: tuple[str, ...] = setting(queues, MAIN_QUEUE)
+    queue_type: str = setting(one_of("quorum", "classic"), "quorum")
+    message_deduplication: bool = setting(switch, "off")
+    failed_monitor: bool = setting(switch, "on")
+    foreign_queues: tuple[str, ...] = setting(some_queues, "")
+    foreign_messages: str = setting(one_of("accept", "refuse"), "accept")
+    message_keys: tuple[str, ...] = setting(keys, "", name="message_key", secret=True)
+    log_format: str = setting(one_of("text", "json"), "text")
+    log_level: str = setting(one_of("DEBUG", "INFO", "WARN", "ERROR"), "INFO")
+    sources: Sources = attrs.field(factory=lambda: Sources({}), repr=False, eq=False)
+
+    @property
+    def ledger(self) -> LedgerFile | LedgerServer:
+        """Where the ledger is; its text shows no user, password or option."""
+        return parse_ledger(self.database_url)
+
+    @property
+    def broker_kind(self) -> str:
+        """Which kind of broker the URL means: `memory` or `amqp`."""
+        return "memory" if self.broker_url == MEMORY else "amqp"
+
+    @property
+    def accepts_foreign(self) -> bool:
+        """Whether messages that nobody of us has published are run."""
+        return self.foreign_messages == "accept"
+
+    @property
+    def ledger_kind(self) -> str:
+        """Where the ledger is: in a `file` of this host, or on a `server`."""
+        return "file" if isinstance(self.ledger, LedgerFile) else "server"
+
+    @property
+    def retry_delay(self) -> timedelta:
+        """How long `cron_scheduler_retry` holds back what is nacked."""
+        return timedelta(milliseconds=self.retry_delay_ms)
+
+    @property
+    def policy(self) -> RetryPolicy:
+        """The retry policy of schedules that have none."""
+        backoff = Backoff(delay=self.retry_delay_ms, multiplier=self.retry_delay_multiplier)
+        return RetryPolicy(attempts=self.max_retries + 1, backoff=backoff)
+
+    def called(self, setting: str) -> str:
+        """Tell what a setting is called where it was found, or its variable if it was not."""
+        told = self.sources.told.get(setting)
+        return told.name if told else f"{PREFIX}{setting.upper()}"
+
+    @classmethod
+    def declared(cls) -> dict[str, tuple[str, Declared]]:
+        """Give each setting by its name outside, in lower case, with its field."""
+        found = {}
+        for field in attrs.fields(cls):
+            if (one := field.metadata.get(_DECLARED)) is not None:
+                found[one.name or field.name] = (field.name, one)
+        return found
+
+    @classmethod
+    def read(cls) -> Self:
+        """Read the environment, and the settings file.
+
+        Raises:
+            SettingsInvalid: with every fault at once.
+        """
+        declared = cls.declared()
+        secrets = {name for name, (_, one) in declared.items() if one.secret}
+        sources = read_sources(declared.keys(), secrets)
+        values, faults = dict[str, Any](), [*sources.faults]
+        for name, (field, one) in declared.items():
+            told = sources.told.get(name)
+            try:
+                values[field] = _value(one, told)
+            except ValueError as error:
+                assert told is not None, "a default can be read"
+                faults.append(f"{told.name}{_shown(one, told)}: {error}")
+        if faults:
+            raise SettingsInvalid(tuple(faults))
+        return cls(**values, sources=sources)
+
+
+def _value(declared: Declared, told: Told | None) -> Any:  # noqa: ANN401 - what the form gives
+    text = declared.default if told is None else told.text
+    if text is None:
+        return None
+    if any(sign < " " or "\ud800" <= sign <= "\udfff" for sign in text):
+        raise ValueError("has a control character, or is no UTF-8")
+    return declared.form(text)
+
+
+def _shown(declared: Declared, told: Told) -> str:
+    """Show what a setting is, unless it may hold a password."""
+    if declared.secret or told.source != "environment":
+        return ""
+    return f" (it is {echo(told.text)})"

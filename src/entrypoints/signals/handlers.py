@@ -1,0 +1,94 @@
+"""Answering the signals that end nothing: SIGHUP asks to reload, SIGUSR1 to tell the state."""
+
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
+
+from cronhare.application.logs import say
+
+from .pending import HEARD, hear, is_ignored, keep_quiet_when_full
+
+log = logging.getLogger(__name__)
+
+#: Seconds after which an answer no longer keeps others from theirs: a file system may hang.
+LONGEST_ANSWER: Final = 60.0
+
+Answer = Callable[[], Awaitable[None]]
+
+
+class Attention:
+    """Answers these signals once there is a loop, and what `hearing` heard before."""
+
+    def __init__(self, *, patience: float = LONGEST_ANSWER) -> None:
+        """*patience*, in seconds, is how long an answer keeps the others waiting."""
+        self._patience = patience
+        self._turn = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._waiting: set[signal.Signals] = set()
+        self._late: set[signal.Signals] = set()
+        hear()
+
+    def listen(self, answers: Mapping[signal.Signals, Answer]) -> None:
+        """Answer from now on, in this event loop, one after the other; and what came earlier."""
+        loop = asyncio.get_running_loop()
+        if is_ignored(signal.SIGHUP):
+            text = "SIGHUP is ignored, as under nohup: what changes needs a restart"
+            say(log, logging.INFO, "signal.ignored", text)
+        for number, answer in answers.items():
+            if not is_ignored(number):
+                loop.add_signal_handler(number, self._begin, number, answer)
+        keep_quiet_when_full()
+        for number in map(signal.Signals, dict.fromkeys(HEARD)):
+            self._begin(number, answers[number])
+        HEARD.clear()
+
+    def _begin(self, number: signal.Signals, answer: Answer) -> None:
+        """Have a signal wait for its answer. One that has not begun is an answer to both."""
+        if number in self._waiting:
+            return
+        self._waiting.add(number)
+        self._keep(asyncio.create_task(self._answer(number, answer)))
+
+    def _keep(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _answer(self, number: signal.Signals, answer: Answer) -> None:
+        async with self._turn:
+            self._waiting.discard(number)
+            if number in self._late:
+                text = f"{number.name} is not heeded: an earlier one has no answer yet"
+                say(log, logging.WARNING, "signal.late", text)
+                return
+            task = asyncio.create_task(self._try(answer))
+            self._keep(task)
+            done, _ = await asyncio.wait({task}, timeout=self._patience)
+            if not done:
+                self._let_go(number, task)
+
+    def _let_go(self, number: signal.Signals, task: "asyncio.Task[None]") -> None:
+        """Let an answer end when it may: a thread of it that hangs cannot be stopped."""
+        self._late.add(number)
+        task.add_done_callback(lambda _: self._late.discard(number))
+        text = f"No answer to {number.name} within {self._patience:g} s"
+        why = "does a file system hang, or is the ledger away? It goes on beside all others"
+        say(log, logging.WARNING, "signal.late", f"{text}: {why}")
+
+    async def _try(self, answer: Answer) -> None:
+        try:
+            await answer()
+        except Exception:
+            text = "A signal met a fault of ours; all goes on as before"
+            log.exception("%s", text, extra={"action": "fault"})
+
+
+def on_a_terminal() -> bool:
+    """Tell whether a terminal controls this process: when that is gone, it hears SIGHUP."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True

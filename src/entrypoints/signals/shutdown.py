@@ -1,0 +1,55 @@
+"""The signals that end: the first asks, the second insists."""
+
+import asyncio
+import logging
+import signal
+
+import attrs
+
+from cronhare.application.logs import say
+
+from .forced_exit import LastResort
+from .pending import keep_quiet_when_full
+
+log = logging.getLogger(__name__)
+
+#: Seconds from the end that the last resort should have brought, to the kernel's.
+ALARM = 5
+
+
+@attrs.frozen
+class Stopping:
+    """What SIGINT and SIGTERM have said so far."""
+
+    resort: LastResort
+    asked: asyncio.Event = attrs.field(factory=asyncio.Event)
+    hurry: asyncio.Event = attrs.field(factory=asyncio.Event)
+
+    def listen(self) -> None:
+        """Take SIGINT and SIGTERM for this event loop."""
+        loop = asyncio.get_running_loop()
+        self.resort.listen()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._on_signal, number)
+            # The loop hears of it all the same, through its wake-up descriptor. This is for a loop
+            # that does not turn any more; the kernel's alarm for threads that do not get to run.
+            signal.signal(number, lambda *_: signal.alarm(int(self.resort.signalled()) + ALARM))
+        keep_quiet_when_full()
+
+    async def hang_up(self) -> None:
+        """Begin to end, because the terminal is gone.
+
+        A shell and the kernel may both say so: the second time insists on nothing.
+        """
+        if not self.asked.is_set():
+            signal.alarm(int(self.resort.signalled()) + ALARM)
+            self._on_signal(signal.SIGHUP)
+
+    def _on_signal(self, number: signal.Signals) -> None:
+        if self.asked.is_set():
+            say(log, logging.WARNING, "shutdown.hurry", f"{number.name} again, ending what runs")
+            self.hurry.set()
+            return
+        text = f"{number.name} received, shutting down gracefully..."
+        say(log, logging.WARNING, "shutdown", text)
+        self.asked.set()
