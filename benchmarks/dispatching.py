@@ -17,7 +17,7 @@ from cronhare.adapters.memory.broker.broker import MemoryBroker
 from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.system.clock import SystemClock
 from cronhare.application.scheduling.dispatch import FULL_COMPARISON
-from cronhare.domain.draft import ScheduleDraft, understand
+from cronhare.domain.draft import ScheduleDraft, compile_schedule
 from cronhare.domain.planning import Planned, plan
 from cronhare.domain.schedule import Schedule
 from cronhare.entrypoints.processes.scheduler import scheduling
@@ -115,7 +115,7 @@ def due(ledgers: Ledgers) -> list[Figure]:
 
 
 def _understood(draft: ScheduleDraft) -> Schedule:
-    return understand(draft, id=1, changed_at=WRITTEN)
+    return compile_schedule(draft, id=1, changed_at=WRITTEN)
 
 
 def _plan_from_text(edited: Iterable[ScheduleDraft]) -> float:

@@ -22,8 +22,8 @@ from cronhare.domain.messages import TaskMessage
 from cronhare.domain.outcome import Ending
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.entrypoints.processes.worker import Working
-from cronhare.entrypoints.signals.forced_exit import LastResort
-from cronhare.entrypoints.signals.shutdown import Stopping
+from cronhare.entrypoints.signals.forced_exit import ForcedExit
+from cronhare.entrypoints.signals.shutdown import Shutdown
 from cronhare.ports.runner import Invocation, TaskRunnerPort
 
 #: How many are run, by how many at a time: each case takes a few seconds.
@@ -78,7 +78,7 @@ async def _rate(
             keeper=keeper,
         )
         await working.begin(
-            [MAIN_QUEUE], concurrency=at_once, stopping=Stopping(LastResort(grace=0.0))
+            [MAIN_QUEUE], concurrency=at_once, stopping=Shutdown(ForcedExit(grace=0.0))
         )
         began = time.perf_counter()
         await asyncio.to_thread(container.dispatcher().tick, BUSY)

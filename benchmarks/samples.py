@@ -35,16 +35,16 @@ def distinct_texts(count: int) -> list[str]:
     return _distinct(count, random_text)
 
 
-def random_text(chance: random.Random, *, earliest: int = 0) -> str:
+def random_text(rng: random.Random, *, earliest: int = 0) -> str:
     """Make a cron text that is due at no minute before *earliest*."""
-    first, second = sorted(chance.sample(range(earliest, 60), 2))
-    start, stop = sorted(chance.sample(range(24), 2))
-    step = chance.randrange(1, 10)
-    minute = chance.choice([f"{first}", f"{first},{second}", f"{first}-{second}/{step}"])
-    hour = chance.choice(["*", f"{start}", f"{start}-{stop}", f"*/{step}"])
-    day = chance.choice(["*", "*", f"{chance.randrange(1, 29)}", "L"])
-    month = chance.choice(["*", "*", f"{chance.randrange(1, 13)}", "1-6"])
-    week_day = chance.choice(["*", "*", f"{chance.randrange(7)}", "mon-fri", "5#2"])
+    first, second = sorted(rng.sample(range(earliest, 60), 2))
+    start, stop = sorted(rng.sample(range(24), 2))
+    step = rng.randrange(1, 10)
+    minute = rng.choice([f"{first}", f"{first},{second}", f"{first}-{second}/{step}"])
+    hour = rng.choice(["*", f"{start}", f"{start}-{stop}", f"*/{step}"])
+    day = rng.choice(["*", "*", f"{rng.randrange(1, 29)}", "L"])
+    month = rng.choice(["*", "*", f"{rng.randrange(1, 13)}", "1-6"])
+    week_day = rng.choice(["*", "*", f"{rng.randrange(7)}", "mon-fri", "5#2"])
     if week_day == "5#2":
         day = "*"  # croniter looks for a day that is both, through fifty years
     return f"{minute} {hour} {day} {month} {week_day}"
@@ -65,22 +65,22 @@ def drafts(count: int, *, busy: int) -> list[ScheduleDraft]:
     ]
 
 
-def _busy_text(chance: random.Random) -> str:
+def _busy_text(rng: random.Random) -> str:
     """Due at 17 minutes past every hour, and at some later minutes of the hour."""
-    others = sorted(chance.sample(range(BUSY.minute + 1, 60), chance.randrange(1, 4)))
+    others = sorted(rng.sample(range(BUSY.minute + 1, 60), rng.randrange(1, 4)))
     minute = ",".join(map(str, (BUSY.minute, *others)))
-    hour = chance.choice(["*", "*/1", "0-23"])
-    month = chance.choice(["*", "1-12", f"{BUSY.month}-{chance.randrange(6, 13)}"])
+    hour = rng.choice(["*", "*/1", "0-23"])
+    month = rng.choice(["*", "1-12", f"{BUSY.month}-{rng.randrange(6, 13)}"])
     return f"{minute} {hour} * {month} *"
 
 
-def _later_text(chance: random.Random) -> str:
-    return random_text(chance, earliest=BUSY.minute + 1)
+def _later_text(rng: random.Random) -> str:
+    return random_text(rng, earliest=BUSY.minute + 1)
 
 
 def _distinct(count: int, make: Callable[[random.Random], str]) -> list[str]:
-    chance = random.Random(2026)
+    rng = random.Random(2026)
     texts: dict[str, None] = {}
     while len(texts) < count:
-        texts[make(chance)] = None
+        texts[make(rng)] = None
     return list(texts)

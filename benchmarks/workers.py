@@ -173,7 +173,7 @@ async def _work(container: Container, at_once: int, runner: TaskRunnerPort, post
     await connection.consume([MAIN_QUEUE], prefetch=at_once, on_delivery=under_way.accept)
     await asyncio.to_thread(post.end.wait)
     await under_way.settled()
-    await renewing.stop(patience=PATIENCE)
+    await renewing.stop(seconds=PATIENCE)
     await runner.close()
     await connection.close()
     post.cpu.value = _cpu() - began

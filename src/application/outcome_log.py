@@ -26,7 +26,7 @@ _WHERE: Final = {
 }
 
 
-def tell(finish: Finish, recorded: Recorded, *, duration: str, policy: RetryPolicy) -> None:
+def log_outcome(finish: Finish, recorded: Recorded, *, duration: str, policy: RetryPolicy) -> None:
     """Log the end of an attempt. *policy* holds where the schedule has none."""
     execution, verdict = finish.execution, finish.verdict
     match recorded:
@@ -34,7 +34,7 @@ def tell(finish: Finish, recorded: Recorded, *, duration: str, policy: RetryPoli
             text = "The result is not counted: the attempt was ended in the ledger before"
             say(log, logging.WARNING, "attempt.superseded", text, execution, duration=duration)
         case EndRefused():
-            tell_refused(finish, recorded, duration=duration)
+            log_refused(finish, recorded, duration=duration)
         case State.SUCCEEDED:
             text = "Task completed successfully"
             say(log, SUCCESS, "attempt.succeeded", text, execution, duration=duration)
@@ -47,7 +47,7 @@ def tell(finish: Finish, recorded: Recorded, *, duration: str, policy: RetryPoli
             _tell_failure(finish, recorded, duration, execution.retry or policy)
 
 
-def tell_refused(finish: Finish, refused: EndRefused, *, duration: str) -> None:
+def log_refused(finish: Finish, refused: EndRefused, *, duration: str) -> None:
     """Log in one line what the task did and what the ledger did not take: they have two cures."""
     execution, outcome = finish.execution, finish.ran.outcome
     stack = None if outcome.error is None else _stack(outcome.error)
@@ -55,7 +55,7 @@ def tell_refused(finish: Finish, refused: EndRefused, *, duration: str) -> None:
     say(log, logging.ERROR, "execution.refused", text, execution, stack=stack, duration=duration)
 
 
-def tell_late(archived: Archived) -> None:
+def log_late(archived: Archived) -> None:
     """Log an end for good of which nobody may have heard; twice is better than never."""
     is_failed = archived.state is State.FAILED
     end = "failed for good" if is_failed else "quarantined"
@@ -73,7 +73,7 @@ def tell_late(archived: Archived) -> None:
     )
 
 
-def tell_unsendable(archived: Archived, reason: str) -> None:
+def log_unsendable(archived: Archived, reason: str) -> None:
     """Log an end for good of which no queue will ever hear."""
     text = (
         f"The end of execution {archived.execution_id} of {archived.schedule_name} is in the "

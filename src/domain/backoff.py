@@ -56,17 +56,17 @@ class Backoff:
     jitter: Jitter = Jitter.NONE
     sequence: tuple[int, ...] = ()
 
-    def wait(self, retry: int, *, chance: float = 0.0) -> timedelta:
+    def wait(self, retry: int, *, random_fraction: float = 0.0) -> timedelta:
         """Say how long to wait before retry number *retry* (1, 2, 3 …).
 
-        *chance* is in [0, 1) and comes from the caller: equal input, equal answer.
+        *random_fraction* is in [0, 1) and comes from the caller: equal input, equal answer.
 
         >>> [Backoff(delay=10_000, multiplier=1.5).wait(n).total_seconds() for n in (1, 2, 3, 4, 5)]
         [10.0, 15.0, 22.5, 33.75, 50.625]
         """
         cap = CEILING_MS if self.max_delay is None else min(self.max_delay, CEILING_MS)
         capped = min(self._grown(retry), cap)
-        jittered = min(_jittered(capped, self.jitter, chance), cap)
+        jittered = min(_jittered(capped, self.jitter, random_fraction), cap)
         return timedelta(milliseconds=math.floor(jittered + 0.5))
 
     def _grown(self, retry: int) -> float:
@@ -98,14 +98,16 @@ def exponential(first: W, times: int, longest: W, *, multiplier: float = 2.0) ->
 class Waits(Generic[W]):
     """The waits of somebody who asks again and again: each twice as long, up to a longest.
 
-    With *chance*, which gives numbers in [0, 1), each is between half of that and all of it: a
-    server that comes back is not met by all at once.
+    With *random_fraction*, which gives numbers in [0, 1), each is between half of that and all of
+    it: a server that comes back is not met by all at once.
     """
 
-    def __init__(self, first: W, longest: W, chance: Callable[[], float] | None = None) -> None:
+    def __init__(
+        self, first: W, longest: W, random_fraction: Callable[[], float] | None = None
+    ) -> None:
         self._first: W = first
         self._longest: W = longest
-        self._chance = chance
+        self._random_fraction = random_fraction
         self._failures = 0
 
     def reset(self) -> None:
@@ -116,16 +118,16 @@ class Waits(Generic[W]):
         """Give the next wait, this time up to another *longest* perhaps."""
         wait = exponential(self._first, self._failures, longest or self._longest)
         self._failures += 1
-        return wait if self._chance is None else wait * ((1 + self._chance()) / 2)
+        return wait if self._random_fraction is None else wait * ((1 + self._random_fraction()) / 2)
 
 
-def _jittered(delay: float, jitter: Jitter, chance: float) -> float:
+def _jittered(delay: float, jitter: Jitter, random_fraction: float) -> float:
     match jitter:
         case Jitter.NONE:
             return delay
         case Jitter.PLUS:
-            return delay * (1 + 0.1 * chance)
+            return delay * (1 + 0.1 * random_fraction)
         case Jitter.BOTH:
-            return delay * (0.9 + 0.2 * chance)
+            return delay * (0.9 + 0.2 * random_fraction)
         case Jitter.FULL:
-            return delay * chance
+            return delay * random_fraction

@@ -83,7 +83,7 @@ def faults_of(draft: ScheduleDraft) -> tuple[Fault, ...]:
     return faults
 
 
-def understand(
+def compile_schedule(
     draft: ScheduleDraft,
     *,
     id: int,  # noqa: A002

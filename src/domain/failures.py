@@ -11,8 +11,8 @@ from .execution import REPLAYABLE, STARTABLE, Execution, State
 from .keys import reported_key
 from .messages import (
     SIGNED,
+    AttemptRef,
     FailedMessage,
-    Ticket,
     Unreadable,
     fault_of_carried,
     fault_of_foreign,
@@ -38,7 +38,7 @@ class Failure:
     message: FailedMessage
     failed_at: datetime | None
     key: str
-    ticket: Ticket | None
+    ticket: AttemptRef | None
     proven: bool = False
 
     def judge(
@@ -85,7 +85,7 @@ class Unproven:
     *ticket* is what the message claims.
     """
 
-    ticket: Ticket
+    ticket: AttemptRef
     state: State | None
 
 

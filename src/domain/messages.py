@@ -90,14 +90,14 @@ class QuarantineMessage(msgspec.Struct, frozen=True, kw_only=True):
     quarantinedAt: str  # noqa: N815
 
 
-class Ticket(msgspec.Struct, frozen=True, kw_only=True):
+class AttemptRef(msgspec.Struct, frozen=True, kw_only=True):
     """Which attempt of which execution a message stands for, by our own headers."""
 
     execution_id: int
     attempt: int
 
 
-class Call(msgspec.Struct, frozen=True, kw_only=True):
+class IncomingTask(msgspec.Struct, frozen=True, kw_only=True):
     """A message understood. Without a *ticket* it was published by somebody else.
 
     *nacks* is how often it is said to have been nacked in which queue.
@@ -105,7 +105,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 
     task: TaskMessage
     nacks: Mapping[str, int]
-    ticket: Ticket | None
+    ticket: AttemptRef | None
 
 
 class Unreadable(msgspec.Struct, frozen=True):
@@ -168,7 +168,7 @@ def headers_of(execution: Execution) -> dict[str, object]:
     }
 
 
-def read(body: bytes, headers: Mapping[str, object], seal: Seal) -> Call | Unreadable:
+def read(body: bytes, headers: Mapping[str, object], seal: Seal) -> IncomingTask | Unreadable:
     """Understand a message, or say why it cannot be understood, or must not be believed."""
     if len(body) > LARGEST_BODY:
         return Unreadable(f"the body has {len(body)} bytes, {LARGEST_BODY} are allowed")
@@ -182,7 +182,11 @@ def read(body: bytes, headers: Mapping[str, object], seal: Seal) -> Call | Unrea
         return Unreadable(fault)
     ticket = ticket_of(headers)
     fault = None if ticket else fault_of_foreign(task)
-    return Unreadable(fault) if fault else Call(task=task, nacks=nacks_of(headers), ticket=ticket)
+    return (
+        Unreadable(fault)
+        if fault
+        else IncomingTask(task=task, nacks=nacks_of(headers), ticket=ticket)
+    )
 
 
 def fault_of_seal(body: bytes, headers: Mapping[str, object], seal: Seal) -> str | None:
@@ -219,14 +223,14 @@ def iso_ms(moment: datetime) -> str:
     return f"{utc:%Y-%m-%dT%H:%M:%S}.{utc.microsecond // 1000:03}Z"
 
 
-def ticket_of(headers: Mapping[str, object]) -> Ticket | None:
+def ticket_of(headers: Mapping[str, object]) -> AttemptRef | None:
     """Read which attempt a message stands for; None if its headers are not ours."""
     execution_id, attempt = headers.get(EXECUTION_HEADER), headers.get(ATTEMPT_HEADER)
     match execution_id, attempt:
         case (bool(), _) | (_, bool()):  # which are numbers to Python alone
             return None
         case int(), int() if 0 < execution_id <= LARGEST_ID and 0 < attempt <= LARGEST_ID:
-            return Ticket(execution_id=execution_id, attempt=attempt)
+            return AttemptRef(execution_id=execution_id, attempt=attempt)
     return None
 
 

@@ -94,12 +94,12 @@ def decide(
     policy: RetryPolicy,
     crashed_at: Sequence[datetime],
     now: datetime,
-    chance: float,
+    random_fraction: float,
 ) -> Verdict:
     """Decide what becomes of an execution whose attempt ended with *outcome*.
 
     *deaths* counts the bad ends before this one, *crashed_at* lists the crashes before it.
-    *chance* is in [0, 1). The execution is dead once deaths reach the policy's retries.
+    *random_fraction* is in [0, 1). The execution is dead once deaths reach the policy's retries.
     """
     match outcome.ending:
         case Ending.SUCCEEDED:
@@ -113,10 +113,10 @@ def decide(
             if crashes >= CRASH_LIMIT:
                 window = f"{CRASH_WINDOW.total_seconds():.0f} s"
                 return Quarantine(f"crashed {crashes} times within {window}")
-    return _after_failure(outcome, deaths=deaths, policy=policy, chance=chance)
+    return _after_failure(outcome, deaths=deaths, policy=policy, random_fraction=random_fraction)
 
 
-def give_back(why: str, *, attempt: int, policy: RetryPolicy, chance: float) -> GiveBack:
+def give_back(why: str, *, attempt: int, policy: RetryPolicy, random_fraction: float) -> GiveBack:
     """Decide what becomes of *attempt*, which was not tried: its message came to the wrong worker.
 
     Beyond the policy's retries it waits longer each time: whoever nacks it may go on for ever. But
@@ -126,7 +126,7 @@ def give_back(why: str, *, attempt: int, policy: RetryPolicy, chance: float) -> 
     beyond = attempt - policy.max_retries
     if beyond <= 0:
         return GiveBack(why)
-    delay = min(policy.backoff.wait(beyond, chance=chance), LONGEST_AWAY)
+    delay = min(policy.backoff.wait(beyond, random_fraction=random_fraction), LONGEST_AWAY)
     text = f"{why} in {delay.total_seconds():.0f} s, since it comes back each time"
     return GiveBack(text, delay)
 
@@ -137,7 +137,7 @@ def recent_crashes(crashed_at: Sequence[datetime], *, now: datetime) -> Sequence
 
 
 def _after_failure(
-    outcome: Outcome, *, deaths: int, policy: RetryPolicy, chance: float
+    outcome: Outcome, *, deaths: int, policy: RetryPolicy, random_fraction: float
 ) -> RetryAfter | Fail:
     error = outcome.error or TaskError(message=outcome.ending.value)
     if error.error_class is ErrorClass.PERMANENT:
@@ -145,7 +145,7 @@ def _after_failure(
     if deaths >= policy.max_retries:
         return Fail(error.message)
     retry = deaths + 1
-    delay = policy.backoff.wait(retry, chance=chance)
+    delay = policy.backoff.wait(retry, random_fraction=random_fraction)
     if error.retry_after is not None:
-        delay = max(delay, error.retry_after * (1 + RETRY_AFTER_SPREAD * chance))
+        delay = max(delay, error.retry_after * (1 + RETRY_AFTER_SPREAD * random_fraction))
     return RetryAfter(delay, f"retry {retry}/{policy.max_retries}: {error.message}")

@@ -12,7 +12,7 @@ from cronhare.ports.ledger import LedgerUnavailable
 log = logging.getLogger(__name__)
 
 
-class Aside:
+class BackgroundExecutor:
     """Hands executions to a thread of their own, and says what came of those that failed."""
 
     def __init__(self, run: Callable[[Execution, datetime], None], *, executor: Executor) -> None:

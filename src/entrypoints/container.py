@@ -27,12 +27,12 @@ from cronhare.application.administration.commands import Administrator
 from cronhare.application.administration.doctor import Doctor
 from cronhare.application.administration.queries import Queries
 from cronhare.application.heartbeat import Heartbeat
-from cronhare.application.publishing import publish_pipeline as ringing
-from cronhare.application.publishing.execution_publisher import Doorbell
+from cronhare.application.publishing import publish_pipeline as pipeline
+from cronhare.application.publishing.execution_publisher import ExecutionPublisher
 from cronhare.application.scheduling.dispatch import Dispatcher
 from cronhare.application.scheduling.housekeeping import Housekeeper
 from cronhare.application.scheduling.reconcile import Reconciler
-from cronhare.application.worker.delivery_handler import Worker
+from cronhare.application.worker.delivery_handler import DeliveryHandler
 from cronhare.application.worker.interim import OutputKeeper
 from cronhare.application.worker.leases import LeaseKeeper
 from cronhare.application.worker.monitor import FailedMonitor
@@ -40,7 +40,7 @@ from cronhare.domain.catalog import Catalog
 from cronhare.domain.signing import Seal
 
 from . import rabbitmq
-from .background import Aside
+from .background import BackgroundExecutor
 from .node_identity import this_node
 from .settings.settings import Settings
 
@@ -56,7 +56,7 @@ class Container(containers.DeclarativeContainer):
     node = providers.Singleton(str, ourselves)
     clock = providers.Singleton(SystemClock)
     boot = providers.Callable(this_boot)
-    chance = providers.Object(random.random)
+    random_fraction = providers.Object(random.random)
     uuid4 = providers.Object(uuid.uuid4)
 
     seal = providers.Singleton(Seal, settings.provided.message_keys)
@@ -117,9 +117,11 @@ class Container(containers.DeclarativeContainer):
     chores_thread = providers.Singleton(
         ThreadPoolExecutor, max_workers=1, thread_name_prefix="chores"
     )
-    aside = providers.Singleton(Aside, housekeeper.provided.run, executor=chores_thread)
-    doorbell = providers.Singleton(
-        Doorbell,
+    aside = providers.Singleton(
+        BackgroundExecutor, housekeeper.provided.run, executor=chores_thread
+    )
+    publisher = providers.Singleton(
+        ExecutionPublisher,
         broker=broker,
         claims=claims,
         inside=aside.provided.begin,
@@ -127,12 +129,12 @@ class Container(containers.DeclarativeContainer):
         foreign_queues=settings.provided.foreign_queues,
     )
     publishing_threads = providers.Singleton(
-        ThreadPoolExecutor, max_workers=ringing.AT_ONCE, thread_name_prefix="publishing"
+        ThreadPoolExecutor, max_workers=pipeline.AT_ONCE, thread_name_prefix="publishing"
     )
     dispatcher = providers.Singleton(
         Dispatcher,
         claims=claims,
-        doorbell=doorbell,
+        publisher=publisher,
         executor=publishing_threads,
         node=node,
         refresh=settings.provided.refresh,
@@ -142,9 +144,9 @@ class Container(containers.DeclarativeContainer):
         claims=claims,
         attempts=attempts,
         broker=broker,
-        doorbell=doorbell,
+        publisher=publisher,
         policy=settings.provided.policy,
-        chance=chance,
+        random_fraction=random_fraction,
         seal=seal,
         lease=settings.provided.lease,
     )
@@ -165,7 +167,7 @@ class Container(containers.DeclarativeContainer):
         OutputKeeper, attempts=attempts, clock=ledger_clock, node=node
     )
     worker = providers.Factory(
-        Worker,
+        DeliveryHandler,
         node=node,
         attempts=attempts,
         runner=runner,
@@ -175,7 +177,7 @@ class Container(containers.DeclarativeContainer):
         lease=settings.provided.lease,
         executor=ledger_threads,
         waiting=waiting_threads,
-        chance=chance,
+        random_fraction=random_fraction,
         uuid=uuid4,
         claims=claims,
         retry_delay=settings.provided.retry_delay,
@@ -191,7 +193,7 @@ class Container(containers.DeclarativeContainer):
         clock=ledger_clock,
         node=node,
         executor=monitoring_thread,
-        patience=settings.provided.lease,
+        timeout=settings.provided.lease,
         seal=seal,
         accepts_foreign=settings.provided.accepts_foreign,
     )

@@ -14,11 +14,11 @@ from cronhare.domain.outcome import Ending
 from cronhare.domain.retry import Verdict
 from cronhare.domain.transitions import state_after
 
-from .runner import Ran, Written
+from .runner import AttemptResult, Written
 
 
 @attrs.frozen(kw_only=True)
-class Start:
+class StartRequest:
     """A wish to start one attempt.
 
     *nacks* is what its message tells; None if no message asks for it, but the system itself.
@@ -56,7 +56,7 @@ class Finish:
     """The end of an attempt: how it ran, and what was decided of its execution."""
 
     execution: Execution
-    ran: Ran
+    ran: AttemptResult
     verdict: Verdict
 
     def repeated(
@@ -136,7 +136,7 @@ class AttemptStorePort(Protocol):
     """
 
     def start(
-        self, wishes: Sequence[Start], *, now: datetime, node: str, lease: timedelta
+        self, requests: Sequence[StartRequest], *, now: datetime, node: str, lease: timedelta
     ) -> Sequence[Execution | Refused | Busy]:
         """The start fence: of all who wish to start an attempt, one does.
 

@@ -7,7 +7,7 @@ from typing import Protocol, Self
 import attrs
 
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.messages import Ticket
+from cronhare.domain.messages import AttemptRef
 from cronhare.domain.planning import Plan, Planned
 from cronhare.domain.redelivery import FIRST_WAIT, UNCONFIRMED_WAIT
 
@@ -83,9 +83,9 @@ class Ended:
         return cls(archived=archived, crashed_at=tuple(before))
 
     @property
-    def ticket(self) -> Ticket:
+    def ticket(self) -> AttemptRef:
         """Name the attempt that was the last."""
-        return Ticket(execution_id=self.archived.execution_id, attempt=self.archived.attempts)
+        return AttemptRef(execution_id=self.archived.execution_id, attempt=self.archived.attempts)
 
 
 class ClaimStorePort(Protocol):
@@ -223,7 +223,7 @@ class ClaimStorePort(Protocol):
         """
         ...
 
-    def mark_ends_published(self, ends: Collection[Ticket]) -> None:
+    def mark_ends_published(self, ends: Collection[AttemptRef]) -> None:
         """Note that the messages which follow these last attempts need not be sent any more.
 
         They are in a queue, or none can be made of what the archive says.

@@ -14,7 +14,7 @@ from cronhare.domain.retry import Fail, Quarantine
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.domain.transitions import state_after
 
-from .runner import Captured, Ran
+from .runner import AttemptResult, Captured
 
 
 @attrs.frozen(kw_only=True)
@@ -39,7 +39,7 @@ class Attempt:
     problem: str | None = None
 
     @staticmethod
-    def end(ran: Ran, now: datetime) -> dict[str, Any]:
+    def end(ran: AttemptResult, now: datetime) -> dict[str, Any]:
         """Give the fields that its end writes."""
         outcome = ran.outcome
         return {

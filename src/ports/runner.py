@@ -55,7 +55,7 @@ class Captured:
 
 
 @attrs.frozen(kw_only=True)
-class Ran:
+class AttemptResult:
     """One attempt that is over, with what it left behind.
 
     *peak_memory* is in bytes, *cpu_seconds* is user and system time together; both are None
@@ -116,7 +116,7 @@ class TaskRunnerPort(Protocol):
     not promised.
     """
 
-    async def run(self, invocation: Invocation) -> Ran:
+    async def run(self, invocation: Invocation) -> AttemptResult:
         """Run one attempt to its end, whatever that end is.
 
         Never raises for what the task does or fails to do: a command that cannot be started, a

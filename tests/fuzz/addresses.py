@@ -210,12 +210,12 @@ def _entries() -> Iterator[Entry[Commands]]:
         )
 
 
-def _by_chance(chance: random.Random) -> Entry[Commands]:
+def _by_chance(rng: random.Random) -> Entry[Commands]:
     """A password with signs of any kind, unescaped, in any place of a URL."""
-    signs = "".join(chance.choices("@:/?#[]%&=,; \\'\"aé\t0", k=chance.randint(1, 12)))
+    signs = "".join(rng.choices("@:/?#[]%&=,; \\'\"aé\t0", k=rng.randint(1, 12)))
     secret = f"{signs[: len(signs) // 2]}{CANARY}{signs[len(signs) // 2 :]}"
-    name, scheme = chance.choice([(DATABASE, "mysql"), (BROKER, "amqp")])
-    form = chance.choice(["u:{}@h/x", "{}:p@h/x", "u:p@h/x?{}=1", "u:p@h/x?tls={}", "h/x#{}"])
+    name, scheme = rng.choice([(DATABASE, "mysql"), (BROKER, "amqp")])
+    form = rng.choice(["u:{}@h/x", "{}:p@h/x", "u:p@h/x?{}=1", "u:p@h/x?tls={}", "h/x#{}"])
     settings = {name: f"{scheme}://{form.format(secret)}"}
     return Entry(f"{name}={settings[name]!a}", partial(_settings, settings=settings))
 

@@ -115,11 +115,11 @@ def _entries() -> Iterator[Entry[Works]]:
     yield Entry("ten at once", _ten_of_a_kind)
 
 
-def _by_chance(chance: random.Random) -> Entry[Works]:
+def _by_chance(rng: random.Random) -> Entry[Works]:
     """Make properties of noise, or of a good table with noise in it."""
-    noise = chance.randbytes(chance.randint(0, 60))
-    kind = chance.choice(b"tbBsuIilLfdDSAFTVx\0")
-    raw = chance.choice([noise, properties(headers=long(noise)), header(bytes([kind]) + noise)])
+    noise = rng.randbytes(rng.randint(0, 60))
+    kind = rng.choice(b"tbBsuIilLfdDSAFTVx\0")
+    raw = rng.choice([noise, properties(headers=long(noise)), header(bytes([kind]) + noise)])
     return Entry(f"properties of noise: {raw.hex()}", partial(_whatever, raw=raw))
 
 

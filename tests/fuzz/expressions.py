@@ -52,9 +52,9 @@ def _taken(commands: Commands, *given: str) -> Answer:
     return handled(commands("next", *given))
 
 
-def _by_chance(chance: random.Random) -> Entry[Commands]:
+def _by_chance(rng: random.Random) -> Entry[Commands]:
     letters = "0123456789*/,-?LW# ab\u00e9\t"
-    text = "".join(chance.choices(letters, k=chance.randint(1, 40)))
+    text = "".join(rng.choices(letters, k=rng.randint(1, 40)))
     return Entry(f"by chance {text!r}", lambda commands: _any(commands, "--", text))
 
 

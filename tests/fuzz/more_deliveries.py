@@ -193,9 +193,9 @@ def _entry(name: str, make: Make, properties: dict[str, Any]) -> Entry[Works]:
     )
 
 
-def _by_chance(chance: random.Random) -> Entry[Works]:
+def _by_chance(rng: random.Random) -> Entry[Works]:
     """A message that is right, but for some of its bytes."""
-    seed = chance.random()
+    seed = rng.random()
 
     def spoil(message: dict[str, Any]) -> bytes:
         dice = random.Random(seed)

@@ -79,9 +79,9 @@ def _runs(works: Works, script: str, states: Sequence[str]) -> Answer:
     return Answer.HANDLED
 
 
-def _by_chance(chance: random.Random) -> Entry[Works]:
+def _by_chance(rng: random.Random) -> Entry[Works]:
     """Bytes on all three pipes."""
-    numbers = [f"\\{chance.randrange(256):03o}" for _ in range(chance.randint(1, 300))]
+    numbers = [f"\\{rng.randrange(256):03o}" for _ in range(rng.randint(1, 300))]
     noise = "".join(numbers)
     script = f"for fd in 1 2 3; do printf '{noise}\\n' >&$fd; done"
     return Entry(f"noise {noise[:40]}", lambda works: _runs(works, script, ["succeeded"]))

@@ -235,13 +235,13 @@ def _ends(script: str, state: str, works: Works) -> Answer:
     return Answer.HANDLED
 
 
-def _by_chance(chance: random.Random) -> Entry[Works]:
+def _by_chance(rng: random.Random) -> Entry[Works]:
     """A message with a few bytes changed, taken out or repeated."""
-    line = bytearray(chance.choice([*TAKEN.values(), *FAILED.values()])[:20_000])
-    for _ in range(chance.randint(1, 4)):
-        at = chance.randrange(len(line))
-        line[at : at + chance.randint(0, 3)] = chance.randbytes(chance.randint(0, 3))
-    number = chance.getrandbits(32)
+    line = bytearray(rng.choice([*TAKEN.values(), *FAILED.values()])[:20_000])
+    for _ in range(rng.randint(1, 4)):
+        at = rng.randrange(len(line))
+        line[at : at + rng.randint(0, 3)] = rng.randbytes(rng.randint(0, 3))
+    number = rng.getrandbits(32)
     return Entry(f"by chance {number:08x}", partial(_ends, _write(bytes(line)), ""))
 
 

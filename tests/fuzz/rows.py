@@ -22,7 +22,7 @@ from cronhare.adapters.sql.schema.tables import metadata
 from cronhare.application.administration.difference import difference
 from cronhare.application.administration.explain import explain
 from cronhare.application.administration.queries import Queries
-from cronhare.application.publishing.execution_publisher import Doorbell
+from cronhare.application.publishing.execution_publisher import ExecutionPublisher
 from cronhare.application.scheduling.dispatch import FULL_COMPARISON, Dispatcher
 from cronhare.application.scheduling.reconcile import Reconciler
 from cronhare.domain.diagnosis import LedgerFacts
@@ -107,21 +107,21 @@ class Desk:
             now=ledger.clock.now,
         )
         self.broker = MemoryBroker(ledger.clock)
-        doorbell = Doorbell(
+        publisher = ExecutionPublisher(
             broker=self.broker, claims=ledger.claims, inside=lambda _run, _now: None, seal=Seal()
         )
         self.dispatcher = Dispatcher(
-            claims=ledger.claims, doorbell=doorbell, executor=Inline(), node="ant"
+            claims=ledger.claims, publisher=publisher, executor=Inline(), node="ant"
         )
         self.reconciler = Reconciler(
             claims=ledger.claims,
             attempts=ledger.attempts,
             broker=self.broker,
-            doorbell=doorbell,
+            publisher=publisher,
             policy=RetryPolicy(),
             seal=Seal(),
             lease=timedelta(seconds=30),
-            chance=lambda: 0.0,
+            random_fraction=lambda: 0.0,
         )
         self.lines = Lines()
         self._numbers = count(1)

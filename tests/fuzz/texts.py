@@ -373,14 +373,14 @@ def _set(here: Commands, name: str, value: str, naming: str) -> Answer:
     return refused(here("schedules", **{name: value}), naming=naming)
 
 
-def _noise(chance: random.Random) -> str:
+def _noise(rng: random.Random) -> str:
     letters = "[]{}=\"'\\#.,\n\r\t 0123456789abtrue\x1b\x00\u202eé*%@/-:"
-    return "".join(chance.choices(letters, k=chance.randint(1, 200)))
+    return "".join(rng.choices(letters, k=rng.randint(1, 200)))
 
 
-def _by_chance(chance: random.Random) -> Entry[Commands]:
+def _by_chance(rng: random.Random) -> Entry[Commands]:
     """Make a text of one kind or another: whatever it is, it is taken or refused, no third."""
-    noise = _noise(chance)
+    noise = _noise(rng)
 
     def jobs(here: Commands) -> Answer:
         here.write(_schedule(noise))
@@ -393,7 +393,7 @@ def _by_chance(chance: random.Random) -> Entry[Commands]:
         said = noise.replace("\0", "")
         return answer(here("explain", "--at", "08:00", "--", said))
 
-    kind: Callable[[Commands], Answer] = chance.choice((jobs, crontab, argument))
+    kind: Callable[[Commands], Answer] = rng.choice((jobs, crontab, argument))
     return Entry(f"by chance {kind.__name__} {noise!r}", kind)
 
 

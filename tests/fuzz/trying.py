@@ -57,9 +57,9 @@ class Choice:
             if (entry.short or not self.short) and self.only in entry.name:
                 yield entry
         if boundary.by_chance and not self.short:
-            chance = random.Random(f"{self.seed} {boundary.name}")
+            random_fraction = random.Random(f"{self.seed} {boundary.name}")
             for _ in range(self.by_chance):
-                yield boundary.by_chance(chance)
+                yield boundary.by_chance(random_fraction)
 
 
 def attempt(

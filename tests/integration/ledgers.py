@@ -35,11 +35,11 @@ from cronhare.domain.outcome import Ending, Outcome, TaskError
 from cronhare.domain.planning import Plan, Planned, plan
 from cronhare.domain.retry import Complete, Fail, RetryAfter, Verdict
 from cronhare.domain.task import TaskRef
-from cronhare.ports.attempts import AttemptStorePort, Busy, Finish, Recorded, Refused, Start
+from cronhare.ports.attempts import AttemptStorePort, Busy, Finish, Recorded, Refused, StartRequest
 from cronhare.ports.claims import Batch, ClaimStorePort, Graces
 from cronhare.ports.nodes import NodeStorePort
 from cronhare.ports.records import Archived, ExecutionFilter, RecordsPort
-from cronhare.ports.runner import Ran
+from cronhare.ports.runner import AttemptResult
 from cronhare.ports.schedules import ScheduleStorePort
 from tests.services.databases import run
 
@@ -60,10 +60,14 @@ LEASE = timedelta(seconds=30)
 GRACES = Graces()
 
 TIMED_OUT = TaskError(message="the server did not answer", code="ETIMEDOUT")
-SUCCESS = Ran(outcome=Outcome(ending=Ending.SUCCEEDED, exit_code=0))
-FAILURE = Ran(outcome=Outcome(ending=Ending.FAILED, exit_code=1, error=TIMED_OUT))
-CRASH = Ran(outcome=Outcome(ending=Ending.CRASHED, signal=9, error=TaskError(message="killed")))
-LOSS = Ran(outcome=Outcome(ending=Ending.LOST, error=TaskError(message="its worker vanished")))
+SUCCESS = AttemptResult(outcome=Outcome(ending=Ending.SUCCEEDED, exit_code=0))
+FAILURE = AttemptResult(outcome=Outcome(ending=Ending.FAILED, exit_code=1, error=TIMED_OUT))
+CRASH = AttemptResult(
+    outcome=Outcome(ending=Ending.CRASHED, signal=9, error=TaskError(message="killed"))
+)
+LOSS = AttemptResult(
+    outcome=Outcome(ending=Ending.LOST, error=TaskError(message="its worker vanished"))
+)
 
 IN_30_S = RetryAfter(timedelta(seconds=30), "retry 1/3: the server did not answer")
 FOR_GOOD = Fail("the server did not answer")
@@ -160,8 +164,8 @@ class Ledger:
 
     def start(self, execution: Execution, *, node: str = "ant") -> Execution | Refused | Busy:
         """Wish to start the attempt that an execution waits for."""
-        wish = Start(execution_id=execution.id, attempt=execution.attempt, nacks=NO_NACKS)
-        (answer,) = self.attempts.start([wish], now=self.now, node=node, lease=LEASE)
+        request = StartRequest(execution_id=execution.id, attempt=execution.attempt, nacks=NO_NACKS)
+        (answer,) = self.attempts.start([request], now=self.now, node=node, lease=LEASE)
         return answer
 
     def started(self, execution: Execution, *, node: str = "ant") -> Execution:
@@ -172,14 +176,21 @@ class Ledger:
         return answer
 
     def finish(
-        self, execution: Execution, verdict: Verdict, ran: Ran = FAILURE, *, node: str = "ant"
+        self,
+        execution: Execution,
+        verdict: Verdict,
+        ran: AttemptResult = FAILURE,
+        *,
+        node: str = "ant",
     ) -> Recorded | Busy:
         """End a running attempt."""
         finish = Finish(execution=execution, ran=ran, verdict=verdict)
         (answer,) = self.attempts.finish([finish], now=self.now, node=node)
         return answer
 
-    def finished(self, execution: Execution, verdict: Verdict, ran: Ran = FAILURE) -> Execution:
+    def finished(
+        self, execution: Execution, verdict: Verdict, ran: AttemptResult = FAILURE
+    ) -> Execution:
         """Start and end an attempt, and give what became of the execution."""
         answer = self.finish(self.started(execution), verdict, ran)
         assert isinstance(answer, State), answer

@@ -8,9 +8,9 @@ from sqlalchemy import URL
 
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.failures import Failure
-from cronhare.domain.messages import FailedMessage, Ticket
+from cronhare.domain.messages import AttemptRef, FailedMessage
 from cronhare.domain.nack_count import NO_NACKS
-from cronhare.ports.attempts import Busy, Refused, Start
+from cronhare.ports.attempts import Busy, Refused, StartRequest
 from tests.services.databases import connect
 
 from .ledgers import LEASE, MINUTE, Ledger, Shell
@@ -87,15 +87,17 @@ def claim_all(ledger: Ledger) -> list[Execution]:
 
 
 def start_all(ledger: Ledger, found: list[Execution]) -> list[Execution | Refused | Busy]:
-    wishes = [Start(execution_id=one.id, attempt=one.attempt, nacks=NO_NACKS) for one in found]
-    return list(ledger.attempts.start(wishes, now=ledger.now, node="ant", lease=LEASE))
+    requests = [
+        StartRequest(execution_id=one.id, attempt=one.attempt, nacks=NO_NACKS) for one in found
+    ]
+    return list(ledger.attempts.start(requests, now=ledger.now, node="ant", lease=LEASE))
 
 
 def all_started(ledger: Ledger, found: list[Execution]) -> list[Execution]:
     return [one for one in start_all(ledger, found) if isinstance(one, Execution)]
 
 
-def told(scheduler_id: int, ticket: Ticket | None) -> Failure:
+def told(scheduler_id: int, ticket: AttemptRef | None) -> Failure:
     """Tell of a failure, as another program's worker does."""
     message = FailedMessage(
         type="report",

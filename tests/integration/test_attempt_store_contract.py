@@ -21,10 +21,10 @@ from cronhare.ports.attempts import (
     Recorded,
     Refused,
     Renewal,
-    Start,
+    StartRequest,
     Superseded,
 )
-from cronhare.ports.runner import Captured, Ran, Written
+from cronhare.ports.runner import AttemptResult, Captured, Written
 from tests.integration.ledgers import (
     CRASH,
     FAILURE,
@@ -138,9 +138,11 @@ def test_a_start_that_is_repeated_by_its_holder_begins_the_lease_anew(ledger: Le
 
 def test_a_repeated_start_beside_a_fresh_one_leaves_each_its_own(ledger: Ledger) -> None:
     held, fresh = ledger.running("held", node="ant"), ledger.claimed("fresh")
-    wishes = [Start(execution_id=one.id, attempt=1, nacks=NO_NACKS) for one in (held, fresh)]
+    requests = [
+        StartRequest(execution_id=one.id, attempt=1, nacks=NO_NACKS) for one in (held, fresh)
+    ]
 
-    answers = ledger.attempts.start(wishes, now=ledger.now, node="ant", lease=LEASE)
+    answers = ledger.attempts.start(requests, now=ledger.now, node="ant", lease=LEASE)
 
     assert list(answers) == [ledger.seen(held), ledger.seen(fresh)]
     assert [ledger.seen(one).lease_until for one in (held, fresh)] == [ledger.now + LEASE] * 2
@@ -149,9 +151,11 @@ def test_a_repeated_start_beside_a_fresh_one_leaves_each_its_own(ledger: Ledger)
 
 def test_a_wish_that_is_said_twice_at_once_starts_one_attempt(ledger: Ledger) -> None:
     execution = ledger.claimed()
-    wish = Start(execution_id=execution.id, attempt=1, nacks=NO_NACKS)
+    request = StartRequest(execution_id=execution.id, attempt=1, nacks=NO_NACKS)
 
-    first, again = ledger.attempts.start([wish, wish], now=ledger.now, node="ant", lease=LEASE)
+    first, again = ledger.attempts.start(
+        [request, request], now=ledger.now, node="ant", lease=LEASE
+    )
 
     assert isinstance(first, Execution)
     assert again == first
@@ -189,9 +193,9 @@ def test_what_has_ended_does_not_start(ledger: Ledger, verdict: Verdict, state: 
 
 
 def test_an_unknown_execution_is_refused(ledger: Ledger) -> None:
-    wish = Start(execution_id=4_711, attempt=1, nacks=NO_NACKS)
+    request = StartRequest(execution_id=4_711, attempt=1, nacks=NO_NACKS)
 
-    (answer,) = ledger.attempts.start([wish], now=ledger.now, node="ant", lease=LEASE)
+    (answer,) = ledger.attempts.start([request], now=ledger.now, node="ant", lease=LEASE)
 
     assert isinstance(answer, Refused)
 
@@ -213,8 +217,8 @@ def start_nacked(
 ) -> Execution | Refused | Busy:
     """Wish for a start as a message does that claims to have been nacked without end."""
     nacks = Nacks(by_queue={queue or execution.queue: 1_000_000}, trip=TRIP)
-    wish = Start(execution_id=execution.id, attempt=execution.attempt, nacks=nacks)
-    [answer] = ledger.attempts.start([wish], now=ledger.now, node="ant", lease=LEASE)
+    request = StartRequest(execution_id=execution.id, attempt=execution.attempt, nacks=nacks)
+    [answer] = ledger.attempts.start([request], now=ledger.now, node="ant", lease=LEASE)
     return answer
 
 
@@ -308,9 +312,9 @@ def test_no_message_starts_what_is_the_systems_own(ledger: Ledger) -> None:
 
 def test_the_system_starts_its_own(ledger: Ledger) -> None:
     cleanup = ledger.systems_own()
-    wish = Start(execution_id=cleanup.id, attempt=1, nacks=None)
+    request = StartRequest(execution_id=cleanup.id, attempt=1, nacks=None)
 
-    [answer] = ledger.attempts.start([wish], now=ledger.now, node="ant", lease=LEASE)
+    [answer] = ledger.attempts.start([request], now=ledger.now, node="ant", lease=LEASE)
 
     assert isinstance(answer, Execution)
     assert answer.state is State.RUNNING
@@ -318,24 +322,25 @@ def test_the_system_starts_its_own(ledger: Ledger) -> None:
 
 def test_the_answers_come_in_the_order_of_the_wishes(ledger: Ledger) -> None:
     first, second = ledger.claimed("first"), ledger.claimed("second")
-    wishes = [
-        Start(execution_id=execution_id, attempt=1, nacks=NO_NACKS)
+    requests = [
+        StartRequest(execution_id=execution_id, attempt=1, nacks=NO_NACKS)
         for execution_id in (second.id, 4_711, first.id)
     ]
 
-    answers = ledger.attempts.start(wishes, now=ledger.now, node="ant", lease=LEASE)
+    answers = ledger.attempts.start(requests, now=ledger.now, node="ant", lease=LEASE)
 
     assert [getattr(answer, "id", None) for answer in answers] == [second.id, None, first.id]
 
 
 def test_what_is_started_together_is_kept_apart(ledger: Ledger) -> None:
     fresh, dying = ledger.claimed("fresh"), ledger.finished(ledger.claimed("dying"), IN_30_S)
-    wishes = [
-        Start(execution_id=one.id, attempt=one.attempt, nacks=NO_NACKS) for one in (fresh, dying)
+    requests = [
+        StartRequest(execution_id=one.id, attempt=one.attempt, nacks=NO_NACKS)
+        for one in (fresh, dying)
     ]
     ledger.clock.advance(30 * SECOND)
 
-    answers = ledger.attempts.start(wishes, now=ledger.now, node="ant", lease=LEASE)
+    answers = ledger.attempts.start(requests, now=ledger.now, node="ant", lease=LEASE)
 
     assert list(answers) == [ledger.seen(fresh), ledger.seen(dying)]
     assert [len(ledger.records.attempts(one.id)) for one in (fresh, dying)] == [1, 2]
@@ -384,7 +389,7 @@ def test_a_retry_is_a_death_and_waits_for_its_delay(ledger: Ledger) -> None:
 
 def test_an_interruption_costs_no_death_and_waits_for_nothing(ledger: Ledger) -> None:
     execution = ledger.running()
-    interrupted = Ran(outcome=Outcome(ending=Ending.INTERRUPTED))
+    interrupted = AttemptResult(outcome=Outcome(ending=Ending.INTERRUPTED))
 
     ledger.finish(execution, BACK, interrupted)
 
@@ -393,7 +398,7 @@ def test_an_interruption_costs_no_death_and_waits_for_nothing(ledger: Ledger) ->
 
 
 @pytest.mark.parametrize("ran", [CRASH, LOSS])
-def test_a_crash_is_remembered_with_its_time(ledger: Ledger, ran: Ran) -> None:
+def test_a_crash_is_remembered_with_its_time(ledger: Ledger, ran: AttemptResult) -> None:
     first = ledger.finished(ledger.claimed(), IN_30_S, ran)
 
     second = ledger.finished(first, IN_30_S, ran)
@@ -576,7 +581,7 @@ def test_the_answers_come_in_the_order_of_the_finishes(ledger: Ledger) -> None:
 
 
 def test_what_is_finished_together_is_kept_apart(ledger: Ledger) -> None:
-    ends: list[tuple[Ran, Verdict]] = [
+    ends: list[tuple[AttemptResult, Verdict]] = [
         (SUCCESS, Complete()),
         (SUCCESS, Complete()),
         (FAILURE, IN_30_S),
@@ -900,7 +905,7 @@ def test_of_a_lost_attempt_stays_what_was_kept_while_it_ran(ledger: Ledger) -> N
     execution = ledger.running()
     ledger.attempts.keep_written([wrote(execution, "so far")], now=ledger.now, node="ant")
     finish = Finish(
-        execution=ledger.seen(execution), ran=Ran(outcome=LOSS.outcome), verdict=IN_30_S
+        execution=ledger.seen(execution), ran=AttemptResult(outcome=LOSS.outcome), verdict=IN_30_S
     )
 
     ledger.attempts.give_up([finish], now=ledger.now + LEASE)

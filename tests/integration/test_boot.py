@@ -14,8 +14,8 @@ from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.processes import embedded
 from cronhare.entrypoints.processes.state_report import State as Told
 from cronhare.entrypoints.settings.settings import Settings
-from cronhare.entrypoints.signals.forced_exit import LastResort
-from cronhare.entrypoints.signals.shutdown import Stopping
+from cronhare.entrypoints.signals.forced_exit import ForcedExit
+from cronhare.entrypoints.signals.shutdown import Shutdown
 from cronhare.ports.records import ExecutionFilter
 from tests.integration.shell import Shell
 from tests.integration.test_up import Starter, start
@@ -68,7 +68,7 @@ class Host:
 
     async def up(self, boot: Boot) -> list[str]:
         """Be scheduler and worker until this boot is dealt with; give the keys of all runs."""
-        container, stopping = self._container(), Stopping(LastResort(grace=10))
+        container, stopping = self._container(), Shutdown(ForcedExit(grace=10))
         container.boot.override(providers.Object(boot))
         embedded.prepare(container, self._jobs)
         state, on_boot = Told(container), self._jobs.on_boot

@@ -206,7 +206,7 @@ def test_no_refusal_and_no_fault_of_ours_shows_it(
     house.settings["CRON_LOG_FORMAT"] = "text"
     faults = {
         "Dispatcher.tick": ["scheduler"],
-        "Worker._begin": ["worker", "--jobs", "jobs.toml"],
+        "DeliveryHandler._begin": ["worker", "--jobs", "jobs.toml"],
     }
     for number, (place, command) in enumerate(faults.items()):
         name = f"faulty{number}.py"

@@ -728,7 +728,7 @@ def test_under_an_alarm_a_probe_gives_up(own_rabbitmq: rabbitmq_service.Server, 
     declare(Address.parse(vhost), OURS)
 
     with rabbitmq_service.alarm(own_rabbitmq), pytest.raises(BrokerUnavailable):
-        probe_lanes(vhost, patience=1.0)
+        probe_lanes(vhost, timeout=1.0)
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.integration
 SOON = 60.0
 
 #: Calls a command with a timeout in seconds, and gives its status.
-Call: TypeAlias = Callable[[str, float], int]
+IncomingTask: TypeAlias = Callable[[str, float], int]
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def out() -> Iterator[tuple[int, int]]:
 
 
 @pytest.fixture
-def call(tmp_path: Path, out: tuple[int, int]) -> Iterator[Call]:
+def call(tmp_path: Path, out: tuple[int, int]) -> Iterator[IncomingTask]:
     forking = Forking.start()
     calling = partial(
         forking.call,
@@ -54,7 +54,7 @@ def ends(stream: int) -> bool:
 
 @pytest.mark.parametrize("timeout", [0.000_001, 1.0])  # before it is told its number, and after
 def test_a_command_that_takes_too_long_is_killed_and_keeps_nobody_from_later_ones(
-    tmp_path: Path, call: Call, out: tuple[int, int], timeout: float
+    tmp_path: Path, call: IncomingTask, out: tuple[int, int], timeout: float
 ) -> None:
     (tmp_path / "jobs.toml").write_text('[tasks.one]\ncommand = ["true"]\n')
     assert call("--version", SOON) == 0

@@ -10,7 +10,7 @@ from sqlalchemy import Engine, ExceptionContext, event, text
 
 from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.sql import open_engine, upgrade
-from cronhare.adapters.sql.dialect import Undone
+from cronhare.adapters.sql.dialect import TransactionRolledBack
 from cronhare.adapters.sql.dialects.mysql import errors as mysql_errors
 from cronhare.adapters.sql.transactions.database import Database, repeatable
 from cronhare.domain.execution import Execution, State
@@ -143,7 +143,7 @@ def test_what_a_node_without_a_majority_refuses_at_the_commit_was_not_done(
             wait_until(lambda: not here.node.is_synced(), seconds=30, what="the loss")
 
     try:
-        with pytest.raises(Undone):
+        with pytest.raises(TransactionRolledBack):
             add_amid_a_loss()
         [(number, statement)] = here.errors
     finally:

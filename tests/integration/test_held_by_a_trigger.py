@@ -11,7 +11,7 @@ from sqlalchemy import URL
 
 from cronhare.adapters.sql.isolation import halving
 from cronhare.domain.execution import State
-from cronhare.domain.messages import Ticket
+from cronhare.domain.messages import AttemptRef
 from cronhare.ports.attempts import Busy
 from cronhare.ports.claims import Ended, Graces
 from cronhare.ports.ledger import LedgerBusy, LedgerUnavailable
@@ -181,7 +181,7 @@ def test_a_failure_that_is_told_of_what_somebody_holds_waits_alone(
 ) -> None:
     [one] = some(ledger, 1)
     ledger.claims.hand_over([one], now=ledger.now)
-    ticket = Ticket(execution_id=one.id, attempt=one.attempt)
+    ticket = AttemptRef(execution_id=one.id, attempt=one.attempt)
     failure = told(one.scheduler_id, ticket)
 
     with holding(f"SELECT id FROM SchedulerExecution WHERE id = {one.id} FOR UPDATE"):

@@ -19,10 +19,10 @@ from cronhare.domain.messages import TaskMessage
 from cronhare.domain.nack_count import NO_NACKS
 from cronhare.domain.planning import Plan
 from cronhare.domain.retry import Complete, Verdict
-from cronhare.ports.attempts import Busy, Finish, Refused, Renewal, Start, Superseded
+from cronhare.ports.attempts import Busy, Finish, Refused, Renewal, StartRequest, Superseded
 from cronhare.ports.claims import Batch, Ended
 from cronhare.ports.ledger import LedgerUnavailable
-from cronhare.ports.runner import Captured, Ran, Written
+from cronhare.ports.runner import AttemptResult, Captured, Written
 from tests.integration.ledgers import (
     FAILURE,
     FOR_GOOD,
@@ -85,7 +85,7 @@ def row_of(execution: Execution) -> str:
 
 def finishes(found: list[Execution]) -> list[Finish]:
     """End each in another way: they are written by different statements."""
-    ends: list[tuple[Ran, Verdict]]
+    ends: list[tuple[AttemptResult, Verdict]]
     ends = [(SUCCESS, Complete()), (FAILURE, IN_30_S), (FAILURE, FOR_GOOD)]
     return [
         Finish(execution=one, ran=ran, verdict=verdict)
@@ -123,10 +123,12 @@ def test_a_start_of_what_is_nowhere_is_unknown_beside_one_whose_row_is_held(
     ledger: Ledger, holding: Holding
 ) -> None:
     [held] = some(ledger, 1)
-    wishes = [Start(execution_id=id_, attempt=1, nacks=NO_NACKS) for id_ in (held.id, 4_711_000)]
+    requests = [
+        StartRequest(execution_id=id_, attempt=1, nacks=NO_NACKS) for id_ in (held.id, 4_711_000)
+    ]
 
     with holding(row_of(held)):
-        busy, unknown = ledger.attempts.start(wishes, now=ledger.now, node="ant", lease=LEASE)
+        busy, unknown = ledger.attempts.start(requests, now=ledger.now, node="ant", lease=LEASE)
 
     assert busy == Busy()
     assert isinstance(unknown, Refused)

@@ -19,9 +19,9 @@ from cronhare.domain.nack_count import NO_NACKS
 from cronhare.domain.retry import Complete, GiveBack, Quarantine, Verdict
 from cronhare.domain.schedule import Misfire, MisfirePolicy, OverlapPolicy
 from cronhare.domain.transitions import can_transition
-from cronhare.ports.attempts import Finish, Refused, Start, Superseded
+from cronhare.ports.attempts import Finish, Refused, StartRequest, Superseded
 from cronhare.ports.claims import Graces
-from cronhare.ports.runner import Ran
+from cronhare.ports.runner import AttemptResult
 from tests.integration.ledgers import (
     CRASH,
     FAILURE,
@@ -50,7 +50,7 @@ SCHEDULES = [
 
 nodes = st.sampled_from(["ant", "bee"])
 choices = st.integers(min_value=0, max_value=1_000_000)
-ends: st.SearchStrategy[tuple[Verdict, Ran]] = st.sampled_from(
+ends: st.SearchStrategy[tuple[Verdict, AttemptResult]] = st.sampled_from(
     [
         (Complete(), SUCCESS),
         (IN_30_S, FAILURE),
@@ -114,9 +114,11 @@ class LedgerMachine(RuleBasedStateMachine):
         if execution is None:
             return
         number = execution.attempt - late
-        wish = Start(execution_id=execution.id, attempt=number, nacks=NO_NACKS)
+        request = StartRequest(execution_id=execution.id, attempt=number, nacks=NO_NACKS)
 
-        (answer,) = self.ledger.attempts.start([wish], now=self.ledger.now, node=node, lease=LEASE)
+        (answer,) = self.ledger.attempts.start(
+            [request], now=self.ledger.now, node=node, lease=LEASE
+        )
 
         held = execution.state is State.RUNNING and execution.owner == node
         may_start = not late and (held or execution.state in STARTABLE)
@@ -126,7 +128,7 @@ class LedgerMachine(RuleBasedStateMachine):
             self.started.add((execution.id, number))
 
     @rule(choice=choices, node=nodes, end=ends)
-    def an_attempt_ends(self, choice: int, node: str, end: tuple[Verdict, Ran]) -> None:
+    def an_attempt_ends(self, choice: int, node: str, end: tuple[Verdict, AttemptResult]) -> None:
         execution = self._pick(choice, State.RUNNING)
         if execution is not None:
             answer = self.ledger.finish(execution, *end, node=node)
@@ -134,7 +136,7 @@ class LedgerMachine(RuleBasedStateMachine):
             assert not execution.cancel_requested or answer in {State.CANCELLED, Superseded()}
 
     @rule(end=ends)
-    def the_lost_are_given_up(self, end: tuple[Verdict, Ran]) -> None:
+    def the_lost_are_given_up(self, end: tuple[Verdict, AttemptResult]) -> None:
         found = self.ledger.claims.lapsed(now=self.ledger.now, limit=9)
         finishes = [Finish(execution=row, ran=LOSS, verdict=end[0]) for row in found]
 

@@ -20,14 +20,14 @@ from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.domain.claims import NotToBeRun
 from cronhare.domain.execution import STARTABLE, Execution, State
 from cronhare.domain.failures import Failure
-from cronhare.domain.messages import FailedMessage, TaskMessage, Ticket
+from cronhare.domain.messages import AttemptRef, FailedMessage, TaskMessage
 from cronhare.domain.nack_count import Nacks
 from cronhare.domain.retry import Complete, GiveBack, Quarantine, Verdict
 from cronhare.domain.schedule import Misfire, MisfirePolicy, OverlapPolicy
-from cronhare.ports.attempts import Finish, Start
+from cronhare.ports.attempts import Finish, StartRequest
 from cronhare.ports.claims import Ended
 from cronhare.ports.records import Archived, Retention
-from cronhare.ports.runner import Captured, Ran, Written
+from cronhare.ports.runner import AttemptResult, Captured, Written
 from tests.integration.ledgers import (
     CRASH,
     FAILURE,
@@ -69,7 +69,7 @@ choices = st.integers(min_value=0, max_value=1_000_000)
 several = st.lists(choices, min_size=1, max_size=4)
 offsets = st.sampled_from([0, 0, 0, 0, -1, 1])
 nacks = st.sampled_from([None, Nacks(by_queue={}, trip=LEASE), MANY_NACKS])
-ends: st.SearchStrategy[tuple[Verdict, Ran]] = st.sampled_from(
+ends: st.SearchStrategy[tuple[Verdict, AttemptResult]] = st.sampled_from(
     [
         (Complete(), attrs.evolve(SUCCESS, stdout=SAID)),
         (IN_30_S, FAILURE),
@@ -132,7 +132,7 @@ class TwoLedgers(RuleBasedStateMachine):
     def start(self, picks: list[int], by: int, node: str, nacks: Nacks | None) -> None:
         def ask(place: int) -> object:
             starts = [
-                Start(execution_id=one.id, attempt=one.attempt + by, nacks=nacks)
+                StartRequest(execution_id=one.id, attempt=one.attempt + by, nacks=nacks)
                 for one in self.picked(place, picks)
             ]
             now = self.clock.now()
@@ -142,7 +142,9 @@ class TwoLedgers(RuleBasedStateMachine):
         self.agree("start", ask)
 
     @rule(picks=several, end=ends, node=nodes, is_old=st.booleans())
-    def finish(self, picks: list[int], end: tuple[Verdict, Ran], node: str, is_old: bool) -> None:
+    def finish(
+        self, picks: list[int], end: tuple[Verdict, AttemptResult], node: str, is_old: bool
+    ) -> None:
         def ask(place: int) -> object:
             finishes = self.finishes(place, picks, end, is_old=is_old)
             return self.ledgers[place].attempts.finish(finishes, now=self.clock.now(), node=node)
@@ -160,7 +162,7 @@ class TwoLedgers(RuleBasedStateMachine):
         self.agree("start", ask)
 
     @rule(pick=choices, end=ends)
-    def finish_what_runs(self, pick: int, end: tuple[Verdict, Ran]) -> None:
+    def finish_what_runs(self, pick: int, end: tuple[Verdict, AttemptResult]) -> None:
         def ask(place: int) -> object:
             return [
                 self.ledgers[place].finish(one, *end, node=one.owner or "")
@@ -170,7 +172,7 @@ class TwoLedgers(RuleBasedStateMachine):
         self.agree("finish", ask)
 
     @rule(picks=several, end=ends, is_old=st.booleans())
-    def give_up(self, picks: list[int], end: tuple[Verdict, Ran], is_old: bool) -> None:
+    def give_up(self, picks: list[int], end: tuple[Verdict, AttemptResult], is_old: bool) -> None:
         def ask(place: int) -> object:
             finishes = self.finishes(place, picks, (end[0], LOSS), is_old=is_old)
             return list(self.ledgers[place].attempts.give_up(finishes, now=self.clock.now()))
@@ -290,7 +292,7 @@ class TwoLedgers(RuleBasedStateMachine):
                     failed_reason="Connection timeout",
                     retry_count=1,
                 )
-                ticket = Ticket(execution_id=one.id, attempt=one.attempt + by)
+                ticket = AttemptRef(execution_id=one.id, attempt=one.attempt + by)
                 failure = Failure(
                     message=message,
                     failed_at=None,
@@ -335,7 +337,7 @@ class TwoLedgers(RuleBasedStateMachine):
     def mark_ends_published(self, pick: int, by: int) -> None:
         def ask(place: int) -> object:
             ends = [
-                Ticket(execution_id=one.id, attempt=one.attempt + by)
+                AttemptRef(execution_id=one.id, attempt=one.attempt + by)
                 for one in self.picked(place, [pick])
             ]
             self.ledgers[place].claims.mark_ends_published(ends)
@@ -406,7 +408,7 @@ class TwoLedgers(RuleBasedStateMachine):
         return [self.rows[place][names[pick % len(names)]] for pick in picks] if names else []
 
     def finishes(
-        self, place: int, picks: list[int], end: tuple[Verdict, Ran], *, is_old: bool
+        self, place: int, picks: list[int], end: tuple[Verdict, AttemptResult], *, is_old: bool
     ) -> list[Finish]:
         """End what is as it was a step ago, or is now."""
         verdict, ran = end

@@ -14,7 +14,7 @@ from sqlalchemy import URL, Engine, ExceptionContext, event, text
 
 from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.sql import open_engine
-from cronhare.adapters.sql.dialect import Undone
+from cronhare.adapters.sql.dialect import TransactionRolledBack
 from cronhare.adapters.sql.dialects.mysql import dialect as mysql
 from cronhare.adapters.sql.dialects.mysql import errors as mysql_errors
 from cronhare.adapters.sql.dialects.mysql import rows as mysql_rows
@@ -64,7 +64,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         mysql_sessions, "_SESSION", (*mysql_sessions._SESSION, "SET innodb_lock_wait_timeout = 1")
     )
-    monkeypatch.setattr("cronhare.adapters.sql.transactions.database.PATIENCE", 0.0)
+    monkeypatch.setattr("cronhare.adapters.sql.transactions.database.REPEAT_FOR", 0.0)
 
 
 @pytest.fixture
@@ -288,7 +288,7 @@ def test_sessions_that_are_killed_all_the_time_lose_and_double_nothing(
                 time.sleep(0.02)
         return killed
 
-    def insist() -> list[int]:
+    def ledger_retry() -> list[int]:
         claimed: list[int] = []
         while True:
             try:
@@ -302,7 +302,7 @@ def test_sessions_that_are_killed_all_the_time_lose_and_double_nothing(
 
     with ThreadPoolExecutor(3) as pool:
         killing = pool.submit(harass)
-        claiming = [pool.submit(insist) for _ in range(2)]
+        claiming = [pool.submit(ledger_retry) for _ in range(2)]
         try:
             answered = [id_ for future in claiming for id_ in future.result(timeout=60)]
         finally:
@@ -368,7 +368,7 @@ def test_whatever_keeps_us_from_a_session_is_no_fault_of_a_row(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     asked = asking(ledger)
-    monkeypatch.setattr(database, "PATIENCE", 0.0)
+    monkeypatch.setattr(database, "REPEAT_FOR", 0.0)
 
     def refuse(*_: object) -> None:
         raise refusal
@@ -379,7 +379,7 @@ def test_whatever_keeps_us_from_a_session_is_no_fault_of_a_row(
         for what, ask in asked:
             with pytest.raises(LedgerUnavailable) as caught:
                 ask()
-            assert type(caught.value) in {LedgerUnavailable, Undone}, what
+            assert type(caught.value) in {LedgerUnavailable, TransactionRolledBack}, what
 
     assert not caplog.records
     [end, lease, start] = [ask() for _, ask in asked]
@@ -430,7 +430,7 @@ def test_a_server_that_says_nothing_is_given_up_well_within_a_lease(
 ) -> None:
     execution = ledger.claimed()
     monkeypatch.setattr(mysql_sessions, "ANSWER_SECONDS", 1)
-    monkeypatch.setattr("cronhare.adapters.sql.transactions.database.PATIENCE", 0.0)
+    monkeypatch.setattr("cronhare.adapters.sql.transactions.database.REPEAT_FOR", 0.0)
     engine = open_engine(migrated_mysql.render_as_string(hide_password=False))
     waiting = sql_ledger(ledger.clock, engine)
     with shell.cursor() as cursor:
@@ -449,7 +449,7 @@ def test_a_server_that_says_nothing_is_given_up_well_within_a_lease(
 
 
 def test_the_longest_that_a_call_may_take_is_well_below_a_lease() -> None:
-    longest = database.PATIENCE + mysql_sessions.CONNECT_SECONDS + mysql_sessions.ANSWER_SECONDS
+    longest = database.REPEAT_FOR + mysql_sessions.CONNECT_SECONDS + mysql_sessions.ANSWER_SECONDS
 
     assert timedelta(seconds=longest) <= LEASE * 2 / 3
 

@@ -14,7 +14,7 @@ import pytest
 
 from cronhare.adapters.process import ProcessRunner
 from cronhare.domain.outcome import Ending, ErrorClass, TaskError
-from cronhare.ports.runner import Ran
+from cronhare.ports.runner import AttemptResult
 from tests.integration.invocations import ClockPutForward, invocation
 
 pytestmark = pytest.mark.integration
@@ -31,7 +31,7 @@ def script(body: str) -> str:
     return "from cronhare import task\n" + dedent(body)
 
 
-def error_of(ran: Ran) -> TaskError:
+def error_of(ran: AttemptResult) -> TaskError:
     assert ran.outcome.ending is Ending.FAILED
     assert ran.outcome.exit_code == 1
     assert ran.outcome.error is not None

@@ -17,15 +17,15 @@ from cronhare.adapters.rabbitmq import AioPikaBroker, PikaBroker
 from cronhare.adapters.rabbitmq.connection.address import Address
 from cronhare.adapters.rabbitmq.connection.backoff import FIRST
 from cronhare.adapters.rabbitmq.connection.linking import ANSWER_TIMEOUT, open_connection
-from cronhare.adapters.rabbitmq.consumer.consumer_channel import Hookup
-from cronhare.adapters.rabbitmq.consumer.subscription import PATIENCE as SURPLUS_PATIENCE
+from cronhare.adapters.rabbitmq.consumer.consumer_channel import ConsumerChannel
+from cronhare.adapters.rabbitmq.consumer.subscription import HOLD_BACK_LIMIT as SURPLUS_PATIENCE
 from cronhare.adapters.rabbitmq.publisher import async_publisher
 from cronhare.adapters.rabbitmq.topology import async_declarer as async_upkeep
 from cronhare.adapters.rabbitmq.topology import wanted
 from cronhare.adapters.rabbitmq.topology.async_declaring import declare
 from cronhare.adapters.rabbitmq.topology.declaration import Declared
 from cronhare.application.waiting.putting_off import put_off, times_put_off
-from cronhare.domain.messages import Ticket
+from cronhare.domain.messages import AttemptRef
 from cronhare.domain.topology import (
     FAILED_QUEUE,
     MAIN_QUEUE,
@@ -46,7 +46,7 @@ from tests.services.rabbitmq import Server, alarm
 
 pytestmark = pytest.mark.integration
 
-TICKET = Ticket(execution_id=7, attempt=1)
+TICKET = AttemptRef(execution_id=7, attempt=1)
 
 RETRY_DELAY = timedelta(milliseconds=300)
 REPORTS = "cron_scheduler.reports"
@@ -354,9 +354,9 @@ async def test_connections_that_break_at_once_come_more_and_more_slowly_and_decl
 ) -> None:
     opened: list[float] = []
     declared: list[float] = []
-    consume = Hookup.consume
+    consume = ConsumerChannel.consume
 
-    async def consume_and_break(self: Hookup, queue: str) -> None:
+    async def consume_and_break(self: ConsumerChannel, queue: str) -> None:
         opened.append(time.monotonic())
         await consume(self, queue)
         asyncio.get_running_loop().call_soon(asyncio.create_task, self.abandon())
@@ -365,7 +365,7 @@ async def test_connections_that_break_at_once_come_more_and_more_slowly_and_decl
         declared.append(time.monotonic())
         return await declare(*args, **how)
 
-    monkeypatch.setattr(Hookup, "consume", consume_and_break)
+    monkeypatch.setattr(ConsumerChannel, "consume", consume_and_break)
     monkeypatch.setattr(async_upkeep, "declare", declare_and_count)
     async with worker(vhost) as broker:
         await broker.consume([MAIN_QUEUE], prefetch=1, on_delivery=print)

@@ -230,7 +230,7 @@ def test_a_probe_finds_the_lane_that_has_no_way_in_and_the_one_that_has_no_way_o
         before = "*." * (15 - 3)
         plain.exchange_unbind(lane_exchange(2), lane_exchange(3), f"{before}0.#")
 
-    reports = probe_lanes(vhost, patience=0.5)
+    reports = probe_lanes(vhost, timeout=0.5)
 
     broken = [report.lane for report in reports if report.state is LaneState.BROKEN]
     assert broken == [*range(4, 16)]  # all of them pass 3 on their way
@@ -246,7 +246,7 @@ def test_a_probe_does_not_wait_for_a_lane_that_says_nothing(
     # The confirm comes then, long after the patience; and only then does the broker say good-bye.
     later = threading.Timer(3, own_rabbitmq.control, ["eval", f"sys:resume({leader})."])
     later.start()
-    reports = probe_lanes(vhost, patience=0.5)
+    reports = probe_lanes(vhost, timeout=0.5)
     later.join()
 
     broken = [report.lane for report in reports if report.state is LaneState.BROKEN]

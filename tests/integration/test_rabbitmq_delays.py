@@ -108,8 +108,8 @@ async def test_a_hundred_mixed_delays_are_never_early_and_hardly_late(
     vhost: str, queue_type: str
 ) -> None:
     seed = random.randrange(2**32)
-    chance = random.Random(seed)
-    waits = [timedelta(milliseconds=100 * chance.randint(1, 40)) for _ in range(100)]
+    rng = random.Random(seed)
+    waits = [timedelta(milliseconds=100 * rng.randint(1, 40)) for _ in range(100)]
 
     late = await lateness(vhost, waits, queue_type=queue_type)
 

@@ -10,7 +10,7 @@ from datetime import timedelta
 import pytest
 
 from cronhare.adapters.rabbitmq import AioPikaBroker
-from cronhare.application.waiting.quarantine_message import LARGEST_PARKED, park
+from cronhare.application.waiting.quarantine_message import LARGEST_PARKED, quarantine_message
 from cronhare.domain.topology import MAIN_QUEUE, QUARANTINE_QUEUE
 from cronhare.ports.broker import Delivery
 from tests.integration import amqp
@@ -90,7 +90,7 @@ async def test_whatever_a_message_is_made_of_it_can_be_parked(
         with raw_channel(vhost) as raw:
             raw.publish(MAIN_QUEUE.encode(), raw_properties, body)
         await broker.consume([MAIN_QUEUE], prefetch=1, on_delivery=seen.put_nowait)
-        await park(broker, await asyncio.wait_for(seen.get(), SOON), "because")
+        await quarantine_message(broker, await asyncio.wait_for(seen.get(), SOON), "because")
 
     with amqp.channel(vhost) as plain:
         _, parked, kept = plain.basic_get(QUARANTINE_QUEUE, auto_ack=True)

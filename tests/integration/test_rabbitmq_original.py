@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from cronhare.adapters.rabbitmq import AioPikaBroker
-from cronhare.domain.messages import Call, read
+from cronhare.domain.messages import IncomingTask, read
 from cronhare.domain.nack_count import in_all
 from cronhare.domain.signing import Seal
 from cronhare.domain.topology import MAIN_QUEUE, RETRY_QUEUE
@@ -45,7 +45,7 @@ async def test_what_a_foreign_consumer_nacks_comes_back_and_its_deaths_are_count
 
     call = read(delivery.message.body, delivery.message.headers, Seal())
     assert theirs.counts == [0, 1]
-    assert isinstance(call, Call)
+    assert isinstance(call, IncomingTask)
     assert (in_all(call.nacks), call.ticket, call.task.scheduler_id) == (2, None, 16)
     x_death = delivery.message.headers["x-death"]
     assert isinstance(x_death, list)

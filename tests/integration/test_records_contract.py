@@ -12,14 +12,14 @@ from cronhare.domain.diagnosis import LastClaim
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.failures import Failure, Unproven
 from cronhare.domain.keys import boot_key, manual_key
-from cronhare.domain.messages import FailedMessage, Ticket
+from cronhare.domain.messages import AttemptRef, FailedMessage
 from cronhare.domain.retry import Complete, Quarantine
 from cronhare.domain.schedule import Misfire, MisfirePolicy, OverlapPolicy
 from cronhare.domain.task import SYSTEM
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.ports.attempts import Refused
 from cronhare.ports.records import Archived, ExecutionFilter, QueueLoad, Retention
-from cronhare.ports.runner import Captured, Ran
+from cronhare.ports.runner import AttemptResult, Captured
 from tests.integration.ledgers import (
     CRASH,
     EVERY_MINUTE,
@@ -104,8 +104,8 @@ def test_attempts_are_listed_oldest_first(ledger: Ledger) -> None:
 
 
 def test_output_is_listed_oldest_first_where_there_is_any(ledger: Ledger) -> None:
-    def wrote(text: str) -> Ran:
-        return Ran(outcome=FAILURE.outcome, stdout=Captured(head=text, bytes=len(text)))
+    def wrote(text: str) -> AttemptResult:
+        return AttemptResult(outcome=FAILURE.outcome, stdout=Captured(head=text, bytes=len(text)))
 
     first = ledger.finished(ledger.claimed(), IN_30_S, wrote("one"))
     second = ledger.finished(first, IN_30_S)
@@ -238,7 +238,7 @@ def test_resolved_rows_are_listed_only_where_they_are_asked_for(ledger: Ledger) 
 def reported(
     scheduler_id: int,
     *,
-    ticket: Ticket | None = None,
+    ticket: AttemptRef | None = None,
     failed_at: datetime | None = None,
     proven: bool = False,
 ) -> Failure:
@@ -352,7 +352,7 @@ def test_an_attempt_of_ours_that_a_foreign_worker_failed_ends_there_if_that_is_p
     ledger: Ledger, state: State
 ) -> None:
     execution = waiting(ledger, state)
-    ticket = Ticket(execution_id=execution.id, attempt=execution.attempt)
+    ticket = AttemptRef(execution_id=execution.id, attempt=execution.attempt)
 
     kept = keep(ledger, reported(execution.scheduler_id, ticket=ticket, proven=True))
 
@@ -368,7 +368,7 @@ def test_an_attempt_of_ours_that_a_foreign_worker_failed_ends_there_if_that_is_p
 
 def test_a_failure_of_our_own_is_archived_already(ledger: Ledger) -> None:
     archived = ledger.failed()
-    ticket = Ticket(execution_id=archived.execution_id, attempt=archived.attempts)
+    ticket = AttemptRef(execution_id=archived.execution_id, attempt=archived.attempts)
 
     kept = keep(ledger, reported(archived.scheduler_id, ticket=ticket))
 
@@ -402,7 +402,7 @@ def test_a_failure_of_our_own_stays_archived_once_when_its_execution_is_forgotte
 ) -> None:
     archived = ledger.failed()
     forget_execution_of(archived, ledger)
-    ticket = Ticket(execution_id=archived.execution_id, attempt=archived.attempts)
+    ticket = AttemptRef(execution_id=archived.execution_id, attempt=archived.attempts)
 
     kept = keep(ledger, reported(archived.scheduler_id, ticket=ticket))
 
@@ -414,7 +414,7 @@ def test_a_failure_that_is_only_claimed_of_what_waits_changes_nothing(
     ledger: Ledger, state: State
 ) -> None:
     execution = waiting(ledger, state)
-    ticket = Ticket(execution_id=execution.id, attempt=execution.attempt)
+    ticket = AttemptRef(execution_id=execution.id, attempt=execution.attempt)
     claimed = reported(execution.scheduler_id, ticket=ticket)
 
     answer = ledger.records.keep_failure(claimed, now=ledger.now, node="ant")
@@ -433,7 +433,7 @@ def test_what_runs_is_not_ended_by_a_message(
 ) -> None:
     retried = ledger.finished(ledger.claimed(), IN_30_S)
     running = ledger.started(retried)
-    ticket = Ticket(execution_id=running.id, attempt=running.attempt + attempts_ahead)
+    ticket = AttemptRef(execution_id=running.id, attempt=running.attempt + attempts_ahead)
     failure = reported(running.scheduler_id, ticket=ticket, proven=proven)
 
     answered = ledger.records.keep_failure(failure, now=ledger.now, node="ant")
@@ -444,7 +444,7 @@ def test_what_runs_is_not_ended_by_a_message(
 
 def test_a_failure_of_what_succeeded_is_not_believed(ledger: Ledger) -> None:
     done = ledger.succeeded(ledger.claimed())
-    ticket = Ticket(execution_id=done.id, attempt=done.attempt)
+    ticket = AttemptRef(execution_id=done.id, attempt=done.attempt)
     claimed = reported(done.scheduler_id, ticket=ticket)
 
     answer = ledger.records.keep_failure(claimed, now=ledger.now, node="ant")
@@ -455,7 +455,7 @@ def test_a_failure_of_what_succeeded_is_not_believed(ledger: Ledger) -> None:
 def test_a_failure_of_ours_is_known_after_its_replay(ledger: Ledger) -> None:
     archived = ledger.failed()
     ledger.records.replay([archived.id], now=ledger.now)
-    ticket = Ticket(execution_id=archived.execution_id, attempt=archived.attempts)
+    ticket = AttemptRef(execution_id=archived.execution_id, attempt=archived.attempts)
 
     assert keep(ledger, reported(archived.scheduler_id, ticket=ticket)) is None
 
@@ -463,7 +463,7 @@ def test_a_failure_of_ours_is_known_after_its_replay(ledger: Ledger) -> None:
 @pytest.mark.parametrize("proven", [True, False])
 @pytest.mark.parametrize("type_", ["report", SYSTEM])
 def test_a_ticket_of_no_execution_makes_none(ledger: Ledger, type_: str, proven: bool) -> None:
-    ticket = Ticket(execution_id=4_711, attempt=1)
+    ticket = AttemptRef(execution_id=4_711, attempt=1)
     failure = reported(ledger.add(), ticket=ticket, proven=proven)
     message = msgspec.structs.replace(failure.message, type=type_, id=1)
     claimed = attrs.evolve(failure, message=message)
@@ -486,7 +486,7 @@ def test_no_failure_is_an_execution_of_the_systems_own_schedule(ledger: Ledger) 
 def test_a_ticket_of_another_schedule_is_one_of_no_execution(ledger: Ledger) -> None:
     execution = ledger.claimed()
     other = ledger.add("other")
-    ticket = Ticket(execution_id=execution.id, attempt=execution.attempt)
+    ticket = AttemptRef(execution_id=execution.id, attempt=execution.attempt)
 
     answer = ledger.records.keep_failure(reported(other, ticket=ticket), now=ledger.now, node="ant")
 
@@ -501,7 +501,7 @@ def test_of_a_forgotten_execution_only_what_the_archive_says_is_known(
     archived = ledger.failed()
     forget_execution_of(archived, ledger)
     scheduler_id = ledger.add("other") if of_other else archived.scheduler_id
-    ticket = Ticket(execution_id=archived.execution_id, attempt=archived.attempts + later)
+    ticket = AttemptRef(execution_id=archived.execution_id, attempt=archived.attempts + later)
     claimed = reported(scheduler_id, ticket=ticket)
 
     answer = ledger.records.keep_failure(claimed, now=ledger.now, node="ant")
@@ -844,7 +844,7 @@ def test_what_awaits_a_person_can_be_replayed_after_any_time(ledger: Ledger) -> 
 
 
 def test_the_attempts_and_the_output_go_with_their_execution(ledger: Ledger) -> None:
-    ran = Ran(outcome=SUCCESS.outcome, stdout=Captured(head="hello", bytes=5))
+    ran = AttemptResult(outcome=SUCCESS.outcome, stdout=Captured(head="hello", bytes=5))
     execution = ledger.finished(ledger.claimed(), Complete(), ran)
     ledger.clock.advance(8 * DAY)
 

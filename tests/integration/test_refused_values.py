@@ -13,7 +13,7 @@ from cronhare.adapters.sql.attempts import store as attempts
 from cronhare.adapters.sql.isolation import setting_apart
 from cronhare.adapters.sql.transactions.database import Database
 from cronhare.application.administration.commands import Administrator
-from cronhare.application.outcome_log import tell
+from cronhare.application.outcome_log import log_outcome
 from cronhare.domain.boot import Boot
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.messages import TaskMessage
@@ -23,7 +23,7 @@ from cronhare.ports.attempts import Apart, Busy, EndRefused, Finish, Recorded, R
 from cronhare.ports.claims import Ended, Graces
 from cronhare.ports.ledger import LedgerOutdated, LedgerRefused, LedgerUnavailable
 from cronhare.ports.records import Retention
-from cronhare.ports.runner import Captured, Ran
+from cronhare.ports.runner import AttemptResult, Captured
 from tests.integration.ledgers import (
     FAILURE,
     FOR_GOOD,
@@ -77,7 +77,11 @@ def test_of_ends_the_one_that_is_refused_is_set_apart(
 ) -> None:
     started = all_started(ledger, some(ledger))
     broken = started[3]
-    ran = LOSS if lost else Ran(outcome=SUCCESS.outcome, stdout=Captured(head="said", bytes=4))
+    ran = (
+        LOSS
+        if lost
+        else AttemptResult(outcome=SUCCESS.outcome, stdout=Captured(head="said", bytes=4))
+    )
     finishes = [Finish(execution=one, ran=ran, verdict=FOR_GOOD) for one in started]
 
     with refusing(table, event, when.format(broken.id)):
@@ -106,7 +110,7 @@ def test_of_an_end_that_is_refused_one_line_tells_how_it_ended_and_why(
     ledger: Ledger,
     refusing: Refusing,
     caplog: pytest.LogCaptureFixture,
-    end: tuple[Ran, Verdict, str],
+    end: tuple[AttemptResult, Verdict, str],
 ) -> None:
     ran, verdict, ended = end
     execution = ledger.running()
@@ -116,7 +120,7 @@ def test_of_an_end_that_is_refused_one_line_tells_how_it_ended_and_why(
         answer = ledger.finish(execution, verdict, ran)
     again = ledger.finish(execution, verdict, ran)
     assert isinstance(answer, EndRefused)
-    tell(finish, answer, duration="2ms", policy=RetryPolicy())
+    log_outcome(finish, answer, duration="2ms", policy=RetryPolicy())
 
     [line] = caplog.records
     assert line.__dict__["action"] == "execution.refused"
@@ -282,7 +286,7 @@ def test_what_another_table_holds_fast_does_not_keep_the_cleanup_from_the_rest(
 def test_what_was_put_back_by_hand_begins_anew_with_its_row_and_its_output(
     ledger: Ledger, shell: Shell
 ) -> None:
-    said = Ran(outcome=SUCCESS.outcome, stdout=Captured(head="once", bytes=4))
+    said = AttemptResult(outcome=SUCCESS.outcome, stdout=Captured(head="once", bytes=4))
     found = some(ledger)
     back = ledger.finished(found[0], Complete(), said)
     shell(
@@ -292,7 +296,7 @@ def test_what_was_put_back_by_hand_begins_anew_with_its_row_and_its_output(
 
     started = all_started(ledger, found)
     [begun] = ledger.records.attempts(back.id)
-    again = Ran(outcome=SUCCESS.outcome, stdout=Captured(head="twice", bytes=5))
+    again = AttemptResult(outcome=SUCCESS.outcome, stdout=Captured(head="twice", bytes=5))
     finishes = [Finish(execution=one, ran=again, verdict=Complete()) for one in started]
     answers = ledger.attempts.finish(finishes, now=ledger.now, node="ant")
 

@@ -14,7 +14,7 @@ from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.processes import embedded
 from cronhare.entrypoints.processes.reloading import Reloading
 from cronhare.entrypoints.settings.settings import Settings
-from cronhare.entrypoints.signals.forced_exit import LastResort
+from cronhare.entrypoints.signals.forced_exit import ForcedExit
 from cronhare.ports.ledger import LedgerUnavailable
 
 JOBS = """
@@ -50,7 +50,7 @@ class House:
     def _made(self, *, has_schedules: bool) -> Reloading:
         return Reloading(
             self.container,
-            resort=LastResort(grace=1),
+            resort=ForcedExit(grace=1),
             jobs=self.file,
             has_schedules=has_schedules,
             take=self._take,

@@ -9,7 +9,7 @@ from cronhare.domain.execution import Execution, State
 from cronhare.domain.retry import Complete, Verdict
 from cronhare.ports.attempts import Busy, Finish, Superseded
 from cronhare.ports.ledger import LedgerUnavailable
-from cronhare.ports.runner import Captured, Ran
+from cronhare.ports.runner import AttemptResult, Captured
 from tests.integration.ledgers import (
     FAILURE,
     FOR_GOOD,
@@ -32,7 +32,7 @@ OF_ENDS = {
     "the output": (
         ("AttemptOutput", "INSERT", "1 = 1"),
         Complete(),
-        Ran(outcome=SUCCESS.outcome, stdout=Captured(head="said", bytes=4)),
+        AttemptResult(outcome=SUCCESS.outcome, stdout=Captured(head="said", bytes=4)),
     ),
 }
 
@@ -47,9 +47,9 @@ def all_of(state: str) -> str:
     return f"OLD.state = '{state}' AND NEW.state <> 'quarantined'"
 
 
-def in_turn(started: Sequence[Execution], verdict: Verdict, ran: Ran) -> list[Finish]:
+def in_turn(started: Sequence[Execution], verdict: Verdict, ran: AttemptResult) -> list[Finish]:
     """End attempts well, without a word, and so, one after the other."""
-    ends: list[tuple[Verdict, Ran]] = [(Complete(), SUCCESS), (verdict, ran)]
+    ends: list[tuple[Verdict, AttemptResult]] = [(Complete(), SUCCESS), (verdict, ran)]
     return [
         Finish(execution=one, ran=ends[n % 2][1], verdict=ends[n % 2][0])
         for n, one in enumerate(started)
@@ -58,7 +58,11 @@ def in_turn(started: Sequence[Execution], verdict: Verdict, ran: Ran) -> list[Fi
 
 @pytest.mark.parametrize(("rule", "verdict", "ran"), OF_ENDS.values(), ids=OF_ENDS)
 def test_of_ends_that_are_all_refused_none_is_set_apart_beside_others(
-    ledger: Ledger, refusing: Refusing, rule: tuple[str, str, str], verdict: Verdict, ran: Ran
+    ledger: Ledger,
+    refusing: Refusing,
+    rule: tuple[str, str, str],
+    verdict: Verdict,
+    ran: AttemptResult,
 ) -> None:
     started = all_started(ledger, some(ledger, 6))
     finishes = in_turn(started, verdict, ran)
@@ -74,7 +78,11 @@ def test_of_ends_that_are_all_refused_none_is_set_apart_beside_others(
 
 @pytest.mark.parametrize(("rule", "verdict", "ran"), OF_ENDS.values(), ids=OF_ENDS)
 def test_of_ends_that_are_all_refused_the_first_is_set_apart_where_each_is_told_alone(
-    ledger: Ledger, refusing: Refusing, rule: tuple[str, str, str], verdict: Verdict, ran: Ran
+    ledger: Ledger,
+    refusing: Refusing,
+    rule: tuple[str, str, str],
+    verdict: Verdict,
+    ran: AttemptResult,
 ) -> None:
     started = all_started(ledger, some(ledger, 8))
 

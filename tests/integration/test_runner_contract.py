@@ -13,7 +13,7 @@ import pytest
 from cronhare.adapters.memory.runner import ScriptedRunner
 from cronhare.adapters.process import ProcessRunner
 from cronhare.domain.outcome import Ending, Outcome, TaskError
-from cronhare.ports.runner import Invocation, Ran, StopReason, TaskRunnerPort
+from cronhare.ports.runner import AttemptResult, Invocation, StopReason, TaskRunnerPort
 from tests.integration.invocations import shell
 
 
@@ -108,7 +108,7 @@ def endless(request: pytest.FixtureRequest) -> TaskRunnerPort:
     return runner
 
 
-async def begin(runner: TaskRunnerPort, invocation: Invocation) -> asyncio.Task[Ran]:
+async def begin(runner: TaskRunnerPort, invocation: Invocation) -> asyncio.Task[AttemptResult]:
     running = asyncio.create_task(runner.run(invocation))
     await asyncio.sleep(0)  # as far as it can get before anything else happens
     return running

@@ -18,7 +18,7 @@ from cronhare.domain.nack_count import NO_NACKS
 from cronhare.domain.planning import Plan, Planned
 from cronhare.domain.retry import Complete
 from cronhare.domain.schedule import Misfire, MisfirePolicy
-from cronhare.ports.attempts import Busy, Finish, Start
+from cronhare.ports.attempts import Busy, Finish, StartRequest
 from tests.integration.ledgers import (
     GRACES,
     LEASE,
@@ -164,12 +164,12 @@ def test_of_workers_that_wish_to_start_the_same_each_attempt_is_started_and_ende
     first.plan_edited()
     clock.advance(MINUTE)
     executions = first.claim_due().claimed
-    wishes = [Start(execution_id=one.id, attempt=1, nacks=NO_NACKS) for one in executions]
+    requests = [StartRequest(execution_id=one.id, attempt=1, nacks=NO_NACKS) for one in executions]
 
     def work(number: int) -> tuple[int, int]:
         attempts, node = replicas.ledgers[number].attempts, f"node-{number}"
         # Half of them come from the other end, in batches of other sizes.
-        mine = wishes if number % 2 else wishes[::-1]
+        mine = requests if number % 2 else requests[::-1]
         started = ended = 0
         for place in range(0, len(mine), 8 + number):
             asked = mine[place : place + 8 + number]

@@ -46,14 +46,14 @@ class Process:
         return self.popen.wait(timeout=60)
 
 
-class Start(Protocol):
+class StartRequest(Protocol):
     """Starts a command on a ledger. The broker is away by default: that keeps nobody from it."""
 
     def __call__(self, command: str, ledger: URL | str, broker: str = ..., /) -> Process: ...
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Start]:
+def start(tmp_path: Path) -> Iterator[StartRequest]:
     """Start commands, and end what a test leaves running."""
     started: list[subprocess.Popen[bytes]] = []
 
@@ -92,7 +92,7 @@ def ledger(tmp_path: Path) -> str:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_without_a_ledger_it_makes_none_and_says_what_does(
-    start: Start, tmp_path: Path, command: str
+    start: StartRequest, tmp_path: Path, command: str
 ) -> None:
     process = start(command, "sqlite:///new.sqlite3")
 
@@ -104,7 +104,9 @@ def test_without_a_ledger_it_makes_none_and_says_what_does(
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_on_a_newer_schema_it_works_and_says_so(start: Start, ledger: str, command: str) -> None:
+def test_on_a_newer_schema_it_works_and_says_so(
+    start: StartRequest, ledger: str, command: str
+) -> None:
     engine = open_engine(ledger)
     with engine.begin() as connection:
         connection.exec_driver_sql("UPDATE cronhare_schema SET version_num = '9999'")
@@ -119,7 +121,7 @@ def test_on_a_newer_schema_it_works_and_says_so(start: Start, ledger: str, comma
 
 @pytest.mark.parametrize("command", COMMANDS)
 async def test_a_ledger_that_is_away_is_waited_for(
-    start: Start, migrated_mysql: URL, command: str
+    start: StartRequest, migrated_mysql: URL, command: str
 ) -> None:
     port = free_port()
     process = start(command, migrated_mysql.set(host="127.0.0.1", port=port))
@@ -132,7 +134,7 @@ async def test_a_ledger_that_is_away_is_waited_for(
         assert await asyncio.to_thread(process.end) == 0
 
 
-def test_while_the_ledger_is_away_a_signal_ends_it(start: Start) -> None:
+def test_while_the_ledger_is_away_a_signal_ends_it(start: StartRequest) -> None:
     process = start("worker", f"mysql+pymysql://u:secret@127.0.0.1:{free_port()}/cronhare")
     process.until("The ledger cannot be used")
 
@@ -140,7 +142,9 @@ def test_while_the_ledger_is_away_a_signal_ends_it(start: Start) -> None:
     assert "secret" not in process.log.read_text()
 
 
-def test_a_worker_says_what_it_is_and_that_it_works(start: Start, ledger: str, vhost: str) -> None:
+def test_a_worker_says_what_it_is_and_that_it_works(
+    start: StartRequest, ledger: str, vhost: str
+) -> None:
     process = start("worker", ledger, vhost)
 
     process.until("; queues cron_scheduler; 1 task of jobs.toml, 1 at a time")
@@ -150,7 +154,7 @@ def test_a_worker_says_what_it_is_and_that_it_works(start: Start, ledger: str, v
 
 
 def test_a_scheduler_says_what_it_is_and_that_it_works(
-    start: Start, ledger: str, vhost: str
+    start: StartRequest, ledger: str, vhost: str
 ) -> None:
     process = start("scheduler", ledger, vhost)
 
@@ -161,7 +165,7 @@ def test_a_scheduler_says_what_it_is_and_that_it_works(
 
 
 def test_a_scheduler_tries_the_lanes_that_it_has_declared(
-    start: Start, ledger: str, vhost: str
+    start: StartRequest, ledger: str, vhost: str
 ) -> None:
     process = start("scheduler", ledger, vhost)
 

@@ -52,9 +52,9 @@ def growing(folder: Path) -> str:
     return _jobs(folder, [f"{{ attempts = 4, backoff = {backoff} }}"] * GROWING)
 
 
-def mixed(folder: Path, chance: random.Random) -> str:
+def mixed(folder: Path, rng: random.Random) -> str:
     """Write a jobs file for 200 waits between 0.1 and 20 s: one of 170, and three of ten."""
-    delays = [chance.randint(1_000, 20_000) for _ in range(MIXED - 10)]
+    delays = [rng.randint(1_000, 20_000) for _ in range(MIXED - 10)]
     own = [f"{{ attempts = 2, backoff = {{ type = 'fixed', delay = {ms} }} }}" for ms in delays]
     return _jobs(folder, [*own, *[None] * 10])
 

@@ -73,13 +73,13 @@ class Forking:
         Raises:
             TimeoutError: it does not end, and was killed.
         """
-        wish = json.dumps([list(arguments), str(folder), dict(environment)]).encode()
+        request = json.dumps([list(arguments), str(folder), dict(environment)]).encode()
         ours, theirs = socket.socketpair()
         with ours:
             with theirs:
-                head = len(wish).to_bytes(_LENGTH)
+                head = len(request).to_bytes(_LENGTH)
                 socket.send_fds(self.control, [head], [*streams, theirs.fileno()])
-            self.control.sendall(wish)
+            self.control.sendall(request)
             ours.settimeout(timeout)
             pid = int(ours.recv(16))
             ours.sendall(b".")
@@ -102,11 +102,11 @@ def _serve(control: socket.socket) -> Sequence[str] | None:
             head, descriptors, _, _ = socket.recv_fds(control, _LENGTH, 3)
             if not head:
                 return None
-            wish = control.recv(int.from_bytes(head), socket.MSG_WAITALL)
+            request = control.recv(int.from_bytes(head), socket.MSG_WAITALL)
             if (pid := os.fork()) == 0:
                 awaited.close()
                 control.close()
-                return _become(wish, descriptors)
+                return _become(request, descriptors)
             reply = socket.socket(fileno=descriptors.pop())
             for descriptor in descriptors:
                 os.close(descriptor)
@@ -132,9 +132,9 @@ def _tell_end(awaited: selectors.BaseSelector, key: selectors.SelectorKey) -> No
         reply.sendall(b"%d" % os.waitstatus_to_exitcode(status))
 
 
-def _become(wish: bytes, descriptors: Sequence[int]) -> Sequence[str]:
+def _become(request: bytes, descriptors: Sequence[int]) -> Sequence[str]:
     """Be in the place that was asked for."""
-    arguments, folder, environment = json.loads(wish)
+    arguments, folder, environment = json.loads(request)
     out, error, reply = descriptors
     os.dup2(out, 1)
     os.dup2(error, 2)

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Callable
 
 from cronhare.domain.outcome import Ending, Outcome, TaskError
-from cronhare.ports.runner import Captured, Invocation, Ran, StopReason, Written
+from cronhare.ports.runner import AttemptResult, Captured, Invocation, StopReason, Written
 
-Script = Callable[[Invocation], Outcome | Ran]
+Script = Callable[[Invocation], Outcome | AttemptResult]
 
 
 def succeed(invocation: Invocation) -> Outcome:  # noqa: ARG001 - the shape of a script
@@ -40,14 +40,14 @@ class ScriptedRunner:
         """The ids of the executions that run, held."""
         return frozenset(self._held)
 
-    async def run(self, invocation: Invocation) -> Ran:
+    async def run(self, invocation: Invocation) -> AttemptResult:
         """See `TaskRunnerPort.run`. A script that raises is a broken test: it is not caught."""
         if self._holds:
             reason = await self._released_or_stopped(invocation)
             if reason is not None:
                 return _stopped(reason)
         end = self._script(invocation)
-        return end if isinstance(end, Ran) else Ran(outcome=end)
+        return end if isinstance(end, AttemptResult) else AttemptResult(outcome=end)
 
     def release(self, execution_id: int) -> None:
         """Let a held attempt end as the script says.
@@ -96,6 +96,6 @@ class ScriptedRunner:
         return True
 
 
-def _stopped(reason: StopReason) -> Ran:
+def _stopped(reason: StopReason) -> AttemptResult:
     error = TaskError(message=f"stopped: {reason.value}")
-    return Ran(outcome=Outcome(ending=reason.ending, error=error))
+    return AttemptResult(outcome=Outcome(ending=reason.ending, error=error))

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import attrs
 
 #: Seconds that the host may take to find a user, which may be in a directory far away.
-PATIENCE = 10.0
+TIMEOUT = 10.0
 
 
 class UnknownUser(LookupError):
@@ -81,8 +81,8 @@ async def other(name: str | None) -> Account | None:
     if name is None:
         return None
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             account = await asyncio.to_thread(find, name)
     except TimeoutError as error:
-        raise NotTold(f"this host did not find it within {PATIENCE:g} s") from error
+        raise NotTold(f"this host did not find it within {TIMEOUT:g} s") from error
     return None if account.uid == os.geteuid() else account

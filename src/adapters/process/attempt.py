@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 
 from cronhare.domain.outcome import Ending, Outcome, TaskError
-from cronhare.ports.runner import Invocation, Ran, StopReason, Written
+from cronhare.ports.runner import AttemptResult, Invocation, StopReason, Written
 
 from . import verdict
 from .journal import Inbox, Journal, Output
@@ -36,7 +36,7 @@ class Attempt:
         self.invocation = invocation
         self.pid: int | None = None
         self._loop = asyncio.get_running_loop()
-        self.over: asyncio.Future[Ran] = self._loop.create_future()
+        self.over: asyncio.Future[AttemptResult] = self._loop.create_future()
         self._send_signal = send_signal
         self._journal = Journal(invocation, self._loop.time)
         self._stdout, self._stderr = Output(self._journal), Output(self._journal)
@@ -114,10 +114,10 @@ class Attempt:
         if left := report.get("left"):
             self._journal.warn(f"Processes of another user are left: {left}")
         if failure is not None:  # what ran, if anything, was our own child on its way
-            self._settle(Ran(outcome=verdict.not_started(self.invocation.task, *failure)))
+            self._settle(AttemptResult(outcome=verdict.not_started(self.invocation.task, *failure)))
         else:
             self._settle(
-                Ran(
+                AttemptResult(
                     outcome=self._judge(report),
                     pid=self.pid,
                     peak_memory=report["max_rss"],
@@ -132,7 +132,7 @@ class Attempt:
         self._read_the_rest()
         stdout, stderr = self._stdout.capture.result(), self._stderr.capture.result()
         outcome = verdict.lost(why) if self._ending is None else self._ending(None)
-        self._settle(Ran(outcome=outcome, pid=self.pid, stdout=stdout, stderr=stderr))
+        self._settle(AttemptResult(outcome=outcome, pid=self.pid, stdout=stdout, stderr=stderr))
 
     def break_off(self, why: str, *, is_over: bool) -> None:
         """End it as lost, whatever state it is in. Of what *is_over* nothing more will come."""
@@ -142,7 +142,7 @@ class Attempt:
             self._kill()
         elif not self.over.done():
             self.release()
-            self.over.set_result(Ran(outcome=self._ending(None), pid=self.pid))
+            self.over.set_result(AttemptResult(outcome=self._ending(None), pid=self.pid))
 
     def release(self) -> None:
         """Let go of pipes and timers. Safe to repeat."""
@@ -162,7 +162,7 @@ class Attempt:
             )
         )
 
-    def _settle(self, ran: Ran) -> None:
+    def _settle(self, ran: AttemptResult) -> None:
         self.release()
         outcome = ran.outcome
         if outcome.ending is Ending.SUCCEEDED:

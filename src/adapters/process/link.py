@@ -20,7 +20,7 @@ from .warden import Frame, Unpacker, pack
 
 _WARDEN = Path(__file__).with_name("warden.py")
 _RECEIVE = 1 << 16
-_PATIENCE = 5.0  # seconds for a warden to go
+_TIMEOUT = 5.0  # seconds for a warden to go
 
 
 class Link:
@@ -94,7 +94,7 @@ class Link:
         gone = asyncio.Event()
         self._loop.add_reader(pidfd, gone.set)
         try:
-            async with asyncio.timeout(_PATIENCE):
+            async with asyncio.timeout(_TIMEOUT):
                 await gone.wait()
         except TimeoutError:  # something that it killed hangs in the kernel
             self._process.kill()
@@ -162,7 +162,7 @@ class Link:
 
     def _end(self) -> None:
         with contextlib.suppress(subprocess.TimeoutExpired):  # if it hangs in the kernel itself
-            self._process.wait(_PATIENCE)
+            self._process.wait(_TIMEOUT)
 
 
 def _start_warden(line: socket.socket, folder: str) -> "subprocess.Popen[bytes]":

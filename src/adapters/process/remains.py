@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 _PAUSE = 0.01
-_PATIENCE = 10.0  # seconds; what a SIGKILL does not end in that time hangs in the kernel
+_TIMEOUT = 10.0  # seconds; what a SIGKILL does not end in that time hangs in the kernel
 
 
 class _Process(NamedTuple):
@@ -31,8 +31,8 @@ async def end_remains(*, sessions: Collection[int], folder: str) -> None:
     and not while its session has a member.
     """
     mark = f"\0CRON_PARAMS_FILE={folder}/".encode()
-    patience = time.monotonic() + _PATIENCE
-    while time.monotonic() < patience:
+    timeout = time.monotonic() + _TIMEOUT
+    while time.monotonic() < timeout:
         killed = [pid for pid in _find(sessions, mark) if _kill(pid)]
         if not killed:
             return

@@ -32,10 +32,10 @@ class Remover:
         except OSError:
             self._later(path)
 
-    async def idle(self, patience: float) -> None:
-        """Wait until all is removed, for *patience* seconds at most."""
+    async def idle(self, seconds: float) -> None:
+        """Wait until all is removed, for *seconds* at most."""
         loop = asyncio.get_running_loop()
-        end = loop.time() + patience
+        end = loop.time() + seconds
         while self._is_working and loop.time() < end:  # noqa: ASYNC110 - a thread's work
             await asyncio.sleep(_PAUSE)
 

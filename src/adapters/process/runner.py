@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from functools import partial
 
 from cronhare.domain.outcome import ErrorClass
-from cronhare.ports.runner import Invocation, Ran, StopReason, Written
+from cronhare.ports.runner import AttemptResult, Invocation, StopReason, Written
 
 from . import verdict
 from .account import Account, NotTold, UnknownUser, other
@@ -49,7 +49,7 @@ class ProcessRunner:
         self._burials: set[asyncio.Task[None]] = set()
         self._remover = Remover()
 
-    async def run(self, invocation: Invocation) -> Ran:
+    async def run(self, invocation: Invocation) -> AttemptResult:
         """See `TaskRunnerPort.run`. If it is itself cancelled, the attempt is killed first."""
         id_ = next(self._ids)
         try:
@@ -182,7 +182,7 @@ class ProcessRunner:
             self._remover.remove(folder)
 
 
-async def _until_over(attempt: Attempt) -> Ran:
+async def _until_over(attempt: Attempt) -> AttemptResult:
     try:
         return await asyncio.shield(attempt.over)
     except asyncio.CancelledError:
@@ -206,7 +206,7 @@ def _give_pipes(writers: Collection[int], account: Account) -> None:
             os.fchown(fd, account.uid, account.gid)
 
 
-def _not_prepared(invocation: Invocation, error: OSError | UnknownUser) -> Ran:
+def _not_prepared(invocation: Invocation, error: OSError | UnknownUser) -> AttemptResult:
     """No room, no descriptors, no processes: ours to mend, so the task may try again.
 
     No such user, or none that we may become: for good.
@@ -220,4 +220,4 @@ def _not_prepared(invocation: Invocation, error: OSError | UnknownUser) -> Ran:
             outcome = verdict.not_started(invocation.task, "user", errno.EPERM)
         case _:
             outcome = verdict.not_started(invocation.task, "preparing", error.errno or errno.EIO)
-    return Ran(outcome=outcome)
+    return AttemptResult(outcome=outcome)

@@ -18,7 +18,7 @@ from .connection.linking import ANSWER_TIMEOUT
 from .consumer.async_consumer import AsyncConsumer
 from .consumer.subscription import PROOF_EVERY
 from .publisher.async_publisher import AsyncPublisher
-from .topology.async_declarer import AsyncUpkeep
+from .topology.async_declarer import AsyncTopologyDeclarer
 from .topology.declaration import Difference
 from .topology.wanted import WantedTopology
 from .wire.versions import QUORUM
@@ -61,7 +61,7 @@ class AioPikaBroker:
             queue_type=queue_type,
             deduplication=deduplication,
         )
-        self._upkeep = AsyncUpkeep(address, self._wanted)
+        self._upkeep = AsyncTopologyDeclarer(address, self._wanted)
         self._consumer: AsyncConsumerPort = AsyncConsumer(
             address,
             self._wanted,

@@ -15,9 +15,9 @@ from .publisher.sending import Sender
 from .publisher.window import Batch
 from .reading import Reader
 from .topology.declaration import Difference
-from .topology.declarer import Upkeep
+from .topology.declarer import TopologyDeclarer
 from .topology.wanted import WantedTopology
-from .wire.messages import Parcel, packed
+from .wire.messages import AmqpMessage, packed
 from .wire.versions import QUORUM
 
 #: Seconds that a publish may take, and the seconds that each message of its batch adds.
@@ -57,10 +57,10 @@ class PikaBroker:
             queue_type=queue_type,
             deduplication=deduplication,
         )
-        self._upkeep = Upkeep(address, self._wanted)
+        self._upkeep = TopologyDeclarer(address, self._wanted)
         self._publish_timeout = publish_timeout
         self._reader = Reader(address)
-        connect = partial(self._connect, address, patience=publish_timeout / 2)
+        connect = partial(self._connect, address, timeout=publish_timeout / 2)
         self._aside = Aside(partial(connect, prepare=lambda: None, level=logging.DEBUG))
         self._sender = connect(prepare=self._upkeep.refresh, level=logging.WARNING)
 
@@ -101,7 +101,7 @@ class PikaBroker:
             self._upkeep.restore(returned)
         return outcomes
 
-    def _publish(self, parcels: Sequence[Parcel]) -> Sequence[Published]:
+    def _publish(self, parcels: Sequence[AmqpMessage]) -> Sequence[Published]:
         """Publish suspects apart, unless the broker is away: that is nobody's fault."""
         timeout = self._publish_timeout + PUBLISH_TIMEOUT_PER_MESSAGE * len(parcels)
         apart = self._aside.takes(parcels)
@@ -118,13 +118,13 @@ class PikaBroker:
         return [next(suspected if is_apart else others) for is_apart in apart]
 
     def _connect(
-        self, address: Address, *, patience: float, prepare: Callable[[], None], level: int
+        self, address: Address, *, timeout: float, prepare: Callable[[], None], level: int
     ) -> Sender:
         return Sender(
             address,
             prepare=prepare,
             doubt=self._wanted.doubt,
-            patience=patience,
+            timeout=timeout,
             suspect=self._aside.suspect,
             level=level,
         )

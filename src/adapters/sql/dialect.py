@@ -43,7 +43,7 @@ class PlanRow(msgspec.Struct, frozen=True, kw_only=True):
     resume_at: datetime | None
 
 
-class Undone(LedgerUnavailable):
+class TransactionRolledBack(LedgerUnavailable):
     """The database took a whole transaction back: the call can be repeated at once.
 
     *is_refusal* says that it may be refused for ever: see `LedgerRefused`.
@@ -60,7 +60,7 @@ class Undone(LedgerUnavailable):
         super().__init__(text, changed_nothing=changed_nothing)
 
 
-class Locked(Undone):
+class Locked(TransactionRolledBack):
     """It was taken back because somebody else held what it needs for longer than it waited."""
 
 

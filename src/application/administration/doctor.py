@@ -73,7 +73,7 @@ class Doctor:
         yield from _of_quarantine(ledger, broker)
         if isinstance(broker, BrokerFacts):
             yield judge_unseen(probed=probe, vhost=broker.vhost)
-            yield from judge_timeouts(schedules, tasks, patience=CONSUMER_TIMEOUT)
+            yield from judge_timeouts(schedules, tasks, timeout=CONSUMER_TIMEOUT)
             if probe:
                 yield from _of_lanes(self._broker.probe(), broker.vhost)
 

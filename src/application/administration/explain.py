@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 import attrs
 
 from cronhare.domain.diagnosis import LOOK_FOR_HELD, LastClaim
-from cronhare.domain.draft import understand
+from cronhare.domain.draft import compile_schedule
 from cronhare.domain.execution import STARTABLE, UNFINISHED, Execution, State
 from cronhare.domain.keys import cron_key, once_key
 from cronhare.domain.listing import counted
@@ -77,7 +77,7 @@ def explain_execution(
 def _understood(stored: StoredSchedule) -> Schedule | None:
     if stored.draft is None:
         return None
-    return understand(
+    return compile_schedule(
         stored.draft, id=stored.id, changed_at=stored.updated_at, source=stored.source
     )
 

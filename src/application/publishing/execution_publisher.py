@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 @attrs.frozen(kw_only=True)
-class Rung:
+class PublishResult:
     """What became of a batch: how many are in a queue, came back, were refused, or are in doubt.
 
     *deaf* are the queues that took none of what the broker gave an answer for.
@@ -74,7 +74,7 @@ def wait(execution: Execution, *, now: datetime) -> timedelta:
     return timedelta(0) if due is None else max(due - now, timedelta(0))
 
 
-class Doorbell:
+class ExecutionPublisher:
     """Publishes attempts. What is in doubt stays as it is: the reconciler owns it."""
 
     def __init__(
@@ -100,19 +100,19 @@ class Doorbell:
         self._foreign_queues = frozenset(foreign_queues)
         self.missing = MissingQueues()
 
-    def ring(self, executions: Sequence[Execution], *, now: datetime) -> Rung:
+    def publish(self, executions: Sequence[Execution], *, now: datetime) -> PublishResult:
         """Publish the coming attempts of *executions*.
 
         A wait that is longer than the lanes can carry is left to the ledger: the reconciler
         publishes the attempt when it is due.
         """
-        rung = self._publish([each for each in executions if is_carried(each, now=now)], now)
+        result = self._publish([each for each in executions if is_carried(each, now=now)], now)
         for execution in executions:  # last: it may take long, or fail
             if execution.task.is_system:
                 self._inside(execution, now)
-        return rung
+        return result
 
-    def can_ring(self) -> bool:
+    def can_publish(self) -> bool:
         """Tell whether the broker is there for us, as far as is known."""
         return self._broker.is_reachable()
 
@@ -140,9 +140,9 @@ class Doorbell:
             self._doubt = None if after is None else attrs.evolve(doubt, after=after)
         return self._doubt is not None
 
-    def _publish(self, sendable: Sequence[Execution], now: datetime) -> Rung:
+    def _publish(self, sendable: Sequence[Execution], now: datetime) -> PublishResult:
         if not sendable:
-            return Rung()
+            return PublishResult()
         was_there = self._broker.is_reachable()
         envelopes = [envelope(execution, now=now, seal=self._seal) for execution in sendable]
         outcomes = self._broker.publish(envelopes)
@@ -153,14 +153,14 @@ class Doorbell:
         ]
         self._note(confirmed, now)
         self.missing.note(map(Sent.of, envelopes, sendable), outcomes, now=now)
-        rung = _rung(sendable, outcomes)
-        if rung.unknown and (was_there or self._broker.is_reachable()):
+        result = _result_of(sendable, outcomes)
+        if result.unknown and (was_there or self._broker.is_reachable()):
             # In an outage nothing is sent, and the broker's side says so.
-            _say_unknown(rung.unknown)
-        if rung.refused:
-            _say_refused(rung)
-        self._listen(rung, now)
-        return rung
+            _say_unknown(result.unknown)
+        if result.refused:
+            _say_refused(result)
+        self._listen(result, now)
+        return result
 
     def _note(self, confirmed: Sequence[Execution], now: datetime) -> None:
         theirs = [each for each in confirmed if each.queue in self._foreign_queues]
@@ -170,10 +170,10 @@ class Doorbell:
         if theirs:
             self._claims.hand_over(theirs, now=now)
 
-    def _listen(self, rung: Rung, now: datetime) -> None:
-        if rung.is_answered:
+    def _listen(self, result: PublishResult, now: datetime) -> None:
+        if result.is_answered:
             self._is_back(now)
-        elif rung.unknown:
+        elif result.unknown:
             self._silent_since = self._silent_since or now
 
     def _is_back(self, now: datetime) -> None:
@@ -185,14 +185,14 @@ class Doorbell:
         self._silent_since, self._away = None, False
 
 
-def _rung(executions: Sequence[Execution], outcomes: Sequence[Published]) -> Rung:
+def _result_of(executions: Sequence[Execution], outcomes: Sequence[Published]) -> PublishResult:
     queues = dict[Published, set[str]]()
     for execution, outcome in zip(executions, outcomes, strict=True):
         queues.setdefault(outcome, set()).add(execution.queue)
     count = Counter(outcomes)
     none = frozenset[str]()
     deaf = queues.get(Published.RETURNED, none) | queues.get(Published.REFUSED, none)
-    return Rung(
+    return PublishResult(
         published=count[Published.CONFIRMED],
         returned=count[Published.RETURNED],
         refused=count[Published.REFUSED],
@@ -207,10 +207,10 @@ def _say_unknown(messages: int) -> None:
     say(log, logging.WARNING, "publish.unknown", text)
 
 
-def _say_refused(rung: Rung) -> None:
-    where = f": look at {listed(sorted(rung.deaf), most=MOST_NAMED)}" if rung.deaf else ""
+def _say_refused(result: PublishResult) -> None:
+    where = f": look at {listed(sorted(result.deaf), most=MOST_NAMED)}" if result.deaf else ""
     text = (
-        f"The broker did not take {counted(rung.refused, 'message')}; they are sent again. "
+        f"The broker did not take {counted(result.refused, 'message')}; they are sent again. "
         f"A queue is full, or cannot take them now{where}"
     )
     say(log, logging.WARNING, "publish.refused", text)

@@ -9,7 +9,7 @@ import attrs
 
 from cronhare.domain.execution import Execution
 from cronhare.domain.listing import counted, listed
-from cronhare.domain.messages import Ticket
+from cronhare.domain.messages import AttemptRef
 from cronhare.domain.topology import first_queue, is_ours
 from cronhare.ports.broker import Envelope, Published
 
@@ -27,7 +27,7 @@ class Sent:
     """A message that was published, and whose it is."""
 
     envelope: Envelope
-    ticket: Ticket
+    ticket: AttemptRef
     schedule_name: str
 
     @classmethod
@@ -35,7 +35,7 @@ class Sent:
         """Say that a message is of an execution's attempt."""
         return cls(
             envelope=envelope,
-            ticket=Ticket(execution_id=execution.id, attempt=execution.attempt),
+            ticket=AttemptRef(execution_id=execution.id, attempt=execution.attempt),
             schedule_name=execution.schedule_name,
         )
 

@@ -10,7 +10,7 @@ from typing import Final, Self
 
 from cronhare.domain.execution import Execution
 
-from .execution_publisher import Doorbell, Rung
+from .execution_publisher import ExecutionPublisher, PublishResult
 
 log = logging.getLogger(__name__)
 
@@ -19,19 +19,19 @@ log = logging.getLogger(__name__)
 AT_ONCE: Final = 2
 
 
-class Ringing:
+class PublishPipeline:
     """The publishing side of one tick.
 
     Leaving it waits for all. What was claimed and could not be published is the reconciler's.
     """
 
-    def __init__(self, doorbell: Doorbell, executor: Executor, *, now: datetime) -> None:
+    def __init__(self, publisher: ExecutionPublisher, executor: Executor, *, now: datetime) -> None:
         """*executor* lends `AT_ONCE` threads that wait for the broker."""
         self.published = 0
-        self._doorbell = doorbell
+        self._publisher = publisher
         self._executor = executor
         self._now = now
-        self._under_way: deque[Future[Rung]] = deque()
+        self._under_way: deque[Future[PublishResult]] = deque()
 
     def __enter__(self) -> Self:
         return self
@@ -56,7 +56,7 @@ class Ringing:
         if first is not None and first is not error:
             raise first
 
-    def ring(self, batch: Sequence[Execution]) -> None:
+    def publish(self, batch: Sequence[Execution]) -> None:
         """Begin to publish *batch*, once there is a thread for it.
 
         Raises what came of an earlier one; *batch* is published all the same.
@@ -66,8 +66,8 @@ class Ringing:
                 self._note_oldest()
         finally:
             if batch:
-                rung = self._executor.submit(self._doorbell.ring, batch, now=self._now)
-                self._under_way.append(rung)
+                result = self._executor.submit(self._publisher.publish, batch, now=self._now)
+                self._under_way.append(result)
 
     def _note_oldest(self) -> None:
         self.published += self._under_way.popleft().result().published

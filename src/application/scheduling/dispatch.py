@@ -12,8 +12,8 @@ from cronhare.domain.planning import GRACE, HEAD_START, Plan, Planned, plan
 from cronhare.ports.claims import Batch, ClaimStorePort, Planner
 
 from ..logs import say
-from ..publishing.execution_publisher import Doorbell
-from ..publishing.publish_pipeline import Ringing
+from ..publishing.execution_publisher import ExecutionPublisher
+from ..publishing.publish_pipeline import PublishPipeline
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ class Dispatcher:
         self,
         *,
         claims: ClaimStorePort,
-        doorbell: Doorbell,
+        publisher: ExecutionPublisher,
         executor: Executor,
         node: str,
         refresh: timedelta = timedelta(seconds=5),
@@ -59,7 +59,7 @@ class Dispatcher:
         *batch* is how many plans are taken at once.
         """
         self._claims = claims
-        self._doorbell = doorbell
+        self._publisher = publisher
         self._executor = executor
         self._node = node
         self._refresh = refresh
@@ -84,15 +84,15 @@ class Dispatcher:
 
     def _claim_and_publish(self, now: datetime, planned: int) -> Tick:
         claimed = skipped = 0
-        with Ringing(self._doorbell, self._executor, now=now) as ringing:
+        with PublishPipeline(self._publisher, self._executor, now=now) as pipeline:
             for batch in self._claim_due(now):
-                ringing.ring(batch.claimed)
+                pipeline.publish(batch.claimed)
                 claimed += len(batch.claimed)
                 skipped += batch.skipped
         if claimed or skipped:
             text = f"Claimed {claimed} executions, skipped {skipped} instants"
-            say(log, logging.DEBUG, "tick", text, planned=planned, published=ringing.published)
-        return Tick(planned=planned, claimed=claimed, skipped=skipped, published=ringing.published)
+            say(log, logging.DEBUG, "tick", text, planned=planned, published=pipeline.published)
+        return Tick(planned=planned, claimed=claimed, skipped=skipped, published=pipeline.published)
 
     def wake_at(self, now: datetime) -> datetime:
         """Say until when nothing is to do after a tick: the earliest plan, or the next refresh.
@@ -130,7 +130,7 @@ class Dispatcher:
         While nothing can be published, what replicas that can have had the time to claim is left.
         """
         self._is_behind = False
-        self._waits_for_others = timedelta(0) if self._doorbell.can_ring() else HEAD_START
+        self._waits_for_others = timedelta(0) if self._publisher.can_publish() else HEAD_START
         until = now - self._waits_for_others
         self._next_due = self._claims.next_due()
         if self._next_due is None or self._next_due > until:  # most ticks: no lock is taken

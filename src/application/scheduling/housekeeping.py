@@ -8,15 +8,22 @@ from datetime import datetime, timedelta
 from cronhare.domain.execution import Execution
 from cronhare.domain.outcome import Ending, Outcome, TaskError
 from cronhare.domain.retry import Complete, RetryAfter
-from cronhare.ports.attempts import AttemptStorePort, Busy, EndRefused, Finish, Refused, Start
+from cronhare.ports.attempts import (
+    AttemptStorePort,
+    Busy,
+    EndRefused,
+    Finish,
+    Refused,
+    StartRequest,
+)
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerBusy, LedgerUnavailable
 from cronhare.ports.records import RecordsPort, Retention
-from cronhare.ports.runner import Captured, Ran
+from cronhare.ports.runner import AttemptResult, Captured
 
 from ..locked_rows import PAUSES
 from ..logs import say
-from ..outcome_log import tell_refused
+from ..outcome_log import log_refused
 from ..worker.leases import ROW_HELD
 
 log = logging.getLogger(__name__)
@@ -56,8 +63,8 @@ class Housekeeper:
 
     def run(self, execution: Execution, now: datetime) -> None:
         """Fence, clean up, finish: as a worker would. Not done counts as lost, and is retried."""
-        wish = Start(execution_id=execution.id, attempt=execution.attempt, nacks=None)
-        [started] = self._attempts.start([wish], now=now, node=self._node, lease=LEASE)
+        request = StartRequest(execution_id=execution.id, attempt=execution.attempt, nacks=None)
+        [started] = self._attempts.start([request], now=now, node=self._node, lease=LEASE)
         if isinstance(started, Refused | Busy):
             return
         began = self._clock.monotonic()
@@ -79,7 +86,7 @@ class Housekeeper:
         for pause in (*PAUSES, None):
             [answer] = self._attempts.finish([finish], now=ended, node=self._node)
             if isinstance(answer, EndRefused):
-                tell_refused(finish, answer, duration="unknown")
+                log_refused(finish, answer, duration="unknown")
             if not isinstance(answer, Busy):
                 return
             if pause is not None:
@@ -94,12 +101,12 @@ class Housekeeper:
         except LedgerUnavailable as error:
             outcome = Outcome(ending=Ending.FAILED, error=TaskError(message=str(error)))
             again = RetryAfter(TRY_AGAIN, f"the cleanup did not end: {error}")
-            return Finish(execution=execution, ran=Ran(outcome=outcome), verdict=again)
+            return Finish(execution=execution, ran=AttemptResult(outcome=outcome), verdict=again)
         days = self._retention.others.days
         text = f"[CLEANUP] ✓ Deleted {deleted} execution records older than {days} days"
         say(log, logging.INFO, "cleanup", text)
         said = Captured(head=text + "\n", bytes=len(text.encode()) + 1)
-        ran = Ran(outcome=Outcome(ending=Ending.SUCCEEDED), stdout=said)
+        ran = AttemptResult(outcome=Outcome(ending=Ending.SUCCEEDED), stdout=said)
         return Finish(execution=execution, ran=ran, verdict=Complete())
 
     def _renewing(self, execution: Execution, now: datetime) -> Callable[[], None]:

@@ -9,7 +9,7 @@ import attrs
 
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.listing import counted
-from cronhare.domain.messages import Ticket
+from cronhare.domain.messages import AttemptRef
 from cronhare.domain.outcome import Ending, ErrorClass, Outcome, TaskError
 from cronhare.domain.retry import RetryPolicy, decide
 from cronhare.domain.signing import Seal
@@ -17,11 +17,11 @@ from cronhare.ports.attempts import AttemptStorePort, Busy, EndRefused, Finish, 
 from cronhare.ports.broker import BrokerPort, Published
 from cronhare.ports.claims import ClaimStorePort, Ended, Graces
 from cronhare.ports.ledger import LedgerUnavailable
-from cronhare.ports.runner import Ran
+from cronhare.ports.runner import AttemptResult
 
 from ..logs import say
-from ..outcome_log import tell, tell_late, tell_unsendable
-from ..publishing.execution_publisher import Doorbell
+from ..outcome_log import log_late, log_outcome, log_unsendable
+from ..publishing.execution_publisher import ExecutionPublisher
 from ..publishing.follow_up import Unsendable, follow_up, follow_up_late, is_last
 from ..publishing.missing_queues import Sent
 from .sparing import Sparing
@@ -58,9 +58,9 @@ class Reconciler:
         claims: ClaimStorePort,
         attempts: AttemptStorePort,
         broker: BrokerPort,
-        doorbell: Doorbell,
+        publisher: ExecutionPublisher,
         policy: RetryPolicy,
-        chance: Callable[[], float],
+        random_fraction: Callable[[], float],
         seal: Seal,
         lease: timedelta,
         graces: Graces | None = None,
@@ -70,9 +70,9 @@ class Reconciler:
         self._claims = claims
         self._attempts = attempts
         self._broker = broker
-        self._doorbell = doorbell
+        self._publisher = publisher
         self._policy = policy
-        self._chance = chance
+        self._random_fraction = random_fraction
         self._seal = seal
         self._graces = graces or Graces()
         self._limit = limit
@@ -80,7 +80,7 @@ class Reconciler:
         self._sparing = Sparing(lease, owners=claims.owners)
         self._unheard = Unheard(attempts, lease)
         self._fails_already = False
-        self._told: dict[Ticket, None] = {}
+        self._told: dict[AttemptRef, None] = {}
 
     def spare(self, why: str = "the ledger was away") -> None:
         """Take note that the ledger was away, or may have been: what lapsed could not be renewed.
@@ -98,7 +98,7 @@ class Reconciler:
                 lost = self._end_lapsed(now)
         finally:  # what is overdue must not wait for what cannot be given up
             republished = self._send_again(now)
-        self._doorbell.listen(now)
+        self._publisher.listen(now)
         self._look_further(now)
         return Reconciled(republished=republished, lost=lost)
 
@@ -109,7 +109,7 @@ class Reconciler:
         """
         try:
             for _ in range(PAGES):
-                if not self._doorbell.doubt(now, limit=self._limit):
+                if not self._publisher.doubt(now, limit=self._limit):
                     break
             self._regain(now)
             self._send_ends(now)
@@ -133,10 +133,10 @@ class Reconciler:
             if overdue:
                 text = f"Sending {len(overdue)} overdue executions again"
                 say(log, logging.DEBUG, "reconcile", text)
-                rung = self._doorbell.ring(overdue, now=now)
-                if rung.unknown and not rung.is_answered:
+                result = self._publisher.publish(overdue, now=now)
+                if result.unknown and not result.is_answered:
                     break  # the broker is away: each page would be waited for in vain
-                deaf |= rung.deaf
+                deaf |= result.deaf
             if len(found) < self._limit:
                 break
         return republished
@@ -157,15 +157,15 @@ class Reconciler:
             if published < len(late) or len(found) < self._limit:
                 break
 
-    def _late(self, found: Sequence[Ended]) -> tuple[Sequence[Sent], Sequence[Ticket]]:
+    def _late(self, found: Sequence[Ended]) -> tuple[Sequence[Sent], Sequence[AttemptRef]]:
         """Make the messages of ends, and name those that no message can be made of."""
         late: list[Sent] = []
-        never: list[Ticket] = []
+        never: list[AttemptRef] = []
         for ended in found:
             archived = ended.archived
             match follow_up_late(ended, self._seal):
                 case Unsendable(reason):
-                    tell_unsendable(archived, reason)
+                    log_unsendable(archived, reason)
                     never.append(ended.ticket)
                 case envelope:
                     self._tell_late(ended)
@@ -180,7 +180,7 @@ class Reconciler:
         if len(self._told) >= MOST_TOLD:
             del self._told[next(iter(self._told))]
         self._told[ended.ticket] = None
-        tell_late(ended.archived)
+        log_late(ended.archived)
 
     def _regain(self, now: datetime) -> None:
         if self._regained_at is not None and timedelta(0) <= now - self._regained_at < REGAIN_EVERY:
@@ -222,7 +222,7 @@ class Reconciler:
         republished = last = 0
         while waiting := self._claims.unfinished(after=last, limit=self._limit):
             sound = _sound(waiting)
-            self._doorbell.ring(sound, now=now)
+            self._publisher.publish(sound, now=now)
             republished += len(sound)
             last = waiting[-1].id
         return Reconciled(republished=republished, lost=len(lost))
@@ -267,7 +267,7 @@ class Reconciler:
         for finish, answer in zip(finishes, answers, strict=True):
             if isinstance(answer, Superseded | Busy):
                 continue  # its owner was alive after all
-            tell(finish, answer, duration="unknown", policy=self._policy)
+            log_outcome(finish, answer, duration="unknown", policy=self._policy)
             if isinstance(answer, State) or answer.is_over:
                 ended.append((finish, answer))
         return ended
@@ -286,7 +286,7 @@ class Reconciler:
         if not following:
             return 0
         outcomes = self._broker.publish([each.envelope for each in following])
-        self._doorbell.missing.note(following, outcomes, now=now)
+        self._publisher.missing.note(following, outcomes, now=now)
         pairs = zip(following, outcomes, strict=True)
         confirmed = [each for each, outcome in pairs if outcome is Published.CONFIRMED]
         if last := [each.ticket for each in confirmed if is_last(each.envelope)]:
@@ -306,9 +306,9 @@ class Reconciler:
             policy=execution.retry or self._policy,
             crashed_at=execution.crashed_at,
             now=now,
-            chance=self._chance(),
+            random_fraction=self._random_fraction(),
         )
-        return Finish(execution=execution, ran=Ran(outcome=outcome), verdict=verdict)
+        return Finish(execution=execution, ran=AttemptResult(outcome=outcome), verdict=verdict)
 
 
 def _sound(found: Sequence[Execution]) -> Sequence[Execution]:

@@ -15,7 +15,7 @@ import msgspec
 
 from cronhare.domain.backoff import exponential
 from cronhare.domain.headers import kept_headers
-from cronhare.domain.messages import SIGNED, Ticket
+from cronhare.domain.messages import SIGNED, AttemptRef
 from cronhare.domain.topology import LANE_UNIT, ToQueue
 from cronhare.ports.broker import AsyncBrokerPort, Delivery, Envelope, Published
 
@@ -76,7 +76,9 @@ def of_a_copy(delivery: Delivery, *, times: int) -> dict[str, object]:
     return kept_headers({PUT_OFF_HEADER: times, **without_times(kept)})
 
 
-async def put_off(broker: AsyncBrokerPort, delivery: Delivery, ticket: Ticket, reason: str) -> None:
+async def put_off(
+    broker: AsyncBrokerPort, delivery: Delivery, ticket: AttemptRef, reason: str
+) -> None:
     """Settle the message of a *ticket*, and have it delivered to the same queue after a rest.
 
     It is not nacked: that counts as a failure of its attempt. And not left to the reconciler, which
@@ -101,18 +103,18 @@ async def put_off(broker: AsyncBrokerPort, delivery: Delivery, ticket: Ticket, r
 
 
 async def put_off_unasked(
-    broker: AsyncBrokerPort, delivery: Delivery, *, in_vain: bool, chance: float
+    broker: AsyncBrokerPort, delivery: Delivery, *, in_vain: bool, random_fraction: float
 ) -> None:
     """Do so for one that nobody has looked for this time.
 
     It comes back soon, unless another was just looked for *in_vain*: then it rests like that one,
-    or hundreds of them would fill the queue. *chance*, in [0, 1), spreads those.
+    or hundreds of them would fill the queue. *random_fraction*, in [0, 1), spreads those.
     """
     times, rest = times_put_off(delivery.message.headers), FIRST_REST
     if in_vain:
         rest = (
             exponential(FIRST_REST, times, LONGEST_REST)
-            * (8 - math.floor((MOST_EIGHTHS_LESS + 1) * chance))
+            * (8 - math.floor((MOST_EIGHTHS_LESS + 1) * random_fraction))
             / 8
         )
         times = min(times + 1, MOST_DOUBLINGS)

@@ -42,7 +42,7 @@ FOREIGN_REFUSED: Final = (
 PAUSE = 5.0
 
 
-async def park(broker: AsyncBrokerPort, delivery: Delivery, reason: str) -> None:
+async def quarantine_message(broker: AsyncBrokerPort, delivery: Delivery, reason: str) -> None:
     """Move a delivery to quarantine and settle it; the worker goes on.
 
     What the broker does not take is tried once more as a mere stub. If that fails, too, it is left

@@ -30,7 +30,7 @@ from . import putting_off
 from .deferring import WAITS_FOR_HEADER, waits, without_queue
 from .in_vain import REST, InVain
 from .putting_off import LONGEST_REST, of_a_copy, times_put_off
-from .quarantine_message import park
+from .quarantine_message import quarantine_message
 
 log = logging.getLogger(__name__)
 
@@ -91,20 +91,20 @@ class WaitingRoom:
             # Unsettled, it would keep its place for ever.
             text = "A message that waits met a fault of ours"
             log.exception("%s", text, extra={"action": "delivery.fault"})
-            await park(self._broker, delivery, f"{text}: {fault!r}")
+            await quarantine_message(self._broker, delivery, f"{text}: {fault!r}")
         finally:
             self._in_hand -= 1
 
     async def _handle(self, delivery: Delivery) -> None:
         if delivery.defect is not None:
-            await park(self._broker, delivery, delivery.defect.reason)
+            await quarantine_message(self._broker, delivery, delivery.defect.reason)
             return
         queue = delivery.message.headers.get(WAITS_FOR_HEADER)
         if not isinstance(queue, str):
             reason = f"it names no queue that it waits for, in its header {WAITS_FOR_HEADER}"
-            await park(self._broker, delivery, reason)
+            await quarantine_message(self._broker, delivery, reason)
         elif fault := _fault_of(queue):
-            await park(self._broker, delivery, f"it cannot go back: {fault}")
+            await quarantine_message(self._broker, delivery, f"it cannot go back: {fault}")
         elif await self._has_rested(delivery, queue):
             await self._send_back(delivery, queue)
         else:

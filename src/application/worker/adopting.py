@@ -18,7 +18,7 @@ import msgspec
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.headers import kept_headers
 from cronhare.domain.keys import manual_key
-from cronhare.domain.messages import Call
+from cronhare.domain.messages import IncomingTask
 from cronhare.domain.nack_count import in_all
 from cronhare.domain.signing import Seal
 from cronhare.domain.topology import ToQueue
@@ -32,7 +32,7 @@ from ..logs import say
 from ..publishing.execution_publisher import envelope
 from ..waiting.deferring import Deferring
 from ..waiting.putting_off import times_put_off, without_times
-from .ledger_retry import Draining, Insistence, Kind
+from .ledger_retry import Draining, Kind, LedgerRetry
 
 log = logging.getLogger(__name__)
 
@@ -52,11 +52,11 @@ class Adopter:
         claims: ClaimStorePort,
         clock: ClockPort,
         executor: Executor,
-        insist: Insistence,
+        ledger_retry: LedgerRetry,
         uuid: Callable[[], UUID],
         seal: Seal,
     ) -> None:
-        """*executor* has the threads for the ledger; *insist* says how long it is asked."""
+        """*executor* has the threads for the ledger; *ledger_retry* says how long it is asked."""
         self._node = node
         self._broker = broker
         self._deferring = deferring
@@ -64,12 +64,14 @@ class Adopter:
         self._claims = claims
         self._clock = clock
         self._executor = executor
-        self._insist = insist
+        self._ledger_retry = ledger_retry
         self._uuid = uuid
         self._seal = seal
         self._kind = Kind()
 
-    async def take(self, delivery: Delivery, call: Call, looks: Iterator[float]) -> Refused | None:
+    async def take(
+        self, delivery: Delivery, call: IncomingTask, looks: Iterator[float]
+    ) -> Refused | None:
         """Take a message over; answers why it cannot be, or None once it is to be acked.
 
         *looks* says how long what somebody holds is looked for.
@@ -80,7 +82,7 @@ class Adopter:
         """
         name, asked = self.name_of(delivery), asyncio.Event()
         try:
-            adopted = await self._insist.to_begin(
+            adopted = await self._ledger_retry.to_begin(
                 lambda: self._adopt(delivery, call, name, asked), looks=looks, kind=self._kind
             )
         except LedgerBusy as busy:
@@ -103,7 +105,7 @@ class Adopter:
         return delivery.message.id or str(self._uuid())
 
     async def _adopt(
-        self, delivery: Delivery, call: Call, name: str, asked: asyncio.Event
+        self, delivery: Delivery, call: IncomingTask, name: str, asked: asyncio.Event
     ) -> Execution | Refused:
         asked.set()
         adopted = await self._in_thread(

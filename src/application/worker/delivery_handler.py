@@ -13,7 +13,7 @@ import attrs
 from cronhare.domain.catalog import Catalog
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.headers import kept_headers
-from cronhare.domain.messages import Call, Ticket, Unreadable, read
+from cronhare.domain.messages import AttemptRef, IncomingTask, Unreadable, read
 from cronhare.domain.nack_count import Nacks
 from cronhare.domain.outcome import Ending, Outcome, TaskError
 from cronhare.domain.retry import RetryPolicy, Verdict, decide, give_back
@@ -25,25 +25,25 @@ from cronhare.ports.attempts import (
     Finish,
     Recorded,
     Refused,
-    Start,
+    StartRequest,
     Superseded,
 )
 from cronhare.ports.broker import AsyncBrokerPort, Delivery
 from cronhare.ports.claims import ClaimStorePort
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerBusy, LedgerUnavailable
-from cronhare.ports.runner import Ran, StopReason, TaskRunnerPort
+from cronhare.ports.runner import AttemptResult, StopReason, TaskRunnerPort
 
 from ..logs import place_of, say
 from ..waiting.deferring import Deferring
 from ..waiting.putting_off import put_off, put_off_unasked, times_put_off, without_times
-from ..waiting.quarantine_message import FOREIGN_REFUSED, park
+from ..waiting.quarantine_message import FOREIGN_REFUSED, quarantine_message
 from .adopting import Adopter
 from .batching import Batcher
 from .held_starts import HeldStarts
 from .invocation import gone_astray, prepare
 from .leases import LeaseKeeper, row_held
-from .ledger_retry import MOST_SILENCES, Draining, Insistence, Kind
+from .ledger_retry import MOST_SILENCES, Draining, Kind, LedgerRetry
 from .recording import FEW, End, Recorder
 
 log = logging.getLogger(__name__)
@@ -67,7 +67,7 @@ class Counters:
     parked: int = 0
 
 
-class Worker:
+class DeliveryHandler:
     """Handles deliveries; any number at a time, each to its end."""
 
     def __init__(
@@ -85,7 +85,7 @@ class Worker:
         executor: Executor,
         waiting: Executor,
         places: int,
-        chance: Callable[[], float],
+        random_fraction: Callable[[], float],
         uuid: Callable[[], UUID],
         claims: ClaimStorePort,
         retry_delay: timedelta,
@@ -113,8 +113,8 @@ class Worker:
         self._executor = executor
         self._waiting = waiting
         self._claims = claims
-        self._chance = chance
-        self._insist = Insistence(clock, patience=lease, is_there=self._ledger_is_there)
+        self._random_fraction = random_fraction
+        self._ledger_retry = LedgerRetry(clock, timeout=lease, is_there=self._ledger_is_there)
         self._seal = seal
         self._trip = retry_delay
         self._accepts_foreign = accepts_foreign
@@ -127,12 +127,12 @@ class Worker:
             claims=claims,
             clock=clock,
             executor=waiting,
-            insist=self._insist,
+            ledger_retry=self._ledger_retry,
             uuid=uuid,
             seal=seal,
         )
         self._interrupted = False
-        self._at_hand: set[Ticket] = set()
+        self._at_hand: set[AttemptRef] = set()
         self._ends: dict[int, asyncio.Event] = {}  # each is set when the attempt is over
         to_start, to_finish = lingers
         self._lease = lease
@@ -150,7 +150,7 @@ class Worker:
             keeper=keeper,
             executor=executor,
             waiting=waiting,
-            insist=self._insist,
+            ledger_retry=self._ledger_retry,
             policy=policy,
             seal=seal,
             linger=to_finish,
@@ -173,7 +173,7 @@ class Worker:
 
     def drain(self) -> None:
         """From now on give back what has not begun."""
-        self._insist.drain()
+        self._ledger_retry.drain()
 
     def interrupt(self) -> None:
         """End what runs; what was asked for and begins from now on ends before it is run."""
@@ -202,12 +202,12 @@ class Worker:
         match read(message.body, message.headers, self._seal):
             case Unreadable(reason):
                 await self._park(delivery, reason)
-            case Call(ticket=Ticket() as ticket) as call:
+            case IncomingTask(ticket=AttemptRef() as ticket) as call:
                 await self._answer(delivery, ticket, Nacks(by_queue=call.nacks, trip=self._trip))
-            case Call() as call:
+            case IncomingTask() as call:
                 await self._answer_foreign(delivery, call)
 
-    async def _answer_foreign(self, delivery: Delivery, call: Call) -> None:
+    async def _answer_foreign(self, delivery: Delivery, call: IncomingTask) -> None:
         """Make a message of somebody else ours: a row of the ledger, and a message of our own.
 
         Until it is acked it may come again, whenever a channel is lost: so that is at once.
@@ -223,7 +223,7 @@ class Worker:
         with suppress(LedgerBusy), self._held.asking(returned=returned) as looks:
             await self._adopt(delivery, call, looks)
 
-    async def _adopt(self, delivery: Delivery, call: Call, looks: Iterator[float]) -> None:
+    async def _adopt(self, delivery: Delivery, call: IncomingTask, looks: Iterator[float]) -> None:
         refused = await self._adopter.take(delivery, call, looks)
         if refused is not None:
             await self._park(delivery, refused.reason)
@@ -231,7 +231,7 @@ class Worker:
             self.counters.adopted += 1
             await self._broker.ack(delivery)
 
-    async def _answer(self, delivery: Delivery, ticket: Ticket, nacks: Nacks) -> None:
+    async def _answer(self, delivery: Delivery, ticket: AttemptRef, nacks: Nacks) -> None:
         """Begin the attempt that the ticket stands for, if the ledger lets us.
 
         The ledger would let us twice, because a start can be repeated: of two copies that are
@@ -246,17 +246,22 @@ class Worker:
         finally:
             self._at_hand.discard(ticket)
 
-    async def _begin(self, delivery: Delivery, ticket: Ticket, nacks: Nacks) -> None:
-        wish = Start(execution_id=ticket.execution_id, attempt=ticket.attempt, nacks=nacks)
+    async def _begin(self, delivery: Delivery, ticket: AttemptRef, nacks: Nacks) -> None:
+        request = StartRequest(
+            execution_id=ticket.execution_id, attempt=ticket.attempt, nacks=nacks
+        )
         returned = times_put_off(delivery.message.headers) > 0
         if returned and not self._held.has_room:
             await put_off_unasked(
-                self._broker, delivery, in_vain=self._held.in_vain, chance=self._chance()
+                self._broker,
+                delivery,
+                in_vain=self._held.in_vain,
+                random_fraction=self._random_fraction(),
             )
             return
         try:
             with self._held.asking(returned=returned) as looks:
-                answer, asked_at = await self._start(wish, looks, returned=returned)
+                answer, asked_at = await self._start(request, looks, returned=returned)
         except LedgerBusy as busy:
             await put_off(self._broker, delivery, ticket, str(busy))
             return
@@ -275,7 +280,7 @@ class Worker:
                 await self._broker.ack(delivery)
 
     async def _start(
-        self, wish: Start, looks: Iterator[float], *, returned: bool
+        self, request: StartRequest, looks: Iterator[float], *, returned: bool
     ) -> tuple[Execution | Refused, float]:
         """Ask for a start until it is answered, and anew if the answer took long to come.
 
@@ -287,14 +292,14 @@ class Worker:
 
         async def ask() -> tuple[Execution | Refused, float]:
             nonlocal line
-            answer, asked_at = await line.submit(wish)
+            answer, asked_at = await line.submit(request)
             if isinstance(answer, Busy):
                 line = self._held_starts
-                raise LedgerBusy(row_held(wish.execution_id))
+                raise LedgerBusy(row_held(request.execution_id))
             return answer, asked_at
 
         silences = 1 if returned else MOST_SILENCES
-        answer, asked_at = await self._insist.to_begin(
+        answer, asked_at = await self._ledger_retry.to_begin(
             ask, looks=looks, kind=self._kind, silences=silences, binding=True
         )
         if isinstance(answer, Execution) and not self._keeper.is_fresh(asked_at):
@@ -321,9 +326,9 @@ class Worker:
                 if not self._keeper.is_in_time(asked_at):
                     raise
 
-        await self._insist.to_finish(ask_anew)
+        await self._ledger_retry.to_finish(ask_anew)
         while isinstance(answer, Execution) and not self._keeper.is_in_time(asked_at):
-            await self._insist.to_finish(ask_anew)
+            await self._ledger_retry.to_finish(ask_anew)
         return answer, asked_at
 
     async def _ledger_is_there(self) -> bool:
@@ -335,16 +340,16 @@ class Worker:
         return True
 
     def _start_all(
-        self, wishes: Sequence[Start]
+        self, requests: Sequence[StartRequest]
     ) -> Sequence[tuple[Execution | Refused | Busy, float]]:
         """Ask the ledger, and say when: the leases that it gives are as old as the question."""
         asked_at = self._clock.monotonic()
         answers = self._attempts.start(
-            wishes, now=self._clock.now(), node=self._node, lease=self._lease
+            requests, now=self._clock.now(), node=self._node, lease=self._lease
         )
         return [(answer, asked_at) for answer in answers]
 
-    async def _perform(self, execution: Execution, delivery: Delivery, ticket: Ticket) -> End:
+    async def _perform(self, execution: Execution, delivery: Delivery, ticket: AttemptRef) -> End:
         """Run the attempt; answer what is to be recorded of it."""
         say(log, logging.INFO, "attempt.start", "Processing task", execution)
         params = f"Task parameters: {execution.params}"
@@ -359,13 +364,18 @@ class Worker:
             headers=kept_headers(without_times(delivery.message.headers)),
         )
 
-    async def _carry_out(self, execution: Execution, queue: str) -> tuple[Ran, Verdict, datetime]:
+    async def _carry_out(
+        self, execution: Execution, queue: str
+    ) -> tuple[AttemptResult, Verdict, datetime]:
         """Run the attempt, or give back what does not run here, and decide what becomes of it."""
         policy = execution.retry or self._policy
         astray = gone_astray(execution, self._catalog, queue=queue)
         if astray is not None:
             back = give_back(
-                astray, attempt=execution.attempt, policy=policy, chance=self._chance()
+                astray,
+                attempt=execution.attempt,
+                policy=policy,
+                random_fraction=self._random_fraction(),
             )
             return _not_run(astray), back, await self._ended(execution)
         ran = await self._run(execution)
@@ -376,7 +386,7 @@ class Worker:
             policy=policy,
             crashed_at=execution.crashed_at,
             now=now,
-            chance=self._chance(),
+            random_fraction=self._random_fraction(),
         )
         return ran, verdict, now
 
@@ -388,9 +398,9 @@ class Worker:
         self._keeper.has_ended(execution)
         return await asyncio.get_running_loop().run_in_executor(self._executor, self._clock.now)
 
-    async def _run(self, execution: Execution) -> Ran:
+    async def _run(self, execution: Execution) -> AttemptResult:
         match prepare(execution, self._catalog):
-            case Ran() as refused:
+            case AttemptResult() as refused:
                 return refused
             case invocation:
                 await self._end_earlier(execution)
@@ -416,7 +426,7 @@ class Worker:
 
     async def _park(self, delivery: Delivery, reason: str) -> None:
         self.counters.parked += 1
-        await park(self._broker, delivery, reason)
+        await quarantine_message(self._broker, delivery, reason)
 
     def _count(self, recorded: Recorded) -> None:
         match recorded:
@@ -430,6 +440,6 @@ class Worker:
                 self.counters.ended += 1
 
 
-def _not_run(why: str) -> Ran:
+def _not_run(why: str) -> AttemptResult:
     """End an attempt that the ledger let begin, and that is given back before it is run."""
-    return Ran(outcome=Outcome(ending=Ending.INTERRUPTED, error=TaskError(message=why)))
+    return AttemptResult(outcome=Outcome(ending=Ending.INTERRUPTED, error=TaskError(message=why)))

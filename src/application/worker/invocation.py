@@ -10,14 +10,14 @@ from cronhare.domain.execution import Execution
 from cronhare.domain.outcome import Ending, ErrorClass, Outcome, TaskError
 from cronhare.domain.params import force_instant
 from cronhare.domain.task import TaskType
-from cronhare.ports.runner import Invocation, Ran
+from cronhare.ports.runner import AttemptResult, Invocation
 
 from ..logs import say
 
 log = logging.getLogger(__name__)
 
 
-def prepare(execution: Execution, catalog: Catalog) -> Invocation | Ran:
+def prepare(execution: Execution, catalog: Catalog) -> Invocation | AttemptResult:
     """Say what to run; or how the attempt ends, where there is nothing that could be run."""
     task = catalog.find(execution.task, source=execution.source, name=execution.task_name)
     if isinstance(task, NotHere):
@@ -52,7 +52,7 @@ def gone_astray(execution: Execution, catalog: Catalog, *, queue: str) -> str | 
     return f"it came back through {queue}, whose worker has no such task; on to {execution.queue}"
 
 
-def _without_task(execution: Execution, missing: NotHere) -> Ran:
+def _without_task(execution: Execution, missing: NotHere) -> AttemptResult:
     """Nobody listens to an event: that is no failure. An unknown task is one, for good.
 
     So is another source's: whether a worker that has it would ever take the message, nobody knows.
@@ -61,12 +61,12 @@ def _without_task(execution: Execution, missing: NotHere) -> Ran:
         case Lack.UNKNOWN if execution.task.type == TaskType.EVENT:
             text = f"Nobody listens to event {execution.task.id}: completed"
             say(log, logging.WARNING, "event.no-listener", text, execution)
-            return Ran(outcome=Outcome(ending=Ending.SUCCEEDED))
+            return AttemptResult(outcome=Outcome(ending=Ending.SUCCEEDED))
         case Lack.FOREIGN:
             return _refused(f"queue {execution.queue} led it to the wrong worker: {missing}")
     return _refused(str(missing))
 
 
-def _refused(why: str) -> Ran:
+def _refused(why: str) -> AttemptResult:
     error = TaskError(message=why, error_class=ErrorClass.PERMANENT)
-    return Ran(outcome=Outcome(ending=Ending.FAILED, error=error))
+    return AttemptResult(outcome=Outcome(ending=Ending.FAILED, error=error))

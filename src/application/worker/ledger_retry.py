@@ -47,7 +47,7 @@ class Kind:
     answered = 0
 
 
-class Insistence:
+class LedgerRetry:
     """How long a worker asks: for ever while it works, within bounds once it shuts down.
 
     The ledger may answer some and not others: a rule may refuse each start, say, and no end. So
@@ -58,16 +58,16 @@ class Insistence:
         self,
         clock: ClockPort,
         *,
-        patience: timedelta,
+        timeout: timedelta,
         rest: Callable[[float], Awaitable[object]] = asyncio.sleep,
         is_there: Callable[[], Awaitable[bool]] | None = None,
     ) -> None:
-        """*patience* is the length of a lease: after it the ledger lets others decide.
+        """*timeout* is the length of a lease: after it the ledger lets others decide.
 
         *rest* waits for so many seconds; *is_there* tells whether the ledger answers at all.
         """
         self._clock = clock
-        self._patience = patience.total_seconds()
+        self._timeout = timeout.total_seconds()
         self._rest = rest
         self._is_there = is_there
         self._room_made_at = float("-inf")
@@ -158,7 +158,7 @@ class Insistence:
         """Tell whether it shuts down, and was patient since: however long was asked before."""
         if self._drained_at is None:
             return False
-        return self._clock.monotonic() - self._drained_at >= self._patience
+        return self._clock.monotonic() - self._drained_at >= self._timeout
 
     async def _is_to_make_room(self) -> bool:
         """Tell whether what is asked for gets no answer, though the ledger is there.

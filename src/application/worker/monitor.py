@@ -13,7 +13,7 @@ import msgspec
 
 from cronhare.domain.execution import STARTABLE, State
 from cronhare.domain.failures import Failure, Unproven, read_failed
-from cronhare.domain.messages import Ticket, Unreadable
+from cronhare.domain.messages import AttemptRef, Unreadable
 from cronhare.domain.signing import Seal
 from cronhare.ports.broker import AsyncBrokerPort, Delivery
 from cronhare.ports.clock import ClockPort
@@ -22,8 +22,8 @@ from cronhare.ports.records import Archived, RecordsPort
 
 from ..logs import say
 from ..waiting.deferring import Deferring
-from ..waiting.quarantine_message import FOREIGN_REFUSED, park
-from .ledger_retry import Draining, Insistence
+from ..waiting.quarantine_message import FOREIGN_REFUSED, quarantine_message
+from .ledger_retry import Draining, LedgerRetry
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ class FailedMonitor:
         clock: ClockPort,
         node: str,
         executor: Executor,
-        patience: timedelta,
+        timeout: timedelta,
         seal: Seal,
         accepts_foreign: bool = True,
     ) -> None:
@@ -62,11 +62,11 @@ class FailedMonitor:
         self._executor = executor
         self._seal = seal
         self._accepts_foreign = accepts_foreign
-        self._insist = Insistence(clock, patience=patience)
+        self._ledger_retry = LedgerRetry(clock, timeout=timeout)
 
     def drain(self) -> None:
         """From now on give back what the ledger has not heard of."""
-        self._insist.drain()
+        self._ledger_retry.drain()
 
     async def handle(self, delivery: Delivery) -> None:
         """Bring one message to its end; it is settled then, whatever happened."""
@@ -78,22 +78,22 @@ class FailedMonitor:
             # Unsettled, it would keep all others from being seen.
             text = "A failed message met a fault of ours"
             log.exception("%s", text, extra={"action": "delivery.fault"})
-            await park(self._broker, delivery, f"{text}: {fault!r}")
+            await quarantine_message(self._broker, delivery, f"{text}: {fault!r}")
 
     async def _handle(self, delivery: Delivery) -> None:
         message = delivery.message
         if delivery.defect is not None:
-            await park(self._broker, delivery, delivery.defect.reason)
+            await quarantine_message(self._broker, delivery, delivery.defect.reason)
             return
         match read_failed(message.body, message.headers, self._seal):
             case Unreadable(reason):
-                await park(self._broker, delivery, reason)
+                await quarantine_message(self._broker, delivery, reason)
             case Failure() as failure:
                 await self._answer(delivery, failure)
 
     async def _answer(self, delivery: Delivery, failure: Failure) -> None:
         if failure.ticket is None and not self._accepts_foreign:
-            await park(self._broker, delivery, FOREIGN_REFUSED)
+            await quarantine_message(self._broker, delivery, FOREIGN_REFUSED)
             return
         try:
             kept = await self._keep(failure)
@@ -103,7 +103,7 @@ class FailedMonitor:
             return
         match kept:
             case Unproven(state=None):
-                await park(self._broker, delivery, UNKNOWN)
+                await quarantine_message(self._broker, delivery, UNKNOWN)
                 return
             case Unproven(ticket, State() as state):
                 _say_unproven(ticket, state)
@@ -123,7 +123,7 @@ class FailedMonitor:
         def keep() -> Archived | Unproven | None:
             return self._records.keep_failure(failure, now=self._clock.now(), node=self._node)
 
-        return await self._insist.to_begin(
+        return await self._ledger_retry.to_begin(
             lambda: loop.run_in_executor(self._executor, keep), looks=iter(())
         )
 
@@ -157,7 +157,7 @@ def _say_kept(kept: Archived | None) -> None:
         say(log, logging.INFO, "failed.kept", text)
 
 
-def _say_unproven(ticket: Ticket, state: State) -> None:
+def _say_unproven(ticket: AttemptRef, state: State) -> None:
     text = (
         f"A message in the failed queue says that attempt {ticket.attempt} of execution "
         f"{ticket.execution_id} failed for good; the ledger has it as {state}, and nothing is "

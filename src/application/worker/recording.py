@@ -15,7 +15,7 @@ from typing import Final
 
 import attrs
 
-from cronhare.domain.messages import Ticket
+from cronhare.domain.messages import AttemptRef
 from cronhare.domain.retry import RetryPolicy
 from cronhare.domain.signing import Seal
 from cronhare.ports.attempts import AttemptStorePort, Busy, Finish, Recorded
@@ -25,12 +25,12 @@ from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerBusy, LedgerUnavailable
 
 from ..logs import say
-from ..outcome_log import tell
+from ..outcome_log import log_outcome
 from ..publishing.follow_up import follow_up, is_last
 from ..publishing.missing_queues import MissingQueues, Sent
 from .batching import Batcher
 from .leases import LeaseKeeper, row_held
-from .ledger_retry import Insistence
+from .ledger_retry import LedgerRetry
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ class End:
     *headers* are those of the message that began it.
     """
 
-    ticket: Ticket
+    ticket: AttemptRef
     finish: Finish
     now: datetime
     duration: float
@@ -77,7 +77,7 @@ class Recorder:
         keeper: LeaseKeeper,
         executor: Executor,
         waiting: Executor,
-        insist: Insistence,
+        ledger_retry: LedgerRetry,
         policy: RetryPolicy,
         seal: Seal,
         linger: float,
@@ -93,19 +93,19 @@ class Recorder:
         self._claims = claims
         self._clock = clock
         self._keeper = keeper
-        self._insist = insist
+        self._ledger_retry = ledger_retry
         self._policy = policy
         self._seal = seal
         self._count = count
         self._missing = MissingQueues()
-        self._owed: dict[Ticket, asyncio.Task[None]] = {}
+        self._owed: dict[AttemptRef, asyncio.Task[None]] = {}
         self._kept = 0  # bytes, of those that are owed
         ask = self._finish_all
         self._fresh = Batcher(ask, executor=executor, linger=linger)
         self._held = Batcher(ask, executor=waiting, linger=linger, most=FEW)
         self._last_ones = Batcher(self._note_last_ones, executor=executor, linger=linger)
 
-    def owes(self, ticket: Ticket) -> bool:
+    def owes(self, ticket: AttemptRef) -> bool:
         """Tell whether the end of this attempt waits to be recorded."""
         return ticket in self._owed
 
@@ -150,12 +150,12 @@ class Recorder:
                 raise LedgerBusy(row_held(end.ticket.execution_id))
             return answer
 
-        return await self._insist.to_finish(ask, gives_way=gives_way)
+        return await self._ledger_retry.to_finish(ask, gives_way=gives_way)
 
     async def _conclude(self, end: End, state: Recorded) -> None:
         # Before anybody can hear of the next attempt, which may be ours too.
         self._keeper.release(end.finish.execution)
-        tell(end.finish, state, duration=f"{end.duration * 1000:.0f}ms", policy=self._policy)
+        log_outcome(end.finish, state, duration=f"{end.duration * 1000:.0f}ms", policy=self._policy)
         self._count(state)
         following = follow_up(end.finish, state, now=end.now, seal=self._seal, headers=end.headers)
         if following is not None:
@@ -193,7 +193,7 @@ class Recorder:
     def _finish_all(self, finishes: Sequence[Finish]) -> Sequence[Recorded | Busy]:
         return self._attempts.finish(finishes, now=self._clock.now(), node=self._node)
 
-    def _note_last_ones(self, tickets: Sequence[Ticket]) -> Sequence[None]:
+    def _note_last_ones(self, tickets: Sequence[AttemptRef]) -> Sequence[None]:
         """Note that the messages of these last attempts are in a queue."""
         self._claims.mark_ends_published(tickets)
         return [None] * len(tickets)

@@ -113,9 +113,9 @@ def lookup(schedule: ScheduleFacts, catalog: Catalog) -> Task | NotHere | None:
 
 
 def judge_timeouts(
-    schedules: Sequence[ScheduleFacts] | None, tasks: Sequence[Task] | None, *, patience: timedelta
+    schedules: Sequence[ScheduleFacts] | None, tasks: Sequence[Task] | None, *, timeout: timedelta
 ) -> Iterator[Finding]:
-    """Name what is given longer than the broker waits for an ack, its *patience*.
+    """Name what is given longer than the broker waits for an ack, its *timeout*.
 
     The default is longer than that, too, and says nothing of how long a task takes.
     Of *tasks* that nobody named, and *schedules* that are not known, nothing good can be said.
@@ -123,14 +123,14 @@ def judge_timeouts(
     long = {
         f"task {task.name}"
         for task in tasks or ()
-        if task.timeout > patience and task.timeout != DEFAULT_TIMEOUT
+        if task.timeout > timeout and task.timeout != DEFAULT_TIMEOUT
     }
     long |= {
         f"schedule {schedule.name}"
         for schedule in schedules or ()
-        if schedule.timeout is not None and schedule.timeout > patience
+        if schedule.timeout is not None and schedule.timeout > timeout
     }
-    usual = f"the broker's consumer timeout, {say_duration(patience)} unless somebody changed it"
+    usual = f"the broker's consumer timeout, {say_duration(timeout)} unless somebody changed it"
     if not long:
         if tasks is not None and schedules is not None:
             what = f"None is given longer than {usual}; to take longer would do no harm"

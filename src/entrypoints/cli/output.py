@@ -51,7 +51,7 @@ def json_line(value: Any) -> str:  # noqa: ANN401 - any JSON value
     return as_json(value, encode=_encode)
 
 
-def tell(sentence: str, *, style: str = "") -> None:
+def print_line(sentence: str, *, style: str = "") -> None:
     """Print a sentence; what it quotes from outside is neither markup nor anything else."""
     console().print(text(sentence, style=style))
 

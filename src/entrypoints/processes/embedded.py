@@ -19,7 +19,7 @@ from cronhare.domain.topology import MAIN_QUEUE
 
 from ..container import Container
 from ..node_identity import lives
-from ..signals.shutdown import Stopping
+from ..signals.shutdown import Shutdown
 from . import worker
 from .boot_runs import run_at_start
 from .scheduler import ROUND, scheduler_loop, told
@@ -96,7 +96,7 @@ def _tell_of_other_files(administrator: Administrator, jobs: JobsFile) -> None:
 
 async def run(
     container: Container,
-    stopping: Stopping,
+    stopping: Shutdown,
     state: State,
     *,
     concurrency: int,
@@ -112,5 +112,5 @@ async def run(
     )
     loop.start()
     await stopping.asked.wait()
-    await loop.stop(patience=ROUND)
+    await loop.stop(seconds=ROUND)
     await working

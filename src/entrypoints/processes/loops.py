@@ -38,13 +38,13 @@ class Loop:
         """Begin."""
         self._thread.start()
 
-    async def stop(self, *, patience: float) -> None:
+    async def stop(self, *, seconds: float) -> None:
         """Let the round under way end, and no other begin; it is told if it does not in its time.
 
-        *patience* is in seconds. The thread is a daemon: nobody has to wait for it.
+        *seconds* is how long it may take. The thread is a daemon: nobody has to wait for it.
         """
         self._stopped.set()
-        await within(patience, f"the last round of the {self.name}", self._over())
+        await within(seconds, f"the last round of the {self.name}", self._over())
 
     async def _over(self) -> None:
         """Look again and again: a thread that waited for it could have to wait itself.

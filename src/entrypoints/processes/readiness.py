@@ -15,13 +15,13 @@ from cronhare.domain.backoff import Waits
 from cronhare.ports.broker import BrokerUnavailable
 from cronhare.ports.ledger import LedgerNewer, LedgerOutdated, LedgerUnavailable
 
-from ..signals.shutdown import Stopping
+from ..signals.shutdown import Shutdown
 from .loops import FIRST_PAUSE, LONGEST_PAUSE
 
 log = logging.getLogger(__name__)
 
 
-async def answered(server: str, ask: Callable[[], Awaitable[None]], *, stopping: Stopping) -> bool:
+async def answered(server: str, ask: Callable[[], Awaitable[None]], *, stopping: Shutdown) -> bool:
     """Ask a server until it answers, however long it is away; False if somebody wants us to stop.
 
     Raises:
@@ -47,7 +47,7 @@ async def answered(server: str, ask: Callable[[], Awaitable[None]], *, stopping:
     return False
 
 
-async def _asked(ask: Callable[[], Awaitable[None]], stopping: Stopping) -> bool:
+async def _asked(ask: Callable[[], Awaitable[None]], stopping: Shutdown) -> bool:
     """Ask once; False if somebody wants us to stop before there is an answer."""
     asking = asyncio.ensure_future(ask())
     stop = asyncio.create_task(stopping.asked.wait())
@@ -61,7 +61,7 @@ async def _asked(ask: Callable[[], Awaitable[None]], stopping: Stopping) -> bool
         asking.cancel()
 
 
-async def ledger_is_ready(engine: Engine, stopping: Stopping) -> bool:
+async def ledger_is_ready(engine: Engine, stopping: Shutdown) -> bool:
     """Wait for the ledger; False if somebody wants us to stop.
 
     Raises:

@@ -26,7 +26,7 @@ from .. import logs
 from ..container import Container
 from ..settings.settings import Settings, SettingsInvalid
 from ..settings.sources import PREFIX
-from ..signals.forced_exit import LastResort
+from ..signals.forced_exit import ForcedExit
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ class Reloading:
         self,
         container: Container,
         *,
-        resort: LastResort,
+        resort: ForcedExit,
         jobs: Path | None = None,
         has_tasks: bool = True,
         has_schedules: bool = False,

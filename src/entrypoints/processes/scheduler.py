@@ -18,7 +18,7 @@ from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerUnavailable
 
 from ..container import Container
-from ..signals.shutdown import Stopping
+from ..signals.shutdown import Shutdown
 from .bounded_wait import within
 from .loops import Loop
 from .state_report import Line, State
@@ -131,7 +131,7 @@ def told(container: Container) -> Iterator[Line]:
     yield f"Scheduler: looked for edits at {seen}, due next: {due}", {}
 
 
-async def run(container: Container, stopping: Stopping, state: State) -> None:
+async def run(container: Container, stopping: Shutdown, state: State) -> None:
     """Be a scheduler until a signal comes."""
     state.also(partial(told, container))
     broker = container.broker()
@@ -147,10 +147,10 @@ async def run(container: Container, stopping: Stopping, state: State) -> None:
     say(log, logging.INFO, "begun", f"Scheduling; edits are seen within {refresh:g} s")
     await stopping.asked.wait()
     stopping.resort.waits_for("the round under way")
-    await loop.stop(patience=ROUND)
+    await loop.stop(seconds=ROUND)
     stopping.resort.waits_for("the broker's farewell")
-    await declaring.stop(patience=FAREWELL)
-    await reporting.stop(patience=FAREWELL)
+    await declaring.stop(seconds=FAREWELL)
+    await reporting.stop(seconds=FAREWELL)
     await within(FAREWELL, "the broker's farewell", asyncio.to_thread(broker.close))
     stopping.resort.leaving()
 

@@ -17,7 +17,7 @@ from ..container import Container
 log = logging.getLogger(__name__)
 
 #: Seconds that a server has for its answer; what runs is told before.
-PATIENCE: Final = 10.0
+TIMEOUT: Final = 10.0
 
 #: A sentence, and what stands in its brackets.
 Line = tuple[str, dict[str, Any]]
@@ -80,10 +80,10 @@ def _waiting(facts: BrokerFacts, queues: Sequence[str]) -> str:
 
 async def _look(server: str, look: Callable[[], str]) -> None:
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             answer = await asyncio.to_thread(look)
     except TimeoutError:
-        answer = f"no answer within {PATIENCE:.0f} s"
+        answer = f"no answer within {TIMEOUT:.0f} s"
     _say(f"The {server}: {answer}")
 
 

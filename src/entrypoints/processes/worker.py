@@ -11,7 +11,7 @@ import attrs
 from cronhare.application.logs import say
 from cronhare.application.scheduling.predecessors import Settling
 from cronhare.application.waiting.waiting_room import PLACES, WaitingRoom
-from cronhare.application.worker.delivery_handler import Counters, Worker
+from cronhare.application.worker.delivery_handler import Counters, DeliveryHandler
 from cronhare.application.worker.interim import OutputKeeper, Reading, some_of
 from cronhare.application.worker.leases import LeaseKeeper
 from cronhare.application.worker.monitor import FailedMonitor
@@ -23,7 +23,7 @@ from cronhare.ports.runner import TaskRunnerPort, Written
 
 from ..container import Container
 from ..node_identity import lives
-from ..signals.shutdown import Stopping
+from ..signals.shutdown import Shutdown
 from .boot_runs import run_at_boot
 from .bounded_wait import within
 from .clock_watch import Measuring
@@ -78,7 +78,7 @@ class Working:
         self,
         *,
         broker: AsyncBrokerPort,
-        worker: Worker,
+        worker: DeliveryHandler,
         room: WaitingRoom,
         runner: TaskRunnerPort,
         keeper: LeaseKeeper,
@@ -107,7 +107,7 @@ class Working:
         """How many results wait for the ledger in none of the places."""
         return self._worker.owed
 
-    async def begin(self, queues: Sequence[str], *, concurrency: int, stopping: Stopping) -> bool:
+    async def begin(self, queues: Sequence[str], *, concurrency: int, stopping: Shutdown) -> bool:
         """Start to consume, as many deliveries at a time as may run at a time.
 
         While the broker is away it is asked again, until somebody wants us to stop: then False.
@@ -116,7 +116,7 @@ class Working:
         ask = partial(self._broker.consume, queues, prefetch=concurrency, on_delivery=accept)
         return await answered("broker", ask, stopping=stopping)
 
-    async def bring_back(self, stopping: Stopping) -> None:
+    async def bring_back(self, stopping: Shutdown) -> None:
         """Start to bring back what was deferred, beside the tasks: it takes none of their places.
 
         The queue may not be there, where this user may declare none: it is asked for again.
@@ -125,21 +125,21 @@ class Working:
         ask = partial(self._broker.consume, [WAITING_QUEUE], prefetch=PLACES, on_delivery=accept)
         await answered("broker", ask, stopping=stopping)
 
-    async def drain(self, *, grace: timedelta, hurry: asyncio.Event) -> None:
+    async def drain(self, *, grace: timedelta, force: asyncio.Event) -> None:
         """Give back what has not begun, let the rest finish within *grace*, then end it.
 
-        *hurry* skips the wait. What cannot be written down then is found by its lease.
+        *force* skips the wait. What cannot be written down then is found by its lease.
         """
         self._worker.drain()
         await within(PAUSING, "the broker, to send nothing more", self._broker.pause())
         self._room.drain()
-        if (left := self.at_hand + self.owed) and not hurry.is_set():
+        if (left := self.at_hand + self.owed) and not force.is_set():
             text = (
                 f"Waiting at most {grace.total_seconds():.0f} s for what runs ({left}); "
                 "a second signal ends it at once"
             )
             say(log, logging.INFO, "shutdown.wait", text)
-            await self._settled(grace, hurry)
+            await self._settled(grace, force)
         self._worker.interrupt()
         settled = self._all_settled()
         if not await within(INTERRUPTING, "the results of what runs", settled):
@@ -157,9 +157,9 @@ class Working:
         await self._under_way.settled()
         await self._worker.settled()
 
-    async def _settled(self, grace: timedelta, hurry: asyncio.Event) -> None:
+    async def _settled(self, grace: timedelta, force: asyncio.Event) -> None:
         waits = [
-            asyncio.create_task(hurry.wait(), name="hurry"),
+            asyncio.create_task(force.wait(), name="force"),
             asyncio.create_task(self._all_settled(), name="settled"),
         ]
         await asyncio.wait(
@@ -188,7 +188,7 @@ class Monitoring:
         self._monitor = monitor
         self._under_way = UnderWay(monitor.handle)
 
-    async def begin(self, stopping: Stopping) -> None:
+    async def begin(self, stopping: Shutdown) -> None:
         """Start to watch, as soon as the broker is there."""
         accept = self._under_way.accept
         ask = partial(self._broker.consume, [FAILED_QUEUE], prefetch=1, on_delivery=accept)
@@ -207,7 +207,7 @@ class Monitoring:
 
 async def run(
     container: Container,
-    stopping: Stopping,
+    stopping: Shutdown,
     state: State,
     *,
     concurrency: int,
@@ -250,9 +250,9 @@ async def run(
     await asyncio.gather(*watches)
     await stopping.asked.wait()
     # Asked anew: a reload may have changed it.
-    await working.drain(grace=container.settings().shutdown_grace, hurry=stopping.hurry)
+    await working.drain(grace=container.settings().shutdown_grace, force=stopping.force)
     stopping.resort.waits_for("servers, to take leave of them")
-    stops = [loop.stop(patience=FAREWELL) for loop in loops]
+    stops = [loop.stop(seconds=FAREWELL) for loop in loops]
     await asyncio.gather(working.close(), monitoring.end(), *stops)
     stopping.resort.leaving()
 

@@ -27,7 +27,7 @@ _LAST_WORD = 1.0
 _STATUS = 3
 
 
-class LastResort:
+class ForcedExit:
     """Ends the process when its time is over: the grace and `ENDING` after the first signal.
 
     The second signal takes the grace away, the third one ends it at once.

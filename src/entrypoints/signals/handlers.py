@@ -19,12 +19,12 @@ LONGEST_ANSWER: Final = 60.0
 Answer = Callable[[], Awaitable[None]]
 
 
-class Attention:
+class SignalHandlers:
     """Answers these signals once there is a loop, and what `hearing` heard before."""
 
-    def __init__(self, *, patience: float = LONGEST_ANSWER) -> None:
-        """*patience*, in seconds, is how long an answer keeps the others waiting."""
-        self._patience = patience
+    def __init__(self, *, timeout: float = LONGEST_ANSWER) -> None:
+        """*timeout*, in seconds, is how long an answer keeps the others waiting."""
+        self._timeout = timeout
         self._turn = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         self._waiting: set[signal.Signals] = set()
@@ -65,7 +65,7 @@ class Attention:
                 return
             task = asyncio.create_task(self._try(answer))
             self._keep(task)
-            done, _ = await asyncio.wait({task}, timeout=self._patience)
+            done, _ = await asyncio.wait({task}, timeout=self._timeout)
             if not done:
                 self._let_go(number, task)
 
@@ -73,7 +73,7 @@ class Attention:
         """Let an answer end when it may: a thread of it that hangs cannot be stopped."""
         self._late.add(number)
         task.add_done_callback(lambda _: self._late.discard(number))
-        text = f"No answer to {number.name} within {self._patience:g} s"
+        text = f"No answer to {number.name} within {self._timeout:g} s"
         why = "does a file system hang, or is the ledger away? It goes on beside all others"
         say(log, logging.WARNING, "signal.late", f"{text}: {why}")
 

@@ -8,7 +8,7 @@ import attrs
 
 from cronhare.application.logs import say
 
-from .forced_exit import LastResort
+from .forced_exit import ForcedExit
 from .pending import keep_quiet_when_full
 
 log = logging.getLogger(__name__)
@@ -18,12 +18,12 @@ ALARM = 5
 
 
 @attrs.frozen
-class Stopping:
+class Shutdown:
     """What SIGINT and SIGTERM have said so far."""
 
-    resort: LastResort
+    resort: ForcedExit
     asked: asyncio.Event = attrs.field(factory=asyncio.Event)
-    hurry: asyncio.Event = attrs.field(factory=asyncio.Event)
+    force: asyncio.Event = attrs.field(factory=asyncio.Event)
 
     def listen(self) -> None:
         """Take SIGINT and SIGTERM for this event loop."""
@@ -47,8 +47,8 @@ class Stopping:
 
     def _on_signal(self, number: signal.Signals) -> None:
         if self.asked.is_set():
-            say(log, logging.WARNING, "shutdown.hurry", f"{number.name} again, ending what runs")
-            self.hurry.set()
+            say(log, logging.WARNING, "shutdown.force", f"{number.name} again, ending what runs")
+            self.force.set()
             return
         text = f"{number.name} received, shutting down gracefully..."
         say(log, logging.WARNING, "shutdown", text)

@@ -6,7 +6,7 @@ import pytest
 from cronhare.adapters.memory.runner import ScriptedRunner
 from cronhare.domain.outcome import Ending, Outcome, TaskError
 from cronhare.domain.task import Task, TaskRef
-from cronhare.ports.runner import Captured, Invocation, Ran
+from cronhare.ports.runner import AttemptResult, Captured, Invocation
 
 TASK = Task(name="report", ref=TaskRef("report", 25), command=("report",))
 
@@ -45,7 +45,7 @@ async def test_the_script_says_how_each_attempt_ends() -> None:
 
 
 async def test_a_script_can_say_what_an_attempt_left_behind() -> None:
-    left = Ran(
+    left = AttemptResult(
         outcome=Outcome(ending=Ending.SUCCEEDED), pid=4_711, stdout=Captured(head="hi", bytes=2)
     )
 

@@ -9,13 +9,13 @@ from cronhare.adapters.rabbitmq.publisher import aside
 from cronhare.adapters.rabbitmq.publisher.aside import FIRST_CONFIRM, Aside
 from cronhare.adapters.rabbitmq.publisher.sending import Sender
 from cronhare.adapters.rabbitmq.publisher.window import Batch
-from cronhare.adapters.rabbitmq.wire.messages import Parcel
+from cronhare.adapters.rabbitmq.wire.messages import AmqpMessage
 from cronhare.ports.broker import Published
 
 CONFIRMED, REFUSED, UNKNOWN = Published.CONFIRMED, Published.REFUSED, Published.UNKNOWN
 
 
-class Line:
+class PublisherConnection:
     """A sender whose broker confirms all until something comes for a queue that hangs."""
 
     def __init__(self, house: "House") -> None:
@@ -60,7 +60,7 @@ class House:
         self.is_slow = False
         self.open: list[Batch] = []
         self.hanging = set[str]()
-        self.lines: list[Line] = []
+        self.lines: list[PublisherConnection] = []
         self.aside = Aside(self._connect, monotonic=lambda: self.now)
 
     @property
@@ -68,7 +68,7 @@ class House:
         return [road for line in self.lines for road in line.tried]
 
     def _connect(self) -> Sender:
-        self.lines.append(Line(self))
+        self.lines.append(PublisherConnection(self))
         return cast("Sender", self.lines[-1])
 
     def answer(self, outcome: Published = CONFIRMED) -> None:
@@ -95,8 +95,8 @@ def house() -> House:
     return House()
 
 
-def parcel(road: str, **changes: Any) -> Parcel:  # noqa: ANN401
-    return Parcel(
+def parcel(road: str, **changes: Any) -> AmqpMessage:  # noqa: ANN401
+    return AmqpMessage(
         **{"exchange": "", "key": road, "body": b"", "headers": {}, "id": None, **changes}
     )
 
@@ -298,14 +298,14 @@ def test_a_connection_that_is_to_end_is_not_kept(slow: House) -> None:
 def test_nor_is_one_that_is_to_end_while_it_answers(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    submit = Line.submit
+    submit = PublisherConnection.submit
 
-    def submit_and_retire(line: Line, batch: Batch) -> None:
+    def submit_and_retire(line: PublisherConnection, batch: Batch) -> None:
         submit(line, batch)
         line.retire()
 
     house.suspect("a", "b")
-    monkeypatch.setattr(Line, "submit", submit_and_retire)
+    monkeypatch.setattr(PublisherConnection, "submit", submit_and_retire)
 
     assert house.publish("a", "b") == [CONFIRMED] * 2
     assert [line.tried for line in house.lines][:2] == [["a"], ["b"]]

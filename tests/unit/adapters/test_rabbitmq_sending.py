@@ -82,7 +82,7 @@ class Connections:
 def connections(monkeypatch: pytest.MonkeyPatch) -> Connections:
     """What stands for connections."""
     stand_in = Connections()
-    monkeypatch.setattr(sending, "Line", stand_in.line)
+    monkeypatch.setattr(sending, "PublisherConnection", stand_in.line)
     monkeypatch.setattr(sending, "Backoff", lambda: stand_in)
     return stand_in
 
@@ -91,7 +91,7 @@ def connections(monkeypatch: pytest.MonkeyPatch) -> Connections:
 def sender(connections: Connections) -> Iterator[Sender]:
     """A sender that has begun."""
     address = Address.parse("amqp://nowhere.example/")
-    sender = Sender(address, prepare=lambda: None, doubt=lambda: None, patience=1.0, suspect=print)
+    sender = Sender(address, prepare=lambda: None, doubt=lambda: None, timeout=1.0, suspect=print)
     assert sender.is_hopeful()
     yield sender
     connections.over = True

@@ -5,14 +5,14 @@ import threading
 import pytest
 
 from cronhare.adapters.rabbitmq.publisher.window import Batch, Window
-from cronhare.adapters.rabbitmq.wire.messages import Parcel
+from cronhare.adapters.rabbitmq.wire.messages import AmqpMessage
 from cronhare.ports.broker import Published
 
 CONFIRMED, RETURNED, UNKNOWN = Published.CONFIRMED, Published.RETURNED, Published.UNKNOWN
 
 
-def parcel(body: bytes = b"", *, key: str = "q") -> Parcel:
-    return Parcel(exchange="", key=key, body=body, headers={}, id=None)
+def parcel(body: bytes = b"", *, key: str = "q") -> AmqpMessage:
+    return AmqpMessage(exchange="", key=key, body=body, headers={}, id=None)
 
 
 def batch_of(count: int) -> Batch:

@@ -4,7 +4,7 @@ import pymysql
 import pytest
 from sqlalchemy.exc import DBAPIError, OperationalError
 
-from cronhare.adapters.sql.dialect import Undone
+from cronhare.adapters.sql.dialect import TransactionRolledBack
 from cronhare.adapters.sql.dialects.mysql import errors as mysql_errors
 from cronhare.adapters.sql.transactions import database
 from cronhare.adapters.sql.transactions.database import repeatable
@@ -28,7 +28,7 @@ class Flaky:
 
 
 def test_what_was_taken_back_is_repeated_until_it_is_done() -> None:
-    flaky = Flaky(3, Undone)
+    flaky = Flaky(3, TransactionRolledBack)
 
     assert flaky.call("done") == "done"
     assert flaky.calls == 4
@@ -44,10 +44,10 @@ def test_what_nobody_knows_the_outcome_of_is_the_callers_to_repeat() -> None:
 
 
 def test_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(database, "PATIENCE", 0.02)
-    flaky = Flaky(1_000, Undone)
+    monkeypatch.setattr(database, "REPEAT_FOR", 0.02)
+    flaky = Flaky(1_000, TransactionRolledBack)
 
-    with pytest.raises(Undone):
+    with pytest.raises(TransactionRolledBack):
         flaky.call("done")
 
     assert 1 < flaky.calls < 10

@@ -31,22 +31,22 @@ VALUES = (
 )
 
 
-def _statement(chance: random.Random, number: int) -> str:
-    key = chance.choice((f"k{number}", f"'.[{number}'", f'"\\"]{number}"', f"k{number} . b.'c'"))
-    match chance.randrange(4):
+def _statement(rng: random.Random, number: int) -> str:
+    key = rng.choice((f"k{number}", f"'.[{number}'", f'"\\"]{number}"', f"k{number} . b.'c'"))
+    match rng.randrange(4):
         case 0:
             return f"[ {key} ]"
         case 1:
             return f"[[{key}]]"
-    return f"{key} = {chance.choice(VALUES)}"
+    return f"{key} = {rng.choice(VALUES)}"
 
 
 def test_what_is_read_is_what_the_standard_library_reads() -> None:
-    chance = random.Random(5)
+    rng = random.Random(5)
     for _ in range(300):
         ends = ("\n", " # [\n", "\r\n", ' #"\n\n', "\t\n  ")
-        statements = (_statement(chance, number) for number in range(chance.randrange(12)))
-        text = "".join(each + chance.choice(ends) for each in statements)
+        statements = (_statement(rng, number) for number in range(rng.randrange(12)))
+        text = "".join(each + rng.choice(ends) for each in statements)
 
         assert read_toml(text) == tomllib.loads(text)
         with pytest.raises(TooMuch):

@@ -6,8 +6,7 @@ import pytest
 from cronhare.application import locked_rows
 from cronhare.application.waiting import putting_off
 from cronhare.application.waiting import quarantine_message as parking
-from cronhare.application.worker import held_starts
-from cronhare.application.worker import ledger_retry as insist
+from cronhare.application.worker import held_starts, ledger_retry
 from cronhare.entrypoints.logs import TextFormatter
 
 Lines = Callable[[], list[str]]
@@ -18,8 +17,8 @@ TIME_AND_SPACE = len("2025-12-12T12:00:00.000Z ")
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody is to be spared in memory: what is away is asked again at once."""
-    monkeypatch.setattr(insist, "FIRST_PAUSE", 0.0)
-    monkeypatch.setattr(insist, "PAUSES", (0.0,) * len(locked_rows.PAUSES))
+    monkeypatch.setattr(ledger_retry, "FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(ledger_retry, "PAUSES", (0.0,) * len(locked_rows.PAUSES))
     monkeypatch.setattr(held_starts, "PAUSES", (0.0,) * len(held_starts.PAUSES))
     monkeypatch.setattr(parking, "PAUSE", 0.0)
     monkeypatch.setattr(putting_off, "PAUSE", 0.0)

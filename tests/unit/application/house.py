@@ -17,11 +17,11 @@ from cronhare.adapters.memory.ledger.schedules import MemoryScheduleStore
 from cronhare.adapters.memory.ledger.tables import MemoryLedger
 from cronhare.adapters.memory.runner import Script, ScriptedRunner, succeed
 from cronhare.application.administration.commands import Administrator
-from cronhare.application.publishing.execution_publisher import Doorbell
+from cronhare.application.publishing.execution_publisher import ExecutionPublisher
 from cronhare.application.scheduling.dispatch import Dispatcher
 from cronhare.application.scheduling.housekeeping import Housekeeper
 from cronhare.application.scheduling.reconcile import Reconciler
-from cronhare.application.worker.delivery_handler import Worker
+from cronhare.application.worker.delivery_handler import DeliveryHandler
 from cronhare.application.worker.leases import LeaseKeeper
 from cronhare.domain.catalog import Catalog
 from cronhare.domain.draft import ScheduleDraft
@@ -93,10 +93,10 @@ class House:
     connection: MemoryConnection = attrs.field(init=False)
     runner: ScriptedRunner = attrs.field(init=False)
     keeper: LeaseKeeper = attrs.field(init=False)
-    worker: Worker = attrs.field(init=False)
+    worker: DeliveryHandler = attrs.field(init=False)
     worker_clock: FrozenClock | None = attrs.field(init=False, default=None)
     executor: Inline = attrs.field(init=False, factory=Inline)
-    doorbell: Doorbell = attrs.field(init=False)
+    publisher: ExecutionPublisher = attrs.field(init=False)
     dispatcher: Dispatcher = attrs.field(init=False)
     reconciler: Reconciler = attrs.field(init=False)
     administrator: Administrator = attrs.field(init=False)
@@ -126,11 +126,11 @@ class House:
             retention=self.retention,
             rest=lambda seconds: self.clock.advance(timedelta(seconds=seconds)),
         )
-        self.doorbell = self._doorbell(inside=housekeeper.run)
+        self.publisher = self._publisher(inside=housekeeper.run)
         self.dispatcher = Dispatcher(
-            claims=self.claims, doorbell=self.doorbell, executor=Inline(), node=self.node
+            claims=self.claims, publisher=self.publisher, executor=Inline(), node=self.node
         )
-        self.reconciler = self._reconciler(self.doorbell)
+        self.reconciler = self._reconciler(self.publisher)
         self.keeper = LeaseKeeper(
             attempts=self.attempts,
             clock=self.clock,
@@ -138,7 +138,7 @@ class House:
             lease=LEASE,
             stop=self.runner.stop,
         )
-        self.worker = Worker(
+        self.worker = DeliveryHandler(
             node=self.node,
             broker=self.connection,
             attempts=self.attempts,
@@ -151,7 +151,7 @@ class House:
             executor=self.executor,
             waiting=self.executor,
             places=self.places,
-            chance=lambda: 0.0,
+            random_fraction=lambda: 0.0,
             uuid=self.uuid,
             claims=self.claims,
             retry_delay=timedelta(milliseconds=self.policy.backoff.delay),
@@ -223,10 +223,10 @@ class House:
 
     def another_reconciler(self) -> Reconciler:
         """Make that of another replica, which publishes by itself."""
-        return self._reconciler(self._doorbell(inside=lambda *_: None))
+        return self._reconciler(self._publisher(inside=lambda *_: None))
 
-    def _doorbell(self, *, inside: Callable[[Execution, datetime], None]) -> Doorbell:
-        return Doorbell(
+    def _publisher(self, *, inside: Callable[[Execution, datetime], None]) -> ExecutionPublisher:
+        return ExecutionPublisher(
             broker=self.broker,
             claims=self.claims,
             inside=inside,
@@ -234,14 +234,14 @@ class House:
             foreign_queues=self.foreign_queues,
         )
 
-    def _reconciler(self, doorbell: Doorbell) -> Reconciler:
+    def _reconciler(self, publisher: ExecutionPublisher) -> Reconciler:
         return Reconciler(
             claims=self.claims,
             attempts=self.attempts,
             broker=self.broker,
-            doorbell=doorbell,
+            publisher=publisher,
             policy=self.policy,
-            chance=lambda: 0.0,
+            random_fraction=lambda: 0.0,
             seal=self.seal,
             lease=LEASE,
             limit=self.page,
@@ -282,7 +282,7 @@ class House:
 
     def publish_again(self) -> None:
         """Publish the coming attempt of the only execution once more, as a reconciler might."""
-        assert self.doorbell.ring([self.only], now=self.now).published == 1
+        assert self.publisher.publish([self.only], now=self.now).published == 1
 
     def messages(self, queue: str) -> list[Message]:
         """Take all that is in a queue."""

@@ -13,7 +13,7 @@ from cronhare.adapters.memory.ledger.records import MemoryRecords
 from cronhare.adapters.memory.ledger.tables import MemoryLedger
 from cronhare.domain.execution import Execution
 from cronhare.domain.failures import Failure, Unproven
-from cronhare.domain.messages import TaskMessage, Ticket
+from cronhare.domain.messages import AttemptRef, TaskMessage
 from cronhare.domain.retry import Quarantine
 from cronhare.ports.attempts import (
     Apart,
@@ -23,7 +23,7 @@ from cronhare.ports.attempts import (
     Recorded,
     Refused,
     Renewal,
-    Start,
+    StartRequest,
 )
 from cronhare.ports.claims import Batch, Ended, Graces, Planner
 from cronhare.ports.ledger import LedgerUnavailable
@@ -86,13 +86,13 @@ class AttemptsWithOutages(MemoryAttemptStore):
         self.asked_to_start = 0
 
     def start(
-        self, wishes: Sequence[Start], *, now: datetime, node: str, lease: timedelta
+        self, requests: Sequence[StartRequest], *, now: datetime, node: str, lease: timedelta
     ) -> Sequence[Execution | Refused | Busy]:
-        self.asked_to_start += len(wishes)
-        free = [wish for wish in wishes if wish.execution_id not in self._outage.held]
+        self.asked_to_start += len(requests)
+        free = [request for request in requests if request.execution_id not in self._outage.held]
         with self._outage.over("start"):
             answers = iter(super().start(free, now=now, node=node, lease=lease))
-        return [next(answers) if wish in free else Busy() for wish in wishes]
+        return [next(answers) if request in free else Busy() for request in requests]
 
     def finish(
         self, finishes: Sequence[Finish], *, now: datetime, node: str
@@ -175,7 +175,7 @@ class ClaimsWithOutages(MemoryClaimStore):
         with self._outage.over("mark_published"):
             super().mark_published(executions, now=now)
 
-    def mark_ends_published(self, ends: Collection[Ticket]) -> None:
+    def mark_ends_published(self, ends: Collection[AttemptRef]) -> None:
         with self._outage.over("mark_ends_published"):
             super().mark_ends_published(ends)
 

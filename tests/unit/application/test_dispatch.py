@@ -62,7 +62,7 @@ def test_what_is_due_does_not_wait_for_an_edit_that_cannot_be_planned(house: Hou
 
 def test_two_replicas_claim_an_instant_once(house: House) -> None:
     other = Dispatcher(
-        claims=house.claims, doorbell=house.doorbell, executor=Inline(), node="bee-2"
+        claims=house.claims, publisher=house.publisher, executor=Inline(), node="bee-2"
     )
     due_in_a_minute(house)
 
@@ -75,7 +75,7 @@ def test_two_replicas_claim_an_instant_once(house: House) -> None:
 def test_a_replica_that_planned_nothing_itself_claims_what_another_planned(house: House) -> None:
     due_in_a_minute(house)
     other = Dispatcher(
-        claims=house.claims, doorbell=house.doorbell, executor=Inline(), node="bee-2"
+        claims=house.claims, publisher=house.publisher, executor=Inline(), node="bee-2"
     )
 
     other.tick(house.now)
@@ -85,7 +85,7 @@ def test_a_replica_that_planned_nothing_itself_claims_what_another_planned(house
 
 def test_more_than_a_batch_is_claimed_in_one_tick(house: House) -> None:
     dispatcher = Dispatcher(
-        claims=house.claims, doorbell=house.doorbell, executor=Inline(), node="ant-1", batch=2
+        claims=house.claims, publisher=house.publisher, executor=Inline(), node="ant-1", batch=2
     )
     for number in range(5):
         house.add(f"report-{number}")
@@ -397,7 +397,7 @@ def test_a_problem_is_told_once_until_all_are_compared_again(
     house: House, lines: Lines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = Dispatcher(
-        claims=house.claims, doorbell=house.doorbell, executor=Inline(), node="new-2"
+        claims=house.claims, publisher=house.publisher, executor=Inline(), node="new-2"
     )
     house.add()
     house.dispatcher.tick(house.now)

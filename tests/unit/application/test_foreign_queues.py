@@ -81,7 +81,7 @@ async def test_a_failure_that_the_other_program_reports_is_archived_once(times: 
         clock=house.clock,
         node=house.node,
         executor=Inline(),
-        patience=LEASE,
+        timeout=LEASE,
         seal=house.seal,
     )
     deliveries: list[Delivery] = []

@@ -150,18 +150,20 @@ async def test_very_many_that_are_held_come_back_ever_more_rarely_and_soon_once_
 
 
 @pytest.mark.parametrize(
-    ("in_vain", "chance", "eighths", "times"),
+    ("in_vain", "random_fraction", "eighths", "times"),
     [(True, 0.0, 8, 4), (True, 0.3, 7, 4), (True, 0.6, 6, 4), (True, 0.99, 5, 4), (False, 0, 1, 3)],
 )
 async def test_what_was_not_asked_for_rests_by_chance_a_little_less(
-    *, in_vain: bool, chance: float, eighths: int, times: int
+    *, in_vain: bool, random_fraction: float, eighths: int, times: int
 ) -> None:
     house = House()
     house.publish(b"hello", {PUT_OFF_HEADER: 3})
     await house.open()
     await house.settle()
 
-    await put_off_unasked(house.connection, house.deliveries.pop(), in_vain=in_vain, chance=chance)
+    await put_off_unasked(
+        house.connection, house.deliveries.pop(), in_vain=in_vain, random_fraction=random_fraction
+    )
 
     house.clock.advance(FIRST_REST * eighths - LANE_UNIT)
     await house.settle()

@@ -38,7 +38,7 @@ async def test_it_cleans_up_at_three_o_clock_utc_without_any_worker(lines: Lines
 async def test_only_one_of_the_replicas_cleans_up(lines: Lines) -> None:
     house = House(start=ALMOST_THREE)
     other = Dispatcher(
-        claims=house.claims, doorbell=house.doorbell, executor=Inline(), node="bee-2"
+        claims=house.claims, publisher=house.publisher, executor=Inline(), node="bee-2"
     )
     house.dispatcher.tick(house.now)
     house.clock.advance(timedelta(minutes=1))

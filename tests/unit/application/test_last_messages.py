@@ -8,7 +8,7 @@ import attrs
 import pytest
 
 from cronhare.adapters.memory.runner import Script
-from cronhare.application.outcome_log import tell_late
+from cronhare.application.outcome_log import log_late
 from cronhare.application.publishing.follow_up import follow_up_late
 from cronhare.application.scheduling import reconcile
 from cronhare.domain.backoff import Backoff
@@ -241,7 +241,7 @@ def test_what_is_archived_as_nobody_knows_what_is_told_and_sent_as_quarantined(
         Archived.of(house.only, Fail("no reason"), None, house.now), kind="buried"
     )
 
-    tell_late(archived)
+    log_late(archived)
     late = follow_up_late(Ended.of(archived, ()), house.seal)
 
     assert isinstance(late, Envelope)

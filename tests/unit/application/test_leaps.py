@@ -8,7 +8,7 @@ from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.system.ledger_clock import HostClock, LedgerClock
 from cronhare.domain.execution import State
 from cronhare.domain.nack_count import NO_NACKS
-from cronhare.ports.attempts import Start
+from cronhare.ports.attempts import StartRequest
 from cronhare.ports.clock import ClockPort
 from tests.unit.application.deliveries import begin, both_begin, deliver, due, foreign_body, run
 from tests.unit.application.endings import failure, one_by_one
@@ -20,8 +20,8 @@ HOUR = timedelta(hours=1)
 
 def start(house: House, clock: ClockPort) -> None:
     """Start the only execution as a worker with this clock does."""
-    wish = Start(execution_id=house.only.id, attempt=house.only.attempt, nacks=NO_NACKS)
-    house.attempts.start([wish], now=clock.now(), node="bee-2", lease=LEASE)
+    request = StartRequest(execution_id=house.only.id, attempt=house.only.attempt, nacks=NO_NACKS)
+    house.attempts.start([request], now=clock.now(), node="bee-2", lease=LEASE)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from cronhare.application.publishing.missing_queues import MissingQueues, Sent
-from cronhare.domain.messages import Ticket
+from cronhare.domain.messages import AttemptRef
 from cronhare.domain.topology import ToFailed, ToQuarantine, ToQueue
 from cronhare.ports.broker import Envelope, Message, Published
 from tests.unit.application.conftest import Lines
@@ -16,7 +16,9 @@ SECOND = timedelta(seconds=1)
 
 def sent(to: ToQueue | ToFailed | ToQuarantine) -> Sent:
     message = Envelope(Message(body=b""), to)
-    return Sent(envelope=message, ticket=Ticket(execution_id=7, attempt=1), schedule_name="report")
+    return Sent(
+        envelope=message, ticket=AttemptRef(execution_id=7, attempt=1), schedule_name="report"
+    )
 
 
 def test_a_queue_that_was_there_meanwhile_is_told_of_at_once(lines: Lines) -> None:

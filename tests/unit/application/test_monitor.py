@@ -31,7 +31,7 @@ def monitor(house: House) -> FailedMonitor:
         clock=house.clock,
         node=house.node,
         executor=Inline(),
-        patience=LEASE,
+        timeout=LEASE,
         seal=house.seal,
         accepts_foreign=house.accepts_foreign,
     )

@@ -8,7 +8,7 @@ from cronhare.application.scheduling.predecessors import LOOKS, Settling
 from cronhare.domain.execution import State
 from cronhare.domain.nack_count import NO_NACKS
 from cronhare.domain.nodes import TIME_TO_END, Node, silence
-from cronhare.ports.attempts import Start
+from cronhare.ports.attempts import StartRequest
 from cronhare.ports.ledger import LedgerUnavailable
 from tests.unit.application.conftest import Lines
 from tests.unit.application.deliveries import begin
@@ -118,7 +118,7 @@ def test_what_lapsed_of_others_is_not_settled_with_what_an_earlier_life_left() -
     house.clock.advance(timedelta(minutes=1))
     house.dispatcher.tick(house.now)
     for execution, node in zip(house.executions(), (str(THEY), "elsewhere-7"), strict=True):
-        start = Start(execution_id=execution.id, attempt=1, nacks=NO_NACKS)
+        start = StartRequest(execution_id=execution.id, attempt=1, nacks=NO_NACKS)
         house.attempts.start([start], now=house.now, node=node, lease=LEASE)
     house.clock.advance(2 * LEASE)  # an outage of the ledger, say: nobody could renew
 

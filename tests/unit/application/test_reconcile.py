@@ -12,7 +12,7 @@ from cronhare.domain.execution import State
 from cronhare.domain.nack_count import NO_NACKS
 from cronhare.domain.retry import RetryPolicy
 from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE, RETRY_QUEUE
-from cronhare.ports.attempts import Start
+from cronhare.ports.attempts import StartRequest
 from cronhare.ports.ledger import LedgerUnavailable
 from cronhare.ports.records import ExecutionFilter
 from tests.unit.application.conftest import Lines
@@ -27,8 +27,8 @@ def vanish(house: House) -> None:
     """Start the only execution as a worker that is never heard of again."""
     [message] = house.messages(MAIN_QUEUE)
     assert message.id == house.only.message_id
-    wish = Start(execution_id=house.only.id, attempt=house.only.attempt, nacks=NO_NACKS)
-    house.attempts.start([wish], now=house.now, node="gone-3", lease=LEASE)
+    request = StartRequest(execution_id=house.only.id, attempt=house.only.attempt, nacks=NO_NACKS)
+    house.attempts.start([request], now=house.now, node="gone-3", lease=LEASE)
 
 
 async def test_an_attempt_whose_worker_vanished_is_retried(lines: Lines) -> None:
@@ -294,8 +294,10 @@ async def test_a_look_that_fails_spares_once_however_long_it_fails(lines: Lines)
     house = House()
     due(house)
     for spared in (1, 2):
-        wish = Start(execution_id=house.only.id, attempt=house.only.attempt, nacks=NO_NACKS)
-        house.attempts.start([wish], now=house.now, node="gone-3", lease=LEASE)
+        request = StartRequest(
+            execution_id=house.only.id, attempt=house.only.attempt, nacks=NO_NACKS
+        )
+        house.attempts.start([request], now=house.now, node="gone-3", lease=LEASE)
         house.outage.begin("overdue_ends")
         await idle(house, 2 * MINUTE, step=5 * SECOND)
         assert sum("to renew what they run" in line for line in lines()) == spared
@@ -306,8 +308,8 @@ async def test_a_look_that_fails_spares_once_however_long_it_fails(lines: Lines)
 async def test_a_cleanup_of_a_silent_neighbour_is_left_to_its_own_lease() -> None:
     house = House()
     cleanup = systems_own(house)
-    wish = Start(execution_id=cleanup.id, attempt=cleanup.attempt, nacks=None)
-    house.attempts.start([wish], now=house.now, node="gone-3", lease=LEASE)
+    request = StartRequest(execution_id=cleanup.id, attempt=cleanup.attempt, nacks=None)
+    house.attempts.start([request], now=house.now, node="gone-3", lease=LEASE)
 
     [run] = house.claims.run_by(["gone-3"], limit=9)
 

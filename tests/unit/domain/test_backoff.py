@@ -73,7 +73,7 @@ def test_no_wait_is_longer_than_the_cap() -> None:
 def test_the_cap_holds_after_the_jitter_too() -> None:
     capped = Backoff(delay=300_000, max_delay=300_000, jitter=Jitter.PLUS)
 
-    assert capped.wait(1, chance=0.9) == timedelta(seconds=300)
+    assert capped.wait(1, random_fraction=0.9) == timedelta(seconds=300)
 
 
 @pytest.mark.parametrize(
@@ -90,14 +90,14 @@ def test_chance_spreads_a_wait_between_its_bounds(
 ) -> None:
     backoff = Backoff(delay=10_000, jitter=jitter)
 
-    assert backoff.wait(1, chance=0.0) == timedelta(seconds=least)
-    assert backoff.wait(1, chance=0.999_999_9) == timedelta(seconds=most)
+    assert backoff.wait(1, random_fraction=0.0) == timedelta(seconds=least)
+    assert backoff.wait(1, random_fraction=0.999_999_9) == timedelta(seconds=most)
 
 
 def test_full_jitter_spreads_a_thousand_failures_to_500_a_second() -> None:
     backoff, random = Backoff(delay=2_000, jitter=Jitter.FULL), Random(2_026)
 
-    times = [backoff.wait(1, chance=random.random()).total_seconds() for _ in range(1_000)]
+    times = [backoff.wait(1, random_fraction=random.random()).total_seconds() for _ in range(1_000)]
 
     per_second = Counter(int(time) for time in times)
     assert per_second.keys() <= {0, 1, 2}
@@ -115,9 +115,9 @@ def test_a_multiplier_without_measure_ends_at_the_ceiling() -> None:
 
 @given(backoffs, retries, chances)
 def test_a_wait_lies_between_nothing_and_its_cap(
-    backoff: Backoff, retry: int, chance: float
+    backoff: Backoff, retry: int, random_fraction: float
 ) -> None:
-    wait = backoff.wait(retry, chance=chance)
+    wait = backoff.wait(retry, random_fraction=random_fraction)
 
     cap = CEILING if backoff.max_delay is None else timedelta(milliseconds=backoff.max_delay)
     assert timedelta(0) <= wait <= cap
@@ -125,8 +125,12 @@ def test_a_wait_lies_between_nothing_and_its_cap(
 
 
 @given(backoffs.filter(lambda b: b.type is not BackoffType.SEQUENCE), retries, chances)
-def test_a_later_retry_never_waits_less(backoff: Backoff, retry: int, chance: float) -> None:
-    assert backoff.wait(retry, chance=chance) <= backoff.wait(retry + 1, chance=chance)
+def test_a_later_retry_never_waits_less(
+    backoff: Backoff, retry: int, random_fraction: float
+) -> None:
+    assert backoff.wait(retry, random_fraction=random_fraction) <= backoff.wait(
+        retry + 1, random_fraction=random_fraction
+    )
 
 
 @given(backoffs, retries, chances, chances)
@@ -135,4 +139,4 @@ def test_more_chance_never_waits_less(
 ) -> None:
     less, more = sorted((some, other))
 
-    assert backoff.wait(retry, chance=less) <= backoff.wait(retry, chance=more)
+    assert backoff.wait(retry, random_fraction=less) <= backoff.wait(retry, random_fraction=more)

@@ -470,7 +470,7 @@ def test_of_schedules_that_nobody_could_read_nothing_good_is_said() -> None:
 
     assert finding.what.startswith("1 task in the jobs file; whether every schedule")
     assert "database" in finding.cure
-    assert list(judge_timeouts(None, [task()], patience=timedelta(minutes=30))) == []
+    assert list(judge_timeouts(None, [task()], timeout=timedelta(minutes=30))) == []
 
 
 @pytest.mark.parametrize("enabled", [True, False])
@@ -642,7 +642,7 @@ def test_what_may_outlast_the_consumer_timeout_is_named_and_called_harmless() ->
     schedules = [ScheduleFacts(name="daily", task=REPORT, timeout=hours)]
 
     [finding] = judge_timeouts(
-        schedules, [task("long", timeout=hours)], patience=timedelta(minutes=30)
+        schedules, [task("long", timeout=hours)], timeout=timedelta(minutes=30)
     )
 
     assert finding.severity is NOTE
@@ -652,7 +652,7 @@ def test_what_may_outlast_the_consumer_timeout_is_named_and_called_harmless() ->
 
 @pytest.mark.parametrize("timeout", [timedelta(minutes=30), DEFAULT_TIMEOUT])
 def test_what_nobody_gave_longer_than_the_consumer_timeout_is_fine(timeout: timedelta) -> None:
-    [finding] = judge_timeouts([], [task(timeout=timeout)], patience=timedelta(minutes=30))
+    [finding] = judge_timeouts([], [task(timeout=timeout)], timeout=timedelta(minutes=30))
 
     assert finding.severity is OK
     assert "None is given longer than the broker's consumer timeout, 30m" in finding.what

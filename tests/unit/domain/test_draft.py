@@ -6,7 +6,7 @@ import attrs
 import pytest
 
 from cronhare.domain.cron import CronExpression
-from cronhare.domain.draft import ScheduleDraft, ScheduleInvalid, understand
+from cronhare.domain.draft import ScheduleDraft, ScheduleInvalid, compile_schedule
 from cronhare.domain.params import LARGEST_PARAMS
 from cronhare.domain.retry import RetryPolicy
 from cronhare.domain.schedule import ByHand, Misfire, Once, OverlapPolicy, Recurring, Schedule
@@ -17,7 +17,7 @@ DRAFT = ScheduleDraft(name="report", task=TaskRef("report", 25), schedule="0 8 *
 
 
 def understood(**changes: Any) -> Schedule:  # noqa: ANN401
-    return understand(attrs.evolve(DRAFT, **changes), id=16, changed_at=NOON)
+    return compile_schedule(attrs.evolve(DRAFT, **changes), id=16, changed_at=NOON)
 
 
 def faults_of(**changes: Any) -> dict[str, str]:  # noqa: ANN401

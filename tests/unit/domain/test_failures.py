@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cronhare.domain.failures import LARGEST_FAILED, Failure, read_failed
-from cronhare.domain.messages import Ticket, Unreadable
+from cronhare.domain.messages import AttemptRef, Unreadable
 from cronhare.domain.signing import Seal
 
 BODY = (
@@ -31,7 +31,7 @@ def test_the_original_failed_message_is_understood() -> None:
 
 
 def test_our_headers_name_the_attempt_that_failed() -> None:
-    assert read(BODY, OURS).ticket == Ticket(execution_id=17, attempt=4)
+    assert read(BODY, OURS).ticket == AttemptRef(execution_id=17, attempt=4)
 
 
 def test_copies_have_one_key_and_others_have_others() -> None:

@@ -10,9 +10,9 @@ from cronhare.domain.execution import Execution, State
 from cronhare.domain.messages import (
     LARGEST_BODY,
     LARGEST_ID,
-    Call,
+    AttemptRef,
+    IncomingTask,
     TaskMessage,
-    Ticket,
     Unreadable,
     failed_body,
     headers_of,
@@ -117,13 +117,13 @@ def test_what_we_write_we_read() -> None:
 
     call = read(task_body(execution), headers_of(execution), Seal())
 
-    assert call == Call(task=TASK, nacks={}, ticket=Ticket(execution_id=17, attempt=3))
+    assert call == IncomingTask(task=TASK, nacks={}, ticket=AttemptRef(execution_id=17, attempt=3))
 
 
 def test_a_failed_message_that_is_republished_is_a_task_message() -> None:
     call = read(failed_body(EXECUTION, reason="x", at=NOON), {}, Seal())
 
-    assert call == Call(task=TASK, nacks={}, ticket=None)
+    assert call == IncomingTask(task=TASK, nacks={}, ticket=None)
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_a_failed_message_that_is_republished_is_a_task_message() -> None:
 def test_a_message_without_our_headers_has_no_ticket(headers: dict[str, object]) -> None:
     call = read(TASK_BODY, headers, Seal())
 
-    assert call == Call(task=TASK, nacks={}, ticket=None)
+    assert call == IncomingTask(task=TASK, nacks={}, ticket=None)
 
 
 @pytest.mark.parametrize(
@@ -176,9 +176,9 @@ def test_a_message_that_cannot_be_understood_says_why(body: bytes, reason: str) 
 def test_fields_that_we_do_not_know_are_ignored() -> None:
     body = TASK_BODY.replace(b'}"}', b'}","delivered_by":{"x":1}}')
 
-    assert read(body, {}, Seal()) == Call(task=TASK, nacks={}, ticket=None)
+    assert read(body, {}, Seal()) == IncomingTask(task=TASK, nacks={}, ticket=None)
 
 
 @given(st.binary(max_size=200) | st.text(max_size=100).map(str.encode))
 def test_no_body_ever_raises(body: bytes) -> None:
-    assert isinstance(read(body, {}, Seal()), Call | Unreadable)
+    assert isinstance(read(body, {}, Seal()), IncomingTask | Unreadable)

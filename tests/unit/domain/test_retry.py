@@ -31,7 +31,7 @@ def decided(
     deaths: int = 0,
     policy: RetryPolicy = RetryPolicy(),  # noqa: B008 - a frozen value
     crashed: tuple[timedelta, ...] = (),
-    chance: float = 0.0,
+    random_fraction: float = 0.0,
 ) -> Verdict:
     return decide(
         Outcome(ending=ending, error=error),
@@ -39,7 +39,7 @@ def decided(
         policy=policy,
         crashed_at=[NOW - ago for ago in crashed],
         now=NOW,
-        chance=chance,
+        random_fraction=random_fraction,
     )
 
 
@@ -126,16 +126,16 @@ def test_transient_and_unknown_errors_are_retried(error_class: ErrorClass) -> No
 
 
 @pytest.mark.parametrize(
-    ("chance", "expected"), [(0.0, timedelta(seconds=100)), (0.5, timedelta(seconds=110))]
+    ("random_fraction", "expected"), [(0.0, timedelta(seconds=100)), (0.5, timedelta(seconds=110))]
 )
 def test_a_servers_retry_after_is_a_floor_with_up_to_a_fifth_more(
-    chance: float, expected: timedelta
+    random_fraction: float, expected: timedelta
 ) -> None:
     error = TaskError(
         message="429", error_class=ErrorClass.RATE_LIMITED, retry_after=timedelta(seconds=100)
     )
 
-    verdict = decided(Ending.FAILED, error=error, chance=chance)
+    verdict = decided(Ending.FAILED, error=error, random_fraction=random_fraction)
 
     assert isinstance(verdict, RetryAfter)
     assert verdict.delay == expected
@@ -154,7 +154,7 @@ def test_chance_reaches_the_backoff() -> None:
     policy = RetryPolicy(backoff=Backoff(delay=10_000))
 
     assert decided(Ending.FAILED, policy=policy) == decided(
-        Ending.FAILED, policy=policy, chance=0.9
+        Ending.FAILED, policy=policy, random_fraction=0.9
     )
 
 
@@ -185,7 +185,7 @@ def test_a_crash_that_is_no_poison_pill_is_dead_at_the_limit_like_any_failure() 
 
 
 def given_back(attempt: int, policy: RetryPolicy) -> GiveBack:
-    return give_back("it came astray", attempt=attempt, policy=policy, chance=0.0)
+    return give_back("it came astray", attempt=attempt, policy=policy, random_fraction=0.0)
 
 
 def test_what_comes_astray_beyond_the_retries_waits_longer_each_time() -> None:

@@ -7,7 +7,7 @@ import attrs
 import pytest
 
 from cronhare.adapters.memory.broker.broker import MemoryBroker
-from cronhare.application.publishing.execution_publisher import Doorbell
+from cronhare.application.publishing.execution_publisher import ExecutionPublisher
 from cronhare.application.scheduling.dispatch import Dispatcher
 from cronhare.application.scheduling.reconcile import Reconciler
 from cronhare.domain.execution import Execution, State
@@ -53,7 +53,7 @@ class Replica:
     def __attrs_post_init__(self) -> None:
         self.road = Road(self.house.broker)
         self.wakes_at = self.house.now + self.phase
-        doorbell = Doorbell(
+        publisher = ExecutionPublisher(
             broker=self.road,
             claims=self.house.claims,
             inside=lambda _execution, _now: None,
@@ -62,15 +62,15 @@ class Replica:
         self.rounds = Scheduling(
             claims=self.house.claims,
             dispatcher=Dispatcher(
-                claims=self.house.claims, doorbell=doorbell, executor=Inline(), node=self.name
+                claims=self.house.claims, publisher=publisher, executor=Inline(), node=self.name
             ),
             reconciler=Reconciler(
                 claims=self.house.claims,
                 attempts=self.house.attempts,
                 broker=self.road,
-                doorbell=doorbell,
+                publisher=publisher,
                 policy=self.house.policy,
-                chance=lambda: 0.0,
+                random_fraction=lambda: 0.0,
                 seal=self.house.seal,
                 lease=LEASE,
             ),

@@ -29,7 +29,7 @@ async def test_each_loop_that_does_not_end_is_told(caplog: pytest.LogCaptureFixt
     for loop in loops:
         loop.start()
 
-    await asyncio.gather(*(loop.stop(patience=0.05) for loop in loops))
+    await asyncio.gather(*(loop.stop(seconds=0.05) for loop in loops))
 
     servers_answer.set()
     assert given_up(caplog) == [f"the last round of the {name}" for name in names]
@@ -49,7 +49,7 @@ async def test_a_loop_that_ends_is_not_told_and_begins_no_other_round(
     loop.start()
     begun.wait(HANGS)
 
-    await loop.stop(patience=HANGS)
+    await loop.stop(seconds=HANGS)
 
     assert rounds == [1]
     assert given_up(caplog) == []

@@ -12,7 +12,7 @@ from cronhare.domain.execution import State
 from cronhare.domain.nack_count import NO_NACKS
 from cronhare.domain.nodes import measured_every, renewed_every
 from cronhare.entrypoints.processes.scheduler import RECONCILE_EVERY, Scheduling
-from cronhare.ports.attempts import Start
+from cronhare.ports.attempts import StartRequest
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerUnavailable
 from tests.unit.application.deliveries import due
@@ -57,7 +57,7 @@ class Plant:
 
     def start(self) -> None:
         """Let the owner start what is due, by the ledger's time as it knows it."""
-        start = Start(execution_id=self.house.only.id, attempt=1, nacks=NO_NACKS)
+        start = StartRequest(execution_id=self.house.only.id, attempt=1, nacks=NO_NACKS)
         self.house.attempts.start([start], now=self.kept.now(), node="bee-7", lease=LEASE)
 
     def go_on(self, duration: timedelta) -> None:

@@ -12,7 +12,15 @@ from cronhare.domain.messages import TaskMessage
 from cronhare.domain.retry import Fail, Quarantine
 from cronhare.domain.task import TaskRef
 from cronhare.domain.transitions import end, is_held, may_finish, may_give_up, overruled, renew
-from cronhare.ports.attempts import Busy, Finish, Recorded, Refused, Renewal, Start, Superseded
+from cronhare.ports.attempts import (
+    Busy,
+    Finish,
+    Recorded,
+    Refused,
+    Renewal,
+    StartRequest,
+    Superseded,
+)
 from cronhare.ports.records import Archived, Attempt, Output
 from cronhare.ports.runner import Captured, Written
 
@@ -27,11 +35,11 @@ class MemoryAttemptStore:
         self._history = ledger.history
 
     def start(
-        self, wishes: Sequence[Start], *, now: datetime, node: str, lease: timedelta
+        self, requests: Sequence[StartRequest], *, now: datetime, node: str, lease: timedelta
     ) -> Sequence[Execution | Refused | Busy]:
         """See `AttemptStorePort.start`. Nobody holds a row here for longer than a call."""
         with self._ledger.lock:
-            return tuple(self._start(wish, now, node, now + lease) for wish in wishes)
+            return tuple(self._start(request, now, node, now + lease) for request in requests)
 
     def finish(
         self, finishes: Sequence[Finish], *, now: datetime, node: str
@@ -95,15 +103,15 @@ class MemoryAttemptStore:
                 return Refused(str(error))
 
     def _start(
-        self, wish: Start, now: datetime, node: str, lease_until: datetime
+        self, request: StartRequest, now: datetime, node: str, lease_until: datetime
     ) -> Execution | Refused:
-        execution = self._history.get(wish.execution_id)
+        execution = self._history.get(request.execution_id)
         if execution is None:
-            return Refused(f"execution {wish.execution_id} is unknown", unknown=True)
+            return Refused(f"execution {request.execution_id} is unknown", unknown=True)
         after = fence.start(
             execution,
-            attempt=wish.attempt,
-            nacks=wish.nacks,
+            attempt=request.attempt,
+            nacks=request.nacks,
             node=node,
             now=now,
             until=lease_until,
@@ -112,7 +120,7 @@ class MemoryAttemptStore:
             return Refused(after)
         if not is_held(execution, node):
             self._history.record(
-                Attempt(execution_id=after.id, attempt=wish.attempt, node=node, started_at=now)
+                Attempt(execution_id=after.id, attempt=request.attempt, node=node, started_at=now)
             )
         return self._history.write(execution, after)
 

@@ -10,7 +10,7 @@ import msgspec
 
 from cronhare.domain.claims import claim_run, skip
 from cronhare.domain.execution import STARTABLE, Execution, State
-from cronhare.domain.messages import Ticket
+from cronhare.domain.messages import AttemptRef
 from cronhare.domain.planning import INSTANTS_AT_ONCE, Planned, cursor_after
 from cronhare.domain.redelivery import doubted_until, expected_anew_at
 from cronhare.domain.schedule import OverlapPolicy
@@ -156,7 +156,7 @@ class MemoryClaimStore:
         """See `ClaimStorePort.regain`: nobody edits what is in memory."""
         return 0
 
-    def mark_ends_published(self, ends: Collection[Ticket]) -> None:
+    def mark_ends_published(self, ends: Collection[AttemptRef]) -> None:
         """See `ClaimStorePort.mark_ends_published`."""
         with self._ledger.lock:
             told = {(end.execution_id, end.attempt) for end in ends}

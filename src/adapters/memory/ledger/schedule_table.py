@@ -8,7 +8,7 @@ from itertools import count
 import attrs
 import msgspec
 
-from cronhare.domain.draft import ScheduleDraft, understand
+from cronhare.domain.draft import ScheduleDraft, compile_schedule
 from cronhare.domain.planning import Cursor
 from cronhare.domain.schedule import Schedule
 
@@ -79,7 +79,7 @@ class Timetable:
         self._id_of[draft.name] = id_
         self._rows[id_] = ScheduleRow(
             draft=draft,
-            schedule=understand(draft, id=id_, changed_at=changed_at, source=source),
+            schedule=compile_schedule(draft, id=id_, changed_at=changed_at, source=source),
             source=source,
             created_at=created_at,
         )

@@ -17,6 +17,6 @@ RENEW_AFTER = 10.0
 class Backoff(Waits[float]):
     """The waits before a broker is asked again, in seconds."""
 
-    def __init__(self, chance: Callable[[], float] = random.random) -> None:
-        """*chance* gives numbers in [0, 1)."""
-        super().__init__(FIRST, LONGEST, chance)
+    def __init__(self, random_fraction: Callable[[], float] = random.random) -> None:
+        """*random_fraction* gives numbers in [0, 1)."""
+        super().__init__(FIRST, LONGEST, random_fraction)

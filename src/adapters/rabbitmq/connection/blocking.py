@@ -55,7 +55,7 @@ def connect(
         return BlockingConnection(last)
 
 
-class Walk:
+class TopologyClient:
     """One walk through a topology. What the broker refuses costs the walk nothing but time."""
 
     def __init__(

@@ -43,7 +43,7 @@ async def open_connection(
 async def _connect(
     address: Address, node: Host, name: str, kind: type[FramedConnection], *, within: float
 ) -> FramedConnection:
-    with own_errors(f"connecting to {address}", unconnected), resolving():
+    with translate_errors(f"connecting to {address}", unconnected), resolving():
         # a certificate may be unreadable, and its file system may hang
         context = await asyncio.to_thread(address.context)
         async with asyncio.timeout(within):
@@ -62,7 +62,7 @@ async def close_connection(connection: FramedConnection) -> None:
 
 
 @contextmanager
-def own_errors(doing: str, said: Callable[[BaseException], str] = said_by) -> Iterator[None]:
+def translate_errors(doing: str, said: Callable[[BaseException], str] = said_by) -> Iterator[None]:
     """Turn the client's errors into ours, in the words of *said*.
 
     When a connection breaks, the client cancels what waits for it: only a cancellation that was

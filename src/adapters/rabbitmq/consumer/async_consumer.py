@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from cronhare.ports.broker import BrokerUnavailable, Delivery
 
 from ..connection.address import Address
-from ..topology.async_declarer import AsyncUpkeep
+from ..topology.async_declarer import AsyncTopologyDeclarer
 from ..topology.wanted import WantedTopology
 from .consumer import Tag
 from .subscription import Subscription
@@ -22,7 +22,7 @@ class AsyncConsumer:
         self,
         address: Address,
         wanted: WantedTopology,
-        upkeep: AsyncUpkeep,
+        upkeep: AsyncTopologyDeclarer,
         *,
         proof_every: float,
         answer_timeout: float,

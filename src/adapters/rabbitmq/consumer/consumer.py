@@ -16,7 +16,7 @@ from cronhare.ports.broker import BrokerUnavailable, Delivery
 
 from ..connection.errors import said_by
 from ..connection.framed import FramedConnection
-from ..connection.linking import TROUBLE, own_errors
+from ..connection.linking import TROUBLE, translate_errors
 from .guarding import received
 
 
@@ -80,7 +80,7 @@ class Consumer:
         Raises:
             BrokerUnavailable: it did not work.
         """
-        with own_errors(f"opening a channel for {queue}"):
+        with translate_errors(f"opening a channel for {queue}"):
             async with asyncio.timeout(answer_timeout):
                 channel = await connection.channel(publisher_confirms=False)
                 await channel.set_qos(prefetch_count=prefetch)
@@ -120,7 +120,7 @@ class Consumer:
         """
         name, self._name = self._name, None
         if name is not None:
-            with own_errors(f"consuming {self.queue} no more"):
+            with translate_errors(f"consuming {self.queue} no more"):
                 queue = await self._channel.get_queue(self.queue, ensure=False)
                 await queue.cancel(name, timeout=self._answer_timeout)
 
@@ -142,7 +142,7 @@ class Consumer:
         """
         self.leave()
         await self.nack(0, multiple=True, requeue=True)
-        with own_errors("closing a channel"):
+        with translate_errors("closing a channel"):
             async with asyncio.timeout(self._answer_timeout):
                 await self._channel.close()
 
@@ -182,7 +182,7 @@ class Consumer:
 def refusals(doing: str) -> Iterator[None]:
     """Turn the client's errors into ours, and tell a queue's trouble from the connection's."""
     try:
-        with own_errors(doing):
+        with translate_errors(doing):
             yield
     except BrokerUnavailable as error:
         if isinstance(error.__cause__, AMQPChannelError):

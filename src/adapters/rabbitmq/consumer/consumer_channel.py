@@ -12,12 +12,12 @@ from cronhare.ports.broker import BrokerUnavailable, Delivery
 from ..connection.address import Address
 from ..connection.errors import said_by
 from ..connection.framed import FramedConnection
-from ..connection.linking import ANSWER_TIMEOUT, close_connection, open_connection, own_errors
+from ..connection.linking import ANSWER_TIMEOUT, close_connection, open_connection, translate_errors
 from .consumer import Consumer, QueueRefused, refusals
 from .guarding import GuardedConnection
 
 
-class Hookup:
+class ConsumerChannel:
     """A connection that consumes, until it or the last of its consumers is lost.
 
     It is never mended: another one takes its place. Nothing is published here: a broker under an
@@ -140,7 +140,7 @@ class Hookup:
                 channel = await self._asking()
             await self._prove(queue, channel)
         if channel is not None and not channel.is_closed:
-            with own_errors("proving that the consumers live"):
+            with translate_errors("proving that the consumers live"):
                 async with asyncio.timeout(self._answer_timeout):
                     await channel.close()
         if self.lost.is_set():
@@ -164,7 +164,7 @@ class Hookup:
         await close_connection(self._connection)
 
     async def _asking(self) -> AbstractChannel:
-        with own_errors("proving that the consumers live"):
+        with translate_errors("proving that the consumers live"):
             async with asyncio.timeout(self._answer_timeout):
                 return await self._connection.channel(publisher_confirms=False)
 

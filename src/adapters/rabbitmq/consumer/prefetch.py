@@ -20,7 +20,7 @@ class _Held:
     since: float
 
 
-class Allowance:
+class PrefetchLimiter:
     """Hands over at most *limit* unsettled deliveries at a time."""
 
     def __init__(

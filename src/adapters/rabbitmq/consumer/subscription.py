@@ -14,8 +14,8 @@ from ..connection.backoff import Backoff
 from ..connection.linking import ANSWER_TIMEOUT
 from .absences import Absences
 from .consumer import QueueRefused, Tag
-from .consumer_channel import Hookup
-from .prefetch import Allowance
+from .consumer_channel import ConsumerChannel
+from .prefetch import PrefetchLimiter
 
 log = logging.getLogger(__name__)
 
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 PROOF_EVERY = 15.0
 
 #: Seconds that a delivery may be held back before it is left to other workers.
-PATIENCE = 2.0
+HOLD_BACK_LIMIT = 2.0
 
 
 class Subscription:
@@ -65,8 +65,8 @@ class Subscription:
         self._answer_timeout = answer_timeout
         self._loop = asyncio.get_running_loop()
         self._absences = Absences(self._loop.time)
-        self._allowance = Allowance(prefetch, self._hand_over, self._loop.time)
-        self._hookup: Hookup | None = None
+        self._allowance = PrefetchLimiter(prefetch, self._hand_over, self._loop.time)
+        self._hookup: ConsumerChannel | None = None
         # True once the surplus was given back: nothing is consumed until there is room again.
         self._resting = False
         self._stirred = asyncio.Event()
@@ -138,7 +138,7 @@ class Subscription:
 
     async def _hook_up(self) -> None:
         await self._declare()
-        hookup = await Hookup.open(
+        hookup = await ConsumerChannel.open(
             self._address,
             prefetch=self._prefetch,
             on_delivery=self._arrived,
@@ -156,7 +156,7 @@ class Subscription:
             await hookup.close()
             raise
 
-    async def _consume(self, hookup: Hookup) -> None:
+    async def _consume(self, hookup: ConsumerChannel) -> None:
         """Begin with another queue each time: the first is served first.
 
         With one place, and tasks that take long, the others would never be served.
@@ -178,7 +178,7 @@ class Subscription:
         if not hookup.consuming:
             raise next(filter(None, refusals), BrokerUnavailable(hookup.lost_by))
 
-    async def _try(self, hookup: Hookup, queue: str) -> QueueRefused | None:
+    async def _try(self, hookup: ConsumerChannel, queue: str) -> QueueRefused | None:
         """Consume a queue; one that cannot be is left out for a while, and next time as well."""
         try:
             await hookup.consume(queue)
@@ -243,7 +243,7 @@ class Subscription:
                 log.exception("The consumer met a fault", extra={"action": "broker.fault"})
         self._outage.is_over()
 
-    async def _attend(self, hookup: Hookup) -> None:
+    async def _attend(self, hookup: ConsumerChannel) -> None:
         """See to the surplus and ask for proofs, until the hookup is lost.
 
         Raises:
@@ -269,7 +269,7 @@ class Subscription:
     async def _rest(self, lost: "asyncio.Task[bool]", *, until: float) -> None:
         held_since = self._allowance.held_since
         if held_since is not None:
-            until = min(until, held_since + PATIENCE)
+            until = min(until, held_since + HOLD_BACK_LIMIT)
         if self._absences.next_at is not None and not self._resting:
             until = min(until, self._absences.next_at)
         stirred = asyncio.create_task(self._stirred.wait())
@@ -280,9 +280,9 @@ class Subscription:
         finally:
             stirred.cancel()
 
-    async def _see_to_surplus(self, hookup: Hookup) -> None:
+    async def _see_to_surplus(self, hookup: ConsumerChannel) -> None:
         held_since = self._allowance.held_since
-        if held_since is not None and self._loop.time() >= held_since + PATIENCE:
+        if held_since is not None and self._loop.time() >= held_since + HOLD_BACK_LIMIT:
             self._resting = True
             await hookup.cancel()
             await self._give_back()
@@ -290,7 +290,7 @@ class Subscription:
             self._resting = False
             await self._consume(hookup)
 
-    async def _see_to_absences(self, hookup: Hookup) -> None:
+    async def _see_to_absences(self, hookup: ConsumerChannel) -> None:
         """Leave out queues that were lost by themselves, try those again whose time has come."""
         for queue, reason in (await hookup.clear_dropped()).items():
             self._absences.note(queue, reason)

@@ -17,7 +17,7 @@ from cronhare.application.outages import Outage
 from cronhare.ports.broker import Published
 
 from ..connection.backoff import Backoff
-from ..wire.messages import Parcel
+from ..wire.messages import AmqpMessage
 from .sending import CLOSE_TIMEOUT, Sender
 from .window import Batch
 
@@ -83,7 +83,7 @@ class Aside:
         self._is_closed = False
         self._suspicions: dict[str, _Suspicion] = {}
 
-    def suspect(self, parcels: Iterable[Parcel]) -> None:
+    def suspect(self, parcels: Iterable[AmqpMessage]) -> None:
         """Publish apart whatever takes the roads of these, which a silence has left unconfirmed."""
         for road in dict.fromkeys(map(road_of, parcels)):
             known = self._suspicions.get(road)
@@ -95,7 +95,7 @@ class Aside:
             if known.asked is not None:
                 known.asked.sender.retire()
 
-    def takes(self, parcels: Sequence[Parcel]) -> Sequence[bool]:
+    def takes(self, parcels: Sequence[AmqpMessage]) -> Sequence[bool]:
         """Tell of each whether its road is a suspect's; of none, mostly, then of all at once."""
         if not self._suspicions:
             return ()
@@ -106,7 +106,7 @@ class Aside:
                 self._lock.release()
         return [road_of(parcel) in self._suspicions for parcel in parcels]
 
-    def publish(self, parcels: Sequence[Parcel], *, timeout: float) -> Sequence[Published]:
+    def publish(self, parcels: Sequence[AmqpMessage], *, timeout: float) -> Sequence[Published]:
         """Publish what takes suspected roads; *timeout* is in seconds, for each road that answers.
 
         Who hangs is `REFUSED`, as by a full queue: it is no sign that the broker is away.
@@ -140,7 +140,9 @@ class Aside:
         suspicion = self._suspicions.get(each[0])
         return 0.0 if suspicion is None else suspicion.try_at
 
-    def _try(self, road: str, parcels: Sequence[Parcel], *, timeout: float) -> Sequence[Published]:
+    def _try(
+        self, road: str, parcels: Sequence[AmqpMessage], *, timeout: float
+    ) -> Sequence[Published]:
         suspicion = self._suspicions.get(road)
         if suspicion is None:  # it has answered meanwhile
             return self._publish(parcels, timeout=timeout)
@@ -163,7 +165,7 @@ class Aside:
             has_room = has_room and len(hung) < MOST_ASKED // 2
         return has_room and suspicion.asked is None and self._monotonic() >= suspicion.try_at
 
-    def _ask(self, suspicion: _Suspicion, parcel: Parcel) -> _Asked:
+    def _ask(self, suspicion: _Suspicion, parcel: AmqpMessage) -> _Asked:
         is_fresh = self._sender is None
         sender = self._sender or self._open()
         suspicion.asked = asked = _Asked(sender, Batch([parcel]), is_fresh)
@@ -210,7 +212,7 @@ class Aside:
             del self._suspicions[road]
         return Published.UNKNOWN
 
-    def _publish(self, parcels: Sequence[Parcel], *, timeout: float) -> Sequence[Published]:
+    def _publish(self, parcels: Sequence[AmqpMessage], *, timeout: float) -> Sequence[Published]:
         if not parcels:  # the first one was all
             return []
         sender = self._sender or self._open()
@@ -247,6 +249,6 @@ def _close_in_silence(sender: Sender) -> threading.Thread:
     return thread
 
 
-def road_of(parcel: Parcel) -> str:
+def road_of(parcel: AmqpMessage) -> str:
     """Name what a message enters first: a queue, or the exchange of a lane."""
     return parcel.exchange or parcel.key

@@ -18,8 +18,8 @@ from cronhare.ports.broker import BrokerUnavailable, Envelope, Published
 from ..connection.address import Address
 from ..connection.backoff import RENEW_AFTER, Backoff
 from ..connection.framed import FramedConnection
-from ..connection.linking import TROUBLE, close_connection, open_connection, own_errors
-from ..wire.messages import PERSISTENT, Parcel, packed
+from ..connection.linking import TROUBLE, close_connection, open_connection, translate_errors
+from ..wire.messages import PERSISTENT, AmqpMessage, packed
 
 log = logging.getLogger(__name__)
 
@@ -75,9 +75,9 @@ class AsyncPublisher:
         async with self._opening:
             await self._forget()
 
-    async def _bounded(self, parcel: Parcel) -> Published:
+    async def _bounded(self, parcel: AmqpMessage) -> Published:
         try:
-            with own_errors(f"publishing at {self._address}"):
+            with translate_errors(f"publishing at {self._address}"):
                 async with asyncio.timeout(self._timeout):
                     return await self._publish(parcel)
         except BrokerUnavailable as error:
@@ -85,7 +85,7 @@ class AsyncPublisher:
             say(log, logging.WARNING, "publish.unknown", text)
             return Published.UNKNOWN
 
-    async def _publish(self, parcel: Parcel) -> Published:
+    async def _publish(self, parcel: AmqpMessage) -> Published:
         """Publish it when no other of its id is under way.
 
         The client below takes what comes back for the latest that has its id: of two, one for a
@@ -97,7 +97,7 @@ class AsyncPublisher:
         async with turn:
             return await self._publish_now(parcel)
 
-    async def _publish_now(self, parcel: Parcel) -> Published:
+    async def _publish_now(self, parcel: AmqpMessage) -> Published:
         channel = await self._open()
         loop = asyncio.get_running_loop()
         began = loop.time()
@@ -124,7 +124,7 @@ class AsyncPublisher:
         self._backoff.reset()
         self._not_before = 0.0
 
-    async def _send(self, channel: AbstractChannel, parcel: Parcel) -> None:
+    async def _send(self, channel: AbstractChannel, parcel: AmqpMessage) -> None:
         underlay = await channel.get_underlay_channel()  # ADR 41
         await underlay.basic_publish(
             parcel.body,
@@ -182,7 +182,7 @@ class AsyncPublisher:
         return await self._channel_of(self._connection)
 
     async def _channel_of(self, connection: FramedConnection) -> AbstractChannel:
-        with own_errors(f"opening a channel at {self._address}"):
+        with translate_errors(f"opening a channel at {self._address}"):
             channel = await connection.channel(publisher_confirms=True, on_return_raises=True)
         self._renew_at = asyncio.get_running_loop().time() + max(RENEW_AFTER, self._timeout)
         return channel

@@ -14,7 +14,7 @@ from cronhare.ports.broker import Published
 
 from ..connection.backoff import RENEW_AFTER
 from ..connection.bundling import BundlingConnection
-from ..wire.messages import PERSISTENT, Parcel
+from ..wire.messages import PERSISTENT, AmqpMessage
 from .trust import TRIAL
 from .window import Batch, Window
 
@@ -25,7 +25,7 @@ WINDOW = 1_000
 GOODBYE = 2.0
 
 
-class Line:
+class PublisherConnection:
     """Publishes what waits, as far as the window reaches, until the connection ends.
 
     Other threads call `nudge` and `stop` alone.
@@ -36,11 +36,11 @@ class Line:
         parameters: ConnectionParameters,
         waiting: deque[Batch],
         *,
-        patience: float,
+        timeout: float,
         is_trusted: bool,
         on_ready: Callable[[], None],
         on_life: Callable[[], None],
-        on_silence: Callable[[Sequence[Parcel]], None],
+        on_silence: Callable[[Sequence[AmqpMessage]], None],
     ) -> None:
         """*waiting* is shared: others append, the line takes.
 
@@ -48,9 +48,9 @@ class Line:
         answered a trial on it: before, nothing that waits is published.
 
         *on_life* is called with each sign that the broker serves us: a confirm of what waited, or,
-        where it is trusted, that the connection has held for *patience* seconds.
+        where it is trusted, that the connection has held for *timeout* seconds.
 
-        A confirm that is owed for *patience* seconds, or twice that, ends the connection;
+        A confirm that is owed for *timeout* seconds, or twice that, ends the connection;
         *on_silence* is called before with all that is unconfirmed.
         """
         self.was_open = False
@@ -59,7 +59,7 @@ class Line:
         self.was_vain = False  # it ended because no confirm came, or before any did
         self.ended_by: BaseException | None = None
         self._waiting = waiting
-        self._patience = patience
+        self._timeout = timeout
         self._is_on_trial = not is_trusted
         self._waited_for: int | None = None
         self._spared: int | None = None
@@ -155,7 +155,7 @@ class Line:
         else:
             self._on_ready()
             self._pump()
-            self._loop.call_later(self._patience, self._on_life)
+            self._loop.call_later(self._timeout, self._on_life)
         self._watch()
 
     def _on_blocked(self, *_: object) -> None:
@@ -179,10 +179,10 @@ class Line:
             if not self._is_on_trial:
                 self._on_silence(self._window.parcels)
             # Who does not confirm says no good-bye.
-            self._hang_up(f"no confirm within {self._patience:.1f} s")
+            self._hang_up(f"no confirm within {self._timeout:.1f} s")
             return
         self._waited_for = oldest
-        self._loop.call_later(self._patience, self._watch)
+        self._loop.call_later(self._timeout, self._watch)
 
     def _renew(self) -> None:
         """Publish on another channel, now that nothing is under way: see `RENEW_AFTER`."""

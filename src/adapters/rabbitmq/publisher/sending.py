@@ -19,8 +19,8 @@ from cronhare.ports.broker import BrokerUnavailable
 from ..connection.address import Address
 from ..connection.backoff import Backoff
 from ..connection.errors import TROUBLE, said_by, unconnected, unresolved
-from ..wire.messages import Parcel
-from .connection import Line
+from ..wire.messages import AmqpMessage
+from .connection import PublisherConnection
 from .trust import Trust
 from .window import Batch
 
@@ -44,15 +44,15 @@ class Sender:
         *,
         prepare: Callable[[], None],
         doubt: Callable[[], None],
-        patience: float,
-        suspect: Callable[[Sequence[Parcel]], None],
+        timeout: float,
+        suspect: Callable[[Sequence[AmqpMessage]], None],
         level: int = logging.WARNING,
     ) -> None:
         """*prepare* is called before each connection is made, and may raise BrokerUnavailable.
 
         *doubt* is called when the broker refused something that *prepare* should have prepared.
 
-        After *patience* seconds of a broker's alarm, or of its silence, the connection is given up.
+        After *timeout* seconds of a broker's alarm, or of its silence, the connection is given up.
         *suspect* is told what was under way in a silence. Troubles are told at this *level*.
         """
         self._address = address
@@ -63,10 +63,10 @@ class Sender:
         self.was_refused = False  # the broker answered, and ended the latest channel
         self.was_blocked = False  # an alarm ended the latest connection
         self._backoff = Backoff()
-        self._patience = patience
+        self._timeout = timeout
         self._lock = threading.Lock()
         self._waiting: deque[Batch] = deque()
-        self._line: Line | None = None
+        self._line: PublisherConnection | None = None
         self._hopeful = True
         self._trust = Trust()
         self._outage = Outage(log, f"Publishing again at {address}", back="broker.back")
@@ -157,12 +157,12 @@ class Sender:
 
     def _live_at(self, node: Host) -> bool:
         parameters = self._address.for_pika(
-            node, name="cronhare publishing", blocked_timeout=self._patience
+            node, name="cronhare publishing", blocked_timeout=self._timeout
         )
-        line = Line(
+        line = PublisherConnection(
             parameters,
             self._waiting,
-            patience=self._patience,
+            timeout=self._timeout,
             is_trusted=not self._trust.is_lost,
             on_ready=self._is_ready,
             on_life=self._backoff.reset,

@@ -2,11 +2,11 @@
 
 from typing import Final
 
-from ..wire.messages import Parcel
+from ..wire.messages import AmqpMessage
 
 #: What is published first where trust is lost. It is for a queue that nobody has: it comes back,
 #: confirmed, and nothing that is due has to be ventured. About as long as messages of ours.
-TRIAL: Final = Parcel(
+TRIAL: Final = AmqpMessage(
     exchange="", key="cronhare.trial", body=b"trial".ljust(512), headers={}, id=None
 )
 

@@ -7,13 +7,13 @@ from itertools import takewhile
 
 from cronhare.ports.broker import Published
 
-from ..wire.messages import Parcel
+from ..wire.messages import AmqpMessage
 
 
 class Batch:
     """What one call publishes. Filled in by the sending thread, awaited by the caller."""
 
-    def __init__(self, parcels: Sequence[Parcel]) -> None:
+    def __init__(self, parcels: Sequence[AmqpMessage]) -> None:
         self.parcels = parcels
         self._next = 0
         self._abandoned = False
@@ -82,7 +82,7 @@ class Window:
         return next(iter(self._ahead), None)
 
     @property
-    def parcels(self) -> Sequence[Parcel]:
+    def parcels(self) -> Sequence[AmqpMessage]:
         """All that is unconfirmed."""
         return [batch.parcels[index] for batch, index in self._ahead.values()]
 

@@ -12,7 +12,7 @@ from .declaration import Declared
 from .wanted import WantedTopology
 
 
-class AsyncUpkeep:
+class AsyncTopologyDeclarer:
     """Declares what is *wanted*, as often as asked."""
 
     def __init__(self, address: Address, wanted: WantedTopology) -> None:
@@ -22,19 +22,19 @@ class AsyncUpkeep:
         self._declaring = asyncio.Lock()
 
     async def refresh(self) -> None:
-        """See `Upkeep.refresh`."""
+        """See `TopologyDeclarer.refresh`."""
         async with self._declaring:
             if not self._wanted.is_fresh:
                 await self._declare()
 
     async def restore(self, queues: Iterable[str]) -> None:
-        """See `Upkeep.restore`."""
+        """See `TopologyDeclarer.restore`."""
         if any(map(self._wanted.knows, queues)):
             with suppress(BrokerUnavailable):
                 await self.refresh()
 
     async def declare(self) -> None:
-        """See `Upkeep.declare`."""
+        """See `TopologyDeclarer.declare`."""
         async with self._declaring:
             found = await self._declare()
         found.check()

@@ -13,7 +13,7 @@ from cronhare.domain.topology import Binding, Exchange, Queue, Topology
 from ..connection.address import Address
 from ..connection.errors import unconnected
 from ..connection.framed import FramedConnection
-from ..connection.linking import ANSWER_TIMEOUT, close_connection, open_connection, own_errors
+from ..connection.linking import ANSWER_TIMEOUT, close_connection, open_connection, translate_errors
 from ..wire.asking import (
     ACCESS_REFUSED,
     CONNECTION_FORCED,
@@ -61,7 +61,7 @@ async def declare(
     step = next(steps)
     try:
         while not isinstance(step, Declared):
-            with own_errors(f"declaring at {address}", unconnected):
+            with translate_errors(f"declaring at {address}", unconnected):
                 refused = await walk.answer(step)
             step = steps.send(refused)
     finally:

@@ -12,7 +12,7 @@ from .declaring import declare
 from .wanted import WantedTopology
 
 
-class Upkeep:
+class TopologyDeclarer:
     """Declares what is *wanted*, as often as asked. Safe to share between threads."""
 
     def __init__(self, address: Address, wanted: WantedTopology) -> None:

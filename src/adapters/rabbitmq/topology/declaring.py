@@ -6,7 +6,7 @@ from cronhare.domain.topology import Topology
 from cronhare.ports.broker import BrokerUnavailable
 
 from ..connection.address import Address
-from ..connection.blocking import Walk, connect
+from ..connection.blocking import TopologyClient, connect
 from ..connection.errors import TROUBLE, unconnected
 from ..wire.versions import QUORUM, arguments
 from .declaration import Declared, declaration
@@ -29,7 +29,9 @@ def declare(
     """
     arguments_of = partial(arguments, queue_type=queue_type, deduplication=deduplication)
     try:
-        with Walk(partial(connect, address, name="cronhare declaring"), arguments_of) as walk:
+        with TopologyClient(
+            partial(connect, address, name="cronhare declaring"), arguments_of
+        ) as walk:
             steps = declaration(topology, vhost=address.vhost, losses=walk.losses)
             step = next(steps)
             while not isinstance(step, Declared):

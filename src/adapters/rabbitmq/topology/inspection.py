@@ -25,14 +25,14 @@ from cronhare.domain.topology import Exchange, Queue, Topology
 from cronhare.ports.broker import BrokerUnavailable
 
 from ..connection.address import Address
-from ..connection.blocking import Walk, connect, letting_go
+from ..connection.blocking import TopologyClient, connect, letting_go
 from ..connection.errors import TROUBLE, cause_of, resolving, said_by
 from ..wire.asking import NOT_FOUND, PRECONDITION_FAILED, Refused
 from ..wire.versions import QUORUM, arguments
 from .probing import probe_lanes
 
 #: Seconds that the broker has for its answer to a message, and then to the farewell.
-PATIENCE: Final = 3.0
+TIMEOUT: Final = 3.0
 _FAREWELL: Final = 2.0
 
 #: Seconds that probes have for their way, which takes milliseconds. A busy broker is not broken.
@@ -64,7 +64,7 @@ class RabbitInspection:
     def inspect(self, topology: Topology) -> BrokerFacts | Unreachable:
         """See `BrokerInspectionPort.inspect`."""
         try:
-            with Walk(self._connect, self._arguments_of) as walk:
+            with TopologyClient(self._connect, self._arguments_of) as walk:
                 # pika keeps what the server said of itself to itself.
                 said = walk.connection._impl.server_properties or {}  # noqa: SLF001
                 link = _link(walk.connection)
@@ -87,7 +87,7 @@ class RabbitInspection:
     def probe(self) -> Sequence[LaneReport] | Unreachable:
         """See `BrokerInspectionPort.probe`."""
         try:
-            return probe_lanes(self._url, patience=PROBING)
+            return probe_lanes(self._url, timeout=PROBING)
         except BrokerUnavailable as error:
             cause = error.__cause__ or error
             return Unreachable(cause_of(cause), f"{self._address}: {said_by(cause)}")
@@ -124,7 +124,7 @@ def _link(connection: BlockingConnection) -> Link:
     )
 
 
-def _thing(walk: Walk, wanted: Exchange | Queue) -> Thing:
+def _thing(walk: TopologyClient, wanted: Exchange | Queue) -> Thing:
     """Look whether it is there; only then declare it, which changes nothing that exists."""
     kind = Kind.QUEUE if isinstance(wanted, Queue) else Kind.EXCHANGE
     thing = Thing(kind=kind, name=wanted.name, fit=Fit.FITS)
@@ -175,7 +175,7 @@ def _ask_for_alarms(connection: BlockingConnection) -> tuple[str | None, bool]:
     channel = connection.channel()
     channel.add_on_return_callback(lambda *message: returned.append(message))
     channel.basic_publish("", f"cronhare.doctor.{token_hex(8)}", b"", mandatory=True)
-    give_up_at = time.monotonic() + PATIENCE
+    give_up_at = time.monotonic() + TIMEOUT
     while channel.is_open and not alarms and not returned and time.monotonic() < give_up_at:
         connection.process_data_events(time_limit=0.05)
     # Who may not write to the default exchange loses the channel: an answer, too.

@@ -26,11 +26,11 @@ _PAUSE = 0.01
 _BODY = b'"A probe of the delay lanes. It came too late, and may be thrown away."'
 
 
-def probe_lanes(url: str, *, patience: float = 5.0) -> tuple[LaneReport, ...]:
+def probe_lanes(url: str, *, timeout: float = 5.0) -> tuple[LaneReport, ...]:
     """Send one message through each lane that nobody waits in, and say of each what it found.
 
     Where nothing was declared, all of them are broken. A probe carries a time to live of its own,
-    so that the longest lane takes no longer than the first; *patience*, in seconds, bounds the
+    so that the longest lane takes no longer than the first; *timeout*, in seconds, bounds the
     whole.
 
     Raises:
@@ -39,14 +39,14 @@ def probe_lanes(url: str, *, patience: float = 5.0) -> tuple[LaneReport, ...]:
     """
     address = Address.parse(url)
     try:
-        connection = connect(address, name="cronhare probing", blocked_timeout=patience)
+        connection = connect(address, name="cronhare probing", blocked_timeout=timeout)
         with letting_go(connection):
-            return _probe(connection, patience)
+            return _probe(connection, timeout)
     except TROUBLE as error:
         raise BrokerUnavailable(f"probing the lanes at {address}: {unconnected(error)}") from error
 
 
-def _probe(connection: BlockingConnection, patience: float) -> tuple[LaneReport, ...]:
+def _probe(connection: BlockingConnection, timeout: float) -> tuple[LaneReport, ...]:
     end = f"cron_probe.{uuid.uuid4().hex}"
     channel = connection.channel()
     channel.queue_declare(end, exclusive=True)
@@ -57,7 +57,7 @@ def _probe(connection: BlockingConnection, patience: float) -> tuple[LaneReport,
             raise
         return tuple(LaneReport(lane, LaneState.BROKEN) for lane in range(LANES))
     states = {lane: _send(connection, lane, end) for lane in range(LANES)}
-    deadline = time.monotonic() + patience
+    deadline = time.monotonic() + timeout
     while LaneState.BROKEN in states.values() and time.monotonic() < deadline:
         _, properties, _ = channel.basic_get(end, auto_ack=True)
         if properties is None:

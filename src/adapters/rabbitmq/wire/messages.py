@@ -23,7 +23,7 @@ _AS_THEY_ARE = frozenset({str, float, bool, bytes, Decimal, type(None)})
 _INTEGERS = range(-(2**63), 2**63)
 
 
-class Parcel(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+class AmqpMessage(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """A message, checked, with its road."""
 
     exchange: str
@@ -33,7 +33,7 @@ class Parcel(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     id: str | None
 
 
-def packed(envelope: Envelope) -> Parcel:
+def packed(envelope: Envelope) -> AmqpMessage:
     """Make a message ready for the wire. Its headers are copied.
 
     Raises:
@@ -44,7 +44,7 @@ def packed(envelope: Envelope) -> Parcel:
     if len(message.body) > LARGEST_BODY:
         raise ValueError(f"a body of {len(message.body)} bytes; the broker takes {LARGEST_BODY}")
     exchange, key = route(envelope.to)
-    return Parcel(
+    return AmqpMessage(
         exchange=exchange,
         key=key,
         body=bytes(message.body),

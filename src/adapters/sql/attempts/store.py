@@ -25,12 +25,12 @@ from cronhare.ports.attempts import (
     Recorded,
     Refused,
     Renewal,
-    Start,
+    StartRequest,
     Superseded,
 )
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerRefused
-from cronhare.ports.runner import Ran, Written
+from cronhare.ports.runner import AttemptResult, Written
 
 from ..claims.manual_claims import claim_by_hand, find_by_key
 from ..dialect import Locked
@@ -97,7 +97,7 @@ class SqlAttemptStore:
         self._by_ids = dialect.locking(BY_IDS, pass_over=True)
         self._standing = dialect.locking(_STANDING, pass_over=True)
         self._starts, self._ends, self._leases = Suspects(), Suspects(), Suspects()
-        self._locked_starts = Waiting[Start, Execution | Refused | Busy](
+        self._locked_starts = Waiting[StartRequest, Execution | Refused | Busy](
             lambda _: Busy(), unasked=lambda _: Busy(is_asked=False)
         )
         self._locked_ends = Waiting[Finish, Recorded | Busy](
@@ -107,31 +107,31 @@ class SqlAttemptStore:
         self._locked_outputs = Waiting[Written, None](lambda _: None)
 
     def start(
-        self, wishes: Sequence[Start], *, now: datetime, node: str, lease: timedelta
+        self, requests: Sequence[StartRequest], *, now: datetime, node: str, lease: timedelta
     ) -> Sequence[Execution | Refused | Busy]:
         """See `AttemptStorePort.start`."""
 
-        def alone(wish: Start, refusal: LedgerRefused) -> Execution | Refused | Busy:
+        def alone(request: StartRequest, refusal: LedgerRefused) -> Execution | Refused | Busy:
             def still(found: Execution) -> bool:
                 is_to_start = found.state in STARTABLE or is_held(found, node)
-                return is_to_start and found.attempt == wish.attempt
+                return is_to_start and found.attempt == request.attempt
 
-            self._set_apart(wish.execution_id, refusal, now, still)
+            self._set_apart(request.execution_id, refusal, now, still)
             return Refused(str(refusal))
 
         kinds: dict[int, Kind] = {}
         return by_halves_in_doubt(
-            wishes,
+            requests,
             partial(self._start, now=now, node=node, lease=lease, kinds=kinds),
             alone=alone,
             suspects=self._starts,
             waiting=self._locked_starts,
-            id_of=lambda wish: wish.execution_id,
+            id_of=lambda request: request.execution_id,
             kinds=kinds,
             could_another=partial(
                 could_start_another,
                 self._database,
-                {wish.execution_id for wish in wishes},
+                {request.execution_id for request in requests},
                 now=now,
                 node=node,
                 until=now + lease,
@@ -141,7 +141,7 @@ class SqlAttemptStore:
     @repeatable
     def _start(
         self,
-        wishes: Sequence[Start],
+        requests: Sequence[StartRequest],
         *,
         now: datetime,
         node: str,
@@ -149,17 +149,17 @@ class SqlAttemptStore:
         kinds: dict[int, Kind],
     ) -> Answers[Execution | Refused | Busy]:
         with self._database.write("starting attempts") as connection:
-            ids = {wish.execution_id for wish in wishes}
+            ids = {request.execution_id for request in requests}
             found = find_executions(connection, self._by_ids, ids, read=self._database.dialect.read)
             busy = _passed_over(connection, ids - found.keys())
             answers: list[Execution | Refused | Busy] = []
             after: dict[int, Execution] = {}
-            for wish in wishes:
-                if wish.execution_id in busy:
+            for request in requests:
+                if request.execution_id in busy:
                     answers.append(Busy())
                     continue
-                known = after.get(wish.execution_id) or found.get(wish.execution_id)
-                answer = _judge(wish, known, node=node, now=now, until=now + lease)
+                known = after.get(request.execution_id) or found.get(request.execution_id)
+                answer = _judge(request, known, node=node, now=now, until=now + lease)
                 if isinstance(answer, Execution):
                     after[answer.id] = answer
                 answers.append(answer)
@@ -359,7 +359,7 @@ class SqlAttemptStore:
         )
         bare = Finish(
             execution=finish.execution,
-            ran=Ran(outcome=outcome),
+            ran=AttemptResult(outcome=outcome),
             verdict=Quarantine(error.message),
         )
         try:
@@ -466,11 +466,11 @@ def _as_it_stands(execution: Execution, row: Row[Any]) -> Execution:
 
 
 def _judge(
-    wish: Start, execution: Execution | None, *, node: str, now: datetime, until: datetime
+    request: StartRequest, execution: Execution | None, *, node: str, now: datetime, until: datetime
 ) -> Execution | Refused:
     if execution is None:
-        return Refused(f"execution {wish.execution_id} is unknown", unknown=True)
+        return Refused(f"execution {request.execution_id} is unknown", unknown=True)
     after = fence.start(
-        execution, attempt=wish.attempt, nacks=wish.nacks, node=node, now=now, until=until
+        execution, attempt=request.attempt, nacks=request.nacks, node=node, now=now, until=until
     )
     return Refused(after) if isinstance(after, str) else after

@@ -31,7 +31,7 @@ _FORGET = delete(plans).where(plans.c.scheduler_id.in_(bindparam("ids", expandin
 
 
 def look(planned: FromClause = plans) -> Select[Any]:
-    """Begin a statement that takes schedules with their plans; `carry_out` takes its rows."""
+    """Begin a statement that takes schedules with their plans; `apply_plans` takes its rows."""
     return select(
         *READ,
         STAMP.label("stamp"),
@@ -43,7 +43,7 @@ def look(planned: FromClause = plans) -> Select[Any]:
     )
 
 
-def carry_out(
+def apply_plans(
     connection: Connection,
     dialect: Dialect,
     looks: Sequence[Row[Any]],

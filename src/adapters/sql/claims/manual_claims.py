@@ -10,7 +10,7 @@ from cronhare.domain.execution import Execution
 from cronhare.domain.messages import LARGEST_ID
 from cronhare.domain.schedule import BrokenSchedule, Schedule
 
-from ..dialect import Dialect, Undone
+from ..dialect import Dialect, TransactionRolledBack
 from ..mapping.execution_rows import EXECUTION, executions_of
 from ..mapping.schedule_rows import READ, schedule_of
 from ..schema.tables import executions, schedulers
@@ -47,7 +47,7 @@ def claim_by_hand(
     run = claims.claim_by_hand(schedule, scheduler_id, key=key, **asked)
     [id_] = dialect.insert_executions(connection, [run])
     if not id_:
-        raise Undone(f"{key} was claimed by somebody else in this very moment")
+        raise TransactionRolledBack(f"{key} was claimed by somebody else in this very moment")
     return msgspec.structs.replace(run, id=id_)
 
 

@@ -8,7 +8,7 @@ import attrs
 from sqlalchemy import Connection, Engine, Row, Select
 
 from cronhare.domain.execution import Execution
-from cronhare.domain.messages import LARGEST_ID, Ticket
+from cronhare.domain.messages import LARGEST_ID, AttemptRef
 from cronhare.ports.claims import Batch, Ended, Graces, Planner
 from cronhare.ports.clock import ClockPort
 
@@ -17,7 +17,7 @@ from ..mapping.schedule_rows import moment_or_long_ago
 from ..schema.tables import plans, schedulers
 from ..transactions.database import Database, repeatable
 from . import pages
-from .apply_plans import carry_out
+from .apply_plans import apply_plans
 from .free_plans import FreePlans
 from .overdue import Found
 from .published_marks import Marks
@@ -209,7 +209,7 @@ class SqlClaimStore:
         """See `ClaimStorePort.run_by`."""
         return self._found.run_by(nodes, limit=limit)
 
-    def mark_ends_published(self, ends: Collection[Ticket]) -> None:
+    def mark_ends_published(self, ends: Collection[AttemptRef]) -> None:
         """See `ClaimStorePort.mark_ends_published`."""
         self._ends.mark_published(ends)
 
@@ -227,7 +227,7 @@ class SqlClaimStore:
         node: str,
         planner: Planner,
     ) -> Batch:
-        batch = carry_out(
+        batch = apply_plans(
             connection,
             self._database.dialect,
             looks,

@@ -10,7 +10,7 @@ from sqlalchemy import BindParameter, Connection, Select, bindparam, select, upd
 
 from cronhare.application.logs import say
 from cronhare.domain.execution import State
-from cronhare.domain.messages import Ticket
+from cronhare.domain.messages import AttemptRef
 from cronhare.ports.claims import Ended
 from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
 from cronhare.ports.records import Archived
@@ -64,7 +64,7 @@ class Ends:
         self._of_attempts = database.dialect.locking(_OF_ATTEMPTS, pass_over=True)
         self._overdue = database.dialect.locking(_OVERDUE, pass_over=True)
 
-    def mark_published(self, ends: Collection[Ticket]) -> None:
+    def mark_published(self, ends: Collection[AttemptRef]) -> None:
         """See `ClaimStorePort.mark_ends_published`. What is refused stays overdue."""
         by_halves(
             sorted(ends, key=attrgetter("execution_id")),
@@ -74,7 +74,7 @@ class Ends:
         )
 
     @repeatable
-    def _mark_published(self, ends: Sequence[Ticket]) -> Answers[None]:
+    def _mark_published(self, ends: Sequence[AttemptRef]) -> Answers[None]:
         with self._database.write("marking ends as published") as connection:
             asked = {"ids": [end.execution_id for end in ends]}
             rows = connection.execute(self._of_attempts, asked).all()

@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import Connection, bindparam, text
 
-from cronhare.ports.runner import Ran, Written
+from cronhare.ports.runner import AttemptResult, Written
 
 from ..dialect import Dialect
 from ..schema.tables import outputs
@@ -27,7 +27,7 @@ def keep_outputs(connection: Connection, dialect: Dialect, rows: Sequence[dict[s
 
 
 def output_values(
-    execution_id: int, attempt: int, wrote: Ran | Written, *, as_of: datetime | None
+    execution_id: int, attempt: int, wrote: AttemptResult | Written, *, as_of: datetime | None
 ) -> dict[str, Any]:
     """Give one attempt's row."""
     return {

@@ -66,7 +66,7 @@ def draft_of(row: Row[Any]) -> tuple[ScheduleDraft | None, str | None]:
 
 
 def schedule_of(row: Row[Any]) -> Schedule | BrokenSchedule:
-    """Read a row as a schedule. For each due one: what `understand` does, with less to make."""
+    """Read a row as a schedule. For each due one: as `compile_schedule`, with less to make."""
     times, manner, task, params, faults = _read(row)
     name = answer_to(row.name, row.id)
     if faults:

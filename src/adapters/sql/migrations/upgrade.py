@@ -8,7 +8,7 @@ from sqlalchemy import Column, Connection, Engine, MetaData, String, Table, insp
 from cronhare.ports.ledger import LedgerNewer, LedgerOutdated
 
 from ..dialect import UPGRADE, dialect_of
-from ..transactions.database import connected, own_errors
+from ..transactions.database import connected, translate_errors
 
 #: The newest revision. A test compares it with the migrations, so that starting need not read them.
 HEAD = "0009"
@@ -38,7 +38,7 @@ def upgrade(engine: Engine, now: datetime | None = None) -> list[str]:
     config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
     applied: list[str] = []
     with (
-        own_errors(engine, "upgrading the schema"),
+        translate_errors(engine, "upgrading the schema"),
         dialect_of(engine).migrating(engine) as connection,
     ):
         if _revision(connection) not in {None, *_known()}:

@@ -15,7 +15,15 @@ from cronhare.domain.backoff import Waits
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerOutdated, LedgerRefused, LedgerUnavailable
 
-from ..dialect import UPGRADE, Dialect, InDoubt, Locked, Undone, dialect_of, passed_over_of
+from ..dialect import (
+    UPGRADE,
+    Dialect,
+    InDoubt,
+    Locked,
+    TransactionRolledBack,
+    dialect_of,
+    passed_over_of,
+)
 from .fitting import fits
 from .lock_waits import lock_wait
 
@@ -24,7 +32,7 @@ T = TypeVar("T")
 
 #: A call is repeated for so long: together with its last try it is over well before a lease of
 #: 30 s is.
-PATIENCE: Final = 5.0
+REPEAT_FOR: Final = 5.0
 _SHORTEST_WAIT: Final = 0.005
 _LONGEST_WAIT: Final = 0.5
 
@@ -41,7 +49,7 @@ def repeatable(call: Callable[P, T]) -> Callable[P, T]:
 
     @wraps(call)
     def insistent(*args: P.args, **kwargs: P.kwargs) -> T:
-        give_up_at = time.monotonic() + PATIENCE
+        give_up_at = time.monotonic() + REPEAT_FOR
         # By chance, so that those who met do not meet again.
         waits = Waits(_SHORTEST_WAIT, _LONGEST_WAIT, random.random)
         met = 0
@@ -55,7 +63,7 @@ def repeatable(call: Callable[P, T]) -> Callable[P, T]:
                 error.changed_nothing = changed_nothing
                 if isinstance(error, Locked | InDoubt) and not changed_nothing:
                     raise LedgerUnavailable(str(error)) from error
-                if not isinstance(error, Undone):
+                if not isinstance(error, TransactionRolledBack):
                     raise
                 met += error.is_refusal and not isinstance(error, Locked)
                 if met > _MEETINGS:
@@ -99,7 +107,7 @@ class Database:
             self._undone(connection, doing, writing=True),
             ExitStack() as waiting,
         ):
-            with own_errors(self._engine, doing, begun=False, committing=False):
+            with translate_errors(self._engine, doing, begun=False, committing=False):
                 self.dialect.begin(connection)
                 waiting.enter_context(self._waiting_for_locks(connection))
             yield connection
@@ -113,17 +121,17 @@ class Database:
     def _undone(
         self, connection: Connection, doing: str, *, writing: bool = False
     ) -> AbstractContextManager[None]:
-        return own_errors(
+        return translate_errors(
             self._engine, doing, committing=False, writing=writing, connection=connection
         )
 
 
 @contextmanager
 def connected(engine: Engine, doing: str, *, writing: bool = False) -> Iterator[Connection]:
-    """Give a connection, and turn a vendor's errors into ours: see `own_errors`."""
-    with own_errors(engine, doing, begun=False):
+    """Give a connection, and turn a vendor's errors into ours: see `translate_errors`."""
+    with translate_errors(engine, doing, begun=False):
         connection = connect(engine, doing)
-    with own_errors(engine, doing, writing=writing), connection:
+    with translate_errors(engine, doing, writing=writing), connection:
         yield connection
 
 
@@ -143,7 +151,7 @@ def connect(engine: Engine, doing: str) -> Connection:
 
 
 @contextmanager
-def own_errors(
+def translate_errors(
     engine: Engine,
     doing: str,
     *,
@@ -173,7 +181,7 @@ def own_errors(
         text = f"{doing} in {dialect.place}: {said}"
         refused = begun and causes.is_refused(error, writing=writing)
         if causes.is_undone(error, committing=committing, elsewhere=dialect.elsewhere):
-            undone = Locked if causes.is_locked(error) else Undone
+            undone = Locked if causes.is_locked(error) else TransactionRolledBack
             raise undone(text, is_refusal=refused, changed_nothing=changed_nothing) from error
         if refused:
             raise LedgerRefused(text) from error

@@ -21,7 +21,7 @@ from cronhare.domain.messages import LARGEST_ID
 from cronhare.domain.moments import say_minute
 
 from ..errors import Refusal, Status
-from ..output import Json, print_json, state, table, tell
+from ..output import Json, print_json, print_line, state, table
 from ..wiring import open_ledger, said_ledger, wire
 from .executions import show_attempts, show_execution
 from .times import read_time
@@ -71,7 +71,9 @@ def schedules(*, json: Json = False) -> None:
     )
     if unseen := [each for each in found if each.status and not each.planned]:
         which = listed([each.name for each in unseen])
-        tell(f"No scheduler has looked at {which} yet: `cronhare up` does, or `cronhare scheduler`")
+        print_line(
+            f"No scheduler has looked at {which} yet: `cronhare up` does, or `cronhare scheduler`"
+        )
 
 
 def queues(*, json: Json = False) -> None:
@@ -134,16 +136,18 @@ def run(
         if json:
             sys.stderr.write(f"{said}\n{ledger}\n")
         else:
-            tell(said)
-            tell(ledger)
+            print_line(said)
+            print_line(ledger)
         raise typer.Exit(_wait(container.queries(), began.id, json=json))
     if json:
         print_json(ExecutionView.of(began, now=now))
     else:
-        tell(text)
-        tell(ledger)
+        print_line(text)
+        print_line(ledger)
         if container.queries().schedule(name).status is False:
-            tell(f"Schedule {name} is disabled: it runs this once, and at no time of its own.")
+            print_line(
+                f"Schedule {name} is disabled: it runs this once, and at no time of its own."
+            )
 
 
 def explain(
@@ -168,12 +172,12 @@ def explain(
         print_json(found)
         return
     local = found.instant.astimezone(find_zone(found.timezone))
-    tell(f"{found.schedule_name} at {say_minute(found.instant)} ({local:%H:%M %Z})")
-    tell(found.answer, style="bold")
+    print_line(f"{found.schedule_name} at {say_minute(found.instant)} ({local:%H:%M %Z})")
+    print_line(found.answer, style="bold")
     for reason in found.because:
-        tell(f"  {reason}")
+        print_line(f"  {reason}")
     if found.execution is not None:
-        tell(f"  Execution {found.execution.id}, key {found.execution.key}.")
+        print_line(f"  Execution {found.execution.id}, key {found.execution.key}.")
     if found.attempts:
         show_attempts(found.attempts)
 
@@ -199,9 +203,9 @@ def upgrade_schema() -> None:
     done = upgrade(container.engine())
     place = said_ledger(settings)
     if is_new:
-        tell(f"Made {place}: a new ledger, upgraded to {done[-1]}.")
+        print_line(f"Made {place}: a new ledger, upgraded to {done[-1]}.")
     else:
-        tell(f"Upgraded {place} to {', '.join(done)}." if done else f"{place} is up to date.")
+        print_line(f"Upgraded {place} to {', '.join(done)}." if done else f"{place} is up to date.")
 
 
 def _wait(queries: Queries, execution_id: int, *, json: bool) -> Status:

@@ -18,7 +18,7 @@ from ... import logs
 from ...container import Container
 from ...settings.settings import Settings, SettingsInvalid
 from ..errors import Status
-from ..output import Json, console, print_json, table, tell, text
+from ..output import Json, console, print_json, print_line, table, text
 from ..wiring import faults_of
 
 SIGNS = {
@@ -141,7 +141,7 @@ def _tell(findings: Sequence[Finding], *, json: bool) -> None:
     table("", "SUBJECT", "FINDING", rows=rows, empty="Nothing was looked at.")
     _tell_cures(findings)
     summary = f"{counted(errors, 'error')}, {counted(warnings, 'warning')}."
-    tell(summary if errors or warnings else "Nothing is wrong.", style="bold")
+    print_line(summary if errors or warnings else "Nothing is wrong.", style="bold")
 
 
 def _tell_cures(findings: Sequence[Finding]) -> None:

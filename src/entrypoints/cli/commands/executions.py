@@ -23,10 +23,10 @@ from ..output import (
     json_line,
     moment,
     print_json,
+    print_line,
     printable_lines,
     state,
     table,
-    tell,
 )
 from ..wiring import open_ledger
 
@@ -123,7 +123,7 @@ def logs(execution_id: ID, *, raw: Raw = False, json: Json = False) -> None:
         # Beside the output, for whoever pipes that on.
         sys.stderr.write(_still_runs(found.execution, shown, queries.now()))
     elif not found.outputs and not raw:
-        tell("Nothing was written.")
+        print_line("Nothing was written.")
 
 
 def _up_to(as_of: datetime | None) -> str:
@@ -151,7 +151,7 @@ def cancel(execution_id: ID) -> None:
         State.CANCELLED: "is cancelled",
         State.RUNNING: "is running; its worker was asked to stop it",
     }
-    tell(f"Execution {execution_id} {texts.get(answer, f'has ended already: {answer}')}.")
+    print_line(f"Execution {execution_id} {texts.get(answer, f'has ended already: {answer}')}.")
 
 
 def show_execution(execution: ExecutionView) -> None:
@@ -212,10 +212,10 @@ def show_attempts(attempts: Sequence[AttemptView]) -> None:
 
 
 def _print_stream(name: str, stream: Captured) -> None:
-    tell(f"--- {name}, {stream.bytes} bytes", style="bold")
+    print_line(f"--- {name}, {stream.bytes} bytes", style="bold")
     sys.stdout.write(printable_lines(stream.head).removesuffix("\n") + "\n")
     if stream.tail:
-        tell("--- [what lies between was not kept]", style="bold")
+        print_line("--- [what lies between was not kept]", style="bold")
         sys.stdout.write(printable_lines(stream.tail).removesuffix("\n") + "\n")
 
 

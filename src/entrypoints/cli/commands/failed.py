@@ -12,7 +12,7 @@ from cronhare.domain.listing import counted
 from cronhare.domain.messages import LARGEST_ID
 
 from ..errors import Refusal, Status
-from ..output import MOST_LINES, Json, facts, json_line, print_json, state, table, tell
+from ..output import MOST_LINES, Json, facts, json_line, print_json, print_line, state, table
 from ..wiring import open_ledger
 from .executions import said_task
 
@@ -109,7 +109,7 @@ def replay(
     numbers = f": {', '.join(map(str, again))}" if again else ""
     _tell_done(f"Replaying {counted(len(again), 'execution')}{pace}{numbers}", done.resolved_before)
     for id_, reason in done.refused.items():
-        tell(f"{id_} cannot be replayed: {reason}.")
+        print_line(f"{id_} cannot be replayed: {reason}.")
     if done.asked and not again:
         raise typer.Exit(Status.WRONG_INPUT)
 
@@ -132,7 +132,7 @@ def discard(
 
 
 def _tell_done(said: str, resolved_before: int) -> None:
-    tell(f"{said}; {resolved_before} resolved already." if resolved_before else f"{said}.")
+    print_line(f"{said}; {resolved_before} resolved already." if resolved_before else f"{said}.")
 
 
 def _apart(every: str | None) -> timedelta | None:

@@ -24,7 +24,7 @@ from cronhare.domain.cron import CronExpression
 from cronhare.domain.listing import counted
 
 from ..errors import Refusal, Refusals, clash_refusal
-from ..output import Json, print_json, tell
+from ..output import Json, print_json, print_line
 from ..wiring import JobsArgument, JobsArguments, load, open_ledger, read_settings, said_ledger
 
 SIGNS = {
@@ -57,8 +57,8 @@ def check(jobs: JobsArguments) -> None:
     for file in files:
         _print_notes(file, now)
         tasks, schedules = counted(len(file.tasks), "task"), counted(len(file.drafts), "schedule")
-        tell(f"{file.path}: {tasks} and {schedules}, no faults")
-        tell(f"  What it would change: cronhare plan {file.path}")
+        print_line(f"{file.path}: {tasks} and {schedules}, no faults")
+        print_line(f"  What it would change: cronhare plan {file.path}")
     used = [(draft.queue, file.source) for file in files for draft in file.drafts if draft.status]
     _print_shared(shared_queues(used))
 
@@ -103,8 +103,8 @@ def plan(jobs: JobsArgument, *, json: Json = False) -> None:
     _print_changes(changes)
     _print_replacement(changes, file, "would be")
     _print_shared(container.administrator().shared_queues(file.drafts, source=file.source))
-    tell(f"This would be: {_count(changes)}. To make it so: cronhare apply {jobs}")
-    tell(f"Ledger: {said_ledger(container.settings())}")
+    print_line(f"This would be: {_count(changes)}. To make it so: cronhare apply {jobs}")
+    print_line(f"Ledger: {said_ledger(container.settings())}")
 
 
 def apply(jobs: JobsArgument, *, json: Json = False) -> None:
@@ -122,10 +122,10 @@ def apply(jobs: JobsArgument, *, json: Json = False) -> None:
     _print_changes(changes)
     _print_replacement(changes, file, "are")
     _print_shared(container.administrator().shared_queues(file.drafts, source=file.source))
-    tell(f"Applied to {said_ledger(container.settings())}: {_count(changes)}.")
+    print_line(f"Applied to {said_ledger(container.settings())}: {_count(changes)}.")
     if any(change.change is not Change.KEEP for change in changes):
         seconds = container.settings().refresh.total_seconds()
-        tell(f"A scheduler at work sees it within {seconds:g} s; then: cronhare schedules")
+        print_line(f"A scheduler at work sees it within {seconds:g} s; then: cronhare schedules")
 
 
 def _print_replacement(changes: Sequence[ScheduleChange], file: JobsFile, verb: str) -> None:
@@ -133,12 +133,12 @@ def _print_replacement(changes: Sequence[ScheduleChange], file: JobsFile, verb: 
     if {change.change for change in changes} == {Change.ADD, Change.DISABLE}:
         gone = [change.name for change in changes if change.change is Change.DISABLE]
         what = f"all of its former schedules {verb} {say_disabled(gone, file.source)}"
-        tell(f"  note: {what}", style="yellow")
+        print_line(f"  note: {what}", style="yellow")
 
 
 def _print_notes(file: JobsFile, now: datetime) -> None:
     for note in notes(file, now):
-        tell(f"  note: {note}", style="yellow")
+        print_line(f"  note: {note}", style="yellow")
 
 
 def _clashes(files: Sequence[JobsFile]) -> Iterator[Clash]:
@@ -156,7 +156,7 @@ def _clashes(files: Sequence[JobsFile]) -> Iterator[Clash]:
 def _print_shared(shared: Mapping[str, Sequence[str]]) -> None:
     for queue, sources in shared.items():
         note = f"  note: {say_shared(queue, sources)}: {ONE_FILE_EACH}"
-        tell(note, style="yellow")
+        print_line(note, style="yellow")
 
 
 def notes(file: JobsFile, now: datetime) -> Iterator[str]:
@@ -179,9 +179,9 @@ def _print_changes(changes: Sequence[ScheduleChange]) -> None:
         sign, colour = SIGNS[change.change]
         if change.change is Change.KEEP:
             continue
-        tell(f"{sign} {change.name}", style=colour)
+        print_line(f"{sign} {change.name}", style=colour)
         for field in change.fields:
-            tell(f"    {field.field}: {_say(field.before)} → {_say(field.after)}")
+            print_line(f"    {field.field}: {_say(field.before)} → {_say(field.after)}")
 
 
 def _count(changes: Sequence[ScheduleChange]) -> str:

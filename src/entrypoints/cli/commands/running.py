@@ -28,9 +28,9 @@ from ...processes.reloading import Reloading
 from ...processes.state_report import State
 from ...settings import forms
 from ...settings.settings import MOST_AT_A_TIME, Settings, SettingsInvalid
-from ...signals.forced_exit import LastResort
-from ...signals.handlers import Answer, Attention, on_a_terminal
-from ...signals.shutdown import Stopping
+from ...signals.forced_exit import ForcedExit
+from ...signals.handlers import Answer, SignalHandlers, on_a_terminal
+from ...signals.shutdown import Shutdown
 from ..errors import Refusal
 from ..wiring import load, read_settings, usable
 
@@ -66,7 +66,7 @@ def up(*, jobs: Jobs = None, concurrency: Concurrency = None) -> None:
 
     Without a terminal, SIGHUP has it read its jobs file again. SIGUSR1 tells its state in the log.
     """
-    attention = Attention()
+    attention = SignalHandlers()
     settings = read_settings()
     file = _jobs_file(jobs, settings)
     queues = _queues_of(file)
@@ -76,7 +76,7 @@ def up(*, jobs: Jobs = None, concurrency: Concurrency = None) -> None:
     _refuse_company(settings)
     embedded.prepare(container, file)
     at_a_time = concurrency or settings.concurrency or embedded.CONCURRENCY
-    stopping, state = Stopping(LastResort(grace=_grace(settings))), State(container)
+    stopping, state = Shutdown(ForcedExit(grace=_grace(settings))), State(container)
     take = partial(embedded.take, container)
     reloading = Reloading(
         container,
@@ -96,12 +96,12 @@ def scheduler() -> None:
 
     SIGHUP has it read its settings again. SIGUSR1 tells its state in the log.
     """
-    attention = Attention()
+    attention = SignalHandlers()
     settings = read_settings()
     _refuse_to_be_alone(settings)
     container = usable(Container(settings=settings, queues=settings.queues))
     _announce(container, "Scheduler", f"queues {listed(settings.queues)}")
-    stopping, state = Stopping(LastResort(grace=scheduler_process.ROUND)), State(container)
+    stopping, state = Shutdown(ForcedExit(grace=scheduler_process.ROUND)), State(container)
     reloading = Reloading(container, resort=stopping.resort, has_tasks=False)
     process = partial(scheduler_process.run, container, stopping, state)
     answers = _answers(reloading.reload, state)
@@ -121,7 +121,7 @@ def worker(
 
     SIGHUP has it read jobs file and settings again. SIGUSR1 tells its state in the log.
     """
-    attention = Attention()
+    attention = SignalHandlers()
     settings = read_settings()
     _refuse_to_be_alone(settings)
     names = _named(queues) if queues else settings.queues
@@ -130,8 +130,8 @@ def worker(
     container = usable(Container(settings=settings, tasks=file.tasks, queues=names))
     at_a_time = concurrency or settings.concurrency or 1  # S1.7 in docs/compatibility.md
     tasks = f"{counted(len(file.tasks), 'task')} of {file.path}, {at_a_time} at a time"
-    _announce(container, "Worker", f"queues {listed(names)}", tasks)
-    stopping, state = Stopping(LastResort(grace=_grace(settings))), State(container)
+    _announce(container, "DeliveryHandler", f"queues {listed(names)}", tasks)
+    stopping, state = Shutdown(ForcedExit(grace=_grace(settings))), State(container)
     reloading = Reloading(
         container, resort=stopping.resort, jobs=jobs, has_schedules=bool(file.drafts)
     )
@@ -265,8 +265,8 @@ def _answers(hangup: Answer, state: State) -> Mapping[signal.Signals, Answer]:
 
 
 async def _heeding(
-    stopping: Stopping,
-    attention: Attention,
+    stopping: Shutdown,
+    attention: SignalHandlers,
     answers: Mapping[signal.Signals, Answer],
     process: Coroutine[None, None, None],
 ) -> None:
@@ -277,7 +277,7 @@ async def _heeding(
 
 
 async def _with_ledger(
-    container: Container, stopping: Stopping, process: Callable[[], Coroutine[None, None, None]]
+    container: Container, stopping: Shutdown, process: Callable[[], Coroutine[None, None, None]]
 ) -> None:
     if await ledger_is_ready(container.engine(), stopping):
         _refuse_company(container.settings())

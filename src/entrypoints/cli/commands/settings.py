@@ -11,7 +11,7 @@ from cronhare.domain.addresses import BrokerServer
 from ...container import Container
 from ...settings.settings import MEMORY, Settings
 from ...settings.sources import settings_files
-from ..output import Json, print_json, table, tell
+from ..output import Json, print_json, print_line, table
 from ..wiring import usable
 
 
@@ -53,9 +53,9 @@ def _print_table(found: Settings) -> None:
     rows = [(each.name, each.value, each.source) for each in _shown(found)]
     table("SETTING", "VALUE", "FROM", rows=rows, empty="There are none.")
     looked = ", ".join(map(str, settings_files()))
-    tell(f"Settings file: {found.sources.file or f'none; looked for {looked}'}")
+    print_line(f"Settings file: {found.sources.file or f'none; looked for {looked}'}")
     for unknown in found.sources.unknown:
-        tell(str(unknown), style="yellow")
+        print_line(str(unknown), style="yellow")
 
 
 def _shown(found: Settings) -> Iterator[Shown]:

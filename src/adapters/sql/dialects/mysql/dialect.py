@@ -16,7 +16,7 @@ from cronhare.domain.messages import LARGEST_ID
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerUnavailable
 
-from ...dialect import Connecting, Locked, PlanRow, Undone, remember
+from ...dialect import Connecting, Locked, PlanRow, TransactionRolledBack, remember
 from ...mapping.execution_rows import moment_text, new_values
 from ...mapping.outputs import REPLACE
 from ...schema.tables import executions, plans
@@ -154,7 +154,7 @@ class MysqlDialect:
         found = {(scheduler_id, key): id_ for id_, scheduler_id, key in map(as_list, newer)}
         ids = {key: id_ for key, id_ in found.items() if key in asked}
         if len(ids) != inserted:
-            raise Undone("somebody else claimed the same in this very moment")
+            raise TransactionRolledBack("somebody else claimed the same in this very moment")
         return [ids.pop((one.scheduler_id, one.key), 0) for one in wanted]
 
     def set_plans(self, connection: Connection, rows: Sequence[PlanRow]) -> None:
@@ -245,7 +245,9 @@ def _numbering(connection: Connection) -> Iterator[None]:
         if number == errors.NO_NUMBER_LEFT:  # of somebody else's table
             raise
         text = f"somebody keeps others from inserting into {executions.name} ({error.args[0]})"
-        raise (Locked if is_hurried() else Undone)(text, changed_nothing=True) from error
+        raise (Locked if is_hurried() else TransactionRolledBack)(
+            text, changed_nothing=True
+        ) from error
 
 
 @lru_cache(maxsize=64)

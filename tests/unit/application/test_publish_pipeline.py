@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from cronhare.adapters.memory.broker.broker import MemoryBroker
-from cronhare.application.publishing.execution_publisher import Rung
+from cronhare.application.publishing.execution_publisher import PublishResult
 from cronhare.application.publishing.publish_pipeline import AT_ONCE
 from cronhare.application.scheduling.dispatch import Dispatcher
 from cronhare.domain.execution import Execution, State
@@ -52,7 +52,7 @@ def executor() -> Iterator[ThreadPoolExecutor]:
 def dispatcher_of(house: House, executor: ThreadPoolExecutor, *, batch: int) -> Dispatcher:
     return Dispatcher(
         claims=house.claims,
-        doorbell=house.doorbell,
+        publisher=house.publisher,
         executor=executor,
         node=house.node,
         batch=batch,
@@ -115,10 +115,10 @@ def test_of_two_batches_that_fail_the_second_one_is_told_too(
     due(house, 4)
     wrong = iter([LedgerUnavailable("the first"), ZeroDivisionError("the second")])
 
-    def ring(_: Sequence[Execution], **__: object) -> Rung:
+    def publish(_: Sequence[Execution], **__: object) -> PublishResult:
         raise next(wrong)
 
-    monkeypatch.setattr(house.doorbell, "ring", ring)
+    monkeypatch.setattr(house.publisher, "publish", publish)
     with pytest.raises(LedgerUnavailable, match="the first"):
         dispatcher_of(house, executor, batch=2).tick(house.now)
 

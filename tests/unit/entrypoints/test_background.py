@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from cronhare.domain.execution import Execution
-from cronhare.entrypoints.background import Aside
+from cronhare.entrypoints.background import BackgroundExecutor
 from cronhare.ports.ledger import LedgerUnavailable
 from tests.unit.application.house import NOON, House, Inline
 
@@ -33,7 +33,7 @@ def test_nobody_waits_for_it(execution: Execution) -> None:
         is_done.set()
 
     with ThreadPoolExecutor(1) as executor:
-        Aside(run, executor=executor).begin(execution, NOON)
+        BackgroundExecutor(run, executor=executor).begin(execution, NOON)
         waited = is_done.is_set()
         may_go_on.set()
 
@@ -48,7 +48,7 @@ def test_what_goes_wrong_is_said(
     def run(_execution: Execution, _now: datetime) -> None:
         raise error
 
-    Aside(run, executor=Inline()).begin(execution, NOON)
+    BackgroundExecutor(run, executor=Inline()).begin(execution, NOON)
 
     [record] = [record for record in caplog.records if record.levelno == logging.ERROR]
     assert "will be tried again" in record.getMessage()

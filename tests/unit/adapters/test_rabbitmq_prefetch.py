@@ -1,6 +1,6 @@
 """Counting deliveries in hand over all queues of a consumer."""
 
-from cronhare.adapters.rabbitmq.consumer.prefetch import Allowance
+from cronhare.adapters.rabbitmq.consumer.prefetch import PrefetchLimiter
 from cronhare.ports.broker import Delivery, Message
 
 
@@ -16,10 +16,10 @@ class Clock:
         return self.now
 
 
-def allowance(limit: int) -> tuple[Allowance, list[object], Clock]:
+def allowance(limit: int) -> tuple[PrefetchLimiter, list[object], Clock]:
     handed: list[object] = []
     clock = Clock()
-    return Allowance(limit, lambda one: handed.append(one.tag), clock), handed, clock
+    return PrefetchLimiter(limit, lambda one: handed.append(one.tag), clock), handed, clock
 
 
 def test_the_surplus_is_held_back_and_handed_over_in_order_as_places_become_free() -> None:

@@ -8,7 +8,7 @@ from cronhare.application.waiting.quarantine_message import (
     LARGEST_PARKED,
     LARGEST_PROPERTIES,
     STUB,
-    park,
+    quarantine_message,
 )
 from cronhare.domain.topology import MAIN_QUEUE, QUARANTINE_QUEUE, RETRY_QUEUE
 from cronhare.ports.broker import Defect, Envelope, Published
@@ -24,7 +24,7 @@ async def park_one(house: House) -> None:
     await house.open()
     await house.settle()
     await house.connection.pause()
-    await park(house.connection, house.deliveries.pop(), "because")
+    await quarantine_message(house.connection, house.deliveries.pop(), "because")
 
 
 async def test_a_parked_message_keeps_its_bytes_its_headers_and_its_name(lines: Lines) -> None:
@@ -66,7 +66,9 @@ async def test_what_could_not_be_decoded_is_kept_raw() -> None:
     await house.connection.pause()
     defect = Defect(reason="no reading", size=9, properties=b"\xff" * 20_000)
 
-    await park(house.connection, attrs.evolve(house.deliveries.pop(), defect=defect), "no reading")
+    await quarantine_message(
+        house.connection, attrs.evolve(house.deliveries.pop(), defect=defect), "no reading"
+    )
 
     [parked] = house.messages(QUARANTINE_QUEUE)
     assert parked.headers["cron-parked-size"] == 9

@@ -1,6 +1,6 @@
 """When a shutdown is over, whether it has ended or not."""
 
-from cronhare.entrypoints.signals.forced_exit import ENDING, LEAVING, LastResort
+from cronhare.entrypoints.signals.forced_exit import ENDING, LEAVING, ForcedExit
 
 
 class Seconds:
@@ -15,7 +15,7 @@ class Seconds:
 
 def limits(signals: int, *, grace: float) -> list[float]:
     """The ends that so many signals at 1,000 told, from then on."""
-    resort = LastResort(grace=grace, clock=lambda: 1000.0)
+    resort = ForcedExit(grace=grace, clock=lambda: 1000.0)
     for _ in range(signals):
         resort.signalled()
     return [resort._ends.get() - 1000.0 for _ in range(signals)]
@@ -34,7 +34,7 @@ def test_by_default_it_is_less_than_whoever_stops_us_waits() -> None:
 
 
 def test_nobody_waits_beyond_the_soonest_end() -> None:
-    resort = LastResort(grace=30.0, clock=Seconds(0.0, 0.0, 5.0))
+    resort = ForcedExit(grace=30.0, clock=Seconds(0.0, 0.0, 5.0))
     resort.signalled()
     resort.signalled()
     resort.signalled()
@@ -43,7 +43,7 @@ def test_nobody_waits_beyond_the_soonest_end() -> None:
 
 
 def test_threads_that_are_left_have_a_time_of_their_own() -> None:
-    resort = LastResort(grace=3600.0, clock=Seconds(0.0, 0.0, LEAVING + 1))
+    resort = ForcedExit(grace=3600.0, clock=Seconds(0.0, 0.0, LEAVING + 1))
     resort.signalled()
     resort.leaving()
 

@@ -12,8 +12,8 @@ from cronhare.application.worker.ledger_retry import (
     MOST_SILENCES,
     ROOM_EVERY,
     Draining,
-    Insistence,
     Kind,
+    LedgerRetry,
 )
 from cronhare.ports.ledger import LedgerBusy, LedgerUnavailable
 from tests.unit.application.conftest import Lines
@@ -26,7 +26,7 @@ class Desk:
 
     def __init__(self) -> None:
         self.clock = FrozenClock(datetime(2026, 3, 2, 12, tzinfo=UTC))
-        self.insist = Insistence(self.clock, patience=LEASE, rest=self._rest)
+        self.ledger_retry = LedgerRetry(self.clock, timeout=LEASE, rest=self._rest)
         self.rests: list[float] = []
         self.trouble: Exception | None = None
 
@@ -43,7 +43,7 @@ class Desk:
         return "ended"
 
     def starts(self) -> "asyncio.Task[str]":
-        return asyncio.create_task(self.insist.to_begin(self.start, looks=repeat(0.0)))
+        return asyncio.create_task(self.ledger_retry.to_begin(self.start, looks=repeat(0.0)))
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ async def test_what_is_answered_beside_what_is_not_ends_no_alarm(desk: Desk, lin
     waiting = [desk.starts() for _ in range(2)]
     for _ in range(5):
         await let_it_ask()
-        assert await desk.insist.to_finish(desk.end) == "ended"
+        assert await desk.ledger_retry.to_finish(desk.end) == "ended"
     during = told(lines)
 
     desk.trouble = None
@@ -98,12 +98,12 @@ async def test_who_gives_up_without_an_answer_ends_no_alarm_and_keeps_none(
     desk.trouble = LedgerUnavailable("away")
     waiting = desk.starts()
     await let_it_ask()
-    desk.insist.drain()
+    desk.ledger_retry.drain()
     with pytest.raises(Draining):
         await waiting
     during = told(lines)
 
-    await desk.insist.to_finish(desk.end)
+    await desk.ledger_retry.to_finish(desk.end)
 
     assert (during, told(lines)) == ((1, 0), (1, 1))
 
@@ -112,7 +112,7 @@ async def test_a_start_gives_its_place_away_once_its_looks_have_ended(desk: Desk
     desk.trouble = LedgerBusy("execution 1 waits")
 
     with pytest.raises(LedgerBusy):
-        await desk.insist.to_begin(desk.start, looks=iter((0.1, 0.2)))
+        await desk.ledger_retry.to_begin(desk.start, looks=iter((0.1, 0.2)))
 
     assert desk.rests == [0.1, 0.2]
 
@@ -121,7 +121,7 @@ async def test_an_end_waits_for_its_row_for_as_long_as_it_is_locked_and_says_so_
     desk: Desk, lines: Lines
 ) -> None:
     desk.trouble = LedgerBusy("execution 1 waits")
-    waiting = asyncio.create_task(desk.insist.to_finish(desk.start))
+    waiting = asyncio.create_task(desk.ledger_retry.to_finish(desk.start))
     while len(desk.rests) < 3 * len(locked_rows.PAUSES):
         await let_it_ask()
     desk.trouble = None
@@ -135,11 +135,11 @@ async def test_an_end_that_a_silent_ledger_does_not_take_is_given_up_a_lease_aft
     desk: Desk, asked_for: timedelta
 ) -> None:
     desk.trouble = LedgerUnavailable("away")
-    waiting = asyncio.create_task(desk.insist.to_finish(desk.start))
+    waiting = asyncio.create_task(desk.ledger_retry.to_finish(desk.start))
     await let_it_ask()
     desk.clock.advance(asked_for)
     await let_it_ask()
-    desk.insist.drain()
+    desk.ledger_retry.drain()
     desk.clock.advance(LEASE - timedelta(seconds=1))
     await let_it_ask()
     early = waiting.done()
@@ -154,11 +154,13 @@ async def test_an_end_that_a_silent_ledger_does_not_take_is_given_up_a_lease_aft
 async def test_who_is_passed_by_of_its_kind_gives_its_place_away(desk: Desk) -> None:
     kind = Kind()
     desk.trouble = LedgerUnavailable("a rule refuses this one")
-    waiting = asyncio.create_task(desk.insist.to_begin(desk.start, looks=repeat(0.0), kind=kind))
+    waiting = asyncio.create_task(
+        desk.ledger_retry.to_begin(desk.start, looks=repeat(0.0), kind=kind)
+    )
     await let_it_ask()
 
     while not waiting.done():
-        assert await desk.insist.to_begin(desk.end, looks=repeat(0.0), kind=kind) == "ended"
+        assert await desk.ledger_retry.to_begin(desk.end, looks=repeat(0.0), kind=kind) == "ended"
         await asyncio.sleep(0)
 
     with pytest.raises(LedgerBusy, match="a rule refuses this one"):
@@ -170,7 +172,7 @@ async def test_an_end_gives_its_place_away_after_few_silences_if_it_can(
     desk: Desk, *, gives_way: bool
 ) -> None:
     desk.trouble = LedgerUnavailable("the archive is full")
-    waiting = asyncio.create_task(desk.insist.to_finish(desk.start, gives_way=gives_way))
+    waiting = asyncio.create_task(desk.ledger_retry.to_finish(desk.start, gives_way=gives_way))
     for _ in range(10):
         await let_it_ask()
     has_given_way = waiting.done() and isinstance(waiting.exception(), LedgerBusy)
@@ -190,14 +192,16 @@ async def test_a_binding_start_that_may_be_written_is_asked_for_until_it_is_answ
     async def told() -> bool:
         return True
 
-    desk.insist = Insistence(desk.clock, patience=LEASE, rest=desk._rest, is_there=told)
+    desk.ledger_retry = LedgerRetry(desk.clock, timeout=LEASE, rest=desk._rest, is_there=told)
     desk.trouble = LedgerUnavailable("lost", changed_nothing=changed_nothing)
-    waiting = asyncio.create_task(desk.insist.to_begin(desk.start, looks=iter(()), binding=True))
+    waiting = asyncio.create_task(
+        desk.ledger_retry.to_begin(desk.start, looks=iter(()), binding=True)
+    )
     for _ in range(4 * MOST_SILENCES):
         await let_it_ask()
     desk.trouble = LedgerBusy("its row is held")
     await let_it_ask()
-    desk.insist.drain()
+    desk.ledger_retry.drain()
     await let_it_ask()
     has_given_way = waiting.done() and isinstance(waiting.exception(), LedgerBusy)
     desk.trouble = None
@@ -210,10 +214,12 @@ async def test_a_binding_start_that_may_be_written_is_asked_for_until_it_is_answ
 async def test_who_gets_no_answer_while_none_of_its_kind_does_is_patient(desk: Desk) -> None:
     starts = Kind()
     desk.trouble = LedgerUnavailable("a rule refuses each start")
-    waiting = asyncio.create_task(desk.insist.to_begin(desk.start, looks=repeat(0.0), kind=starts))
+    waiting = asyncio.create_task(
+        desk.ledger_retry.to_begin(desk.start, looks=repeat(0.0), kind=starts)
+    )
 
     for _ in range(50):
-        await desk.insist.to_finish(desk.end)
+        await desk.ledger_retry.to_finish(desk.end)
         await asyncio.sleep(0)
     waited = not waiting.done()
     desk.trouble = None
@@ -230,7 +236,7 @@ async def test_where_all_get_no_answer_one_makes_room_if_the_ledger_is_there(
     async def told() -> bool:
         return is_there
 
-    desk.insist = Insistence(desk.clock, patience=LEASE, rest=desk._rest, is_there=told)
+    desk.ledger_retry = LedgerRetry(desk.clock, timeout=LEASE, rest=desk._rest, is_there=told)
     desk.trouble = LedgerUnavailable("a rule refuses all who ask")
     waiting = [desk.starts() for _ in range(3)]
 

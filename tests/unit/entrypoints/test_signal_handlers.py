@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from cronhare.entrypoints.signals.handlers import Attention
+from cronhare.entrypoints.signals.handlers import SignalHandlers
 from cronhare.entrypoints.signals.pending import ASKING
 
 
@@ -21,7 +21,7 @@ def handlers() -> Iterator[None]:
 async def test_an_answer_that_hangs_keeps_others_no_longer_than_its_time(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    attention, freed, told = Attention(patience=0.01), asyncio.Event(), asyncio.Event()
+    attention, freed, told = SignalHandlers(timeout=0.01), asyncio.Event(), asyncio.Event()
     begun, hangs = list[asyncio.Event](), asyncio.Event()
 
     async def hang() -> None:
@@ -50,7 +50,7 @@ async def test_an_answer_that_hangs_keeps_others_no_longer_than_its_time(
 
 
 async def test_a_signal_that_waits_for_its_answer_waits_once() -> None:
-    attention, begun = Attention(), asyncio.Event()
+    attention, begun = SignalHandlers(), asyncio.Event()
     freed, told = asyncio.Event(), asyncio.Event()
     reloads = 0
 
@@ -82,7 +82,7 @@ async def test_a_signal_that_waits_for_its_answer_waits_once() -> None:
 async def test_more_signals_than_the_loop_has_read_leave_no_lines(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    attention, told = Attention(), asyncio.Event()
+    attention, told = SignalHandlers(), asyncio.Event()
 
     async def tell() -> None:
         told.set()
