@@ -17,9 +17,9 @@ from cronhare.adapters.memory.broker.broker import MemoryBroker
 from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.system.clock import SystemClock
 from cronhare.application.scheduling.dispatch import FULL_COMPARISON
-from cronhare.domain.draft import ScheduleDraft, compile_schedule
-from cronhare.domain.planning import Planned, plan
-from cronhare.domain.schedule import Schedule
+from cronhare.domain.schedules.draft import ScheduleDraft, compile_schedule
+from cronhare.domain.schedules.planning import Planned, plan
+from cronhare.domain.schedules.schedule import Schedule
 from cronhare.entrypoints.processes.scheduler import scheduling
 
 MANY = 100_000

@@ -18,8 +18,8 @@ from cronhare.adapters.memory.runner import ScriptedRunner
 from cronhare.adapters.process import ProcessRunner
 from cronhare.adapters.system.clock import SystemClock
 from cronhare.application.waiting.waiting_room import WaitingRoom
-from cronhare.domain.messages import TaskMessage
-from cronhare.domain.outcome import Ending
+from cronhare.domain.messages.messages import TaskMessage
+from cronhare.domain.retries.outcome import Ending
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.entrypoints.processes.worker import Working
 from cronhare.entrypoints.signals.forced_exit import ForcedExit

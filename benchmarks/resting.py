@@ -15,7 +15,7 @@ from samples import BUSY
 
 from cronhare.application.publishing.execution_publisher import envelope
 from cronhare.domain.execution import Execution
-from cronhare.domain.signing import Seal
+from cronhare.domain.messages.signing import Seal
 from cronhare.ports.broker import Published
 from cronhare.ports.records import ExecutionFilter
 

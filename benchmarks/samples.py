@@ -4,8 +4,8 @@ import random
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from cronhare.domain.draft import ScheduleDraft
-from cronhare.domain.task import Task, TaskRef
+from cronhare.domain.schedules.draft import ScheduleDraft
+from cronhare.domain.schedules.task import Task, TaskRef
 
 TWENTY_ZONES = (
     "UTC", "America/New_York", "America/Chicago", "America/Los_Angeles", "America/Sao_Paulo",

@@ -21,9 +21,9 @@ from production import opened
 
 from cronhare.adapters.memory.runner import ScriptedRunner
 from cronhare.adapters.process import ProcessRunner
-from cronhare.domain.messages import TaskMessage
+from cronhare.domain.messages.messages import TaskMessage
 from cronhare.domain.nodes import renewed_every
-from cronhare.domain.outcome import Ending, Outcome
+from cronhare.domain.retries.outcome import Ending, Outcome
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.processes.loops import Loop

@@ -8,10 +8,10 @@ is at ERROR again (S0.7).
 import logging
 from typing import Final
 
-from cronhare.domain.echo import echo
 from cronhare.domain.execution import State
-from cronhare.domain.outcome import Ending, TaskError
-from cronhare.domain.retry import RetryAfter, RetryPolicy
+from cronhare.domain.retries.outcome import Ending, TaskError
+from cronhare.domain.retries.retry import RetryAfter, RetryPolicy
+from cronhare.domain.texts.echo import echo
 from cronhare.ports.attempts import Apart, EndRefused, Finish, Recorded, Superseded
 from cronhare.ports.records import Archived
 

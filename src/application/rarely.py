@@ -2,7 +2,7 @@
 
 import attrs
 
-from cronhare.domain.redelivery import wait_after
+from cronhare.domain.lifecycle.redelivery import wait_after
 
 
 @attrs.define

@@ -5,8 +5,8 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from .retry import RetryPolicy
-from .task import TaskRef
+from .retries.retry import RetryPolicy
+from .schedules.task import TaskRef
 
 
 class State(enum.StrEnum):

@@ -36,8 +36,8 @@ from cronhare.application.worker.delivery_handler import DeliveryHandler
 from cronhare.application.worker.interim import OutputKeeper
 from cronhare.application.worker.leases import LeaseKeeper
 from cronhare.application.worker.monitor import FailedMonitor
-from cronhare.domain.catalog import Catalog
-from cronhare.domain.signing import Seal
+from cronhare.domain.messages.signing import Seal
+from cronhare.domain.schedules.catalog import Catalog
 
 from . import rabbitmq
 from .background import BackgroundExecutor

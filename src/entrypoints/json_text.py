@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from cronhare.domain.printable import printable_json
+from cronhare.domain.texts.printable import printable_json
 
 
 def as_json(value: object, *, encode: Callable[[object], object], indent: int | None = None) -> str:

@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from typing import TextIO
 
 from cronhare.application.logs import SUCCESS
-from cronhare.domain.messages import iso_ms
-from cronhare.domain.printable import printable, shortened
+from cronhare.domain.messages.messages import iso_ms
+from cronhare.domain.texts.printable import printable, shortened
 
 from .json_text import as_json
 

@@ -8,11 +8,11 @@ from typing import Protocol, TypeAlias
 import attrs
 
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.messages import TaskMessage
-from cronhare.domain.nack_count import Nacks
-from cronhare.domain.outcome import Ending
-from cronhare.domain.retry import Verdict
-from cronhare.domain.transitions import state_after
+from cronhare.domain.lifecycle.transitions import state_after
+from cronhare.domain.messages.messages import TaskMessage
+from cronhare.domain.messages.nack_count import Nacks
+from cronhare.domain.retries.outcome import Ending
+from cronhare.domain.retries.retry import Verdict
 
 from .runner import AttemptResult, Written
 

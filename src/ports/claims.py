@@ -7,9 +7,9 @@ from typing import Protocol, Self
 import attrs
 
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.messages import AttemptRef
-from cronhare.domain.planning import Plan, Planned
-from cronhare.domain.redelivery import FIRST_WAIT, UNCONFIRMED_WAIT
+from cronhare.domain.lifecycle.redelivery import FIRST_WAIT, UNCONFIRMED_WAIT
+from cronhare.domain.messages.messages import AttemptRef
+from cronhare.domain.schedules.planning import Plan, Planned
 
 from .records import Archived
 
@@ -167,7 +167,7 @@ class ClaimStorePort(Protocol):
 
         Those that went on in the meantime are left alone. A message that is still waiting for
         its time (`next_attempt_at` later than *now*) counts as overdue from that time on. One that
-        was sent again waits for longer each time, as `domain/redelivery.py` says.
+        was sent again waits for longer each time, as `domain/lifecycle/redelivery.py` says.
         """
         ...
 

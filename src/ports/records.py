@@ -8,11 +8,11 @@ import attrs
 
 from cronhare.domain.diagnosis import LastClaim
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.failures import Failure, Unproven
-from cronhare.domain.outcome import TaskError
-from cronhare.domain.retry import Fail, Quarantine
+from cronhare.domain.lifecycle.failures import Failure, Unproven
+from cronhare.domain.lifecycle.transitions import state_after
+from cronhare.domain.retries.outcome import TaskError
+from cronhare.domain.retries.retry import Fail, Quarantine
 from cronhare.domain.topology import MAIN_QUEUE
-from cronhare.domain.transitions import state_after
 
 from .runner import AttemptResult, Captured
 

@@ -5,8 +5,8 @@ from typing import Final, Protocol
 
 import attrs
 
-from cronhare.domain.outcome import Ending, Outcome
-from cronhare.domain.task import Task
+from cronhare.domain.retries.outcome import Ending, Outcome
+from cronhare.domain.schedules.task import Task
 
 #: The variables that tell a task of its attempt. They are no settings.
 ATTEMPT_VARIABLES: Final = (

@@ -6,7 +6,7 @@ from typing import Protocol
 
 import attrs
 
-from cronhare.domain.draft import ScheduleDraft
+from cronhare.domain.schedules.draft import ScheduleDraft
 
 
 @attrs.frozen(kw_only=True)

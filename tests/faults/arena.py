@@ -18,9 +18,9 @@ from cronhare.adapters.jobs.reader import read_jobs
 from cronhare.adapters.sql import SqlClaimStore, SqlRecords, SqlScheduleStore, open_engine, upgrade
 from cronhare.adapters.system.clock import SystemClock
 from cronhare.domain.execution import UNFINISHED, Execution
-from cronhare.domain.keys import manual_key
-from cronhare.domain.planning import plan
-from cronhare.domain.retry import RetryPolicy
+from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.schedules.keys import manual_key
+from cronhare.domain.schedules.planning import plan
 from cronhare.ports.records import ExecutionFilter
 from tests.faults.jobs import MARK, SCHEDULES, hold, jobs, once_a_year
 from tests.services.finding import wait_until

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from cronhare.adapters.rabbitmq import PikaBroker
 from cronhare.application.publishing.execution_publisher import envelope
 from cronhare.domain.execution import Execution
-from cronhare.domain.planning import plan
-from cronhare.domain.signing import Seal
+from cronhare.domain.messages.signing import Seal
+from cronhare.domain.schedules.planning import plan
 from tests.faults.house import PATIENCE, House, stop_politely
 from tests.faults.saying import said
 from tests.services.finding import wait_until

@@ -18,7 +18,7 @@ from sqlalchemy import Engine, event
 from cronhare.adapters.rabbitmq import PikaBroker
 from cronhare.adapters.sql import SqlClaimStore
 from cronhare.domain.execution import Execution
-from cronhare.domain.planning import Plan, Planned
+from cronhare.domain.schedules.planning import Plan, Planned
 from cronhare.entrypoints.cli.app import main
 from cronhare.entrypoints.container import Container
 from cronhare.ports.broker import Envelope, Published

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from functools import partial
 from itertools import count
 
-from cronhare.domain.draft import ScheduleDraft
-from cronhare.domain.task import TaskRef
+from cronhare.domain.schedules.draft import ScheduleDraft
+from cronhare.domain.schedules.task import TaskRef
 from tests.fuzz.corpus import Answer, Boundary, Entry, Mishandled
 from tests.fuzz.works import PATIENCE, Works, works
 from tests.services import mariadb

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from functools import partial
 
 from cronhare.adapters.process.messages import LARGEST_PROGRESS, LONGEST_MESSAGE
-from cronhare.domain.outcome import LONGEST_CODE, LONGEST_STACK
-from cronhare.domain.outcome import LONGEST_MESSAGE as LONGEST_SENTENCE
+from cronhare.domain.retries.outcome import LONGEST_CODE, LONGEST_STACK
+from cronhare.domain.retries.outcome import LONGEST_MESSAGE as LONGEST_SENTENCE
 from tests.fuzz.corpus import Answer, Boundary, Entry, Mishandled
 from tests.fuzz.works import Works, works
 

@@ -27,8 +27,8 @@ from cronhare.application.scheduling.dispatch import FULL_COMPARISON, Dispatcher
 from cronhare.application.scheduling.reconcile import Reconciler
 from cronhare.domain.diagnosis import LedgerFacts
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.retry import RetryPolicy
-from cronhare.domain.signing import Seal
+from cronhare.domain.messages.signing import Seal
+from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.entrypoints.json_text import as_json
 from cronhare.ports.records import ExecutionFilter, Retention

@@ -10,7 +10,7 @@ from pathlib import Path, PurePath
 import pytest
 
 from cronhare.adapters.process import attempt as running
-from cronhare.domain.task import Task, TaskRef
+from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.ports.runner import Invocation
 
 _ids = itertools.count(1)

@@ -28,13 +28,13 @@ from cronhare.adapters.sql import (
     open_engine,
 )
 from cronhare.adapters.sql.dialect import dialect_of, remember
-from cronhare.domain.draft import ScheduleDraft
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.nack_count import NO_NACKS
-from cronhare.domain.outcome import Ending, Outcome, TaskError
-from cronhare.domain.planning import Plan, Planned, plan
-from cronhare.domain.retry import Complete, Fail, RetryAfter, Verdict
-from cronhare.domain.task import TaskRef
+from cronhare.domain.messages.nack_count import NO_NACKS
+from cronhare.domain.retries.outcome import Ending, Outcome, TaskError
+from cronhare.domain.retries.retry import Complete, Fail, RetryAfter, Verdict
+from cronhare.domain.schedules.draft import ScheduleDraft
+from cronhare.domain.schedules.planning import Plan, Planned, plan
+from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.attempts import AttemptStorePort, Busy, Finish, Recorded, Refused, StartRequest
 from cronhare.ports.claims import Batch, ClaimStorePort, Graces
 from cronhare.ports.nodes import NodeStorePort

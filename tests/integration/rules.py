@@ -7,9 +7,9 @@ from typing import TypeAlias
 from sqlalchemy import URL
 
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.failures import Failure
-from cronhare.domain.messages import AttemptRef, FailedMessage
-from cronhare.domain.nack_count import NO_NACKS
+from cronhare.domain.lifecycle.failures import Failure
+from cronhare.domain.messages.messages import AttemptRef, FailedMessage
+from cronhare.domain.messages.nack_count import NO_NACKS
 from cronhare.ports.attempts import Busy, Refused, StartRequest
 from tests.services.databases import connect
 

@@ -8,12 +8,19 @@ import msgspec
 import pytest
 
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.fence import EARLIEST
-from cronhare.domain.messages import TaskMessage
-from cronhare.domain.nack_count import NO_NACKS, Nacks
-from cronhare.domain.outcome import Ending, Outcome
-from cronhare.domain.retry import Cancel, Complete, GiveBack, Quarantine, RetryAfter, Verdict
-from cronhare.domain.task import TaskRef
+from cronhare.domain.lifecycle.start_fence import EARLIEST
+from cronhare.domain.messages.messages import TaskMessage
+from cronhare.domain.messages.nack_count import NO_NACKS, Nacks
+from cronhare.domain.retries.outcome import Ending, Outcome
+from cronhare.domain.retries.retry import (
+    Cancel,
+    Complete,
+    GiveBack,
+    Quarantine,
+    RetryAfter,
+    Verdict,
+)
+from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.attempts import (
     Busy,
     EndRefused,

@@ -7,13 +7,13 @@ import attrs
 import msgspec
 import pytest
 
-from cronhare.domain.backoff import Backoff
 from cronhare.domain.execution import State
-from cronhare.domain.planning import Plan, Planned
-from cronhare.domain.redelivery import FIRST_WAIT, LOST_WAIT
-from cronhare.domain.retry import GiveBack, RetryPolicy
-from cronhare.domain.schedule import Misfire, MisfirePolicy, OverlapPolicy
-from cronhare.domain.transitions import hand_over
+from cronhare.domain.lifecycle.redelivery import FIRST_WAIT, LOST_WAIT
+from cronhare.domain.lifecycle.transitions import hand_over
+from cronhare.domain.retries.backoff import Backoff
+from cronhare.domain.retries.retry import GiveBack, RetryPolicy
+from cronhare.domain.schedules.planning import Plan, Planned
+from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPolicy
 from cronhare.ports.attempts import Refused
 from cronhare.ports.claims import Batch, Graces, Planner
 from cronhare.ports.records import Retention

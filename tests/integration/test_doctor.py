@@ -39,8 +39,8 @@ from cronhare.domain.diagnosis import (
     Waiting,
     judge_broker,
 )
-from cronhare.domain.planning import Plan
-from cronhare.domain.retry import Quarantine
+from cronhare.domain.retries.retry import Quarantine
+from cronhare.domain.schedules.planning import Plan
 from cronhare.domain.topology import LANES, topology
 from cronhare.ports.broker import BrokerUnavailable
 from cronhare.ports.inspection import BrokerInspectionPort, LedgerInspectionPort

@@ -15,7 +15,7 @@ import pytest
 from cronhare.adapters.sql import SqlClaimStore
 from cronhare.adapters.sql.transactions.database import Database
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.retry import Complete
+from cronhare.domain.retries.retry import Complete
 from cronhare.ports.attempts import Busy, Finish, Superseded
 from cronhare.ports.claims import Ended, Graces
 from cronhare.ports.ledger import LedgerBusy, LedgerUnavailable

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from cronhare.domain.execution import State
-from cronhare.domain.retry import Complete, Quarantine
+from cronhare.domain.retries.retry import Complete, Quarantine
 from cronhare.ports.attempts import Finish
 from cronhare.ports.claims import Ended
 from tests.integration.ledgers import (

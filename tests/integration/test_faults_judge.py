@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import delete, insert, update
 
 from cronhare.adapters.sql.schema.tables import attempts, executions, plans, schedulers
-from cronhare.domain.planning import plan
+from cronhare.domain.schedules.planning import plan
 from tests.faults.arena import Arena
 from tests.faults.jobs import MARK
 from tests.faults.judging import Figures, judge

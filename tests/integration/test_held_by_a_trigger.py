@@ -11,7 +11,7 @@ from sqlalchemy import URL
 
 from cronhare.adapters.sql.isolation import halving
 from cronhare.domain.execution import State
-from cronhare.domain.messages import AttemptRef
+from cronhare.domain.messages.messages import AttemptRef
 from cronhare.ports.attempts import Busy
 from cronhare.ports.claims import Ended, Graces
 from cronhare.ports.ledger import LedgerBusy, LedgerUnavailable

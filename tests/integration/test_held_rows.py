@@ -15,10 +15,10 @@ from cronhare.application.administration.explain import explain
 from cronhare.application.scheduling.unheard import Unheard
 from cronhare.domain.diagnosis import Activity, Finding, judge_activity
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.messages import TaskMessage
-from cronhare.domain.nack_count import NO_NACKS
-from cronhare.domain.planning import Plan
-from cronhare.domain.retry import Complete, Verdict
+from cronhare.domain.messages.messages import TaskMessage
+from cronhare.domain.messages.nack_count import NO_NACKS
+from cronhare.domain.retries.retry import Complete, Verdict
+from cronhare.domain.schedules.planning import Plan
 from cronhare.ports.attempts import Busy, Finish, Refused, Renewal, StartRequest, Superseded
 from cronhare.ports.claims import Batch, Ended
 from cronhare.ports.ledger import LedgerUnavailable

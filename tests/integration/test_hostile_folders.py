@@ -13,7 +13,7 @@ import pytest
 
 from cronhare.adapters.process import ProcessRunner, removal, remover
 from cronhare.adapters.process.folder import Folder
-from cronhare.domain.outcome import Ending
+from cronhare.domain.retries.outcome import Ending
 from tests.integration.invocations import alive, exists, invocation, shell, until_file
 
 pytestmark = pytest.mark.integration

@@ -14,7 +14,7 @@ import pytest
 from cronhare.adapters.process import ProcessRunner, attempt, pulse
 from cronhare.adapters.process.budget import BURST, PER_SECOND
 from cronhare.adapters.process.warden import Frame
-from cronhare.domain.outcome import LONGEST_MESSAGE, Ending
+from cronhare.domain.retries.outcome import LONGEST_MESSAGE, Ending
 from cronhare.ports.runner import StopReason
 from tests.integration.invocations import alive, invocation, shell, until_file
 

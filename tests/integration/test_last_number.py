@@ -9,7 +9,7 @@ from cronhare.adapters.sql import open_engine
 from cronhare.adapters.sql.inspection.ledger_inspection import SqlInspection
 from cronhare.domain.diagnosis import LedgerFacts, Severity, judge_ledger
 from cronhare.domain.execution import Execution
-from cronhare.domain.messages import LARGEST_ID
+from cronhare.domain.messages.messages import LARGEST_ID
 from cronhare.ports.ledger import LedgerUnavailable
 from tests.integration.ledgers import MINUTE, Ledger, Shell
 

@@ -17,13 +17,13 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 from sqlalchemy import URL, create_engine, text
 
 from cronhare.adapters.memory.clock import FrozenClock
-from cronhare.domain.claims import NotToBeRun
 from cronhare.domain.execution import STARTABLE, Execution, State
-from cronhare.domain.failures import Failure
-from cronhare.domain.messages import AttemptRef, FailedMessage, TaskMessage
-from cronhare.domain.nack_count import Nacks
-from cronhare.domain.retry import Complete, GiveBack, Quarantine, Verdict
-from cronhare.domain.schedule import Misfire, MisfirePolicy, OverlapPolicy
+from cronhare.domain.lifecycle.claims import NotToBeRun
+from cronhare.domain.lifecycle.failures import Failure
+from cronhare.domain.messages.messages import AttemptRef, FailedMessage, TaskMessage
+from cronhare.domain.messages.nack_count import Nacks
+from cronhare.domain.retries.retry import Complete, GiveBack, Quarantine, Verdict
+from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPolicy
 from cronhare.ports.attempts import Finish, StartRequest
 from cronhare.ports.claims import Ended
 from cronhare.ports.records import Archived, Retention

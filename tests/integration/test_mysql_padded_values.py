@@ -13,7 +13,7 @@ from sqlalchemy import URL
 from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.sql import open_engine, upgrade
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.retry import Complete
+from cronhare.domain.retries.retry import Complete
 from cronhare.ports.attempts import Finish, Superseded
 from cronhare.ports.claims import Graces
 from cronhare.ports.ledger import LedgerRefused

@@ -20,7 +20,7 @@ from cronhare.adapters.sql.dialects.mysql import migrating as mysql_migrating
 from cronhare.adapters.sql.migrations import upgrade as schema
 from cronhare.adapters.sql.schema.tables import metadata
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.task import TaskRef
+from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.ledger import LedgerOutdated, LedgerUnavailable
 from cronhare.ports.records import ExecutionFilter
 from tests.integration.ledgers import MINUTE, draft, sql_ledger

@@ -22,7 +22,7 @@ from cronhare.adapters.sql.dialects.mysql import sessions as mysql_sessions
 from cronhare.adapters.sql.transactions import database
 from cronhare.adapters.sql.transactions.lock_waits import NOT_AT_ALL, waiting_once
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.retry import Complete
+from cronhare.domain.retries.retry import Complete
 from cronhare.ports.attempts import Renewal
 from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
 from tests.integration.ledgers import LEASE, MINUTE, NOON, SUCCESS, Ledger, draft, empty, sql_ledger

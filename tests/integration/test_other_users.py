@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from cronhare.adapters.process import ProcessRunner, account
-from cronhare.domain.outcome import Ending, ErrorClass
+from cronhare.domain.retries.outcome import Ending, ErrorClass
 from cronhare.ports.runner import Invocation, StopReason
 from tests.integration.invocations import (
     alive,

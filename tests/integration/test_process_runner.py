@@ -13,7 +13,7 @@ import pytest
 
 from cronhare.adapters.process import ProcessRunner, attempt
 from cronhare.adapters.process.attempt import GRACE
-from cronhare.domain.outcome import Ending, ErrorClass, TaskError
+from cronhare.domain.retries.outcome import Ending, ErrorClass, TaskError
 from cronhare.ports.runner import Captured, StopReason
 from tests.integration.invocations import (
     HANGS,

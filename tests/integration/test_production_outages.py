@@ -12,8 +12,8 @@ from sqlalchemy import make_url
 
 from cronhare.application.publishing.execution_publisher import envelope
 from cronhare.domain.execution import State
-from cronhare.domain.keys import manual_key
-from cronhare.domain.signing import Seal
+from cronhare.domain.messages.signing import Seal
+from cronhare.domain.schedules.keys import manual_key
 from cronhare.domain.topology import MAIN_QUEUE
 from tests.integration import amqp
 from tests.production.plant import PATIENCE, Plant, plant

@@ -25,7 +25,7 @@ from cronhare.adapters.rabbitmq.topology import wanted
 from cronhare.adapters.rabbitmq.topology.async_declaring import declare
 from cronhare.adapters.rabbitmq.topology.declaration import Declared
 from cronhare.application.waiting.putting_off import put_off, times_put_off
-from cronhare.domain.messages import AttemptRef
+from cronhare.domain.messages.messages import AttemptRef
 from cronhare.domain.topology import (
     FAILED_QUEUE,
     MAIN_QUEUE,

@@ -7,9 +7,9 @@ from datetime import timedelta
 import pytest
 
 from cronhare.adapters.rabbitmq import AioPikaBroker
-from cronhare.domain.messages import IncomingTask, read
-from cronhare.domain.nack_count import in_all
-from cronhare.domain.signing import Seal
+from cronhare.domain.messages.messages import IncomingTask, read
+from cronhare.domain.messages.nack_count import in_all
+from cronhare.domain.messages.signing import Seal
 from cronhare.domain.topology import MAIN_QUEUE, RETRY_QUEUE
 from cronhare.ports.broker import Delivery
 from tests.integration import amqp

@@ -16,7 +16,7 @@ from cronhare.adapters.rabbitmq import PikaBroker
 from cronhare.adapters.rabbitmq.connection import address
 from cronhare.adapters.rabbitmq.publisher import connection as line
 from cronhare.adapters.rabbitmq.publisher.aside import MOST_ASKED
-from cronhare.domain.failures import LARGEST_FAILED
+from cronhare.domain.lifecycle.failures import LARGEST_FAILED
 from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE, ToFailed, ToQueue, lane_exchange
 from cronhare.ports.broker import BrokerUnavailable, Envelope, Message, Published
 from tests.integration import amqp

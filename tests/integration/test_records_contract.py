@@ -7,15 +7,15 @@ import attrs
 import msgspec
 import pytest
 
-from cronhare.domain.claims import NotToBeRun
 from cronhare.domain.diagnosis import LastClaim
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.failures import Failure, Unproven
-from cronhare.domain.keys import boot_key, manual_key
-from cronhare.domain.messages import AttemptRef, FailedMessage
-from cronhare.domain.retry import Complete, Quarantine
-from cronhare.domain.schedule import Misfire, MisfirePolicy, OverlapPolicy
-from cronhare.domain.task import SYSTEM
+from cronhare.domain.lifecycle.claims import NotToBeRun
+from cronhare.domain.lifecycle.failures import Failure, Unproven
+from cronhare.domain.messages.messages import AttemptRef, FailedMessage
+from cronhare.domain.retries.retry import Complete, Quarantine
+from cronhare.domain.schedules.keys import boot_key, manual_key
+from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPolicy
+from cronhare.domain.schedules.task import SYSTEM
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.ports.attempts import Refused
 from cronhare.ports.records import Archived, ExecutionFilter, QueueLoad, Retention

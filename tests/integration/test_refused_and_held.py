@@ -3,7 +3,7 @@
 import pytest
 
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.retry import Complete
+from cronhare.domain.retries.retry import Complete
 from cronhare.ports.attempts import Busy, EndRefused, Finish
 from tests.integration.ledgers import GRACES, LEASE, MINUTE, SUCCESS, Ledger, Shell
 from tests.integration.rules import (

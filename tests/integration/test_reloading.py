@@ -9,7 +9,7 @@ import pytest
 
 from cronhare.adapters.jobs.reader import JobsFile, read_jobs
 from cronhare.adapters.sql import upgrade
-from cronhare.domain.task import Task
+from cronhare.domain.schedules.task import Task
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.processes import embedded
 from cronhare.entrypoints.processes.reloading import Reloading

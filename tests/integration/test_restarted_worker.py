@@ -18,10 +18,10 @@ from pika.exceptions import AMQPError
 
 from cronhare.application.publishing.execution_publisher import envelope
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.keys import manual_key
+from cronhare.domain.messages.signing import Seal
 from cronhare.domain.nodes import container_id
-from cronhare.domain.retry import CRASH_LIMIT, CRASH_WINDOW
-from cronhare.domain.signing import Seal
+from cronhare.domain.retries.retry import CRASH_LIMIT, CRASH_WINDOW
+from cronhare.domain.schedules.keys import manual_key
 from cronhare.domain.topology import MAIN_QUEUE
 from tests.integration import amqp
 from tests.production.plant import PATIENCE, Plant, Process, plant

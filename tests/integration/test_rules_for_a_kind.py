@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.retry import Complete, Verdict
+from cronhare.domain.retries.retry import Complete, Verdict
 from cronhare.ports.attempts import Busy, Finish, Superseded
 from cronhare.ports.ledger import LedgerUnavailable
 from cronhare.ports.runner import AttemptResult, Captured

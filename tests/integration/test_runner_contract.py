@@ -12,7 +12,7 @@ import pytest
 
 from cronhare.adapters.memory.runner import ScriptedRunner
 from cronhare.adapters.process import ProcessRunner
-from cronhare.domain.outcome import Ending, Outcome, TaskError
+from cronhare.domain.retries.outcome import Ending, Outcome, TaskError
 from cronhare.ports.runner import AttemptResult, Invocation, StopReason, TaskRunnerPort
 from tests.integration.invocations import shell
 

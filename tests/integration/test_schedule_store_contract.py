@@ -2,10 +2,10 @@
 
 from datetime import timedelta
 
-from cronhare.domain.backoff import Backoff, BackoffType, Jitter
-from cronhare.domain.retry import RetryPolicy
-from cronhare.domain.schedule import Misfire, MisfirePolicy, OverlapPolicy
-from cronhare.domain.task import TaskRef
+from cronhare.domain.retries.backoff import Backoff, BackoffType, Jitter
+from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPolicy
+from cronhare.domain.schedules.task import TaskRef
 from tests.integration.ledgers import EVERY_MINUTE, MINUTE, NOON, SECOND, Ledger, at_once, draft
 
 

@@ -15,9 +15,9 @@ import pytest
 
 from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.sql import SqlLedger, open_engine, upgrade
-from cronhare.domain.draft import ScheduleDraft
-from cronhare.domain.planning import Plan, Planned, plan
-from cronhare.domain.task import TaskRef
+from cronhare.domain.schedules.draft import ScheduleDraft
+from cronhare.domain.schedules.planning import Plan, Planned, plan
+from cronhare.domain.schedules.task import TaskRef
 
 pytestmark = pytest.mark.integration
 

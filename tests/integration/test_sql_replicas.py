@@ -14,10 +14,10 @@ from sqlalchemy import URL, event
 from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.sql import open_engine
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.nack_count import NO_NACKS
-from cronhare.domain.planning import Plan, Planned
-from cronhare.domain.retry import Complete
-from cronhare.domain.schedule import Misfire, MisfirePolicy
+from cronhare.domain.messages.nack_count import NO_NACKS
+from cronhare.domain.retries.retry import Complete
+from cronhare.domain.schedules.planning import Plan, Planned
+from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy
 from cronhare.ports.attempts import Busy, Finish, StartRequest
 from tests.integration.ledgers import (
     GRACES,

@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from cronhare.domain.execution import Execution
-from cronhare.domain.messages import TaskMessage
-from cronhare.domain.planning import Plan, Planned
-from cronhare.domain.task import TaskRef
+from cronhare.domain.messages.messages import TaskMessage
+from cronhare.domain.schedules.planning import Plan, Planned
+from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.claims import Batch
 from tests.integration.ledgers import FOR_GOOD, MINUTE, Ledger, Shell, draft
 

@@ -18,8 +18,8 @@ from cronhare.adapters.sql import SqlLedger, check_schema, open_engine, upgrade
 from cronhare.adapters.sql.migrations import upgrade as schema
 from cronhare.adapters.sql.schema.tables import metadata
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.planning import Plan, Planned, plan
-from cronhare.domain.task import TaskRef
+from cronhare.domain.schedules.planning import Plan, Planned, plan
+from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.ledger import LedgerOutdated, LedgerUnavailable
 from cronhare.ports.records import ExecutionFilter
 

@@ -17,7 +17,7 @@ from sqlalchemy import Engine, text
 from cronhare.adapters.sql import SqlRecords, SqlScheduleStore, open_engine
 from cronhare.adapters.system.clock import SystemClock
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.keys import manual_key
+from cronhare.domain.schedules.keys import manual_key
 from cronhare.ports.records import ExecutionFilter
 from tests.integration.shell import PROGRAM, Shell, clean_environment
 from tests.services import mariadb as mariadb_service

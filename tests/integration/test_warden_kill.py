@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cronhare.adapters.process import ProcessRunner
-from cronhare.domain.outcome import Ending
+from cronhare.domain.retries.outcome import Ending
 from tests.integration.invocations import (
     alive,
     exists,

@@ -11,8 +11,8 @@ from itertools import count
 
 import pika
 
-from cronhare.domain.draft import ScheduleDraft
-from cronhare.domain.task import TaskRef
+from cronhare.domain.schedules.draft import ScheduleDraft
+from cronhare.domain.schedules.task import TaskRef
 from tests.integration import amqp
 from tests.production.neighbours import SCHEDULES, Town, Trouble, nothing, repeatedly
 from tests.production.plant import PATIENCE, SCHEDULER, Process

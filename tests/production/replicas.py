@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 import attrs
 from sqlalchemy import URL
 
-from cronhare.domain.draft import ScheduleDraft
-from cronhare.domain.keys import cron_key
-from cronhare.domain.task import TaskRef
+from cronhare.domain.schedules.draft import ScheduleDraft
+from cronhare.domain.schedules.keys import cron_key
+from cronhare.domain.schedules.task import TaskRef
 from tests.production.plant import PATIENCE, SCHEDULER, Plant
 from tests.services import databases
 from tests.services.finding import wait_until

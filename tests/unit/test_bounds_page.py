@@ -23,28 +23,17 @@ from cronhare.application.scheduling import reconcile, sparing
 from cronhare.application.waiting import in_vain, putting_off, waiting_room
 from cronhare.application.waiting import quarantine_message as parking
 from cronhare.application.worker import held_starts, interim, recording
-from cronhare.domain import (
-    boot,
-    durations,
-    echo,
-    failures,
-    fence,
-    headers,
-    jobs_file,
-    messages,
-    outcome,
-    params,
-    planning,
-    redelivery,
-    retry,
-    schedule,
-    topology,
-)
-from cronhare.domain import nack_count as deaths
-from cronhare.domain import retry_policy_parser as policies
+from cronhare.domain import topology
 from cronhare.domain.addresses import broker, server_url
 from cronhare.domain.cron.timeline import FIRST_MINUTE, LAST_MINUTE, moment_of
 from cronhare.domain.crontab import reader, settings
+from cronhare.domain.lifecycle import failures, redelivery, start_fence
+from cronhare.domain.messages import headers, messages
+from cronhare.domain.messages import nack_count as deaths
+from cronhare.domain.retries import outcome, retry
+from cronhare.domain.retries import retry_policy_parser as policies
+from cronhare.domain.schedules import boot, jobs_file, params, planning, schedule
+from cronhare.domain.texts import durations, echo
 from cronhare.entrypoints import logs
 from cronhare.entrypoints.cli import errors as trouble
 from cronhare.entrypoints.cli.commands import times
@@ -231,7 +220,7 @@ BOUNDS: dict[str, list[str]] = {
         f"{recording.MOST_OWED:,}",
         size(recording.MOST_KEPT),
     ],
-    "an attempt before its time": [f"{fence.EARLIEST.seconds} s"],
+    "an attempt before its time": [f"{start_fence.EARLIEST.seconds} s"],
     "nacks of a message of somebody else that count": [f"{deaths.MOST:,} at the most"],
     "a type in a message": [f"{messages.LONGEST_TYPE} letters"],
     "a queue's name": [f"{topology.LONGEST_QUEUE_NAME} bytes"],

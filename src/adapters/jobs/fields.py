@@ -9,8 +9,8 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from cronhare.domain.cron import resolve_wall_time
-from cronhare.domain.draft import Fault
-from cronhare.domain.durations import DurationInvalid, parse_duration
+from cronhare.domain.schedules.draft import Fault
+from cronhare.domain.texts.durations import DurationInvalid, parse_duration
 
 from .tables import written
 

@@ -10,13 +10,13 @@ import attrs
 
 from cronhare.adapters.plain_files import read_plain_file
 from cronhare.adapters.toml import TooMuch, read_toml
-from cronhare.domain.draft import Fault, ScheduleDraft
-from cronhare.domain.echo import echo
-from cronhare.domain.jobs_file import LARGEST_FILE, LONGEST_SOURCE, MOST_FAULTS
-from cronhare.domain.listing import first_faults
-from cronhare.domain.retry import RetryPolicy
-from cronhare.domain.schedule import SYSTEM_PREFIX
-from cronhare.domain.task import Task, TaskRef
+from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.schedules.draft import Fault, ScheduleDraft
+from cronhare.domain.schedules.jobs_file import LARGEST_FILE, LONGEST_SOURCE, MOST_FAULTS
+from cronhare.domain.schedules.schedule import SYSTEM_PREFIX
+from cronhare.domain.schedules.task import Task, TaskRef
+from cronhare.domain.texts.echo import echo
+from cronhare.domain.texts.listing import first_faults
 
 from .schedules import read_draft
 from .shapes import FileTable, ScheduleTable, TaskTable

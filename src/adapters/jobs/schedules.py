@@ -4,11 +4,11 @@ from datetime import timedelta
 from zoneinfo import ZoneInfo
 
 from cronhare.domain.cron import UnknownZone, find_zone
-from cronhare.domain.draft import Fault, ScheduleDraft, faults_of
-from cronhare.domain.retry import RetryPolicy
-from cronhare.domain.retry_policy_parser import RetryPolicyInvalid, read_policy
-from cronhare.domain.schedule import DEFAULT_MISFIRE, Misfire
-from cronhare.domain.task import TaskRef
+from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.retries.retry_policy_parser import RetryPolicyInvalid, read_policy
+from cronhare.domain.schedules.draft import Fault, ScheduleDraft, faults_of
+from cronhare.domain.schedules.schedule import DEFAULT_MISFIRE, Misfire
+from cronhare.domain.schedules.task import TaskRef
 from cronhare.domain.topology import MAIN_QUEUE
 
 from .fields import read_duration, read_moment, read_params

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 import attrs
 from msgspec import Meta
 
-from cronhare.domain.schedule import (
+from cronhare.domain.schedules.schedule import (
     CAPS,
     DEFAULT_MISFIRE,
     DEFAULT_OVERLAP,
@@ -13,7 +13,7 @@ from cronhare.domain.schedule import (
     MisfirePolicy,
     OverlapPolicy,
 )
-from cronhare.domain.task import LARGEST_NUMBER, USER_NAME, TaskType
+from cronhare.domain.schedules.task import LARGEST_NUMBER, USER_NAME, TaskType
 
 from .tables import REQUIRED
 

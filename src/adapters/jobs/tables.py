@@ -13,10 +13,10 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 import attrs
 import msgspec
 
-from cronhare.domain.draft import Fault
-from cronhare.domain.echo import LONGEST_ECHO
-from cronhare.domain.jobs_file import MOST_FAULTS
-from cronhare.domain.listing import listed
+from cronhare.domain.schedules.draft import Fault
+from cronhare.domain.schedules.jobs_file import MOST_FAULTS
+from cronhare.domain.texts.echo import LONGEST_ECHO
+from cronhare.domain.texts.listing import listed
 
 T = TypeVar("T", bound=attrs.AttrsInstance)
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from cronhare.domain.draft import Fault
-from cronhare.domain.task import DEFAULT_TIMEOUT, Task, TaskRef, assigned_number
+from cronhare.domain.schedules.draft import Fault
+from cronhare.domain.schedules.task import DEFAULT_TIMEOUT, Task, TaskRef, assigned_number
 
 from .fields import read_duration
 from .shapes import TaskTable

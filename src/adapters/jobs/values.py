@@ -5,7 +5,7 @@ The reader of the standard library takes both; what JSON, a column or a call can
 
 from collections.abc import Iterable, Iterator
 
-from cronhare.domain.jobs_file import DEEPEST, LARGEST_INTEGER, SMALLEST_INTEGER
+from cronhare.domain.schedules.jobs_file import DEEPEST, LARGEST_INTEGER, SMALLEST_INTEGER
 
 NO_INTEGER = "is no whole number of TOML, which are from -2^63 to 2^63-1"
 

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
-from cronhare.domain.outcome import Ending, Outcome, TaskError
+from cronhare.domain.retries.outcome import Ending, Outcome, TaskError
 from cronhare.ports.runner import AttemptResult, Captured, Invocation, StopReason, Written
 
 Script = Callable[[Invocation], Outcome | AttemptResult]

@@ -6,7 +6,7 @@ import signal
 from collections.abc import Callable
 from functools import partial
 
-from cronhare.domain.outcome import Ending, Outcome, TaskError
+from cronhare.domain.retries.outcome import Ending, Outcome, TaskError
 from cronhare.ports.runner import AttemptResult, Invocation, StopReason, Written
 
 from . import verdict

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Iterable, Iterator
 
-from cronhare.domain.printable import printable
+from cronhare.domain.texts.printable import printable
 from cronhare.ports.runner import Invocation
 
 from .budget import LINE, PER_SECOND, LogBudget

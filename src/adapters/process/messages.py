@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 import msgspec
 
-from cronhare.domain.outcome import ErrorClass, TaskError, classify
+from cronhare.domain.retries.outcome import ErrorClass, TaskError, classify
 
 from .lines import Line
 

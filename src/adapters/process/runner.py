@@ -9,7 +9,7 @@ import os
 from collections.abc import Collection, Mapping
 from functools import partial
 
-from cronhare.domain.outcome import ErrorClass
+from cronhare.domain.retries.outcome import ErrorClass
 from cronhare.ports.runner import AttemptResult, Invocation, StopReason, Written
 
 from . import verdict

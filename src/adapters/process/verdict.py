@@ -7,9 +7,9 @@ from datetime import timedelta
 
 import attrs
 
-from cronhare.domain.outcome import Ending, ErrorClass, Outcome, TaskError
-from cronhare.domain.printable import printable, shortened
-from cronhare.domain.task import Task
+from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskError
+from cronhare.domain.schedules.task import Task
+from cronhare.domain.texts.printable import printable, shortened
 from cronhare.ports.runner import StopReason
 
 #: Why a command could not be started, where it may be different the next time.

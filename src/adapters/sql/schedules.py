@@ -6,9 +6,9 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, Row, Select, bindparam, insert, or_, select, update
 
-from cronhare.domain.draft import ScheduleDraft
-from cronhare.domain.echo import echo, shown
-from cronhare.domain.listing import listed
+from cronhare.domain.schedules.draft import ScheduleDraft
+from cronhare.domain.texts.echo import echo, shown
+from cronhare.domain.texts.listing import listed
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerRefused
 from cronhare.ports.schedules import StoredSchedule

@@ -4,7 +4,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from cronhare.domain.boot import Boot
+from cronhare.domain.schedules.boot import Boot
 
 BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 

@@ -7,16 +7,16 @@ from uuid import UUID
 
 import attrs
 
-from cronhare.domain.boot import Boot
-from cronhare.domain.claims import NotToBeRun
-from cronhare.domain.clashes import Clash, Holder, clashes, shared_queues
-from cronhare.domain.draft import ScheduleDraft
-from cronhare.domain.durations import say_duration
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.keys import manual_key
-from cronhare.domain.params import fault_of_params
-from cronhare.domain.replay import why_not_replayed
-from cronhare.domain.task import Task
+from cronhare.domain.lifecycle.claims import NotToBeRun
+from cronhare.domain.lifecycle.replay import why_not_replayed
+from cronhare.domain.schedules.boot import Boot
+from cronhare.domain.schedules.clashes import Clash, Holder, clashes, shared_queues
+from cronhare.domain.schedules.draft import ScheduleDraft
+from cronhare.domain.schedules.keys import manual_key
+from cronhare.domain.schedules.params import fault_of_params
+from cronhare.domain.schedules.task import Task
+from cronhare.domain.texts.durations import say_duration
 from cronhare.ports.ledger import LedgerRefused
 from cronhare.ports.records import Archived, RecordsPort
 from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule

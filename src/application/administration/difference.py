@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 import attrs
 
-from cronhare.domain.draft import ScheduleDraft
+from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.ports.schedules import StoredSchedule
 
 

@@ -29,7 +29,7 @@ from cronhare.domain.diagnosis import (
     judge_unseen,
     judge_waiting,
 )
-from cronhare.domain.task import Task
+from cronhare.domain.schedules.task import Task
 from cronhare.domain.topology import MAIN_QUEUE, QUARANTINE_QUEUE, topology
 from cronhare.ports.inspection import BrokerInspectionPort, LedgerInspectionPort
 

@@ -6,12 +6,12 @@ from datetime import datetime, timedelta
 import attrs
 
 from cronhare.domain.diagnosis import LOOK_FOR_HELD, LastClaim
-from cronhare.domain.draft import compile_schedule
 from cronhare.domain.execution import STARTABLE, UNFINISHED, Execution, State
-from cronhare.domain.keys import cron_key, once_key
-from cronhare.domain.listing import counted
-from cronhare.domain.moments import say_moment
-from cronhare.domain.schedule import ByHand, Schedule
+from cronhare.domain.schedules.draft import compile_schedule
+from cronhare.domain.schedules.keys import cron_key, once_key
+from cronhare.domain.schedules.schedule import ByHand, Schedule
+from cronhare.domain.texts.listing import counted
+from cronhare.domain.texts.moments import say_moment
 from cronhare.ports.records import Attempt, RecordsPort, Retention
 from cronhare.ports.schedules import StoredSchedule
 

@@ -2,7 +2,7 @@
 
 import difflib
 
-from cronhare.domain.listing import listed
+from cronhare.domain.texts.listing import listed
 from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
 
 

@@ -11,7 +11,7 @@ import attrs
 
 from cronhare.domain.diagnosis import BrokerFacts, Fit, Kind, Thing
 from cronhare.domain.execution import UNFINISHED, Execution, State
-from cronhare.domain.schedule import SYSTEM_PREFIX
+from cronhare.domain.schedules.schedule import SYSTEM_PREFIX
 from cronhare.domain.topology import checked_queue, topology
 from cronhare.ports.inspection import BrokerInspectionPort
 from cronhare.ports.nodes import NodeStorePort

@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from cronhare.domain.execution import STARTABLE, UNFINISHED, Execution, State
-from cronhare.domain.moments import say_moment
+from cronhare.domain.texts.moments import say_moment
 from cronhare.ports.claims import Graces
 
 

@@ -8,11 +8,11 @@ from datetime import datetime, timedelta
 import attrs
 
 from cronhare.domain.execution import Execution
-from cronhare.domain.listing import counted, listed
-from cronhare.domain.messages import LARGEST_ID, headers_of, task_body
-from cronhare.domain.moments import say_time
-from cronhare.domain.redelivery import DOUBTED_AFTER
-from cronhare.domain.signing import Seal
+from cronhare.domain.lifecycle.redelivery import DOUBTED_AFTER
+from cronhare.domain.messages.messages import LARGEST_ID, headers_of, task_body
+from cronhare.domain.messages.signing import Seal
+from cronhare.domain.texts.listing import counted, listed
+from cronhare.domain.texts.moments import say_time
 from cronhare.domain.topology import LONGEST_LANE_DELAY, ToQueue
 from cronhare.ports.broker import BrokerPort, Envelope, Message, Published
 from cronhare.ports.claims import ClaimStorePort

@@ -6,13 +6,13 @@ from datetime import datetime
 import attrs
 
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.failures import LARGEST_FAILED
-from cronhare.domain.headers import kept_headers
-from cronhare.domain.messages import failed_body, headers_of, quarantine_body, task_body
-from cronhare.domain.signing import Seal
-from cronhare.domain.task import TaskRef
+from cronhare.domain.lifecycle.failures import LARGEST_FAILED
+from cronhare.domain.lifecycle.transitions import end
+from cronhare.domain.messages.headers import kept_headers
+from cronhare.domain.messages.messages import failed_body, headers_of, quarantine_body, task_body
+from cronhare.domain.messages.signing import Seal
+from cronhare.domain.schedules.task import TaskRef
 from cronhare.domain.topology import ToFailed, ToQuarantine
-from cronhare.domain.transitions import end
 from cronhare.ports.attempts import EndRefused, Finish, Recorded
 from cronhare.ports.broker import Envelope, Message
 from cronhare.ports.claims import Ended

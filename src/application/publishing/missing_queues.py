@@ -8,8 +8,8 @@ from typing import Final, Self
 import attrs
 
 from cronhare.domain.execution import Execution
-from cronhare.domain.listing import counted, listed
-from cronhare.domain.messages import AttemptRef
+from cronhare.domain.messages.messages import AttemptRef
+from cronhare.domain.texts.listing import counted, listed
 from cronhare.domain.topology import first_queue, is_ours
 from cronhare.ports.broker import Envelope, Published
 

@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 
 import attrs
 
-from cronhare.domain.backoff import Waits
-from cronhare.domain.planning import GRACE, HEAD_START, Plan, Planned, plan
+from cronhare.domain.retries.backoff import Waits
+from cronhare.domain.schedules.planning import GRACE, HEAD_START, Plan, Planned, plan
 from cronhare.ports.claims import Batch, ClaimStorePort, Planner
 
 from ..logs import say

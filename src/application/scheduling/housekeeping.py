@@ -6,8 +6,8 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from cronhare.domain.execution import Execution
-from cronhare.domain.outcome import Ending, Outcome, TaskError
-from cronhare.domain.retry import Complete, RetryAfter
+from cronhare.domain.retries.outcome import Ending, Outcome, TaskError
+from cronhare.domain.retries.retry import Complete, RetryAfter
 from cronhare.ports.attempts import (
     AttemptStorePort,
     Busy,

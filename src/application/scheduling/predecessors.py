@@ -5,8 +5,8 @@ from collections.abc import Callable, Collection, Sequence
 from datetime import timedelta
 
 from cronhare.domain.execution import Execution
-from cronhare.domain.listing import counted
 from cronhare.domain.nodes import Node, departed, silence
+from cronhare.domain.texts.listing import counted
 from cronhare.ports.claims import ClaimStorePort
 from cronhare.ports.ledger import LedgerUnavailable
 

@@ -8,11 +8,11 @@ from functools import partial
 import attrs
 
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.listing import counted
-from cronhare.domain.messages import AttemptRef
-from cronhare.domain.outcome import Ending, ErrorClass, Outcome, TaskError
-from cronhare.domain.retry import RetryPolicy, decide
-from cronhare.domain.signing import Seal
+from cronhare.domain.messages.messages import AttemptRef
+from cronhare.domain.messages.signing import Seal
+from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskError
+from cronhare.domain.retries.retry import RetryPolicy, decide
+from cronhare.domain.texts.listing import counted
 from cronhare.ports.attempts import AttemptStorePort, Busy, EndRefused, Finish, Superseded
 from cronhare.ports.broker import BrokerPort, Published
 from cronhare.ports.claims import ClaimStorePort, Ended, Graces

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from cronhare.domain.headers import kept_headers
+from cronhare.domain.messages.headers import kept_headers
 from cronhare.domain.topology import ToWaiting
 from cronhare.ports.broker import AsyncBrokerPort, Delivery, Envelope, Published
 

@@ -4,7 +4,7 @@ from typing import Final
 
 import attrs
 
-from cronhare.domain.backoff import exponential
+from cronhare.domain.retries.backoff import exponential
 
 #: Seconds that a queue is left out, and that a message rests, for the first time.
 REST: Final = 1.0

@@ -13,9 +13,9 @@ from typing import Final
 
 import msgspec
 
-from cronhare.domain.backoff import exponential
-from cronhare.domain.headers import kept_headers
-from cronhare.domain.messages import SIGNED, AttemptRef
+from cronhare.domain.messages.headers import kept_headers
+from cronhare.domain.messages.messages import SIGNED, AttemptRef
+from cronhare.domain.retries.backoff import exponential
 from cronhare.domain.topology import LANE_UNIT, ToQueue
 from cronhare.ports.broker import AsyncBrokerPort, Delivery, Envelope, Published
 

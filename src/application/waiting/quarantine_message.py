@@ -5,8 +5,8 @@ import logging
 from collections.abc import Iterator
 from typing import Final
 
-from cronhare.domain.headers import cut, kept_headers
-from cronhare.domain.messages import LARGEST_BODY
+from cronhare.domain.messages.headers import cut, kept_headers
+from cronhare.domain.messages.messages import LARGEST_BODY
 from cronhare.domain.topology import FAILED_QUEUE, WAITING_QUEUE, ToQuarantine
 from cronhare.ports.broker import AsyncBrokerPort, Delivery, Envelope, Message, Published
 

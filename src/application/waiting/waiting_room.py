@@ -12,8 +12,8 @@ from typing import Final
 
 import msgspec
 
-from cronhare.domain.backoff import exponential
-from cronhare.domain.echo import shown
+from cronhare.domain.retries.backoff import exponential
+from cronhare.domain.texts.echo import shown
 from cronhare.domain.topology import (
     FAILED_QUEUE,
     MOST_QUEUES,

@@ -16,11 +16,11 @@ from uuid import NAMESPACE_OID, UUID, uuid5
 import msgspec
 
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.headers import kept_headers
-from cronhare.domain.keys import manual_key
-from cronhare.domain.messages import IncomingTask
-from cronhare.domain.nack_count import in_all
-from cronhare.domain.signing import Seal
+from cronhare.domain.messages.headers import kept_headers
+from cronhare.domain.messages.messages import IncomingTask
+from cronhare.domain.messages.nack_count import in_all
+from cronhare.domain.messages.signing import Seal
+from cronhare.domain.schedules.keys import manual_key
 from cronhare.domain.topology import ToQueue
 from cronhare.ports.attempts import AttemptStorePort, Busy, Refused
 from cronhare.ports.broker import AsyncBrokerPort, Delivery, Envelope, Published

@@ -10,14 +10,14 @@ from uuid import UUID
 
 import attrs
 
-from cronhare.domain.catalog import Catalog
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.headers import kept_headers
-from cronhare.domain.messages import AttemptRef, IncomingTask, Unreadable, read
-from cronhare.domain.nack_count import Nacks
-from cronhare.domain.outcome import Ending, Outcome, TaskError
-from cronhare.domain.retry import RetryPolicy, Verdict, decide, give_back
-from cronhare.domain.signing import Seal
+from cronhare.domain.messages.headers import kept_headers
+from cronhare.domain.messages.messages import AttemptRef, IncomingTask, Unreadable, read
+from cronhare.domain.messages.nack_count import Nacks
+from cronhare.domain.messages.signing import Seal
+from cronhare.domain.retries.outcome import Ending, Outcome, TaskError
+from cronhare.domain.retries.retry import RetryPolicy, Verdict, decide, give_back
+from cronhare.domain.schedules.catalog import Catalog
 from cronhare.ports.attempts import (
     AttemptStorePort,
     Busy,

@@ -5,11 +5,11 @@ import logging
 import attrs
 import msgspec
 
-from cronhare.domain.catalog import Catalog, Lack, NotHere
 from cronhare.domain.execution import Execution
-from cronhare.domain.outcome import Ending, ErrorClass, Outcome, TaskError
-from cronhare.domain.params import force_instant
-from cronhare.domain.task import TaskType
+from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskError
+from cronhare.domain.schedules.catalog import Catalog, Lack, NotHere
+from cronhare.domain.schedules.params import force_instant
+from cronhare.domain.schedules.task import TaskType
 from cronhare.ports.runner import AttemptResult, Invocation
 
 from ..logs import say

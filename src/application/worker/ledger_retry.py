@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import TypeVar
 
-from cronhare.domain.backoff import Waits
+from cronhare.domain.retries.backoff import Waits
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerBusy, LedgerUnavailable
 

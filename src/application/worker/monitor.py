@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 
 from cronhare.domain.execution import STARTABLE, State
-from cronhare.domain.failures import Failure, Unproven, read_failed
-from cronhare.domain.messages import AttemptRef, Unreadable
-from cronhare.domain.signing import Seal
+from cronhare.domain.lifecycle.failures import Failure, Unproven, read_failed
+from cronhare.domain.messages.messages import AttemptRef, Unreadable
+from cronhare.domain.messages.signing import Seal
 from cronhare.ports.broker import AsyncBrokerPort, Delivery
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerBusy

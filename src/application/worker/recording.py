@@ -15,9 +15,9 @@ from typing import Final
 
 import attrs
 
-from cronhare.domain.messages import AttemptRef
-from cronhare.domain.retry import RetryPolicy
-from cronhare.domain.signing import Seal
+from cronhare.domain.messages.messages import AttemptRef
+from cronhare.domain.messages.signing import Seal
+from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.ports.attempts import AttemptStorePort, Busy, Finish, Recorded
 from cronhare.ports.broker import AsyncBrokerPort, Envelope, Published
 from cronhare.ports.claims import ClaimStorePort

@@ -3,7 +3,7 @@
 import re
 from functools import lru_cache
 
-from ..echo import shown
+from ..texts.echo import shown
 from .extensions import (
     Extension,
     LastDay,

@@ -6,9 +6,9 @@ from pathlib import PurePosixPath
 
 import attrs
 
-from ..jobs_file import LARGEST_FILE
-from ..schedule import SYSTEM_PREFIX
-from ..task import USER_NAME
+from ..schedules.jobs_file import LARGEST_FILE
+from ..schedules.schedule import SYSTEM_PREFIX
+from ..schedules.task import USER_NAME
 from .description import describe
 from .differences import list_changes, list_notes, why_dormant
 from .host import Host

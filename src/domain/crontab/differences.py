@@ -2,7 +2,7 @@
 
 import re
 
-from ..task import USER_NAME
+from ..schedules.task import USER_NAME
 from .host import ROOT, Host
 from .job import Job
 from .reader import Entry

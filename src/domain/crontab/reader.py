@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import attrs
 
-from ..printable import shortened
+from ..texts.printable import shortened
 from .percent import split_command
 from .source import CrontabKind
 

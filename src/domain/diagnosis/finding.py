@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import attrs
 
-from cronhare.domain.listing import listed
+from cronhare.domain.texts.listing import listed
 
 
 class Severity(enum.StrEnum):

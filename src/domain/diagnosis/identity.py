@@ -3,10 +3,10 @@
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from cronhare.domain.catalog import Catalog, Lack, NotHere
-from cronhare.domain.clashes import ONE_FILE_EACH, say_shared, shared_queues
-from cronhare.domain.listing import counted
-from cronhare.domain.task import Task, TaskRef
+from cronhare.domain.schedules.catalog import Catalog, Lack, NotHere
+from cronhare.domain.schedules.clashes import ONE_FILE_EACH, say_shared, shared_queues
+from cronhare.domain.schedules.task import Task, TaskRef
+from cronhare.domain.texts.listing import counted
 
 from .finding import Finding, Severity, named
 from .work import ScheduleFacts, lookup

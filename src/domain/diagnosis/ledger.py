@@ -5,8 +5,8 @@ from datetime import datetime, timedelta
 
 import attrs
 
-from cronhare.domain.listing import counted
-from cronhare.domain.moments import say_moment
+from cronhare.domain.texts.listing import counted
+from cronhare.domain.texts.moments import say_moment
 
 from .database import DatabaseFacts, judge_database
 from .finding import Finding, Severity

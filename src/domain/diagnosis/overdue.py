@@ -5,7 +5,7 @@ from datetime import datetime
 
 import attrs
 
-from cronhare.domain.moments import say_moment
+from cronhare.domain.texts.moments import say_moment
 
 from .finding import Finding, Severity, named
 from .waiting import OVERDUE_AFTER

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import attrs
 
-from cronhare.domain.listing import counted
+from cronhare.domain.texts.listing import counted
 from cronhare.domain.topology import QUARANTINE_QUEUE
 
 from .finding import Finding, Severity

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import attrs
 
-from cronhare.domain.listing import counted, plural
+from cronhare.domain.texts.listing import counted, plural
 from cronhare.domain.topology import FAILED_QUEUE, RETRY_QUEUE, WAITING_QUEUE
 
 from .finding import Finding, Severity, named

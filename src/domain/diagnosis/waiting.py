@@ -5,9 +5,9 @@ from datetime import datetime, timedelta
 
 import attrs
 
-from cronhare.domain.echo import echo
-from cronhare.domain.listing import counted
-from cronhare.domain.moments import say_moment
+from cronhare.domain.texts.echo import echo
+from cronhare.domain.texts.listing import counted
+from cronhare.domain.texts.moments import say_moment
 from cronhare.domain.topology import checked_queue
 
 from .finding import Finding, Severity, named

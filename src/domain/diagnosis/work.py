@@ -5,10 +5,10 @@ from datetime import timedelta
 
 import attrs
 
-from cronhare.domain.catalog import Catalog, Lack, NotHere
-from cronhare.domain.durations import say_duration
-from cronhare.domain.listing import counted
-from cronhare.domain.task import DEFAULT_TIMEOUT, Task, TaskRef
+from cronhare.domain.schedules.catalog import Catalog, Lack, NotHere
+from cronhare.domain.schedules.task import DEFAULT_TIMEOUT, Task, TaskRef
+from cronhare.domain.texts.durations import say_duration
+from cronhare.domain.texts.listing import counted
 
 from .finding import Finding, Severity, named
 

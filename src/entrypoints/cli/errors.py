@@ -14,9 +14,9 @@ from typer import TyperException
 from cronhare.adapters.jobs.reader import JobsFileInvalid
 from cronhare.application.administration.commands import CannotRun, FilesClash
 from cronhare.application.administration.lookup import NotFound
-from cronhare.domain.clashes import Clash
-from cronhare.domain.listing import counted
-from cronhare.domain.printable import printable, shortened
+from cronhare.domain.schedules.clashes import Clash
+from cronhare.domain.texts.listing import counted
+from cronhare.domain.texts.printable import printable, shortened
 from cronhare.ports.broker import BrokerUnavailable
 from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
 

@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from cronhare.domain.moments import say_moment
-from cronhare.domain.printable import printable
+from cronhare.domain.texts.moments import say_moment
+from cronhare.domain.texts.printable import printable
 
 from ..json_text import as_json
 

@@ -10,7 +10,7 @@ from datetime import datetime
 from cronhare.application.administration.commands import Administrator, CannotRun
 from cronhare.application.administration.lookup import NotFound
 from cronhare.application.logs import place_of, say
-from cronhare.domain.boot import Boot
+from cronhare.domain.schedules.boot import Boot
 
 from ..container import Container
 

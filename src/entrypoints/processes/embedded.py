@@ -11,10 +11,10 @@ from cronhare.adapters.sql import upgrade
 from cronhare.application.administration.commands import Administrator
 from cronhare.application.administration.difference import Change
 from cronhare.application.logs import say
-from cronhare.domain.clashes import ONE_FILE_EACH, Namesake, say_disabled, say_shared
-from cronhare.domain.draft import Fault, ScheduleDraft
-from cronhare.domain.listing import counted
 from cronhare.domain.nodes import departed
+from cronhare.domain.schedules.clashes import ONE_FILE_EACH, Namesake, say_disabled, say_shared
+from cronhare.domain.schedules.draft import Fault, ScheduleDraft
+from cronhare.domain.texts.listing import counted
 from cronhare.domain.topology import MAIN_QUEUE
 
 from ..container import Container

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 
 from cronhare.application.outages import Outage
-from cronhare.domain.backoff import Waits
+from cronhare.domain.retries.backoff import Waits
 from cronhare.ports.broker import BrokerUnavailable
 from cronhare.ports.ledger import LedgerUnavailable
 

@@ -11,7 +11,7 @@ from sqlalchemy import Engine
 from cronhare.adapters.sql import check_schema
 from cronhare.application.logs import say
 from cronhare.application.outages import Outage
-from cronhare.domain.backoff import Waits
+from cronhare.domain.retries.backoff import Waits
 from cronhare.ports.broker import BrokerUnavailable
 from cronhare.ports.ledger import LedgerNewer, LedgerOutdated, LedgerUnavailable
 

@@ -17,9 +17,9 @@ from dependency_injector import providers
 from cronhare.adapters.jobs.reader import JobsFile, JobsFileInvalid, read_jobs
 from cronhare.application.logs import say
 from cronhare.application.worker.ledger_retry import FIRST_PAUSE, LONGEST_PAUSE
-from cronhare.domain.backoff import Waits
-from cronhare.domain.listing import listed
-from cronhare.domain.task import Task
+from cronhare.domain.retries.backoff import Waits
+from cronhare.domain.schedules.task import Task
+from cronhare.domain.texts.listing import listed
 from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
 
 from .. import logs

@@ -12,7 +12,7 @@ from cronhare.application.scheduling.dispatch import Dispatcher
 from cronhare.application.scheduling.gaps import Gaps
 from cronhare.application.scheduling.lanes import try_lanes
 from cronhare.application.scheduling.reconcile import Reconciler
-from cronhare.domain.moments import say_minute, say_time
+from cronhare.domain.texts.moments import say_minute, say_time
 from cronhare.ports.claims import ClaimStorePort
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerUnavailable

@@ -15,8 +15,8 @@ from cronhare.application.worker.delivery_handler import Counters, DeliveryHandl
 from cronhare.application.worker.interim import OutputKeeper, Reading, some_of
 from cronhare.application.worker.leases import LeaseKeeper
 from cronhare.application.worker.monitor import FailedMonitor
-from cronhare.domain.listing import listed
 from cronhare.domain.nodes import renewed_every
+from cronhare.domain.texts.listing import listed
 from cronhare.domain.topology import FAILED_QUEUE, WAITING_QUEUE
 from cronhare.ports.broker import AsyncBrokerPort, Delivery
 from cronhare.ports.runner import TaskRunnerPort, Written

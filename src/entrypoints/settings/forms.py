@@ -5,7 +5,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Final, TypeVar
 
-from cronhare.domain.signing import SHORTEST_KEY
+from cronhare.domain.messages.signing import SHORTEST_KEY
 from cronhare.domain.topology import checked_queues
 
 T = TypeVar("T")

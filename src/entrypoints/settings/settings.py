@@ -8,16 +8,16 @@ from typing import Any, Final, Self
 import attrs
 
 from cronhare.domain.addresses import BrokerServer, LedgerFile, LedgerServer, parse_ledger
-from cronhare.domain.backoff import (
+from cronhare.domain.retries.backoff import (
     DEFAULT_DELAY_MS,
     DEFAULT_MULTIPLIER,
     DELAY_MS,
     MULTIPLIERS,
     Backoff,
 )
-from cronhare.domain.echo import echo
-from cronhare.domain.retry import ATTEMPTS, DEFAULT_ATTEMPTS, RetryPolicy
-from cronhare.domain.retry_policy_parser import MILLISECONDS
+from cronhare.domain.retries.retry import ATTEMPTS, DEFAULT_ATTEMPTS, RetryPolicy
+from cronhare.domain.retries.retry_policy_parser import MILLISECONDS
+from cronhare.domain.texts.echo import echo
 from cronhare.domain.topology import MAIN_QUEUE
 
 from .forms import Form, checked, decimal, keys, one_of, queues, seconds, some_queues, switch, whole

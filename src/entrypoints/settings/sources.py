@@ -18,8 +18,8 @@ import attrs
 from cronhare.adapters.plain_files import read_plain_file
 from cronhare.adapters.toml import read_toml
 from cronhare.domain.addresses import certificates_beside
-from cronhare.domain.jobs_file import MOST_FAULTS
-from cronhare.domain.listing import first_faults
+from cronhare.domain.schedules.jobs_file import MOST_FAULTS
+from cronhare.domain.texts.listing import first_faults
 from cronhare.ports.runner import ATTEMPT_VARIABLES
 
 PREFIX: Final = "CRON_"

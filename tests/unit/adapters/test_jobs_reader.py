@@ -5,12 +5,12 @@ from pathlib import Path, PurePath
 import pytest
 
 from cronhare.adapters.jobs.reader import JobsFile, JobsFileInvalid, read_jobs
-from cronhare.domain.backoff import Backoff, BackoffType
-from cronhare.domain.draft import ScheduleDraft
-from cronhare.domain.retry import RetryPolicy
-from cronhare.domain.retry_policy_parser import POLICIES
-from cronhare.domain.schedule import Misfire, MisfirePolicy, OverlapPolicy
-from cronhare.domain.task import DEFAULT_TIMEOUT, Task, TaskRef, assigned_number
+from cronhare.domain.retries.backoff import Backoff, BackoffType
+from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.retries.retry_policy_parser import POLICIES
+from cronhare.domain.schedules.draft import ScheduleDraft
+from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPolicy
+from cronhare.domain.schedules.task import DEFAULT_TIMEOUT, Task, TaskRef, assigned_number
 
 EXAMPLE = """
 [tasks.refresh-user-token]

@@ -4,8 +4,8 @@ from itertools import count
 import pytest
 
 from cronhare.adapters.memory.runner import ScriptedRunner
-from cronhare.domain.outcome import Ending, Outcome, TaskError
-from cronhare.domain.task import Task, TaskRef
+from cronhare.domain.retries.outcome import Ending, Outcome, TaskError
+from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.ports.runner import AttemptResult, Captured, Invocation
 
 TASK = Task(name="report", ref=TaskRef("report", 25), command=("report",))

@@ -5,7 +5,7 @@ from pathlib import Path
 import attrs
 
 from cronhare.adapters.process.environment import environment, passed_environment
-from cronhare.domain.task import Task, TaskRef
+from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.ports.runner import Invocation
 
 PYTHON = str(Path(sys.executable).parent)

@@ -12,7 +12,7 @@ from cronhare.adapters.process.messages import (
     Progress,
     read_message,
 )
-from cronhare.domain.outcome import (
+from cronhare.domain.retries.outcome import (
     LONGEST_CODE,
     LONGEST_MESSAGE,
     LONGEST_STACK,

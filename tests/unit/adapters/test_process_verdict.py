@@ -12,8 +12,8 @@ from cronhare.adapters.process.verdict import (
     stopped,
     timed_out,
 )
-from cronhare.domain.outcome import Ending, ErrorClass, Outcome, TaskError
-from cronhare.domain.task import Task, TaskRef
+from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskError
+from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.ports.runner import StopReason
 
 TASK = Task(name="report", ref=TaskRef("report", 25), command=("make-report",))

@@ -12,7 +12,7 @@ from cronhare.adapters.sql.claims.smaller_pages import Noting, SmallerPages
 from cronhare.adapters.sql.dialect import Locked
 from cronhare.adapters.sql.lately import Lately
 from cronhare.adapters.sql.transactions.lock_waits import NOT_AT_ALL, lock_wait
-from cronhare.domain.planning import Plan
+from cronhare.domain.schedules.planning import Plan
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)

@@ -2,8 +2,8 @@ from datetime import UTC, datetime
 
 from cronhare.adapters.sql.isolation.setting_apart import SET_APART
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.task import TaskRef
-from cronhare.domain.transitions import changes, set_apart
+from cronhare.domain.lifecycle.transitions import changes, set_apart
+from cronhare.domain.schedules.task import TaskRef
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 from cronhare.domain.execution import Execution
-from cronhare.domain.planning import HEAD_START, plan
+from cronhare.domain.schedules.planning import HEAD_START, plan
 from tests.unit.application.house import House
 
 SECOND = timedelta(seconds=1)

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from datetime import timedelta
 
 from cronhare.adapters.memory.runner import Script
-from cronhare.domain.outcome import Ending, ErrorClass, Outcome, TaskError
+from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskError
 from cronhare.ports.runner import Invocation
 
 SUCCESS = Outcome(ending=Ending.SUCCEEDED, exit_code=0)

@@ -23,12 +23,12 @@ from cronhare.application.scheduling.housekeeping import Housekeeper
 from cronhare.application.scheduling.reconcile import Reconciler
 from cronhare.application.worker.delivery_handler import DeliveryHandler
 from cronhare.application.worker.leases import LeaseKeeper
-from cronhare.domain.catalog import Catalog
-from cronhare.domain.draft import ScheduleDraft
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.retry import RetryPolicy
-from cronhare.domain.signing import Seal
-from cronhare.domain.task import Task, TaskRef
+from cronhare.domain.messages.signing import Seal
+from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.schedules.catalog import Catalog
+from cronhare.domain.schedules.draft import ScheduleDraft
+from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.domain.topology import MAIN_QUEUE, ToQueue
 from cronhare.ports.broker import Delivery, Envelope, Message, Published
 from cronhare.ports.records import ExecutionFilter, Retention

@@ -12,9 +12,9 @@ from cronhare.adapters.memory.ledger.claims import MemoryClaimStore
 from cronhare.adapters.memory.ledger.records import MemoryRecords
 from cronhare.adapters.memory.ledger.tables import MemoryLedger
 from cronhare.domain.execution import Execution
-from cronhare.domain.failures import Failure, Unproven
-from cronhare.domain.messages import AttemptRef, TaskMessage
-from cronhare.domain.retry import Quarantine
+from cronhare.domain.lifecycle.failures import Failure, Unproven
+from cronhare.domain.messages.messages import AttemptRef, TaskMessage
+from cronhare.domain.retries.retry import Quarantine
 from cronhare.ports.attempts import (
     Apart,
     Busy,

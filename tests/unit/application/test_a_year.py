@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 from cronhare.domain.cron import CronExpression
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.outcome import Ending, Outcome, TaskError
+from cronhare.domain.retries.outcome import Ending, Outcome, TaskError
 from cronhare.ports.records import Retention
 from cronhare.ports.runner import Invocation
 from tests.unit.application.house import House

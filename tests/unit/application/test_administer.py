@@ -15,14 +15,14 @@ from cronhare.application.administration.commands import (
 )
 from cronhare.application.administration.difference import Change, FieldChange, difference
 from cronhare.application.administration.lookup import NotFound
-from cronhare.domain.boot import Boot
-from cronhare.domain.draft import ScheduleDraft
 from cronhare.domain.execution import State
-from cronhare.domain.failures import Failure, read_failed
-from cronhare.domain.params import LARGEST_PARAMS
-from cronhare.domain.retry import RetryPolicy
-from cronhare.domain.signing import Seal
-from cronhare.domain.task import Task, TaskRef
+from cronhare.domain.lifecycle.failures import Failure, read_failed
+from cronhare.domain.messages.signing import Seal
+from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.schedules.boot import Boot
+from cronhare.domain.schedules.draft import ScheduleDraft
+from cronhare.domain.schedules.params import LARGEST_PARAMS
+from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.ports.records import ExecutionFilter
 from tests.unit.application.deliveries import live, run
 from tests.unit.application.endings import Seen, always, failure, one_by_one

@@ -5,10 +5,10 @@ from datetime import timedelta
 
 import pytest
 
-from cronhare.domain.backoff import Backoff, BackoffType
 from cronhare.domain.execution import State
-from cronhare.domain.outcome import ErrorClass
-from cronhare.domain.retry import RetryPolicy
+from cronhare.domain.retries.backoff import Backoff, BackoffType
+from cronhare.domain.retries.outcome import ErrorClass
+from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE, QUARANTINE_QUEUE
 from cronhare.ports.ledger import LedgerUnavailable
 from tests.unit.application.conftest import Lines

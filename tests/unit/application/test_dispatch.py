@@ -7,8 +7,8 @@ import pytest
 from cronhare.application.scheduling import dispatch
 from cronhare.application.scheduling.dispatch import Dispatcher, Tick
 from cronhare.domain.execution import State
-from cronhare.domain.planning import HEAD_START, Plan, Planned, plan
-from cronhare.domain.schedule import Misfire, MisfirePolicy, OverlapPolicy
+from cronhare.domain.schedules.planning import HEAD_START, Plan, Planned, plan
+from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPolicy
 from cronhare.domain.topology import LONGEST_LANE_DELAY, MAIN_QUEUE, QUARANTINE_QUEUE
 from cronhare.ports.broker import Envelope, Published
 from cronhare.ports.ledger import LedgerUnavailable

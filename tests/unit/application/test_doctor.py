@@ -26,7 +26,7 @@ from cronhare.domain.diagnosis import (
     Thing,
     Unreachable,
 )
-from cronhare.domain.task import Task, TaskRef
+from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.domain.topology import QUARANTINE_QUEUE, Topology
 from cronhare.ports.inspection import BrokerInspectionPort, LedgerInspectionPort
 

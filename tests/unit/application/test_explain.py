@@ -7,8 +7,8 @@ import pytest
 
 from cronhare.application.administration.explain import Explanation, explain
 from cronhare.domain.execution import State
-from cronhare.domain.retry import RetryPolicy
-from cronhare.domain.schedule import Misfire, MisfirePolicy, OverlapPolicy
+from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPolicy
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.ports.attempts import Apart
 from tests.unit.application.deliveries import begin, due, run

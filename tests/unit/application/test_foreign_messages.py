@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from cronhare.domain.execution import State
-from cronhare.domain.messages import LARGEST_BODY
-from cronhare.domain.params import LARGEST_PARAMS
-from cronhare.domain.retry import RetryPolicy
-from cronhare.domain.schedule import CLEANUP_NAME
-from cronhare.domain.signing import Seal
-from cronhare.domain.task import TaskRef
+from cronhare.domain.messages.messages import LARGEST_BODY
+from cronhare.domain.messages.signing import Seal
+from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.schedules.params import LARGEST_PARAMS
+from cronhare.domain.schedules.schedule import CLEANUP_NAME
+from cronhare.domain.schedules.task import TaskRef
 from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE, QUARANTINE_QUEUE
 from cronhare.ports.records import ExecutionFilter
 from tests.unit.application.conftest import Lines

@@ -6,9 +6,9 @@ import pytest
 
 from cronhare.application.worker.monitor import FailedMonitor
 from cronhare.domain.execution import State
-from cronhare.domain.messages import failed_body
-from cronhare.domain.retry import LONGEST_AWAY, RetryPolicy
-from cronhare.domain.schedule import OverlapPolicy
+from cronhare.domain.messages.messages import failed_body
+from cronhare.domain.retries.retry import LONGEST_AWAY, RetryPolicy
+from cronhare.domain.schedules.schedule import OverlapPolicy
 from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE, ToFailed
 from cronhare.ports.broker import Delivery, Envelope, Message
 from tests.unit.application.deliveries import MINUTE, due, foreign_body

@@ -7,7 +7,7 @@ import pytest
 
 from cronhare.adapters.memory.broker.broker import MemoryBroker
 from cronhare.domain.execution import State
-from cronhare.domain.planning import HEAD_START
+from cronhare.domain.schedules.planning import HEAD_START
 from cronhare.domain.topology import MAIN_QUEUE, first_queue
 from cronhare.ports.broker import Envelope, Published
 from tests.unit.application.conftest import Lines

@@ -18,9 +18,9 @@ from cronhare.application.waiting.putting_off import (
 from cronhare.application.worker import recording
 from cronhare.application.worker.held_starts import PAUSES
 from cronhare.domain.execution import State
-from cronhare.domain.messages import EXECUTION_HEADER, SIGNED
-from cronhare.domain.retry import RetryPolicy
-from cronhare.domain.signing import Seal
+from cronhare.domain.messages.messages import EXECUTION_HEADER, SIGNED
+from cronhare.domain.messages.signing import Seal
+from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.topology import FAILED_QUEUE, LANE_UNIT, MAIN_QUEUE
 from cronhare.ports.broker import Delivery
 from cronhare.ports.ledger import LedgerUnavailable

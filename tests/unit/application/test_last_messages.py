@@ -11,10 +11,10 @@ from cronhare.adapters.memory.runner import Script
 from cronhare.application.outcome_log import log_late
 from cronhare.application.publishing.follow_up import follow_up_late
 from cronhare.application.scheduling import reconcile
-from cronhare.domain.backoff import Backoff
 from cronhare.domain.execution import State
-from cronhare.domain.retry import Fail, RetryPolicy
-from cronhare.domain.signing import Seal
+from cronhare.domain.messages.signing import Seal
+from cronhare.domain.retries.backoff import Backoff
+from cronhare.domain.retries.retry import Fail, RetryPolicy
 from cronhare.domain.topology import FAILED_QUEUE, QUARANTINE_QUEUE, ToFailed, ToQuarantine
 from cronhare.ports.broker import Envelope, Published
 from cronhare.ports.claims import Ended, Graces

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from cronhare.application.publishing.missing_queues import MissingQueues, Sent
-from cronhare.domain.messages import AttemptRef
+from cronhare.domain.messages.messages import AttemptRef
 from cronhare.domain.topology import ToFailed, ToQuarantine, ToQueue
 from cronhare.ports.broker import Envelope, Message, Published
 from tests.unit.application.conftest import Lines

@@ -6,9 +6,9 @@ import pytest
 
 from cronhare.application.worker.monitor import FailedMonitor
 from cronhare.domain.execution import State
-from cronhare.domain.messages import failed_body
-from cronhare.domain.outcome import ErrorClass
-from cronhare.domain.signing import Seal
+from cronhare.domain.messages.messages import failed_body
+from cronhare.domain.messages.signing import Seal
+from cronhare.domain.retries.outcome import ErrorClass
 from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE, QUARANTINE_QUEUE, ToFailed
 from cronhare.ports.broker import Delivery, Envelope, Message
 from cronhare.ports.ledger import LedgerBusy

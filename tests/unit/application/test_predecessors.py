@@ -6,7 +6,7 @@ import pytest
 
 from cronhare.application.scheduling.predecessors import LOOKS, Settling
 from cronhare.domain.execution import State
-from cronhare.domain.nack_count import NO_NACKS
+from cronhare.domain.messages.nack_count import NO_NACKS
 from cronhare.domain.nodes import TIME_TO_END, Node, silence
 from cronhare.ports.attempts import StartRequest
 from cronhare.ports.ledger import LedgerUnavailable

@@ -17,10 +17,10 @@ from cronhare.application.administration.queries import LOOK_EVERY, SILENT_FOR, 
 from cronhare.application.administration.views import ExecutionView
 from cronhare.application.administration.views.values import DEEPEST, json_value
 from cronhare.application.heartbeat import EVERY, SILENT_AFTER, Heartbeat
-from cronhare.domain.backoff import Backoff, BackoffType
 from cronhare.domain.diagnosis import BrokerFacts, Cause, Fit, Kind, Thing, Unreachable
 from cronhare.domain.execution import State
-from cronhare.domain.retry import RetryPolicy
+from cronhare.domain.retries.backoff import Backoff, BackoffType
+from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.topology import MAIN_QUEUE, Topology
 from cronhare.ports.inspection import BrokerInspectionPort
 from cronhare.ports.ledger import LedgerUnavailable

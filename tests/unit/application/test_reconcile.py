@@ -7,10 +7,10 @@ from datetime import timedelta
 import pytest
 
 from cronhare.application.scheduling.reconcile import Reconciler
-from cronhare.domain.backoff import Backoff
 from cronhare.domain.execution import State
-from cronhare.domain.nack_count import NO_NACKS
-from cronhare.domain.retry import RetryPolicy
+from cronhare.domain.messages.nack_count import NO_NACKS
+from cronhare.domain.retries.backoff import Backoff
+from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE, RETRY_QUEUE
 from cronhare.ports.attempts import StartRequest
 from cronhare.ports.ledger import LedgerUnavailable

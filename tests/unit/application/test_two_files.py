@@ -5,10 +5,10 @@ import json
 import attrs
 import pytest
 
-from cronhare.domain.clashes import ONE_FILE_EACH
-from cronhare.domain.draft import ScheduleDraft
 from cronhare.domain.execution import State
-from cronhare.domain.task import Task, TaskRef
+from cronhare.domain.schedules.clashes import ONE_FILE_EACH
+from cronhare.domain.schedules.draft import ScheduleDraft
+from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.domain.topology import MAIN_QUEUE
 from tests.unit.application.conftest import Lines
 from tests.unit.application.deliveries import MINUTE, deliver, foreign_body

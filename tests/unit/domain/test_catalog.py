@@ -2,8 +2,8 @@
 
 import pytest
 
-from cronhare.domain.catalog import Catalog, Lack, NotHere
-from cronhare.domain.task import LARGEST_NUMBER, Task, TaskRef, assigned_number
+from cronhare.domain.schedules.catalog import Catalog, Lack, NotHere
+from cronhare.domain.schedules.task import LARGEST_NUMBER, Task, TaskRef, assigned_number
 
 ONE, TWO, UNHEARD = TaskRef("worker", 1), TaskRef("worker", 2), TaskRef("worker", 9)
 

@@ -49,7 +49,7 @@ from cronhare.domain.diagnosis import (
     judge_waiting,
 )
 from cronhare.domain.diagnosis.servers import Server
-from cronhare.domain.task import DEFAULT_TIMEOUT, Task, TaskRef
+from cronhare.domain.schedules.task import DEFAULT_TIMEOUT, Task, TaskRef
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 OK, NOTE, WARNING, ERROR = Severity.OK, Severity.NOTE, Severity.WARNING, Severity.ERROR

@@ -6,7 +6,7 @@ from typing import Any
 import attrs
 
 from cronhare.domain.diagnosis import Finding, ScheduleFacts, Severity, judge_sources, judge_tasks
-from cronhare.domain.task import Task, TaskRef
+from cronhare.domain.schedules.task import Task, TaskRef
 
 ONE, TWO = TaskRef("worker", 1), TaskRef("worker", 2)
 

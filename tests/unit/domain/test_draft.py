@@ -6,11 +6,18 @@ import attrs
 import pytest
 
 from cronhare.domain.cron import CronExpression
-from cronhare.domain.draft import ScheduleDraft, ScheduleInvalid, compile_schedule
-from cronhare.domain.params import LARGEST_PARAMS
-from cronhare.domain.retry import RetryPolicy
-from cronhare.domain.schedule import ByHand, Misfire, Once, OverlapPolicy, Recurring, Schedule
-from cronhare.domain.task import TaskRef
+from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.schedules.draft import ScheduleDraft, ScheduleInvalid, compile_schedule
+from cronhare.domain.schedules.params import LARGEST_PARAMS
+from cronhare.domain.schedules.schedule import (
+    ByHand,
+    Misfire,
+    Once,
+    OverlapPolicy,
+    Recurring,
+    Schedule,
+)
+from cronhare.domain.schedules.task import TaskRef
 
 NOON = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
 DRAFT = ScheduleDraft(name="report", task=TaskRef("report", 25), schedule="0 8 * * *")

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhare.domain.durations import LONGEST, DurationInvalid, parse_duration, say_duration
-from cronhare.domain.echo import LONGEST_ECHO
+from cronhare.domain.texts.durations import LONGEST, DurationInvalid, parse_duration, say_duration
+from cronhare.domain.texts.echo import LONGEST_ECHO
 
 whole_milliseconds = st.integers(0, LONGEST // timedelta(milliseconds=1)).map(
     lambda number: timedelta(milliseconds=number)

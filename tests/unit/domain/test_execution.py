@@ -4,8 +4,8 @@ from itertools import pairwise
 import pytest
 
 from cronhare.domain.execution import STARTABLE, UNFINISHED, Execution, State
-from cronhare.domain.task import TaskRef
-from cronhare.domain.transitions import ALLOWED_TRANSITIONS, can_transition
+from cronhare.domain.lifecycle.transitions import ALLOWED_TRANSITIONS, can_transition
+from cronhare.domain.schedules.task import TaskRef
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhare.domain.keys import cron_key, manual_key, once_key
+from cronhare.domain.schedules.keys import cron_key, manual_key, once_key
 
 BERLIN = ZoneInfo("Europe/Berlin")
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.messages import (
+from cronhare.domain.messages.messages import (
     LARGEST_BODY,
     LARGEST_ID,
     AttemptRef,
@@ -20,8 +20,8 @@ from cronhare.domain.messages import (
     read,
     task_body,
 )
-from cronhare.domain.signing import Seal
-from cronhare.domain.task import TaskRef
+from cronhare.domain.messages.signing import Seal
+from cronhare.domain.schedules.task import TaskRef
 
 MAIN = "cron_scheduler"
 NOON = datetime(2025, 12, 12, 12, 0, tzinfo=UTC)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhare.domain.nack_count import MOST, Nacks, in_all, nacks_of
+from cronhare.domain.messages.nack_count import MOST, Nacks, in_all, nacks_of
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 MAIN = "cron_scheduler"

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cronhare.domain.cron import CronExpression
-from cronhare.domain.planning import GRACE, MOST_COUNTED, Plan, Planned, Run, plan
-from cronhare.domain.schedule import (
+from cronhare.domain.schedules.planning import GRACE, MOST_COUNTED, Plan, Planned, Run, plan
+from cronhare.domain.schedules.schedule import (
     BrokenSchedule,
     ByHand,
     Misfire,
@@ -19,7 +19,7 @@ from cronhare.domain.schedule import (
     Recurring,
     Schedule,
 )
-from cronhare.domain.task import TaskRef
+from cronhare.domain.schedules.task import TaskRef
 
 NOON = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
 SECOND = timedelta(seconds=1)

@@ -2,9 +2,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from cronhare.domain.backoff import Backoff
-from cronhare.domain.outcome import Ending, ErrorClass, Outcome, TaskError, classify
-from cronhare.domain.retry import (
+from cronhare.domain.retries.backoff import Backoff
+from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskError, classify
+from cronhare.domain.retries.retry import (
     LONGEST_AWAY,
     Cancel,
     Complete,

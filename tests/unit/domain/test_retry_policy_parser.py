@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhare.domain.backoff import CEILING_MS, Backoff, BackoffType, Jitter
-from cronhare.domain.retry import RetryPolicy
-from cronhare.domain.retry_policy_parser import (
+from cronhare.domain.retries.backoff import CEILING_MS, Backoff, BackoffType, Jitter
+from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.retries.retry_policy_parser import (
     BACKOFFS,
     POLICIES,
     RetryPolicyInvalid,

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from cronhare.domain.cron import CronExpression
-from cronhare.domain.schedule import ByHand, Once, Recurring, Schedule
-from cronhare.domain.task import TaskRef
+from cronhare.domain.schedules.schedule import ByHand, Once, Recurring, Schedule
+from cronhare.domain.schedules.task import TaskRef
 
 NOON = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)

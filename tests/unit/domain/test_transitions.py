@@ -4,11 +4,11 @@ import msgspec
 import pytest
 
 from cronhare.domain.execution import REPLAYABLE, STARTABLE, UNFINISHED, Execution, State
-from cronhare.domain.outcome import Ending
-from cronhare.domain.replay import ALREADY_OVERDUE, replays
-from cronhare.domain.retry import RetryAfter
-from cronhare.domain.task import TaskRef
-from cronhare.domain.transitions import cancel, changes, end, may_hand_over, publish
+from cronhare.domain.lifecycle.replay import ALREADY_OVERDUE, replays
+from cronhare.domain.lifecycle.transitions import cancel, changes, end, may_hand_over, publish
+from cronhare.domain.retries.outcome import Ending
+from cronhare.domain.retries.retry import RetryAfter
+from cronhare.domain.schedules.task import TaskRef
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)

@@ -11,7 +11,7 @@ from cronhare.application.publishing.execution_publisher import ExecutionPublish
 from cronhare.application.scheduling.dispatch import Dispatcher
 from cronhare.application.scheduling.reconcile import Reconciler
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.planning import HEAD_START
+from cronhare.domain.schedules.planning import HEAD_START
 from cronhare.entrypoints.processes.scheduler import RECONCILE_EVERY, Scheduling
 from cronhare.ports.broker import Envelope, Published
 from cronhare.ports.claims import Graces

@@ -5,13 +5,20 @@ from datetime import datetime, timedelta
 
 import attrs
 
-from cronhare.domain import fence
-from cronhare.domain.claims import NotToBeRun
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.messages import TaskMessage
-from cronhare.domain.retry import Fail, Quarantine
-from cronhare.domain.task import TaskRef
-from cronhare.domain.transitions import end, is_held, may_finish, may_give_up, overruled, renew
+from cronhare.domain.lifecycle import start_fence
+from cronhare.domain.lifecycle.claims import NotToBeRun
+from cronhare.domain.lifecycle.transitions import (
+    end,
+    is_held,
+    may_finish,
+    may_give_up,
+    overruled,
+    renew,
+)
+from cronhare.domain.messages.messages import TaskMessage
+from cronhare.domain.retries.retry import Fail, Quarantine
+from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.attempts import (
     Busy,
     Finish,
@@ -108,7 +115,7 @@ class MemoryAttemptStore:
         execution = self._history.get(request.execution_id)
         if execution is None:
             return Refused(f"execution {request.execution_id} is unknown", unknown=True)
-        after = fence.start(
+        after = start_fence.start(
             execution,
             attempt=request.attempt,
             nacks=request.nacks,

@@ -8,13 +8,13 @@ from itertools import islice
 import attrs
 import msgspec
 
-from cronhare.domain.claims import claim_run, skip
 from cronhare.domain.execution import STARTABLE, Execution, State
-from cronhare.domain.messages import AttemptRef
-from cronhare.domain.planning import INSTANTS_AT_ONCE, Planned, cursor_after
-from cronhare.domain.redelivery import doubted_until, expected_anew_at
-from cronhare.domain.schedule import OverlapPolicy
-from cronhare.domain.transitions import hand_over, is_as_sent, may_hand_over, publish
+from cronhare.domain.lifecycle.claims import claim_run, skip
+from cronhare.domain.lifecycle.redelivery import doubted_until, expected_anew_at
+from cronhare.domain.lifecycle.transitions import hand_over, is_as_sent, may_hand_over, publish
+from cronhare.domain.messages.messages import AttemptRef
+from cronhare.domain.schedules.planning import INSTANTS_AT_ONCE, Planned, cursor_after
+from cronhare.domain.schedules.schedule import OverlapPolicy
 from cronhare.ports.claims import Batch, Ended, Graces, Planner, ask
 from cronhare.ports.records import Archived
 

@@ -7,7 +7,7 @@ from itertools import count
 import msgspec
 
 from cronhare.domain.execution import UNFINISHED, Execution, State
-from cronhare.domain.transitions import can_transition, changes
+from cronhare.domain.lifecycle.transitions import can_transition, changes
 from cronhare.ports.records import Attempt, Output
 
 

@@ -8,13 +8,13 @@ from operator import attrgetter
 
 import attrs
 
-from cronhare.domain.boot import LONGEST_AGO
 from cronhare.domain.diagnosis import LastClaim
 from cronhare.domain.execution import REPLAYABLE, TOLD_NO_MORE, UNFINISHED, Execution, State
-from cronhare.domain.failures import Failure, Unproven
-from cronhare.domain.keys import BOOT, CRON, ONCE
-from cronhare.domain.replay import ALREADY_OVERDUE, replays
-from cronhare.domain.transitions import cancel
+from cronhare.domain.lifecycle.failures import Failure, Unproven
+from cronhare.domain.lifecycle.replay import ALREADY_OVERDUE, replays
+from cronhare.domain.lifecycle.transitions import cancel
+from cronhare.domain.schedules.boot import LONGEST_AGO
+from cronhare.domain.schedules.keys import BOOT, CRON, ONCE
 from cronhare.ports.records import Archived, Attempt, ExecutionFilter, Output, QueueLoad, Retention
 
 from .reported import keep_failure

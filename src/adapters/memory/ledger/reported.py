@@ -2,11 +2,11 @@
 
 from datetime import datetime
 
-from cronhare.domain.claims import NotToBeRun
 from cronhare.domain.execution import Execution
-from cronhare.domain.failures import Failure, Unproven
-from cronhare.domain.retry import Fail
-from cronhare.domain.transitions import fail_elsewhere
+from cronhare.domain.lifecycle.claims import NotToBeRun
+from cronhare.domain.lifecycle.failures import Failure, Unproven
+from cronhare.domain.lifecycle.transitions import fail_elsewhere
+from cronhare.domain.retries.retry import Fail
 from cronhare.ports.records import Archived
 
 from .tables import MemoryLedger

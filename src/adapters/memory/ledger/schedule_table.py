@@ -8,9 +8,9 @@ from itertools import count
 import attrs
 import msgspec
 
-from cronhare.domain.draft import ScheduleDraft, compile_schedule
-from cronhare.domain.planning import Cursor
-from cronhare.domain.schedule import Schedule
+from cronhare.domain.schedules.draft import ScheduleDraft, compile_schedule
+from cronhare.domain.schedules.planning import Cursor
+from cronhare.domain.schedules.schedule import Schedule
 
 
 @attrs.frozen(kw_only=True)

@@ -5,7 +5,7 @@ from datetime import datetime
 
 import attrs
 
-from cronhare.domain.draft import ScheduleDraft
+from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.ports.schedules import StoredSchedule
 
 from .schedule_table import ScheduleRow

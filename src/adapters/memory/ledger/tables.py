@@ -10,11 +10,11 @@ from typing import Any
 
 import attrs
 
-from cronhare.domain.claims import claim_by_hand
-from cronhare.domain.draft import ScheduleDraft
 from cronhare.domain.execution import Execution
-from cronhare.domain.schedule import CLEANUP_NAME
-from cronhare.domain.task import SYSTEM, TaskRef
+from cronhare.domain.lifecycle.claims import claim_by_hand
+from cronhare.domain.schedules.draft import ScheduleDraft
+from cronhare.domain.schedules.schedule import CLEANUP_NAME
+from cronhare.domain.schedules.task import SYSTEM, TaskRef
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.nodes import NodeReport
 from cronhare.ports.records import Archived

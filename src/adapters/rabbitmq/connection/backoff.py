@@ -3,7 +3,7 @@
 import random
 from collections.abc import Callable
 
-from cronhare.domain.backoff import Waits
+from cronhare.domain.retries.backoff import Waits
 
 #: Seconds: the first wait and the longest.
 FIRST = 0.25

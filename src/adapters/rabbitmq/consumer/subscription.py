@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 
 from cronhare.application.outages import Outage
-from cronhare.domain.listing import listed
+from cronhare.domain.texts.listing import listed
 from cronhare.ports.broker import BrokerUnavailable, Delivery
 
 from ..connection.address import Address

@@ -7,9 +7,9 @@ from typing import Any
 from sqlalchemy import Connection, Update, bindparam, insert, update
 
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.outcome import Ending
-from cronhare.domain.retry import Fail, Quarantine
-from cronhare.domain.transitions import end, overruled, state_after
+from cronhare.domain.lifecycle.transitions import end, overruled, state_after
+from cronhare.domain.retries.outcome import Ending
+from cronhare.domain.retries.retry import Fail, Quarantine
 from cronhare.ports.attempts import Finish
 from cronhare.ports.records import Archived, Attempt
 from cronhare.ports.runner import Captured

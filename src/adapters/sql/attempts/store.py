@@ -9,14 +9,14 @@ import attrs
 import msgspec
 from sqlalchemy import Connection, Engine, Row, bindparam, select, update
 
-from cronhare.domain import fence
-from cronhare.domain.claims import NotToBeRun
 from cronhare.domain.execution import STARTABLE, Execution, State
-from cronhare.domain.messages import TaskMessage
-from cronhare.domain.outcome import Outcome, TaskError
-from cronhare.domain.retry import Quarantine
-from cronhare.domain.task import TaskRef
-from cronhare.domain.transitions import Standing, is_held, may_finish, may_give_up
+from cronhare.domain.lifecycle import start_fence
+from cronhare.domain.lifecycle.claims import NotToBeRun
+from cronhare.domain.lifecycle.transitions import Standing, is_held, may_finish, may_give_up
+from cronhare.domain.messages.messages import TaskMessage
+from cronhare.domain.retries.outcome import Outcome, TaskError
+from cronhare.domain.retries.retry import Quarantine
+from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.attempts import (
     Apart,
     Busy,
@@ -470,7 +470,7 @@ def _judge(
 ) -> Execution | Refused:
     if execution is None:
         return Refused(f"execution {request.execution_id} is unknown", unknown=True)
-    after = fence.start(
+    after = start_fence.start(
         execution, attempt=request.attempt, nacks=request.nacks, node=node, now=now, until=until
     )
     return Refused(after) if isinstance(after, str) else after

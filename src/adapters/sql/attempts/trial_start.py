@@ -6,8 +6,8 @@ from datetime import datetime
 
 from sqlalchemy import bindparam, select
 
-from cronhare.domain.task import SYSTEM
-from cronhare.domain.transitions import begin
+from cronhare.domain.lifecycle.transitions import begin
+from cronhare.domain.schedules.task import SYSTEM
 from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
 
 from ..isolation.suspects import Kind

@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, FromClause, Row, Select, bindparam, delete, func, select
 
-from cronhare.domain.claims import claim_run, skip
 from cronhare.domain.execution import UNFINISHED, Execution, State
-from cronhare.domain.planning import INSTANTS_AT_ONCE, Cursor, Planned, cursor_after
-from cronhare.domain.schedule import BrokenSchedule, OverlapPolicy, Schedule
+from cronhare.domain.lifecycle.claims import claim_run, skip
+from cronhare.domain.schedules.planning import INSTANTS_AT_ONCE, Cursor, Planned, cursor_after
+from cronhare.domain.schedules.schedule import BrokenSchedule, OverlapPolicy, Schedule
 from cronhare.ports.claims import Batch, Planner, ask
 
 from ..dialect import Dialect, PlanRow

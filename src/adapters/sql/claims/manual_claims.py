@@ -5,10 +5,10 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, Select, bindparam, select
 
-from cronhare.domain import claims
 from cronhare.domain.execution import Execution
-from cronhare.domain.messages import LARGEST_ID
-from cronhare.domain.schedule import BrokenSchedule, Schedule
+from cronhare.domain.lifecycle import claims
+from cronhare.domain.messages.messages import LARGEST_ID
+from cronhare.domain.schedules.schedule import BrokenSchedule, Schedule
 
 from ..dialect import Dialect, TransactionRolledBack
 from ..mapping.execution_rows import EXECUTION, executions_of

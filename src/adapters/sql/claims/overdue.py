@@ -6,9 +6,9 @@ from functools import partial
 
 from sqlalchemy import Update
 
-from cronhare.domain.durations import LONGEST
 from cronhare.domain.execution import STARTABLE, UNFINISHED, Execution
-from cronhare.domain.redelivery import expected_after_doubt
+from cronhare.domain.lifecycle.redelivery import expected_after_doubt
+from cronhare.domain.texts.durations import LONGEST
 from cronhare.ports.claims import Graces
 
 from ..isolation.batches import do_with_each, take_each

@@ -10,8 +10,8 @@ import msgspec
 from sqlalchemy import Select
 
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.listing import listed
-from cronhare.domain.transitions import hand_over, is_as_sent, may_hand_over, publish
+from cronhare.domain.lifecycle.transitions import hand_over, is_as_sent, may_hand_over, publish
+from cronhare.domain.texts.listing import listed
 from cronhare.ports.ledger import LedgerUnavailable
 
 from ..isolation.batches import do_with_each

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 
 from sqlalchemy import Row
 
-from cronhare.domain.planning import Plan, Planned
+from cronhare.domain.schedules.planning import Plan, Planned
 from cronhare.ports.claims import Planner
 from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
 

@@ -8,7 +8,7 @@ import attrs
 from sqlalchemy import Connection, Engine, Row, Select
 
 from cronhare.domain.execution import Execution
-from cronhare.domain.messages import LARGEST_ID, AttemptRef
+from cronhare.domain.messages.messages import LARGEST_ID, AttemptRef
 from cronhare.ports.claims import Batch, Ended, Graces, Planner
 from cronhare.ports.clock import ClockPort
 

@@ -10,7 +10,7 @@ from sqlalchemy import BindParameter, Connection, Select, bindparam, select, upd
 
 from cronhare.application.logs import say
 from cronhare.domain.execution import State
-from cronhare.domain.messages import AttemptRef
+from cronhare.domain.messages.messages import AttemptRef
 from cronhare.ports.claims import Ended
 from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
 from cronhare.ports.records import Archived

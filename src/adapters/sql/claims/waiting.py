@@ -18,7 +18,7 @@ from sqlalchemy import (
 )
 
 from cronhare.domain.execution import STARTABLE, Execution, State
-from cronhare.domain.redelivery import (
+from cronhare.domain.lifecycle.redelivery import (
     MANY_RESENDS,
     after_copy,
     expected_after_doubt,

@@ -9,7 +9,7 @@ from sqlalchemy import Engine
 
 from cronhare.adapters.extras import require
 from cronhare.domain.addresses import LedgerFile, parse_ledger
-from cronhare.domain.listing import listed
+from cronhare.domain.texts.listing import listed
 
 if TYPE_CHECKING:
     from ..dialect import Columns

@@ -17,8 +17,8 @@ from cronhare.domain.diagnosis import (
     Unreachable,
 )
 from cronhare.domain.execution import State
-from cronhare.domain.keys import MANUAL
 from cronhare.domain.nodes import container_id
+from cronhare.domain.schedules.keys import MANUAL
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerOutdated, LedgerUnavailable
 from cronhare.ports.schedules import StoredSchedule

@@ -7,7 +7,7 @@ from typing import Any, Final
 from sqlalchemy import Connection, Select, bindparam, or_, select
 
 from cronhare.domain.diagnosis import LastClaim, Late
-from cronhare.domain.keys import CRON, ONCE
+from cronhare.domain.schedules.keys import CRON, ONCE
 
 from ..mapping.execution_rows import answer_to
 from ..mapping.schedule_rows import moment_or_long_ago

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import attrs
 
 from cronhare.application.logs import say
-from cronhare.domain.listing import listed
+from cronhare.domain.texts.listing import listed
 from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
 
 from ..dialect import InDoubt, Locked

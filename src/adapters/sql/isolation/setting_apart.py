@@ -14,10 +14,10 @@ import msgspec
 from sqlalchemy import Connection, insert
 
 from cronhare.application.logs import say
-from cronhare.domain import transitions
 from cronhare.domain.execution import UNFINISHED, Execution, State
-from cronhare.domain.listing import listed
-from cronhare.domain.retry import Quarantine
+from cronhare.domain.lifecycle import transitions
+from cronhare.domain.retries.retry import Quarantine
+from cronhare.domain.texts.listing import listed
 from cronhare.ports.attempts import Apart, Busy, Superseded
 from cronhare.ports.ledger import LedgerRefused
 from cronhare.ports.records import Archived

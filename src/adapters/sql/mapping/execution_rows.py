@@ -7,16 +7,16 @@ from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Connection, Row, Select, bindparam, case, func, select
 
-from cronhare.domain.echo import echo
 from cronhare.domain.execution import UNFINISHED, Execution, State
-from cronhare.domain.keys import LONGEST_KEY
-from cronhare.domain.messages import LARGEST_ID, LONGEST_TYPE
-from cronhare.domain.outcome import CRASHES
-from cronhare.domain.params import LARGEST_PARAMS, fault_of_params
-from cronhare.domain.retry import RetryPolicy
-from cronhare.domain.retry_policy_parser import LONGEST_POLICY
-from cronhare.domain.schedule import LONGEST_NAME
-from cronhare.domain.task import TaskRef
+from cronhare.domain.messages.messages import LARGEST_ID, LONGEST_TYPE
+from cronhare.domain.retries.outcome import CRASHES
+from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.retries.retry_policy_parser import LONGEST_POLICY
+from cronhare.domain.schedules.keys import LONGEST_KEY
+from cronhare.domain.schedules.params import LARGEST_PARAMS, fault_of_params
+from cronhare.domain.schedules.schedule import LONGEST_NAME
+from cronhare.domain.schedules.task import TaskRef
+from cronhare.domain.texts.echo import echo
 from cronhare.domain.topology import MAIN_QUEUE, checked_queue
 
 from ..schema.tables import attempts, executions, schedulers

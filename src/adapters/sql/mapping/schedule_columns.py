@@ -11,17 +11,21 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from cronhare.domain.draft import Fault, ScheduleDraft, judge_manner, judge_times, kept_fields
-from cronhare.domain.durations import LONGEST
-from cronhare.domain.echo import echo
-from cronhare.domain.retry import RetryPolicy
-from cronhare.domain.retry_policy_parser import (
+from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.retries.retry_policy_parser import (
     LONGEST_POLICY,
     RetryPolicyInvalid,
     read_policy,
     write_policy,
 )
-from cronhare.domain.schedule import (
+from cronhare.domain.schedules.draft import (
+    Fault,
+    ScheduleDraft,
+    judge_manner,
+    judge_times,
+    kept_fields,
+)
+from cronhare.domain.schedules.schedule import (
     CAPS,
     DEFAULT_MISFIRE,
     DEFAULT_OVERLAP,
@@ -30,6 +34,8 @@ from cronhare.domain.schedule import (
     LONGEST_ZONE,
     Misfire,
 )
+from cronhare.domain.texts.durations import LONGEST
+from cronhare.domain.texts.echo import echo
 from cronhare.domain.topology import MAIN_QUEUE
 
 from ..schema.types import milliseconds

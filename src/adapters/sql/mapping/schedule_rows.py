@@ -8,10 +8,10 @@ import msgspec
 from sqlalchemy import Row, type_coerce
 from sqlalchemy.types import NullType
 
-from cronhare.domain.draft import Fault, ScheduleDraft
-from cronhare.domain.echo import echo, shown
-from cronhare.domain.params import fault_of_params
-from cronhare.domain.schedule import LONGEST_NAME, BrokenSchedule, Schedule
+from cronhare.domain.schedules.draft import Fault, ScheduleDraft
+from cronhare.domain.schedules.params import fault_of_params
+from cronhare.domain.schedules.schedule import LONGEST_NAME, BrokenSchedule, Schedule
+from cronhare.domain.texts.echo import echo, shown
 
 from ..schema.tables import schedulers
 from .execution_rows import answer_to

@@ -4,11 +4,11 @@ from typing import Any, Final
 
 import msgspec
 
-from cronhare.domain.draft import Fault
-from cronhare.domain.echo import echo
-from cronhare.domain.messages import LARGEST_ID
-from cronhare.domain.schedule import LONGEST_NAME
-from cronhare.domain.task import SYSTEM, TaskRef
+from cronhare.domain.messages.messages import LARGEST_ID
+from cronhare.domain.schedules.draft import Fault
+from cronhare.domain.schedules.schedule import LONGEST_NAME
+from cronhare.domain.schedules.task import SYSTEM, TaskRef
+from cronhare.domain.texts.echo import echo
 
 from .bounded_cache import TASKS_KEPT, kept
 

@@ -13,9 +13,9 @@ from typing import Any, Final, Protocol
 
 import attrs
 
-from cronhare.domain.echo import echo
-from cronhare.domain.messages import LARGEST_ID
-from cronhare.domain.nack_count import MOST
+from cronhare.domain.messages.messages import LARGEST_ID
+from cronhare.domain.messages.nack_count import MOST
+from cronhare.domain.texts.echo import echo
 
 from .schedule_columns import LONG_AGO
 

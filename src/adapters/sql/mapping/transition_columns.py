@@ -12,7 +12,7 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, Connection, Integer, Update, bindparam, update
 
 from cronhare.domain.execution import Execution
-from cronhare.domain.transitions import changes
+from cronhare.domain.lifecycle.transitions import changes
 
 from ..dialect import Dialect
 from ..schema.tables import executions

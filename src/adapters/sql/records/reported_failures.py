@@ -7,12 +7,12 @@ import attrs
 import msgspec
 from sqlalchemy import Connection, bindparam, insert, select
 
-from cronhare.domain.claims import NotToBeRun
 from cronhare.domain.execution import Execution
-from cronhare.domain.failures import Failure, Unproven
-from cronhare.domain.retry import Fail
-from cronhare.domain.schedule import CLEANUP_NAME
-from cronhare.domain.transitions import fail_elsewhere
+from cronhare.domain.lifecycle.claims import NotToBeRun
+from cronhare.domain.lifecycle.failures import Failure, Unproven
+from cronhare.domain.lifecycle.transitions import fail_elsewhere
+from cronhare.domain.retries.retry import Fail
+from cronhare.domain.schedules.schedule import CLEANUP_NAME
 from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
 from cronhare.ports.records import Archived
 

@@ -9,10 +9,10 @@ from typing import Any
 from sqlalchemy import Select, and_, bindparam, case, delete, exists, func, not_, select
 
 from cronhare.application.logs import say
-from cronhare.domain.boot import LONGEST_AGO
 from cronhare.domain.execution import REPLAYABLE, TOLD_NO_MORE, State
-from cronhare.domain.keys import BOOT
-from cronhare.domain.messages import LARGEST_ID
+from cronhare.domain.messages.messages import LARGEST_ID
+from cronhare.domain.schedules.boot import LONGEST_AGO
+from cronhare.domain.schedules.keys import BOOT
 from cronhare.ports.records import Retention
 
 from ..isolation.halving import Answers, Waiting

@@ -8,10 +8,10 @@ from sqlalchemy import Connection, Engine, Row, Select, bindparam, func, select,
 
 from cronhare.domain.diagnosis import LastClaim
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.failures import Failure, Unproven
-from cronhare.domain.messages import LARGEST_ID
-from cronhare.domain.replay import ALREADY_OVERDUE, replays
-from cronhare.domain.transitions import cancel
+from cronhare.domain.lifecycle.failures import Failure, Unproven
+from cronhare.domain.lifecycle.replay import ALREADY_OVERDUE, replays
+from cronhare.domain.lifecycle.transitions import cancel
+from cronhare.domain.messages.messages import LARGEST_ID
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerBusy
 from cronhare.ports.records import Archived, Attempt, ExecutionFilter, Output, QueueLoad, Retention

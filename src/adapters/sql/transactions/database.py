@@ -11,7 +11,7 @@ from typing import Final, ParamSpec, TypeVar
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from cronhare.domain.backoff import Waits
+from cronhare.domain.retries.backoff import Waits
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerOutdated, LedgerRefused, LedgerUnavailable
 

@@ -7,7 +7,7 @@ import attrs
 import msgspec
 
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.task import TaskRef
+from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.records import Attempt, Output
 from cronhare.ports.runner import Captured
 

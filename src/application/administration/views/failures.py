@@ -5,7 +5,7 @@ from typing import Any, Self
 
 import attrs
 
-from cronhare.domain.task import TaskRef
+from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.records import Archived
 
 from .values import ErrorView, json_value

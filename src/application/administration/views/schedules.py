@@ -6,7 +6,7 @@ from typing import Any, Self
 import attrs
 
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.task import TaskRef
+from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.schedules import StoredSchedule
 
 from .values import RetryView, json_value, seconds

@@ -7,8 +7,8 @@ from typing import Any, Final, Self
 import attrs
 import msgspec
 
-from cronhare.domain.outcome import TaskError
-from cronhare.domain.retry import RetryPolicy
+from cronhare.domain.retries.outcome import TaskError
+from cronhare.domain.retries.retry import RetryPolicy
 
 #: So many levels of params are shown as JSON. Who reads 1,000 cannot write them inside of a view.
 DEEPEST: Final = 500

@@ -16,9 +16,9 @@ from cronhare.application.administration.views import ExecutionView, ScheduleVie
 from cronhare.domain.addresses import LedgerFile
 from cronhare.domain.cron import find_zone
 from cronhare.domain.execution import State
-from cronhare.domain.listing import listed
-from cronhare.domain.messages import LARGEST_ID
-from cronhare.domain.moments import say_minute
+from cronhare.domain.messages.messages import LARGEST_ID
+from cronhare.domain.texts.listing import listed
+from cronhare.domain.texts.moments import say_minute
 
 from ..errors import Refusal, Status
 from ..output import Json, print_json, print_line, state, table

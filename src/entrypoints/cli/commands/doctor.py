@@ -11,8 +11,8 @@ from rich.text import Text
 from cronhare.adapters.jobs.reader import JobsFileInvalid, read_jobs
 from cronhare.domain.addresses import LedgerFile
 from cronhare.domain.diagnosis import Finding, SettingsFacts, Severity, judge_faults, judge_settings
-from cronhare.domain.listing import counted
-from cronhare.domain.task import Task
+from cronhare.domain.schedules.task import Task
+from cronhare.domain.texts.listing import counted
 
 from ... import logs
 from ...container import Container

@@ -10,9 +10,9 @@ import typer
 from cronhare.application.administration.views import AttemptView, ExecutionView
 from cronhare.application.worker.interim import EVERY
 from cronhare.domain.execution import State
-from cronhare.domain.listing import counted
-from cronhare.domain.messages import LARGEST_ID
-from cronhare.domain.printable import printable
+from cronhare.domain.messages.messages import LARGEST_ID
+from cronhare.domain.texts.listing import counted
+from cronhare.domain.texts.printable import printable
 from cronhare.ports.records import ExecutionFilter
 from cronhare.ports.runner import Captured
 

@@ -7,9 +7,9 @@ import typer
 
 from cronhare.application.administration.commands import TooFarApart
 from cronhare.application.administration.views import ErrorView, FailureView
-from cronhare.domain.durations import DurationInvalid, parse_duration, say_duration
-from cronhare.domain.listing import counted
-from cronhare.domain.messages import LARGEST_ID
+from cronhare.domain.messages.messages import LARGEST_ID
+from cronhare.domain.texts.durations import DurationInvalid, parse_duration, say_duration
+from cronhare.domain.texts.listing import counted
 
 from ..errors import Refusal, Status
 from ..output import MOST_LINES, Json, facts, json_line, print_json, print_line, state, table

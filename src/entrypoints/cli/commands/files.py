@@ -11,7 +11,8 @@ import typer
 from cronhare.adapters.jobs.reader import JobsFile
 from cronhare.adapters.process.account import is_known
 from cronhare.application.administration.difference import Change, FieldChange, ScheduleChange
-from cronhare.domain.clashes import (
+from cronhare.domain.cron import CronExpression
+from cronhare.domain.schedules.clashes import (
     ONE_FILE_EACH,
     Clash,
     Holder,
@@ -20,8 +21,7 @@ from cronhare.domain.clashes import (
     say_shared,
     shared_queues,
 )
-from cronhare.domain.cron import CronExpression
-from cronhare.domain.listing import counted
+from cronhare.domain.texts.listing import counted
 
 from ..errors import Refusal, Refusals, clash_refusal
 from ..output import Json, print_json, print_line

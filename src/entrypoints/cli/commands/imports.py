@@ -29,8 +29,8 @@ from cronhare.domain.crontab import (
     import_crontabs,
     parse_usable,
 )
-from cronhare.domain.jobs_file import LARGEST_FILE
-from cronhare.domain.listing import counted
+from cronhare.domain.schedules.jobs_file import LARGEST_FILE
+from cronhare.domain.texts.listing import counted
 
 from ..errors import Refusal, file_refusal
 from ..output import text

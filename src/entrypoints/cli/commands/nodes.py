@@ -2,7 +2,7 @@
 
 import typer
 
-from cronhare.domain.listing import listed
+from cronhare.domain.texts.listing import listed
 
 from ..output import Json, print_json, state, table
 from ..wiring import open_ledger

@@ -15,7 +15,7 @@ from cronhare.adapters.sql.dialects.sqlite.alone import Occupied, occupy
 from cronhare.adapters.system.privacy import be_private
 from cronhare.application.logs import say
 from cronhare.domain.addresses import BrokerServer, LedgerFile
-from cronhare.domain.listing import counted, listed
+from cronhare.domain.texts.listing import counted, listed
 from cronhare.domain.topology import checked_queues
 
 from ... import logs

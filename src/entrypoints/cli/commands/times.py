@@ -10,7 +10,7 @@ import typer
 
 from cronhare.domain.cron import CronExpression, CronExpressionError, UnknownZone, find_zone
 from cronhare.domain.cron.timeline import FIRST_MINUTE, LAST_MINUTE, minute_of, moment_of
-from cronhare.domain.moments import say_minute
+from cronhare.domain.texts.moments import say_minute
 
 from ..errors import Refusal
 from ..output import MOST_LINES, Json, print_json, table

@@ -20,7 +20,7 @@ from cronhare.domain.crontab import (
 )
 from cronhare.domain.crontab.reader import LONGEST_LINE
 from cronhare.domain.crontab.settings import LARGEST_ENVIRONMENT
-from cronhare.domain.jobs_file import LARGEST_FILE
+from cronhare.domain.schedules.jobs_file import LARGEST_FILE
 
 # /etc/crontab of Debian 12, from its package cron-daemon-common 3.0pl1-162.
 DEBIAN = r"""# /etc/crontab: system-wide crontab

@@ -12,7 +12,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from cronhare.domain.addresses import LedgerServer
 from cronhare.domain.diagnosis import Cause, DatabaseFacts
 from cronhare.domain.execution import Execution
-from cronhare.domain.messages import LARGEST_ID
+from cronhare.domain.messages.messages import LARGEST_ID
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerUnavailable
 

@@ -7,7 +7,7 @@ from sqlalchemy import Connection, text
 
 from cronhare.domain.addresses import Host
 from cronhare.domain.diagnosis import Cause, DatabaseFacts, Exhausted, Link
-from cronhare.domain.messages import LARGEST_ID
+from cronhare.domain.messages.messages import LARGEST_ID
 
 from ...schema.tables import metadata
 from . import errors

@@ -7,7 +7,7 @@ from typing import Final
 from sqlalchemy import Connection, text
 
 from cronhare.domain.diagnosis import DatabaseFacts, Exhausted
-from cronhare.domain.messages import LARGEST_ID
+from cronhare.domain.messages.messages import LARGEST_ID
 
 from ...schema.tables import metadata
 from .requirements import REQUIREMENTS

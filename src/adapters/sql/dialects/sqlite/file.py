@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from cronhare.application.logs import say
-from cronhare.domain.echo import shown
+from cronhare.domain.texts.echo import shown
 from cronhare.ports.ledger import LedgerOutdated, LedgerUnavailable
 
 log = logging.getLogger(__name__)

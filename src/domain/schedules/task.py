@@ -73,8 +73,8 @@ def assigned_number(source: str, name: str) -> int:
 class Task:
     """A command with its limits, as a jobs file describes it.
 
-    Its name within its *source* is what it is called by (see `domain/catalog.py`); *ref* is for
-    rows and messages that can name it by nothing else.
+    Its name within its *source* is what it is called by (see `catalog.py`); *ref* is for rows and
+    messages that can name it by nothing else.
     """
 
     name: str

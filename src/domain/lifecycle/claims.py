@@ -5,11 +5,11 @@ from typing import Any
 
 import msgspec
 
-from .execution import Execution, State
-from .nodes import container_id
-from .planning import Run, Skip
-from .schedule import BrokenSchedule, ByHand, Schedule
-from .task import TaskRef
+from ..execution import Execution, State
+from ..nodes import container_id
+from ..schedules.planning import Run, Skip
+from ..schedules.schedule import BrokenSchedule, ByHand, Schedule
+from ..schedules.task import TaskRef
 
 
 class NotToBeRun(LookupError):

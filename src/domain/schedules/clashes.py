@@ -11,8 +11,8 @@ from typing import TypeAlias
 
 import attrs
 
+from ..texts.listing import listed
 from .draft import ScheduleDraft
-from .listing import listed
 from .task import Task, TaskRef
 
 

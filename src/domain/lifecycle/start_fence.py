@@ -3,9 +3,9 @@
 from datetime import datetime, timedelta
 from typing import Final
 
-from .execution import STARTABLE, Execution, State
-from .moments import say_moment
-from .nack_count import Nacks
+from ..execution import STARTABLE, Execution, State
+from ..messages.nack_count import Nacks
+from ..texts.moments import say_moment
 from .transitions import begin, is_held, renew
 
 #: So much earlier than its time an attempt may start, since each node measures the ledger's clock

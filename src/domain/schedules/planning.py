@@ -11,7 +11,7 @@ from hashlib import blake2b
 
 import msgspec
 
-from .moments import say_moment
+from ..texts.moments import say_moment
 from .schedule import BrokenSchedule, MisfirePolicy, OverlapPolicy, Schedule
 
 #: So late may a claim be and still count as on time: a short stall runs late, not never.

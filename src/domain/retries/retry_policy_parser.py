@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
+from ..texts.echo import echo
 from .backoff import CEILING_MS, DELAY_MS, MULTIPLIERS, Backoff, BackoffType, Jitter
-from .echo import echo
 from .retry import ATTEMPTS, RetryPolicy
 
 _E = TypeVar("_E", BackoffType, Jitter)

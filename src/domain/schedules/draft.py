@@ -7,9 +7,10 @@ from zoneinfo import ZoneInfo
 
 import attrs
 
-from .cron import CronExpression, CronExpressionError, UnknownZone, find_zone
+from ..cron import CronExpression, CronExpressionError, UnknownZone, find_zone
+from ..retries.retry import RetryPolicy
+from ..topology import MAIN_QUEUE, checked_queue
 from .params import fault_of_params
-from .retry import RetryPolicy
 from .schedule import (
     DEFAULT_MISFIRE,
     DEFAULT_OVERLAP,
@@ -22,7 +23,6 @@ from .schedule import (
     Schedule,
 )
 from .task import TaskRef
-from .topology import MAIN_QUEUE, checked_queue
 
 
 @attrs.frozen

@@ -6,8 +6,8 @@ from typing import Final
 
 import msgspec
 
-from .execution import REPLAYABLE, Execution, State
-from .schedule import CLEANUP_NAME
+from ..execution import REPLAYABLE, Execution, State
+from ..schedules.schedule import CLEANUP_NAME
 
 #: What somebody asked for is overdue from the start, so that the next reconciler publishes it.
 ALREADY_OVERDUE: Final = timedelta(days=1)

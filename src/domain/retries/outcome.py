@@ -6,7 +6,7 @@ from datetime import timedelta
 import attrs
 import msgspec
 
-from .printable import shortened
+from ..texts.printable import shortened
 
 
 class ErrorClass(enum.StrEnum):

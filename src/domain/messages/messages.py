@@ -10,12 +10,12 @@ from typing import Annotated
 
 import msgspec
 
-from .execution import Execution
+from ..execution import Execution
+from ..retries.retry import recent_crashes
+from ..schedules.params import fault_of_params
+from ..schedules.task import TaskRef
 from .nack_count import DEATHS_HEADER, MOST, nacks_of
-from .params import fault_of_params
-from .retry import recent_crashes
 from .signing import SIGNATURE_HEADER, Seal
-from .task import TaskRef
 
 EXECUTION_HEADER = "cron-execution-id"
 ATTEMPT_HEADER = "cron-attempt"

@@ -7,9 +7,8 @@ from typing import Any
 import attrs
 import msgspec
 
-from .execution import REPLAYABLE, STARTABLE, Execution, State
-from .keys import reported_key
-from .messages import (
+from ..execution import REPLAYABLE, STARTABLE, Execution, State
+from ..messages.messages import (
     SIGNED,
     AttemptRef,
     FailedMessage,
@@ -19,8 +18,9 @@ from .messages import (
     fault_of_seal,
     ticket_of,
 )
-from .signing import Seal
-from .task import TaskRef
+from ..messages.signing import Seal
+from ..schedules.keys import reported_key
+from ..schedules.task import TaskRef
 
 #: Beside a whole task message there is room for a long reason.
 LARGEST_FAILED = 1024 * 1024

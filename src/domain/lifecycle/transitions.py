@@ -1,8 +1,7 @@
 """How an execution goes from state to state: who may change it, and what each change makes of it.
 
 Every ledger asks here and writes the answer: it decides nothing by itself. Who may start an
-attempt is in `fence.py`, what is sent on its way again in `replay.py`, and how new executions come
-about in `claims.py`.
+attempt is in `start_fence.py`, replays are in `replay.py`, new executions in `claims.py`.
 """
 
 from datetime import datetime, timedelta
@@ -11,11 +10,11 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from .execution import STARTABLE, Execution, State
+from ..execution import STARTABLE, Execution, State
+from ..retries.outcome import CRASHES, Ending
+from ..retries.retry import Cancel, Complete, Fail, GiveBack, Quarantine, RetryAfter, Verdict
 from .failures import Failure
-from .outcome import CRASHES, Ending
 from .redelivery import expected_after_resend
-from .retry import Cancel, Complete, Fail, GiveBack, Quarantine, RetryAfter, Verdict
 
 #: Where each of `STARTABLE` may go; to quarantine, as its row is broken or was refused (ADR 31).
 #: It fails where another program's worker reports so.

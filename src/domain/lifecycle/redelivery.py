@@ -6,8 +6,8 @@ that the broker has confirmed doubles the wait for the next; one that it has not
 
 from datetime import datetime, timedelta
 
-from .backoff import exponential
-from .execution import Execution, State
+from ..execution import Execution, State
+from ..retries.backoff import exponential
 
 #: A message that the broker has confirmed is given so long until it is sent again for the first
 #: time, and at most so long for ever: it is sent again 8 times on the first day, once on each

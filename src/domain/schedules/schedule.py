@@ -8,11 +8,11 @@ from zoneinfo import ZoneInfo
 import attrs
 import msgspec
 
-from .cron import CronExpression
+from ..cron import CronExpression
+from ..retries.retry import RetryPolicy
+from ..topology import MAIN_QUEUE
 from .keys import cron_key, once_key
-from .retry import RetryPolicy
 from .task import TaskRef
-from .topology import MAIN_QUEUE
 
 #: The zone of a schedule that names none.
 DEFAULT_ZONE = "UTC"
