@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from cronhare.adapters.crontab import Crontab, CrontabKind, Host, import_crontabs, parse_usable
 from cronhare.domain.cron import find_zone
-from cronhare.domain.crontab import Crontab, CrontabKind, Host, import_crontabs, parse_usable
 
 pytestmark = pytest.mark.integration
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from cronhare.adapters import tls
+from cronhare.adapters.crontab import reader, settings
 from cronhare.adapters.process import attempt, budget, capture, journal, lines, pipes, pulse
 from cronhare.adapters.process import messages as ipc
 from cronhare.adapters.rabbitmq.publisher import aside
@@ -26,7 +27,6 @@ from cronhare.application.worker import held_starts, interim, recording
 from cronhare.domain import topology
 from cronhare.domain.addresses import broker, server_url
 from cronhare.domain.cron.timeline import FIRST_MINUTE, LAST_MINUTE, moment_of
-from cronhare.domain.crontab import reader, settings
 from cronhare.domain.lifecycle import failures, redelivery, start_fence
 from cronhare.domain.messages import headers, messages
 from cronhare.domain.messages import nack_count as deaths

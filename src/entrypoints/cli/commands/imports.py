@@ -15,9 +15,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from cronhare.adapters.plain_files import read_plain_file
-from cronhare.domain.cron import UnknownZone, find_zone
-from cronhare.domain.crontab import (
+from cronhare.adapters.crontab import (
     Crontab,
     CrontabKind,
     Finding,
@@ -29,6 +27,8 @@ from cronhare.domain.crontab import (
     import_crontabs,
     parse_usable,
 )
+from cronhare.adapters.plain_files import read_plain_file
+from cronhare.domain.cron import UnknownZone, find_zone
 from cronhare.domain.schedules.jobs_file import LARGEST_FILE
 from cronhare.domain.texts.listing import counted
 

@@ -1,8 +1,8 @@
 import pytest
 
-from cronhare.domain.crontab import CrontabKind, parse_usable
-from cronhare.domain.crontab.description import describe
-from cronhare.domain.crontab.reader import Entry, read_crontab
+from cronhare.adapters.crontab import CrontabKind, parse_usable
+from cronhare.adapters.crontab.description import describe
+from cronhare.adapters.crontab.reader import Entry, read_crontab
 
 
 def describe_entry(text: str) -> str | None:

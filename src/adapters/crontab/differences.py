@@ -2,7 +2,8 @@
 
 import re
 
-from ..schedules.task import USER_NAME
+from cronhare.domain.schedules.task import USER_NAME
+
 from .host import ROOT, Host
 from .job import Job
 from .reader import Entry

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterable
 
-from ..texts.printable import shortened
+from cronhare.domain.texts.printable import shortened
 
 #: So much of what stands above a line is kept.
 LONGEST_DESCRIPTION = 1_000

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cronhare.domain.cron import find_zone
-from cronhare.domain.crontab import (
+from cronhare.adapters.crontab import (
     Crontab,
     CrontabKind,
     Finding,
@@ -18,8 +17,9 @@ from cronhare.domain.crontab import (
     import_crontabs,
     parse_usable,
 )
-from cronhare.domain.crontab.reader import LONGEST_LINE
-from cronhare.domain.crontab.settings import LARGEST_ENVIRONMENT
+from cronhare.adapters.crontab.reader import LONGEST_LINE
+from cronhare.adapters.crontab.settings import LARGEST_ENVIRONMENT
+from cronhare.domain.cron import find_zone
 from cronhare.domain.schedules.jobs_file import LARGEST_FILE
 
 # /etc/crontab of Debian 12, from its package cron-daemon-common 3.0pl1-162.

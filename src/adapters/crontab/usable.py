@@ -1,6 +1,6 @@
 """The cron expressions that an imported schedule may have."""
 
-from ..cron import CronExpression
+from cronhare.domain.cron import CronExpression
 
 
 def parse_usable(text: str) -> CronExpression:

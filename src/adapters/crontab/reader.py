@@ -5,7 +5,8 @@ from collections.abc import Iterator
 
 import attrs
 
-from ..texts.printable import shortened
+from cronhare.domain.texts.printable import shortened
+
 from .percent import split_command
 from .source import CrontabKind
 

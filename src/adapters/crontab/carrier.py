@@ -6,9 +6,10 @@ from pathlib import PurePosixPath
 
 import attrs
 
-from ..schedules.jobs_file import LARGEST_FILE
-from ..schedules.schedule import SYSTEM_PREFIX
-from ..schedules.task import USER_NAME
+from cronhare.domain.schedules.jobs_file import LARGEST_FILE
+from cronhare.domain.schedules.schedule import SYSTEM_PREFIX
+from cronhare.domain.schedules.task import USER_NAME
+
 from .description import describe
 from .differences import list_changes, list_notes, why_dormant
 from .host import Host
