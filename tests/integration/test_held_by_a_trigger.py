@@ -9,7 +9,7 @@ from typing import Protocol
 import pytest
 from sqlalchemy import URL
 
-from cronhare.adapters.sql.isolation import halving
+from cronhare.adapters.sql.isolation import bisection
 from cronhare.domain.execution import State
 from cronhare.domain.messages.messages import AttemptRef
 from cronhare.ports.attempts import Busy
@@ -134,7 +134,7 @@ def test_of_the_overdue_those_whose_trigger_waits_are_passed_over(
 def test_of_the_overdue_those_that_nobody_asked_for_are_taken_once_they_are_free(
     ledger: Ledger, auditing: Auditing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(halving, "LONGEST_IN_VAIN", 1e-9)  # over with the first that is held
+    monkeypatch.setattr(bisection, "LOCKED_BUDGET", 1e-9)  # over with the first that is held
     found = some(ledger, 20)
     ledger.clock.advance(DAY)
 

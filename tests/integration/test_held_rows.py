@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import URL
 
 from cronhare.adapters.sql import open_engine
-from cronhare.adapters.sql.claims.put_off import FIRST
+from cronhare.adapters.sql.claims.lock_backoff import FIRST
 from cronhare.adapters.sql.dialects.mysql import sessions as mysql_sessions
 from cronhare.adapters.sql.inspection.scheduler_activity import overdue
 from cronhare.application.administration.explain import explain

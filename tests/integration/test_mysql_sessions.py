@@ -20,7 +20,7 @@ from cronhare.adapters.sql.dialects.mysql import errors as mysql_errors
 from cronhare.adapters.sql.dialects.mysql import rows as mysql_rows
 from cronhare.adapters.sql.dialects.mysql import sessions as mysql_sessions
 from cronhare.adapters.sql.transactions import database
-from cronhare.adapters.sql.transactions.lock_waits import NOT_AT_ALL, waiting_once
+from cronhare.adapters.sql.transactions.lock_waits import NOT_AT_ALL, limit_lock_wait
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.retries.retry import Complete
 from cronhare.ports.attempts import Renewal
@@ -248,7 +248,7 @@ def test_what_failed_first_is_told_though_its_session_is_lost_as_well(
 
     with (
         pytest.raises(ValueError, match="first"),
-        waiting_once(NOT_AT_ALL),
+        limit_lock_wait(NOT_AT_ALL),
         held.write("failing") as connection,
     ):
         raise ValueError("first", connection.execute(text("SELECT 1")), kill(shell))
@@ -262,7 +262,7 @@ def test_a_session_that_cannot_have_its_own_wait_for_locks_back_is_given_up(
 
     with (
         pytest.raises(LedgerRefused, match="innodb_lock_wait_timeout"),
-        waiting_once(NOT_AT_ALL),
+        limit_lock_wait(NOT_AT_ALL),
         held.write("writing") as connection,
     ):
         connection.execute(text("SELECT 1"))

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import Connection
 
 from cronhare.adapters.sql.attempts import store as attempts
-from cronhare.adapters.sql.isolation import setting_apart
+from cronhare.adapters.sql.isolation import quarantine
 from cronhare.adapters.sql.transactions.database import Database
 from cronhare.application.administration.commands import Administrator
 from cronhare.application.outcome_log import log_outcome
@@ -662,13 +662,13 @@ def test_what_another_replica_has_started_is_not_set_apart(
     ledger: Ledger, refusing: Refusing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = some(ledger, 2)
-    set_apart_refused = setting_apart.set_apart_refused
+    quarantine_and_log = quarantine.quarantine_and_log
 
     def after_another_has_started_it(*args: Any, still: Callable[[Execution], bool]) -> None:  # noqa: ANN401
         ledger.started(found[0], node="bee")
-        set_apart_refused(*args, still=still)
+        quarantine_and_log(*args, still=still)
 
-    monkeypatch.setattr(attempts, "set_apart_refused", after_another_has_started_it)
+    monkeypatch.setattr(attempts, "quarantine_and_log", after_another_has_started_it)
     when = f"NEW.node = 'ant' AND NEW.execution_id = {found[0].id}"
     with refusing("ExecutionAttempt", "INSERT", when):
         answers = start_all(ledger, found)

@@ -13,12 +13,12 @@ from cronhare.adapters.process import attempt, budget, capture, journal, lines, 
 from cronhare.adapters.process import messages as ipc
 from cronhare.adapters.rabbitmq.publisher import aside
 from cronhare.adapters.rabbitmq.wire import asking, framing, properties
-from cronhare.adapters.sql import lately
-from cronhare.adapters.sql.claims import put_off
+from cronhare.adapters.sql import cooldown
+from cronhare.adapters.sql.claims import lock_backoff
 from cronhare.adapters.sql.dialects.mysql import opening as mysql_opening
 from cronhare.adapters.sql.dialects.mysql import sessions as mysql_sessions
 from cronhare.adapters.sql.isolation import past_locked as behind_held
-from cronhare.adapters.sql.mapping import bounded_cache as kept
+from cronhare.adapters.sql.mapping import bounded_cache as cached
 from cronhare.application.administration import commands
 from cronhare.application.scheduling import reconcile, sparing
 from cronhare.application.waiting import in_vain, putting_off, waiting_room
@@ -123,17 +123,17 @@ BOUNDS: dict[str, list[str]] = {
     "attempts, deaths, crashes": [f"{deaths.MOST:,} each"],
     "a value in a fault's sentence": [f"{echo.LONGEST_ECHO} letters"],
     "what is remembered of rows": [
-        f"{size(kept.LARGEST_KEPT)} each",
-        f"{kept.TIMES_KEPT:,} times",
-        f"{kept.MANNERS_KEPT:,} manners",
-        f"{kept.TASKS_KEPT:,} tasks",
-        f"{kept.POLICIES_KEPT:,} policies",
+        f"{size(cached.LARGEST_CACHED)} each",
+        f"{cached.TIMES_CACHED:,} times",
+        f"{cached.RUN_OPTIONS_CACHED:,} sets of run options",
+        f"{cached.TASKS_CACHED:,} tasks",
+        f"{cached.POLICIES_CACHED:,} policies",
     ],
     "what is remembered of changes that the database refuses, or others keep locked": [
-        f"{lately.MOST:,} of each kind"
+        f"{cooldown.MOST:,} of each kind"
     ],
     "broken executions that cannot be set apart": [
-        f"{lately.MOST:,} at once",
+        f"{cooldown.MOST:,} at once",
         f"a page of {reconcile.PAGE:,}",
     ],
     "a URL": [
@@ -199,9 +199,9 @@ BOUNDS: dict[str, list[str]] = {
         f"{retry.LONGEST_AWAY // MINUTE} minutes"
     ],
     "how long a schedule whose executions somebody keeps locked is put off": [
-        f"{put_off.FIRST.seconds} s at first",
-        f"up to {put_off.LONGEST.seconds} s",
-        f"{put_off.PARTS} times",
+        f"{lock_backoff.FIRST.seconds} s at first",
+        f"up to {lock_backoff.LONGEST.seconds} s",
+        f"{lock_backoff.PARTS} times",
     ],
     "looks for a row that somebody keeps locked, before a start gives its place away": [
         f"{len(held_starts.PAUSES)}, within {sum(held_starts.PAUSES) * 1000:.0f} ms",

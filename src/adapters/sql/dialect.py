@@ -21,7 +21,7 @@ from cronhare.domain.execution import Execution
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerUnavailable
 
-from .lately import Lately
+from .cooldown import Cooldown
 
 _OPTION = "cronhare_dialect"
 _PASSED_OVER = "cronhare_passed_over"
@@ -278,7 +278,7 @@ class Dialect(Protocol):
 
 def remember(engine: Engine, dialect: Dialect) -> Engine:
     """Give the engine with what all adapters on it share: its dialect, and what is passed over."""
-    return engine.execution_options(**{_OPTION: dialect, _PASSED_OVER: Lately()})
+    return engine.execution_options(**{_OPTION: dialect, _PASSED_OVER: Cooldown()})
 
 
 def dialect_of(engine: Engine) -> Dialect:
@@ -292,7 +292,7 @@ def schema_on(connection: Connection) -> Schema:
     return dialect_of(connection.engine).schema
 
 
-def passed_over_of(engine: Engine) -> Lately:
+def passed_over_of(engine: Engine) -> Cooldown:
     """Find the executions that are passed over on an engine that `open_engine` made."""
-    passed_over: Lately = engine.get_execution_options()[_PASSED_OVER]
+    passed_over: Cooldown = engine.get_execution_options()[_PASSED_OVER]
     return passed_over

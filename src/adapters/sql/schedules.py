@@ -14,7 +14,7 @@ from cronhare.ports.ledger import LedgerRefused
 from cronhare.ports.schedules import StoredSchedule
 
 from .mapping.execution_rows import answer_to, batches, id_answering_to
-from .mapping.schedule_columns import MANNER, TIMES
+from .mapping.schedule_columns import RUN_OPTION_COLUMNS, TIME_COLUMNS
 from .mapping.schedule_rows import READ, STAMP, draft_of, moment_or_long_ago, row_values
 from .mapping.task_columns import COLUMN_OF_TYPE
 from .schema.tables import plans, schedulers
@@ -51,8 +51,8 @@ _REPLACE = (
             column: bindparam(f"new_{column}", type_=schedulers.c[column].type)
             for column in (
                 *COLUMN_OF_TYPE.values(),
-                *TIMES,
-                *MANNER,
+                *TIME_COLUMNS,
+                *RUN_OPTION_COLUMNS,
                 "params",
                 "description",
                 "source",

@@ -5,26 +5,26 @@ from collections.abc import Sequence
 import attrs
 import pytest
 
-from cronhare.adapters.sql.isolation.past_locked import MOST_PAGES, take_behind_held
+from cronhare.adapters.sql.isolation.past_locked import MOST_PAGES, take_past_locked
 
 
 @attrs.define
 class Rows:
     """What waits, in order; *held* are some of it."""
 
-    waiting: list[int]
+    on_locked: list[int]
     held: set[int]
     looks: int = 0
 
     def choose(self, most: int, left: int) -> Sequence[int]:
         """Give the first, without so many."""
         self.looks += 1
-        return self.waiting[left : left + most]
+        return self.on_locked[left : left + most]
 
     def take(self, ids: Sequence[int]) -> Sequence[int]:
         """Take what nobody holds: it waits no longer."""
         free = [id_ for id_ in ids if id_ not in self.held]
-        self.waiting = [id_ for id_ in self.waiting if id_ not in free]
+        self.on_locked = [id_ for id_ in self.on_locked if id_ not in free]
         return free
 
 
@@ -42,12 +42,12 @@ class Rows:
 def test_what_is_behind_held_rows_is_taken(held: range, taken: list[int], looks: int) -> None:
     rows = Rows(list(range(10)), set(held))
 
-    assert take_behind_held(rows.choose, rows.take, limit=3) == taken
+    assert take_past_locked(rows.choose, rows.take, limit=3) == taken
     assert rows.looks == looks
 
 
 def test_one_look_is_bounded() -> None:
     rows = Rows(list(range(1_000)), set(range(999)))
 
-    assert take_behind_held(rows.choose, rows.take, limit=3) == []
+    assert take_past_locked(rows.choose, rows.take, limit=3) == []
     assert rows.looks == MOST_PAGES

@@ -9,22 +9,25 @@ from sqlalchemy.exc import DBAPIError
 
 from cronhare.adapters.sql.dialect import InDoubt, Locked
 from cronhare.adapters.sql.dialects.mysql.errors import is_in_doubt, is_refused
-from cronhare.adapters.sql.isolation.halving import Answers, Waiting
-from cronhare.adapters.sql.isolation.refusals import by_halves_in_doubt
+from cronhare.adapters.sql.isolation.bisection import (
+    BatchResult,
+    OnLocked,
+)
+from cronhare.adapters.sql.isolation.refusals import bisect_and_judge
 from cronhare.adapters.sql.isolation.suspects import Suspects
 from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
 
 
-def refusing(times: int) -> Callable[[Sequence[int]], Answers[str]]:
+def refusing(times: int) -> Callable[[Sequence[int]], BatchResult[str]]:
     """Refuse the number 2 so many times, and write all else."""
     left = times
 
-    def ask(part: Sequence[int]) -> Answers[str]:
+    def ask(part: Sequence[int]) -> BatchResult[str]:
         nonlocal left
         if 2 in part and left:
             left -= 1
             raise LedgerRefused("no")
-        return Answers(["written"] * len(part), part)
+        return BatchResult(["written"] * len(part), part)
 
     return ask
 
@@ -41,14 +44,14 @@ def refusing(times: int) -> Callable[[Sequence[int]], Answers[str]]:
 def test_what_is_refused_alone_is_asked_once_more_before_it_is_set_apart(
     asked: list[int], times: int, answers: list[str]
 ) -> None:
-    found = by_halves_in_doubt(
+    found = bisect_and_judge(
         asked,
         refusing(times),
         alone=lambda _one, _refusal: "apart",
         suspects=Suspects(),
         id_of=lambda one: one,
         kinds={},
-        waiting=Waiting(lambda _: "busy"),
+        on_locked=OnLocked(lambda _: "busy"),
     )
 
     assert found == answers
@@ -86,19 +89,19 @@ def test_the_log_says_once_a_minute_how_many_were_set_apart(
     seconds = Seconds()
     suspects = Suspects(seconds)
 
-    def ask(_: Sequence[int]) -> Answers[str]:
+    def ask(_: Sequence[int]) -> BatchResult[str]:
         raise LedgerRefused("no")
 
     for now in [0, 1, 2, 60 * minutes]:
         seconds.now = now
-        by_halves_in_doubt(
+        bisect_and_judge(
             [1, 2],
             ask,
             alone=lambda _one, _refusal: "apart",
             suspects=suspects,
             id_of=lambda one: one,
             kinds={},
-            waiting=Waiting(lambda _: "busy"),
+            on_locked=OnLocked(lambda _: "busy"),
             unproven=lambda _: "later",
         )
 
@@ -113,23 +116,23 @@ def test_what_is_in_doubt_is_told_once_a_minute_beside_what_is_refused(
     seconds = Seconds()
     suspects = Suspects(seconds)
 
-    def ask(part: Sequence[int]) -> Answers[str]:
+    def ask(part: Sequence[int]) -> BatchResult[str]:
         if {1, 2}.intersection(part):
             raise LedgerRefused("no")
         if 3 in part:
             raise InDoubt("command denied")
-        return Answers(["written"] * len(part), part)
+        return BatchResult(["written"] * len(part), part)
 
     for now in range(20 * 60):
         seconds.now = now
-        by_halves_in_doubt(
+        bisect_and_judge(
             [1, 2, 3, 4, 5],
             ask,
             alone=lambda _one, _refusal: "apart",
             suspects=suspects,
             id_of=lambda one: one,
             kinds={1: "archive", 2: "archive"},
-            waiting=Waiting(lambda _: "busy"),
+            on_locked=OnLocked(lambda _: "busy"),
         )
 
     told = Counter(record.__dict__["action"] for record in caplog.records)
@@ -137,14 +140,14 @@ def test_what_is_in_doubt_is_told_once_a_minute_beside_what_is_refused(
 
 
 def test_beside_others_that_are_written_what_is_refused_with_all_of_its_kind_is_to_wait() -> None:
-    answers = by_halves_in_doubt(
+    answers = bisect_and_judge(
         [1, 2, 3, 4],
         _of_odd_ones,
         alone=lambda _one, _refusal: "apart",
         suspects=Suspects(),
         id_of=lambda one: one,
         kinds={1: "odd", 2: "even", 3: "odd", 4: "even"},
-        waiting=Waiting(lambda _: "busy"),
+        on_locked=OnLocked(lambda _: "busy"),
     )
 
     assert answers == ["written", "busy", "written", "busy"]
@@ -154,48 +157,48 @@ def test_what_is_refused_and_held_at_once_takes_no_answer_from_its_neighbours() 
     def held(_one: int, _refusal: LedgerRefused) -> str:
         raise Locked("somebody holds its row in the archive")
 
-    answers = by_halves_in_doubt(
+    answers = bisect_and_judge(
         [1, 2, 3],
         _of_odd_ones,
         alone=held,
         suspects=Suspects(),
         id_of=lambda one: one,
         kinds={},
-        waiting=Waiting(lambda _: "busy"),
+        on_locked=OnLocked(lambda _: "busy"),
     )
 
     assert answers == ["written", "busy", "written"]
 
 
-def _of_odd_ones(part: Sequence[int]) -> Answers[str]:
+def _of_odd_ones(part: Sequence[int]) -> BatchResult[str]:
     if any(one % 2 == 0 for one in part):
         raise LedgerRefused("no")
-    return Answers(["written"] * len(part), part)
+    return BatchResult(["written"] * len(part), part)
 
 
-def _denied(of: set[int], asked: list[int]) -> Callable[[Sequence[int]], Answers[str]]:
+def _denied(of: set[int], asked: list[int]) -> Callable[[Sequence[int]], BatchResult[str]]:
     """Write all but these, which look like an outage; *asked* gets the sizes of all parts."""
 
-    def ask(part: Sequence[int]) -> Answers[str]:
+    def ask(part: Sequence[int]) -> BatchResult[str]:
         asked.append(len(part))
         if of.intersection(part):
             raise InDoubt("command denied")
-        return Answers(["written"] * len(part), part)
+        return BatchResult(["written"] * len(part), part)
 
     return ask
 
 
 def _divided(
-    ids: Sequence[int], ask: Callable[[Sequence[int]], Answers[str]], *, could: bool = False
+    ids: Sequence[int], ask: Callable[[Sequence[int]], BatchResult[str]], *, could: bool = False
 ) -> Sequence[str]:
-    return by_halves_in_doubt(
+    return bisect_and_judge(
         ids,
         ask,
         alone=lambda _one, _refusal: "apart",
         suspects=Suspects(),
         id_of=lambda one: one,
         kinds={},
-        waiting=Waiting(lambda _: "busy"),
+        on_locked=OnLocked(lambda _: "busy"),
         could_another=lambda _: could,
     )
 
@@ -226,7 +229,7 @@ def test_all_of_a_batch_wait_if_another_could_be_written() -> None:
 def test_a_ledger_that_is_lost_is_not_asked_for_less() -> None:
     asked: list[int] = []
 
-    def ask(part: Sequence[int]) -> Answers[str]:
+    def ask(part: Sequence[int]) -> BatchResult[str]:
         asked.append(len(part))
         raise LedgerUnavailable("the connection was lost")
 

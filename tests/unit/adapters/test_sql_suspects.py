@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 
 import pytest
 
+from cronhare.adapters.sql.cooldown import MOST
 from cronhare.adapters.sql.isolation.suspects import PROBE_EVERY, PROVEN_FOR, Suspects
-from cronhare.adapters.sql.lately import MOST
 
 
 class Seconds:

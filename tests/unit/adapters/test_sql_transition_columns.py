@@ -1,6 +1,6 @@
 from datetime import UTC, datetime
 
-from cronhare.adapters.sql.isolation.setting_apart import SET_APART
+from cronhare.adapters.sql.isolation.quarantine import QUARANTINED_FIELDS
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.transitions import changes, set_apart
 from cronhare.domain.schedules.task import TaskRef
@@ -32,4 +32,4 @@ def test_setting_apart_writes_all_that_it_changes() -> None:
 
     changed = changes(running, set_apart(running, "broken", now=NOON))
 
-    assert changed.keys() == set(SET_APART)
+    assert changed.keys() == set(QUARANTINED_FIELDS)

@@ -54,7 +54,7 @@ def kind_of_ending(execution: Execution, finish: Finish) -> Kind:
     return state, finish.ran.outcome.ending, _said_anything(finish)
 
 
-def write_endings(
+def write_ends(
     connection: Connection,
     dialect: Dialect,
     ended: list[tuple[Execution, Finish]],

@@ -54,7 +54,7 @@ _FORGET_OUTPUT = delete(outputs).where(
 )
 
 
-class Beginning(NamedTuple):
+class StartKind(NamedTuple):
     """What a rule can tell of a start: from which state it leads, and whether it is the first."""
 
     state: State
@@ -66,7 +66,7 @@ class Beginning(NamedTuple):
         return cls(waiting.state, waiting.attempt == 1)
 
 
-def write_beginnings(
+def write_starts(
     connection: Connection, dialect: Dialect, started: Sequence[Change], *, now: datetime, node: str
 ) -> None:
     """Write the starts of attempts, whose executions are locked, for *node*."""

@@ -34,9 +34,15 @@ from cronhare.ports.runner import AttemptResult, Written
 
 from ..claims.manual_claims import claim_by_hand, find_by_key
 from ..dialect import Locked
-from ..isolation.halving import Answers, Waiting
-from ..isolation.refusals import by_halves, by_halves_in_doubt
-from ..isolation.setting_apart import quarantine_refused, set_apart_refused
+from ..isolation.bisection import (
+    BatchResult,
+    OnLocked,
+)
+from ..isolation.quarantine import (
+    quarantine_and_log,
+    quarantine_refused,
+)
+from ..isolation.refusals import bisect_and_judge, bisect_batch
 from ..isolation.suspects import Kind, Suspects
 from ..mapping.execution_rows import BY_IDS, find_executions
 from ..mapping.outputs import keep_outputs, output_values
@@ -44,9 +50,9 @@ from ..mapping.transition_columns import write_changes
 from ..schema.tables import attempts, executions
 from ..schema.types import UtcDateTime
 from ..transactions.database import Database, repeatable
-from ..transactions.lock_waits import NOT_AT_ALL, waiting_once
-from .end_writes import kind_of_ending, write_endings
-from .start_writes import Beginning, write_beginnings
+from ..transactions.lock_waits import NOT_AT_ALL, limit_lock_wait
+from .end_writes import kind_of_ending, write_ends
+from .start_writes import StartKind, write_starts
 from .trial_start import could_start_another
 
 _STATES = frozenset(State)
@@ -97,14 +103,14 @@ class SqlAttemptStore:
         self._by_ids = dialect.locking(BY_IDS, pass_over=True)
         self._standing = dialect.locking(_STANDING, pass_over=True)
         self._starts, self._ends, self._leases = Suspects(), Suspects(), Suspects()
-        self._locked_starts = Waiting[StartRequest, Execution | Refused | Busy](
+        self._locked_starts = OnLocked[StartRequest, Execution | Refused | Busy](
             lambda _: Busy(), unasked=lambda _: Busy(is_asked=False)
         )
-        self._locked_ends = Waiting[Finish, Recorded | Busy](
+        self._locked_ends = OnLocked[Finish, Recorded | Busy](
             lambda _: Busy(), unasked=lambda _: Busy(is_asked=False)
         )
-        self._locked_leases = Waiting[int, Renewal](lambda id_: _renewal(busy={id_}))
-        self._locked_outputs = Waiting[Written, None](lambda _: None)
+        self._locked_leases = OnLocked[int, Renewal](lambda id_: _renewal(busy={id_}))
+        self._locked_outputs = OnLocked[Written, None](lambda _: None)
 
     def start(
         self, requests: Sequence[StartRequest], *, now: datetime, node: str, lease: timedelta
@@ -120,12 +126,12 @@ class SqlAttemptStore:
             return Refused(str(refusal))
 
         kinds: dict[int, Kind] = {}
-        return by_halves_in_doubt(
+        return bisect_and_judge(
             requests,
             partial(self._start, now=now, node=node, lease=lease, kinds=kinds),
             alone=alone,
             suspects=self._starts,
-            waiting=self._locked_starts,
+            on_locked=self._locked_starts,
             id_of=lambda request: request.execution_id,
             kinds=kinds,
             could_another=partial(
@@ -147,7 +153,7 @@ class SqlAttemptStore:
         node: str,
         lease: timedelta,
         kinds: dict[int, Kind],
-    ) -> Answers[Execution | Refused | Busy]:
+    ) -> BatchResult[Execution | Refused | Busy]:
         with self._database.write("starting attempts") as connection:
             ids = {request.execution_id for request in requests}
             found = find_executions(connection, self._by_ids, ids, read=self._database.dialect.read)
@@ -167,9 +173,9 @@ class SqlAttemptStore:
             held = [change for change in changed if is_held(change[0], node)]
             started = [change for change in changed if not is_held(change[0], node)]
             write_changes(connection, self._database.dialect, held)
-            kinds.update((one.id, Beginning.of(one)) for one, _ in started)
-            write_beginnings(connection, self._database.dialect, started, now=now, node=node)
-            return Answers(answers, [one.id for one, _ in started])
+            kinds.update((one.id, StartKind.of(one)) for one, _ in started)
+            write_starts(connection, self._database.dialect, started, now=now, node=node)
+            return BatchResult(answers, [one.id for one, _ in started])
 
     def finish(
         self, finishes: Sequence[Finish], *, now: datetime, node: str
@@ -181,11 +187,11 @@ class SqlAttemptStore:
             return may_finish(standing, finish.execution.attempt, node=node)
 
         @repeatable
-        def ask(part: Sequence[Finish]) -> Answers[Recorded | Busy]:
+        def ask(part: Sequence[Finish]) -> BatchResult[Recorded | Busy]:
             with self._database.write("recording results") as connection:
                 ended = self._end(connection, part, may, now, kinds)
-                again = _answered_again(connection, part, ended.given, node)
-                return attrs.evolve(ended, given=again)
+                again = _answered_again(connection, part, ended.answers, node)
+                return attrs.evolve(ended, answers=again)
 
         return self._ask_to_end(finishes, ask, may, now, kinds)
 
@@ -197,7 +203,7 @@ class SqlAttemptStore:
             return may_give_up(standing, version=finish.execution.version)
 
         @repeatable
-        def ask(part: Sequence[Finish]) -> Answers[Recorded | Busy]:
+        def ask(part: Sequence[Finish]) -> BatchResult[Recorded | Busy]:
             with self._database.write("giving up lost attempts") as connection:
                 return self._end(connection, part, may, now, kinds)
 
@@ -210,19 +216,19 @@ class SqlAttemptStore:
     def _ask_to_end(
         self,
         finishes: Sequence[Finish],
-        ask: Callable[[Sequence[Finish]], Answers[Recorded | Busy]],
+        ask: Callable[[Sequence[Finish]], BatchResult[Recorded | Busy]],
         may: Callable[[Standing, Finish], bool],
         now: datetime,
         kinds: dict[int, Kind],
         *,
         unproven: Callable[[Finish], Recorded | Busy] | None = None,
     ) -> Sequence[Recorded | Busy]:
-        return by_halves_in_doubt(
+        return bisect_and_judge(
             finishes,
             ask,
             alone=partial(self._end_refused, ask, now, may),
             suspects=self._ends,
-            waiting=self._locked_ends,
+            on_locked=self._locked_ends,
             id_of=lambda finish: finish.execution.id,
             kinds=kinds,
             unproven=unproven,
@@ -233,20 +239,20 @@ class SqlAttemptStore:
     ) -> Renewal:
         """See `AttemptStorePort.renew`. What cannot be renewed is no longer held."""
 
-        def ask(ids: Sequence[int]) -> Answers[Renewal]:
+        def ask(ids: Sequence[int]) -> BatchResult[Renewal]:
             renewal = self._renew(ids, now=now, node=node, lease=lease)
-            return Answers([renewal], renewal.held)
+            return BatchResult([renewal], renewal.held)
 
         def alone(id_: int, refusal: LedgerRefused) -> Renewal:
             self._set_apart(id_, refusal, now, lambda found: is_held(found, node))
             return _renewal()
 
-        renewals = by_halves_in_doubt(
+        renewals = bisect_and_judge(
             list(execution_ids),
             ask,
             alone=alone,
             suspects=self._leases,
-            waiting=self._locked_leases,
+            on_locked=self._locked_leases,
             id_of=lambda id_: id_,
             kinds={},  # they are all alike
         )
@@ -276,17 +282,17 @@ class SqlAttemptStore:
 
     def keep_written(self, written: Sequence[Written], *, now: datetime, node: str) -> None:
         """See `AttemptStorePort.keep_written`. What is refused is left for the end to judge."""
-        by_halves(
+        bisect_batch(
             written,
             partial(self._keep_written, now=now, node=node),
             alone=lambda _one, _refusal: None,
-            waiting=self._locked_outputs,
+            on_locked=self._locked_outputs,
         )
 
     @repeatable
     def _keep_written(
         self, written: Sequence[Written], *, now: datetime, node: str
-    ) -> Answers[None]:
+    ) -> BatchResult[None]:
         """Keep it. Rows are held: a finish replaces, and is last. Others' are left out."""
         ids = [one.execution_id for one in written]
         with self._database.write("keeping what attempts have written") as connection:
@@ -302,14 +308,14 @@ class SqlAttemptStore:
                     and may_finish(row, one.attempt, node=node)
                 ],
             )
-            return Answers((), held.keys())
+            return BatchResult((), held.keys())
 
     def adopt(
         self, message: TaskMessage, *, key: str, queue: str, deaths: int, now: datetime, node: str
     ) -> Execution | Refused | Busy:
         """See `AttemptStorePort.adopt`."""
         try:
-            with waiting_once(NOT_AT_ALL):
+            with limit_lock_wait(NOT_AT_ALL):
                 return self._adopt(message, key=key, queue=queue, deaths=deaths, now=now, node=node)
         except Locked:
             return Busy()
@@ -342,7 +348,7 @@ class SqlAttemptStore:
 
     def _end_refused(
         self,
-        ask: Callable[[Sequence[Finish]], Answers[Recorded | Busy]],
+        ask: Callable[[Sequence[Finish]], BatchResult[Recorded | Busy]],
         now: datetime,
         may: Callable[[Standing, Finish], bool],
         finish: Finish,
@@ -363,7 +369,7 @@ class SqlAttemptStore:
             verdict=Quarantine(error.message),
         )
         try:
-            [answer] = ask([bare]).given
+            [answer] = ask([bare]).answers
         except LedgerRefused:
             apart = quarantine_refused(
                 self._database,
@@ -378,7 +384,7 @@ class SqlAttemptStore:
     def _set_apart(
         self, id_: int, why: LedgerRefused, now: datetime, still: Callable[[Execution], bool]
     ) -> None:
-        set_apart_refused(self._database, id_, str(why), now, still=still)
+        quarantine_and_log(self._database, id_, str(why), now, still=still)
 
     def _end(
         self,
@@ -387,7 +393,7 @@ class SqlAttemptStore:
         may: Callable[[Standing, Finish], bool],
         now: datetime,
         kinds: dict[int, Kind],
-    ) -> Answers[Recorded | Busy]:
+    ) -> BatchResult[Recorded | Busy]:
         ids = {finish.execution.id for finish in finishes}
         rows = connection.execute(self._standing, {"ids": list(ids)})
         standing = {row.id: row for row in rows}
@@ -402,7 +408,7 @@ class SqlAttemptStore:
         states = dict(
             zip(
                 ended,
-                write_endings(connection, self._database.dialect, list(ended.values()), now=now),
+                write_ends(connection, self._database.dialect, list(ended.values()), now=now),
                 strict=True,
             )
         )
@@ -410,7 +416,7 @@ class SqlAttemptStore:
             Busy() if finish.execution.id in busy else states.get(place, Superseded())
             for place, finish in enumerate(finishes)
         ]
-        return Answers(answers, [execution.id for execution, _ in ended.values()])
+        return BatchResult(answers, [execution.id for execution, _ in ended.values()])
 
 
 def _renewal(*, busy: Collection[int] = ()) -> Renewal:

@@ -15,7 +15,7 @@ from ..mapping.execution_rows import EXECUTION, executions_of
 from ..mapping.tolerant_reading import COUNTS
 from ..schema.tables import executions
 from ..transactions.database import Database
-from .start_writes import Beginning, write_beginnings
+from .start_writes import StartKind, write_starts
 
 #: One of so many is tried, by chance: another time it is another one.
 _CHOICE = 10
@@ -36,7 +36,7 @@ _OTHERS = (
 )
 
 
-class Tried(Exception):
+class TrialSucceeded(Exception):
     """It could: that is all we wanted to know."""
 
 
@@ -53,7 +53,7 @@ def could_start_another(
 
     Where nothing else waits, nobody is kept waiting by those of them that were refused.
     """
-    if not isinstance(kind, Beginning):
+    if not isinstance(kind, StartKind):
         return False
     least, most = (1, 1) if kind.is_first else (2, COUNTS[-1])
     asked = {"ids": list(wanted), "state": kind.state.value, "least": least, "most": most}
@@ -65,9 +65,9 @@ def could_start_another(
             if found:
                 one = random.choice(found)  # noqa: S311
                 started = begin(one, deaths=0, node=node, lease_until=until, now=now)
-                write_beginnings(connection, database.dialect, [(one, started)], now=now, node=node)
-                raise Tried  # noqa: TRY301 - it takes the transaction back
-    except Tried:
+                write_starts(connection, database.dialect, [(one, started)], now=now, node=node)
+                raise TrialSucceeded  # noqa: TRY301 - it takes the transaction back
+    except TrialSucceeded:
         return True
     except (LedgerRefused, LedgerUnavailable):
         return False

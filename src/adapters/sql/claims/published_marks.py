@@ -14,34 +14,34 @@ from cronhare.domain.lifecycle.transitions import hand_over, is_as_sent, may_han
 from cronhare.domain.texts.listing import listed
 from cronhare.ports.ledger import LedgerUnavailable
 
-from ..isolation.batches import do_with_each
+from ..isolation.batches import write_isolated
 from ..isolation.suspects import Suspects
 from ..mapping.transition_columns import write_changes
 from ..transactions.database import Database, repeatable
-from ..transactions.lock_waits import Hurry
-from . import waiting
-from .waiting import hold
+from ..transactions.lock_waits import LockWaitBudget
+from . import statements
+from .statements import lock_rows
 
 
-class Marks:
+class PublishedMarks:
     """The part of `ClaimStorePort` that is about messages which are in a queue."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._free = database.dialect.locking(waiting.THESE, pass_over=True)
-        self._all = database.dialect.locking(waiting.THESE, pass_over=False)
+        self._free = database.dialect.locking(statements.THESE, pass_over=True)
+        self._all = database.dialect.locking(statements.THESE, pass_over=False)
         self._marked, self._handed_over = Suspects(), Suspects()
-        self._hurry = Hurry()
+        self._budget = LockWaitBudget()
 
     def published(self, executions: Sequence[Execution], *, now: datetime) -> None:
         """See `ClaimStorePort.mark_published`."""
-        do_with_each(
+        write_isolated(
             self._database,
             executions,
             partial(self._mark, now=now),
             now=now,
             suspects=self._marked,
-            hurry=self._hurry,
+            budget=self._budget,
         )
 
     @repeatable
@@ -51,7 +51,7 @@ class Marks:
         What somebody holds begins just now, or is found again and sent once more.
         """
         with self._database.write("marking what was published") as connection:
-            seen = hold(connection, self._free, [one.id for one in found])
+            seen = lock_rows(connection, self._free, [one.id for one in found])
             marked = [
                 (sent, publish(sent, now=now))
                 for sent in sorted(found, key=attrgetter("id"))
@@ -63,13 +63,13 @@ class Marks:
     def hand_over(self, executions: Sequence[Execution], *, now: datetime) -> None:
         """See `ClaimStorePort.hand_over`. All others are handed over beside what somebody holds."""
         held = list[Execution]()
-        do_with_each(
+        write_isolated(
             self._database,
             executions,
             partial(self._hand_over, now=now),
             now=now,
             suspects=self._handed_over,
-            hurry=Hurry(),  # each time somebody waits for the first
+            budget=LockWaitBudget(),  # each time somebody waits for the first
             held=held.append,
         )
         if held:
@@ -95,7 +95,7 @@ class Marks:
     ) -> tuple[Collection[int], Collection[int]]:
         """Give the ids of those that *look* could hold, and of those that are handed over now."""
         with self._database.write("handing executions over") as connection:
-            seen = hold(connection, look, [one.id for one in found])
+            seen = lock_rows(connection, look, [one.id for one in found])
             waiting = [
                 msgspec.structs.replace(sent, state=State(row.state), published_at=row.published_at)
                 for sent in sorted(found, key=attrgetter("id"))

@@ -7,14 +7,17 @@ from datetime import timedelta
 from cronhare.application.logs import say
 from cronhare.ports.ledger import LedgerRefused
 
+from ..cooldown import MOST
 from ..dialect import InDoubt, Locked
-from ..lately import MOST
-from .put_off import FIRST, LONGEST
+from .lock_backoff import (
+    FIRST,
+    LONGEST,
+)
 
 log = logging.getLogger(__name__)
 
 
-class HeldSchedules:
+class LockedSchedulesLog:
     """Those of which the log said that others hold them: it says of each when that is over."""
 
     def __init__(self) -> None:

@@ -12,17 +12,23 @@ from cronhare.domain.messages.messages import LARGEST_ID, AttemptRef
 from cronhare.ports.claims import Batch, Ended, Graces, Planner
 from cronhare.ports.clock import ClockPort
 
-from ..lately import Lately, without
+from ..cooldown import (
+    Cooldown,
+    excluding,
+)
 from ..mapping.schedule_rows import moment_or_long_ago
 from ..schema.tables import plans, schedulers
 from ..transactions.database import Database, repeatable
 from . import pages
 from .apply_plans import apply_plans
-from .free_plans import FreePlans
-from .overdue import Found
-from .published_marks import Marks
-from .smaller_pages import Noting, SmallerPages
-from .unconfirmed_ends import Ends
+from .page_bisection import (
+    PageBisection,
+    PagePlanner,
+)
+from .plan_locks import PlanLocks
+from .published_marks import PublishedMarks
+from .reconciliation import ReconcilerQueries
+from .unconfirmed_ends import UnconfirmedEnds
 
 
 class SqlClaimStore:
@@ -36,13 +42,13 @@ class SqlClaimStore:
         self._judge = judge
         self._database = Database(engine, clock)
         self._due = pages.schedules_of(self._database.dialect.locking(pages.DUE, pass_over=True))
-        refused = Lately()  # schedules; of executions all stores know
-        lately = Lately()
-        self._due_pages = SmallerPages(refused, lately)
-        self._edit_pages = SmallerPages(refused, lately)
-        self._free_plans = FreePlans(self._database)
-        self._marks, self._found = Marks(self._database), Found(self._database)
-        self._ends = Ends(self._database)
+        refused = Cooldown()  # schedules; of executions all stores know
+        lately = Cooldown()
+        self._due_pages = PageBisection(refused, lately)
+        self._edit_pages = PageBisection(refused, lately)
+        self._free_plans = PlanLocks(self._database)
+        self._marks, self._found = PublishedMarks(self._database), ReconcilerQueries(self._database)
+        self._ends = UnconfirmedEnds(self._database)
         self._resume_at = pages.BEFORE_ALL
         self._taken_to: dict[bool, pages.Place] = {}
 
@@ -72,7 +78,7 @@ class SqlClaimStore:
         after = taken_to if pages.is_later(taken_to, floor) else floor
 
         @repeatable
-        def take(limit: int, planner: Noting) -> Batch:
+        def take(limit: int, planner: PagePlanner) -> Batch:
             at, id_ = after
             asked = {"until": until or now, "at": at, "id": id_, "limit": limit}
             with self._database.write("claiming what is due") as connection:
@@ -97,8 +103,8 @@ class SqlClaimStore:
         floor = pages.BEFORE_ALL if since is None else (since, LARGEST_ID)
 
         @repeatable
-        def take(limit: int, planner: Noting) -> Batch:
-            edited = without(pages.EDITED, schedulers.c.id, self._edit_pages.passed_over(now))
+        def take(limit: int, planner: PagePlanner) -> Batch:
+            edited = excluding(pages.EDITED, schedulers.c.id, self._edit_pages.passed_over(now))
             locked = len(self._edit_pages.locked(now))
             with self._database.read("looking for edited schedules") as connection:
                 if not self._edited(connection, edited, floor, 1):
@@ -141,9 +147,9 @@ class SqlClaimStore:
         bounds = {"after": after} if since is None else {"after": after, "since": since}
 
         @repeatable
-        def take(limit: int, planner: Noting) -> tuple[Batch, int]:
+        def take(limit: int, planner: PagePlanner) -> tuple[Batch, int]:
             passed_over = self._edit_pages.passed_over(now)
-            problems = without(all_problems, plans.c.scheduler_id, passed_over)
+            problems = excluding(all_problems, plans.c.scheduler_id, passed_over)
             with self._database.read("looking for what could not be planned") as connection:
                 if not dialect.read(connection, problems, {**bounds, "limit": 1}):
                     return Batch(), after
@@ -242,7 +248,7 @@ class SqlClaimStore:
         passed_over = self._due_pages.passed_over(now)
         if not passed_over:
             return self._due
-        due = without(pages.DUE, plans.c.scheduler_id, passed_over)
+        due = excluding(pages.DUE, plans.c.scheduler_id, passed_over)
         return pages.schedules_of(self._database.dialect.locking(due, pass_over=True))
 
     def _edited(

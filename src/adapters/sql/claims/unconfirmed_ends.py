@@ -15,16 +15,22 @@ from cronhare.ports.claims import Ended
 from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
 from cronhare.ports.records import Archived
 
-from ..isolation.halving import Answers, Waiting
-from ..isolation.past_locked import take_behind_held
-from ..isolation.refusals import by_halves
-from ..lately import Lately, without
+from ..cooldown import (
+    Cooldown,
+    excluding,
+)
+from ..isolation.bisection import (
+    BatchResult,
+    OnLocked,
+)
+from ..isolation.past_locked import take_past_locked
+from ..isolation.refusals import bisect_batch
 from ..mapping.execution_rows import BY_IDS, find_executions
 from ..mapping.tolerant_reading import ARCHIVED
 from ..schema.tables import failed_tasks
 from ..schema.types import UtcDateTime
 from ..transactions.database import Database, repeatable
-from ..transactions.lock_waits import Hurry
+from ..transactions.lock_waits import LockWaitBudget
 
 log = logging.getLogger(__name__)
 
@@ -54,27 +60,27 @@ _CHECK: Final = (
 )
 
 
-class Ends:
+class UnconfirmedEnds:
     """The part of `ClaimStorePort` that is about ends. Rows that somebody holds are passed over."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._passed_over = Lately()
-        self._hurry = Hurry()
+        self._passed_over = Cooldown()
+        self._budget = LockWaitBudget()
         self._of_attempts = database.dialect.locking(_OF_ATTEMPTS, pass_over=True)
         self._overdue = database.dialect.locking(_OVERDUE, pass_over=True)
 
     def mark_published(self, ends: Collection[AttemptRef]) -> None:
         """See `ClaimStorePort.mark_ends_published`. What is refused stays overdue."""
-        by_halves(
+        bisect_batch(
             sorted(ends, key=attrgetter("execution_id")),
             self._mark_published,
             alone=lambda _end, _refusal: None,
-            waiting=Waiting(lambda _end: None, self._hurry),
+            on_locked=OnLocked(lambda _end: None, self._budget),
         )
 
     @repeatable
-    def _mark_published(self, ends: Sequence[AttemptRef]) -> Answers[None]:
+    def _mark_published(self, ends: Sequence[AttemptRef]) -> BatchResult[None]:
         with self._database.write("marking ends as published") as connection:
             asked = {"ids": [end.execution_id for end in ends]}
             rows = connection.execute(self._of_attempts, asked).all()
@@ -82,13 +88,13 @@ class Ends:
             ids = [row.id for row in rows if (row.execution_id, row.attempts) in told]
             if ids:
                 connection.execute(_CHECK, {"ids": ids, "at": None})
-            return Answers((), ids)
+            return BatchResult((), ids)
 
     def overdue(self, *, now: datetime, until: datetime, limit: int) -> Sequence[Ended]:
         """See `ClaimStorePort.overdue_ends`. Most looks find nothing, and take no lock."""
 
         @repeatable
-        def take(ids: Sequence[int]) -> Answers[Sequence[Ended]]:
+        def take(ids: Sequence[int]) -> BatchResult[Sequence[Ended]]:
             with self._database.write("taking ends that are overdue") as connection:
                 found = connection.execute(self._overdue, {"ids": ids, "until": until})
                 read = [ARCHIVED.read(row) for row in found]
@@ -99,7 +105,7 @@ class Ends:
                 if sound:
                     connection.execute(_CHECK, {"ids": [one.id for one in sound], "at": now})
                 written = [*spoilt, *(one.id for one in sound)]
-                return Answers([_with_crashes(connection, sound)], written)
+                return BatchResult([_with_crashes(connection, sound)], written)
 
         refused: list[LedgerRefused | LedgerUnavailable] = []
 
@@ -111,18 +117,18 @@ class Ends:
             refused.append(refusal)
             return held(id_)
 
-        statement = without(_OVERDUE_IDS, failed_tasks.c.id, self._passed_over.at(now))
+        statement = excluding(_OVERDUE_IDS, failed_tasks.c.id, self._passed_over.at(now))
 
         def choose(most: int, left: int) -> Sequence[int]:
             return self._ids(statement, {"until": until, "limit": most, "left": left})
 
-        waiting = Waiting(held, self._hurry, finds_again=True)
+        on_locked = OnLocked(held, self._budget, finds_again=True)
 
         def take_free(ids: Sequence[int]) -> Sequence[Ended]:
-            taken = by_halves(ids, take, alone=later, waiting=waiting)
+            taken = bisect_batch(ids, take, alone=later, on_locked=on_locked)
             return [ended for part in taken for ended in part]
 
-        free = take_behind_held(choose, take_free, limit=limit)
+        free = take_past_locked(choose, take_free, limit=limit)
         if refused:
             text = f"Ends for good whose messages have to wait: {len(refused)}, for {refused[0]}"
             say(log, logging.ERROR, "ledger.refused", text)
@@ -134,7 +140,7 @@ class Ends:
             return connection.scalars(statement, asked).all()
 
 
-def _archived(cells: Any) -> Archived:  # noqa: ANN401 - see `Cells.read`
+def _archived(cells: Any) -> Archived:  # noqa: ANN401 - see `TableReader.read`
     return Archived(**{column.name: getattr(cells, column.name) for column in failed_tasks.c})
 
 

@@ -9,23 +9,26 @@ from cronhare.domain.execution import Execution, State
 from cronhare.ports.ledger import LedgerRefused
 
 from ..transactions.database import Database
-from ..transactions.lock_waits import Hurry
-from .halving import Answers, Waiting
-from .refusals import by_halves_in_doubt
-from .setting_apart import set_apart_refused
+from ..transactions.lock_waits import LockWaitBudget
+from .bisection import (
+    BatchResult,
+    OnLocked,
+)
+from .quarantine import quarantine_and_log
+from .refusals import bisect_and_judge
 from .suspects import Kind, Suspects
 
 T = TypeVar("T")
 
 
-def do_with_each(
+def write_isolated(
     database: Database,
     found: Sequence[Execution],
     do: Callable[[Sequence[Execution]], Collection[int]],
     *,
     now: datetime,
     suspects: Suspects,
-    hurry: Hurry,
+    budget: LockWaitBudget,
     held: Callable[[Execution], None] | None = None,
 ) -> Collection[int]:
     """Do something with all of *found*, and set apart that of which it is refused.
@@ -36,23 +39,23 @@ def do_with_each(
     """
     done = set[int]()
 
-    def ask(part: Sequence[Execution]) -> Answers[None]:
+    def ask(part: Sequence[Execution]) -> BatchResult[None]:
         written = do(part)
         done.update(written)
-        return Answers((), written)
+        return BatchResult((), written)
 
     def alone(execution: Execution, refusal: LedgerRefused) -> None:
         def still(seen: Execution) -> bool:
             return (seen.state, seen.attempt) == (execution.state, execution.attempt)
 
-        if set_apart_refused(database, execution.id, str(refusal), now, still=still):
+        if quarantine_and_log(database, execution.id, str(refusal), now, still=still):
             done.add(execution.id)
 
     def later(execution: Execution) -> None:
         database.passed_over.note(execution.id, now)
 
     if found:
-        by_halves_in_doubt(
+        bisect_and_judge(
             found,
             ask,
             alone=alone,
@@ -60,40 +63,40 @@ def do_with_each(
             id_of=attrgetter("id"),
             kinds={one.id: one.state for one in found},
             unproven=later,
-            waiting=Waiting(held or later, hurry, finds_again=held is None),
+            on_locked=OnLocked(held or later, budget, finds_again=held is None),
         )
     return done
 
 
-def take_each(
+def take_isolated(
     database: Database,
     ids: Sequence[int],
-    take: Callable[[Sequence[int]], Answers[T]],
+    take: Callable[[Sequence[int]], BatchResult[T]],
     *,
     now: datetime,
     suspects: Suspects,
-    hurry: Hurry,
+    budget: LockWaitBudget,
     states: Collection[State],
     kinds: Mapping[int, Kind],
 ) -> Sequence[T]:
     """Take what has these ids; set apart or pass over that of which it is refused."""
 
-    def ask(part: Sequence[int]) -> Answers[Sequence[T]]:
+    def ask(part: Sequence[int]) -> BatchResult[Sequence[T]]:
         taken = take(part)
-        return Answers([taken.given], taken.written)
+        return BatchResult([taken.answers], taken.written)
 
     def alone(id_: int, refusal: LedgerRefused) -> Sequence[T]:
         def still(seen: Execution) -> bool:
             return seen.state in states
 
-        set_apart_refused(database, id_, str(refusal), now, still=still)
+        quarantine_and_log(database, id_, str(refusal), now, still=still)
         return ()
 
     def later(id_: int) -> Sequence[T]:
         database.passed_over.note(id_, now)
         return ()
 
-    taken = by_halves_in_doubt(
+    taken = bisect_and_judge(
         ids,
         ask,
         alone=alone,
@@ -101,6 +104,6 @@ def take_each(
         id_of=lambda id_: id_,
         kinds=kinds,
         unproven=later,
-        waiting=Waiting(later, hurry, finds_again=True),
+        on_locked=OnLocked(later, budget, finds_again=True),
     )
     return [one for each in taken for one in each]

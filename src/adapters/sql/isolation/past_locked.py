@@ -9,7 +9,7 @@ T = TypeVar("T")
 MOST_PAGES: Final = 10
 
 
-def take_behind_held(
+def take_past_locked(
     choose: Callable[[int, int], Sequence[int]],
     take: Callable[[Sequence[int]], Sequence[T]],
     *,

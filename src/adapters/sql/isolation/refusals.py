@@ -16,8 +16,16 @@ from cronhare.domain.texts.listing import listed
 from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
 
 from ..dialect import InDoubt, Locked
-from .halving import Answers, Waiting, halved, not_waiting
-from .row_or_outage import Doubting, InVain
+from .bisection import (
+    BatchResult,
+    OnLocked,
+    bisect,
+    bisect_locked,
+)
+from .outage_guard import (
+    OutageGuard,
+    PresumedOutage,
+)
 from .suspects import Kind, Suspects
 
 log = logging.getLogger(__name__)
@@ -27,7 +35,7 @@ A = TypeVar("A")
 
 
 @attrs.frozen
-class Alone:
+class RefusedAlone:
     """A question that was refused by itself."""
 
     asked: Any
@@ -35,19 +43,19 @@ class Alone:
 
 
 @attrs.frozen
-class Doubted:
+class FailedAlone:
     """A question that was answered by itself with what looks like an outage."""
 
     asked: Any
     doubt: LedgerUnavailable
 
 
-def by_halves(
+def bisect_batch(
     asked: Sequence[Q],
-    ask: Callable[[Sequence[Q]], Answers[A]],
+    ask: Callable[[Sequence[Q]], BatchResult[A]],
     *,
     alone: Callable[[Q, LedgerRefused | LedgerUnavailable], A],
-    waiting: Waiting[Q, A],
+    on_locked: OnLocked[Q, A],
 ) -> Sequence[A]:
     """Ask all at once, one transaction; after a refusal, each half by itself.
 
@@ -57,34 +65,34 @@ def by_halves(
     Raises:
         LedgerUnavailable: nothing was written, for what looks like an outage.
     """
-    doubting = Doubting(ask, len(asked))
+    doubting = OutageGuard(ask, len(asked))
     answers: list[A] = []
-    for part in _parts(asked, not_waiting(doubting, waiting)):
+    for part in _parts(asked, bisect_locked(doubting, on_locked)):
         match part:
-            case Answers():
-                answers.extend(part.given)
-            case Doubted(doubt=doubt) if not doubting.written:
+            case BatchResult():
+                answers.extend(part.answers)
+            case FailedAlone(doubt=doubt) if not doubting.written:
                 raise doubt
-            case Doubted():
+            case FailedAlone():
                 answers.append(alone(part.asked, part.doubt))
-            case Alone():
+            case RefusedAlone():
                 answers.append(alone(part.asked, part.refusal))
     return answers
 
 
-def by_halves_in_doubt(
+def bisect_and_judge(
     asked: Sequence[Q],
-    ask: Callable[[Sequence[Q]], Answers[A]],
+    ask: Callable[[Sequence[Q]], BatchResult[A]],
     *,
     alone: Callable[[Q, LedgerRefused], A],
     suspects: Suspects,
     id_of: Callable[[Q], int],
     kinds: Mapping[int, Kind],
-    waiting: Waiting[Q, A],
+    on_locked: OnLocked[Q, A],
     unproven: Callable[[Q], A] | None = None,
     could_another: Callable[[Kind], bool] = lambda _: False,
 ) -> Sequence[A]:
-    """Do as `by_halves` does, but set none apart for a rule that refuses all of a kind.
+    """Do as `bisect_batch` does, but set none apart for a rule that refuses all of a kind.
 
     *ask* notes in *kinds* what it is about to write of each id. What is refused while nothing of
     its kind is written is answered by *unproven*, unless *could_another* says of the kind that
@@ -98,28 +106,28 @@ def by_halves_in_doubt(
         LedgerUnavailable: it is, nothing was written, and there is no *unproven*; or it looks like
             an outage, and nothing was written. The others were answered.
     """
-    doubting = Doubting(ask, len(asked))
+    doubting = OutageGuard(ask, len(asked))
     with doubting.telling():
-        ask = not_waiting(doubting, waiting)
+        ask = bisect_locked(doubting, on_locked)
         ids = map(id_of, asked)
         found = _doubted(asked, ask, doubting, partial(_could, could_another, kinds, ids))
-        refused = [id_of(one.asked) for one in found if isinstance(one, Alone)]
+        refused = [id_of(one.asked) for one in found if isinstance(one, RefusedAlone)]
         guilty = _guilty(refused, doubting.written, kinds, suspects, could_another)
-        put_off = unproven or waiting.answer
+        put_off = unproven or on_locked.answer
         if unproven is None and doubting.written:
-            unproven = waiting.answer
-        alone = partial(_alone_not_waiting, alone, waiting)
+            unproven = on_locked.answer
+        alone = partial(_alone_not_waiting, alone, on_locked)
         answers: list[A] = []
         outages: list[LedgerRefused] = []
         for one in found:
             match one:
-                case Answers():
-                    answers.extend(one.given)
-                case Doubted():
+                case BatchResult():
+                    answers.extend(one.answers)
+                case FailedAlone():
                     answers.append(put_off(one.asked))
-                case Alone() if id_of(one.asked) in guilty:
-                    answers.extend(_once_more(one.asked, ask, alone, waiting))
-                case Alone():
+                case RefusedAlone() if id_of(one.asked) in guilty:
+                    answers.extend(_once_more(one.asked, ask, alone, on_locked))
+                case RefusedAlone():
                     outages.append(one.refusal)
                     if unproven is not None:
                         answers.append(unproven(one.asked))
@@ -135,23 +143,23 @@ def by_halves_in_doubt(
 
 
 def _parts(
-    asked: Sequence[Q], ask: Callable[[Sequence[Q]], Answers[A]]
-) -> Sequence[Answers[A] | Alone | Doubted]:
-    def by_itself(one: Q, refusal: LedgerRefused | LedgerUnavailable) -> Alone | Doubted:
+    asked: Sequence[Q], ask: Callable[[Sequence[Q]], BatchResult[A]]
+) -> Sequence[BatchResult[A] | RefusedAlone | FailedAlone]:
+    def by_itself(one: Q, refusal: LedgerRefused | LedgerUnavailable) -> RefusedAlone | FailedAlone:
         if isinstance(refusal, LedgerRefused):
-            return Alone(one, refusal)
-        return Doubted(one, refusal)
+            return RefusedAlone(one, refusal)
+        return FailedAlone(one, refusal)
 
     refusals: tuple[type[LedgerRefused | LedgerUnavailable], ...] = (LedgerRefused, InDoubt)
-    return halved(asked, ask, refusals, by_itself)
+    return bisect(asked, ask, refusals, by_itself)
 
 
 def _doubted(
     asked: Sequence[Q],
-    ask: Callable[[Sequence[Q]], Answers[A]],
-    doubting: Doubting[Q, A],
+    ask: Callable[[Sequence[Q]], BatchResult[A]],
+    doubting: OutageGuard[Q, A],
     could_another: Callable[[], bool],
-) -> Sequence[Answers[A] | Alone | Doubted]:
+) -> Sequence[BatchResult[A] | RefusedAlone | FailedAlone]:
     """Give the parts of what was asked; all of it is in doubt if another could be written.
 
     Raises:
@@ -161,12 +169,12 @@ def _doubted(
         found = _parts(asked, ask)
         if not doubting.written:
             for one in found:
-                if isinstance(one, Doubted):
+                if isinstance(one, FailedAlone):
                     raise one.doubt
-    except (InDoubt, InVain) as doubt:
+    except (InDoubt, PresumedOutage) as doubt:
         if not could_another():
             raise
-        return [Doubted(one, doubt) for one in asked]
+        return [FailedAlone(one, doubt) for one in asked]
     return found
 
 
@@ -175,9 +183,11 @@ def _could(another: Callable[[Kind], bool], kinds: Mapping[int, Kind], ids: Iter
 
 
 def _tell_doubts(
-    found: Sequence[Answers[A] | Alone | Doubted], id_of: Callable[[Q], int], suspects: Suspects
+    found: Sequence[BatchResult[A] | RefusedAlone | FailedAlone],
+    id_of: Callable[[Q], int],
+    suspects: Suspects,
 ) -> None:
-    doubts = {id_of(one.asked): one.doubt for one in found if isinstance(one, Doubted)}
+    doubts = {id_of(one.asked): one.doubt for one in found if isinstance(one, FailedAlone)}
     if not doubts or not suspects.is_to_tell("ledger.in-doubt"):
         return
     which = listed([str(id_) for id_ in doubts])
@@ -202,22 +212,22 @@ def _guilty(
 
 def _once_more(
     asked: Q,
-    ask: Callable[[Sequence[Q]], Answers[A]],
+    ask: Callable[[Sequence[Q]], BatchResult[A]],
     alone: Callable[[Q, LedgerRefused], A],
-    waiting: Waiting[Q, A],
+    on_locked: OnLocked[Q, A],
 ) -> Sequence[A]:
     """Ask once more before somebody is set apart: what has no name with us may have passed."""
     try:
-        return ask([asked]).given
+        return ask([asked]).answers
     except LedgerRefused as refusal:
         return [alone(asked, refusal)]
-    except (InDoubt, InVain):
-        return [waiting.answer(asked)]
+    except (InDoubt, PresumedOutage):
+        return [on_locked.answer(asked)]
 
 
 def _alone_not_waiting(
     alone: Callable[[Q, LedgerRefused], A],
-    waiting: Waiting[Q, A],
+    on_locked: OnLocked[Q, A],
     asked: Q,
     refusal: LedgerRefused,
 ) -> A:
@@ -226,7 +236,7 @@ def _alone_not_waiting(
     Nor does what looks like an outage by then.
     """
     try:
-        with waiting.hurrying():
+        with on_locked.limited_wait():
             return alone(asked, refusal)
     except (Locked, InDoubt):
-        return waiting.answer(asked)
+        return on_locked.answer(asked)

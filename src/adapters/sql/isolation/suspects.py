@@ -11,7 +11,7 @@ from functools import partial
 from threading import Lock
 from typing import Final
 
-from ..lately import MOST
+from ..cooldown import MOST
 
 #: While nothing at all is accepted, one row is set apart so often, in seconds: what is refused for
 #: its own sake would keep its worker from all others, who alone could tell.

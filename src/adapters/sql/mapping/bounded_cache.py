@@ -12,13 +12,13 @@ from typing import Any, Final, Generic, TypeVar
 T = TypeVar("T")
 
 #: A question of more bytes is not remembered. A cache keeps at most so much, times its entries.
-LARGEST_KEPT: Final = 2_048
+LARGEST_CACHED: Final = 2_048
 
 #: So many answers are remembered.
-TIMES_KEPT, MANNERS_KEPT, TASKS_KEPT, POLICIES_KEPT = 4_096, 1_024, 1_024, 1_024
+TIMES_CACHED, RUN_OPTIONS_CACHED, TASKS_CACHED, POLICIES_CACHED = 4_096, 1_024, 1_024, 1_024
 
 
-class _NotKept(Exception, Generic[T]):
+class _TooLarge(Exception, Generic[T]):
     """An answer, on the one way past the cache."""
 
     def __init__(self, answer: T) -> None:
@@ -26,22 +26,22 @@ class _NotKept(Exception, Generic[T]):
         self.answer = answer
 
 
-def kept(entries: int) -> Callable[[Callable[[Any], T]], Callable[[Any], T]]:
+def cached(entries: int) -> Callable[[Callable[[Any], T]], Callable[[Any], T]]:
     """Remember the answers to *entries* small questions: texts, or tuples of cells."""
 
     def decorate(call: Callable[[Any], T]) -> Callable[[Any], T]:
         @lru_cache(maxsize=entries)
         def remembered(question: Any) -> T:  # noqa: ANN401 - whatever a cell may hold
             answer = call(question)
-            if _size(question) > LARGEST_KEPT:
-                raise _NotKept(answer)
+            if _size(question) > LARGEST_CACHED:
+                raise _TooLarge(answer)
             return answer
 
         @wraps(call)
         def ask(question: Any) -> T:  # noqa: ANN401
             try:
                 return remembered(question)
-            except _NotKept as large:
+            except _TooLarge as large:
                 answer: T = large.answer
                 return answer
 

@@ -22,7 +22,7 @@ from cronhare.domain.topology import MAIN_QUEUE, checked_queue
 from ..schema.tables import attempts, executions, schedulers
 from ..schema.types import duration, milliseconds, to_text
 from .schedule_columns import SPANS_MS, read_retry, write_retry
-from .tolerant_reading import COUNTS, VERSIONS, Cell, Cells, moment, text, whole
+from .tolerant_reading import COUNTS, VERSIONS, ColumnRule, TableReader, moment, text, whole
 
 Reading = Callable[[Connection, Select[Any], Mapping[str, Any]], Iterable[Row[Any]]]
 
@@ -57,7 +57,7 @@ _TAKEN_FOR = select(
     case(*((executions.c.state == state.value, state.value) for state in State)).label("state"),
 ).where(executions.c.id.in_(bindparam("ids", expanding=True)))
 
-_CELLS: Final = Cells(
+_CELLS: Final = TableReader(
     "SchedulerExecution",
     {
         # Whatever it is, it names the row: in an adopted table it may have no sign.
@@ -92,7 +92,7 @@ _CELLS: Final = Cells(
         "resends": whole(COUNTS),
         "source": text(LONGEST_NAME, nullable=True),
         "task_name": text(LONGEST_NAME, nullable=True),
-        "schedule_name": Cell(kind=object, wanted="", stand_in=None),  # see `answer_to`
+        "schedule_name": ColumnRule(kind=object, wanted="", stand_in=None),  # see `answer_to`
     },
 )
 
@@ -234,7 +234,7 @@ def _taken_for(connection: Connection, ids: Collection[int]) -> dict[int, str]:
 
 
 def _execution(
-    row: Any,  # noqa: ANN401 - see `Cells.read`
+    row: Any,  # noqa: ANN401 - see `TableReader.read`
     taken_for: str,
     problem: str | None,
     crashed_at: tuple[datetime, ...],

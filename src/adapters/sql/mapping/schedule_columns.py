@@ -39,7 +39,7 @@ from cronhare.domain.texts.echo import echo
 from cronhare.domain.topology import MAIN_QUEUE
 
 from ..schema.types import milliseconds
-from .bounded_cache import MANNERS_KEPT, POLICIES_KEPT, TIMES_KEPT, kept
+from .bounded_cache import POLICIES_CACHED, RUN_OPTIONS_CACHED, TIMES_CACHED, cached
 
 T = TypeVar("T")
 D = TypeVar("D")
@@ -51,10 +51,10 @@ LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
 SPANS_MS: Final = range(LONGEST // timedelta(milliseconds=1) + 1)
 
 #: The columns that say when.
-TIMES: Final = ("schedule", "date_time", "timezone", "starts_at", "ends_at")
+TIME_COLUMNS: Final = ("schedule", "date_time", "timezone", "starts_at", "ends_at")
 
 #: How each column that says how a schedule is run is written from a draft.
-_MANNER: Final[Mapping[str, Callable[[ScheduleDraft], object]]] = {
+_RUN_OPTIONS: Final[Mapping[str, Callable[[ScheduleDraft], object]]] = {
     "status": lambda draft: draft.status,
     "retry": lambda draft: write_retry(draft.retry),
     "misfire_policy": lambda draft: draft.misfire.policy.value,
@@ -66,7 +66,7 @@ _MANNER: Final[Mapping[str, Callable[[ScheduleDraft], object]]] = {
     "queue": lambda draft: draft.queue,
 }
 #: The columns that say how.
-MANNER: Final = tuple(_MANNER)
+RUN_OPTION_COLUMNS: Final = tuple(_RUN_OPTIONS)
 
 
 class ScheduleTimes(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,14 +86,14 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def column_values(draft: ScheduleDraft) -> dict[str, object]:
-    """Write a draft as the columns of `TIMES` and `MANNER`."""
-    times = {column: getattr(draft, column) for column in TIMES}
-    return times | {column: write(draft) for column, write in _MANNER.items()}
+    """Write a draft as the columns of `TIME_COLUMNS` and `RUN_OPTION_COLUMNS`."""
+    times = {column: getattr(draft, column) for column in TIME_COLUMNS}
+    return times | {column: write(draft) for column, write in _RUN_OPTIONS.items()}
 
 
-@kept(entries=TIMES_KEPT)
+@cached(entries=TIMES_CACHED)
 def read_times(values: tuple[Any, ...]) -> ScheduleTimes:
-    """Read the columns of `TIMES`, in their order."""
+    """Read the columns of `TIME_COLUMNS`, in their order."""
     schedule, date_time, timezone, starts_at, ends_at = values
     faults: list[Fault] = []
 
@@ -104,7 +104,7 @@ def read_times(values: tuple[Any, ...]) -> ScheduleTimes:
     starts_at = _moment("starts_at", starts_at, faults)
     ends_at = _moment("ends_at", ends_at, faults)
     said: dict[str, Any] = dict(
-        zip(TIMES, (expression, date_time, zone, starts_at, ends_at), strict=True)
+        zip(TIME_COLUMNS, (expression, date_time, zone, starts_at, ends_at), strict=True)
     )
     timing, wrong = judge_times(**said)
     return ScheduleTimes(
@@ -114,10 +114,10 @@ def read_times(values: tuple[Any, ...]) -> ScheduleTimes:
     )
 
 
-@kept(entries=MANNERS_KEPT)
-def read_manner(values: tuple[Any, ...]) -> RunOptions:
-    """Read the columns of `MANNER`."""
-    row = dict(zip(MANNER, values, strict=True))
+@cached(entries=RUN_OPTIONS_CACHED)
+def read_run_options(values: tuple[Any, ...]) -> RunOptions:
+    """Read the columns of `RUN_OPTION_COLUMNS`."""
+    row = dict(zip(RUN_OPTION_COLUMNS, values, strict=True))
     faults: list[Fault] = []
 
     def take(field: str, kind: type[T], default: D) -> T | D:
@@ -214,7 +214,7 @@ def _retry(text: str, faults: list[Fault]) -> RetryPolicy | None:
     return policy
 
 
-@kept(entries=POLICIES_KEPT)
+@cached(entries=POLICIES_CACHED)
 def read_retry(text: str) -> RetryPolicy | str:
     """Read a retry policy, or say what is wrong with it."""
     try:

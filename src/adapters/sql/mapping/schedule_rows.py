@@ -17,22 +17,22 @@ from ..schema.tables import schedulers
 from .execution_rows import answer_to
 from .schedule_columns import (
     LONG_AGO,
-    MANNER,
-    TIMES,
+    RUN_OPTION_COLUMNS,
+    TIME_COLUMNS,
     RunOptions,
     ScheduleTimes,
     column_values,
-    read_manner,
+    read_run_options,
     read_times,
 )
-from .task_columns import COLUMN_OF_TYPE, NOWHERE, TASK, NamedTask, read_task
+from .task_columns import COLUMN_OF_TYPE, NOWHERE, TASK_COLUMNS, NamedTask, read_task
 
 #: A row's updated_at exactly as it is: a plan keeps it, and compares no clocks by it.
 STAMP = type_coerce(schedulers.c.updated_at, NullType())
 
 #: What stands for a row that cannot be read at all.
-_NO_TIMES = read_times((None,) * len(TIMES))
-_NO_MANNER = read_manner((None,) * len(MANNER))
+_NO_TIMES = read_times((None,) * len(TIME_COLUMNS))
+_NO_MANNER = read_run_options((None,) * len(RUN_OPTION_COLUMNS))
 
 #: What stands for the task of a row that cannot be read at all: nobody's, lest it be anybody's.
 _NO_TASK = NamedTask(ref=NOWHERE, source="a row that cannot be read", name=None)
@@ -40,10 +40,19 @@ _NO_TASK = NamedTask(ref=NOWHERE, source="a row that cannot be read", name=None)
 #: What is read of a row, and what each row begins with that is read here. Not all columns, and by
 #: their places: most of a busy minute is spent on reading.
 READ = tuple(
-    schedulers.c[name] for name in ("id", "name", "params", "updated_at", *TASK, *TIMES, *MANNER)
+    schedulers.c[name]
+    for name in (
+        "id",
+        "name",
+        "params",
+        "updated_at",
+        *TASK_COLUMNS,
+        *TIME_COLUMNS,
+        *RUN_OPTION_COLUMNS,
+    )
 )
-_IN_TASK = slice(4, 4 + len(TASK))
-_IN_TIMES = slice(_IN_TASK.stop, _IN_TASK.stop + len(TIMES))
+_IN_TASK = slice(4, 4 + len(TASK_COLUMNS))
+_IN_TIMES = slice(_IN_TASK.stop, _IN_TASK.stop + len(TIME_COLUMNS))
 _IN_MANNER = slice(_IN_TIMES.stop, len(READ))
 
 
@@ -119,7 +128,7 @@ def _read(row: Row[Any]) -> tuple[ScheduleTimes, RunOptions, NamedTask, str, lis
     What nobody foresaw is a fault of that row as well, or it would stop all others.
     """
     try:
-        times, manner = read_times(row[_IN_TIMES]), read_manner(row[_IN_MANNER])
+        times, manner = read_times(row[_IN_TIMES]), read_run_options(row[_IN_MANNER])
         task = read_task(row[_IN_TASK])
         faults = [*times.faults, *manner.faults, *task.faults]
         params = _params(row.params, faults)

@@ -10,7 +10,7 @@ from cronhare.domain.schedules.schedule import LONGEST_NAME
 from cronhare.domain.schedules.task import SYSTEM, TaskRef
 from cronhare.domain.texts.echo import echo
 
-from .bounded_cache import TASKS_KEPT, kept
+from .bounded_cache import TASKS_CACHED, cached
 
 #: The column that names the task, by the task's type; exactly one of them is set.
 COLUMN_OF_TYPE: Final = {
@@ -22,7 +22,7 @@ COLUMN_OF_TYPE: Final = {
 }
 
 #: The columns that say which.
-TASK: Final = ("source", "task_name", *COLUMN_OF_TYPE.values())
+TASK_COLUMNS: Final = ("source", "task_name", *COLUMN_OF_TYPE.values())
 
 #: The task of a schedule whose row names none.
 NOWHERE: Final = TaskRef("report", 0)
@@ -37,9 +37,9 @@ class NamedTask(msgspec.Struct, frozen=True, kw_only=True):
     faults: tuple[Fault, ...] = ()
 
 
-@kept(entries=TASKS_KEPT)
+@cached(entries=TASKS_CACHED)
 def read_task(values: tuple[Any, ...]) -> NamedTask:
-    """Read the columns of `TASK`, in their order."""
+    """Read the columns of `TASK_COLUMNS`, in their order."""
     faults: list[Fault] = []
     source, name = _name("source", values[0], faults), _name("task_name", values[1], faults)
     if name is not None and source is None:

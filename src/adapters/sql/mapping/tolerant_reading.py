@@ -30,7 +30,7 @@ class RowLike(Protocol):
 
 
 @attrs.frozen(kw_only=True)
-class Cell:
+class ColumnRule:
     """What a column may hold, and what stands for anything else."""
 
     kind: type | tuple[type, ...]
@@ -45,29 +45,31 @@ class Cell:
         return issubclass(kind, self.kind) or (self.nullable and kind is type(None))
 
 
-def whole(allowed: range, *, nullable: bool = False) -> Cell:
+def whole(allowed: range, *, nullable: bool = False) -> ColumnRule:
     """Expect a whole number."""
     wanted = f"a whole number, {allowed[0]}-{allowed[-1]}"
     stand_in = None if nullable else max(allowed[0], 0)
-    return Cell(kind=int, wanted=wanted, stand_in=stand_in, nullable=nullable, allowed=allowed)
+    return ColumnRule(
+        kind=int, wanted=wanted, stand_in=stand_in, nullable=nullable, allowed=allowed
+    )
 
 
-def text(longest: int | None = None, *, nullable: bool = False, stand_in: str = "") -> Cell:
+def text(longest: int | None = None, *, nullable: bool = False, stand_in: str = "") -> ColumnRule:
     """Expect text of so many letters at most."""
     wanted = "text" if longest is None else f"text of at most {longest:,} letters"
     default = None if nullable else stand_in
-    return Cell(kind=str, wanted=wanted, stand_in=default, nullable=nullable, longest=longest)
+    return ColumnRule(kind=str, wanted=wanted, stand_in=default, nullable=nullable, longest=longest)
 
 
-def moment(*, nullable: bool = True) -> Cell:
+def moment(*, nullable: bool = True) -> ColumnRule:
     """Expect a time."""
     stand_in = None if nullable else LONG_AGO
-    return Cell(kind=datetime, wanted="a time", stand_in=stand_in, nullable=nullable)
+    return ColumnRule(kind=datetime, wanted="a time", stand_in=stand_in, nullable=nullable)
 
 
-def number() -> Cell:
+def number() -> ColumnRule:
     """Expect a number, or nothing."""
-    return Cell(kind=(float, int), wanted="a number", stand_in=None, nullable=True)
+    return ColumnRule(kind=(float, int), wanted="a number", stand_in=None, nullable=True)
 
 
 #: Numbers that a signed column of 32 bits holds, and their next as well.
@@ -81,10 +83,10 @@ VERSIONS: Final = range(-(2**31), 2**31 - 1)
 Limits = tuple[tuple[tuple[int, int, int], ...], tuple[tuple[int, int], ...]]
 
 
-class Cells:
+class TableReader:
     """The columns of one table."""
 
-    def __init__(self, table: str, cells: Mapping[str, Cell]) -> None:
+    def __init__(self, table: str, cells: Mapping[str, ColumnRule]) -> None:
         """*table* is named in what is wrong."""
         self._table = table
         self._cells = cells
@@ -134,7 +136,7 @@ _SIZES: Final = range(LARGEST_ID + 1)
 #: Beyond a hundred thousand days a clock is not off, and no duration.
 _OFFSETS_MS: Final = range(-(10**13), 10**13)
 
-ATTEMPT: Final = Cells(
+ATTEMPT: Final = TableReader(
     "ExecutionAttempt",
     {
         "execution_id": whole(_ANY),
@@ -151,7 +153,7 @@ ATTEMPT: Final = Cells(
         "cpu_seconds": number(),
     },
 )
-OUTPUT: Final = Cells(
+OUTPUT: Final = TableReader(
     "AttemptOutput",
     {
         "execution_id": whole(_ANY),
@@ -165,7 +167,7 @@ OUTPUT: Final = Cells(
         "as_of": moment(),
     },
 )
-ARCHIVED: Final = Cells(
+ARCHIVED: Final = TableReader(
     "FailedTask",
     {
         "id": whole(_ANY),
@@ -191,7 +193,7 @@ ARCHIVED: Final = Cells(
         "check_at": moment(),
     },
 )
-NODE: Final = Cells(
+NODE: Final = TableReader(
     "SchedulerNode",
     {
         "name": text(),

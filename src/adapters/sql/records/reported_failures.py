@@ -16,7 +16,7 @@ from cronhare.domain.schedules.schedule import CLEANUP_NAME
 from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
 from cronhare.ports.records import Archived
 
-from ..attempts.trial_start import Tried
+from ..attempts.trial_start import TrialSucceeded
 from ..claims.manual_claims import claim_by_hand, find_by_key
 from ..dialect import Dialect
 from ..mapping.execution_rows import BY_IDS, find_executions
@@ -92,8 +92,8 @@ def could_archive_another(database: Database, failure: Failure, *, now: datetime
     try:
         with database.write("trying to archive another failure") as connection:
             _archive(connection, another)
-            raise Tried  # noqa: TRY301 - it takes the transaction back
-    except Tried:
+            raise TrialSucceeded  # noqa: TRY301 - it takes the transaction back
+    except TrialSucceeded:
         return True
     except (LedgerRefused, LedgerUnavailable):
         return False

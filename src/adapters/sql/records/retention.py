@@ -15,8 +15,11 @@ from cronhare.domain.schedules.boot import LONGEST_AGO
 from cronhare.domain.schedules.keys import BOOT
 from cronhare.ports.records import Retention
 
-from ..isolation.halving import Answers, Waiting
-from ..isolation.refusals import by_halves
+from ..isolation.bisection import (
+    BatchResult,
+    OnLocked,
+)
+from ..isolation.refusals import bisect_batch
 from ..schema.tables import executions, failed_tasks
 from ..schema.types import UtcDateTime
 from ..transactions.database import Database
@@ -138,19 +141,19 @@ def _delete(database: Database, which: Select[Any], asked: dict[str, Any]) -> in
     with database.read("looking for old history") as connection:
         ids = list(connection.scalars(which, asked))
 
-    def delete_them(part: Sequence[int]) -> Answers[int]:
+    def delete_them(part: Sequence[int]) -> BatchResult[int]:
         with database.write("deleting old history") as connection:
             # What somebody holds, to replay it perhaps, is looked at another day.
             held = database.dialect.locking(which.where(_THESE), pass_over=True)
             found = list(connection.scalars(held, {**asked, "ids": part}))
             if found:
                 connection.execute(_DELETE, {"ids": found})
-            return Answers([len(found)], found)
+            return BatchResult([len(found)], found)
 
     def keep(id_: int, refusal: Exception) -> int:
         text = f"Execution {id_} is kept: {refusal}"
         say(log, logging.WARNING, "cleanup.refused", text, execution=id_)
         return 0
 
-    waiting = Waiting[int, int](lambda _: 0)  # it is another day's as well
-    return sum(by_halves(ids, delete_them, alone=keep, waiting=waiting)) if ids else 0
+    on_locked = OnLocked[int, int](lambda _: 0)  # it is another day's as well
+    return sum(bisect_batch(ids, delete_them, alone=keep, on_locked=on_locked)) if ids else 0

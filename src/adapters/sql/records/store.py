@@ -20,7 +20,7 @@ from cronhare.ports.runner import Captured
 from ..claims.manual_claims import claim_by_hand, find_by_key
 from ..dialect import InDoubt, Locked
 from ..inspection.scheduler_activity import last_claim
-from ..isolation.halving import Waiting
+from ..isolation.bisection import OnLocked
 from ..mapping.execution_rows import (
     BY_IDS,
     EXECUTION,
@@ -29,7 +29,7 @@ from ..mapping.execution_rows import (
     find_executions,
     id_answering_to,
 )
-from ..mapping.tolerant_reading import ARCHIVED, ATTEMPT, OUTPUT, Cells
+from ..mapping.tolerant_reading import ARCHIVED, ATTEMPT, OUTPUT, TableReader
 from ..mapping.transition_columns import write_changes
 from ..schema.tables import attempts, executions, failed_tasks, outputs, schedulers
 from ..schema.types import UtcDateTime
@@ -86,7 +86,7 @@ class SqlRecords:
     def __init__(self, engine: Engine, clock: ClockPort) -> None:
         """See `Database`."""
         self._database = Database(engine, clock)
-        self._locked_failures = Waiting[Failure, None](lambda _: None)
+        self._locked_failures = OnLocked[Failure, None](lambda _: None)
 
     @repeatable
     def executions(self, which: ExecutionFilter) -> Sequence[Execution]:
@@ -168,7 +168,7 @@ class SqlRecords:
     ) -> Archived | Unproven | None:
         """See `RecordsPort.keep_failure`."""
         try:
-            with self._locked_failures.hurrying():
+            with self._locked_failures.limited_wait():
                 return self._keep_failure(failure, now=now, node=node)
         except Locked as locked:
             raise LedgerBusy(str(locked)) from locked
@@ -288,6 +288,6 @@ def _output(row: Row[Any]) -> Output:
     )
 
 
-def _read(table: Cells, row: Row[Any]) -> dict[str, Any]:
+def _read(table: TableReader, row: Row[Any]) -> dict[str, Any]:
     cells, problem = table.read(row)
     return {**{name: getattr(cells, name) for name in row._fields}, "problem": problem}

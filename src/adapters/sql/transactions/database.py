@@ -44,7 +44,7 @@ def repeatable(call: Callable[P, T]) -> Callable[P, T]:
     """Repeat a call whose transaction the database took back: a deadlock, a lost connection.
 
     What it repeats is a port's method, from its beginning; all of them can be. Whoever asked for
-    `waiting_once` is told at once what somebody holds.
+    `limit_lock_wait` is told at once what somebody holds.
     """
 
     @wraps(call)

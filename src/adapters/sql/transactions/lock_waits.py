@@ -16,13 +16,13 @@ import attrs
 NOT_AT_ALL: Final = 0
 
 #: So many seconds those of one batch may take that are locked alone: on MySQL each takes one.
-LONGEST_IN_VAIN: Final = 5.0
+LOCKED_BUDGET: Final = 5.0
 
 #: So long after something was locked nobody waits: whoever locked it may hold it still.
-HURRIED_FOR: Final = 60.0
+NO_WAIT_FOR: Final = 60.0
 
 
-class Hurry:
+class LockWaitBudget:
     """Whether to wait for what others keep locked: not while somebody did so lately."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
@@ -32,11 +32,11 @@ class Hurry:
 
     def note(self) -> None:
         """Take note that something was locked."""
-        self._until = self._monotonic() + HURRIED_FOR
+        self._until = self._monotonic() + NO_WAIT_FOR
 
     @property
     def seconds(self) -> int | None:
-        """How long to wait: see `waiting_once`."""
+        """How long to wait: see `limit_lock_wait`."""
         return NOT_AT_ALL if self._monotonic() < self._until else None
 
 
@@ -51,7 +51,7 @@ _asked: ContextVar[LockWait | None] = ContextVar("cronhare_lock_wait", default=N
 
 
 @contextmanager
-def waiting_once(seconds: int | None = None) -> Iterator[None]:
+def limit_lock_wait(seconds: int | None = None) -> Iterator[None]:
     """Have this thread's transactions wait for so long, and tell at once what is locked then.
 
     Raises:
@@ -69,7 +69,7 @@ def lock_wait() -> LockWait | None:
     return _asked.get()
 
 
-def is_hurried() -> bool:
+def waits_for_no_lock() -> bool:
     """Tell whether nothing is waited for."""
     asked = lock_wait()
     return asked is not None and asked.seconds == NOT_AT_ALL

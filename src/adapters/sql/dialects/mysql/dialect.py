@@ -21,7 +21,7 @@ from ...mapping.execution_rows import moment_text, new_values
 from ...mapping.outputs import REPLACE
 from ...schema.tables import executions, plans
 from ...schema.types import to_text
-from ...transactions.lock_waits import is_hurried
+from ...transactions.lock_waits import waits_for_no_lock
 from ..batches import parameters_of
 from . import errors, reading
 from .facts import CAUSES, facts_of
@@ -245,7 +245,7 @@ def _numbering(connection: Connection) -> Iterator[None]:
         if number == errors.NO_NUMBER_LEFT:  # of somebody else's table
             raise
         text = f"somebody keeps others from inserting into {executions.name} ({error.args[0]})"
-        raise (Locked if is_hurried() else TransactionRolledBack)(
+        raise (Locked if waits_for_no_lock() else TransactionRolledBack)(
             text, changed_nothing=True
         ) from error
 

@@ -9,7 +9,7 @@ from pymysql.constants import CR
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from ...transactions.lock_waits import is_hurried
+from ...transactions.lock_waits import waits_for_no_lock
 
 DEADLOCK: Final = 1213
 LOCK_WAIT_TIMEOUT: Final = 1205
@@ -135,7 +135,7 @@ def is_undone(error: SQLAlchemyError, *, committing: bool, elsewhere: bool = Fal
 def is_locked(error: BaseException | None) -> bool:
     """See `ErrorCauses.is_locked`. Without any wait MariaDB may speak of a COMMIT that failed."""
     number = number_of(error)
-    return number == LOCK_WAIT_TIMEOUT or (number == COMMIT_FAILED and is_hurried())
+    return number == LOCK_WAIT_TIMEOUT or (number == COMMIT_FAILED and waits_for_no_lock())
 
 
 def is_refused(error: SQLAlchemyError, *, writing: bool) -> bool:

@@ -7,10 +7,17 @@ from typing import Any
 
 import pytest
 
-from cronhare.adapters.sql.claims.put_off import FIRST, LONGEST, PutOff
-from cronhare.adapters.sql.claims.smaller_pages import Noting, SmallerPages
+from cronhare.adapters.sql.claims.lock_backoff import (
+    FIRST,
+    LONGEST,
+    LockBackoff,
+)
+from cronhare.adapters.sql.claims.page_bisection import (
+    PageBisection,
+    PagePlanner,
+)
+from cronhare.adapters.sql.cooldown import Cooldown
 from cronhare.adapters.sql.dialect import Locked
-from cronhare.adapters.sql.lately import Lately
 from cronhare.adapters.sql.transactions.lock_waits import NOT_AT_ALL, lock_wait
 from cronhare.domain.schedules.planning import Plan
 
@@ -25,7 +32,7 @@ class Locker:
     def __init__(self, locked: Collection[int], *, of: int, least_wait: float = 0.01) -> None:
         self.locked = set(locked)
         self.passed = 0.0
-        self.pages = SmallerPages(Lately(), Lately(), lambda: self.passed)
+        self.pages = PageBisection(Cooldown(), Cooldown(), lambda: self.passed)
         self._all = range(1, of + 1)
         self._least_wait = least_wait
 
@@ -33,13 +40,13 @@ class Locker:
         """Take what is due as the dispatcher does, and begins anew after an outage."""
         taken: list[int] = []
 
-        def take(limit: int, noting: Noting) -> int:
+        def take(limit: int, planner: PagePlanner) -> int:
             out = {*self.pages.passed_over(now), *taken}
             page = [id_ for id_ in self._all if id_ not in out][:limit]
             rows: Any = [
                 SimpleNamespace(id=id_, planned_id=id_, name=f"report-{id_}") for id_ in page
             ]
-            noting.note(rows)
+            planner.note(rows)
             if self.locked.intersection(page):
                 asked = lock_wait()
                 is_hurried = asked is not None and asked.seconds == NOT_AT_ALL
@@ -125,7 +132,7 @@ def test_the_log_names_what_is_put_off_and_says_when_that_is_over(
 
 
 def test_what_is_locked_again_and_again_is_asked_for_ever_more_rarely() -> None:
-    put_off = PutOff()
+    put_off = LockBackoff()
     waits, now = [], NOON
     for _ in range(8):
         waits.append(put_off.note(7, now, timedelta(0)))
@@ -141,7 +148,7 @@ def test_what_is_locked_again_and_again_is_asked_for_ever_more_rarely() -> None:
 
 
 def test_the_more_are_locked_the_longer_they_are_put_off() -> None:
-    put_off = PutOff()
+    put_off = LockBackoff()
 
     waits = [put_off.note(id_, NOON, SECOND) for id_ in range(1, 13)]
 
@@ -150,7 +157,7 @@ def test_the_more_are_locked_the_longer_they_are_put_off() -> None:
 
 
 def test_a_clock_that_is_set_back_puts_nothing_off_for_longer() -> None:
-    put_off = PutOff()
+    put_off = LockBackoff()
     put_off.note(7, NOON, timedelta(0))
 
     assert not put_off.at(NOON - LONGEST)
@@ -172,7 +179,7 @@ def test_however_long_many_were_to_rest_all_are_asked_for_soon_once_they_are_fre
 
 
 def test_one_that_is_free_again_has_no_more_than_two_others_asked_for() -> None:
-    put_off = PutOff()
+    put_off = LockBackoff()
     for id_ in range(1, 13):
         put_off.note(id_, NOON, SECOND)
 

@@ -27,7 +27,10 @@ from cronhare.domain.lifecycle.redelivery import (
 )
 from cronhare.ports.claims import Graces
 
-from ..mapping.execution_rows import EXECUTION, is_in
+from ..mapping.execution_rows import (
+    EXECUTION,
+    is_in,
+)
 from ..schema.tables import executions
 from ..schema.types import UtcDateTime
 
@@ -187,6 +190,8 @@ def postponed_by_doubt(rows: Iterable[Row[Any]], now: datetime) -> list[dict[str
     ]
 
 
-def hold(connection: Connection, look: Select[Any], ids: Sequence[int]) -> Mapping[int, Row[Any]]:
+def lock_rows(
+    connection: Connection, look: Select[Any], ids: Sequence[int]
+) -> Mapping[int, Row[Any]]:
     """Hold what *look* finds of `THESE`, by id."""
     return {row.id: row for row in connection.execute(look, {"ids": ids})}

@@ -26,7 +26,7 @@ class Page:
     busy: int
 
 
-class FreePlans:
+class PlanLocks:
     """Holds the plans of schedules that were found, and leaves out what others have."""
 
     def __init__(self, database: Database) -> None:

@@ -14,24 +14,33 @@ from cronhare.domain.schedules.planning import Plan, Planned
 from cronhare.ports.claims import Planner
 from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
 
-from ..dialect import InDoubt, Locked
-from ..lately import Lately
+from ..cooldown import Cooldown
+from ..dialect import (
+    InDoubt,
+    Locked,
+)
 from ..mapping.execution_rows import answer_to
-from ..transactions.lock_waits import NOT_AT_ALL, waiting_once
-from .put_off import PutOff
-from .put_off_log import HeldSchedules, tell_passed_over
+from ..transactions.lock_waits import (
+    NOT_AT_ALL,
+    limit_lock_wait,
+)
+from .lock_backoff import LockBackoff
+from .put_off_log import (
+    LockedSchedulesLog,
+    tell_passed_over,
+)
 
 A = TypeVar("A")
 
 #: After so many schedules, of which not even a problem could be written, what looks like an outage
 #: is one. Each costs a server some transactions that may be in trouble.
-MOST_IN_VAIN: Final = 3
+MOST_DOUBTED: Final = 3
 
 #: So many seconds a call goes on behind what is locked: on MySQL each of those takes one.
 _LONGEST_CALL: Final = 10.0
 
 
-class SmallerPages:
+class PageBisection:
     """Takes pages of schedules, of one kind, and divides those of which something is wrong.
 
     What was refused together is taken by halves, from call to call. After what was locked pages
@@ -40,8 +49,8 @@ class SmallerPages:
 
     def __init__(
         self,
-        refused: Lately,
-        lately: Lately,
+        refused: Cooldown,
+        lately: Cooldown,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """What is *refused*, now or *lately*, is so for other kinds of pages as well.
@@ -50,8 +59,8 @@ class SmallerPages:
         """
         self._refused = refused
         self._lately = lately
-        self._locked = PutOff()
-        self._held = HeldSchedules()
+        self._locked = LockBackoff()
+        self._held = LockedSchedulesLog()
         self._monotonic = monotonic
         self._most: int | None = None
         self._parts: dict[str, tuple[int, ...]] = {}
@@ -69,7 +78,7 @@ class SmallerPages:
         self,
         limit: int,
         planner: Planner,
-        take: Callable[[int, "Noting"], A],
+        take: Callable[[int, "PagePlanner"], A],
         *,
         series: str,
         now: datetime,
@@ -88,14 +97,14 @@ class SmallerPages:
                 fewer, if it looks like an outage; or to ask for what others keep locked took long.
                 The next call goes on behind that.
         """
-        noting = Noting(planner, self._lately, limit=limit, now=now)
+        noting = PagePlanner(planner, self._lately, limit=limit, now=now)
         began = self._monotonic()
         size = self._next(series, limit)
         while True:
             noting.note(())
             asked = self._monotonic()
             try:
-                with waiting_once(self._seconds(now)):
+                with limit_lock_wait(self._seconds(now)):
                     taken = take(size, noting)
             except Locked as locked:
                 if size > 1:
@@ -125,7 +134,7 @@ class SmallerPages:
     def _smaller(
         self,
         size: int,
-        noting: "Noting",
+        noting: "PagePlanner",
         refusal: LedgerRefused | InDoubt,
         *,
         series: str,
@@ -138,7 +147,7 @@ class SmallerPages:
             self._parts[series] = (found - half, *self._parts.get(series, ()))
             return half
         if isinstance(refusal, InDoubt) and (
-            noting.first is None or len(noting.in_vain) >= MOST_IN_VAIN
+            noting.first is None or len(noting.in_vain) >= MOST_DOUBTED
         ):
             self._give_up(noting, series=series)
             raise refusal
@@ -160,13 +169,13 @@ class SmallerPages:
             tell_passed_over(noting.name, refusal)
         return self._next(series, 1)
 
-    def _judge(self, noting: "Noting") -> None:
+    def _judge(self, noting: "PagePlanner") -> None:
         """Say whose fault it was that looked like an outage: theirs, for others were written."""
         for name, doubt in noting.in_vain.values() if noting.size else ():
             tell_passed_over(name, doubt)
         self._acquit()
 
-    def _is_to_begin_anew(self, noting: "Noting", *, series: str) -> bool:
+    def _is_to_begin_anew(self, noting: "PagePlanner", *, series: str) -> bool:
         """Tell whether nothing is left because all are passed over that were asked in vain.
 
         Raises:
@@ -185,7 +194,7 @@ class SmallerPages:
             self._refused.forget(id_)
         self._in_vain.clear()
 
-    def _give_up(self, noting: "Noting", *, series: str) -> None:
+    def _give_up(self, noting: "PagePlanner", *, series: str) -> None:
         """Begin anew with the next call. Who was passed over is so until anything is written."""
         for id_ in noting.refused:
             self._lately.forget(id_)
@@ -203,22 +212,22 @@ class SmallerPages:
         return size
 
     def _seconds(self, now: datetime) -> int | None:
-        is_hurried = self._most is not None or self._locked.is_any_known(now)
-        return NOT_AT_ALL if is_hurried else None
+        waits_for_no_lock = self._most is not None or self._locked.is_any_known(now)
+        return NOT_AT_ALL if waits_for_no_lock else None
 
     def _grow(self, limit: int) -> None:
         if self._most is not None:
             self._most = 2 * self._most if 2 * self._most < limit else None
 
 
-class Noting:
+class PagePlanner:
     """A planner that knows which page it is asked for.
 
     Of the schedules in *refused* it only says what is wrong; so it does of those that were refused
     lately, unless they were edited since.
     """
 
-    def __init__(self, planner: Planner, lately: Lately, *, limit: int, now: datetime) -> None:
+    def __init__(self, planner: Planner, lately: Cooldown, *, limit: int, now: datetime) -> None:
         self.ids: Sequence[int] = ()
         self.limit = self.left = limit
         self.refused: dict[int, str] = {}

@@ -23,15 +23,21 @@ from cronhare.ports.ledger import LedgerRefused
 from cronhare.ports.records import Archived
 
 from ..dialect import Dialect
-from ..mapping.execution_rows import BY_IDS, executions_of
+from ..mapping.execution_rows import (
+    BY_IDS,
+    executions_of,
+)
 from ..mapping.transition_columns import write_fields
 from ..schema.tables import failed_tasks
-from ..transactions.database import Database, repeatable
+from ..transactions.database import (
+    Database,
+    repeatable,
+)
 
 log = logging.getLogger(__name__)
 
 #: All that `transitions.set_apart` changes: what was read of a broken row may not be what is there.
-SET_APART: Final = (
+QUARANTINED_FIELDS: Final = (
     "state",
     "version",
     "owner",
@@ -45,7 +51,7 @@ _ARCHIVE: Final = insert(failed_tasks)
 _ARCHIVED: Final = [column.name for column in failed_tasks.c if column.name != "id"]
 
 
-def set_apart(
+def quarantine_broken(
     connection: Connection, found: Sequence[Execution], now: datetime, *, archives: bool = True
 ) -> Collection[int]:
     """Quarantine those of *found* that are broken, and give the ids of these.
@@ -57,7 +63,7 @@ def set_apart(
         if execution.problem is None or execution.state not in UNFINISHED:
             continue
         quarantined = transitions.set_apart(execution, execution.problem, now=now)
-        write_fields(connection, quarantined, *SET_APART)
+        write_fields(connection, quarantined, *QUARANTINED_FIELDS)
         apart.add(execution.id)
         if not archives:
             continue
@@ -66,7 +72,7 @@ def set_apart(
     return apart
 
 
-def set_apart_now(
+def quarantine_still_broken(
     connection: Connection, dialect: Dialect, found: Sequence[Execution], now: datetime
 ) -> Collection[int]:
     """Quarantine those of *found* that are broken still, and give the ids of these.
@@ -77,10 +83,10 @@ def set_apart_now(
     if not ids:
         return ()
     rows: Any = connection.execute(dialect.locking(BY_IDS, pass_over=True), {"ids": ids})
-    return set_apart(connection, executions_of(connection, rows), now)
+    return quarantine_broken(connection, executions_of(connection, rows), now)
 
 
-def given_as(found: Sequence[Execution], apart: Collection[int]) -> Sequence[Execution]:
+def as_quarantined(found: Sequence[Execution], apart: Collection[int]) -> Sequence[Execution]:
     """Give what was found as it is after those of *apart* were quarantined."""
     return [
         msgspec.structs.replace(one, state=State.QUARANTINED) if one.id in apart else one
@@ -109,7 +115,7 @@ def pass_over(
     return {one.id for one in left}
 
 
-def set_apart_refused(
+def quarantine_and_log(
     database: Database,
     execution_id: int,
     why: str,
@@ -155,7 +161,7 @@ def quarantine_refused(
             for one in found:
                 problem = one.problem or f"the ledger refuses what is to be written: {why}"
                 broken = msgspec.structs.replace(one, problem=problem)
-                set_apart(connection, [broken], now, archives=archives)
+                quarantine_broken(connection, [broken], now, archives=archives)
             if not any(one.state in UNFINISHED for one in found):
                 return Superseded()
             return Apart.ARCHIVED if archives else Apart.UNARCHIVED

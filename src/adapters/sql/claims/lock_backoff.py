@@ -6,7 +6,7 @@ from itertools import islice
 from threading import Lock
 from typing import Final
 
-from ..lately import MOST
+from ..cooldown import MOST
 
 #: So long at first: some locks of our own last for milliseconds, and nobody has waited for them.
 FIRST: Final = timedelta(seconds=2)
@@ -19,7 +19,7 @@ LONGEST: Final = timedelta(minutes=1)
 PARTS: Final = 10
 
 
-class PutOff:
+class LockBackoff:
     """Rows of one table by their ids, in this process. For any thread."""
 
     def __init__(self) -> None:

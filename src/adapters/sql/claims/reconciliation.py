@@ -11,63 +11,80 @@ from cronhare.domain.lifecycle.redelivery import expected_after_doubt
 from cronhare.domain.texts.durations import LONGEST
 from cronhare.ports.claims import Graces
 
-from ..isolation.batches import do_with_each, take_each
-from ..isolation.halving import Answers, Waiting
-from ..isolation.past_locked import take_behind_held
-from ..isolation.refusals import by_halves
-from ..isolation.setting_apart import given_as, pass_over, set_apart, set_apart_now
-from ..isolation.suspects import Kind, Suspects
-from ..lately import without
+from ..cooldown import excluding
+from ..isolation.batches import (
+    take_isolated,
+    write_isolated,
+)
+from ..isolation.bisection import (
+    BatchResult,
+    OnLocked,
+)
+from ..isolation.past_locked import take_past_locked
+from ..isolation.quarantine import (
+    as_quarantined,
+    pass_over,
+    quarantine_broken,
+    quarantine_still_broken,
+)
+from ..isolation.refusals import bisect_batch
+from ..isolation.suspects import (
+    Kind,
+    Suspects,
+)
 from ..mapping.execution_rows import executions_of
 from ..schema.tables import executions
-from ..transactions.database import Database, repeatable
-from ..transactions.lock_waits import Hurry
-from . import waiting
-from .waiting import hold
+from ..transactions.database import (
+    Database,
+    repeatable,
+)
+from ..transactions.lock_waits import LockWaitBudget
+from . import statements
+from .statements import lock_rows
 
 
-class Found:
+class ReconcilerQueries:
     """The part of `ClaimStorePort` that finds executions. What is broken of them is set apart."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._now = repeatable(database.now)
-        self._overdue = database.dialect.locking(waiting.OVERDUE, pass_over=True)
-        self._free = database.dialect.locking(waiting.THESE, pass_over=True)
-        self._doubted = database.dialect.locking(waiting.DOUBTED, pass_over=True)
-        self._doubted_early = database.dialect.locking(waiting.DOUBTED_EARLY, pass_over=True)
+        self._overdue = database.dialect.locking(statements.OVERDUE, pass_over=True)
+        self._free = database.dialect.locking(statements.THESE, pass_over=True)
+        self._doubted = database.dialect.locking(statements.DOUBTED, pass_over=True)
+        self._doubted_early = database.dialect.locking(statements.DOUBTED_EARLY, pass_over=True)
         self._waiting, self._stray, self._broken = Suspects(), Suspects(), Suspects()
-        self._hurry = Hurry()
+        self._budget = LockWaitBudget()
 
     @repeatable
     def doubt(self, *, since: datetime, now: datetime, after: int, limit: int) -> int | None:
         """See `ClaimStorePort.doubt`. What somebody holds is being seen to, and passed over."""
         with self._database.read("looking at what the broker has") as connection:
-            page = connection.scalars(waiting.DOUBTABLE, {"after": after, "limit": limit}).all()
+            page = connection.scalars(statements.DOUBTABLE, {"after": after, "limit": limit}).all()
 
         @repeatable
-        def doubt_them(part: Sequence[int]) -> Answers[None]:
+        def doubt_them(part: Sequence[int]) -> BatchResult[None]:
             with self._database.write("doubting what the broker has") as connection:
-                asked = {**waiting.doubts(since, now), "ids": part}
+                asked = {**statements.doubts(since, now), "ids": part}
                 ids = list(connection.scalars(self._doubted, asked))
                 if ids:
                     check = expected_after_doubt(None, now)
-                    connection.execute(waiting.DOUBT, {"ids": ids, "check": check})
+                    connection.execute(statements.DOUBT, {"ids": ids, "check": check})
                 early = connection.execute(self._doubted_early, {**asked, "ids": part})
-                if checks := waiting.postponed_by_doubt(early, now):
-                    self._database.dialect.update_many(connection, waiting.POSTPONE, checks)
-            return Answers((), [*ids, *(one["found_id"] for one in checks)])
+                if checks := statements.postponed_by_doubt(early, now):
+                    self._database.dialect.update_many(connection, statements.POSTPONE, checks)
+            return BatchResult((), [*ids, *(one["found_id"] for one in checks)])
 
         if page:  # of what is refused, or held, another look decides, once it is overdue
-            later = Waiting[int, None](lambda _id: None, self._hurry)
-            by_halves(page, doubt_them, alone=lambda _id, _refusal: None, waiting=later)
+            later = OnLocked[int, None](lambda _id: None, self._budget)
+            bisect_batch(page, doubt_them, alone=lambda _id, _refusal: None, on_locked=later)
         return page[-1] if len(page) == limit else None
 
     def overdue(self, *, now: datetime, graces: Graces, limit: int) -> Sequence[Execution]:
         """See `ClaimStorePort.overdue`. Most looks find nothing, and take no lock."""
         until = {state.value: now - graces.of(state) for state in STARTABLE}
         refused = self._database.passed_over.at(now)
-        statement = without(waiting.LONGEST_OVERDUE, executions.c.id, refused)
+        statement = excluding(statements.LONGEST_OVERDUE, executions.c.id, refused)
         kinds: dict[int, Kind] = {}
         take = partial(self._take_overdue, until=until, now=now, graces=graces, kinds=kinds)
 
@@ -78,18 +95,18 @@ class Found:
                 return connection.scalars(statement, asked).all()
 
         def take_free(ids: Sequence[int]) -> Sequence[Execution]:
-            return take_each(
+            return take_isolated(
                 self._database,
                 ids,
                 take,
                 now=now,
                 suspects=self._waiting,
-                hurry=self._hurry,
+                budget=self._budget,
                 states=STARTABLE,
                 kinds=kinds,
             )
 
-        return take_behind_held(choose, take_free, limit=limit)
+        return take_past_locked(choose, take_free, limit=limit)
 
     @repeatable
     def _take_overdue(
@@ -100,24 +117,24 @@ class Found:
         now: datetime,
         graces: Graces,
         kinds: dict[int, Kind],
-    ) -> Answers[Execution]:
+    ) -> BatchResult[Execution]:
         with self._database.write("taking what is overdue") as connection:
             rows = connection.execute(self._overdue, {**until, "ids": ids})
             found = executions_of(connection, rows)
             kinds.update((one.id, (one.state, one.problem is None)) for one in found)
-            apart = set_apart(connection, found, now)
+            apart = quarantine_broken(connection, found, now)
             sound = [one for one in found if one.problem is None]
-            checks = [waiting.postponement(one, now, graces) for one in sound]
-            self._database.dialect.update_many(connection, waiting.POSTPONE, checks)
+            checks = [statements.postponement(one, now, graces) for one in sound]
+            self._database.dialect.update_many(connection, statements.POSTPONE, checks)
         left = pass_over(self._database, found, apart, now)
-        taken = [one for one in given_as(found, apart) if one.id not in left]
-        return Answers(taken, [one.id for one in taken])
+        taken = [one for one in as_quarantined(found, apart) if one.id not in left]
+        return BatchResult(taken, [one.id for one in taken])
 
     @repeatable
     def unfinished(self, *, after: int, limit: int) -> Sequence[Execution]:
         """See `ClaimStorePort.unfinished`."""
         with self._database.read("listing what is unfinished") as connection:
-            rows = connection.execute(waiting.UNFINISHED, {"after": after, "limit": limit})
+            rows = connection.execute(statements.UNFINISHED, {"after": after, "limit": limit})
             found = executions_of(connection, rows)
         return self._set_apart(found, self._now())
 
@@ -125,7 +142,7 @@ class Found:
     def owners(self) -> Collection[str]:
         """See `ClaimStorePort.owners`."""
         with self._database.read("listing the nodes at work") as connection:
-            found = frozenset(connection.scalars(waiting.OWNERS))
+            found = frozenset(connection.scalars(statements.OWNERS))
         return frozenset(owner for owner in found if isinstance(owner, str))
 
     @repeatable
@@ -138,23 +155,23 @@ class Found:
                 (
                     regain,
                     connection.scalars(
-                        without(strays, executions.c.id, refused), {**asked, "limit": limit}
+                        excluding(strays, executions.c.id, refused), {**asked, "limit": limit}
                     ).all(),
                 )
-                for strays, regain in waiting.REGAIN
+                for strays, regain in statements.REGAIN
             ]
         regained = 0
         for regain, ids in strays_of:
             if ids:
                 kinds: dict[int, Kind] = {}
                 give = partial(self._regain, statement=regain, asked=asked, kinds=kinds)
-                found = take_each(
+                found = take_isolated(
                     self._database,
                     ids,
                     give,
                     now=now,
                     suspects=self._stray,
-                    hurry=self._hurry,
+                    budget=self._budget,
                     states=UNFINISHED,
                     kinds=kinds,
                 )
@@ -169,24 +186,24 @@ class Found:
         statement: Update,
         asked: Mapping[str, object],
         kinds: dict[int, Kind],
-    ) -> Answers[int]:
+    ) -> BatchResult[int]:
         with self._database.write("finding what nobody would find") as connection:
-            free = hold(connection, self._free, ids)
+            free = lock_rows(connection, self._free, ids)
             if not free:
-                return Answers(())
+                return BatchResult(())
             kinds.update((id_, row.state) for id_, row in free.items())
             rows = connection.execute(statement, {**asked, "ids": list(free)}).rowcount
         # Which of them were strays still is not known, unless all of them were.
-        return Answers(ids[:rows], free.keys() if rows == len(free) else ())
+        return BatchResult(ids[:rows], free.keys() if rows == len(free) else ())
 
     @repeatable
     def lapsed(self, *, now: datetime, limit: int) -> Sequence[Execution]:
         """See `ClaimStorePort.lapsed`. Most looks find nothing, and ask for no more than that."""
         with self._database.read("looking for lapsed leases") as connection:
-            if connection.execute(waiting.ONE_LAPSED, {"now": now}).first() is None:
+            if connection.execute(statements.ONE_LAPSED, {"now": now}).first() is None:
                 return ()
             refused = self._database.passed_over.at(now)
-            statement = without(waiting.LAPSED, executions.c.id, refused)
+            statement = excluding(statements.LAPSED, executions.c.id, refused)
             asked = {"now": now, "limit": limit}
             found = executions_of(connection, connection.execute(statement, asked))
         return self._set_apart(found, now)
@@ -196,7 +213,7 @@ class Found:
         """See `ClaimStorePort.run_by`."""
         now = self._now()
         refused = self._database.passed_over.at(now)
-        statement = without(waiting.RUN_BY, executions.c.id, refused)
+        statement = excluding(statements.RUN_BY, executions.c.id, refused)
         with self._database.read("listing what nodes run") as connection:
             asked = {"nodes": list(nodes), "limit": limit}
             found = executions_of(connection, connection.execute(statement, asked))
@@ -207,18 +224,18 @@ class Found:
         broken = [execution for execution in found if execution.problem is not None]
         if not broken:
             return found
-        apart = do_with_each(
+        apart = write_isolated(
             self._database,
             broken,
             partial(self._set_apart_now, now=now),
             now=now,
             suspects=self._broken,
-            hurry=self._hurry,
+            budget=self._budget,
         )
         pass_over(self._database, broken, apart, now)
-        return given_as(found, apart)
+        return as_quarantined(found, apart)
 
     @repeatable
     def _set_apart_now(self, broken: Sequence[Execution], *, now: datetime) -> Collection[int]:
         with self._database.write("setting broken executions apart") as connection:
-            return set_apart_now(connection, self._database.dialect, broken, now)
+            return quarantine_still_broken(connection, self._database.dialect, broken, now)

@@ -14,7 +14,7 @@ FOR: Final = timedelta(minutes=1)
 MOST: Final = 10_000
 
 
-class Lately:
+class Cooldown:
     """Rows of one table by their ids, each with a reason, in this process. For any thread."""
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class Lately:
             return {id_: reason for id_, (_, reason) in self._reasons.items()}
 
 
-def without(
+def excluding(
     statement: Select[Any], id_: ColumnElement[int], passed_over: Collection[int]
 ) -> Select[Any]:
     """Have a SELECT leave out what is passed over; nearly always it stays as it is."""

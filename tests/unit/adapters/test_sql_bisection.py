@@ -3,7 +3,11 @@
 from collections.abc import Sequence
 
 from cronhare.adapters.sql.dialect import Locked
-from cronhare.adapters.sql.isolation.halving import Answers, Waiting, not_waiting
+from cronhare.adapters.sql.isolation.bisection import (
+    BatchResult,
+    OnLocked,
+    bisect_locked,
+)
 
 
 class Locker:
@@ -14,15 +18,15 @@ class Locker:
         self._locked = locked
         self._seconds = seconds
 
-    def ask(self, asked: Sequence[int]) -> Answers[str]:
+    def ask(self, asked: Sequence[int]) -> BatchResult[str]:
         if self._locked.intersection(asked):
             self.passed += self._seconds
             raise Locked("somebody keeps rows locked")
-        return Answers(["done" for _ in asked], set(asked))
+        return BatchResult(["done" for _ in asked], set(asked))
 
     def answers(self, asked: Sequence[int]) -> Sequence[str]:
-        waiting = Waiting[int, str](lambda _: "locked", unasked=lambda _: "not asked")
-        return not_waiting(self.ask, waiting, lambda: self.passed)(asked).given
+        on_locked = OnLocked[int, str](lambda _: "locked", unasked=lambda _: "not asked")
+        return bisect_locked(self.ask, on_locked, lambda: self.passed)(asked).answers
 
 
 def test_where_nobody_waits_for_long_all_are_asked_however_many_are_locked() -> None:

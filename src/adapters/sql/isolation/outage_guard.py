@@ -13,23 +13,23 @@ from typing import Final, Generic, TypeVar
 from cronhare.ports.ledger import LedgerUnavailable
 
 from ..dialect import InDoubt
-from .halving import Answers
+from .bisection import BatchResult
 
 Q = TypeVar("Q")
 A = TypeVar("A")
 
 #: So many parts are asked in vain, beside those on the way down to the first single one.
-MOST_IN_VAIN: Final = 24
+MOST_FAILED_PARTS: Final = 24
 
 #: Nor for longer, in seconds: each part may have to wait before it fails.
-LONGEST_IN_VAIN: Final = 5.0
+LONGEST_SEARCH: Final = 5.0
 
 
-class InVain(LedgerUnavailable):
+class PresumedOutage(LedgerUnavailable):
     """So much was asked for, and nothing written, that it is an outage."""
 
 
-class Doubting(Generic[Q, A]):
+class OutageGuard(Generic[Q, A]):
     """Asks for parts of one batch, and gives up on all once enough of them were asked in vain.
 
     *written* are the ids of which anything was written so far.
@@ -37,16 +37,16 @@ class Doubting(Generic[Q, A]):
 
     def __init__(
         self,
-        ask: Callable[[Sequence[Q]], Answers[A]],
+        ask: Callable[[Sequence[Q]], BatchResult[A]],
         size: int,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """*size* is that of the whole batch; *monotonic* counts seconds."""
         self.written = set[int]()
         self._ask = ask
-        self._left = size.bit_length() + MOST_IN_VAIN
+        self._left = size.bit_length() + MOST_FAILED_PARTS
         self._monotonic = monotonic
-        self._until = monotonic() + LONGEST_IN_VAIN
+        self._until = monotonic() + LONGEST_SEARCH
 
     @contextmanager
     def telling(self) -> Iterator[None]:
@@ -57,7 +57,7 @@ class Doubting(Generic[Q, A]):
             error.changed_nothing = error.changed_nothing and not self.written
             raise
 
-    def __call__(self, asked: Sequence[Q]) -> Answers[A]:
+    def __call__(self, asked: Sequence[Q]) -> BatchResult[A]:
         """Ask.
 
         Raises:
@@ -70,7 +70,7 @@ class Doubting(Generic[Q, A]):
             self._left -= 1
             is_over = self._left <= 0 or self._monotonic() >= self._until
             if is_over and not self.written:
-                raise InVain(str(doubt), changed_nothing=doubt.changed_nothing) from doubt
+                raise PresumedOutage(str(doubt), changed_nothing=doubt.changed_nothing) from doubt
             raise
         self.written.update(answers.written)
         return answers

@@ -4,13 +4,18 @@ from datetime import UTC, datetime
 
 from sqlalchemy import Column, Integer, MetaData, Table, select
 
-from cronhare.adapters.sql.lately import FOR, MOST, Lately, without
+from cronhare.adapters.sql.cooldown import (
+    FOR,
+    MOST,
+    Cooldown,
+    excluding,
+)
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
 
 def test_a_row_is_remembered_for_a_while_with_its_reason() -> None:
-    lately = Lately()
+    lately = Cooldown()
     lately.note(7, NOON, "no")
 
     assert lately.at(NOON) == {7: "no"}
@@ -18,14 +23,14 @@ def test_a_row_is_remembered_for_a_while_with_its_reason() -> None:
 
 
 def test_a_clock_that_is_set_back_keeps_nobody_out_for_longer() -> None:
-    lately = Lately()
+    lately = Cooldown()
     lately.note(7, NOON)
 
     assert not lately.at(NOON - FOR)
 
 
 def test_what_was_edited_is_forgotten() -> None:
-    lately = Lately()
+    lately = Cooldown()
     lately.note(7, NOON)
     lately.forget(7)
 
@@ -33,7 +38,7 @@ def test_what_was_edited_is_forgotten() -> None:
 
 
 def test_without_room_the_one_goes_that_was_noted_first() -> None:
-    lately = Lately()
+    lately = Cooldown()
     for id_ in [0, *range(MOST), 0, MOST]:
         lately.note(id_, NOON)
 
@@ -48,5 +53,5 @@ def test_a_statement_leaves_out_what_is_named() -> None:
     rows = Table("rows", MetaData(), Column("id", Integer))
     statement = select(rows)
 
-    assert without(statement, rows.c.id, ()) is statement
-    assert "NOT IN" in str(without(statement, rows.c.id, {7}))
+    assert excluding(statement, rows.c.id, ()) is statement
+    assert "NOT IN" in str(excluding(statement, rows.c.id, {7}))

@@ -9,7 +9,11 @@ from typing import Generic, TypeVar
 import attrs
 
 from ..dialect import Locked
-from ..transactions.lock_waits import LONGEST_IN_VAIN, Hurry, waiting_once
+from ..transactions.lock_waits import (
+    LOCKED_BUDGET,
+    LockWaitBudget,
+    limit_lock_wait,
+)
 
 Q = TypeVar("Q")
 A = TypeVar("A")
@@ -18,22 +22,22 @@ E = TypeVar("E", bound=Exception)
 
 
 @attrs.frozen
-class Answers(Generic[A]):
+class BatchResult(Generic[A]):
     """What one transaction has answered, and of which ids it has *written* a row.
 
     Only that tells that a rule lets others pass: who finds nothing to change is not refused.
     """
 
-    given: Sequence[A]
+    answers: Sequence[A]
     written: Collection[int] = ()
 
-    def __add__(self, other: "Answers[A]") -> "Answers[A]":
+    def __add__(self, other: "BatchResult[A]") -> "BatchResult[A]":
         """Join the answers of two parts."""
-        return Answers([*self.given, *other.given], {*self.written, *other.written})
+        return BatchResult([*self.answers, *other.answers], {*self.written, *other.written})
 
 
 @attrs.frozen
-class Waiting(Generic[Q, A]):
+class OnLocked(Generic[Q, A]):
     """What is answered for a question that has to be asked again: others hold what it needs.
 
     *hurry* says whether it is waited for. What is not even asked, as so many others were held, is
@@ -42,22 +46,22 @@ class Waiting(Generic[Q, A]):
     """
 
     answer: Callable[[Q], A]
-    hurry: Hurry = attrs.field(factory=Hurry)
+    budget: LockWaitBudget = attrs.field(factory=LockWaitBudget)
     finds_again: bool = attrs.field(default=False, kw_only=True)
     unasked: Callable[[Q], A] | None = attrs.field(default=None, kw_only=True)
 
     @contextmanager
-    def hurrying(self) -> Iterator[None]:
+    def limited_wait(self) -> Iterator[None]:
         """Wait for locks as long as it is reasonable now."""
         try:
-            with waiting_once(self.hurry.seconds):
+            with limit_lock_wait(self.budget.seconds):
                 yield
         except Locked:
-            self.hurry.note()
+            self.budget.note()
             raise
 
 
-def halved(
+def bisect(
     asked: Sequence[Q],
     ask: Callable[[Sequence[Q]], P],
     errors: tuple[type[E], ...],
@@ -75,39 +79,39 @@ def halved(
             return [alone(one, raised) for one in asked]
     middle = len(asked) // 2
     halves = asked[:middle], asked[middle:]
-    found = {place: halved(halves[place], ask, errors, alone) for place in random.sample((0, 1), 2)}
+    found = {place: bisect(halves[place], ask, errors, alone) for place in random.sample((0, 1), 2)}
     return [*found[0], *found[1]]
 
 
-def not_waiting(
-    ask: Callable[[Sequence[Q]], Answers[A]],
-    waiting: Waiting[Q, A],
+def bisect_locked(
+    ask: Callable[[Sequence[Q]], BatchResult[A]],
+    on_locked: OnLocked[Q, A],
     monotonic: Callable[[], float] = time.monotonic,
-) -> Callable[[Sequence[Q]], Answers[A]]:
+) -> Callable[[Sequence[Q]], BatchResult[A]]:
     """Ask by halves where a lock is waited for in vain: gaps and rows that cannot be passed over.
 
     Once those that were held alone have taken long the rest is not asked.
     """
-    left = LONGEST_IN_VAIN
-    unasked = waiting.unasked or waiting.answer
+    left = LOCKED_BUDGET
+    unasked = on_locked.unasked or on_locked.answer
 
-    def attempt(asked: Sequence[Q]) -> Answers[A]:
+    def attempt(asked: Sequence[Q]) -> BatchResult[A]:
         nonlocal left
         if left <= 0:
-            return Answers([] if waiting.finds_again else [unasked(one) for one in asked])
+            return BatchResult([] if on_locked.finds_again else [unasked(one) for one in asked])
         began = monotonic()
         try:
-            with waiting.hurrying():
+            with on_locked.limited_wait():
                 return ask(asked)
         except Locked:
             if len(asked) < 2:  # noqa: PLR2004 - it is alone
                 left -= monotonic() - began
             raise
 
-    def told_to_wait(one: Q, _: Locked) -> Answers[A]:
-        return Answers([waiting.answer(one)])
+    def told_to_wait(one: Q, _: Locked) -> BatchResult[A]:
+        return BatchResult([on_locked.answer(one)])
 
-    def halve(asked: Sequence[Q]) -> Answers[A]:
-        return sum(halved(asked, attempt, (Locked,), told_to_wait), Answers[A](()))
+    def halve(asked: Sequence[Q]) -> BatchResult[A]:
+        return sum(bisect(asked, attempt, (Locked,), told_to_wait), BatchResult[A](()))
 
     return halve
