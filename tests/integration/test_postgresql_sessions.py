@@ -177,7 +177,7 @@ def test_of_a_commit_without_an_answer_the_caller_is_told(
 def test_a_server_that_stands_still_is_left_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postgresql_sessions, "ANSWER_SECONDS", 1)
     monkeypatch.setattr(postgresql_sessions, "CONNECT_SECONDS", 2)
-    monkeypatch.setattr("cronhare.adapters.sql.transactions.database.PATIENCE", 0.0)
+    monkeypatch.setattr("cronhare.adapters.sql.transactions.database.REPEAT_FOR", 0.0)
     with postgresql.private() as own:
         engine = open_engine(own.url.render_as_string(hide_password=False))
         with engine.connect() as connection:

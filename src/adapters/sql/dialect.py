@@ -1,8 +1,9 @@
 """What differs from one database to the next: its statements, errors, types, tables and facts.
 
-All other statements are SQLAlchemy Core and read the same everywhere. A new database joins by one
-more folder beside this file, with a `Dialect`, its `Schema` and its `Columns`; by its place in the
-list of `dialects`; and by the schemes of its URLs in `cronhare.domain.addresses`.
+All other statements are SQLAlchemy Core and read the same everywhere; SQLite, where a writer is
+alone, leaves their FOR UPDATE out. A new database joins by one more folder beside this file, with a
+`Dialect`, its `Schema` and its `Columns`; by its place in the list of `dialects`; and by the
+schemes of its URLs in `cronhare.domain.addresses`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -225,13 +226,6 @@ class Dialect(Protocol):
         """Have statements wait for so long for what others hold, or as short as can be.
 
         A database that knows one writer at a time has nothing to wait for.
-        """
-        ...
-
-    def locking(self, statement: Select[Any], *, pass_over: bool = False) -> Select[Any]:
-        """Let a SELECT keep others from its rows until the commit.
-
-        With *pass_over* it leaves out what others hold, rather than wait for them.
         """
         ...
 

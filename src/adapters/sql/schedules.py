@@ -87,7 +87,7 @@ class SqlScheduleStore:
     def __init__(self, engine: Engine, clock: ClockPort) -> None:
         """See `Database`."""
         self._database = Database(engine, clock)
-        self._users = self._database.dialect.locking(_USERS)
+        self._users = _USERS.with_for_update()
 
     @repeatable
     def schedules(self, names: Collection[str] | None = None) -> Sequence[StoredSchedule]:

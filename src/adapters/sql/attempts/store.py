@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 import msgspec
-from sqlalchemy import Connection, Engine, Row, bindparam, select, update
+from sqlalchemy import Connection, Engine, Row, Select, bindparam, select, update
 
 from cronhare.domain.execution import STARTABLE, Execution, State
 from cronhare.domain.lifecycle import start_fence
@@ -57,7 +57,7 @@ from .trial_start import could_start_another
 
 _STATES = frozenset(State)
 _IDS = select(executions.c.id).where(executions.c.id.in_(bindparam("ids", expanding=True)))
-_STANDING = select(
+_STANDING: Select[Any] = select(
     executions.c.id,
     executions.c.state,
     executions.c.owner,
@@ -99,9 +99,8 @@ class SqlAttemptStore:
     def __init__(self, engine: Engine, clock: ClockPort) -> None:
         """See `Database`."""
         self._database = Database(engine, clock)
-        dialect = self._database.dialect
-        self._by_ids = dialect.locking(BY_IDS, pass_over=True)
-        self._standing = dialect.locking(_STANDING, pass_over=True)
+        self._by_ids = BY_IDS.with_for_update(skip_locked=True)
+        self._standing = _STANDING.with_for_update(skip_locked=True)
         self._starts, self._ends, self._leases = Suspects(), Suspects(), Suspects()
         self._locked_starts = OnLocked[StartRequest, Execution | Refused | Busy](
             lambda _: Busy(), unasked=lambda _: Busy(is_asked=False)

@@ -59,7 +59,7 @@ def could_start_another(
     asked = {"ids": list(wanted), "state": kind.state.value, "least": least, "most": most}
     try:
         with database.write("trying to start another") as connection:
-            others = database.dialect.locking(_OTHERS, pass_over=True)
+            others = _OTHERS.with_for_update(skip_locked=True)
             rows = connection.execute(others, asked)
             found = [one for one in executions_of(connection, rows) if one.problem is None]
             if found:

@@ -32,7 +32,7 @@ class PlanLocks:
     def __init__(self, database: Database) -> None:
         """What is held is held in the transactions of *database*."""
         self._database = database
-        self._locking = database.dialect.locking(_PLANS, pass_over=True)
+        self._locking = _PLANS.with_for_update(skip_locked=True)
 
     def take(
         self, connection: Connection, found: Rows, *, limit: int, behind: Callable[[Row[Any]], Rows]

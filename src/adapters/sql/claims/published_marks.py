@@ -28,8 +28,8 @@ class PublishedMarks:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._free = database.dialect.locking(statements.THESE, pass_over=True)
-        self._all = database.dialect.locking(statements.THESE, pass_over=False)
+        self._free = statements.THESE.with_for_update(skip_locked=True)
+        self._all = statements.THESE.with_for_update()
         self._marked, self._handed_over = Suspects(), Suspects()
         self._budget = LockWaitBudget()
 

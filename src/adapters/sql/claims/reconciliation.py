@@ -49,10 +49,10 @@ class ReconcilerQueries:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._now = repeatable(database.now)
-        self._overdue = database.dialect.locking(statements.OVERDUE, pass_over=True)
-        self._free = database.dialect.locking(statements.THESE, pass_over=True)
-        self._doubted = database.dialect.locking(statements.DOUBTED, pass_over=True)
-        self._doubted_early = database.dialect.locking(statements.DOUBTED_EARLY, pass_over=True)
+        self._overdue = statements.OVERDUE.with_for_update(skip_locked=True)
+        self._free = statements.THESE.with_for_update(skip_locked=True)
+        self._doubted = statements.DOUBTED.with_for_update(skip_locked=True)
+        self._doubted_early = statements.DOUBTED_EARLY.with_for_update(skip_locked=True)
         self._waiting, self._stray, self._broken = Suspects(), Suspects(), Suspects()
         self._budget = LockWaitBudget()
 
@@ -238,4 +238,4 @@ class ReconcilerQueries:
     @repeatable
     def _set_apart_now(self, broken: Sequence[Execution], *, now: datetime) -> Collection[int]:
         with self._database.write("setting broken executions apart") as connection:
-            return quarantine_still_broken(connection, self._database.dialect, broken, now)
+            return quarantine_still_broken(connection, broken, now)

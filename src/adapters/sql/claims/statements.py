@@ -72,7 +72,7 @@ def _is_doubted(state: State) -> ColumnElement[bool]:
 
 #: Of a page what waits for a time of its own, and was sent before the broker fell silent. A retry
 #: is looked for at its time in any case.
-DOUBTED_EARLY = select(executions.c.id, executions.c.next_attempt_at).where(
+DOUBTED_EARLY: Select[Any] = select(executions.c.id, executions.c.next_attempt_at).where(
     executions.c.id.in_(bindparam("ids", expanding=True)),
     is_in(State.PUBLISHED),
     executions.c.next_attempt_at > bindparam("now", type_=UtcDateTime),

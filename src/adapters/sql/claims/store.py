@@ -41,7 +41,7 @@ class SqlClaimStore:
         """See `Database`. *judge* stands beside what this replica cannot plan: which one it is."""
         self._judge = judge
         self._database = Database(engine, clock)
-        self._due = pages.schedules_of(self._database.dialect.locking(pages.DUE, pass_over=True))
+        self._due = pages.schedules_of(pages.DUE.with_for_update(skip_locked=True))
         refused = Cooldown()  # schedules; of executions all stores know
         lately = Cooldown()
         self._due_pages = PageBisection(refused, lately)
@@ -249,7 +249,7 @@ class SqlClaimStore:
         if not passed_over:
             return self._due
         due = excluding(pages.DUE, plans.c.scheduler_id, passed_over)
-        return pages.schedules_of(self._database.dialect.locking(due, pass_over=True))
+        return pages.schedules_of(due.with_for_update(skip_locked=True))
 
     def _edited(
         self, connection: Connection, edited: Select[Any], floor: pages.Place, limit: int

@@ -67,8 +67,8 @@ class UnconfirmedEnds:
         self._database = database
         self._passed_over = Cooldown()
         self._budget = LockWaitBudget()
-        self._of_attempts = database.dialect.locking(_OF_ATTEMPTS, pass_over=True)
-        self._overdue = database.dialect.locking(_OVERDUE, pass_over=True)
+        self._of_attempts = _OF_ATTEMPTS.with_for_update(skip_locked=True)
+        self._overdue = _OVERDUE.with_for_update(skip_locked=True)
 
     def mark_published(self, ends: Collection[AttemptRef]) -> None:
         """See `ClaimStorePort.mark_ends_published`. What is refused stays overdue."""

@@ -22,7 +22,6 @@ from cronhare.ports.attempts import Apart, Busy, Superseded
 from cronhare.ports.ledger import LedgerRefused
 from cronhare.ports.records import Archived
 
-from ..dialect import Dialect
 from ..mapping.execution_rows import (
     BY_IDS,
     executions_of,
@@ -73,7 +72,7 @@ def quarantine_broken(
 
 
 def quarantine_still_broken(
-    connection: Connection, dialect: Dialect, found: Sequence[Execution], now: datetime
+    connection: Connection, found: Sequence[Execution], now: datetime
 ) -> Collection[int]:
     """Quarantine those of *found* that are broken still, and give the ids of these.
 
@@ -82,7 +81,7 @@ def quarantine_still_broken(
     ids = [execution.id for execution in found if execution.problem is not None]
     if not ids:
         return ()
-    rows: Any = connection.execute(dialect.locking(BY_IDS, pass_over=True), {"ids": ids})
+    rows: Any = connection.execute(BY_IDS.with_for_update(skip_locked=True), {"ids": ids})
     return quarantine_broken(connection, executions_of(connection, rows), now)
 
 
@@ -151,7 +150,7 @@ def quarantine_refused(
     @repeatable
     def quarantine(*, archives: bool) -> Apart | Superseded | Busy:
         with database.write("setting an execution apart") as connection:
-            statement = database.dialect.locking(BY_IDS, pass_over=True)
+            statement = BY_IDS.with_for_update(skip_locked=True)
             rows: Any = connection.execute(statement, {"ids": [execution_id]})
             seen = executions_of(connection, rows)
             if not seen:

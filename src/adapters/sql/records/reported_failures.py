@@ -45,7 +45,7 @@ def keep_failure(
     """Archive a failure that the ledger has not heard of; None if it has."""
     if failure.ticket is not None:
         id_ = failure.ticket.execution_id
-        found = find_executions(connection, dialect.locking(BY_IDS), [id_]).get(id_)
+        found = find_executions(connection, BY_IDS.with_for_update(), [id_]).get(id_)
         judged = failure.judge(found, is_archived=lambda: _has_attempt(connection, failure))
         if isinstance(judged, Execution):
             return _end(connection, dialect, judged, failure, now)
@@ -58,7 +58,7 @@ def keep_failure(
     try:
         run = claim_by_hand(connection, dialect, scheduler_id, now=now, node=node, **failure.run)
     except NotToBeRun:
-        connection.execute(dialect.locking(_TURN)).all()
+        connection.execute(_TURN.with_for_update()).all()
         alone = Archived.alone(failure, now)
         return None if _is_archived(connection, failure) else _archive(connection, alone)
     return _end(connection, dialect, run, failure, now)

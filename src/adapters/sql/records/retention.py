@@ -144,7 +144,7 @@ def _delete(database: Database, which: Select[Any], asked: dict[str, Any]) -> in
     def delete_them(part: Sequence[int]) -> BatchResult[int]:
         with database.write("deleting old history") as connection:
             # What somebody holds, to replay it perhaps, is looked at another day.
-            held = database.dialect.locking(which.where(_THESE), pass_over=True)
+            held = which.where(_THESE).with_for_update(skip_locked=True)
             found = list(connection.scalars(held, {**asked, "ids": part}))
             if found:
                 connection.execute(_DELETE, {"ids": found})

@@ -250,10 +250,10 @@ class SqlRecords:
         return clean_up(self._database, now=now, retention=retention, between=between)
 
     def _held(self, connection: Connection, ids: Collection[int]) -> dict[int, Execution]:
-        return find_executions(connection, self._database.dialect.locking(BY_IDS), ids)
+        return find_executions(connection, BY_IDS.with_for_update(), ids)
 
     def _unresolved(self, connection: Connection, ids: Collection[int]) -> Sequence[Archived]:
-        statement = self._database.dialect.locking(_UNRESOLVED)
+        statement = _UNRESOLVED.with_for_update()
         rows = connection.execute(statement, {"ids": list(map(_bounded, ids))})
         return [Archived(**_read(ARCHIVED, row)) for row in rows]
 

@@ -118,10 +118,6 @@ class MysqlDialect:
             raise
         waiting.end(connection)
 
-    def locking(self, statement: Select[Any], *, pass_over: bool = False) -> Select[Any]:
-        """See `Dialect.locking`. Holds rows of the tables in FROM, and not those of subqueries."""
-        return statement.with_for_update(skip_locked=pass_over)
-
     def read(
         self, connection: Connection, statement: Select[Any], parameters: Mapping[str, Any]
     ) -> Sequence[Row[Any]]:

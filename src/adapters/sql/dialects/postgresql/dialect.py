@@ -113,10 +113,6 @@ class PostgresqlDialect:
         connection.exec_driver_sql(f"SET LOCAL lock_timeout = {max(1_000 * seconds, 1)}")
         yield
 
-    def locking(self, statement: Select[Any], *, pass_over: bool = False) -> Select[Any]:
-        """See `Dialect.locking`. Holds rows of the tables in FROM, and not those of scalars."""
-        return statement.with_for_update(skip_locked=pass_over)
-
     def read(
         self, connection: Connection, statement: Select[Any], parameters: Mapping[str, Any]
     ) -> Sequence[Row[Any]]:

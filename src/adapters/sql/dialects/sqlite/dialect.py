@@ -100,10 +100,6 @@ class SqliteDialect:
         """Take the write lock at once. To take it later, after a read, can be refused at once."""
         connection.exec_driver_sql("BEGIN IMMEDIATE")
 
-    def locking(self, statement: Select[Any], *, pass_over: bool = False) -> Select[Any]:  # noqa: ARG002
-        """Whoever writes is alone here: nothing is left to be locked."""
-        return statement
-
     def read(
         self, connection: Connection, statement: Select[Any], parameters: Mapping[str, Any]
     ) -> Sequence[Row[Any]]:
