@@ -17,7 +17,7 @@ from cronhare.adapters.memory.broker.broker import MemoryBroker
 from cronhare.adapters.memory.runner import ScriptedRunner
 from cronhare.adapters.process import ProcessRunner
 from cronhare.adapters.system.clock import SystemClock
-from cronhare.application.waiting.waiting_room import WaitingRoom
+from cronhare.application.redelivery.waiting_room import WaitingRoom
 from cronhare.domain.messages.messages import TaskMessage
 from cronhare.domain.retries.outcome import Ending
 from cronhare.domain.topology import MAIN_QUEUE

@@ -33,9 +33,9 @@ from cronhare.application.scheduling.dispatch import Dispatcher
 from cronhare.application.scheduling.housekeeping import Housekeeper
 from cronhare.application.scheduling.reconcile import Reconciler
 from cronhare.application.worker.delivery_handler import DeliveryHandler
-from cronhare.application.worker.interim import OutputKeeper
+from cronhare.application.worker.failed_monitor import FailedMonitor
 from cronhare.application.worker.leases import LeaseKeeper
-from cronhare.application.worker.monitor import FailedMonitor
+from cronhare.application.worker.live_output import OutputKeeper
 from cronhare.domain.messages.signing import Seal
 from cronhare.domain.schedules.catalog import Catalog
 
@@ -124,7 +124,7 @@ class Container(containers.DeclarativeContainer):
         ExecutionPublisher,
         broker=broker,
         claims=claims,
-        inside=aside.provided.begin,
+        run_system_task=aside.provided.begin,
         seal=seal,
         foreign_queues=settings.provided.foreign_queues,
     )

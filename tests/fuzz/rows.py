@@ -108,7 +108,10 @@ class Desk:
         )
         self.broker = MemoryBroker(ledger.clock)
         publisher = ExecutionPublisher(
-            broker=self.broker, claims=ledger.claims, inside=lambda _run, _now: None, seal=Seal()
+            broker=self.broker,
+            claims=ledger.claims,
+            run_system_task=lambda *_: None,
+            seal=Seal(),
         )
         self.dispatcher = Dispatcher(
             claims=ledger.claims, publisher=publisher, executor=Inline(), node="ant"

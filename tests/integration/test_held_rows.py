@@ -12,7 +12,7 @@ from cronhare.adapters.sql.claims.lock_backoff import FIRST
 from cronhare.adapters.sql.dialects.mysql import sessions as mysql_sessions
 from cronhare.adapters.sql.inspection.scheduler_activity import overdue
 from cronhare.application.administration.explain import explain
-from cronhare.application.scheduling.unheard import Unheard
+from cronhare.application.scheduling.locked_leases import LockedLeases
 from cronhare.domain.diagnosis import Activity, Finding, judge_activity
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.messages.messages import TaskMessage
@@ -234,13 +234,13 @@ def test_an_end_that_waited_for_its_row_for_longer_than_a_lease_is_heard(
     ledger: Ledger, holding: Holding
 ) -> None:
     found = all_started(ledger, some(ledger))
-    unheard = Unheard(ledger.attempts, LEASE)
+    locked = LockedLeases(ledger.attempts, LEASE)
     ledger.clock.advance(LEASE)
     with holding(row_of(found[1])):
         losses = [Finish(execution=found[1], ran=LOSS, verdict=IN_30_S)]
-        unheard.note(found[1:2], ledger.attempts.give_up(losses, now=ledger.now))
+        locked.note(found[1:2], ledger.attempts.give_up(losses, now=ledger.now))
 
-    left = unheard.heed(ledger.claims.lapsed(now=ledger.now, limit=9), ledger.now)
+    left = locked.renew_unlocked(ledger.claims.lapsed(now=ledger.now, limit=9), ledger.now)
 
     assert {each.id for each in left} == {each.id for each in found} - {found[1].id}
     assert found[1].id not in {each.id for each in ledger.claims.lapsed(now=ledger.now, limit=9)}
@@ -254,16 +254,16 @@ def test_a_loss_is_told_however_many_others_wait_for_the_archive(
 ) -> None:
     ledger.failed("old")
     *for_good, retried = all_started(ledger, some(ledger, 13))
-    unheard = Unheard(ledger.attempts, LEASE)
+    locked = LockedLeases(ledger.attempts, LEASE)
     looks = 0
 
     with holding("UPDATE FailedTask SET note = 'seen' WHERE resolution IS NULL"):
         while ledger.seen(retried).state is State.RUNNING and looks < 20:
             looks += 1
             ledger.clock.advance(LEASE / 6)
-            unheard.look()
+            locked.begin_round()
             found = ledger.claims.lapsed(now=ledger.now, limit=1_000)
-            lost = unheard.heed(found, ledger.now)
+            lost = locked.renew_unlocked(found, ledger.now)
             ends = [
                 Finish(
                     execution=one,
@@ -272,7 +272,7 @@ def test_a_loss_is_told_however_many_others_wait_for_the_archive(
                 )
                 for one in lost
             ]
-            unheard.note(lost, ledger.attempts.give_up(ends, now=ledger.now))
+            locked.note(lost, ledger.attempts.give_up(ends, now=ledger.now))
         states = [ledger.seen(one).state for one in for_good]
 
     assert ledger.seen(retried).state is State.RETRYING

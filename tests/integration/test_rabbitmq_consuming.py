@@ -24,7 +24,7 @@ from cronhare.adapters.rabbitmq.topology import async_declarer as async_upkeep
 from cronhare.adapters.rabbitmq.topology import wanted
 from cronhare.adapters.rabbitmq.topology.async_declaring import declare
 from cronhare.adapters.rabbitmq.topology.declaration import Declared
-from cronhare.application.waiting.putting_off import put_off, times_put_off
+from cronhare.application.redelivery.delay import delay_count, redeliver_later
 from cronhare.domain.messages.messages import AttemptRef
 from cronhare.domain.topology import (
     FAILED_QUEUE,
@@ -471,9 +471,9 @@ async def test_what_cannot_be_put_off_rests_until_its_lane_is_there_again(
     async with worker(vhost) as broker, asyncio.TaskGroup() as tasks:
 
         async def give_its_place_away(delivery: Delivery) -> None:
-            times.append(times_put_off(delivery.message.headers))
+            times.append(delay_count(delivery.message.headers))
             if not times[-1]:
-                await put_off(broker, delivery, TICKET, "somebody holds its row")
+                await redeliver_later(broker, delivery, TICKET, "somebody holds its row")
             else:
                 await broker.ack(delivery)
 

@@ -20,10 +20,10 @@ from cronhare.adapters.sql.dialects.mysql import sessions as mysql_sessions
 from cronhare.adapters.sql.isolation import past_locked as behind_held
 from cronhare.adapters.sql.mapping import bounded_cache as cached
 from cronhare.application.administration import commands
-from cronhare.application.scheduling import reconcile, sparing
-from cronhare.application.waiting import in_vain, putting_off, waiting_room
-from cronhare.application.waiting import quarantine_message as parking
-from cronhare.application.worker import held_starts, interim, recording
+from cronhare.application.redelivery import delay, queue_backoff, waiting_room
+from cronhare.application.redelivery import quarantine_message as parking
+from cronhare.application.scheduling import gaps, reconcile
+from cronhare.application.worker import live_output, lock_waits, recording
 from cronhare.domain import topology
 from cronhare.domain.addresses import broker, server_url
 from cronhare.domain.cron.timeline import FIRST_MINUTE, LAST_MINUTE, moment_of
@@ -74,12 +74,12 @@ BOUNDS: dict[str, list[str]] = {
         f"{size(budget.PER_SECOND)} a second",
         f"{budget.LINE} bytes for each line",
     ],
-    "ends whose messages no queue has that are remembered as told": [f"{reconcile.MOST_TOLD:,}"],
+    "ends whose messages no queue has that are remembered as told": [f"{reconcile.MOST_LOGGED:,}"],
     "a line of a task's output": [size(lines.LOG_LINE_LIMIT)],
     "a task's output": [size(capture.KEPT)],
     "output that is kept of running attempts": [
-        size(interim.AT_MOST),
-        f"{interim.EVERY:.0f} s",
+        size(live_output.MOST_BYTES),
+        f"{live_output.EVERY:.0f} s",
     ],
     "what is read of a pipe at once": [
         size(pipes.CHUNK),
@@ -191,7 +191,7 @@ BOUNDS: dict[str, list[str]] = {
         f"{reconcile.PAGES} pages of {reconcile.PAGE:,}",
     ],
     "sparings of what has lapsed, after outages or leaps of clocks": [
-        f"{sparing.MOST_IN_A_ROW} in a row"
+        f"{gaps.MOST_IN_A_ROW} in a row"
     ],
     "params of a message of somebody else": [size(params.LARGEST_PARAMS)],
     "nacks of a message of ours that count": [],
@@ -204,21 +204,21 @@ BOUNDS: dict[str, list[str]] = {
         f"{lock_backoff.PARTS} times",
     ],
     "looks for a row that somebody keeps locked, before a start gives its place away": [
-        f"{len(held_starts.PAUSES)}, within {sum(held_starts.PAUSES) * 1000:.0f} ms",
-        f"{held_starts.HURRIED_FOR:.0f} s",
-        f"one place in {held_starts.SHARE}",
-        f"a rest of {putting_off.PAUSE:.0f} s",
+        f"{len(lock_waits.PAUSES)}, within {sum(lock_waits.PAUSES) * 1000:.0f} ms",
+        f"{lock_waits.LIMITED_FOR:.0f} s",
+        f"one place in {lock_waits.SHARE}",
+        f"a rest of {delay.PAUSE:.0f} s",
     ],
     "messages of others in hand that wait for a row, without a place of the worker's": [
-        f"{waiting_room.PLACES}, for {in_vain.REST:.0f} s at first",
-        f"up to {putting_off.LONGEST_REST.total_seconds()} s",
+        f"{waiting_room.PLACES}, for {queue_backoff.FIRST_PAUSE:.0f} s at first",
+        f"up to {delay.LONGEST_DELAY.total_seconds()} s",
         f"{waiting_room.LONGEST_IN_A_CROWD:.0f} s while all are taken",
         f"{waiting_room.LONGEST_IN_VAIN} s in a crowd",
     ],
     "connections on which a queue that confirms nothing is tried": [f"{aside.MOST_ASKED}"],
     "results that wait for a row, without a place of the worker's": [
-        f"{recording.MOST_OWED:,}",
-        size(recording.MOST_KEPT),
+        f"{recording.MOST_PENDING:,}",
+        size(recording.MOST_PENDING_BYTES),
     ],
     "an attempt before its time": [f"{start_fence.EARLIEST.seconds} s"],
     "nacks of a message of somebody else that count": [f"{deaths.MOST:,} at the most"],

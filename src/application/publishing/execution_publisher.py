@@ -34,7 +34,7 @@ class PublishResult:
     returned: int = 0
     refused: int = 0
     unknown: int = 0
-    deaf: frozenset[str] = frozenset()
+    unreachable: frozenset[str] = frozenset()
 
     @property
     def is_answered(self) -> bool:
@@ -43,7 +43,7 @@ class PublishResult:
 
 
 @attrs.frozen(kw_only=True)
-class Doubt:
+class _DoubtedSpan:
     """What was sent before *since* may be lost; that was told of all up to the id *after*."""
 
     since: datetime
@@ -82,7 +82,7 @@ class ExecutionPublisher:
         *,
         broker: BrokerPort,
         claims: ClaimStorePort,
-        inside: Callable[[Execution, datetime], None],
+        run_system_task: Callable[[Execution, datetime], None],
         seal: Seal,
         foreign_queues: Collection[str] = (),
     ) -> None:
@@ -92,13 +92,13 @@ class ExecutionPublisher:
         """
         self._broker = broker
         self._claims = claims
-        self._inside = inside
+        self._inside = run_system_task
         self._silent_since: datetime | None = None
         self._away = False
-        self._doubt: Doubt | None = None
+        self._doubt: _DoubtedSpan | None = None
         self._seal = seal
         self._foreign_queues = frozenset(foreign_queues)
-        self.missing = MissingQueues()
+        self.missing_queues = MissingQueues()
 
     def publish(self, executions: Sequence[Execution], *, now: datetime) -> PublishResult:
         """Publish the coming attempts of *executions*.
@@ -116,7 +116,7 @@ class ExecutionPublisher:
         """Tell whether the broker is there for us, as far as is known."""
         return self._broker.is_reachable()
 
-    def listen(self, now: datetime) -> None:
+    def check_broker(self, now: datetime) -> None:
         """Notice that the broker is back, though nothing was published while it was away.
 
         It may have lost all that it had been told.
@@ -126,7 +126,7 @@ class ExecutionPublisher:
         elif self._away:
             self._is_back(now)
 
-    def doubt(self, now: datetime, *, limit: int) -> bool:
+    def mark_doubtful(self, now: datetime, *, limit: int) -> bool:
         """Let up to *limit* messages be sent again that a broker which is back may have lost.
 
         Answers whether there may be more. What was sent after our silence began is left alone: the
@@ -152,14 +152,14 @@ class ExecutionPublisher:
             if outcome is Published.CONFIRMED
         ]
         self._note(confirmed, now)
-        self.missing.note(map(Sent.of, envelopes, sendable), outcomes, now=now)
+        self.missing_queues.note(map(Sent.of, envelopes, sendable), outcomes, now=now)
         result = _result_of(sendable, outcomes)
         if result.unknown and (was_there or self._broker.is_reachable()):
             # In an outage nothing is sent, and the broker's side says so.
             _say_unknown(result.unknown)
         if result.refused:
             _say_refused(result)
-        self._listen(result, now)
+        self._note_answer(result, now)
         return result
 
     def _note(self, confirmed: Sequence[Execution], now: datetime) -> None:
@@ -170,7 +170,7 @@ class ExecutionPublisher:
         if theirs:
             self._claims.hand_over(theirs, now=now)
 
-    def _listen(self, result: PublishResult, now: datetime) -> None:
+    def _note_answer(self, result: PublishResult, now: datetime) -> None:
         if result.is_answered:
             self._is_back(now)
         elif result.unknown:
@@ -181,7 +181,7 @@ class ExecutionPublisher:
         if since is not None and now - since >= DOUBTED_AFTER:
             text = f"The broker answered nothing since {say_time(since)}: what waits is sent again"
             say(log, logging.WARNING, "broker.doubted", text)
-            self._doubt = Doubt(since=since)
+            self._doubt = _DoubtedSpan(since=since)
         self._silent_since, self._away = None, False
 
 
@@ -191,13 +191,13 @@ def _result_of(executions: Sequence[Execution], outcomes: Sequence[Published]) -
         queues.setdefault(outcome, set()).add(execution.queue)
     count = Counter(outcomes)
     none = frozenset[str]()
-    deaf = queues.get(Published.RETURNED, none) | queues.get(Published.REFUSED, none)
+    unreachable = queues.get(Published.RETURNED, none) | queues.get(Published.REFUSED, none)
     return PublishResult(
         published=count[Published.CONFIRMED],
         returned=count[Published.RETURNED],
         refused=count[Published.REFUSED],
         unknown=count[Published.UNKNOWN],
-        deaf=frozenset(deaf - queues.get(Published.CONFIRMED, none)),
+        unreachable=frozenset(unreachable - queues.get(Published.CONFIRMED, none)),
     )
 
 
@@ -208,7 +208,11 @@ def _say_unknown(messages: int) -> None:
 
 
 def _say_refused(result: PublishResult) -> None:
-    where = f": look at {listed(sorted(result.deaf), most=MOST_NAMED)}" if result.deaf else ""
+    where = (
+        f": look at {listed(sorted(result.unreachable), most=MOST_NAMED)}"
+        if result.unreachable
+        else ""
+    )
     text = (
         f"The broker did not take {counted(result.refused, 'message')}; they are sent again. "
         f"A queue is full, or cannot take them now{where}"

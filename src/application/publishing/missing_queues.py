@@ -13,8 +13,8 @@ from cronhare.domain.texts.listing import counted, listed
 from cronhare.domain.topology import first_queue, is_ours
 from cronhare.ports.broker import Envelope, Published
 
+from ..log_limiter import LogLimiter
 from ..logs import say
-from ..rarely import Rarely
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ class MissingQueues:
     """
 
     def __init__(self) -> None:
-        self._alarms = Rarely()
+        self._alarms = LogLimiter()
 
     def note(self, sent: Iterable[Sent], outcomes: Sequence[Published], *, now: datetime) -> None:
         """Take note of what became of a batch, and complain where that is due."""
@@ -60,12 +60,12 @@ class MissingQueues:
             if outcome is Published.RETURNED:
                 returned.setdefault(queue, []).append(each)
             elif outcome is Published.CONFIRMED:
-                self._alarms.is_over(queue)
+                self._alarms.reset(queue)
         for queue, messages in returned.items():
             self._alarm(queue, messages, now)
 
     def _alarm(self, queue: str, returned: Sequence[Sent], now: datetime) -> None:
-        if not self._alarms.is_to_tell(queue, now.timestamp()):
+        if not self._alarms.is_due(queue, now.timestamp()):
             return
         advice = _advice_on_ours if is_ours(queue) else _advice_on_tasks
         text = (

@@ -21,10 +21,10 @@ from cronhare.ports.ledger import LedgerBusy, LedgerUnavailable
 from cronhare.ports.records import RecordsPort, Retention
 from cronhare.ports.runner import AttemptResult, Captured
 
-from ..locked_rows import PAUSES
 from ..logs import say
 from ..outcome_log import log_refused
 from ..worker.leases import ROW_HELD
+from ..worker.ledger_retry import LOCK_PAUSES
 
 log = logging.getLogger(__name__)
 
@@ -83,7 +83,7 @@ class Housekeeper:
         Raises:
             LedgerBusy: it was held for long: once its lease has lapsed, the cleanup is repeated.
         """
-        for pause in (*PAUSES, None):
+        for pause in (*LOCK_PAUSES, None):
             [answer] = self._attempts.finish([finish], now=ended, node=self._node)
             if isinstance(answer, EndRefused):
                 log_refused(finish, answer, duration="unknown")

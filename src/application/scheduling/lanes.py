@@ -10,7 +10,7 @@ from ..logs import say
 log = logging.getLogger(__name__)
 
 
-def try_lanes(broker: BrokerInspectionPort) -> None:
+def probe_lanes(broker: BrokerInspectionPort) -> None:
     """Send a probe through each lane, and say what is broken.
 
     A broker that is away, or lets us send no probe, is no news here.

@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 LOOKS = 5
 
 
-class Settling:
+class PredecessorCleanup:
     """Done once, at the start of whoever runs tasks.
 
     An owner of our own PID namespace is known to be gone. One that has our host name and PID and
@@ -51,7 +51,7 @@ class Settling:
             return self._look_again()
         others = departed(self._claims.owners(), ourselves=self._ourselves, lives=self._lives)
         if others.gone:
-            lost = self._reconciler.settle(self._claims.now(), gone=others.gone)
+            lost = self._reconciler.end_attempts_of(self._claims.now(), gone=others.gone)
             _tell(lost, others.gone)
         self._suspected = self._run_by(others.suspected)
         if not self._suspected:

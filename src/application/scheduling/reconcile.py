@@ -24,8 +24,8 @@ from ..outcome_log import log_late, log_outcome, log_unsendable
 from ..publishing.execution_publisher import ExecutionPublisher
 from ..publishing.follow_up import Unsendable, follow_up, follow_up_late, is_last
 from ..publishing.missing_queues import Sent
-from .sparing import Sparing
-from .unheard import Unheard
+from .gaps import GracePeriod
+from .locked_leases import LockedLeases
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ GivenUp = tuple[Finish, State | EndRefused]
 PAGE, PAGES = 1_000, 10
 
 #: So many ends whose messages no queue has are remembered as told.
-MOST_TOLD = PAGE * PAGES
+MOST_LOGGED = PAGE * PAGES
 
 #: So often what has no time at which to look for it is looked for. Only edits by hand make such.
 REGAIN_EVERY = timedelta(minutes=10)
@@ -77,28 +77,28 @@ class Reconciler:
         self._graces = graces or Graces()
         self._limit = limit
         self._regained_at: datetime | None = None
-        self._sparing = Sparing(lease, owners=claims.owners)
-        self._unheard = Unheard(attempts, lease)
+        self._grace = GracePeriod(lease, owners=claims.owners)
+        self._locked = LockedLeases(attempts, lease)
         self._fails_already = False
-        self._told: dict[AttemptRef, None] = {}
+        self._logged: dict[AttemptRef, None] = {}
 
-    def spare(self, why: str = "the ledger was away") -> None:
+    def begin_grace(self, why: str = "the ledger was away") -> None:
         """Take note that the ledger was away, or may have been: what lapsed could not be renewed.
 
         From the next look on, owners have the length of a lease to renew, or to record what has
-        ended, before anything is given up; `Sparing` says how often.
+        ended, before anything is given up; `GracePeriod` says how often.
         """
-        self._sparing.begin(why)
+        self._grace.begin(why)
 
     def tick(self, now: datetime) -> Reconciled:
         """Decide what becomes of attempts whose lease lapsed, and send again what is overdue."""
         lost = 0
         try:
-            if not self._sparing.lasts(now):
+            if not self._grace.lasts(now):
                 lost = self._end_lapsed(now)
         finally:  # what is overdue must not wait for what cannot be given up
             republished = self._send_again(now)
-        self._publisher.listen(now)
+        self._publisher.check_broker(now)
         self._look_further(now)
         return Reconciled(republished=republished, lost=lost)
 
@@ -109,7 +109,7 @@ class Reconciler:
         """
         try:
             for _ in range(PAGES):
-                if not self._publisher.doubt(now, limit=self._limit):
+                if not self._publisher.mark_doubtful(now, limit=self._limit):
                     break
             self._regain(now)
             self._send_ends(now)
@@ -119,16 +119,16 @@ class Reconciler:
             say(log, logging.ERROR, "ledger.unavailable", text)
             if not self._fails_already:
                 self._fails_already = True
-                self.spare()
+                self.begin_grace()
 
     def _send_again(self, now: datetime) -> int:
         if not self._broker.is_reachable():
             return 0  # what we took others could not have, who may be able to publish it
         republished = 0
-        deaf = frozenset[str]()  # what waits for these is tried anew in the next round
+        unreachable = frozenset[str]()  # what waits for these is tried anew in the next round
         for _ in range(PAGES):
             found = self._claims.overdue(now=now, graces=self._graces, limit=self._limit)
-            overdue = [each for each in _sound(found) if each.queue not in deaf]
+            overdue = [each for each in _sound(found) if each.queue not in unreachable]
             republished += len(overdue)
             if overdue:
                 text = f"Sending {len(overdue)} overdue executions again"
@@ -136,7 +136,7 @@ class Reconciler:
                 result = self._publisher.publish(overdue, now=now)
                 if result.unknown and not result.is_answered:
                     break  # the broker is away: each page would be waited for in vain
-                deaf |= result.deaf
+                unreachable |= result.unreachable
             if len(found) < self._limit:
                 break
         return republished
@@ -175,11 +175,11 @@ class Reconciler:
 
     def _tell_late(self, ended: Ended) -> None:
         """Tell an end once, however often its message has to be sent."""
-        if ended.ticket in self._told:
+        if ended.ticket in self._logged:
             return
-        if len(self._told) >= MOST_TOLD:
-            del self._told[next(iter(self._told))]
-        self._told[ended.ticket] = None
+        if len(self._logged) >= MOST_LOGGED:
+            del self._logged[next(iter(self._logged))]
+        self._logged[ended.ticket] = None
         log_late(ended.archived)
 
     def _regain(self, now: datetime) -> None:
@@ -192,7 +192,7 @@ class Reconciler:
             say(log, logging.WARNING, "reconcile.regain", text)
         self._regained_at = now if found < self._limit else None  # there may be more
 
-    def settle(self, now: datetime, *, gone: Collection[str]) -> int:
+    def end_attempts_of(self, now: datetime, *, gone: Collection[str]) -> int:
         """End what the nodes in *gone* were running, without waiting for its leases to lapse.
 
         What lapsed of others is left to `tick`, which knows whether they could renew it.
@@ -228,10 +228,10 @@ class Reconciler:
         return Reconciled(republished=republished, lost=len(lost))
 
     def _end_lapsed(self, now: datetime) -> int:
-        self._unheard.look()
+        self._locked.begin_round()
         lost = self._end_pages(
             partial(self._claims.lapsed, now=now, limit=self._limit),
-            lambda found: self._give_up(self._unheard.heed(found, now), now),
+            lambda found: self._give_up(self._locked.renew_unlocked(found, now), now),
         )
         self._send_what_follows(lost, now)
         return len(lost)
@@ -262,7 +262,7 @@ class Reconciler:
             return ()
         finishes = [self._lost(execution, now) for execution in found]
         answers = self._attempts.give_up(finishes, now=now)
-        self._unheard.note(found, answers)
+        self._locked.note(found, answers)
         ended: list[GivenUp] = []
         for finish, answer in zip(finishes, answers, strict=True):
             if isinstance(answer, Superseded | Busy):
@@ -286,13 +286,13 @@ class Reconciler:
         if not following:
             return 0
         outcomes = self._broker.publish([each.envelope for each in following])
-        self._publisher.missing.note(following, outcomes, now=now)
+        self._publisher.missing_queues.note(following, outcomes, now=now)
         pairs = zip(following, outcomes, strict=True)
         confirmed = [each for each, outcome in pairs if outcome is Published.CONFIRMED]
         if last := [each.ticket for each in confirmed if is_last(each.envelope)]:
             self._claims.mark_ends_published(last)
             for ticket in last:
-                self._told.pop(ticket, None)
+                self._logged.pop(ticket, None)
         return len(confirmed)
 
     def _lost(self, execution: Execution, now: datetime) -> Finish:

@@ -30,8 +30,8 @@ from cronhare.ports.ledger import LedgerBusy, LedgerUnavailable
 
 from ..logs import say
 from ..publishing.execution_publisher import envelope
-from ..waiting.deferring import Deferring
-from ..waiting.putting_off import times_put_off, without_times
+from ..redelivery.delay import delay_count, without_delay_count
+from ..redelivery.waiting_room_sender import WaitingRoomSender
 from .ledger_retry import Draining, Kind, LedgerRetry
 
 log = logging.getLogger(__name__)
@@ -47,7 +47,7 @@ class Adopter:
         *,
         node: str,
         broker: AsyncBrokerPort,
-        deferring: Deferring,
+        waiting_room: WaitingRoomSender,
         attempts: AttemptStorePort,
         claims: ClaimStorePort,
         clock: ClockPort,
@@ -59,7 +59,7 @@ class Adopter:
         """*executor* has the threads for the ledger; *ledger_retry* says how long it is asked."""
         self._node = node
         self._broker = broker
-        self._deferring = deferring
+        self._waiting_room = waiting_room
         self._attempts = attempts
         self._claims = claims
         self._clock = clock
@@ -86,7 +86,7 @@ class Adopter:
                 lambda: self._adopt(delivery, call, name, asked), looks=looks, kind=self._kind
             )
         except LedgerBusy as busy:
-            await self._deferring.defer(delivery, str(busy), id_=name)
+            await self._waiting_room.defer(delivery, str(busy), id_=name)
             raise
         except Draining:
             if not asked.is_set() or not await self._is_renamed(delivery, name):
@@ -147,7 +147,7 @@ class Adopter:
 
 def _theirs(headers: Mapping[str, object]) -> dict[str, object]:
     """Pick the headers of their own making: a broker's never go back to it (ADR 7)."""
-    theirs = without_times(headers)
+    theirs = without_delay_count(headers)
     return kept_headers({name: theirs[name] for name in theirs if not name.startswith("x-")})
 
 
@@ -168,6 +168,6 @@ def _tell_of_copy(delivery: Delivery, adopted: Execution) -> None:
         f"execution {adopted.id} ({adopted.state}). If it was to run, each message needs an id of "
         "its own, or none"
     )
-    is_ours = delivery.redelivered or times_put_off(delivery.message.headers) > 0
+    is_ours = delivery.redelivered or delay_count(delivery.message.headers) > 0
     level = logging.DEBUG if is_ours else logging.WARNING
     say(log, level, "message.repeated", text)

@@ -35,15 +35,15 @@ from cronhare.ports.ledger import LedgerBusy, LedgerUnavailable
 from cronhare.ports.runner import AttemptResult, StopReason, TaskRunnerPort
 
 from ..logs import place_of, say
-from ..waiting.deferring import Deferring
-from ..waiting.putting_off import put_off, put_off_unasked, times_put_off, without_times
-from ..waiting.quarantine_message import FOREIGN_REFUSED, quarantine_message
+from ..redelivery.delay import delay_count, redeliver_later, redeliver_untried, without_delay_count
+from ..redelivery.quarantine_message import FOREIGN_REFUSED, quarantine_message
+from ..redelivery.waiting_room_sender import WaitingRoomSender
 from .adopting import Adopter
 from .batching import Batcher
-from .held_starts import HeldStarts
 from .invocation import gone_astray, prepare
 from .leases import LeaseKeeper, row_held
 from .ledger_retry import MOST_SILENCES, Draining, Kind, LedgerRetry
+from .lock_waits import LockWaits
 from .recording import FEW, End, Recorder
 
 log = logging.getLogger(__name__)
@@ -118,11 +118,11 @@ class DeliveryHandler:
         self._seal = seal
         self._trip = retry_delay
         self._accepts_foreign = accepts_foreign
-        self._deferring = Deferring(broker, clock.monotonic)
+        self._waiting_room = WaitingRoomSender(broker, clock.monotonic)
         self._adopter = Adopter(
             node=node,
             broker=broker,
-            deferring=self._deferring,
+            waiting_room=self._waiting_room,
             attempts=attempts,
             claims=claims,
             clock=clock,
@@ -139,7 +139,7 @@ class DeliveryHandler:
         ask = self._start_all
         self._starts = Batcher(ask, executor=executor, linger=to_start)
         self._held_starts = Batcher(ask, executor=waiting, linger=to_start, most=FEW)
-        self._held = HeldStarts(clock.monotonic, places=places)
+        self._held = LockWaits(clock.monotonic, places=places)
         self._kind = Kind()
         self._recorder = Recorder(
             node=node,
@@ -163,7 +163,7 @@ class DeliveryHandler:
         return self._keeper.held
 
     @property
-    def owed(self) -> int:
+    def pending_ends(self) -> int:
         """How many results wait for the ledger without a place."""
         return len(self._recorder)
 
@@ -215,12 +215,14 @@ class DeliveryHandler:
         if not self._accepts_foreign:
             await self._park(delivery, FOREIGN_REFUSED)
             return
-        returned = times_put_off(delivery.message.headers) > 0
+        returned = delay_count(delivery.message.headers) > 0
         if returned and not self._held.has_room:
             name = self._adopter.name_of(delivery)
-            await self._deferring.defer_unasked(delivery, in_vain=self._held.in_vain, id_=name)
+            await self._waiting_room.defer_untried(
+                delivery, last_failed=self._held.last_failed, id_=name
+            )
             return
-        with suppress(LedgerBusy), self._held.asking(returned=returned) as looks:
+        with suppress(LedgerBusy), self._held.place(returned=returned) as looks:
             await self._adopt(delivery, call, looks)
 
     async def _adopt(self, delivery: Delivery, call: IncomingTask, looks: Iterator[float]) -> None:
@@ -250,20 +252,20 @@ class DeliveryHandler:
         request = StartRequest(
             execution_id=ticket.execution_id, attempt=ticket.attempt, nacks=nacks
         )
-        returned = times_put_off(delivery.message.headers) > 0
+        returned = delay_count(delivery.message.headers) > 0
         if returned and not self._held.has_room:
-            await put_off_unasked(
+            await redeliver_untried(
                 self._broker,
                 delivery,
-                in_vain=self._held.in_vain,
+                last_failed=self._held.last_failed,
                 random_fraction=self._random_fraction(),
             )
             return
         try:
-            with self._held.asking(returned=returned) as looks:
+            with self._held.place(returned=returned) as looks:
                 answer, asked_at = await self._start(request, looks, returned=returned)
         except LedgerBusy as busy:
-            await put_off(self._broker, delivery, ticket, str(busy))
+            await redeliver_later(self._broker, delivery, ticket, str(busy))
             return
         match answer:
             case Refused(reason, unknown=True):
@@ -361,7 +363,7 @@ class DeliveryHandler:
             finish=Finish(execution=execution, ran=ran, verdict=verdict),
             now=now,
             duration=self._clock.monotonic() - began,
-            headers=kept_headers(without_times(delivery.message.headers)),
+            headers=kept_headers(without_delay_count(delivery.message.headers)),
         )
 
     async def _carry_out(

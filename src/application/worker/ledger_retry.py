@@ -5,17 +5,24 @@ import logging
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from cronhare.domain.retries.backoff import Waits
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerBusy, LedgerUnavailable
 
-from ..locked_rows import LOOKS_TO_TELL, PAUSES
 from ..logs import say
 from ..outages import Outage
 
 log = logging.getLogger(__name__)
+
+#: Seconds between looks for a row that another session keeps locked, mostly for milliseconds.
+#: A cleanup, which can be repeated, makes all of them, about ten seconds; an end goes on with the
+#: last. How long a start looks, is in `lock_waits`.
+LOCK_PAUSES: Final = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, *[1.0] * 9)
+
+#: After so many looks, more than a second, a row that is still locked is logged.
+LOOKS_BEFORE_WARNING: Final = 8
 
 #: While the ledger is away, ask again after so many seconds: what waits begins that late at most.
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 3.0
@@ -229,8 +236,8 @@ class _Asker:
 
     def looks_again(self, busy: LedgerUnavailable) -> float:
         """Give the pause before the next look, once it is told of that takes long."""
-        pause = PAUSES[min(self._looks, len(PAUSES) - 1)]
+        pause = LOCK_PAUSES[min(self._looks, len(LOCK_PAUSES) - 1)]
         self._looks += 1
-        if self._looks == LOOKS_TO_TELL:
+        if self._looks == LOOKS_BEFORE_WARNING:
             say(log, logging.WARNING, "ledger.busy", str(busy))
         return pause

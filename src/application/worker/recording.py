@@ -36,8 +36,8 @@ log = logging.getLogger(__name__)
 
 #: So many ends may wait without a place, and so many bytes of output and params with
 #: them; what is more keeps its place until it is recorded.
-MOST_OWED: Final = 1_000
-MOST_KEPT: Final = 32 * 1024 * 1024
+MOST_PENDING: Final = 1_000
+MOST_PENDING_BYTES: Final = 32 * 1024 * 1024
 
 #: So many of what is held are asked for at a time: one keeps the others of its batch waiting.
 FEW: Final = 4
@@ -162,7 +162,7 @@ class Recorder:
             await self._send(end, following)
 
     def _has_room(self, end: End) -> bool:
-        return len(self._owed) < MOST_OWED and self._kept + end.kept <= MOST_KEPT
+        return len(self._owed) < MOST_PENDING and self._kept + end.kept <= MOST_PENDING_BYTES
 
     def _owe(self, end: End) -> None:
         self._kept += end.kept

@@ -9,8 +9,8 @@ from functools import partial
 
 from cronhare.application.logs import say
 from cronhare.application.scheduling.dispatch import Dispatcher
-from cronhare.application.scheduling.gaps import Gaps
-from cronhare.application.scheduling.lanes import try_lanes
+from cronhare.application.scheduling.gaps import GapDetector
+from cronhare.application.scheduling.lanes import probe_lanes
 from cronhare.application.scheduling.reconcile import Reconciler
 from cronhare.domain.texts.moments import say_minute, say_time
 from cronhare.ports.claims import ClaimStorePort
@@ -55,10 +55,10 @@ class Scheduling:
         self._dispatcher = dispatcher
         self._reconciler = reconciler
         self._clock = clock
-        self._gaps = Gaps(every=RECONCILE_EVERY, lease=lease)
+        self._gaps = GapDetector(every=RECONCILE_EVERY, lease=lease)
         self._dispatched = True
         self._reconcile_at: datetime | None = None
-        reconciler.spare("this scheduler has just begun, and knows of no outage before")
+        reconciler.begin_grace("this scheduler has just begun, and knows of no outage before")
 
     def round(self) -> float:
         """Do what is due, and say how many seconds to rest."""
@@ -76,8 +76,8 @@ class Scheduling:
         with self._sparing_if_away():
             now = self._claims.now()
         at = self._clock.monotonic()
-        if (gap := self._gaps.before(now, at)) is not None:
-            self._reconciler.spare(gap)
+        if (gap := self._gaps.check(now, at)) is not None:
+            self._reconciler.begin_grace(gap)
         return now, at
 
     def _dispatch(self, now: datetime) -> None:
@@ -89,7 +89,7 @@ class Scheduling:
         self._dispatcher.tick(now)
         self._dispatched = True
         if is_back:
-            self._reconciler.spare()
+            self._reconciler.begin_grace()
 
     def _reconcile(self, now: datetime) -> None:
         due_at = self._reconcile_at or now
@@ -103,7 +103,7 @@ class Scheduling:
         try:
             yield
         except LedgerUnavailable:
-            self._reconciler.spare()
+            self._reconciler.begin_grace()
             raise
 
 
@@ -158,4 +158,4 @@ async def run(container: Container, stopping: Shutdown, state: State) -> None:
 def _declare(container: Container) -> None:
     """Declare, then try the lanes: beside the first rounds, which wait for neither."""
     container.broker().declare(container.queues())
-    try_lanes(container.broker_inspection())
+    probe_lanes(container.broker_inspection())

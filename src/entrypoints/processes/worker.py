@@ -9,12 +9,12 @@ from functools import partial
 import attrs
 
 from cronhare.application.logs import say
-from cronhare.application.scheduling.predecessors import Settling
-from cronhare.application.waiting.waiting_room import PLACES, WaitingRoom
+from cronhare.application.redelivery.waiting_room import PLACES, WaitingRoom
+from cronhare.application.scheduling.predecessors import PredecessorCleanup
 from cronhare.application.worker.delivery_handler import Counters, DeliveryHandler
-from cronhare.application.worker.interim import OutputKeeper, Reading, some_of
+from cronhare.application.worker.failed_monitor import FailedMonitor
 from cronhare.application.worker.leases import LeaseKeeper
-from cronhare.application.worker.monitor import FailedMonitor
+from cronhare.application.worker.live_output import OutputKeeper, Reading, read_new_output
 from cronhare.domain.nodes import renewed_every
 from cronhare.domain.texts.listing import listed
 from cronhare.domain.topology import FAILED_QUEUE, WAITING_QUEUE
@@ -103,9 +103,9 @@ class Working:
         return len(self._under_way)
 
     @property
-    def owed(self) -> int:
+    def pending_ends(self) -> int:
         """How many results wait for the ledger in none of the places."""
-        return self._worker.owed
+        return self._worker.pending_ends
 
     async def begin(self, queues: Sequence[str], *, concurrency: int, stopping: Shutdown) -> bool:
         """Start to consume, as many deliveries at a time as may run at a time.
@@ -133,7 +133,7 @@ class Working:
         self._worker.drain()
         await within(PAUSING, "the broker, to send nothing more", self._broker.pause())
         self._room.drain()
-        if (left := self.at_hand + self.owed) and not force.is_set():
+        if (left := self.at_hand + self.pending_ends) and not force.is_set():
             text = (
                 f"Waiting at most {grace.total_seconds():.0f} s for what runs ({left}); "
                 "a second signal ends it at once"
@@ -290,7 +290,7 @@ def _reading(runner: TaskRunnerPort, loop: asyncio.AbstractEventLoop) -> Reading
     """Let another thread read what attempts have written, in the loop to which they belong."""
 
     async def some(asked: Mapping[int, int]) -> Sequence[Written]:
-        return some_of(runner, asked)
+        return read_new_output(runner, asked)
 
     return lambda asked: asyncio.run_coroutine_threadsafe(some(asked), loop).result(READING)
 
@@ -305,8 +305,8 @@ def _watch(keeper: LeaseKeeper, every: float) -> float:
     return every
 
 
-def _settling(container: Container) -> Settling:
-    return Settling(
+def _settling(container: Container) -> PredecessorCleanup:
+    return PredecessorCleanup(
         claims=container.claims(),
         reconciler=container.reconciler(),
         ourselves=container.ourselves(),

@@ -3,10 +3,9 @@ from collections.abc import Callable
 
 import pytest
 
-from cronhare.application import locked_rows
-from cronhare.application.waiting import putting_off
-from cronhare.application.waiting import quarantine_message as parking
-from cronhare.application.worker import held_starts, ledger_retry
+from cronhare.application.redelivery import delay
+from cronhare.application.redelivery import quarantine_message as parking
+from cronhare.application.worker import ledger_retry, lock_waits
 from cronhare.entrypoints.logs import TextFormatter
 
 Lines = Callable[[], list[str]]
@@ -18,10 +17,10 @@ TIME_AND_SPACE = len("2025-12-12T12:00:00.000Z ")
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody is to be spared in memory: what is away is asked again at once."""
     monkeypatch.setattr(ledger_retry, "FIRST_PAUSE", 0.0)
-    monkeypatch.setattr(ledger_retry, "PAUSES", (0.0,) * len(locked_rows.PAUSES))
-    monkeypatch.setattr(held_starts, "PAUSES", (0.0,) * len(held_starts.PAUSES))
+    monkeypatch.setattr(ledger_retry, "LOCK_PAUSES", (0.0,) * len(ledger_retry.LOCK_PAUSES))
+    monkeypatch.setattr(lock_waits, "PAUSES", (0.0,) * len(lock_waits.PAUSES))
     monkeypatch.setattr(parking, "PAUSE", 0.0)
-    monkeypatch.setattr(putting_off, "PAUSE", 0.0)
+    monkeypatch.setattr(delay, "PAUSE", 0.0)
 
 
 @pytest.fixture

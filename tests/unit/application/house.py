@@ -126,7 +126,7 @@ class House:
             retention=self.retention,
             rest=lambda seconds: self.clock.advance(timedelta(seconds=seconds)),
         )
-        self.publisher = self._publisher(inside=housekeeper.run)
+        self.publisher = self._publisher(run_system_task=housekeeper.run)
         self.dispatcher = Dispatcher(
             claims=self.claims, publisher=self.publisher, executor=Inline(), node=self.node
         )
@@ -223,13 +223,15 @@ class House:
 
     def another_reconciler(self) -> Reconciler:
         """Make that of another replica, which publishes by itself."""
-        return self._reconciler(self._publisher(inside=lambda *_: None))
+        return self._reconciler(self._publisher(run_system_task=lambda *_: None))
 
-    def _publisher(self, *, inside: Callable[[Execution, datetime], None]) -> ExecutionPublisher:
+    def _publisher(
+        self, *, run_system_task: Callable[[Execution, datetime], None]
+    ) -> ExecutionPublisher:
         return ExecutionPublisher(
             broker=self.broker,
             claims=self.claims,
-            inside=inside,
+            run_system_task=run_system_task,
             seal=self.seal,
             foreign_queues=self.foreign_queues,
         )

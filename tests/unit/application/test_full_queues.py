@@ -24,11 +24,11 @@ class PartlyDeaf(MemoryBroker):
     tried = 0
 
     def publish(self, batch: Sequence[Envelope]) -> Sequence[Published]:
-        deaf = [first_queue(each.to) == DEAF for each in batch]
-        self.tried += sum(deaf)
-        rest = [each for each, is_deaf in zip(batch, deaf, strict=True) if not is_deaf]
+        unreachable = [first_queue(each.to) == DEAF for each in batch]
+        self.tried += sum(unreachable)
+        rest = [each for each, is_deaf in zip(batch, unreachable, strict=True) if not is_deaf]
         answers = iter(super().publish(rest))
-        return [self.answer if is_deaf else next(answers) for is_deaf in deaf]
+        return [self.answer if is_deaf else next(answers) for is_deaf in unreachable]
 
 
 def house_of(broker: type[PartlyDeaf], *, page: int = 1_000) -> tuple[House, PartlyDeaf]:

@@ -4,8 +4,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from cronhare.application.scheduling.gaps import Gaps
-from cronhare.application.scheduling.sparing import Sparing
+from cronhare.application.scheduling.gaps import GapDetector, GracePeriod
 from tests.unit.application.conftest import Lines
 from tests.unit.application.house import LEASE, NOON
 
@@ -15,47 +14,47 @@ EVERY = 5 * SECOND
 
 @pytest.mark.parametrize("leap", [LEASE / 3, -LEASE / 3], ids=str)
 def test_a_leap_is_told_whichever_way_it_went(leap: timedelta) -> None:
-    small, large = (Gaps(every=EVERY, lease=LEASE) for _ in range(2))
+    small, large = (GapDetector(every=EVERY, lease=LEASE) for _ in range(2))
     further = leap + (SECOND if leap > timedelta(0) else -SECOND)
     for gaps in (small, large):
-        assert gaps.before(NOON, 100.0) is None
+        assert gaps.check(NOON, 100.0) is None
 
-    assert small.before(NOON + EVERY + leap, 105.0) is None
-    told = large.before(NOON + EVERY + further, 105.0)
+    assert small.check(NOON + EVERY + leap, 105.0) is None
+    told = large.check(NOON + EVERY + further, 105.0)
 
     assert told == f"the ledger's clock has leapt by {further.total_seconds():+.0f} s against ours"
 
 
 def test_a_sleep_is_told_beyond_the_longest_rest() -> None:
-    gaps = Gaps(every=EVERY, lease=LEASE)
-    gaps.before(NOON, 100.0)
+    gaps = GapDetector(every=EVERY, lease=LEASE)
+    gaps.check(NOON, 100.0)
 
-    assert gaps.before(NOON + 15 * SECOND, 115.0) is None
-    assert gaps.before(NOON + 31 * SECOND, 131.0) == "nobody looked for 16 s"
+    assert gaps.check(NOON + 15 * SECOND, 115.0) is None
+    assert gaps.check(NOON + 31 * SECOND, 131.0) == "nobody looked for 16 s"
 
 
 def test_of_two_reasons_the_first_is_told(lines: Lines) -> None:
-    sparing = Sparing(LEASE, owners=lambda: ["ant"])
-    sparing.begin("the ledger was away")
-    sparing.begin("nobody looked for 40 s")
+    grace = GracePeriod(LEASE, owners=lambda: ["ant"])
+    grace.begin("the ledger was away")
+    grace.begin("nobody looked for 40 s")
 
-    assert sparing.lasts(NOON)
+    assert grace.lasts(NOON)
     assert [line.endswith("the ledger was away") for line in lines()] == [True]
 
 
-def test_where_nothing_runs_a_sparing_is_not_told(lines: Lines) -> None:
-    sparing = Sparing(LEASE, owners=list)
-    sparing.begin("this scheduler has just begun")
+def test_where_nothing_runs_a_grace_period_is_not_told(lines: Lines) -> None:
+    grace = GracePeriod(LEASE, owners=list)
+    grace.begin("this scheduler has just begun")
 
-    assert sparing.lasts(NOON)
+    assert grace.lasts(NOON)
     assert lines() == []
 
 
 @pytest.mark.parametrize("now", [NOON + LEASE, NOON - HOUR], ids=["after it", "set back"])
-def test_a_sparing_ends_after_a_lease_and_where_the_clock_is_set_back(now: datetime) -> None:
-    sparing = Sparing(LEASE, owners=lambda: ["ant"])
-    sparing.begin("the ledger was away")
+def test_a_grace_period_ends_after_a_lease_and_where_the_clock_is_set_back(now: datetime) -> None:
+    grace = GracePeriod(LEASE, owners=lambda: ["ant"])
+    grace.begin("the ledger was away")
 
-    assert sparing.lasts(NOON)
-    assert sparing.lasts(NOON + LEASE - SECOND)
-    assert not sparing.lasts(now)
+    assert grace.lasts(NOON)
+    assert grace.lasts(NOON + LEASE - SECOND)
+    assert not grace.lasts(now)

@@ -7,16 +7,16 @@ from datetime import timedelta
 import pytest
 
 from cronhare.application.publishing.execution_publisher import envelope
-from cronhare.application.scheduling.dispatch import FULL_COMPARISON, NEXT_COMPARISON
-from cronhare.application.waiting.putting_off import (
-    FIRST_REST,
-    LONGEST_REST,
+from cronhare.application.redelivery.delay import (
+    FIRST_DELAY,
+    LONGEST_DELAY,
     MOST_DOUBLINGS,
     PUT_OFF_HEADER,
-    put_off_unasked,
+    redeliver_untried,
 )
+from cronhare.application.scheduling.dispatch import FULL_COMPARISON, NEXT_COMPARISON
 from cronhare.application.worker import recording
-from cronhare.application.worker.held_starts import PAUSES
+from cronhare.application.worker.lock_waits import PAUSES
 from cronhare.domain.execution import State
 from cronhare.domain.messages.messages import EXECUTION_HEADER, SIGNED
 from cronhare.domain.messages.signing import Seal
@@ -79,10 +79,10 @@ async def test_a_start_that_is_put_off_again_and_again_rests_ever_longer(lines: 
         rests.append(house.now - before)
         await house.work()
     house.outage.held.clear()
-    house.clock.advance(LONGEST_REST)
+    house.clock.advance(LONGEST_DELAY)
     await house.work()
 
-    assert rests == [min(FIRST_REST * 2**times, LONGEST_REST) for times in range(10)]
+    assert rests == [min(FIRST_DELAY * 2**times, LONGEST_DELAY) for times in range(10)]
     told = [line for line in lines() if "keeps its row locked" in line and "[WARN]" in line]
     assert len(told) == 1 + (1 + len(rests) - MOST_DOUBLINGS)
     assert (house.only.state, house.only.deaths) == (State.SUCCEEDED, 0)
@@ -134,38 +134,41 @@ async def test_very_many_that_are_held_come_back_ever_more_rarely_and_soon_once_
     house.dispatcher.tick(house.now)
     beside = []
 
-    for _ in range(2 * MINUTE // FIRST_REST):
-        house.clock.advance(FIRST_REST)
+    for _ in range(2 * MINUTE // FIRST_DELAY):
+        house.clock.advance(FIRST_DELAY)
         beside.append(house.dispatcher.tick(house.now).published)
         await house.settle()
     held = [seen[id_] for id_ in house.outage.held]
     house.outage.held.clear()
-    for _ in range(LONGEST_REST // FIRST_REST + 40):
-        house.clock.advance(FIRST_REST)
+    for _ in range(LONGEST_DELAY // FIRST_DELAY + 40):
+        house.clock.advance(FIRST_DELAY)
         await house.settle()
 
-    assert max(held) <= 1 + (MOST_DOUBLINGS + 1) + 2 * MINUTE // LONGEST_REST
+    assert max(held) <= 1 + (MOST_DOUBLINGS + 1) + 2 * MINUTE // LONGEST_DELAY
     assert sum(beside) == len(house.executions()) - 40 == 2
     assert {each.state for each in house.executions()} == {State.SUCCEEDED}
 
 
 @pytest.mark.parametrize(
-    ("in_vain", "random_fraction", "eighths", "times"),
+    ("last_failed", "random_fraction", "eighths", "times"),
     [(True, 0.0, 8, 4), (True, 0.3, 7, 4), (True, 0.6, 6, 4), (True, 0.99, 5, 4), (False, 0, 1, 3)],
 )
 async def test_what_was_not_asked_for_rests_by_chance_a_little_less(
-    *, in_vain: bool, random_fraction: float, eighths: int, times: int
+    *, last_failed: bool, random_fraction: float, eighths: int, times: int
 ) -> None:
     house = House()
     house.publish(b"hello", {PUT_OFF_HEADER: 3})
     await house.open()
     await house.settle()
 
-    await put_off_unasked(
-        house.connection, house.deliveries.pop(), in_vain=in_vain, random_fraction=random_fraction
+    await redeliver_untried(
+        house.connection,
+        house.deliveries.pop(),
+        last_failed=last_failed,
+        random_fraction=random_fraction,
     )
 
-    house.clock.advance(FIRST_REST * eighths - LANE_UNIT)
+    house.clock.advance(FIRST_DELAY * eighths - LANE_UNIT)
     await house.settle()
     assert house.deliveries == []
     house.clock.advance(LANE_UNIT)
@@ -179,7 +182,7 @@ async def test_a_start_that_gave_its_place_away_comes_back_without_a_reconciler(
     house = House(seal=seal, accepts_foreign=False)
     await held_for_too_long(house)
 
-    house.clock.advance(FIRST_REST)
+    house.clock.advance(FIRST_DELAY)
     await house.work()
 
     assert (house.only.state, house.only.deaths) == (State.SUCCEEDED, 0)
@@ -239,12 +242,12 @@ async def test_a_result_that_waits_for_a_row_gives_its_place_to_others() -> None
 
     await end_held(house, first)
     [second] = house.runner.running
-    owed = house.worker.owed
+    pending_ends = house.worker.pending_ends
     house.outage.held.clear()
     house.runner.release(second)
     await house.settle()
 
-    assert (second != first, owed, house.worker.owed) == (True, 1, 0)
+    assert (second != first, pending_ends, house.worker.pending_ends) == (True, 1, 0)
     assert [each.state for each in house.executions()] == [State.SUCCEEDED] * 2
 
 
@@ -261,15 +264,15 @@ async def test_a_copy_of_what_waits_to_be_recorded_does_not_begin_again() -> Non
     assert (house.runner.running, house.worker.counters.fenced) == (frozenset(), 1)
 
 
-@pytest.mark.parametrize("bound", ["MOST_OWED", "MOST_KEPT"])
+@pytest.mark.parametrize("bound", ["MOST_PENDING", "MOST_PENDING_BYTES"])
 async def test_more_results_than_may_wait_keep_their_places(
     bound: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recording, bound, 1 if bound == "MOST_OWED" else 2)  # bytes: params {}
+    monkeypatch.setattr(recording, bound, 1 if bound == "MOST_PENDING" else 2)  # bytes: params {}
     house = House(holds=True)
     both = await both_begin(house)
     await end_held(house, *both)
-    keep = (house.worker.owed, sum(not task.done() for task in house.under_way))
+    keep = (house.worker.pending_ends, sum(not task.done() for task in house.under_way))
 
     house.outage.held.clear()
     await house.settle()
@@ -283,15 +286,15 @@ async def test_a_failure_that_was_recorded_late_is_told_with_the_headers_of_its_
     await held_for_too_long(house)
     house.outage.begin("finish", calls=1)
     house.outage.takes["finish"] = lambda: house.outage.held.add(house.only.id)
-    house.clock.advance(FIRST_REST)
+    house.clock.advance(FIRST_DELAY)
     await house.work()
-    owed = house.worker.owed
+    pending_ends = house.worker.pending_ends
 
     house.outage.held.clear()
     await house.settle()
 
     [told] = house.messages(FAILED_QUEUE)
-    assert (owed, house.only.state) == (1, State.FAILED)
+    assert (pending_ends, house.only.state) == (1, State.FAILED)
     assert told.headers[EXECUTION_HEADER] == house.only.id
     assert PUT_OFF_HEADER not in told.headers
 
@@ -424,7 +427,7 @@ async def test_what_comes_back_of_a_start_has_none_of_the_brokers_headers() -> N
     await house.work()
     await house.connection.close()
 
-    house.clock.advance(FIRST_REST)
+    house.clock.advance(FIRST_DELAY)
 
     [copy] = house.messages(MAIN_QUEUE)
     assert "x-opaque" not in copy.headers

@@ -228,10 +228,10 @@ async def test_a_worker_that_shuts_down_gives_a_result_up_after_a_lease_without_
 
     house.clock.advance(LEASE - SECOND)
     await house.settle()
-    patient = house.worker.owed
+    patient = house.worker.pending_ends
     house.clock.advance(SECOND)
     await house.settle()
-    given_up = house.worker.owed
+    given_up = house.worker.pending_ends
 
     assert (patient, given_up) == (1, 0)
     assert house.worker.running == frozenset()
@@ -240,7 +240,7 @@ async def test_a_worker_that_shuts_down_gives_a_result_up_after_a_lease_without_
 async def test_a_result_that_is_given_up_in_its_place_is_told_of_as_well(
     lines: Lines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recording, "MOST_OWED", 0)
+    monkeypatch.setattr(recording, "MOST_PENDING", 0)
     house = House(holds=True)
     await begin(house)
     house.outage.begin("finish")

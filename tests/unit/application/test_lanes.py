@@ -4,7 +4,7 @@ import attrs
 import pytest
 
 from cronhare.adapters.memory.inspection import MemoryBrokerInspection
-from cronhare.application.scheduling.lanes import try_lanes
+from cronhare.application.scheduling.lanes import probe_lanes
 from cronhare.domain.diagnosis import Cause, InMemory, LaneReport, LaneState, Unreachable
 from cronhare.domain.topology import LANES, Topology
 from cronhare.ports.inspection import BrokerInspectionPort
@@ -27,7 +27,7 @@ class Lanes:
 
 
 def test_a_broken_lane_is_said_loudly_and_says_who_has_the_cure(lines: Lines) -> None:
-    try_lanes(Lanes([*OPEN[:7], LaneReport(7, LaneState.BROKEN), *OPEN[8:]]))
+    probe_lanes(Lanes([*OPEN[:7], LaneReport(7, LaneState.BROKEN), *OPEN[8:]]))
 
     [line] = lines()
     assert line.startswith("[ERROR] What enters cron_scheduler_retry.07 does not come out")
@@ -45,6 +45,6 @@ def test_a_broken_lane_is_said_loudly_and_says_who_has_the_cure(lines: Lines) ->
     ids=["open", "busy", "away", "memory"],
 )
 def test_whatever_needs_nobody_is_no_alarm(broker: BrokerInspectionPort, lines: Lines) -> None:
-    try_lanes(broker)
+    probe_lanes(broker)
 
     assert all(line.startswith("[DEBUG]") for line in lines())

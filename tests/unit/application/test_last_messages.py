@@ -24,7 +24,7 @@ from tests.unit.application.conftest import Lines
 from tests.unit.application.deliveries import MINUTE, SECOND, begin, due, live, run
 from tests.unit.application.endings import CRASH, always, failure
 from tests.unit.application.house import LEASE, House
-from tests.unit.application.test_monitor import monitor
+from tests.unit.application.test_failed_monitor import monitor
 from tests.unit.application.test_reconcile import vanish
 
 ONCE = RetryPolicy(attempts=1)
@@ -208,7 +208,7 @@ async def test_a_queue_of_ours_that_is_gone_is_told_of_ever_more_rarely(lines: L
 async def test_an_end_is_told_anew_only_beyond_those_that_are_remembered(
     lines: Lines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reconcile, "MOST_TOLD", 1)
+    monkeypatch.setattr(reconcile, "MOST_LOGGED", 1)
     house = doomed()
     house.add("other", schedule="1 12 2 3 *")
     await cut_off(house)

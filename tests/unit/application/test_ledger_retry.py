@@ -7,8 +7,8 @@ from itertools import repeat
 import pytest
 
 from cronhare.adapters.memory.clock import FrozenClock
-from cronhare.application import locked_rows
 from cronhare.application.worker.ledger_retry import (
+    LOCK_PAUSES,
     MOST_SILENCES,
     ROOM_EVERY,
     Draining,
@@ -122,7 +122,7 @@ async def test_an_end_waits_for_its_row_for_as_long_as_it_is_locked_and_says_so_
 ) -> None:
     desk.trouble = LedgerBusy("execution 1 waits")
     waiting = asyncio.create_task(desk.ledger_retry.to_finish(desk.start))
-    while len(desk.rests) < 3 * len(locked_rows.PAUSES):
+    while len(desk.rests) < 3 * len(LOCK_PAUSES):
         await let_it_ask()
     desk.trouble = None
 

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from cronhare.application.scheduling.predecessors import LOOKS, Settling
+from cronhare.application.scheduling.predecessors import LOOKS, PredecessorCleanup
 from cronhare.domain.execution import State
 from cronhare.domain.messages.nack_count import NO_NACKS
 from cronhare.domain.nodes import TIME_TO_END, Node, silence
@@ -25,8 +25,8 @@ async def house_of_an_attempt() -> House:
     return house
 
 
-def settling(house: House, ourselves: Node) -> Settling:
-    return Settling(
+def settling(house: House, ourselves: Node) -> PredecessorCleanup:
+    return PredecessorCleanup(
         claims=house.claims,
         reconciler=house.reconciler,
         ourselves=ourselves,
@@ -35,7 +35,7 @@ def settling(house: House, ourselves: Node) -> Settling:
     )
 
 
-def rounds(house: House, settling: Settling, *, renewed: bool = False) -> float:
+def rounds(house: House, settling: PredecessorCleanup, *, renewed: bool = False) -> float:
     """Let it come to its end; tells how many seconds that took."""
     began = house.clock.monotonic()
     while (rest := settling.round()) is not None:

@@ -3,8 +3,8 @@ import asyncio
 import attrs
 import pytest
 
-from cronhare.application.waiting import quarantine_message as parking
-from cronhare.application.waiting.quarantine_message import (
+from cronhare.application.redelivery import quarantine_message as parking
+from cronhare.application.redelivery.quarantine_message import (
     LARGEST_PARKED,
     LARGEST_PROPERTIES,
     STUB,

@@ -4,10 +4,10 @@ from datetime import timedelta
 
 import pytest
 
-from cronhare.application.waiting import putting_off
-from cronhare.application.waiting.deferring import WAITS_FOR_HEADER, Deferring
-from cronhare.application.waiting.putting_off import LONGEST_REST, PUT_OFF_HEADER
-from cronhare.application.waiting.waiting_room import LONGEST_IN_A_CROWD
+from cronhare.application.redelivery import delay
+from cronhare.application.redelivery.delay import LONGEST_DELAY, PUT_OFF_HEADER
+from cronhare.application.redelivery.waiting_room import LONGEST_IN_A_CROWD
+from cronhare.application.redelivery.waiting_room_sender import WAITS_FOR_HEADER, WaitingRoomSender
 from cronhare.domain.execution import State
 from cronhare.domain.topology import (
     FAILED_QUEUE,
@@ -363,7 +363,9 @@ async def test_what_the_broker_takes_no_copy_of_stays_in_its_own_queue(
         return Published.UNKNOWN
 
     monkeypatch.setattr(house.connection, "publish", silent)
-    await Deferring(house.connection, house.clock.monotonic).defer(house.deliveries.pop(), "held")
+    await WaitingRoomSender(house.connection, house.clock.monotonic).defer(
+        house.deliveries.pop(), "held"
+    )
     await house.connection.close()
 
     assert (house.broker.depth(MAIN_QUEUE), house.broker.depth(WAITING_QUEUE)) == (1, 0)
@@ -372,9 +374,9 @@ async def test_what_the_broker_takes_no_copy_of_stays_in_its_own_queue(
 async def test_of_very_many_that_rest_longest_the_log_tells_once_a_minute(lines: Lines) -> None:
     house = House()
     await house.open()
-    deferring = Deferring(house.connection, house.clock.monotonic)
+    deferring = WaitingRoomSender(house.connection, house.clock.monotonic)
     for number in range(50):
-        house.publish(bytes([number]), {PUT_OFF_HEADER: putting_off.MOST_DOUBLINGS})
+        house.publish(bytes([number]), {PUT_OFF_HEADER: delay.MOST_DOUBLINGS})
     await house.settle()
 
     for delivery in house.deliveries:
@@ -383,4 +385,4 @@ async def test_of_very_many_that_rest_longest_the_log_tells_once_a_minute(lines:
 
     told = [line for line in lines() if "[WARN]" in line and "somebody holds the gap" in line]
     assert len(told) == 2
-    assert timedelta(seconds=25) < LONGEST_REST < timedelta(seconds=26)
+    assert timedelta(seconds=25) < LONGEST_DELAY < timedelta(seconds=26)

@@ -7,7 +7,7 @@ import attrs
 
 from cronhare.adapters.memory.broker.connection import MemoryConnection
 from cronhare.adapters.memory.clock import FrozenClock
-from cronhare.application.waiting.waiting_room import PLACES, WaitingRoom
+from cronhare.application.redelivery.waiting_room import PLACES, WaitingRoom
 from cronhare.domain.topology import WAITING_QUEUE
 from cronhare.ports.broker import Delivery
 from tests.unit.application.house import House

@@ -56,7 +56,7 @@ class Replica:
         publisher = ExecutionPublisher(
             broker=self.road,
             claims=self.house.claims,
-            inside=lambda _execution, _now: None,
+            run_system_task=lambda _execution, _now: None,
             seal=self.house.seal,
         )
         self.rounds = Scheduling(

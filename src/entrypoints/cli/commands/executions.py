@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from cronhare.application.administration.views import AttemptView, ExecutionView
-from cronhare.application.worker.interim import EVERY
+from cronhare.application.worker.live_output import EVERY
 from cronhare.domain.execution import State
 from cronhare.domain.messages.messages import LARGEST_ID
 from cronhare.domain.texts.listing import counted

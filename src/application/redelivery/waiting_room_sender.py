@@ -15,7 +15,7 @@ from cronhare.domain.topology import ToWaiting
 from cronhare.ports.broker import AsyncBrokerPort, Delivery, Envelope, Published
 
 from ..logs import say
-from .putting_off import MOST_DOUBLINGS, TIMES_TO_TELL, of_a_copy, settle, times_put_off
+from .delay import MOST_DOUBLINGS, WARN_AT_COUNT, copy_headers, delay_count, settle
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ WAITS_FOR_HEADER: Final = "cron-waits-for"
 TELL_EVERY: Final = 60.0
 
 
-class Deferring:
+class WaitingRoomSender:
     """Settles deliveries once a copy of them waits."""
 
     def __init__(self, broker: AsyncBrokerPort, monotonic: Callable[[], float]) -> None:
@@ -40,18 +40,18 @@ class Deferring:
 
         What the broker does not confirm is given back after a pause. A copy of it may wait then.
         """
-        times = times_put_off(delivery.message.headers)
+        times = delay_count(delivery.message.headers)
         level = logging.WARNING if self._is_told(times) else logging.DEBUG
         say(log, level, "attempt.put-off", f"Put off: {reason}")
         await self._wait(delivery, times=times + 1, id_=id_)
 
-    async def defer_unasked(self, delivery: Delivery, *, in_vain: bool, id_: str) -> None:
+    async def defer_untried(self, delivery: Delivery, *, last_failed: bool, id_: str) -> None:
         """Do so for one that nobody has looked for this time.
 
         It comes back soon, unless another was just looked for *in_vain*: then it rests like that
         one.
         """
-        times = times_put_off(delivery.message.headers) if in_vain else 0
+        times = delay_count(delivery.message.headers) if last_failed else 0
         await self._wait(delivery, times=times + 1, id_=id_)
 
     async def _wait(self, delivery: Delivery, *, times: int, id_: str | None) -> None:
@@ -60,7 +60,7 @@ class Deferring:
 
     def _is_told(self, times: int) -> bool:
         if times < MOST_DOUBLINGS:
-            return times + 1 == TIMES_TO_TELL
+            return times + 1 == WARN_AT_COUNT
         now = self._monotonic()
         if now - self._told_at < TELL_EVERY:
             return False
@@ -78,12 +78,12 @@ async def waits(
 ) -> bool:
     """Tell whether a copy of a delivery now waits for *queue*: only then may it be acked."""
     message = delivery.message
-    copied = of_a_copy(delivery, times=min(times, MOST_DOUBLINGS))
-    headers = kept_headers({WAITS_FOR_HEADER: queue, **without_queue(copied)})
+    copied = copy_headers(delivery, times=min(times, MOST_DOUBLINGS))
+    headers = kept_headers({WAITS_FOR_HEADER: queue, **without_origin(copied)})
     copy = msgspec.structs.replace(message, headers=headers, id=message.id or id_)
     return await broker.publish(Envelope(copy, ToWaiting())) is Published.CONFIRMED
 
 
-def without_queue(headers: dict[str, object]) -> dict[str, object]:
+def without_origin(headers: dict[str, object]) -> dict[str, object]:
     """Leave out what is of the waiting room alone."""
     return {name: headers[name] for name in headers if name != WAITS_FOR_HEADER}

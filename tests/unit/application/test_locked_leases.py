@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from cronhare.application.scheduling.unheard import Unheard
+from cronhare.application.scheduling.locked_leases import LockedLeases
 from cronhare.domain.execution import Execution
 from cronhare.ports.attempts import Busy
 from tests.unit.application.deliveries import begin
@@ -18,14 +18,14 @@ async def test_what_was_not_asked_for_is_given_up_by_the_next_look(
     house = House(holds=True)
     await begin(house)
     house.clock.advance(LEASE)
-    unheard = Unheard(house.attempts, LEASE)
+    locked = LockedLeases(house.attempts, LEASE)
 
     def look() -> Sequence[Execution]:
-        unheard.look()
-        return unheard.heed(house.claims.lapsed(now=house.now, limit=9), house.now)
+        locked.begin_round()
+        return locked.renew_unlocked(house.claims.lapsed(now=house.now, limit=9), house.now)
 
     first = look()
-    unheard.note(first, [answer])
+    locked.note(first, [answer])
     again = look()
 
     assert [one.id for one in first] == [house.only.id]

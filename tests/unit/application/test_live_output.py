@@ -5,7 +5,7 @@ import attrs
 import msgspec
 import pytest
 
-from cronhare.application.worker.interim import AT_MOST, EVERY, OutputKeeper, some_of
+from cronhare.application.worker.live_output import EVERY, MOST_BYTES, OutputKeeper, read_new_output
 from cronhare.ports.ledger import LedgerUnavailable
 from cronhare.ports.records import Output
 from cronhare.ports.runner import Written
@@ -35,7 +35,7 @@ class Room:
 
     def read(self, asked: Mapping[int, int]) -> Sequence[Written]:
         self.asked.append(asked)
-        return some_of(self.house.runner, asked)
+        return read_new_output(self.house.runner, asked)
 
     @property
     def kept(self) -> Sequence[Output]:
@@ -100,7 +100,7 @@ async def test_what_could_not_be_kept_comes_with_the_next_round() -> None:
 @pytest.mark.parametrize("letter", ["x", "\N{EURO SIGN}", "\N{RABBIT}"])
 async def test_what_waited_longest_is_kept_first(letter: str) -> None:
     """A round has room for so many bytes, whatever the letters."""
-    room = Room(text=letter * (AT_MOST // 2 // len(letter.encode()) + 1))
+    room = Room(text=letter * (MOST_BYTES // 2 // len(letter.encode()) + 1))
     house = room.house
     await begin(house)
     running = []

@@ -14,7 +14,7 @@ from ..logs import say
 log = logging.getLogger(__name__)
 
 
-class Unheard:
+class LockedLeases:
     """Once such a row is free, its owner has a lease again to be heard.
 
     It is written into the row, in the owner's name: so all replicas heed it, and its version tells
@@ -31,7 +31,7 @@ class Unheard:
         self._unwritten: dict[int, int] = {}  # and of those whose leases it could not write
         self._unwritten_before: dict[int, int] = {}
 
-    def look(self) -> None:
+    def begin_round(self) -> None:
         """Begin a look: what the last one did not find held is forgotten."""
         self._before, self._held = self._held, {}
         self._unwritten_before, self._unwritten = self._unwritten, {}
@@ -45,7 +45,7 @@ class Unheard:
             if isinstance(told, Busy) and told.is_asked:
                 self._held[each.id] = each.version
 
-    def heed(self, found: Sequence[Execution], now: datetime) -> Sequence[Execution]:
+    def renew_unlocked(self, found: Sequence[Execution], now: datetime) -> Sequence[Execution]:
         """Write a lease for those of *found* that were held; answers the others."""
         known = self._before | self._held
         others = []

@@ -14,13 +14,13 @@ from cronhare.ports.ledger import LedgerBusy
 PAUSES: Final = (0.01, 0.02, 0.04, 0.08)
 
 #: So many seconds after one was looked for in vain the others keep no more than their share.
-HURRIED_FOR: Final = 60.0
+LIMITED_FOR: Final = 60.0
 
 #: One place in so many is their share.
 SHARE: Final = 4
 
 
-class HeldStarts:
+class LockWaits:
     """Bounds the places that all of them together keep."""
 
     def __init__(self, monotonic: Callable[[], float], *, places: int) -> None:
@@ -33,7 +33,7 @@ class HeldStarts:
         self._share = places // SHARE
         self._looking = 0
         self._hurried_until = float("-inf")
-        self.in_vain = False
+        self.last_failed = False
 
     @property
     def has_room(self) -> bool:
@@ -41,16 +41,16 @@ class HeldStarts:
         return self._looking < max(self._share, 1)
 
     @contextmanager
-    def asking(self, *, returned: bool) -> Iterator[Iterator[float]]:
+    def place(self, *, returned: bool) -> Iterator[Iterator[float]]:
         """Give the pauses before one looks again: none for what was put off, and has *returned*."""
         looks = self._looks(returned=returned)
         self._looking += returned
         try:
             yield looks
-            self.in_vain = self.in_vain and not returned
+            self.last_failed = self.last_failed and not returned
         except LedgerBusy:
-            self.in_vain = True
-            self._hurried_until = self._monotonic() + HURRIED_FOR
+            self.last_failed = True
+            self._hurried_until = self._monotonic() + LIMITED_FOR
             raise
         finally:
             looks.close()

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from cronhare.adapters.memory.clock import FrozenClock
-from cronhare.application.worker.held_starts import HURRIED_FOR, PAUSES, HeldStarts
+from cronhare.application.worker.lock_waits import LIMITED_FOR, PAUSES, LockWaits
 from cronhare.ports.ledger import LedgerBusy
 
 
@@ -16,17 +16,17 @@ def clock() -> FrozenClock:
     return FrozenClock(datetime(2026, 3, 2, 12, tzinfo=UTC))
 
 
-def in_vain(held: HeldStarts) -> None:
+def look_in_vain(held: LockWaits) -> None:
     """Let one look until it gives its place away."""
-    with suppress(LedgerBusy), held.asking(returned=False) as looks:
+    with suppress(LedgerBusy), held.place(returned=False) as looks:
         assert len(tuple(looks)) == len(PAUSES)
         raise LedgerBusy("execution 1 waits")
 
 
-def all_look(held: HeldStarts, number: int) -> int:
+def all_look(held: LockWaits, number: int) -> int:
     """Let so many ask at a time, all of them for what is held; tell how many look again."""
     with ExitStack() as stack:
-        asking = [stack.enter_context(held.asking(returned=False)) for _ in range(number)]
+        asking = [stack.enter_context(held.place(returned=False)) for _ in range(number)]
         return sum(_looks(looks) for looks in asking)
 
 
@@ -36,7 +36,7 @@ def _looks(looks: Iterator[float]) -> bool:
 
 @pytest.mark.parametrize("places", [1, 4, 16])
 def test_at_first_all_look_for_a_moment(clock: FrozenClock, places: int) -> None:
-    held = HeldStarts(clock.monotonic, places=places)
+    held = LockWaits(clock.monotonic, places=places)
 
     assert all_look(held, places) == places
 
@@ -45,21 +45,21 @@ def test_at_first_all_look_for_a_moment(clock: FrozenClock, places: int) -> None
 def test_after_one_has_looked_in_vain_no_more_look_than_their_share(
     clock: FrozenClock, places: int, share: int
 ) -> None:
-    held = HeldStarts(clock.monotonic, places=places)
-    in_vain(held)
+    held = LockWaits(clock.monotonic, places=places)
+    look_in_vain(held)
 
     hurried = all_look(held, places)
     again = all_look(held, places)
-    clock.advance(timedelta(seconds=HURRIED_FOR))
+    clock.advance(timedelta(seconds=LIMITED_FOR))
 
     assert (hurried, again) == (share, share)
     assert all_look(held, places) == places
 
 
 def test_what_comes_back_asks_once(clock: FrozenClock) -> None:
-    held = HeldStarts(clock.monotonic, places=16)
+    held = LockWaits(clock.monotonic, places=16)
 
-    with held.asking(returned=True) as looks:
+    with held.place(returned=True) as looks:
         assert tuple(looks) == ()
 
 
@@ -67,33 +67,33 @@ def test_what_comes_back_asks_once(clock: FrozenClock) -> None:
 def test_of_what_comes_back_few_ask_at_a_time(
     clock: FrozenClock, places: int, at_once: int
 ) -> None:
-    held = HeldStarts(clock.monotonic, places=places)
+    held = LockWaits(clock.monotonic, places=places)
     asking = 0
 
     with ExitStack() as stack:
         while held.has_room:
-            stack.enter_context(held.asking(returned=True))
+            stack.enter_context(held.place(returned=True))
             asking += 1
 
     assert (asking, held.has_room) == (at_once, True)
 
 
-def answered(held: HeldStarts, *, returned: bool) -> None:
+def answered(held: LockWaits, *, returned: bool) -> None:
     """Let one be answered at once."""
-    with held.asking(returned=returned):
+    with held.place(returned=returned):
         pass
 
 
 def test_what_is_held_is_asked_for_in_vain_until_something_that_came_back_is_answered(
     clock: FrozenClock,
 ) -> None:
-    held = HeldStarts(clock.monotonic, places=4)
+    held = LockWaits(clock.monotonic, places=4)
 
-    seen = [held.in_vain]
-    in_vain(held)
-    seen.append(held.in_vain)
+    seen = [held.last_failed]
+    look_in_vain(held)
+    seen.append(held.last_failed)
     answered(held, returned=False)
-    seen.append(held.in_vain)
+    seen.append(held.last_failed)
     answered(held, returned=True)
 
-    assert [*seen, held.in_vain] == [False, True, True, False]
+    assert [*seen, held.last_failed] == [False, True, True, False]

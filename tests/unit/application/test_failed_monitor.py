@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from cronhare.application.worker.monitor import FailedMonitor
+from cronhare.application.worker.failed_monitor import FailedMonitor
 from cronhare.domain.execution import State
 from cronhare.domain.messages.messages import failed_body
 from cronhare.domain.messages.signing import Seal

@@ -23,7 +23,7 @@ class _Alarm:
         return wait_after(self.times - 1).total_seconds()
 
 
-class Rarely:
+class LogLimiter:
     """Says of each queue when its trouble is to be told.
 
     Threads may share this: a line too many is the worst of it.
@@ -38,7 +38,7 @@ class Rarely:
         """Whether any trouble lasts."""
         return bool(self._alarms)
 
-    def is_to_tell(self, queue: str, now: float) -> bool:
+    def is_due(self, queue: str, now: float) -> bool:
         """Tell whether to say so at *now*, in seconds of one clock; then it is taken as said."""
         alarm = self._alarms.get(queue)
         if alarm is None:
@@ -53,7 +53,7 @@ class Rarely:
         self._alarms[queue] = _Alarm(now, alarm.times + 1)
         return True
 
-    def is_over(self, queue: str) -> None:
+    def reset(self, queue: str) -> None:
         """Begin anew with the next trouble of a queue."""
         self._alarms.pop(queue, None)
 

@@ -11,7 +11,7 @@ from .leases import LeaseKeeper
 #: Seconds between two rounds. What ends before its second round costs nothing.
 EVERY = 5.0
 #: Bytes of output that a round writes; what waited longest comes first.
-AT_MOST = 512 * 1024
+MOST_BYTES = 512 * 1024
 
 #: Gives, for executions that run here, what they have written if it is more than so many bytes.
 Reading = Callable[[Mapping[int, int]], Sequence[Written]]
@@ -63,10 +63,10 @@ class OutputKeeper:
         return seen
 
 
-def some_of(runner: TaskRunnerPort, asked: Mapping[int, int]) -> list[Written]:
+def read_new_output(runner: TaskRunnerPort, asked: Mapping[int, int]) -> list[Written]:
     """Read what attempts have written beyond what is *asked*, until it is enough for a round."""
     found: list[Written] = []
-    room = AT_MOST
+    room = MOST_BYTES
     for id_, stored in asked.items():
         if room <= 0:
             break

@@ -24,13 +24,13 @@ from cronhare.domain.topology import (
 )
 from cronhare.ports.broker import AsyncBrokerPort, Delivery, Envelope, Published
 
+from ..log_limiter import LogLimiter
 from ..logs import say
-from ..rarely import Rarely
-from . import putting_off
-from .deferring import WAITS_FOR_HEADER, waits, without_queue
-from .in_vain import REST, InVain
-from .putting_off import LONGEST_REST, of_a_copy, times_put_off
+from . import delay
+from .delay import LONGEST_DELAY, copy_headers, delay_count
 from .quarantine_message import quarantine_message
+from .queue_backoff import FIRST_PAUSE, QueueBackoff
+from .waiting_room_sender import WAITS_FOR_HEADER, waits, without_origin
 
 log = logging.getLogger(__name__)
 
@@ -69,11 +69,11 @@ class WaitingRoom:
         self._in_hand = 0
         self._leaves = set[asyncio.Event]()  # of all who rest
         self._patient = dict[asyncio.Event, None]()  # who may be told to leave
-        self._missing = Rarely(most=MOST_QUEUES)
-        self._in_vain = InVain(
+        self._missing = LogLimiter(most=MOST_QUEUES)
+        self._backoff = QueueBackoff(
             most=MOST_QUEUES,
-            longest=LONGEST_REST.total_seconds(),
-            known_for=LONGEST_IN_A_CROWD,
+            longest=LONGEST_DELAY.total_seconds(),
+            remembered_for=LONGEST_IN_A_CROWD,
         )
 
     def drain(self) -> None:
@@ -112,43 +112,43 @@ class WaitingRoom:
 
     async def _send_back(self, delivery: Delivery, queue: str) -> None:
         """Publish it to its queue. What only that queue does not take waits anew, behind others."""
-        times = times_put_off(delivery.message.headers)
+        times = delay_count(delivery.message.headers)
         published = await self._publish(delivery, queue, times=times)
         if published is Published.CONFIRMED:
-            self._missing.is_over(queue)
-            self._in_vain.is_over(queue)
+            self._missing.reset(queue)
+            self._backoff.reset(queue)
             await self._broker.ack(delivery)
             return
         if published is Published.RETURNED:
             self._complain(queue)
-        may_be_innocent = published is Published.UNKNOWN  # and what is beside it hung
+        may_be_innocent = published is Published.UNKNOWN  # and what is beside it timed_out
         times = times if may_be_innocent else times + 1
         if not await waits(self._broker, delivery, queue, times=times):
             await self._give_back(delivery)
             return
         if published is not None:  # what is unknown hung: the broker has just answered for another
-            hung = published is Published.UNKNOWN
-            self._in_vain.note(queue, self._monotonic(), hung=hung)
+            timed_out = published is Published.UNKNOWN
+            self._backoff.record_failure(queue, self._monotonic(), timed_out=timed_out)
         await self._broker.ack(delivery)
 
     async def _publish(self, delivery: Delivery, queue: str, *, times: int) -> Published | None:
         """Publish to a queue; None if it is left out, as it was tried in vain a moment ago."""
-        if self._in_vain.is_left_out(queue, self._monotonic()):
+        if self._backoff.is_paused(queue, self._monotonic()):
             return None
-        headers = without_queue(of_a_copy(delivery, times=times))
+        headers = without_origin(copy_headers(delivery, times=times))
         back = msgspec.structs.replace(delivery.message, headers=headers)
         return await self._broker.publish(Envelope(back, ToQueue(queue)))
 
     async def _give_back(self, delivery: Delivery) -> None:
         if not self._is_drained:
-            await self._sleep(putting_off.PAUSE)
+            await self._sleep(delay.PAUSE)
         await self._broker.nack(delivery, requeue=True)
 
     async def _has_rested(self, delivery: Delivery, queue: str) -> bool:
         """Let it rest for its time, or less if others may wait; False once it is drained."""
-        before = max(times_put_off(delivery.message.headers) - 1, 0)
-        seconds = exponential(REST, before, LONGEST_REST.total_seconds())
-        if self._is_crowded and self._in_vain.is_known(queue, self._monotonic()):
+        before = max(delay_count(delivery.message.headers) - 1, 0)
+        seconds = exponential(FIRST_PAUSE, before, LONGEST_DELAY.total_seconds())
+        if self._is_crowded and self._backoff.failed_recently(queue, self._monotonic()):
             seconds = min(seconds, LONGEST_IN_VAIN)
         leave = asyncio.Event()
         self._leaves.add(leave)
@@ -190,7 +190,7 @@ class WaitingRoom:
 
     def _complain(self, queue: str) -> None:
         """Say that a queue is not there, and then ever more rarely."""
-        if not self._missing.is_to_tell(queue, self._monotonic()):
+        if not self._missing.is_due(queue, self._monotonic()):
             return
         text = (
             f"There is no queue {shown(queue)}, from which messages of others were put off. They "

@@ -21,8 +21,8 @@ from cronhare.ports.ledger import LedgerBusy
 from cronhare.ports.records import Archived, RecordsPort
 
 from ..logs import say
-from ..waiting.deferring import Deferring
-from ..waiting.quarantine_message import FOREIGN_REFUSED, quarantine_message
+from ..redelivery.quarantine_message import FOREIGN_REFUSED, quarantine_message
+from ..redelivery.waiting_room_sender import WaitingRoomSender
 from .ledger_retry import Draining, LedgerRetry
 
 log = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ class FailedMonitor:
         *seal* proves what is told of our messages; *accepts_foreign* as the worker's.
         """
         self._broker = broker
-        self._deferring = Deferring(broker, clock.monotonic)
+        self._waiting_room = WaitingRoomSender(broker, clock.monotonic)
         self._records = records
         self._clock = clock
         self._node = node
@@ -99,7 +99,7 @@ class FailedMonitor:
             kept = await self._keep(failure)
         except LedgerBusy as busy:
             # A copy needs no id: what is kept is named by the body.
-            await self._deferring.defer(delivery, str(busy))
+            await self._waiting_room.defer(delivery, str(busy))
             return
         match kept:
             case Unproven(state=None):

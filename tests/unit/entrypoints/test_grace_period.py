@@ -7,7 +7,7 @@ import attrs
 import pytest
 
 from cronhare.adapters.system.ledger_clock import HostClock, LedgerClock
-from cronhare.application.scheduling.sparing import MOST_IN_A_ROW
+from cronhare.application.scheduling.gaps import MOST_IN_A_ROW
 from cronhare.domain.execution import State
 from cronhare.domain.messages.nack_count import NO_NACKS
 from cronhare.domain.nodes import measured_every, renewed_every

@@ -28,24 +28,24 @@ PUT_OFF_HEADER: Final = "cron-put-off"
 
 #: What was put off for the first time comes back after this, then after twice as long, each of
 #: which is the time of a single lane: what is held begins at the most so much later as it was held.
-FIRST_REST: Final = 4 * LANE_UNIT
+FIRST_DELAY: Final = 4 * LANE_UNIT
 MOST_DOUBLINGS: Final = 6
-LONGEST_REST: Final = FIRST_REST * 2**MOST_DOUBLINGS
+LONGEST_DELAY: Final = FIRST_DELAY * 2**MOST_DOUBLINGS
 
 #: What comes in numbers rests for up to so many eighths less, a time of no more than three lanes.
 MOST_EIGHTHS_LESS: Final = 3
 
 #: The log tells of one that was put off so often, more than a second, and with each longest rest.
-TIMES_TO_TELL: Final = 3
+WARN_AT_COUNT: Final = 3
 
 #: Seconds that a message is held which cannot be put off: given back, it is here again at once.
 PAUSE = 1.0
 
 #: The headers with this beginning are the broker's, but for those that we sign.
-BROKERS: Final = "x-"
+BROKER_PREFIX: Final = "x-"
 
 
-def times_put_off(headers: Mapping[str, object]) -> int:
+def delay_count(headers: Mapping[str, object]) -> int:
     """Read how often a message was put off, as far as it matters.
 
     >>> times_put_off({}), times_put_off({"cron-put-off": 2}), times_put_off({"cron-put-off": -1})
@@ -61,22 +61,22 @@ def times_put_off(headers: Mapping[str, object]) -> int:
     return 0
 
 
-def without_times(headers: Mapping[str, object]) -> dict[str, object]:
+def without_delay_count(headers: Mapping[str, object]) -> dict[str, object]:
     """Leave out what is of this message alone, and not of what becomes of it."""
     return {name: headers[name] for name in headers if name != PUT_OFF_HEADER}
 
 
-def of_a_copy(delivery: Delivery, *, times: int) -> dict[str, object]:
+def copy_headers(delivery: Delivery, *, times: int) -> dict[str, object]:
     """Give the headers of a copy that is put off for so many *times* now."""
     kept = {
         name: value
         for name, value in delivery.message.headers.items()
-        if name in SIGNED or not name.startswith(BROKERS)
+        if name in SIGNED or not name.startswith(BROKER_PREFIX)
     }
-    return kept_headers({PUT_OFF_HEADER: times, **without_times(kept)})
+    return kept_headers({PUT_OFF_HEADER: times, **without_delay_count(kept)})
 
 
-async def put_off(
+async def redeliver_later(
     broker: AsyncBrokerPort, delivery: Delivery, ticket: AttemptRef, reason: str
 ) -> None:
     """Settle the message of a *ticket*, and have it delivered to the same queue after a rest.
@@ -85,8 +85,8 @@ async def put_off(
     waits for up to a day once it has sent many copies. What the broker does not confirm is given
     back after `PAUSE`.
     """
-    times = times_put_off(delivery.message.headers)
-    is_told = times + 1 == TIMES_TO_TELL or times == MOST_DOUBLINGS
+    times = delay_count(delivery.message.headers)
+    is_told = times + 1 == WARN_AT_COUNT or times == MOST_DOUBLINGS
     level = logging.WARNING if is_told else logging.DEBUG
     say(
         log,
@@ -96,24 +96,24 @@ async def put_off(
         execution=ticket.execution_id,
         attempt=ticket.attempt,
     )
-    rest = exponential(FIRST_REST, times, LONGEST_REST)
+    rest = exponential(FIRST_DELAY, times, LONGEST_DELAY)
     times = min(times + 1, MOST_DOUBLINGS)
     is_sent = await _is_sent(broker, delivery, rest, times=times)
     await settle(broker, delivery, is_sent=is_sent)
 
 
-async def put_off_unasked(
-    broker: AsyncBrokerPort, delivery: Delivery, *, in_vain: bool, random_fraction: float
+async def redeliver_untried(
+    broker: AsyncBrokerPort, delivery: Delivery, *, last_failed: bool, random_fraction: float
 ) -> None:
     """Do so for one that nobody has looked for this time.
 
     It comes back soon, unless another was just looked for *in_vain*: then it rests like that one,
     or hundreds of them would fill the queue. *random_fraction*, in [0, 1), spreads those.
     """
-    times, rest = times_put_off(delivery.message.headers), FIRST_REST
-    if in_vain:
+    times, rest = delay_count(delivery.message.headers), FIRST_DELAY
+    if last_failed:
         rest = (
-            exponential(FIRST_REST, times, LONGEST_REST)
+            exponential(FIRST_DELAY, times, LONGEST_DELAY)
             * (8 - math.floor((MOST_EIGHTHS_LESS + 1) * random_fraction))
             / 8
         )
@@ -134,6 +134,6 @@ async def settle(broker: AsyncBrokerPort, delivery: Delivery, *, is_sent: bool) 
 async def _is_sent(
     broker: AsyncBrokerPort, delivery: Delivery, rest: timedelta, *, times: int
 ) -> bool:
-    copy = msgspec.structs.replace(delivery.message, headers=of_a_copy(delivery, times=times))
+    copy = msgspec.structs.replace(delivery.message, headers=copy_headers(delivery, times=times))
     published = await broker.publish(Envelope(copy, ToQueue(delivery.queue, rest)))
     return published is Published.CONFIRMED
