@@ -9,11 +9,11 @@ import logging
 from typing import Final
 
 from cronhare.domain.execution import State
+from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.retries.outcome import Ending, TaskError
 from cronhare.domain.retries.retry import RetryAfter, RetryPolicy
 from cronhare.domain.texts.echo import echo
 from cronhare.ports.attempts import Apart, EndRefused, Finish, Recorded, Superseded
-from cronhare.ports.records import Archived
 
 from .logs import SUCCESS, say
 

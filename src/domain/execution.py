@@ -34,7 +34,7 @@ UNFINISHED = STARTABLE | {State.RUNNING}
 REPLAYABLE = frozenset({State.FAILED, State.QUARANTINED})
 
 #: States that ended without a run of ours to look back at.
-TOLD_NO_MORE = frozenset({State.CANCELLED, State.SKIPPED, State.HANDED_OVER})
+ENDED_WITHOUT_RESULT = frozenset({State.CANCELLED, State.SKIPPED, State.HANDED_OVER})
 
 
 class Execution(msgspec.Struct, frozen=True, kw_only=True):

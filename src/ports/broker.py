@@ -127,8 +127,11 @@ class BrokerPort(Protocol):
         ...
 
 
-class AsyncConsumerPort(Protocol):
-    """Hands deliveries out, on one event loop."""
+class AsyncBrokerPort(Protocol):
+    """The asynchronous side: the worker consumes and publishes through it, from one event loop.
+
+    What tests/integration/test_async_broker_contract.py does not assert is not promised.
+    """
 
     async def consume(
         self, queues: Sequence[str], *, prefetch: int, on_delivery: Callable[[Delivery], None]
@@ -159,28 +162,9 @@ class AsyncConsumerPort(Protocol):
         """Give a delivery back (*requeue*), or hand it to its queue's dead-letter exchange."""
         ...
 
-    async def close(self) -> None:
-        """Stop consuming. What was not settled goes back to its queue."""
-        ...
-
-
-class AsyncPublisherPort(Protocol):
-    """Publishes single messages, on one event loop."""
-
     async def publish(self, envelope: Envelope) -> Published:
         """Publish one message, bounded in time. Never raises for a broker that is away."""
         ...
-
-    async def close(self) -> None:
-        """Let go of the connection. What was under way is unknown."""
-        ...
-
-
-class AsyncBrokerPort(AsyncConsumerPort, AsyncPublisherPort, Protocol):
-    """The asynchronous side: the worker consumes and publishes through it, from one event loop.
-
-    What tests/integration/test_async_broker_contract.py does not assert is not promised.
-    """
 
     async def close(self) -> None:
         """Stop consuming. What was not settled goes back to its queue."""

@@ -1,19 +1,16 @@
 """Claiming due instants, and finding what the broker should have and does not."""
 
-from collections.abc import Callable, Collection, Sequence
-from datetime import datetime, timedelta
-from typing import Protocol, Self
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from typing import Protocol
 
 import attrs
 
-from cronhare.domain.execution import Execution, State
-from cronhare.domain.lifecycle.redelivery import FIRST_WAIT, UNCONFIRMED_WAIT
+from cronhare.domain.execution import Execution
+from cronhare.domain.lifecycle.archive import Ended
+from cronhare.domain.lifecycle.redelivery import Graces
 from cronhare.domain.messages.messages import AttemptRef
-from cronhare.domain.schedules.planning import Plan, Planned
-
-from .records import Archived
-
-Planner = Callable[[Planned], Plan]
+from cronhare.domain.schedules.planning import Planner
 
 
 @attrs.frozen(kw_only=True)
@@ -33,59 +30,6 @@ class Batch:
     skipped: int = 0
     problems: tuple[tuple[str, str], ...] = ()
     busy: int = 0
-
-
-def ask(planner: Planner, planned: Planned) -> Plan:
-    """Ask for a plan, as every store does: a planner's fault is that one schedule's problem.
-
-    It may pass, or be this replica's alone: see `cursor_after`.
-    """
-    try:
-        return planner(planned)
-    except Exception as error:  # noqa: BLE001 - it must not keep the others from being planned
-        return Plan(problem=f"{type(error).__name__}: {error}")
-
-
-@attrs.frozen(kw_only=True)
-class Graces:
-    """How long something may be late before the reconciler sends it again."""
-
-    claimed: timedelta = timedelta(seconds=10)
-    retrying: timedelta = timedelta(seconds=5)
-    published: timedelta = FIRST_WAIT
-    ended: timedelta = UNCONFIRMED_WAIT
-
-    def of(self, state: State) -> timedelta:
-        """Say how late an execution may be in the state that it is in."""
-        match state:
-            case State.CLAIMED:
-                return self.claimed
-            case State.RETRYING:
-                return self.retrying
-        return self.published
-
-
-@attrs.frozen(kw_only=True)
-class Ended:
-    """An end for good, as the archive has it.
-
-    *crashed_at* lists the crashes before that of a quarantined one; no other message tells them.
-    """
-
-    archived: Archived
-    crashed_at: tuple[datetime, ...] = ()
-
-    @classmethod
-    def of(cls, archived: Archived, crashed_at: Sequence[datetime]) -> Self:
-        """Leave out the crash that was the end."""
-        tells = archived.kind == State.QUARANTINED
-        before = (crash for crash in crashed_at if tells and crash < archived.failed_at)
-        return cls(archived=archived, crashed_at=tuple(before))
-
-    @property
-    def ticket(self) -> AttemptRef:
-        """Name the attempt that was the last."""
-        return AttemptRef(execution_id=self.archived.execution_id, attempt=self.archived.attempts)
 
 
 class ClaimStorePort(Protocol):

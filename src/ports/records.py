@@ -2,17 +2,14 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 import attrs
 
 from cronhare.domain.diagnosis import LastClaim
 from cronhare.domain.execution import Execution, State
+from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.failures import Failure, Unproven
-from cronhare.domain.lifecycle.transitions import state_after
-from cronhare.domain.retries.outcome import TaskError
-from cronhare.domain.retries.retry import Fail, Quarantine
-from cronhare.domain.topology import MAIN_QUEUE
 
 from .runner import AttemptResult, Captured
 
@@ -66,99 +63,6 @@ class Output:
     stderr: Captured
     as_of: datetime | None = None
     problem: str | None = None
-
-
-@attrs.frozen(kw_only=True)
-class Archived:
-    """A task that failed for good. It stays until somebody removes it by hand.
-
-    *execution_id* is 0 where somebody else's worker failed a task of an unknown schedule: there is
-    nothing to replay then. *kind* is `failed` or `quarantined`. *resolution* is None until it is
-    `replayed` or `discarded`. *check_at* says since when its message may be in no queue; None once
-    it is, or if it needs none. *problem* is as in `Attempt`.
-    """
-
-    id: int
-    execution_id: int
-    scheduler_id: int
-    schedule_name: str
-    execution_key: str
-    kind: str
-    task_type: str
-    task_id: int
-    queue: str
-    params: str
-    failed_at: datetime
-    failed_reason: str
-    error: str | None
-    attempts: int
-    retry_count: int
-    resolved_at: datetime | None = None
-    resolution: str | None = None
-    note: str | None = None
-    source: str | None = None
-    task_name: str | None = None
-    check_at: datetime | None = None
-    problem: str | None = None
-
-    @classmethod
-    def of(
-        cls,
-        execution: Execution,
-        verdict: Fail | Quarantine,
-        error: TaskError | None,
-        at: datetime,
-        *,
-        check_at: datetime | None = None,
-    ) -> Self:
-        """Describe what is to be archived; the ledger gives it an id."""
-        return cls(
-            id=0,
-            execution_id=execution.id,
-            scheduler_id=execution.scheduler_id,
-            schedule_name=execution.schedule_name,
-            execution_key=execution.key,
-            kind=state_after(verdict).value,
-            task_type=execution.task.type,
-            task_id=execution.task.id,
-            queue=execution.queue,
-            params=execution.params,
-            failed_at=at,
-            failed_reason=verdict.reason,
-            error=None if error is None else error.as_json(),
-            attempts=execution.attempt,
-            retry_count=execution.deaths,
-            source=execution.source,
-            task_name=execution.task_name,
-            check_at=check_at,
-        )
-
-    @property
-    def state(self) -> State:
-        """Tell as what it ended for good; what nobody knows is not to be run."""
-        return State.FAILED if self.kind == State.FAILED else State.QUARANTINED
-
-    @classmethod
-    def alone(cls, failure: Failure, now: datetime) -> Self:
-        """Describe a failure without an execution; the ledger gives it an id."""
-        message = failure.message
-        return cls(
-            id=0,
-            execution_id=0,
-            scheduler_id=message.scheduler_id,
-            schedule_name=f"#{message.scheduler_id}",
-            execution_key=failure.key,
-            kind=State.FAILED.value,
-            task_type=message.type,
-            task_id=message.id,
-            queue=MAIN_QUEUE,
-            params=message.params_scheduler,
-            failed_at=failure.failed_at or now,
-            failed_reason=message.failed_reason,
-            error=None,
-            attempts=message.retry_count + 1,
-            retry_count=message.retry_count,
-        )
 
 
 @attrs.frozen(kw_only=True)

@@ -18,11 +18,12 @@ from sqlalchemy import Engine, event
 from cronhare.adapters.rabbitmq import PikaBroker
 from cronhare.adapters.sql import SqlClaimStore
 from cronhare.domain.execution import Execution
-from cronhare.domain.schedules.planning import Plan, Planned
+from cronhare.domain.lifecycle.redelivery import Graces
+from cronhare.domain.schedules.planning import Plan, Planned, Planner
 from cronhare.entrypoints.cli.app import main
 from cronhare.entrypoints.container import Container
 from cronhare.ports.broker import Envelope, Published
-from cronhare.ports.claims import Batch, Graces, Planner
+from cronhare.ports.claims import Batch
 from cronhare.ports.clock import ClockPort
 
 #: So soon something late is sent again here. A message that is only slow is then sent twice: the

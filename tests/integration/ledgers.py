@@ -29,6 +29,8 @@ from cronhare.adapters.sql import (
 )
 from cronhare.adapters.sql.dialect import dialect_of, remember
 from cronhare.domain.execution import Execution, State
+from cronhare.domain.lifecycle.archive import Archived
+from cronhare.domain.lifecycle.redelivery import Graces
 from cronhare.domain.messages.nack_count import NO_NACKS
 from cronhare.domain.retries.outcome import Ending, Outcome, TaskError
 from cronhare.domain.retries.retry import Complete, Fail, RetryAfter, Verdict
@@ -36,9 +38,9 @@ from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.planning import Plan, Planned, plan
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.attempts import AttemptStorePort, Busy, Finish, Recorded, Refused, StartRequest
-from cronhare.ports.claims import Batch, ClaimStorePort, Graces
+from cronhare.ports.claims import Batch, ClaimStorePort
 from cronhare.ports.nodes import NodeStorePort
-from cronhare.ports.records import Archived, ExecutionFilter, RecordsPort
+from cronhare.ports.records import ExecutionFilter, RecordsPort
 from cronhare.ports.runner import AttemptResult
 from cronhare.ports.schedules import ScheduleStorePort
 from tests.services.databases import run

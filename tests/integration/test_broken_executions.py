@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from cronhare.domain.execution import Execution, State
+from cronhare.domain.lifecycle.redelivery import Graces
 from cronhare.ports.attempts import Refused
-from cronhare.ports.claims import Graces
 from cronhare.ports.records import Retention
 from tests.integration.ledgers import GRACES, LEASE, Ledger, Shell
 from tests.integration.shell import Shell as Commands

@@ -8,14 +8,14 @@ import msgspec
 import pytest
 
 from cronhare.domain.execution import State
-from cronhare.domain.lifecycle.redelivery import FIRST_WAIT, LOST_WAIT
+from cronhare.domain.lifecycle.redelivery import FIRST_WAIT, LOST_WAIT, Graces
 from cronhare.domain.lifecycle.transitions import hand_over
 from cronhare.domain.retries.backoff import Backoff
 from cronhare.domain.retries.retry import GiveBack, RetryPolicy
-from cronhare.domain.schedules.planning import Plan, Planned
+from cronhare.domain.schedules.planning import Plan, Planned, Planner
 from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPolicy
 from cronhare.ports.attempts import Refused
-from cronhare.ports.claims import Batch, Graces, Planner
+from cronhare.ports.claims import Batch
 from cronhare.ports.records import Retention
 from tests.integration.ledgers import (
     CRASH,

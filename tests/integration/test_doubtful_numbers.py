@@ -15,11 +15,11 @@ import pytest
 from cronhare.adapters.sql import SqlClaimStore
 from cronhare.adapters.sql.transactions.database import Database
 from cronhare.domain.execution import Execution, State
+from cronhare.domain.lifecycle.archive import Archived, Ended
+from cronhare.domain.lifecycle.redelivery import Graces
 from cronhare.domain.retries.retry import Complete
 from cronhare.ports.attempts import Busy, Finish, Superseded
-from cronhare.ports.claims import Ended, Graces
 from cronhare.ports.ledger import LedgerBusy, LedgerUnavailable
-from cronhare.ports.records import Archived
 from cronhare.ports.runner import Captured, Written
 from tests.integration.ledgers import (
     FOR_GOOD,

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from cronhare.domain.execution import State
+from cronhare.domain.lifecycle.archive import Ended
 from cronhare.domain.retries.retry import Complete, Quarantine
 from cronhare.ports.attempts import Finish
-from cronhare.ports.claims import Ended
 from tests.integration.ledgers import (
     CRASH,
     FOR_GOOD,

@@ -11,11 +11,11 @@ from sqlalchemy import URL
 
 from cronhare.adapters.sql.isolation import bisection
 from cronhare.domain.execution import State
+from cronhare.domain.lifecycle.archive import Archived, Ended
+from cronhare.domain.lifecycle.redelivery import Graces
 from cronhare.domain.messages.messages import AttemptRef
 from cronhare.ports.attempts import Busy
-from cronhare.ports.claims import Ended, Graces
 from cronhare.ports.ledger import LedgerBusy, LedgerUnavailable
-from cronhare.ports.records import Archived
 from cronhare.ports.runner import Captured, Written
 from tests.integration.ledgers import GRACES, LEASE, MINUTE, Ledger, Shell, draft
 from tests.integration.rules import Holding, all_started, some, start_all, states, told

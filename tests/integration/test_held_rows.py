@@ -15,12 +15,13 @@ from cronhare.application.administration.explain import explain
 from cronhare.application.scheduling.locked_leases import LockedLeases
 from cronhare.domain.diagnosis import Activity, Finding, judge_activity
 from cronhare.domain.execution import Execution, State
+from cronhare.domain.lifecycle.archive import Ended
 from cronhare.domain.messages.messages import TaskMessage
 from cronhare.domain.messages.nack_count import NO_NACKS
 from cronhare.domain.retries.retry import Complete, Verdict
 from cronhare.domain.schedules.planning import Plan
 from cronhare.ports.attempts import Busy, Finish, Refused, Renewal, StartRequest, Superseded
-from cronhare.ports.claims import Batch, Ended
+from cronhare.ports.claims import Batch
 from cronhare.ports.ledger import LedgerUnavailable
 from cronhare.ports.runner import AttemptResult, Captured, Written
 from tests.integration.ledgers import (

@@ -15,12 +15,12 @@ from sqlalchemy import URL
 
 from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.domain.execution import STARTABLE, UNFINISHED, Execution, State
+from cronhare.domain.lifecycle.redelivery import Graces
 from cronhare.domain.lifecycle.transitions import can_transition
 from cronhare.domain.messages.nack_count import NO_NACKS
 from cronhare.domain.retries.retry import Complete, GiveBack, Quarantine, Verdict
 from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPolicy
 from cronhare.ports.attempts import Finish, Refused, StartRequest, Superseded
-from cronhare.ports.claims import Graces
 from cronhare.ports.runner import AttemptResult
 from tests.integration.ledgers import (
     CRASH,

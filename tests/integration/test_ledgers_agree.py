@@ -18,6 +18,7 @@ from sqlalchemy import URL, create_engine, text
 
 from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.domain.execution import STARTABLE, Execution, State
+from cronhare.domain.lifecycle.archive import Archived, Ended
 from cronhare.domain.lifecycle.claims import NotToBeRun
 from cronhare.domain.lifecycle.failures import Failure
 from cronhare.domain.messages.messages import AttemptRef, FailedMessage, TaskMessage
@@ -25,8 +26,7 @@ from cronhare.domain.messages.nack_count import Nacks
 from cronhare.domain.retries.retry import Complete, GiveBack, Quarantine, Verdict
 from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPolicy
 from cronhare.ports.attempts import Finish, StartRequest
-from cronhare.ports.claims import Ended
-from cronhare.ports.records import Archived, Retention
+from cronhare.ports.records import Retention
 from cronhare.ports.runner import AttemptResult, Captured, Written
 from tests.integration.ledgers import (
     CRASH,

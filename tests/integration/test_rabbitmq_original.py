@@ -8,7 +8,7 @@ import pytest
 
 from cronhare.adapters.rabbitmq import AioPikaBroker
 from cronhare.domain.messages.messages import IncomingTask, read
-from cronhare.domain.messages.nack_count import in_all
+from cronhare.domain.messages.nack_count import total_nacks
 from cronhare.domain.messages.signing import Seal
 from cronhare.domain.topology import MAIN_QUEUE, RETRY_QUEUE
 from cronhare.ports.broker import Delivery
@@ -46,7 +46,7 @@ async def test_what_a_foreign_consumer_nacks_comes_back_and_its_deaths_are_count
     call = read(delivery.message.body, delivery.message.headers, Seal())
     assert theirs.counts == [0, 1]
     assert isinstance(call, IncomingTask)
-    assert (in_all(call.nacks), call.ticket, call.task.scheduler_id) == (2, None, 16)
+    assert (total_nacks(call.nacks), call.ticket, call.task.scheduler_id) == (2, None, 16)
     x_death = delivery.message.headers["x-death"]
     assert isinstance(x_death, list)
     assert [(entry["queue"], entry["reason"], entry["count"]) for entry in x_death] == [

@@ -9,6 +9,7 @@ import pytest
 
 from cronhare.domain.diagnosis import LastClaim
 from cronhare.domain.execution import Execution, State
+from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.claims import NotToBeRun
 from cronhare.domain.lifecycle.failures import Failure, Unproven
 from cronhare.domain.messages.messages import AttemptRef, FailedMessage
@@ -18,7 +19,7 @@ from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPo
 from cronhare.domain.schedules.task import SYSTEM
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.ports.attempts import Refused
-from cronhare.ports.records import Archived, ExecutionFilter, QueueLoad, Retention
+from cronhare.ports.records import ExecutionFilter, QueueLoad, Retention
 from cronhare.ports.runner import AttemptResult, Captured
 from tests.integration.ledgers import (
     CRASH,

@@ -15,12 +15,13 @@ from cronhare.adapters.sql.transactions.database import Database
 from cronhare.application.administration.commands import Administrator
 from cronhare.application.outcome_log import log_outcome
 from cronhare.domain.execution import Execution, State
+from cronhare.domain.lifecycle.archive import Ended
+from cronhare.domain.lifecycle.redelivery import Graces
 from cronhare.domain.messages.messages import TaskMessage
 from cronhare.domain.retries.retry import Complete, RetryPolicy, Verdict
 from cronhare.domain.schedules.boot import Boot
 from cronhare.entrypoints.processes.boot_runs import run_at_start, run_for
 from cronhare.ports.attempts import Apart, Busy, EndRefused, Finish, Recorded, Refused
-from cronhare.ports.claims import Ended, Graces
 from cronhare.ports.ledger import LedgerOutdated, LedgerRefused, LedgerUnavailable
 from cronhare.ports.records import Retention
 from cronhare.ports.runner import AttemptResult, Captured

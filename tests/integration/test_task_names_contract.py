@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from cronhare.domain.execution import Execution
+from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.failures import Failure
 from cronhare.domain.messages.messages import FailedMessage, TaskMessage
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.attempts import Busy, Refused
-from cronhare.ports.records import Archived
 from tests.integration.ledgers import EVERY_MINUTE, FOR_GOOD, MINUTE, NOON, SECOND, Ledger, draft
 
 REPORT_25 = TaskRef("report", 25)

@@ -41,7 +41,6 @@ from cronhare.entrypoints.processes import scheduler
 from cronhare.entrypoints.settings import sources as settings_sources
 from cronhare.entrypoints.signals import forced_exit as last_resort
 from cronhare.entrypoints.signals import handlers as attention
-from cronhare.ports import claims
 from tests.services.rabbitmq import LARGEST_AT_BROKER
 
 PAGE = Path(__file__).parents[2] / "docs" / "bounds.md"
@@ -185,7 +184,7 @@ BOUNDS: dict[str, list[str]] = {
         f"sent again {RESENT_ON_THE_FIRST_DAY} times on the first day",
     ],
     "the message of an end for good without a confirm": [
-        f"every {claims.Graces().ended.seconds} s",
+        f"every {redelivery.Graces().ended.seconds} s",
     ],
     "what is sent again, given up, or doubted after a broker's silence, in a round": [
         f"{reconcile.PAGES} pages of {reconcile.PAGE:,}",

@@ -5,13 +5,7 @@ from datetime import timedelta
 from typing import Self
 
 from cronhare.domain.topology import MAIN_QUEUE
-from cronhare.ports.broker import (
-    AsyncConsumerPort,
-    AsyncPublisherPort,
-    Delivery,
-    Envelope,
-    Published,
-)
+from cronhare.ports.broker import Delivery, Envelope, Published
 
 from .connection.address import Address
 from .connection.linking import ANSWER_TIMEOUT
@@ -62,14 +56,14 @@ class AioPikaBroker:
             deduplication=deduplication,
         )
         self._upkeep = AsyncTopologyDeclarer(address, self._wanted)
-        self._consumer: AsyncConsumerPort = AsyncConsumer(
+        self._consumer = AsyncConsumer(
             address,
             self._wanted,
             self._upkeep,
             proof_every=proof_every,
             answer_timeout=answer_timeout,
         )
-        self._publisher: AsyncPublisherPort = AsyncPublisher(
+        self._publisher = AsyncPublisher(
             address, timeout=publish_timeout, restore=self._upkeep.restore
         )
 

@@ -8,6 +8,7 @@ from uuid import UUID
 import attrs
 
 from cronhare.domain.execution import Execution, State
+from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.claims import NotToBeRun
 from cronhare.domain.lifecycle.replay import why_not_replayed
 from cronhare.domain.schedules.boot import Boot
@@ -18,7 +19,7 @@ from cronhare.domain.schedules.params import fault_of_params
 from cronhare.domain.schedules.task import Task
 from cronhare.domain.texts.durations import say_duration
 from cronhare.ports.ledger import LedgerRefused
-from cronhare.ports.records import Archived, RecordsPort
+from cronhare.ports.records import RecordsPort
 from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
 
 from .difference import Change, ScheduleChange, difference

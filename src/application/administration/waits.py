@@ -3,8 +3,8 @@
 from datetime import datetime
 
 from cronhare.domain.execution import STARTABLE, UNFINISHED, Execution, State
+from cronhare.domain.lifecycle.redelivery import Graces
 from cronhare.domain.texts.moments import say_moment
-from cronhare.ports.claims import Graces
 
 
 def what_it_waits_for(execution: Execution, *, now: datetime) -> str | None:

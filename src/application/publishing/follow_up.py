@@ -6,6 +6,7 @@ from datetime import datetime
 import attrs
 
 from cronhare.domain.execution import Execution, State
+from cronhare.domain.lifecycle.archive import Ended
 from cronhare.domain.lifecycle.failures import LARGEST_FAILED
 from cronhare.domain.lifecycle.transitions import end
 from cronhare.domain.messages.headers import kept_headers
@@ -15,7 +16,6 @@ from cronhare.domain.schedules.task import TaskRef
 from cronhare.domain.topology import ToFailed, ToQuarantine
 from cronhare.ports.attempts import EndRefused, Finish, Recorded
 from cronhare.ports.broker import Envelope, Message
-from cronhare.ports.claims import Ended
 
 from .execution_publisher import envelope, is_carried
 

@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 import attrs
 
 from cronhare.domain.retries.backoff import Waits
-from cronhare.domain.schedules.planning import GRACE, HEAD_START, Plan, Planned, plan
-from cronhare.ports.claims import Batch, ClaimStorePort, Planner
+from cronhare.domain.schedules.planning import GRACE, HEAD_START, Plan, Planned, Planner, plan
+from cronhare.ports.claims import Batch, ClaimStorePort
 
 from ..logs import say
 from ..publishing.execution_publisher import ExecutionPublisher

@@ -8,6 +8,8 @@ from functools import partial
 import attrs
 
 from cronhare.domain.execution import Execution, State
+from cronhare.domain.lifecycle.archive import Ended
+from cronhare.domain.lifecycle.redelivery import Graces
 from cronhare.domain.messages.messages import AttemptRef
 from cronhare.domain.messages.signing import Seal
 from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskError
@@ -15,7 +17,7 @@ from cronhare.domain.retries.retry import RetryPolicy, decide
 from cronhare.domain.texts.listing import counted
 from cronhare.ports.attempts import AttemptStorePort, Busy, EndRefused, Finish, Superseded
 from cronhare.ports.broker import BrokerPort, Published
-from cronhare.ports.claims import ClaimStorePort, Ended, Graces
+from cronhare.ports.claims import ClaimStorePort
 from cronhare.ports.ledger import LedgerUnavailable
 from cronhare.ports.runner import AttemptResult
 

@@ -18,7 +18,7 @@ import msgspec
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.messages.headers import kept_headers
 from cronhare.domain.messages.messages import IncomingTask
-from cronhare.domain.messages.nack_count import in_all
+from cronhare.domain.messages.nack_count import total_nacks
 from cronhare.domain.messages.signing import Seal
 from cronhare.domain.schedules.keys import manual_key
 from cronhare.domain.topology import ToQueue
@@ -113,7 +113,7 @@ class Adopter:
                 call.task,
                 key=manual_key(uuid5(NAMESPACE_OID, name)),
                 queue=delivery.queue,
-                deaths=in_all(call.nacks),
+                deaths=total_nacks(call.nacks),
                 now=self._clock.now(),  # in the thread: it may ask the ledger
                 node=self._node,
             )

@@ -12,13 +12,14 @@ from typing import Any
 import msgspec
 
 from cronhare.domain.execution import STARTABLE, State
+from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.failures import Failure, Unproven, read_failed
 from cronhare.domain.messages.messages import AttemptRef, Unreadable
 from cronhare.domain.messages.signing import Seal
 from cronhare.ports.broker import AsyncBrokerPort, Delivery
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerBusy
-from cronhare.ports.records import Archived, RecordsPort
+from cronhare.ports.records import RecordsPort
 
 from ..logs import say
 from ..redelivery.quarantine_message import FOREIGN_REFUSED, quarantine_message

@@ -7,7 +7,7 @@ import msgspec
 
 from cronhare.domain.execution import Execution
 from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskError
-from cronhare.domain.schedules.catalog import Catalog, Lack, NotHere
+from cronhare.domain.schedules.catalog import Catalog, MissingKind, MissingTask
 from cronhare.domain.schedules.params import force_instant
 from cronhare.domain.schedules.task import TaskType
 from cronhare.ports.runner import AttemptResult, Invocation
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 def prepare(execution: Execution, catalog: Catalog) -> Invocation | AttemptResult:
     """Say what to run; or how the attempt ends, where there is nothing that could be run."""
     task = catalog.find(execution.task, source=execution.source, name=execution.task_name)
-    if isinstance(task, NotHere):
+    if isinstance(task, MissingTask):
         return _without_task(execution, task)
     try:
         params = msgspec.json.decode(execution.params)
@@ -47,22 +47,22 @@ def gone_astray(execution: Execution, catalog: Catalog, *, queue: str) -> str | 
     worker may lack the task. So may what somebody forged: whoever lacks the task ends nothing.
     """
     task = catalog.find(execution.task, source=execution.source, name=execution.task_name)
-    if queue == execution.queue or not isinstance(task, NotHere):
+    if queue == execution.queue or not isinstance(task, MissingTask):
         return None
     return f"it came back through {queue}, whose worker has no such task; on to {execution.queue}"
 
 
-def _without_task(execution: Execution, missing: NotHere) -> AttemptResult:
+def _without_task(execution: Execution, missing: MissingTask) -> AttemptResult:
     """Nobody listens to an event: that is no failure. An unknown task is one, for good.
 
     So is another source's: whether a worker that has it would ever take the message, nobody knows.
     """
-    match missing.lack:
-        case Lack.UNKNOWN if execution.task.type == TaskType.EVENT:
+    match missing.kind:
+        case MissingKind.UNKNOWN if execution.task.type == TaskType.EVENT:
             text = f"Nobody listens to event {execution.task.id}: completed"
             say(log, logging.WARNING, "event.no-listener", text, execution)
             return AttemptResult(outcome=Outcome(ending=Ending.SUCCEEDED))
-        case Lack.FOREIGN:
+        case MissingKind.FOREIGN:
             return _refused(f"queue {execution.queue} led it to the wrong worker: {missing}")
     return _refused(str(missing))
 

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from cronhare.domain.schedules.catalog import Catalog, Lack, NotHere
+from cronhare.domain.schedules.catalog import Catalog, MissingKind, MissingTask
 from cronhare.domain.schedules.clashes import ONE_FILE_EACH, say_shared, shared_queues
 from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.domain.texts.listing import counted
@@ -70,9 +70,9 @@ def _of_this_file(schedules: Sequence[ScheduleFacts], catalog: Catalog) -> Itera
     foreign: defaultdict[str, list[str]] = defaultdict(list)
     for schedule in schedules:
         match lookup(schedule, catalog):
-            case NotHere(Lack.FOREIGN):
+            case MissingTask(MissingKind.FOREIGN):
                 foreign[str(schedule.source)].append(schedule.name)
-            case NotHere(Lack.CONTRADICTED, reason, cure):
+            case MissingTask(MissingKind.CONTRADICTED, reason, cure):
                 what = f"Schedule {schedule.name} runs neither: {reason}"
                 yield Finding(Severity.WARNING, "sources", what, cure)
     # With schedules of its own a file is one of several. Without, it may be the wrong one.

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import attrs
 
-from cronhare.domain.schedules.catalog import Catalog, Lack, NotHere
+from cronhare.domain.schedules.catalog import Catalog, MissingKind, MissingTask
 from cronhare.domain.schedules.task import DEFAULT_TIMEOUT, Task, TaskRef
 from cronhare.domain.texts.durations import say_duration
 from cronhare.domain.texts.listing import counted
@@ -102,10 +102,10 @@ def _homeless(schedules: Sequence[ScheduleFacts]) -> Finding:
 
 def _is_unknown(schedule: ScheduleFacts, catalog: Catalog) -> bool:
     found = lookup(schedule, catalog)
-    return isinstance(found, NotHere) and found.lack is Lack.UNKNOWN
+    return isinstance(found, MissingTask) and found.kind is MissingKind.UNKNOWN
 
 
-def lookup(schedule: ScheduleFacts, catalog: Catalog) -> Task | NotHere | None:
+def lookup(schedule: ScheduleFacts, catalog: Catalog) -> Task | MissingTask | None:
     """Find a schedule's task as a worker would; None for a row that names none."""
     if schedule.task is None:
         return None

@@ -6,6 +6,8 @@ that the broker has confirmed doubles the wait for the next; one that it has not
 
 from datetime import datetime, timedelta
 
+import attrs
+
 from ..execution import Execution, State
 from ..retries.backoff import exponential
 
@@ -28,6 +30,25 @@ DOUBTED_AFTER = timedelta(minutes=1)
 MANY_RESENDS = (LONGEST_WAIT // FIRST_WAIT).bit_length() + 1
 
 
+@attrs.frozen(kw_only=True)
+class Graces:
+    """How long something may be late before the reconciler sends it again."""
+
+    claimed: timedelta = timedelta(seconds=10)
+    retrying: timedelta = LOST_WAIT
+    published: timedelta = FIRST_WAIT
+    ended: timedelta = UNCONFIRMED_WAIT
+
+    def of(self, state: State) -> timedelta:
+        """The grace of an execution in this state."""
+        match state:
+            case State.CLAIMED:
+                return self.claimed
+            case State.RETRYING:
+                return self.retrying
+        return self.published
+
+
 def wait_after(resends: int) -> timedelta:
     """Say how long a message may take that was sent again *resends* times before.
 
@@ -45,13 +66,11 @@ def expected_anew_at(found: Execution, now: datetime, *, grace: timedelta) -> da
     return now + UNCONFIRMED_WAIT - grace if found.state is State.PUBLISHED else now
 
 
-def expected_after_resend(sent: Execution, now: datetime) -> datetime:
-    """Say from when on the grace counts again, once the broker has confirmed another copy."""
-    return after_copy(sent.resends, sent.state, now)
+def after_resend(resends: int, state: State, sent_at: datetime) -> datetime:
+    """Say from when on the grace counts again, once the broker has confirmed another copy.
 
-
-def after_copy(resends: int, state: State, sent_at: datetime) -> datetime:
-    """Say what `expected_after_resend` does: backwards it tells when a copy was sent."""
+    *resends* counts the copies before it. Read backwards it tells when a copy was sent.
+    """
     wait = wait_after(resends)
     return sent_at + wait - FIRST_WAIT if state is State.PUBLISHED else sent_at + wait
 
@@ -83,7 +102,7 @@ def doubted_until(execution: Execution, *, since: datetime, now: datetime) -> da
     if check_at is None or (waits and execution.state is not State.PUBLISHED):
         return None
     if execution.resends:
-        sent_before = check_at < after_copy(execution.resends - 1, execution.state, since)
+        sent_before = check_at < after_resend(execution.resends - 1, execution.state, since)
     else:
         sent_before = execution.published_at is None or execution.published_at < since
     if not sent_before or check_at <= expected_soon(execution.state, now):

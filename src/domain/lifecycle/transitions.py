@@ -14,7 +14,7 @@ from ..execution import STARTABLE, Execution, State
 from ..retries.outcome import CRASHES, Ending
 from ..retries.retry import Cancel, Complete, Fail, GiveBack, Quarantine, RetryAfter, Verdict
 from .failures import Failure
-from .redelivery import expected_after_resend
+from .redelivery import after_resend
 
 #: Where each of `STARTABLE` may go; to quarantine, as its row is broken or was refused (ADR 31).
 #: It fails where another program's worker reports so.
@@ -138,7 +138,9 @@ def publish(sent: Execution, *, now: datetime) -> Execution:
     if sent.state not in STARTABLE or begins > now:
         return sent
     return msgspec.structs.replace(
-        sent, resends=sent.resends + 1, check_at=expected_after_resend(sent, now)
+        sent,
+        resends=sent.resends + 1,
+        check_at=after_resend(sent.resends, sent.state, now),
     )
 
 

@@ -49,13 +49,9 @@ class TaskMessage(msgspec.Struct, frozen=True, kw_only=True):
     params_scheduler: str
 
 
-class FailedMessage(msgspec.Struct, frozen=True, kw_only=True):
+class FailedMessage(TaskMessage, frozen=True, kw_only=True):
     """The failed message (S1.8): the task message, and why."""
 
-    type: Annotated[str, msgspec.Meta(max_length=LONGEST_TYPE)]
-    id: Id
-    scheduler_id: Id
-    params_scheduler: str
     failed_at: str
     failed_reason: str
     retry_count: Retries
@@ -200,14 +196,14 @@ def fault_of_seal(body: bytes, headers: Mapping[str, object], seal: Seal) -> str
     return f"its headers are ours, and it is {why} (CRON_MESSAGE_KEY)"
 
 
-def fault_of_foreign(message: TaskMessage | FailedMessage) -> str | None:
+def fault_of_foreign(message: TaskMessage) -> str | None:
     """Say what forbids that somebody else's message has such a task run; None if nothing does."""
     if TaskRef(message.type, message.id).is_system:
         return f"tasks of the type {message.type} are our own"
     return fault_of_carried(message)
 
 
-def fault_of_carried(message: TaskMessage | FailedMessage) -> str | None:
+def fault_of_carried(message: TaskMessage) -> str | None:
     """Say what is wrong with the params that a message carries, ours or not."""
     fault = fault_of_params(message.params_scheduler)
     return fault and f"params_scheduler: {fault}"

@@ -70,7 +70,7 @@ def nacks_of(headers: Mapping[str, object]) -> dict[str, int]:
     return dict(nacks)
 
 
-def in_all(nacks: Mapping[str, int]) -> int:
+def total_nacks(nacks: Mapping[str, int]) -> int:
     """Count the nacks in whichever queues, `MOST` at the most.
 
     >>> in_all({"cron_scheduler": 2, "cron_scheduler.reports": 1})

@@ -15,7 +15,7 @@ from .clashes import ONE_FILE_EACH
 from .task import Task, TaskRef
 
 
-class Lack(enum.Enum):
+class MissingKind(enum.Enum):
     """Why there is no task for a run."""
 
     UNKNOWN = "unknown"
@@ -24,10 +24,10 @@ class Lack(enum.Enum):
 
 
 @attrs.frozen
-class NotHere:
+class MissingTask:
     """There is nothing to run here: why, and what mends it."""
 
-    lack: Lack
+    kind: MissingKind
     reason: str
     cure: str
 
@@ -63,10 +63,10 @@ class Catalog:
 
     def find(
         self, ref: TaskRef, *, source: str | None = None, name: str | None = None
-    ) -> Task | NotHere:
+    ) -> Task | MissingTask:
         """Give the task of a run that has this number, and this source and name or None."""
         found = self._kept.find(ref, source, name)
-        if isinstance(found, NotHere) and isinstance(
+        if isinstance(found, MissingTask) and isinstance(
             new := self._coming.find(ref, source, name), Task
         ):
             return new
@@ -85,7 +85,7 @@ class _Tasks:
         self._named = {(task.source, task.name): task for task in self.tasks}
         self._numbered = {task.ref: task for task in self.tasks}
 
-    def find(self, ref: TaskRef, source: str | None, name: str | None) -> Task | NotHere:
+    def find(self, ref: TaskRef, source: str | None, name: str | None) -> Task | MissingTask:
         if source is not None and source not in self.sources:
             return self._foreign(ref, source, name)
         numbered = self._numbered.get(ref)
@@ -98,32 +98,34 @@ class _Tasks:
             return _contradicted(named, numbered)
         return named
 
-    def _foreign(self, ref: TaskRef, source: str, name: str | None) -> NotHere:
+    def _foreign(self, ref: TaskRef, source: str, name: str | None) -> MissingTask:
         task = f"{name} ({ref})" if name else str(ref)
         if not self.tasks:
             reason = f"task {task} is of {source}, and this worker's jobs file has no tasks"
-            return NotHere(Lack.FOREIGN, reason, "name the one that has it, --jobs or CRON_JOBS")
+            return MissingTask(
+                MissingKind.FOREIGN, reason, "name the one that has it, --jobs or CRON_JOBS"
+            )
         own = " and ".join(sorted(filter(None, self.sources))) or "no source"
-        return NotHere(
-            Lack.FOREIGN,
+        return MissingTask(
+            MissingKind.FOREIGN,
             f"task {task} is of {source}, and this worker has the tasks of {own}",
             f"{ONE_FILE_EACH}; if it is the same file under another name, begin it with "
             f'source = "{source}"',
         )
 
-    def _unknown(self, what: str) -> NotHere:
+    def _unknown(self, what: str) -> MissingTask:
         known = ", ".join(f"{task.name} ({task.ref})" for task in self.tasks) or "none"
-        return NotHere(
-            Lack.UNKNOWN,
+        return MissingTask(
+            MissingKind.UNKNOWN,
             f"this worker has no task {what}; it has: {known}",
             "give its jobs file that task; or `cronhare failed discard` this run, and disable its "
             "schedule if that is still on",
         )
 
 
-def _contradicted(named: Task, numbered: Task) -> NotHere:
-    return NotHere(
-        Lack.CONTRADICTED,
+def _contradicted(named: Task, numbered: Task) -> MissingTask:
+    return MissingTask(
+        MissingKind.CONTRADICTED,
         f"its schedule names two tasks of {named.source}: {named.name} ({named.ref}) and, by its "
         f"number, {numbered.name} ({numbered.ref})",
         "apply that file again; or set task_name to NULL in the row, and the number counts",

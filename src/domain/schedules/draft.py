@@ -108,7 +108,7 @@ def kept_fields(draft: Mapping[str, Any]) -> dict[str, Any]:
     return {field: value for field, value in renamed.items() if field in _OF_A_SCHEDULE}
 
 
-def judge_times(
+def validate_times(
     *,
     schedule: str | None,
     date_time: datetime | None,
@@ -129,7 +129,7 @@ def judge_times(
     return ByHand() if date_time is None else Once(date_time), tuple(faults)
 
 
-def judge_manner(*, timeout: timedelta | None, queue: str) -> tuple[Fault, ...]:
+def validate_run_options(*, timeout: timedelta | None, queue: str) -> tuple[Fault, ...]:
     """Name what is wrong with how a draft wants to be run."""
     faults: list[Fault] = []
     if timeout is not None and timeout <= timedelta(0):
@@ -142,14 +142,14 @@ def judge_manner(*, timeout: timedelta | None, queue: str) -> tuple[Fault, ...]:
 
 
 def _judge(draft: ScheduleDraft) -> tuple[Recurring | Once | ByHand, tuple[Fault, ...]]:
-    timing, faults = judge_times(
+    timing, faults = validate_times(
         schedule=draft.schedule,
         date_time=draft.date_time,
         timezone=draft.timezone,
         starts_at=draft.starts_at,
         ends_at=draft.ends_at,
     )
-    faults += judge_manner(timeout=draft.timeout, queue=draft.queue)
+    faults += validate_run_options(timeout=draft.timeout, queue=draft.queue)
     if (too_large := fault_of_params(draft.params)) is not None:
         faults += (Fault("params", too_large),)
     return timing, faults

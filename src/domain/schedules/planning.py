@@ -5,7 +5,7 @@ missed: the policy, its window and its cap say what becomes of them. Every insta
 run is recorded, so that "why did it not run at 8:00?" has an answer.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from hashlib import blake2b
 
@@ -101,6 +101,21 @@ def cursor_after(planned: Planned, plan: Plan, now: datetime) -> Cursor:
     if due is not None and now - due < SET_ASIDE_AFTER:
         return Cursor(next_due=due, problem=plan.problem)
     return Cursor(resume_at=due, problem=plan.problem)
+
+
+#: Plans one schedule: `plan` at an instant, or what a test puts in its place.
+Planner = Callable[[Planned], Plan]
+
+
+def plan_or_problem(planner: Planner, planned: Planned) -> Plan:
+    """Ask *planner*; an exception is a problem of that one schedule, and keeps no other from it.
+
+    It may pass, or be this replica's alone: see `cursor_after`.
+    """
+    try:
+        return planner(planned)
+    except Exception as error:  # noqa: BLE001 - it must not keep the others from being planned
+        return Plan(problem=f"{type(error).__name__}: {error}")
 
 
 def plan(planned: Planned, now: datetime) -> Plan:

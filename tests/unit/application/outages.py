@@ -12,9 +12,12 @@ from cronhare.adapters.memory.ledger.claims import MemoryClaimStore
 from cronhare.adapters.memory.ledger.records import MemoryRecords
 from cronhare.adapters.memory.ledger.tables import MemoryLedger
 from cronhare.domain.execution import Execution
+from cronhare.domain.lifecycle.archive import Archived, Ended
 from cronhare.domain.lifecycle.failures import Failure, Unproven
+from cronhare.domain.lifecycle.redelivery import Graces
 from cronhare.domain.messages.messages import AttemptRef, TaskMessage
 from cronhare.domain.retries.retry import Quarantine
+from cronhare.domain.schedules.planning import Planner
 from cronhare.ports.attempts import (
     Apart,
     Busy,
@@ -25,9 +28,9 @@ from cronhare.ports.attempts import (
     Renewal,
     StartRequest,
 )
-from cronhare.ports.claims import Batch, Ended, Graces, Planner
+from cronhare.ports.claims import Batch
 from cronhare.ports.ledger import LedgerUnavailable
-from cronhare.ports.records import Archived, Retention
+from cronhare.ports.records import Retention
 from cronhare.ports.runner import Written
 
 #: What a rule says of ends.

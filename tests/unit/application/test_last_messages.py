@@ -12,14 +12,14 @@ from cronhare.application.outcome_log import log_late
 from cronhare.application.publishing.follow_up import follow_up_late
 from cronhare.application.scheduling import reconcile
 from cronhare.domain.execution import State
+from cronhare.domain.lifecycle.archive import Ended, archive
+from cronhare.domain.lifecycle.redelivery import Graces
 from cronhare.domain.messages.signing import Seal
 from cronhare.domain.retries.backoff import Backoff
 from cronhare.domain.retries.retry import Fail, RetryPolicy
 from cronhare.domain.topology import FAILED_QUEUE, QUARANTINE_QUEUE, ToFailed, ToQuarantine
 from cronhare.ports.broker import Envelope, Published
-from cronhare.ports.claims import Ended, Graces
 from cronhare.ports.ledger import LedgerUnavailable
-from cronhare.ports.records import Archived
 from tests.unit.application.conftest import Lines
 from tests.unit.application.deliveries import MINUTE, SECOND, begin, due, live, run
 from tests.unit.application.endings import CRASH, always, failure
@@ -237,9 +237,7 @@ def test_what_is_archived_as_nobody_knows_what_is_told_and_sent_as_quarantined(
 ) -> None:
     house = doomed()
     due(house)
-    archived = attrs.evolve(
-        Archived.of(house.only, Fail("no reason"), None, house.now), kind="buried"
-    )
+    archived = attrs.evolve(archive(house.only, Fail("no reason"), None, house.now), kind="buried")
 
     log_late(archived)
     late = follow_up_late(Ended.of(archived, ()), house.seal)

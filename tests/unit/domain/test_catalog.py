@@ -2,7 +2,7 @@
 
 import pytest
 
-from cronhare.domain.schedules.catalog import Catalog, Lack, NotHere
+from cronhare.domain.schedules.catalog import Catalog, MissingKind, MissingTask
 from cronhare.domain.schedules.task import LARGEST_NUMBER, Task, TaskRef, assigned_number
 
 ONE, TWO, UNHEARD = TaskRef("worker", 1), TaskRef("worker", 2), TaskRef("worker", 9)
@@ -33,8 +33,8 @@ def test_a_run_without_a_name_is_found_by_its_number(source: str | None) -> None
 def test_nobody_runs_a_task_of_another_source(name: str | None) -> None:
     answer = CATALOG.find(ONE, source="garden", name=name)
 
-    assert isinstance(answer, NotHere)
-    assert answer.lack is Lack.FOREIGN
+    assert isinstance(answer, MissingTask)
+    assert answer.kind is MissingKind.FOREIGN
     assert "worker 1" in answer.reason
     assert "is of garden, and this worker has the tasks of shop" in answer.reason
     assert 'source = "garden"' in answer.cure
@@ -43,24 +43,24 @@ def test_nobody_runs_a_task_of_another_source(name: str | None) -> None:
 def test_a_worker_whose_file_has_no_tasks_asks_for_the_one_that_has() -> None:
     answer = Catalog().find(ONE, source="shop", name="backup")
 
-    assert isinstance(answer, NotHere)
-    assert (answer.lack, "has no tasks" in answer.reason) == (Lack.FOREIGN, True)
+    assert isinstance(answer, MissingTask)
+    assert (answer.kind, "has no tasks" in answer.reason) == (MissingKind.FOREIGN, True)
     assert "--jobs" in answer.cure
 
 
 def test_tasks_of_no_file_are_no_files() -> None:
     answer = Catalog([task("backup", ONE, source=None)]).find(ONE, source="shop")
 
-    assert isinstance(answer, NotHere)
-    assert answer.lack is Lack.FOREIGN
+    assert isinstance(answer, MissingTask)
+    assert answer.kind is MissingKind.FOREIGN
 
 
 @pytest.mark.parametrize(("source", "name"), [("shop", "tidy"), (None, None)])
 def test_an_unknown_task_is_told_with_what_there_is(source: str | None, name: str | None) -> None:
     answer = CATALOG.find(UNHEARD, source=source, name=name)
 
-    assert isinstance(answer, NotHere)
-    assert answer.lack is Lack.UNKNOWN
+    assert isinstance(answer, MissingTask)
+    assert answer.kind is MissingKind.UNKNOWN
     assert answer.reason.endswith("it has: backup (worker 1), sweep (worker 2)")
     assert "disable its schedule if that is still on" in answer.cure
 
@@ -68,8 +68,8 @@ def test_an_unknown_task_is_told_with_what_there_is(source: str | None, name: st
 def test_a_name_and_a_number_of_two_tasks_run_neither() -> None:
     answer = CATALOG.find(TWO, source="shop", name="backup")
 
-    assert isinstance(answer, NotHere)
-    assert answer.lack is Lack.CONTRADICTED
+    assert isinstance(answer, MissingTask)
+    assert answer.kind is MissingKind.CONTRADICTED
     assert "backup (worker 1) and, by its number, sweep (worker 2)" in answer.reason
 
 
@@ -96,7 +96,7 @@ def test_runs_of_both_files_find_their_tasks_while_one_replaces_the_other() -> N
     assert meanwhile == [BACKUP, renamed]
     assert number is BACKUP
     assert list(catalog) == [renamed, SWEEP]
-    assert isinstance(catalog.find(ONE, source="shop", name="backup"), NotHere)
+    assert isinstance(catalog.find(ONE, source="shop", name="backup"), MissingTask)
 
 
 def test_what_fails_to_replace_the_tasks_leaves_them() -> None:
@@ -106,4 +106,4 @@ def test_what_fails_to_replace_the_tasks_leaves_them() -> None:
         raise OSError("away")
 
     assert list(catalog) == [BACKUP]
-    assert isinstance(catalog.find(TWO), NotHere)
+    assert isinstance(catalog.find(TWO), MissingTask)

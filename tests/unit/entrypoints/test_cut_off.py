@@ -11,10 +11,10 @@ from cronhare.application.publishing.execution_publisher import ExecutionPublish
 from cronhare.application.scheduling.dispatch import Dispatcher
 from cronhare.application.scheduling.reconcile import Reconciler
 from cronhare.domain.execution import Execution, State
+from cronhare.domain.lifecycle.redelivery import Graces
 from cronhare.domain.schedules.planning import HEAD_START
 from cronhare.entrypoints.processes.scheduler import RECONCILE_EVERY, Scheduling
 from cronhare.ports.broker import Envelope, Published
-from cronhare.ports.claims import Graces
 from tests.unit.application.deliveries import MINUTE, SECOND
 from tests.unit.application.house import LEASE, House, Inline
 

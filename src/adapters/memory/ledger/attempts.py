@@ -7,6 +7,7 @@ import attrs
 
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle import start_fence
+from cronhare.domain.lifecycle.archive import archive
 from cronhare.domain.lifecycle.claims import NotToBeRun
 from cronhare.domain.lifecycle.transitions import (
     end,
@@ -28,7 +29,7 @@ from cronhare.ports.attempts import (
     StartRequest,
     Superseded,
 )
-from cronhare.ports.records import Archived, Attempt, Output
+from cronhare.ports.records import Attempt, Output
 from cronhare.ports.runner import Captured, Written
 
 from .tables import MemoryLedger
@@ -164,6 +165,6 @@ class MemoryAttemptStore:
             history.keep_output(execution.id, output)
         if isinstance(verdict, Fail | Quarantine):
             error = ran.outcome.error
-            self._ledger.keep(Archived.of(execution, verdict, error, now, check_at=now))
+            self._ledger.keep(archive(execution, verdict, error, now, check_at=now))
         ended = end(execution, verdict, ran.outcome.ending, now=now)
         return history.write(execution, ended).state

@@ -9,14 +9,20 @@ import attrs
 import msgspec
 
 from cronhare.domain.execution import STARTABLE, Execution, State
+from cronhare.domain.lifecycle.archive import Archived, Ended
 from cronhare.domain.lifecycle.claims import claim_run, skip
-from cronhare.domain.lifecycle.redelivery import doubted_until, expected_anew_at
+from cronhare.domain.lifecycle.redelivery import Graces, doubted_until, expected_anew_at
 from cronhare.domain.lifecycle.transitions import hand_over, is_as_sent, may_hand_over, publish
 from cronhare.domain.messages.messages import AttemptRef
-from cronhare.domain.schedules.planning import INSTANTS_AT_ONCE, Planned, cursor_after
+from cronhare.domain.schedules.planning import (
+    INSTANTS_AT_ONCE,
+    Planned,
+    Planner,
+    cursor_after,
+    plan_or_problem,
+)
 from cronhare.domain.schedules.schedule import OverlapPolicy
-from cronhare.ports.claims import Batch, Ended, Graces, Planner, ask
-from cronhare.ports.records import Archived
+from cronhare.ports.claims import Batch
 
 from .schedule_table import ScheduleRow
 from .tables import MemoryLedger
@@ -202,7 +208,7 @@ class MemoryClaimStore:
             if weight >= INSTANTS_AT_ONCE:
                 break
             planned, known = self._planned(row), self._fault(row)
-            plan = ask(planner, planned)
+            plan = plan_or_problem(planner, planned)
             self._timetable.set_plan(row, cursor_after(planned, plan, now))
             looked += 1
             weight += plan.weight

@@ -9,13 +9,14 @@ from operator import attrgetter
 import attrs
 
 from cronhare.domain.diagnosis import LastClaim
-from cronhare.domain.execution import REPLAYABLE, TOLD_NO_MORE, UNFINISHED, Execution, State
+from cronhare.domain.execution import ENDED_WITHOUT_RESULT, REPLAYABLE, UNFINISHED, Execution, State
+from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.failures import Failure, Unproven
 from cronhare.domain.lifecycle.replay import ALREADY_OVERDUE, replays
 from cronhare.domain.lifecycle.transitions import cancel
 from cronhare.domain.schedules.boot import LONGEST_AGO
 from cronhare.domain.schedules.keys import BOOT, CRON, ONCE
-from cronhare.ports.records import Archived, Attempt, ExecutionFilter, Output, QueueLoad, Retention
+from cronhare.ports.records import Attempt, ExecutionFilter, Output, QueueLoad, Retention
 
 from .reported import keep_failure
 from .tables import MemoryLedger
@@ -205,7 +206,7 @@ class MemoryRecords:
         for execution in self._history.in_states(REPLAYABLE):
             if execution.id not in awaiting and _has_outlived(execution, now - retention.failed):
                 yield execution
-        for execution in self._history.in_states(TOLD_NO_MORE):
+        for execution in self._history.in_states(ENDED_WITHOUT_RESULT):
             if _has_outlived(execution, now - retention.others):
                 yield execution
 

@@ -3,11 +3,11 @@
 from datetime import datetime
 
 from cronhare.domain.execution import Execution
+from cronhare.domain.lifecycle.archive import Archived, archive, archive_report
 from cronhare.domain.lifecycle.claims import NotToBeRun
 from cronhare.domain.lifecycle.failures import Failure, Unproven
 from cronhare.domain.lifecycle.transitions import fail_elsewhere
 from cronhare.domain.retries.retry import Fail
-from cronhare.ports.records import Archived
 
 from .tables import MemoryLedger
 
@@ -30,7 +30,7 @@ def keep_failure(
     try:
         run = ledger.claim_by_hand(scheduler_id, now=now, node=node, **failure.run)
     except NotToBeRun:
-        return ledger.keep(Archived.alone(failure, now))
+        return ledger.keep(archive_report(failure, now))
     return _end(ledger, run, failure, now)
 
 
@@ -45,4 +45,4 @@ def _is_known(ledger: MemoryLedger, failure: Failure) -> bool:
 def _end(ledger: MemoryLedger, execution: Execution, failure: Failure, now: datetime) -> Archived:
     failed = ledger.history.write(execution, fail_elsewhere(execution, failure, now=now))
     verdict = Fail(failure.message.failed_reason)
-    return ledger.keep(Archived.of(failed, verdict, None, failure.failed_at or now))
+    return ledger.keep(archive(failed, verdict, None, failure.failed_at or now))

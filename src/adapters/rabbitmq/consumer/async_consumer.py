@@ -12,7 +12,7 @@ from .subscription import Subscription
 
 
 class AsyncConsumer:
-    """Hands out deliveries, and settles them. Satisfies `AsyncConsumerPort`.
+    """Hands out deliveries, and settles them. The consuming half of `AsyncBrokerPort`.
 
     Each call of `consume` has a connection of its own, made again whenever it is lost. What was
     consumed before a loss is consumed after it.

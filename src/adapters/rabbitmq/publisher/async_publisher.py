@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 class AsyncPublisher:
     """Publishes and waits for the confirm, within a bound; connects when it must.
 
-    Satisfies `AsyncPublisherPort`.
+    The publishing half of `AsyncBrokerPort`.
 
     While the broker is away it is knocked at now and then only; between two knocks the answer is
     `UNKNOWN` at once.

@@ -7,11 +7,12 @@ from typing import Any
 from sqlalchemy import Connection, Update, bindparam, insert, update
 
 from cronhare.domain.execution import Execution, State
+from cronhare.domain.lifecycle.archive import archive
 from cronhare.domain.lifecycle.transitions import end, overruled, state_after
 from cronhare.domain.retries.outcome import Ending
 from cronhare.domain.retries.retry import Fail, Quarantine
 from cronhare.ports.attempts import Finish
-from cronhare.ports.records import Archived, Attempt
+from cronhare.ports.records import Attempt
 from cronhare.ports.runner import Captured
 
 from ..dialect import Dialect
@@ -111,5 +112,5 @@ def _archive_values(execution: Execution, finish: Finish, now: datetime) -> dict
     verdict = overruled(execution, finish.verdict)
     if not isinstance(verdict, Fail | Quarantine):
         return None
-    archived = Archived.of(execution, verdict, finish.ran.outcome.error, now, check_at=now)
+    archived = archive(execution, verdict, finish.ran.outcome.error, now, check_at=now)
     return {column.name: getattr(archived, column.name) for column in _ARCHIVED}

@@ -9,9 +9,16 @@ from sqlalchemy import Connection, FromClause, Row, Select, bindparam, delete, f
 
 from cronhare.domain.execution import UNFINISHED, Execution, State
 from cronhare.domain.lifecycle.claims import claim_run, skip
-from cronhare.domain.schedules.planning import INSTANTS_AT_ONCE, Cursor, Planned, cursor_after
+from cronhare.domain.schedules.planning import (
+    INSTANTS_AT_ONCE,
+    Cursor,
+    Planned,
+    Planner,
+    cursor_after,
+    plan_or_problem,
+)
 from cronhare.domain.schedules.schedule import BrokenSchedule, OverlapPolicy, Schedule
-from cronhare.ports.claims import Batch, Planner, ask
+from cronhare.ports.claims import Batch
 
 from ..dialect import Dialect, PlanRow
 from ..mapping.schedule_rows import READ, STAMP, schedule_of
@@ -69,7 +76,7 @@ def apply_plans(
             left = len(known) - place
             break
         planned = _planned(look, schedule, unfinished)
-        plan = ask(planner, planned)
+        plan = plan_or_problem(planner, planned)
         weight += plan.weight
         if plan.problem is None:
             rows.append(_plan_row(look, Cursor(next_due=plan.next_due)))

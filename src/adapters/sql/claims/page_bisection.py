@@ -10,8 +10,7 @@ from typing import Any, Final, TypeVar
 
 from sqlalchemy import Row
 
-from cronhare.domain.schedules.planning import Plan, Planned
-from cronhare.ports.claims import Planner
+from cronhare.domain.schedules.planning import Plan, Planned, Planner
 from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
 
 from ..cooldown import Cooldown

@@ -7,9 +7,8 @@ from functools import partial
 from sqlalchemy import Update
 
 from cronhare.domain.execution import STARTABLE, UNFINISHED, Execution
-from cronhare.domain.lifecycle.redelivery import expected_after_doubt
+from cronhare.domain.lifecycle.redelivery import Graces, expected_after_doubt
 from cronhare.domain.texts.durations import LONGEST
-from cronhare.ports.claims import Graces
 
 from ..cooldown import excluding
 from ..isolation.batches import (

@@ -20,12 +20,12 @@ from sqlalchemy import (
 from cronhare.domain.execution import STARTABLE, Execution, State
 from cronhare.domain.lifecycle.redelivery import (
     MANY_RESENDS,
-    after_copy,
+    Graces,
+    after_resend,
     expected_after_doubt,
     expected_anew_at,
     expected_soon,
 )
-from cronhare.ports.claims import Graces
 
 from ..mapping.execution_rows import (
     EXECUTION,
@@ -168,7 +168,7 @@ REGAIN = [
 def doubts(since: datetime, now: datetime) -> dict[str, datetime]:
     """Give the parameters of `DOUBTED`, its ids aside: when a copy of *since* would be late."""
     late = {
-        f"{state.value}_{number}": after_copy(number - 1, state, since)
+        f"{state.value}_{number}": after_resend(number - 1, state, since)
         for state in _SENT
         for number in range(1, MANY_RESENDS + 1)
     }

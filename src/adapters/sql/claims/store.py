@@ -8,8 +8,11 @@ import attrs
 from sqlalchemy import Connection, Engine, Row, Select
 
 from cronhare.domain.execution import Execution
+from cronhare.domain.lifecycle.archive import Ended
+from cronhare.domain.lifecycle.redelivery import Graces
 from cronhare.domain.messages.messages import LARGEST_ID, AttemptRef
-from cronhare.ports.claims import Batch, Ended, Graces, Planner
+from cronhare.domain.schedules.planning import Planner
+from cronhare.ports.claims import Batch
 from cronhare.ports.clock import ClockPort
 
 from ..cooldown import (

@@ -10,10 +10,9 @@ from sqlalchemy import BindParameter, Connection, Select, bindparam, select, upd
 
 from cronhare.application.logs import say
 from cronhare.domain.execution import State
+from cronhare.domain.lifecycle.archive import Archived, Ended
 from cronhare.domain.messages.messages import AttemptRef
-from cronhare.ports.claims import Ended
 from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
-from cronhare.ports.records import Archived
 
 from ..cooldown import (
     Cooldown,

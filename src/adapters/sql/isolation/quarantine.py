@@ -16,11 +16,11 @@ from sqlalchemy import Connection, insert
 from cronhare.application.logs import say
 from cronhare.domain.execution import UNFINISHED, Execution, State
 from cronhare.domain.lifecycle import transitions
+from cronhare.domain.lifecycle.archive import archive
 from cronhare.domain.retries.retry import Quarantine
 from cronhare.domain.texts.listing import listed
 from cronhare.ports.attempts import Apart, Busy, Superseded
 from cronhare.ports.ledger import LedgerRefused
-from cronhare.ports.records import Archived
 
 from ..mapping.execution_rows import (
     BY_IDS,
@@ -66,7 +66,7 @@ def quarantine_broken(
         apart.add(execution.id)
         if not archives:
             continue
-        archived = Archived.of(execution, Quarantine(execution.problem), None, now)
+        archived = archive(execution, Quarantine(execution.problem), None, now)
         connection.execute(_ARCHIVE, {name: getattr(archived, name) for name in _ARCHIVED})
     return apart
 

@@ -21,9 +21,9 @@ from cronhare.domain.retries.retry_policy_parser import (
 from cronhare.domain.schedules.draft import (
     Fault,
     ScheduleDraft,
-    judge_manner,
-    judge_times,
     kept_fields,
+    validate_run_options,
+    validate_times,
 )
 from cronhare.domain.schedules.schedule import (
     CAPS,
@@ -106,7 +106,7 @@ def read_times(values: tuple[Any, ...]) -> ScheduleTimes:
     said: dict[str, Any] = dict(
         zip(TIME_COLUMNS, (expression, date_time, zone, starts_at, ends_at), strict=True)
     )
-    timing, wrong = judge_times(**said)
+    timing, wrong = validate_times(**said)
     return ScheduleTimes(
         draft=said,
         schedule={**kept_fields(said), "timing": timing},
@@ -160,7 +160,7 @@ def read_run_options(values: tuple[Any, ...]) -> RunOptions:
     return RunOptions(
         draft=said,
         schedule=kept_fields(said),
-        faults=(*faults, *judge_manner(timeout=timeout, queue=queue)),
+        faults=(*faults, *validate_run_options(timeout=timeout, queue=queue)),
     )
 
 

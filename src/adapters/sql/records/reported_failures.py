@@ -8,13 +8,13 @@ import msgspec
 from sqlalchemy import Connection, bindparam, insert, select
 
 from cronhare.domain.execution import Execution
+from cronhare.domain.lifecycle.archive import Archived, archive, archive_report
 from cronhare.domain.lifecycle.claims import NotToBeRun
 from cronhare.domain.lifecycle.failures import Failure, Unproven
 from cronhare.domain.lifecycle.transitions import fail_elsewhere
 from cronhare.domain.retries.retry import Fail
 from cronhare.domain.schedules.schedule import CLEANUP_NAME
 from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
-from cronhare.ports.records import Archived
 
 from ..attempts.trial_start import TrialSucceeded
 from ..claims.manual_claims import claim_by_hand, find_by_key
@@ -59,7 +59,7 @@ def keep_failure(
         run = claim_by_hand(connection, dialect, scheduler_id, now=now, node=node, **failure.run)
     except NotToBeRun:
         connection.execute(_TURN.with_for_update()).all()
-        alone = Archived.alone(failure, now)
+        alone = archive_report(failure, now)
         return None if _is_archived(connection, failure) else _archive(connection, alone)
     return _end(connection, dialect, run, failure, now)
 
@@ -82,13 +82,13 @@ def _end(
     failed = fail_elsewhere(execution, failure, now=now)
     write_changes(connection, dialect, [(execution, failed)])
     verdict = Fail(failure.message.failed_reason)
-    return _archive(connection, Archived.of(failed, verdict, None, failure.failed_at or now))
+    return _archive(connection, archive(failed, verdict, None, failure.failed_at or now))
 
 
 def could_archive_another(database: Database, failure: Failure, *, now: datetime) -> bool:
     """Tell whether a failure of no schedule could be archived: tried, and taken back."""
     message = msgspec.structs.replace(failure.message, scheduler_id=0)
-    another = Archived.alone(attrs.evolve(failure, message=message), now)
+    another = archive_report(attrs.evolve(failure, message=message), now)
     try:
         with database.write("trying to archive another failure") as connection:
             _archive(connection, another)

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Select, and_, bindparam, case, delete, exists, func, not_, select
 
 from cronhare.application.logs import say
-from cronhare.domain.execution import REPLAYABLE, TOLD_NO_MORE, State
+from cronhare.domain.execution import ENDED_WITHOUT_RESULT, REPLAYABLE, State
 from cronhare.domain.messages.messages import LARGEST_ID
 from cronhare.domain.schedules.boot import LONGEST_AGO
 from cronhare.domain.schedules.keys import BOOT
@@ -39,7 +39,7 @@ _LIMIT = case(
         bindparam("failed", type_=UtcDateTime),
     ),
     (
-        executions.c.state.in_([state.value for state in TOLD_NO_MORE]),
+        executions.c.state.in_([state.value for state in ENDED_WITHOUT_RESULT]),
         bindparam("others", type_=UtcDateTime),
     ),
 )

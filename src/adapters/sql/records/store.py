@@ -8,13 +8,14 @@ from sqlalchemy import Connection, Engine, Row, Select, bindparam, func, select,
 
 from cronhare.domain.diagnosis import LastClaim
 from cronhare.domain.execution import Execution, State
+from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.failures import Failure, Unproven
 from cronhare.domain.lifecycle.replay import ALREADY_OVERDUE, replays
 from cronhare.domain.lifecycle.transitions import cancel
 from cronhare.domain.messages.messages import LARGEST_ID
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerBusy
-from cronhare.ports.records import Archived, Attempt, ExecutionFilter, Output, QueueLoad, Retention
+from cronhare.ports.records import Attempt, ExecutionFilter, Output, QueueLoad, Retention
 from cronhare.ports.runner import Captured
 
 from ..claims.manual_claims import claim_by_hand, find_by_key

@@ -5,8 +5,8 @@ from typing import Any, Self
 
 import attrs
 
+from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.schedules.task import TaskRef
-from cronhare.ports.records import Archived
 
 from .values import ErrorView, json_value
 

@@ -1,0 +1,131 @@
+"""The archive: what failed for good or was quarantined, until a person removes it."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Self
+
+import attrs
+
+from ..execution import Execution, State
+from ..messages.messages import AttemptRef
+from ..retries.outcome import TaskError
+from ..retries.retry import Fail, Quarantine
+from ..topology import MAIN_QUEUE
+from .failures import Failure
+from .transitions import state_after
+
+
+@attrs.frozen(kw_only=True)
+class Archived:
+    """A task that failed for good.
+
+    *execution_id* is 0 where another program's worker failed a task of an unknown schedule: it
+    cannot be replayed. *kind* is `failed` or `quarantined`. *resolution* is None until it is
+    `replayed` or `discarded`. *check_at* says since when its message may be in no queue; None once
+    it is, or if it needs none. *problem* says what is wrong with its row, where a person spoilt it.
+    """
+
+    id: int
+    execution_id: int
+    scheduler_id: int
+    schedule_name: str
+    execution_key: str
+    kind: str
+    task_type: str
+    task_id: int
+    queue: str
+    params: str
+    failed_at: datetime
+    failed_reason: str
+    error: str | None
+    attempts: int
+    retry_count: int
+    resolved_at: datetime | None = None
+    resolution: str | None = None
+    note: str | None = None
+    source: str | None = None
+    task_name: str | None = None
+    check_at: datetime | None = None
+    problem: str | None = None
+
+    @property
+    def state(self) -> State:
+        """The state in which it ended; an unknown *kind* counts as quarantined, and is not run."""
+        return State.FAILED if self.kind == State.FAILED else State.QUARANTINED
+
+
+@attrs.frozen(kw_only=True)
+class Ended:
+    """An execution that ended badly for good, as the archive has it.
+
+    *crashed_at* lists the crashes of a quarantined one before the last; no other message has them.
+    """
+
+    archived: Archived
+    crashed_at: tuple[datetime, ...] = ()
+
+    @classmethod
+    def of(cls, archived: Archived, crashed_at: Sequence[datetime]) -> Self:
+        """Leave out the crash that was the end."""
+        if archived.kind != State.QUARANTINED:
+            return cls(archived=archived)
+        before = tuple(crash for crash in crashed_at if crash < archived.failed_at)
+        return cls(archived=archived, crashed_at=before)
+
+    @property
+    def ticket(self) -> AttemptRef:
+        """The last attempt."""
+        return AttemptRef(execution_id=self.archived.execution_id, attempt=self.archived.attempts)
+
+
+def archive(
+    execution: Execution,
+    verdict: Fail | Quarantine,
+    error: TaskError | None,
+    at: datetime,
+    *,
+    check_at: datetime | None = None,
+) -> Archived:
+    """Describe the row of an execution that ended *at* with *verdict*; the ledger gives its id."""
+    return Archived(
+        id=0,
+        execution_id=execution.id,
+        scheduler_id=execution.scheduler_id,
+        schedule_name=execution.schedule_name,
+        execution_key=execution.key,
+        kind=state_after(verdict).value,
+        task_type=execution.task.type,
+        task_id=execution.task.id,
+        queue=execution.queue,
+        params=execution.params,
+        failed_at=at,
+        failed_reason=verdict.reason,
+        error=None if error is None else error.as_json(),
+        attempts=execution.attempt,
+        retry_count=execution.deaths,
+        source=execution.source,
+        task_name=execution.task_name,
+        check_at=check_at,
+    )
+
+
+def archive_report(failure: Failure, now: datetime) -> Archived:
+    """Describe the row of a reported failure that has no execution; the ledger gives its id."""
+    message = failure.message
+    return Archived(
+        id=0,
+        execution_id=0,
+        scheduler_id=message.scheduler_id,
+        schedule_name=f"#{message.scheduler_id}",
+        execution_key=failure.key,
+        kind=State.FAILED.value,
+        task_type=message.type,
+        task_id=message.id,
+        queue=MAIN_QUEUE,
+        params=message.params_scheduler,
+        failed_at=failure.failed_at or now,
+        failed_reason=message.failed_reason,
+        error=None,
+        attempts=message.retry_count + 1,
+        retry_count=message.retry_count,
+    )
