@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from cronhare.adapters.process import ProcessRunner, removal, remover
-from cronhare.adapters.process.folder import Folder
+from cronhare.adapters.process import ProcessRunner
+from cronhare.adapters.process.folders import removal, remover
+from cronhare.adapters.process.folders.folder import Folder
 from cronhare.domain.retries.outcome import Ending
 from tests.integration.invocations import alive, exists, invocation, shell, until_file
 
@@ -171,15 +172,15 @@ async def test_a_given_folder_is_not_opened_by_name_again(
     runner: ProcessRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A neighbour of the same user, as quick as can be, puts a link in the place of the params."""
-    secret, give = tmp_path / "secret", Folder.give
+    secret, hand_over = tmp_path / "secret", Folder.hand_over
     secret.write_text("canary")
 
     def give_and_lose(folder: Folder, uid: int, gid: int, *, params: int) -> None:
-        give(folder, uid, gid, params=params)
+        hand_over(folder, uid, gid, params=params)
         Path(folder.params_file).unlink()
         Path(folder.params_file).symlink_to(secret)
 
-    monkeypatch.setattr(Folder, "give", give_and_lose)
+    monkeypatch.setattr(Folder, "hand_over", give_and_lose)
     ran = await runner.run(invocation("cat", user="nobody", params={"n": 1}))
 
     assert ran.stdout.head == '{"n":1}\n'

@@ -11,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from cronhare.adapters.process import ProcessRunner, attempt, pulse
-from cronhare.adapters.process.budget import BURST, PER_SECOND
-from cronhare.adapters.process.warden import Frame
+from cronhare.adapters.process import ProcessRunner
+from cronhare.adapters.process.attempt import attempt
+from cronhare.adapters.process.output.log_rate import BURST, PER_SECOND
+from cronhare.adapters.process.warden import liveness
+from cronhare.adapters.process.warden.warden import Frame
 from cronhare.domain.retries.outcome import LONGEST_MESSAGE, Ending
 from cronhare.ports.runner import StopReason
 from tests.integration.invocations import alive, invocation, shell, until_file
@@ -81,7 +83,7 @@ async def test_no_signal_but_kill_and_stop_reaches_the_warden(
 async def test_a_task_that_stops_the_warden_costs_nobody_anything(
     runner: ProcessRunner, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(pulse, "EVERY", 0.2)
+    monkeypatch.setattr(liveness, "EVERY", 0.2)
     async with asyncio.timeout(60):
         stops = asyncio.create_task(
             runner.run(shell("kill -STOP $PPID; exec sleep 300", timeout=1))
@@ -98,7 +100,7 @@ async def test_a_task_that_stops_the_warden_costs_nobody_anything(
 async def test_a_stopped_warden_is_continued_by_the_next_start(
     runner: ProcessRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pulse, "EVERY", 3600.0)  # by no question
+    monkeypatch.setattr(liveness, "EVERY", 3600.0)  # by no question
     async with asyncio.timeout(60):
         stops, late = await asyncio.gather(
             runner.run(shell("kill -STOP $PPID; sleep 1")), _after(0.5, runner)
@@ -130,7 +132,7 @@ async def test_a_report_that_cannot_be_read_costs_its_own_attempt_alone(
 async def test_what_hangs_after_its_kill_gives_its_place_away(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(attempt, "HANGING", 0.05)
+    monkeypatch.setattr(attempt, "KILL_TIMEOUT", 0.05)
     signals: list[int] = []
     hangs = attempt.Attempt(invocation("true"), signals.append)  # no report of its end will come
 
@@ -152,7 +154,7 @@ async def _after(seconds: float, runner: ProcessRunner) -> Ending:
 async def test_a_task_that_stops_the_warden_again_and_again_ends_all_the_same(
     runner: ProcessRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pulse, "EVERY", 0.2)
+    monkeypatch.setattr(liveness, "EVERY", 0.2)
     stops = "while kill -STOP $PPID; do :; done; exec sleep 300"
     async with asyncio.timeout(60):
         ran = await runner.run(shell(stops, timeout=0.5))
@@ -163,7 +165,7 @@ async def test_a_task_that_stops_the_warden_again_and_again_ends_all_the_same(
 
 
 async def test_a_warden_that_answers_nothing_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pulse, "EVERY", 0.02)
+    monkeypatch.setattr(liveness, "EVERY", 0.02)
     asked = 0
 
     def ask() -> None:
@@ -171,7 +173,7 @@ async def test_a_warden_that_answers_nothing_is_killed(monkeypatch: pytest.Monke
         asked += 1
 
     with subprocess.Popen(["sleep", "300"]) as silent:  # noqa: ASYNC220 - to be killed
-        beating = pulse.Pulse(silent, ask=ask, needed=lambda: True)
+        beating = liveness.LivenessCheck(silent, ask=ask, needed=lambda: True)
         beating.begin()
         async with asyncio.timeout(60):
             while silent.poll() is None:  # noqa: ASYNC110 - a process ends
@@ -179,7 +181,7 @@ async def test_a_warden_that_answers_nothing_is_killed(monkeypatch: pytest.Monke
         beating.stop()
 
     assert silent.returncode == -signal.SIGKILL
-    assert asked == pulse.UNANSWERED
+    assert asked == liveness.UNANSWERED
 
 
 async def test_a_runner_closes_though_its_warden_is_stopped(

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from cronhare.adapters.process import ProcessRunner, account
+from cronhare.adapters.process import ProcessRunner
+from cronhare.adapters.process.attempt import account
 from cronhare.domain.retries.outcome import Ending, ErrorClass
 from cronhare.ports.runner import Invocation, StopReason
 from tests.integration.invocations import (
@@ -59,7 +60,7 @@ async def test_a_directory_of_users_that_does_not_answer_is_told_and_the_task_ma
     runner: ProcessRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers = threading.Event()
-    monkeypatch.setattr(account, "PATIENCE", 0.05)
+    monkeypatch.setattr(account, "TIMEOUT", 0.05)
     monkeypatch.setattr(account, "find", lambda _name: answers.wait(60))
 
     ran = await runner.run(as_user(NOBODY, "true"))
@@ -272,7 +273,7 @@ def test_nobody_of_our_user_reads_the_environment_of_a_worker(how: str, seen: st
 #: What `up`, `scheduler` and `worker` are before anything of theirs begins.
 BEGINS = """
 import asyncio, ctypes
-from cronhare.entrypoints.cli import running
+from cronhare.entrypoints.cli.commands import running
 
 async def nothing():
     print(ctypes.CDLL(None).prctl(3, 0, 0, 0, 0))  # PR_GET_DUMPABLE

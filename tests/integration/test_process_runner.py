@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from cronhare.adapters.process import ProcessRunner, attempt
-from cronhare.adapters.process.attempt import GRACE
+from cronhare.adapters.process import ProcessRunner
+from cronhare.adapters.process.attempt import attempt
+from cronhare.adapters.process.attempt.attempt import GRACE
 from cronhare.domain.retries.outcome import Ending, ErrorClass, TaskError
 from cronhare.ports.runner import Captured, StopReason
 from tests.integration.invocations import (
@@ -289,7 +290,7 @@ async def test_a_bad_end_is_told_and_left_for_the_attempts_one_error(
 async def test_what_cannot_be_started_was_never_spawned(
     runner: ProcessRunner, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attempt, "HEAD_START", HANGS)  # a busy machine tells its end late
+    monkeypatch.setattr(attempt, "LISTEN_DELAY", HANGS)  # a busy machine tells its end late
     caplog.set_level(logging.INFO, logger="cronhare.task")
 
     await runner.run(invocation("/nowhere/at-all"))

@@ -9,8 +9,10 @@ import pytest
 
 from cronhare.adapters import tls
 from cronhare.adapters.crontab import reader, settings
-from cronhare.adapters.process import attempt, budget, capture, journal, lines, pipes, pulse
-from cronhare.adapters.process import messages as ipc
+from cronhare.adapters.process.attempt import attempt
+from cronhare.adapters.process.output import attempt_log, capture, lines, log_rate, pipes
+from cronhare.adapters.process.output import ipc_messages as ipc
+from cronhare.adapters.process.warden import liveness
 from cronhare.adapters.rabbitmq.publisher import aside
 from cronhare.adapters.rabbitmq.wire import asking, framing, properties
 from cronhare.adapters.sql import cooldown
@@ -69,9 +71,9 @@ BOUNDS: dict[str, list[str]] = {
     "a value in a log line's brackets": [f"{logs.LONGEST_VALUE} characters"],
     "a stack in the log": [f"{logs.LONGEST_STACK:,} characters"],
     "log lines of an attempt": [
-        size(budget.BURST),
-        f"{size(budget.PER_SECOND)} a second",
-        f"{budget.LINE} bytes for each line",
+        size(log_rate.BURST),
+        f"{size(log_rate.PER_SECOND)} a second",
+        f"{log_rate.LINE} bytes for each line",
     ],
     "ends whose messages no queue has that are remembered as told": [f"{reconcile.MOST_LOGGED:,}"],
     "a line of a task's output": [size(lines.LOG_LINE_LIMIT)],
@@ -91,12 +93,12 @@ BOUNDS: dict[str, list[str]] = {
         f"a progress up to 10^{len(str(ipc.LARGEST_PROGRESS)) - 1}",
         f"{ipc.LONGEST_RETRY_AFTER.days} days",
     ],
-    "broken messages of an attempt": [f"{journal.MOST_BROKEN:,}"],
+    "broken messages of an attempt": [f"{attempt_log.MOST_BROKEN:,}"],
     "a failure's sentence, code, stack": [
         f"{outcome.LONGEST_MESSAGE:,}, {outcome.LONGEST_CODE} and {outcome.LONGEST_STACK:,}"
     ],
-    "an attempt that hangs in the kernel after its kill": [f"{attempt.HANGING:.0f} s"],
-    "a warden's silence": [f"{pulse.UNANSWERED} questions, {pulse.EVERY:g} s apart"],
+    "an attempt that hangs in the kernel after its kill": [f"{attempt.KILL_TIMEOUT:.0f} s"],
+    "a warden's silence": [f"{liveness.UNANSWERED} questions, {liveness.EVERY:g} s apart"],
     "a message on a broker of `deploy/`": [size(LARGEST_AT_BROKER)],
     "a message's body": [
         size(messages.LARGEST_BODY),

@@ -15,7 +15,7 @@ import yaml
 from typer.main import get_command
 
 from cronhare.adapters.jobs.reader import read_jobs
-from cronhare.adapters.process.attempt import GRACE
+from cronhare.adapters.process.attempt.attempt import GRACE
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.entrypoints.cli.command_tree import app_for
 from cronhare.entrypoints.settings.settings import Settings

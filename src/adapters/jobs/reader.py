@@ -18,11 +18,11 @@ from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.domain.texts.echo import echo
 from cronhare.domain.texts.listing import first_faults
 
+from .limits import NO_INTEGER, beyond_toml
 from .schedules import read_draft
-from .shapes import FileTable, ScheduleTable, TaskTable
+from .schema import FileTable, ScheduleTable, TaskTable
 from .tables import hint, read_table
 from .tasks import read_task
-from .values import NO_INTEGER, beyond_toml
 
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 

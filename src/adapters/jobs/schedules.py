@@ -12,7 +12,7 @@ from cronhare.domain.schedules.task import TaskRef
 from cronhare.domain.topology import MAIN_QUEUE
 
 from .fields import read_duration, read_moment, read_params
-from .shapes import MisfireTable, ScheduleTable
+from .schema import MisfireTable, ScheduleTable
 from .tables import read_table
 
 

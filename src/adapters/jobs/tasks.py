@@ -7,7 +7,7 @@ from cronhare.domain.schedules.draft import Fault
 from cronhare.domain.schedules.task import DEFAULT_TIMEOUT, Task, TaskRef, assigned_number
 
 from .fields import read_duration
-from .shapes import TaskTable
+from .schema import TaskTable
 
 
 def read_task(name: str, table: TaskTable, folder: Path, source: str, faults: list[Fault]) -> Task:

@@ -12,15 +12,15 @@ from functools import partial
 from cronhare.domain.retries.outcome import ErrorClass
 from cronhare.ports.runner import AttemptResult, Invocation, StopReason, Written
 
-from . import verdict
-from .account import Account, NotTold, UnknownUser, other
-from .attempt import Attempt
-from .environment import environment, passed_environment
-from .folder import Folder, Folders
-from .link import Link
-from .remains import end_remains
-from .remover import Remover
-from .warden import Frame
+from .attempt import outcomes
+from .attempt.account import Account, LookupTimedOut, UnknownUser, other_account
+from .attempt.attempt import Attempt
+from .attempt.environment import environment, passed_environment
+from .folders.folder import Folder, FolderPool
+from .folders.remover import Remover
+from .warden.link import Link
+from .warden.orphans import kill_orphans
+from .warden.warden import Frame
 
 log = logging.getLogger(__name__)
 
@@ -46,16 +46,16 @@ class ProcessRunner:
         self._ids = itertools.count(1)
         self._attempts: dict[int, Attempt] = {}
         self._link: Link | None = None
-        self._burials: set[asyncio.Task[None]] = set()
+        self._cleanups: set[asyncio.Task[None]] = set()
         self._remover = Remover()
 
     async def run(self, invocation: Invocation) -> AttemptResult:
         """See `TaskRunnerPort.run`. If it is itself cancelled, the attempt is killed first."""
         id_ = next(self._ids)
         try:
-            account = await other(invocation.task.user)
+            account = await other_account(invocation.task.user)
             link = self._warden()
-            folder = link.folders.lend(invocation.params)
+            folder = link.folders.acquire(invocation.params)
         except (OSError, UnknownUser) as error:
             return _not_prepared(invocation, error)
         attempt = Attempt(invocation, partial(self._signal, id_))
@@ -65,11 +65,11 @@ class ProcessRunner:
         except OSError as error:
             return _not_prepared(invocation, error)
         else:
-            return await _until_over(attempt)
+            return await _result_of(attempt)
         finally:
             del self._attempts[id_]
             attempt.release()
-            link.folders.take_back(folder)
+            link.folders.release(folder)
 
     def stop(self, execution_id: int, reason: StopReason) -> bool:
         """See `TaskRunnerPort.stop`."""
@@ -94,10 +94,10 @@ class ProcessRunner:
         if self._link is not None:
             link, self._link = self._link, None
             await link.close()
-        if self._burials:
-            await asyncio.wait(self._burials, timeout=CLOSING)
+        if self._cleanups:
+            await asyncio.wait(self._cleanups, timeout=CLOSING)
         for attempt in running:
-            attempt.break_off("its end could not be waited for", is_over=True)
+            attempt.abandon("its end could not be waited for", is_over=True)
         await self._remover.idle(_REMOVING)
 
     def _attempts_of(self, execution_id: int) -> list[Attempt]:
@@ -124,7 +124,7 @@ class ProcessRunner:
         descriptors = [folder.open_params()]
         try:
             if account is not None:
-                _give(link.folders, folder, account, params=descriptors[0])
+                _give_folder(link.folders, folder, account, params=descriptors[0])
             descriptors += attempt.open_pipes()
         except OSError:
             os.close(descriptors[0])
@@ -163,26 +163,26 @@ class ProcessRunner:
         except Exception as fault:  # it is that one attempt's, and neither ours nor its neighbours'
             text = f"A report of execution {attempt.invocation.execution_id} met a fault of ours"
             log.exception("%s", text, extra={"action": "fault"})
-            attempt.break_off(f"{text}: {fault!r}", is_over="ended" in frame)
+            attempt.abandon(f"{text}: {fault!r}", is_over="ended" in frame)
 
     def _on_lost(self, folder: str) -> None:
         self._link = None
-        burial = asyncio.create_task(self._bury(list(self._attempts.values()), folder))
-        self._burials.add(burial)
-        burial.add_done_callback(self._burials.discard)
+        cleanup = asyncio.create_task(self._end_lost(list(self._attempts.values()), folder))
+        self._cleanups.add(cleanup)
+        cleanup.add_done_callback(self._cleanups.discard)
 
-    async def _bury(self, attempts: Collection[Attempt], folder: str) -> None:
+    async def _end_lost(self, attempts: Collection[Attempt], folder: str) -> None:
         """End what is left of the attempts of a warden that is gone, then tell of them."""
         sessions = {attempt.pid for attempt in attempts if attempt.pid is not None}
         try:
-            await end_remains(sessions=sessions, folder=folder)
+            await kill_orphans(sessions=sessions, folder=folder)
         finally:
             for attempt in attempts:
                 attempt.lost("lost: the warden that watched over its process was killed")
             self._remover.remove(folder)
 
 
-async def _until_over(attempt: Attempt) -> AttemptResult:
+async def _result_of(attempt: Attempt) -> AttemptResult:
     try:
         return await asyncio.shield(attempt.over)
     except asyncio.CancelledError:
@@ -191,10 +191,10 @@ async def _until_over(attempt: Attempt) -> AttemptResult:
         raise
 
 
-def _give(folders: Folders, folder: Folder, account: Account, *, params: int) -> None:
+def _give_folder(folders: FolderPool, folder: Folder, account: Account, *, params: int) -> None:
     try:
-        folders.open_the_way()
-        folder.give(account.uid, account.gid, params=params)
+        folders.let_others_pass()
+        folder.hand_over(account.uid, account.gid, params=params)
     except OSError as error:
         raise NotAllowed from error
 
@@ -213,11 +213,11 @@ def _not_prepared(invocation: Invocation, error: OSError | UnknownUser) -> Attem
     """
     match error:
         case UnknownUser():
-            outcome = verdict.not_to_be(invocation.task, str(error), ErrorClass.PERMANENT)
-        case NotTold():
-            outcome = verdict.not_to_be(invocation.task, str(error), ErrorClass.TRANSIENT)
+            outcome = outcomes.user_unavailable(invocation.task, str(error), ErrorClass.PERMANENT)
+        case LookupTimedOut():
+            outcome = outcomes.user_unavailable(invocation.task, str(error), ErrorClass.TRANSIENT)
         case NotAllowed():
-            outcome = verdict.not_started(invocation.task, "user", errno.EPERM)
+            outcome = outcomes.not_started(invocation.task, "user", errno.EPERM)
         case _:
-            outcome = verdict.not_started(invocation.task, "preparing", error.errno or errno.EIO)
+            outcome = outcomes.not_started(invocation.task, "preparing", error.errno or errno.EIO)
     return AttemptResult(outcome=outcome)

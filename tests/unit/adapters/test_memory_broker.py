@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cronhare.adapters.memory.broker.broker import MemoryBroker
-from cronhare.adapters.memory.broker.edge import LARGEST_BODY
+from cronhare.adapters.memory.broker.messages import LARGEST_BODY
 from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.domain.topology import FAILED_QUEUE, LANE_UNIT, MAIN_QUEUE, RETRY_QUEUE, ToQueue
 from cronhare.ports.broker import BrokerPort, Delivery, Envelope, Message, Published
@@ -160,7 +160,9 @@ def test_a_republished_death_header_makes_a_cycle_and_loses_the_message(
 
     assert answer is Published.CONFIRMED
     assert broker.receive(MAIN_QUEUE) is None
-    assert [record.__dict__["action"] for record in caplog.records] == ["broker.cycle_dropped"]
+    assert [add_death.__dict__["action"] for add_death in caplog.records] == [
+        "broker.cycle_dropped"
+    ]
 
 
 def test_a_single_lane_may_be_passed_again_with_a_republished_death_header(

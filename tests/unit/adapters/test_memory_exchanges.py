@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhare.adapters.memory.broker.declared import Declared
 from cronhare.adapters.memory.broker.exchanges import Router, topic
+from cronhare.adapters.memory.broker.topology import DeclaredTopology
 from cronhare.domain.topology import Binding, Exchange, Queue, Topology
 
 
@@ -144,22 +144,22 @@ def _topology(
 
 
 def test_declaring_again_with_other_arguments_names_the_difference_and_adds_nothing() -> None:
-    declared = Declared()
-    declared.add(_topology(Queue(name="retry", ttl=timedelta(seconds=30))))
+    topology = DeclaredTopology()
+    topology.add(_topology(Queue(name="retry", ttl=timedelta(seconds=30))))
     other = Queue(name="retry", ttl=timedelta(minutes=1), dead_letter_exchange="dlx")
 
     with pytest.raises(ValueError, match=r"queue retry .* ttl 0:00:30, not 0:01:00, dead_letter"):
-        declared.add(_topology(Queue(name="new"), other))
+        topology.add(_topology(Queue(name="new"), other))
 
-    assert list(declared.queues) == ["retry"]
+    assert list(topology.queues) == ["retry"]
 
 
 def test_an_exchange_cannot_change_its_type_either() -> None:
-    declared = Declared()
-    declared.add(_topology(exchanges=(Exchange(name="x", kind="direct"),)))
+    topology = DeclaredTopology()
+    topology.add(_topology(exchanges=(Exchange(name="x", kind="direct"),)))
 
     with pytest.raises(ValueError, match="exchange x is declared with kind direct, not topic"):
-        declared.add(_topology(exchanges=(Exchange(name="x", kind="topic"),)))
+        topology.add(_topology(exchanges=(Exchange(name="x", kind="topic"),)))
 
 
 @pytest.mark.parametrize(
@@ -174,11 +174,13 @@ def test_a_binding_needs_both_its_ends(binding: Binding) -> None:
     exchange = Exchange(name="x", kind="fanout")
 
     with pytest.raises(ValueError, match="which is not declared"):
-        Declared().add(_topology(Queue(name="q"), exchanges=(exchange,), bindings=(binding,)))
+        DeclaredTopology().add(
+            _topology(Queue(name="q"), exchanges=(exchange,), bindings=(binding,))
+        )
 
 
 def test_an_exchange_of_a_type_that_needs_a_plugin_is_refused() -> None:
     exchange = Exchange(name="x", kind="x-delayed-message")
 
     with pytest.raises(ValueError, match="exchange x: type x-delayed-message"):
-        Declared().add(_topology(exchanges=(exchange,)))
+        DeclaredTopology().add(_topology(exchanges=(exchange,)))

@@ -2,7 +2,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from cronhare.adapters.memory.broker.x_death import Death, Reason, is_cycle, record
+from cronhare.adapters.memory.broker.x_death import Death, Reason, add_death, is_cycle
 
 FIRST = datetime(2025, 12, 12, 8, 0, 0, 999_999, tzinfo=UTC)
 REJECTED = Death(queue="main", reason=Reason.REJECTED, exchange="", key="main", at=FIRST)
@@ -19,7 +19,7 @@ def _entry(queue: str, reason: str) -> dict[str, object]:
 
 
 def test_the_first_death_is_written_in_full_and_kept_apart_as_well() -> None:
-    headers = record({"cron-attempt": 1}, REJECTED)
+    headers = add_death({"cron-attempt": 1}, REJECTED)
 
     assert headers == {
         "cron-attempt": 1,
@@ -40,14 +40,14 @@ def test_the_first_death_is_written_in_full_and_kept_apart_as_well() -> None:
 
 
 def test_the_newest_death_comes_first() -> None:
-    headers = record(record({}, REJECTED), EXPIRED)
+    headers = add_death(add_death({}, REJECTED), EXPIRED)
 
     assert headers["x-death"] == [EXPIRED.entry(), REJECTED.entry()]
     assert headers["x-first-death-queue"] == "main"
 
 
 def test_a_repeated_death_is_counted_and_keeps_the_time_and_the_road_of_the_first() -> None:
-    headers = record(record(record({}, REJECTED), EXPIRED), AGAIN)
+    headers = add_death(add_death(add_death({}, REJECTED), EXPIRED), AGAIN)
 
     assert headers["x-death"] == [{**REJECTED.entry(), "count": 2}, EXPIRED.entry()]
 
@@ -55,24 +55,24 @@ def test_a_repeated_death_is_counted_and_keeps_the_time_and_the_road_of_the_firs
 def test_the_count_of_a_client_is_believed() -> None:
     forged = {"x-death": [{**_entry("main", "rejected"), "count": 99}]}
 
-    headers = record(forged, REJECTED)
+    headers = add_death(forged, REJECTED)
 
     assert headers == {"x-death": [{**_entry("main", "rejected"), "count": 100}]}
 
 
 @pytest.mark.parametrize("nonsense", ["", "[{...}]", None, {"count": 1}])
 def test_a_death_header_that_is_no_list_is_started_afresh(nonsense: object) -> None:
-    headers = record({"x-death": nonsense}, REJECTED)
+    headers = add_death({"x-death": nonsense}, REJECTED)
 
     assert headers == {"x-death": [REJECTED.entry()]}
 
 
 def test_nothing_that_was_given_is_changed() -> None:
-    before = record({}, REJECTED)
+    before = add_death({}, REJECTED)
 
-    record(before, AGAIN)
+    add_death(before, AGAIN)
 
-    assert before == record({}, REJECTED)
+    assert before == add_death({}, REJECTED)
 
 
 @pytest.mark.parametrize(

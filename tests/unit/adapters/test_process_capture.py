@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhare.adapters.process.capture import Capture, whole_characters
+from cronhare.adapters.process.output.capture import Capture, whole_characters
 from cronhare.ports.runner import Captured
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import attrs
 
-from cronhare.adapters.process.environment import environment, passed_environment
+from cronhare.adapters.process.attempt.environment import environment, passed_environment
 from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.ports.runner import Invocation
 

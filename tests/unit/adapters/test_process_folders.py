@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from cronhare.adapters.process.folder import Folder, Folders
-from cronhare.adapters.process.remover import Remover
+from cronhare.adapters.process.folders.folder import Folder, FolderPool
+from cronhare.adapters.process.folders.remover import Remover
 
 
 def test_a_folder_that_comes_back_as_it_went_is_lent_again(tmp_path: Path) -> None:
-    folders = Folders(str(tmp_path), Remover())
-    first = folders.lend({"run": 1})
-    beside = folders.lend({})
-    folders.take_back(first)
+    folders = FolderPool(str(tmp_path), Remover())
+    first = folders.acquire({"run": 1})
+    beside = folders.acquire({})
+    folders.release(first)
 
-    again = folders.lend({"run": 2})
+    again = folders.acquire({"run": 2})
 
     assert again.path == first.path != beside.path
     assert Path(again.params_file).read_text() == '{"run":2}\n'
@@ -47,13 +47,13 @@ async def test_a_folder_that_a_task_has_changed_is_lent_no_more(
     tmp_path: Path, change: Callable[[Folder], None]
 ) -> None:
     remover = Remover()
-    folders = Folders(str(tmp_path), remover)
-    changed = folders.lend({})
+    folders = FolderPool(str(tmp_path), remover)
+    changed = folders.acquire({})
     change(changed)
-    folders.take_back(changed)
+    folders.release(changed)
     await remover.idle(60)
 
-    assert folders.lend({}).path != changed.path
+    assert folders.acquire({}).path != changed.path
     assert changed.path not in map(str, tmp_path.iterdir())  # noqa: ASYNC240 - a test may wait
 
 
@@ -102,12 +102,12 @@ def test_a_spare_folder_that_was_changed_is_no_reason_to_lend_none(
 ) -> None:
     parent = tmp_path / "host" / "ours"
     parent.mkdir(0o700, parents=True)
-    folders = Folders(str(parent), Remover())
-    spare = folders.lend({})
-    folders.take_back(spare)
+    folders = FolderPool(str(parent), Remover())
+    spare = folders.acquire({})
+    folders.release(spare)
     change(spare)
 
-    lent = folders.lend({"run": 2})
+    lent = folders.acquire({"run": 2})
 
     assert Path(lent.params_file).read_text() == '{"run":2}\n'
     assert Path(lent.path).stat().st_mode & 0o777 == parent.stat().st_mode & 0o777 == 0o700
@@ -116,14 +116,14 @@ def test_a_spare_folder_that_was_changed_is_no_reason_to_lend_none(
 
 def test_params_that_cannot_be_written_leave_nothing_behind(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    folders = Folders(str(tmp_path / "file" / "parent"), Remover())
+    folders = FolderPool(str(tmp_path / "file" / "parent"), Remover())
 
     with pytest.raises(OSError, match="parent"):
-        folders.lend({})
+        folders.acquire({})
 
 
 def test_params_are_not_opened_through_a_link(tmp_path: Path) -> None:
-    folder = Folders(str(tmp_path), Remover()).lend({})
+    folder = FolderPool(str(tmp_path), Remover()).acquire({})
     Path(folder.params_file).unlink()
     Path(folder.params_file).symlink_to("/etc/passwd")
 

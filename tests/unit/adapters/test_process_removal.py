@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cronhare.adapters.process import removal
+from cronhare.adapters.process.folders import removal
 
 
 def test_what_somebody_else_still_fills_is_removed_once_they_are_done(

@@ -362,9 +362,9 @@ async def test_a_replay_tells_what_was_resolved_and_what_cannot_be() -> None:
     house = await _with_failures(2)
     gone, known = house.records.archive()
     house.administrator.discard([known.id], note="", now=house.now)
-    execution = house.ledger.history.get(gone.execution_id)
+    execution = house.ledger.executions.get(gone.execution_id)
     assert execution is not None
-    house.ledger.history.delete(execution)
+    house.ledger.executions.delete(execution)
 
     done = house.administrator.replay([gone.id, known.id, known.id], now=house.now)
 

@@ -8,8 +8,8 @@ from cronhare.ports.broker import BrokerUnavailable, Delivery, Envelope, Publish
 from cronhare.ports.clock import ClockPort
 
 from .connection import MemoryConnection
-from .edge import packed
 from .engine import Engine
+from .messages import routed_copy
 from .sessions import Session
 
 
@@ -51,7 +51,7 @@ class MemoryBroker:
         """
         wanted = topology(retry_delay=self._retry_delay, queues=queues)
         with self._engine.visit():
-            self._engine.declared.add(wanted)
+            self._engine.topology.add(wanted)
 
     def publish(self, batch: Sequence[Envelope]) -> Sequence[Published]:
         """Publish all, in order, and say of each what is known: all `UNKNOWN` while away.
@@ -60,7 +60,7 @@ class MemoryBroker:
             ValueError: one is larger than the broker takes, or its delay than the lanes carry.
             TypeError: AMQP could not carry the headers of one. Nothing was published then.
         """
-        parcels = [packed(envelope) for envelope in batch]
+        parcels = [routed_copy(envelope) for envelope in batch]
         try:
             with self._engine.visit():
                 routed = [self._engine.publish(*parcel) for parcel in parcels]
@@ -79,7 +79,7 @@ class MemoryBroker:
             BrokerUnavailable: the broker is away.
         """
         with self._engine.visit():
-            known = self._engine.declared.queues.get(queue)
+            known = self._engine.topology.queues.get(queue)
             return None if known is None else self._engine.deliveries.take(self._session, known)
 
     def ack(self, delivery: Delivery) -> None:
@@ -100,7 +100,7 @@ class MemoryBroker:
     def depth(self, queue: str) -> int:
         """Count the messages that wait in a queue, those in somebody's hands not among them."""
         with self._engine.turn():
-            known = self._engine.declared.queues.get(queue)
+            known = self._engine.topology.queues.get(queue)
             return 0 if known is None else len(known.ready)
 
     def go_away(self) -> None:
@@ -120,7 +120,7 @@ class MemoryBroker:
     def drop(self, queue: str) -> None:
         """Lose the messages of one queue, as `drop_all` does."""
         with self._engine.turn():
-            self._engine.deliveries.lose([self._engine.declared.queues[queue]])
+            self._engine.deliveries.lose([self._engine.topology.queues[queue]])
 
     def drop_all(self) -> None:
         """Lose every message, as a broker whose disk was replaced. Queues and consumers stay.
@@ -128,4 +128,4 @@ class MemoryBroker:
         What is in somebody's hands can still be worked on, but will not come back.
         """
         with self._engine.turn():
-            self._engine.deliveries.lose(list(self._engine.declared.queues.values()))
+            self._engine.deliveries.lose(list(self._engine.topology.queues.values()))

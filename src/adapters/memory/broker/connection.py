@@ -7,8 +7,8 @@ from contextlib import suppress
 
 from cronhare.ports.broker import BrokerUnavailable, Delivery, Envelope, Published
 
-from .edge import packed
 from .engine import Engine
+from .messages import routed_copy
 from .sessions import Consumer, Session
 
 
@@ -51,7 +51,7 @@ class MemoryConnection:
                 Consumer(
                     session=self._session,
                     queues=deque(
-                        self._engine.declared.queues[name] for name in dict.fromkeys(queues)
+                        self._engine.topology.queues[name] for name in dict.fromkeys(queues)
                     ),
                     prefetch=prefetch,
                     on_delivery=on_delivery,
@@ -71,7 +71,7 @@ class MemoryConnection:
             ValueError: it is larger than the broker takes, or its delay than the lanes carry.
             TypeError: AMQP could not carry its headers.
         """
-        exchange, key, message = packed(envelope)
+        exchange, key, message = routed_copy(envelope)
         if self._closed:
             return Published.UNKNOWN
         try:
@@ -99,7 +99,7 @@ class MemoryConnection:
         self._set_timer()
 
     def _declare_missing(self, queues: Sequence[str]) -> None:
-        missing = [name for name in queues if name not in self._engine.declared.queues]
+        missing = [name for name in queues if name not in self._engine.topology.queues]
         if missing:
             self._declare(missing)
 

@@ -8,9 +8,9 @@ import msgspec
 
 from cronhare.ports.broker import LARGEST_TAKEN, Delivery, too_large
 
-from .edge import copy_of
+from .messages import copy_of
 from .queues import MemoryQueue
-from .sessions import Consumer, Held, Session
+from .sessions import Consumer, Session, Unacked
 
 
 class Deliveries:
@@ -35,7 +35,7 @@ class Deliveries:
         """Hand out the head of a queue, if there is one."""
         return self._hand_out(session, queue, None) if queue.ready else None
 
-    def settle(self, session: Session, tag: object, *, requeue: bool) -> Held | None:
+    def settle(self, session: Session, tag: object, *, requeue: bool) -> Unacked | None:
         """Take a message out of a client's hands; None if it was not there.
 
         Stale tags are forgiven: their messages went back when the connection broke.
@@ -121,7 +121,7 @@ class Deliveries:
                 return consumer
         return None
 
-    def _put_back(self, batch: Iterable[Held]) -> None:
+    def _put_back(self, batch: Iterable[Unacked]) -> None:
         # The youngest first: each older one then takes its place before it without a search.
         kept = [held for held in batch if not held.lost]
         for held in sorted(kept, key=lambda held: held.stored.place, reverse=True):
@@ -157,7 +157,7 @@ class Deliveries:
     ) -> Delivery:
         stored = queue.ready.popleft()
         tag = next(self._tags)
-        session.held[tag] = Held(stored, queue, consumer)
+        session.held[tag] = Unacked(stored, queue, consumer)
         message = copy_of(stored.message)
         return Delivery(
             message=msgspec.structs.replace(message, body=message.body[:LARGEST_TAKEN]),

@@ -14,11 +14,11 @@ from weakref import WeakMethod
 from cronhare.ports.broker import BrokerUnavailable, Message
 from cronhare.ports.clock import ClockPort
 
-from .declared import Declared
 from .deliveries import Deliveries
 from .queues import MICROSECOND, MemoryQueue, Stored
 from .sessions import Session
-from .x_death import Death, Reason, is_cycle, record
+from .topology import DeclaredTopology
+from .x_death import Death, Reason, add_death, is_cycle
 
 _log = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ class Engine:
     """
 
     def __init__(self, clock: ClockPort) -> None:
-        self.declared = Declared()
+        self.topology = DeclaredTopology()
         self.deliveries = Deliveries(self._now)
         self._clock = clock
         self._lock = threading.Lock()
@@ -67,7 +67,7 @@ class Engine:
 
     def publish(self, exchange: str, key: str, message: Message) -> bool:
         """Route a message that nobody else can change; say whether any queue took it."""
-        queues = self.declared.route(exchange, key)
+        queues = self.topology.route(exchange, key)
         now = self._now()
         for queue in queues:
             self._enqueue(queue, Stored(message, exchange, key), now)
@@ -89,7 +89,7 @@ class Engine:
 
     def until_next_expiry(self) -> timedelta | None:
         """How long until a message expires."""
-        head = self.declared.next_to_expire()
+        head = self.topology.next_to_expire()
         return None if head is None else (head[0] - self._now()) * MICROSECOND
 
     def stopwatch(self) -> float:
@@ -102,13 +102,13 @@ class Engine:
     def _expire(self) -> None:
         """Expire what is due, in the order of time: each hop begins when the one before ended."""
         now = self._now()
-        while (head := self.declared.next_to_expire()) is not None and head[0] <= now:
+        while (head := self.topology.next_to_expire()) is not None and head[0] <= now:
             expired, queue = head
             self._dead_letter(queue.ready.popleft(), queue, Reason.EXPIRED, expired)
 
     def _announce_expiry(self) -> None:
         """Wake the consuming loops if a message expires sooner than their timers know."""
-        head = self.declared.next_to_expire()
+        head = self.topology.next_to_expire()
         sooner = head is not None and (self._announced is None or head[0] < self._announced)
         self._announced = None if head is None else head[0]
         if sooner:
@@ -125,7 +125,7 @@ class Engine:
             return
         message = self._with_death(stored, queue, reason, now)
         key = stored.key if key is None else key
-        for target in self.declared.route(exchange, key):
+        for target in self.topology.route(exchange, key):
             if is_cycle(target.spec.name, message.headers):
                 _warn_of_cycle(message, target)
             else:
@@ -140,7 +140,7 @@ class Engine:
             at=self._wall_at(now),
         )
         message = stored.message
-        headers = record(message.headers, death)
+        headers = add_death(message.headers, death)
         return Message(body=message.body, headers=headers, id=message.id)
 
     def _wall_at(self, moment: int) -> datetime:

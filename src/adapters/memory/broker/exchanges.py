@@ -50,7 +50,7 @@ KINDS = {"direct": _direct, "topic": topic, "fanout": _fanout}
 
 
 @attrs.frozen
-class _Road:
+class _Route:
     matches: Matches
     binding: Binding
 
@@ -58,7 +58,7 @@ class _Road:
 @attrs.frozen
 class _Node:
     exchange: Exchange
-    roads: list[_Road] = attrs.field(factory=list[_Road])
+    routes: list[_Route] = attrs.field(factory=list[_Route])
 
 
 class Router:
@@ -82,7 +82,7 @@ class Router:
         if binding in self._bindings:
             return
         node = self._nodes[binding.source]
-        node.roads.append(_Road(KINDS[node.exchange.kind](binding.key), binding))
+        node.routes.append(_Route(KINDS[node.exchange.kind](binding.key), binding))
         self._bindings.add(binding)
         self._remembered.cache_clear()
 
@@ -105,7 +105,7 @@ class Router:
         node = self._nodes.get(name)
         if node is None:
             return [], []
-        taken = [road.binding for road in node.roads if road.matches(key)]
+        taken = [route.binding for route in node.routes if route.matches(key)]
         if not taken and node.exchange.alternate:
             return [], [node.exchange.alternate]
         return (

@@ -26,7 +26,7 @@ class Consumer:
 
 
 @attrs.define(eq=False)
-class Held:
+class Unacked:
     """A message in somebody's hands, and where it goes back to; a *lost* one goes nowhere."""
 
     stored: Stored
@@ -44,25 +44,25 @@ class Session:
     """
 
     wake: Callable[[], bool]
-    held: dict[object, Held] = attrs.field(factory=dict[object, Held])
+    held: dict[object, Unacked] = attrs.field(factory=dict[object, Unacked])
     inbox: deque[tuple[Consumer, Delivery]] = attrs.field(factory=deque[tuple[Consumer, Delivery]])
     consumers: list[Consumer] = attrs.field(factory=list[Consumer])
 
-    def settle(self, tag: object) -> Held | None:
+    def settle(self, tag: object) -> Unacked | None:
         """Let go of one message; None for a tag that means nothing (any more)."""
         held = self.held.pop(tag, None)
         if held is not None and held.consumer is not None:
             held.consumer.unsettled -= 1
         return held
 
-    def recall(self, which: Callable[[Held], bool]) -> list[Held]:
+    def recall(self, which: Callable[[Unacked], bool]) -> list[Unacked]:
         """Take back what is on its way and not seen yet."""
         tags = {tag for _, delivery in self.inbox if which(self.held[tag := delivery.tag])}
         recalled = [held for tag in tags if (held := self.settle(tag)) is not None]
         self.inbox = deque(item for item in self.inbox if item[1].tag in self.held)
         return recalled
 
-    def let_go(self) -> list[Held]:
+    def let_go(self) -> list[Unacked]:
         """Let go of everything, as a connection does that breaks."""
         self.inbox.clear()
         return [held for tag in tuple(self.held) if (held := self.settle(tag)) is not None]

@@ -48,7 +48,7 @@ class Death:
         )
 
 
-def record(headers: Mapping[str, object], death: Death) -> dict[str, object]:
+def add_death(headers: Mapping[str, object], death: Death) -> dict[str, object]:
     """Return *headers* with *death* added.
 
     There is one entry per queue and reason, and it moves to the front when its count rises.

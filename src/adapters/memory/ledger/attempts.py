@@ -40,7 +40,7 @@ class MemoryAttemptStore:
 
     def __init__(self, ledger: MemoryLedger) -> None:
         self._ledger = ledger
-        self._history = ledger.history
+        self._executions = ledger.executions
 
     def start(
         self, requests: Sequence[StartRequest], *, now: datetime, node: str, lease: timedelta
@@ -66,9 +66,9 @@ class MemoryAttemptStore:
     ) -> Renewal:
         """See `AttemptStorePort.renew`."""
         with self._ledger.lock:
-            asked = (self._history.get(execution_id) for execution_id in set(execution_ids))
+            asked = (self._executions.get(execution_id) for execution_id in set(execution_ids))
             held = [
-                self._history.write(execution, renew(execution, now + lease))
+                self._executions.write(execution, renew(execution, now + lease))
                 for execution in asked
                 if execution is not None and is_held(execution, node)
             ]
@@ -81,19 +81,19 @@ class MemoryAttemptStore:
         """See `AttemptStorePort.keep_written`."""
         with self._ledger.lock:
             for one in written:
-                execution = self._history.get(one.execution_id)
+                execution = self._executions.get(one.execution_id)
                 if execution is not None and may_finish(execution, one.attempt, node=node):
                     output = Output(
                         attempt=one.attempt, stdout=one.stdout, stderr=one.stderr, as_of=now
                     )
-                    self._history.keep_output(execution.id, output)
+                    self._executions.keep_output(execution.id, output)
 
     def adopt(
         self, message: TaskMessage, *, key: str, queue: str, deaths: int, now: datetime, node: str
     ) -> Execution | Refused | Busy:
         """See `AttemptStorePort.adopt`."""
         with self._ledger.lock:
-            known = self._history.with_key(message.scheduler_id, key)
+            known = self._executions.with_key(message.scheduler_id, key)
             if known is not None:
                 return known
             try:
@@ -113,7 +113,7 @@ class MemoryAttemptStore:
     def _start(
         self, request: StartRequest, now: datetime, node: str, lease_until: datetime
     ) -> Execution | Refused:
-        execution = self._history.get(request.execution_id)
+        execution = self._executions.get(request.execution_id)
         if execution is None:
             return Refused(f"execution {request.execution_id} is unknown", unknown=True)
         after = start_fence.start(
@@ -127,18 +127,18 @@ class MemoryAttemptStore:
         if isinstance(after, str):
             return Refused(after)
         if not is_held(execution, node):
-            self._history.record(
+            self._executions.record(
                 Attempt(execution_id=after.id, attempt=request.attempt, node=node, started_at=now)
             )
-        return self._history.write(execution, after)
+        return self._executions.write(execution, after)
 
     def _finish(self, finish: Finish, now: datetime, node: str) -> Recorded:
-        execution = self._history.get(finish.execution.id)
+        execution = self._executions.get(finish.execution.id)
         if execution is None:
             return Superseded()
         number = finish.execution.attempt
         if not may_finish(execution, number, node=node):
-            record = self._history.attempts(execution.id).get(number)
+            record = self._executions.attempts(execution.id).get(number)
             ending = record.ending if record is not None and record.node == node else None
             return finish.repeated(
                 ending,
@@ -150,21 +150,21 @@ class MemoryAttemptStore:
 
     def _give_up(self, finish: Finish, now: datetime) -> Recorded:
         found = finish.execution
-        execution = self._history.get(found.id)
+        execution = self._executions.get(found.id)
         if execution is None or not may_give_up(execution, version=found.version):
             return Superseded()
         return self._end(execution, finish, now)
 
     def _end(self, execution: Execution, finish: Finish, now: datetime) -> State:
         verdict = overruled(execution, finish.verdict)
-        ran, history = finish.ran, self._history
-        attempt = history.attempts(execution.id)[execution.attempt]
-        history.record(attrs.evolve(attempt, **Attempt.end(ran, now)))
+        ran, executions = finish.ran, self._executions
+        attempt = executions.attempts(execution.id)[execution.attempt]
+        executions.record(attrs.evolve(attempt, **Attempt.end(ran, now)))
         if (ran.stdout, ran.stderr) != (Captured(), Captured()):
             output = Output(attempt=attempt.attempt, stdout=ran.stdout, stderr=ran.stderr)
-            history.keep_output(execution.id, output)
+            executions.keep_output(execution.id, output)
         if isinstance(verdict, Fail | Quarantine):
             error = ran.outcome.error
             self._ledger.keep(archive(execution, verdict, error, now, check_at=now))
         ended = end(execution, verdict, ran.outcome.ending, now=now)
-        return history.write(execution, ended).state
+        return executions.write(execution, ended).state

@@ -33,8 +33,8 @@ class MemoryClaimStore:
 
     def __init__(self, ledger: MemoryLedger) -> None:
         self._ledger = ledger
-        self._history = ledger.history
-        self._timetable = ledger.timetable
+        self._executions = ledger.executions
+        self._schedules = ledger.schedules
 
     def now(self) -> datetime:
         """See `ClaimStorePort.now`: the clock is the one that the ledger was given."""
@@ -52,7 +52,7 @@ class MemoryClaimStore:
     ) -> Batch:
         """See `ClaimStorePort.claim_due`."""
         with self._ledger.lock:
-            rows = tuple(islice(self._timetable.due(until or now, since), limit))
+            rows = tuple(islice(self._schedules.due(until or now, since), limit))
             return self._plan(rows, limit, now=now, node=node, planner=planner)
 
     def plan_edited(
@@ -62,8 +62,8 @@ class MemoryClaimStore:
         with self._ledger.lock:
             edited = [
                 row
-                for row in self._timetable.rows()
-                if (since is None or row.updated_at > since) and self._timetable.is_edited(row)
+                for row in self._schedules.rows()
+                if (since is None or row.updated_at > since) and self._schedules.is_edited(row)
             ]
             return self._plan(edited[:limit], limit, now=now, node=node, planner=planner)
 
@@ -79,7 +79,7 @@ class MemoryClaimStore:
     ) -> tuple[Batch, int]:
         """See `ClaimStorePort.plan_problems`."""
         with self._ledger.lock:
-            rows = (row for row in self._timetable.rows() if row.id > after and self._fault(row))
+            rows = (row for row in self._schedules.rows() if row.id > after and self._fault(row))
             page = [row for row in rows if since is None or self._is_late(row, since)][:limit]
             batch = self._plan(page, limit, now=now, node=node, planner=planner)
             return batch, page[batch.looked - 1].id if batch.looked else after
@@ -87,28 +87,28 @@ class MemoryClaimStore:
     def next_due(self, *, after: datetime | None = None) -> datetime | None:
         """See `ClaimStorePort.next_due`."""
         with self._ledger.lock:
-            return self._timetable.next_due(after)
+            return self._schedules.next_due(after)
 
     def mark_published(self, executions: Sequence[Execution], *, now: datetime) -> None:
         """See `ClaimStorePort.mark_published`."""
         with self._ledger.lock:
             for sent in executions:
-                row = self._history.get(sent.id)
+                row = self._executions.get(sent.id)
                 if row is not None and is_as_sent(sent, row.state, row.attempt):
-                    self._history.write(sent, publish(sent, now=now))
+                    self._executions.write(sent, publish(sent, now=now))
 
     def hand_over(self, executions: Sequence[Execution], *, now: datetime) -> None:
         """See `ClaimStorePort.hand_over`."""
         with self._ledger.lock:
             for sent in executions:
-                row = self._history.get(sent.id)
+                row = self._executions.get(sent.id)
                 if row is not None and may_hand_over(sent, row.state, row.attempt):
-                    self._history.write(row, hand_over(row, now=now))
+                    self._executions.write(row, hand_over(row, now=now))
 
     def doubt(self, *, since: datetime, now: datetime, after: int, limit: int) -> int | None:
         """See `ClaimStorePort.doubt`."""
         with self._ledger.lock:
-            sent = self._history.in_states({State.PUBLISHED, State.RETRYING})
+            sent = self._executions.in_states({State.PUBLISHED, State.RETRYING})
             page = heapq.nsmallest(limit, (row for row in sent if row.id > after), key=_id)
             for row in page:
                 check_at = doubted_until(row, since=since, now=now)
@@ -121,7 +121,7 @@ class MemoryClaimStore:
         with self._ledger.lock:
             late = (
                 (row.check_at, row.id, row)
-                for row in self._history.in_states(STARTABLE)
+                for row in self._executions.in_states(STARTABLE)
                 if row.check_at is not None and row.check_at + graces.of(row.state) <= now
             )
             found = [row for _, _, row in heapq.nsmallest(limit, late)]
@@ -132,13 +132,13 @@ class MemoryClaimStore:
     def unfinished(self, *, after: int, limit: int) -> Sequence[Execution]:
         """See `ClaimStorePort.unfinished`."""
         with self._ledger.lock:
-            later = (row for row in self._history.in_states(STARTABLE) if row.id > after)
+            later = (row for row in self._executions.in_states(STARTABLE) if row.id > after)
             return tuple(heapq.nsmallest(limit, later, key=_id))
 
     def owners(self) -> Collection[str]:
         """See `ClaimStorePort.owners`."""
         with self._ledger.lock:
-            running = self._history.in_states({State.RUNNING})
+            running = self._executions.in_states({State.RUNNING})
             return {execution.owner for execution in running if execution.owner is not None}
 
     def lapsed(self, *, now: datetime, limit: int) -> Sequence[Execution]:
@@ -146,7 +146,7 @@ class MemoryClaimStore:
         with self._ledger.lock:
             lost = (
                 execution
-                for execution in self._history.in_states({State.RUNNING})
+                for execution in self._executions.in_states({State.RUNNING})
                 if execution.lease_until is not None and execution.lease_until <= now
             )
             return tuple(heapq.nsmallest(limit, lost, key=_id))
@@ -154,7 +154,7 @@ class MemoryClaimStore:
     def run_by(self, nodes: Collection[str], *, limit: int) -> Sequence[Execution]:
         """See `ClaimStorePort.run_by`."""
         with self._ledger.lock:
-            running = self._history.in_states({State.RUNNING})
+            running = self._executions.in_states({State.RUNNING})
             theirs = (execution for execution in running if execution.owner in nodes)
             return tuple(heapq.nsmallest(limit, theirs, key=_id))
 
@@ -184,10 +184,10 @@ class MemoryClaimStore:
             return tuple(Ended.of(row, self._crashes(row)) for row in found)
 
     def _look_again(self, row: Execution, check_at: datetime) -> None:
-        self._history.write(row, msgspec.structs.replace(row, check_at=check_at))
+        self._executions.write(row, msgspec.structs.replace(row, check_at=check_at))
 
     def _crashes(self, row: Archived) -> Sequence[datetime]:
-        execution = self._history.get(row.execution_id)
+        execution = self._executions.get(row.execution_id)
         return () if execution is None else execution.crashed_at
 
     # How plans are carried out
@@ -209,7 +209,7 @@ class MemoryClaimStore:
                 break
             planned, known = self._planned(row), self._fault(row)
             plan = plan_or_problem(planner, planned)
-            self._timetable.set_plan(row, cursor_after(planned, plan, now))
+            self._schedules.set_plan(row, cursor_after(planned, plan, now))
             looked += 1
             weight += plan.weight
             runs = [claim_run(row.schedule, run, now=now, node=node) for run in plan.runs]
@@ -227,25 +227,25 @@ class MemoryClaimStore:
         )
 
     def _fault(self, row: ScheduleRow) -> str | None:
-        plan = self._timetable.plan_of(row)
+        plan = self._schedules.plan_of(row)
         return None if plan is None else plan.problem
 
     def _is_late(self, row: ScheduleRow, since: datetime) -> bool:
-        plan = self._timetable.plan_of(row)
+        plan = self._schedules.plan_of(row)
         return row.updated_at > since and plan is not None and plan.next_due_at is None
 
     def _planned(self, row: ScheduleRow) -> Planned:
-        plan = self._timetable.plan_of(row)
+        plan = self._schedules.plan_of(row)
         asked = row.schedule.overlap is OverlapPolicy.SKIP
         return Planned(
             schedule=row.schedule,
             next_due=None if plan is None else plan.next_due_at or plan.resume_at,
-            edited=self._timetable.is_edited(row),
-            unfinished=self._history.unfinished_of(row.id) if asked else None,
+            edited=self._schedules.is_edited(row),
+            unfinished=self._executions.unfinished_of(row.id) if asked else None,
         )
 
     def _insert(self, wanted: Sequence[Execution]) -> list[Execution]:
-        inserted = map(self._history.insert, wanted)
+        inserted = map(self._executions.insert, wanted)
         return [execution for execution in inserted if execution is not None]
 
 

@@ -11,7 +11,7 @@ from cronhare.domain.lifecycle.transitions import can_transition, changes
 from cronhare.ports.records import Attempt, Output
 
 
-class History:
+class ExecutionTable:
     """Executions by id, by key and by state."""
 
     def __init__(self) -> None:

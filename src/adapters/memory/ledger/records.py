@@ -27,14 +27,14 @@ class MemoryRecords:
 
     def __init__(self, ledger: MemoryLedger) -> None:
         self._ledger = ledger
-        self._history = ledger.history
+        self._executions = ledger.executions
 
     def executions(self, which: ExecutionFilter) -> Sequence[Execution]:
         """See `RecordsPort.executions`."""
         with self._ledger.lock:
             fitting = (
                 execution
-                for execution in self._history.newest_first()
+                for execution in self._executions.newest_first()
                 if which.schedule in {None, execution.schedule_name}
                 and (not which.states or execution.state in which.states)
             )
@@ -43,22 +43,22 @@ class MemoryRecords:
     def execution(self, execution_id: int) -> Execution | None:
         """See `RecordsPort.execution`."""
         with self._ledger.lock:
-            return self._history.get(execution_id)
+            return self._executions.get(execution_id)
 
     def attempts(self, execution_id: int) -> Sequence[Attempt]:
         """See `RecordsPort.attempts`."""
         with self._ledger.lock:
-            return tuple(self._history.attempts(execution_id).values())
+            return tuple(self._executions.attempts(execution_id).values())
 
     def output(self, execution_id: int) -> Sequence[Output]:
         """See `RecordsPort.output`."""
         with self._ledger.lock:
-            return self._history.outputs(execution_id)
+            return self._executions.outputs(execution_id)
 
     def covering(self, scheduler_id: int, *, key: str, instant: datetime) -> Execution | None:
         """See `RecordsPort.covering`."""
         with self._ledger.lock:
-            own = self._history.with_key(scheduler_id, key)
+            own = self._executions.with_key(scheduler_id, key)
             skipped = self._skipped_over(scheduler_id, instant)
             return own or max(skipped, key=attrgetter("id"), default=None)
 
@@ -67,7 +67,7 @@ class MemoryRecords:
         with self._ledger.lock:
             runs = [
                 execution
-                for execution in self._history.newest_first()
+                for execution in self._executions.newest_first()
                 if execution.state is not State.SKIPPED and execution.scheduler_id in scheduler_ids
             ]
             runs.sort(key=_age)
@@ -77,7 +77,7 @@ class MemoryRecords:
         """See `RecordsPort.queues`."""
         with self._ledger.lock:
             due = defaultdict[tuple[str, State], list[datetime]](list)
-            for execution in self._history.in_states(UNFINISHED):
+            for execution in self._executions.in_states(UNFINISHED):
                 due[execution.queue, execution.state].append(execution.due_at)
             return [
                 QueueLoad(queue=queue, state=state, executions=len(at), oldest_due_at=min(at))
@@ -89,7 +89,7 @@ class MemoryRecords:
         with self._ledger.lock:
             claims = (
                 LastClaim(execution.executed_at, execution.container_id)
-                for execution in self._history.newest_first()
+                for execution in self._executions.newest_first()
                 if execution.key.startswith((CRON, ONCE))
             )
             return next(claims, None)
@@ -118,7 +118,7 @@ class MemoryRecords:
     ) -> Execution:
         """See `RecordsPort.run_now`."""
         with self._ledger.lock:
-            asked_before = self._history.with_key(scheduler_id, key)
+            asked_before = self._executions.with_key(scheduler_id, key)
             if asked_before is not None:
                 return asked_before
             changes = {} if params is None else {"params": params}
@@ -134,10 +134,10 @@ class MemoryRecords:
     def cancel(self, execution_id: int, *, now: datetime) -> State | None:
         """See `RecordsPort.cancel`."""
         with self._ledger.lock:
-            execution = self._history.get(execution_id)
+            execution = self._executions.get(execution_id)
             if execution is None:
                 return None
-            return self._history.write(execution, cancel(execution, now=now)).state
+            return self._executions.write(execution, cancel(execution, now=now)).state
 
     def replay(
         self,
@@ -150,12 +150,13 @@ class MemoryRecords:
         with self._ledger.lock:
             unresolved = {row.id: row for row in self._unresolved(archived_ids)}
             asked = (
-                (id_, self._history.get(unresolved[id_].execution_id)) for id_ in sorted(unresolved)
+                (id_, self._executions.get(unresolved[id_].execution_id))
+                for id_ in sorted(unresolved)
             )
             replayed: list[Execution] = []
             for id_, before, after in replays(asked, now=now, apart=apart):
                 self._resolve(unresolved[id_], "replayed", now)
-                replayed.append(self._history.write(before, after))
+                replayed.append(self._executions.write(before, after))
             return replayed
 
     def discard(self, archived_ids: Collection[int], *, note: str, now: datetime) -> int:
@@ -173,12 +174,12 @@ class MemoryRecords:
         with self._ledger.lock:
             old = tuple(self._outlived(now, retention))
             for execution in old:
-                self._history.delete(execution)
+                self._executions.delete(execution)
         between()
         return len(old)
 
     def _skipped_over(self, scheduler_id: int, instant: datetime) -> Iterator[Execution]:
-        for execution in self._history.in_states({State.SKIPPED}):
+        for execution in self._executions.in_states({State.SKIPPED}):
             last = execution.last_due_at or execution.due_at
             if execution.scheduler_id == scheduler_id and execution.due_at <= instant <= last:
                 yield execution
@@ -196,17 +197,17 @@ class MemoryRecords:
 
     def _outlived(self, now: datetime, retention: Retention) -> Iterator[Execution]:
         newer: Counter[int] = Counter()
-        for execution in self._history.newest_first():
+        for execution in self._executions.newest_first():
             if execution.state is State.SUCCEEDED:
                 newer[execution.scheduler_id] += (is_counted := not _is_of_a_boot(execution, now))
                 is_surplus = is_counted and newer[execution.scheduler_id] > retention.completed_rows
                 if is_surplus or _has_outlived(execution, now - retention.completed):
                     yield execution
         awaiting = {row.execution_id for row in self._ledger.archive.values() if not row.resolution}
-        for execution in self._history.in_states(REPLAYABLE):
+        for execution in self._executions.in_states(REPLAYABLE):
             if execution.id not in awaiting and _has_outlived(execution, now - retention.failed):
                 yield execution
-        for execution in self._history.in_states(ENDED_WITHOUT_RESULT):
+        for execution in self._executions.in_states(ENDED_WITHOUT_RESULT):
             if _has_outlived(execution, now - retention.others):
                 yield execution
 

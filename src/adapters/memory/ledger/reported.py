@@ -22,7 +22,7 @@ def keep_failure(
         archived = {
             (row.scheduler_id, row.execution_id, row.attempts) for row in ledger.archive.values()
         }
-        found = ledger.history.get(ticket.execution_id)
+        found = ledger.executions.get(ticket.execution_id)
         judged = failure.judge(found, is_archived=lambda: named in archived)
         return _end(ledger, judged, failure, now) if isinstance(judged, Execution) else judged
     if _is_known(ledger, failure):
@@ -37,12 +37,12 @@ def keep_failure(
 def _is_known(ledger: MemoryLedger, failure: Failure) -> bool:
     """Look for its execution, and for its row: the execution may be long forgotten."""
     named = (failure.message.scheduler_id, failure.key)
-    if ledger.history.with_key(*named) is not None:
+    if ledger.executions.with_key(*named) is not None:
         return True
     return any((row.scheduler_id, row.execution_key) == named for row in ledger.archive.values())
 
 
 def _end(ledger: MemoryLedger, execution: Execution, failure: Failure, now: datetime) -> Archived:
-    failed = ledger.history.write(execution, fail_elsewhere(execution, failure, now=now))
+    failed = ledger.executions.write(execution, fail_elsewhere(execution, failure, now=now))
     verdict = Fail(failure.message.failed_reason)
     return ledger.keep(archive(failed, verdict, None, failure.failed_at or now))

@@ -43,7 +43,7 @@ class PlanRow:
     resume_at: datetime | None
 
 
-class Timetable:
+class ScheduleTable:
     """Schedules by id and by name, and their plans in the order in which they are due."""
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ class Timetable:
         self._rows: dict[int, ScheduleRow] = {}
         self._id_of: dict[str, int] = {}
         self._plans: dict[int, PlanRow] = {}
-        self._agenda: list[tuple[datetime, int]] = []
+        self._due_heap: list[tuple[datetime, int]] = []
 
     def rows(self) -> tuple[ScheduleRow, ...]:
         """List all schedules, by id."""
@@ -107,20 +107,20 @@ class Timetable:
             resume_at=cursor.resume_at,
         )
         if cursor.next_due is not None and (not before or before.next_due_at != cursor.next_due):
-            heapq.heappush(self._agenda, (cursor.next_due, row.id))
+            heapq.heappush(self._due_heap, (cursor.next_due, row.id))
 
     def next_due(self, after: datetime | None = None) -> datetime | None:
         """Look at the earliest cursor, or at the earliest of those that are later than *after*."""
-        while self._agenda and self._is_stale(*self._agenda[0]):
-            heapq.heappop(self._agenda)
+        while self._due_heap and self._is_stale(*self._due_heap[0]):
+            heapq.heappop(self._due_heap)
         if after is None:
-            return self._agenda[0][0] if self._agenda else None
-        later = (due for due, id_ in self._agenda if due > after and not self._is_stale(due, id_))
+            return self._due_heap[0][0] if self._due_heap else None
+        later = (due for due, id_ in self._due_heap if due > after and not self._is_stale(due, id_))
         return min(later, default=None)
 
     def due(self, now: datetime, since: datetime | None) -> Iterator[ScheduleRow]:
         """Walk through what is due, earliest first. What is not planned anew stays due."""
-        entries = sorted(entry for entry in self._agenda if entry[0] <= now)
+        entries = sorted(entry for entry in self._due_heap if entry[0] <= now)
         for due, id_ in dict.fromkeys(entries):
             if (since is None or due > since) and not self._is_stale(due, id_):
                 yield self._rows[id_]

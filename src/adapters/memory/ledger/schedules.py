@@ -17,7 +17,7 @@ class MemoryScheduleStore:
 
     def __init__(self, ledger: MemoryLedger) -> None:
         self._ledger = ledger
-        self._timetable = ledger.timetable
+        self._schedules = ledger.schedules
 
     def schedules(self, names: Collection[str] | None = None) -> Sequence[StoredSchedule]:
         """See `ScheduleStorePort.schedules`."""
@@ -38,13 +38,13 @@ class MemoryScheduleStore:
         names = task_names or {}
         with self._ledger.lock:
             for draft in drafts:
-                self._timetable.save(draft, source=source, now=now)
+                self._schedules.save(draft, source=source, now=now)
             for row in self._users_rows(names):
-                self._timetable.name_task(row, names[row.draft.name])
+                self._schedules.name_task(row, names[row.draft.name])
             for row in self._users_rows(disabled):
                 if row.draft.status:
                     off = attrs.evolve(row.draft, status=False)
-                    self._timetable.save(off, source=row.source, now=now)
+                    self._schedules.save(off, source=row.source, now=now)
 
     def ids(self, names: Collection[str]) -> Mapping[str, int]:
         """See `ScheduleStorePort.ids`."""
@@ -54,12 +54,12 @@ class MemoryScheduleStore:
     def _users_rows(self, names: Collection[str] | None) -> list[ScheduleRow]:
         return [
             row
-            for row in self._timetable.rows()
+            for row in self._schedules.rows()
             if not row.draft.task.is_system and (names is None or row.draft.name in names)
         ]
 
     def _stored(self, row: ScheduleRow) -> StoredSchedule:
-        plan = self._timetable.plan_of(row)
+        plan = self._schedules.plan_of(row)
         return StoredSchedule(
             id=row.id,
             name=row.draft.name,
@@ -69,5 +69,5 @@ class MemoryScheduleStore:
             created_at=row.created_at,
             updated_at=row.updated_at,
             next_due_at=None if plan is None else plan.next_due_at,
-            planned=not self._timetable.is_edited(row),
+            planned=not self._schedules.is_edited(row),
         )

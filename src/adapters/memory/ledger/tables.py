@@ -19,8 +19,8 @@ from cronhare.domain.schedules.task import SYSTEM, TaskRef
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.nodes import NodeReport
 
-from .execution_table import History
-from .schedule_table import Timetable
+from .execution_table import ExecutionTable
+from .schedule_table import ScheduleTable
 
 #: The system's own schedule: claimed like any other, so that one replica does it.
 CLEANUP = ScheduleDraft(
@@ -38,12 +38,12 @@ class MemoryLedger:
         """Begin with nothing but the system's own schedule."""
         self.clock = clock
         self.lock = RLock()
-        self.timetable = Timetable()
-        self.history = History()
+        self.schedules = ScheduleTable()
+        self.executions = ExecutionTable()
         self.archive: dict[int, Archived] = {}
         self.nodes: dict[str, NodeReport] = {}
         self._archive_ids = count(1)
-        self.timetable.save(CLEANUP, source=None, now=clock.now())
+        self.schedules.save(CLEANUP, source=None, now=clock.now())
 
     def claim_by_hand(
         self,
@@ -51,10 +51,10 @@ class MemoryLedger:
         **asked: Any,  # noqa: ANN401 - see the domain's
     ) -> Execution:
         """Claim a run that no plan asked for. Its key is known to be free."""
-        row = self.timetable.row(scheduler_id)
+        row = self.schedules.row(scheduler_id)
         schedule = None if row is None else row.schedule
         run = claim_by_hand(schedule, scheduler_id, **asked)
-        inserted = self.history.insert(run)
+        inserted = self.executions.insert(run)
         assert inserted is not None, "the key was free a moment ago, under the same lock"
         return inserted
 

@@ -9,7 +9,7 @@ import msgspec
 import typer
 
 from cronhare.adapters.jobs.reader import JobsFile
-from cronhare.adapters.process.account import is_known
+from cronhare.adapters.process.attempt.account import is_known
 from cronhare.application.administration.difference import Change, FieldChange, ScheduleChange
 from cronhare.domain.cron import CronExpression
 from cronhare.domain.schedules.clashes import (

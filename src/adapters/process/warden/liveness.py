@@ -16,7 +16,7 @@ UNANSWERED = 30
 QUIET = 10.0
 
 
-class Pulse:
+class LivenessCheck:
     """Asks a warden whether it lives, as long as somebody depends on it; else it costs nothing.
 
     A task of our user can stop it: then it is continued, and nothing is lost. If that does not
@@ -33,12 +33,12 @@ class Pulse:
         self._unanswered = 0
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
-        self._said_at = -QUIET
+        self._warned_at = -QUIET
 
     def begin(self) -> None:
         """Ask from now on, for as long as it is needed. Safe to repeat."""
         if self._timer is None:
-            self._timer = self._loop.call_later(EVERY, self._beat)
+            self._timer = self._loop.call_later(EVERY, self._check)
 
     def answered(self) -> None:
         """It lives."""
@@ -49,21 +49,21 @@ class Pulse:
         if self._timer is not None:
             self._timer.cancel()
 
-    def _beat(self) -> None:
+    def _check(self) -> None:
         # Counted in questions and not in seconds: if it is we who stood still, nothing is missing.
         if self._unanswered >= UNANSWERED:
-            self._say("does not come to itself and is killed; its tasks are lost")
+            self._warn("does not come to itself and is killed; its tasks are lost")
             self._process.kill()
             return
         if not self._unanswered and not self._needed():
             self._timer = None
             return
-        if self._is_stopped() and self._loop.time() - self._said_at >= QUIET:
-            self._said_at = self._loop.time()
-            self._say("stands still, as if a task had stopped it, and is continued")
+        if self._is_stopped() and self._loop.time() - self._warned_at >= QUIET:
+            self._warned_at = self._loop.time()
+            self._warn("stands still, as if a task had stopped it, and is continued")
         self._unanswered += 1
         self._ask()
-        self._timer = self._loop.call_later(EVERY, self._beat)
+        self._timer = self._loop.call_later(EVERY, self._check)
 
     def _is_stopped(self) -> bool:
         """Ask the kernel: one that is merely busy is not to be complained of."""
@@ -72,6 +72,6 @@ class Pulse:
         except ChildProcessError:  # it has ended, which is told by its line
             return False
 
-    def _say(self, what: str) -> None:
+    def _warn(self, what: str) -> None:
         text = f"The warden (pid {self._process.pid}) {what}"
         log.warning("%s", text, extra={"action": "warden.silent"})

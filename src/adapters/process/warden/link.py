@@ -13,9 +13,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from .folder import Folders
-from .pulse import Pulse
-from .remover import Remover
+from ..folders.folder import FolderPool
+from ..folders.remover import Remover
+from .liveness import LivenessCheck
 from .warden import Frame, Unpacker, pack
 
 _WARDEN = Path(__file__).with_name("warden.py")
@@ -48,13 +48,15 @@ class Link:
         self._outbox: deque[tuple[bytes, Sequence[int]]] = deque()
         self._is_stuck = False
         self.folder = tempfile.mkdtemp(prefix="cronhare-")
-        self.folders = Folders(self.folder, remover)
+        self.folders = FolderPool(self.folder, remover)
         self._socket, theirs = socket.socketpair()
         with theirs:
             self._process = _start_warden(theirs, self.folder)
         self._socket.setblocking(False)  # noqa: FBT003 - the standard library's own face
         self._loop.add_reader(self._socket, self._receive)
-        self._pulse = Pulse(self._process, ask=lambda: self._post({"ping": True}), needed=needed)
+        self._liveness = LivenessCheck(
+            self._process, ask=lambda: self._post({"ping": True}), needed=needed
+        )
 
     @property
     def pid(self) -> int:
@@ -64,7 +66,7 @@ class Link:
     def send(self, frame: Frame, descriptors: Sequence[int] = ()) -> None:
         """Send a frame; the *descriptors* are ours no more, and closed once they have gone."""
         self._post(frame, descriptors)
-        self._pulse.begin()
+        self._liveness.begin()
 
     def _post(self, frame: Frame, descriptors: Sequence[int] = ()) -> None:
         self._outbox.append((pack(frame), descriptors))
@@ -78,19 +80,19 @@ class Link:
 
     async def close(self) -> None:
         """Hang up. The warden kills what still runs and goes; we wait for that, within bounds."""
-        self._hang_up()
+        self._disconnect()
         self.wake()
         try:
             pidfd = os.pidfd_open(self.pid)
         except ProcessLookupError:  # it has gone, and to wake it was to hear of that
             pass
         else:
-            await self._goodbye(pidfd)
-        self._end()
+            await self._wait_for_exit(pidfd)
+        self._reap()
         if self._process.returncode:  # else it removes that itself, however long that takes
             self._remover.remove(self.folder)
 
-    async def _goodbye(self, pidfd: int) -> None:
+    async def _wait_for_exit(self, pidfd: int) -> None:
         gone = asyncio.Event()
         self._loop.add_reader(pidfd, gone.set)
         try:
@@ -137,22 +139,22 @@ class Link:
             chunk = b""
         for frame in self._unpacker.feed(chunk):
             if "pong" in frame:
-                self._pulse.answered()
+                self._liveness.answered()
             else:
                 self._on_frame(frame)
         if not chunk:
-            self._lose()
+            self._on_disconnect()
 
-    def _lose(self) -> None:
+    def _on_disconnect(self) -> None:
         try:
-            self._hang_up()
+            self._disconnect()
             self._process.kill()  # should it have closed the line and live
-            self._end()
+            self._reap()
         finally:  # whatever else fails: its attempts wait for that
             self._on_lost(self.folder)
 
-    def _hang_up(self) -> None:
-        self._pulse.stop()
+    def _disconnect(self) -> None:
+        self._liveness.stop()
         self._loop.remove_reader(self._socket)
         self._loop.remove_writer(self._socket)
         self._socket.close()
@@ -160,7 +162,7 @@ class Link:
             _close(descriptors)
         self._outbox.clear()
 
-    def _end(self) -> None:
+    def _reap(self) -> None:
         with contextlib.suppress(subprocess.TimeoutExpired):  # if it hangs in the kernel itself
             self._process.wait(_TIMEOUT)
 

@@ -39,10 +39,10 @@ class Exit:
 
     status: int
     failed: TaskError | None = None  # what the task itself said
-    last_words: str | None = None  # the end of its stderr
+    stderr_tail: str | None = None  # the end of its stderr
 
 
-def natural_end(end: Exit) -> Outcome:
+def of_exit(end: Exit) -> Outcome:
     """The outcome of a task that ended by itself. What it said of itself weighs most."""
     code = os.waitstatus_to_exitcode(end.status)
     exit_code, signum = (code, None) if code >= 0 else (None, -code)
@@ -50,11 +50,11 @@ def natural_end(end: Exit) -> Outcome:
         ending, error = Ending.FAILED, end.failed
     elif signum is not None:
         ending = Ending.CRASHED
-        error = TaskError(message=f"killed by signal {signal_name(signum)}", stack=end.last_words)
+        error = TaskError(message=f"killed by signal {signal_name(signum)}", stack=end.stderr_tail)
     elif code != 0:
         ending = Ending.FAILED
-        message = f"exited with code {code}{_last_line(end.last_words)}"
-        error = TaskError(message=message, stack=end.last_words)
+        message = f"exited with code {code}{_last_line(end.stderr_tail)}"
+        error = TaskError(message=message, stack=end.stderr_tail)
     else:
         return Outcome(ending=Ending.SUCCEEDED, exit_code=0)
     return Outcome(ending=ending, exit_code=exit_code, signal=signum, error=error)
@@ -117,7 +117,7 @@ def not_started(task: Task, step: str, number: int) -> Outcome:
     return Outcome(ending=Ending.FAILED, error=error)
 
 
-def not_to_be(task: Task, why: str, error_class: ErrorClass) -> Outcome:
+def user_unavailable(task: Task, why: str, error_class: ErrorClass) -> Outcome:
     """The outcome of a task whose user this host does not have, or did not find in time."""
     error = TaskError(
         message=f"cannot be started: user {task.user}: {why}", error_class=error_class

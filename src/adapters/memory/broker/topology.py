@@ -13,7 +13,7 @@ from .queues import MemoryQueue
 _Named = TypeVar("_Named", Exchange, Queue)
 
 
-class Declared:
+class DeclaredTopology:
     """All exchanges and queues. Once declared they stay, as they were declared."""
 
     def __init__(self) -> None:

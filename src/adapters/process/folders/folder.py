@@ -28,7 +28,7 @@ class Folder:
         """A descriptor to read the parameters from: the task's stdin."""
         return os.open(self.params_file, os.O_RDONLY | os.O_NOFOLLOW)
 
-    def give(self, uid: int, gid: int, *, params: int) -> None:
+    def hand_over(self, uid: int, gid: int, *, params: int) -> None:
         """Hand it to another user, and to nobody else, with the *params* that are open.
 
         From then on its names are that user's to change, so we must open none of them.
@@ -44,7 +44,7 @@ class Folder:
             os.close(folder)
 
 
-class Folders:
+class FolderPool:
     """Lends a folder to each attempt, and lends it again if it comes back as it went.
 
     Making a folder and removing it costs a disk more than all else that an attempt asks of it,
@@ -60,37 +60,37 @@ class Folders:
         self._remover = remover
         self._spare: list[str] = []
 
-    def lend(self, params: object) -> Folder:
+    def acquire(self, params: object) -> Folder:
         """Give a folder with *params* in it, as JSON.
 
         Raises:
             OSError: there is no room, or no right; nothing is left behind.
         """
-        self._keep_parent()
+        self._ensure_parent()
         folder = Folder(self._take_spare() or tempfile.mkdtemp(prefix="", dir=self._parent))
         try:
             fd = os.open(folder.params_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with open(fd, "wb") as file:  # noqa: PTH123 - a descriptor, not a path
                 file.write(msgspec.json.encode(params) + b"\n")
         except OSError:
-            self.take_back(folder)
+            self.release(folder)
             raise
         return folder
 
-    def open_the_way(self) -> None:
+    def let_others_pass(self) -> None:
         """Let other users pass to folders that are theirs. They still see no names."""
         os.chmod(self._parent, 0o711)  # noqa: PTH101, S103 - to pass is all they may
 
-    def take_back(self, folder: Folder) -> None:
+    def release(self, folder: Folder) -> None:
         """Remove all that the task may have put there, in a while if it is much. Never raises."""
         with contextlib.suppress(OSError):
             os.unlink(folder.params_file)  # noqa: PTH108 - pathlib is slower, and this is hot
-        if _is_as_made(folder.path):
+        if _is_pristine(folder.path):
             self._spare.append(folder.path)
         else:
             self._remover.remove(folder.path)
 
-    def _keep_parent(self) -> None:
+    def _ensure_parent(self) -> None:
         """Make it anew if it has gone. What others put in its place is moved out of the way."""
         try:
             status = os.lstat(self._parent)
@@ -107,13 +107,13 @@ class Folders:
     def _take_spare(self) -> str | None:
         while self._spare:
             path = self._spare.pop()
-            if _is_as_made(path):
+            if _is_pristine(path):
                 return path
             self._remover.remove(path)
         return None
 
 
-def _is_as_made(path: str) -> bool:
+def _is_pristine(path: str) -> bool:
     """Whether it is still ours alone, and empty."""
     try:
         status = os.lstat(path)

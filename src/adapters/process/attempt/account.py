@@ -15,7 +15,7 @@ class UnknownUser(LookupError):
     """There is no such user on this host."""
 
 
-class NotTold(TimeoutError):
+class LookupTimedOut(TimeoutError):
     """The host did not say in time whether there is such a user."""
 
 
@@ -71,7 +71,7 @@ def is_known(name: str) -> bool:
     return True
 
 
-async def other(name: str | None) -> Account | None:
+async def other_account(name: str | None) -> Account | None:
     """Look up whom to run as; None if it is ourselves.
 
     Raises:
@@ -84,5 +84,5 @@ async def other(name: str | None) -> Account | None:
         async with asyncio.timeout(TIMEOUT):
             account = await asyncio.to_thread(find, name)
     except TimeoutError as error:
-        raise NotTold(f"this host did not find it within {TIMEOUT:g} s") from error
+        raise LookupTimedOut(f"this host did not find it within {TIMEOUT:g} s") from error
     return None if account.uid == os.geteuid() else account

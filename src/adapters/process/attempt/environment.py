@@ -7,7 +7,7 @@ from pathlib import Path
 
 from cronhare.ports.runner import ATTEMPT_VARIABLES, Invocation
 
-from .warden import IPC_FD
+from ..warden.warden import IPC_FD
 
 PASSED = frozenset(
     "PATH HOME LANG LANGUAGE TZ TMPDIR USER LOGNAME SHELL SIMULATE_FAILURE".split()  # noqa: SIM905

@@ -23,7 +23,7 @@ class _Process(NamedTuple):
     session: int
 
 
-async def end_remains(*, sessions: Collection[int], folder: str) -> None:
+async def kill_orphans(*, sessions: Collection[int], folder: str) -> None:
     """Kill every process of these attempts, until none is left.
 
     *folder* is where their parameters lie, which nobody else's do. *sessions* are pids of main

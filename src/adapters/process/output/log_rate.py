@@ -6,7 +6,7 @@ BURST, PER_SECOND = 128 * 1024, 16 * 1024
 LINE = 256
 
 
-class LogBudget:
+class LogRateLimit:
     """A bucket of bytes. Once it is empty it stays closed until a second's worth is in it again.
 
     So a task that writes without end costs the log one burst, and then a second's worth at a time,

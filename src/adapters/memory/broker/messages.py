@@ -14,7 +14,7 @@ _AS_THEY_ARE = frozenset({str, float, bool, bytes, Decimal, type(None)})
 _INTEGERS = range(-(2**63), 2**63)
 
 
-def packed(envelope: Envelope) -> tuple[str, str, Message]:
+def routed_copy(envelope: Envelope) -> tuple[str, str, Message]:
     """Give a message's exchange, its key, and a copy of it.
 
     Raises:

@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhare.adapters.process.lines import Line
-from cronhare.adapters.process.messages import (
+from cronhare.adapters.process.output.ipc_messages import (
     BrokenMessage,
     Failed,
     Finished,
     Progress,
     read_message,
 )
+from cronhare.adapters.process.output.lines import Line
 from cronhare.domain.retries.outcome import (
     LONGEST_CODE,
     LONGEST_MESSAGE,

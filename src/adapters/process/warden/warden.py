@@ -130,9 +130,9 @@ class Warden:
         self._failures = _Failures()
         self._running: dict[int, _Attempt] = {}  # by pid
         self._ending: list[_Attempt] = []
-        self._doomed: set[int] = set()
-        self._immortal: set[int] = set()
-        self._leaving = False
+        self._killed: set[int] = set()
+        self._unkillable: set[int] = set()
+        self._shutting_down = False
         self._pid = os.getpid()
         self._children = _Children()
         self._poll = select.poll()
@@ -144,13 +144,13 @@ class Warden:
         # Two signs of the worker's end: a process that it forked may hold its end of the socket.
         for fd in (self._control.fileno(), self._parent, self._wakeup):
             self._poll.register(fd, select.POLLIN)
-        while not (self._leaving and self._all_gone()):
+        while not (self._shutting_down and self._all_gone()):
             for fd, event in self._poll.poll():
                 if fd == self._wakeup:
                     os.read(fd, _RECEIVE)
                 elif fd == self._parent:
-                    self._leave()
-                elif event & ~select.POLLOUT and not self._leaving:
+                    self._shut_down()
+                elif event & ~select.POLLOUT and not self._shutting_down:
                     # All that is there: between two forks the less happens the better, too.
                     while self._receive():
                         pass
@@ -170,12 +170,12 @@ class Warden:
         for _, _, data in ancillary:
             self._descriptors += memoryview(data).cast("i")
         for frame in self._unpacker.feed(chunk):
-            self._obey(frame)
+            self._handle(frame)
         if not chunk:
-            self._leave()
+            self._shut_down()
         return bool(chunk)
 
-    def _obey(self, frame: Frame) -> None:
+    def _handle(self, frame: Frame) -> None:
         if "spawn" in frame:
             self._spawn(frame)
         elif "ping" in frame:
@@ -192,7 +192,7 @@ class Warden:
             self._send({"ended": task["spawn"], "failure": ["fork", error.errno]})
         else:
             if pid == 0:
-                _become(task, fds, self._failures, self._pid)
+                _exec_command(task, fds, self._failures, self._pid)
             self._running[pid] = _Attempt(task["spawn"], pid)
             self._send({"started": task["spawn"], "pid": pid})
         for fd in fds:
@@ -209,13 +209,13 @@ class Warden:
     def _reap(self) -> None:
         try:
             while dead := os.waitid(os.P_ALL, 0, _PEEK):
-                self._bury(dead.si_pid)
+                self._reap_one(dead.si_pid)
         except ChildProcessError:  # none is left
             pass
-        if self._ending or self._leaving:
-            self._sweep()
+        if self._ending or self._shutting_down:
+            self._kill_remnants()
 
-    def _bury(self, pid: int) -> None:
+    def _reap_one(self, pid: int) -> None:
         attempt = self._running.pop(pid, None)
         if attempt is not None:
             # Before the wait: until then nobody else can have this number.
@@ -233,49 +233,51 @@ class Warden:
             }
             self._ending.append(attempt)
 
-    def _sweep(self) -> None:
+    def _kill_remnants(self) -> None:
         """Kill what ended attempts left; report those of which nothing remains.
 
         A remnant's own children come to us when it dies, with a SIGCHLD that calls us again.
         """
         remnants = self._children.pids() - self._running.keys()
-        self._immortal &= remnants
-        fresh = {pid for pid in remnants - self._doomed - self._immortal if self._doom(pid)}
-        self._doomed = remnants - self._immortal
+        self._unkillable &= remnants
+        fresh = {
+            pid for pid in remnants - self._killed - self._unkillable if self._kill_remnant(pid)
+        }
+        self._killed = remnants - self._unkillable
         for attempt in self._ending:
-            attempt.remnants = (attempt.remnants & self._doomed) | fresh
+            attempt.remnants = (attempt.remnants & self._killed) | fresh
             if not attempt.remnants:
-                self._send(attempt.ended | {"left": sorted(self._immortal)})
+                self._send(attempt.ended | {"left": sorted(self._unkillable)})
         self._ending = [attempt for attempt in self._ending if attempt.remnants]
 
-    def _doom(self, pid: int) -> bool:
+    def _kill_remnant(self, pid: int) -> bool:
         """Kill a remnant and its group. False if we may not: it runs as another user."""
         try:
             os.kill(pid, _KILL)
             group = os.getpgid(pid)
         except PermissionError:
-            self._immortal.add(pid)
+            self._unkillable.add(pid)
             return False
         if group != self._pid and group not in self._running:
             _signal_group(group, _KILL)
         return True
 
-    def _leave(self) -> None:
-        if not self._leaving:
-            self._leaving = True
+    def _shut_down(self) -> None:
+        if not self._shutting_down:
+            self._shutting_down = True
             self._poll.unregister(self._control)
             self._poll.unregister(self._parent)
             for pid in self._running:
                 _signal_group(pid, _KILL)
 
     def _all_gone(self) -> bool:
-        return not self._running and not self._doomed
+        return not self._running and not self._killed
 
     def _send(self, frame: Frame) -> None:
         self._outbox += pack(frame)
 
     def _flush(self) -> None:
-        if self._leaving or not self._outbox:
+        if self._shutting_down or not self._outbox:
             return
         try:
             sent = self._control.send(self._outbox, _TO_SEND)
@@ -297,7 +299,7 @@ class _Failures:
         self._readable, self._writable = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._said: dict[int, list[str | int]] = {}
 
-    def say(self, step: str, number: int) -> None:
+    def report(self, step: str, number: int) -> None:
         """In the child: name the step that failed, and the error."""
         os.write(self._writable, f"{os.getpid()} {step} {number}\n".encode())
 
@@ -344,7 +346,7 @@ class _Children:
             return False
 
 
-def _become(task: Frame, fds: Sequence[int], failures: _Failures, warden: int) -> NoReturn:
+def _exec_command(task: Frame, fds: Sequence[int], failures: _Failures, warden: int) -> NoReturn:
     """In the child: turn into the command, or say at which step that failed."""
     step = "prepare"
     try:
@@ -352,7 +354,7 @@ def _become(task: Frame, fds: Sequence[int], failures: _Failures, warden: int) -
         _prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)  # rights of ours, if any
         if task["ids"] is not None:
             step = "user"
-            _turn_into(task["ids"])
+            _switch_user(task["ids"])
             step = "prepare"
         # After that: a change of user clears it.
         _prctl(_PR_SET_PDEATHSIG, _KILL, 0, 0, 0)
@@ -368,14 +370,14 @@ def _become(task: Frame, fds: Sequence[int], failures: _Failures, warden: int) -
         _sigprocmask(_SETMASK, _NO_SIGNALS, None)
         _exec(task["argv"], task["env"])
     except OSError as error:
-        failures.say(step, error.errno or 0)
+        failures.report(step, error.errno or 0)
     except ValueError:  # a NUL in an argument
-        failures.say(step, errno.EINVAL)
+        failures.report(step, errno.EINVAL)
     finally:
         os._exit(127)
 
 
-def _turn_into(ids: Sequence[int]) -> None:
+def _switch_user(ids: Sequence[int]) -> None:
     """In the child: become another user, whom we must be able to end as well."""
     if not _may_kill_others():
         raise PermissionError(errno.EPERM, "not allowed to end what runs as another user")
@@ -430,7 +432,7 @@ def _wake_up_on_sigchld() -> int:
     return readable
 
 
-def _settle_signals() -> None:
+def _set_up_signals() -> None:
     """Let our children begin with default signals, and stay whatever a task or a service sends.
 
     Our end is the end of all tasks beside the one that sent it. Blocked rather than ignored or
@@ -443,7 +445,7 @@ def _settle_signals() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, signal.valid_signals() - ours)
 
 
-def _settle_descriptors(inherited: int) -> socket.socket:
+def _set_up_descriptors(inherited: int) -> socket.socket:
     """Keep the numbers that a task's descriptors take out of use for anything else."""
     control = fcntl.fcntl(inherited, fcntl.F_DUPFD_CLOEXEC, _CONTROL_FD)
     os.close(inherited)
@@ -457,7 +459,8 @@ def _remove(folder: str) -> None:
     """Have FOLDER removed by a process that may take its time; we wait a second for it."""
     child = os.fork()
     if child == 0:
-        removal = os.path.join(os.path.dirname(__file__), "removal.py")  # noqa: PTH118, PTH120
+        process = os.path.dirname(os.path.dirname(__file__))  # noqa: PTH120 - pathlib is heavy
+        removal = f"{process}/folders/removal.py"
         try:
             os.execv(sys.executable, [sys.executable, "-I", "-S", removal, folder])  # noqa: S606
         finally:
@@ -469,8 +472,8 @@ def _remove(folder: str) -> None:
 
 def main() -> None:
     """Run as `python -I -S warden.py SOCKET FOLDER`; FOLDER holds parameters and goes with us."""
-    control = _settle_descriptors(int(sys.argv[1]))
-    _settle_signals()
+    control = _set_up_descriptors(int(sys.argv[1]))
+    _set_up_signals()
     with open("/proc/self/comm", "w") as name:  # noqa: PTH123 - pathlib is heavy
         name.write("cronhare-warden")
     if _prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):

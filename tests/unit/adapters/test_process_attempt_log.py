@@ -4,9 +4,14 @@ import logging
 
 import pytest
 
-from cronhare.adapters.process.budget import BURST, PER_SECOND
-from cronhare.adapters.process.journal import MOST_BROKEN, Inbox, Journal, Output
-from cronhare.adapters.process.messages import Progress
+from cronhare.adapters.process.output.attempt_log import (
+    MOST_BROKEN,
+    AttemptLog,
+    MessageReader,
+    Output,
+)
+from cronhare.adapters.process.output.ipc_messages import Progress
+from cronhare.adapters.process.output.log_rate import BURST, PER_SECOND
 from tests.integration.invocations import invocation
 
 BABBLE = invocation("yes")
@@ -25,9 +30,9 @@ def seconds() -> Seconds:
 
 
 @pytest.fixture
-def journal(seconds: Seconds, caplog: pytest.LogCaptureFixture) -> Journal:
+def journal(seconds: Seconds, caplog: pytest.LogCaptureFixture) -> AttemptLog:
     caplog.set_level(logging.INFO, logger="cronhare.task")
-    return Journal(BABBLE, seconds)
+    return AttemptLog(BABBLE, seconds)
 
 
 def words(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -35,7 +40,7 @@ def words(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 def test_a_task_of_a_few_hundred_lines_is_logged_whole(
-    journal: Journal, caplog: pytest.LogCaptureFixture
+    journal: AttemptLog, caplog: pytest.LogCaptureFixture
 ) -> None:
     output = Output(journal)
 
@@ -50,7 +55,7 @@ LINES = 1024
 
 
 def test_a_task_that_writes_without_end_costs_a_burst_and_then_so_much_a_second(
-    journal: Journal, seconds: Seconds, caplog: pytest.LogCaptureFixture
+    journal: AttemptLog, seconds: Seconds, caplog: pytest.LogCaptureFixture
 ) -> None:
     output = Output(journal)
 
@@ -67,7 +72,7 @@ def test_a_task_that_writes_without_end_costs_a_burst_and_then_so_much_a_second(
 
 
 def test_long_lines_cost_what_they_are_long(
-    journal: Journal, caplog: pytest.LogCaptureFixture
+    journal: AttemptLog, caplog: pytest.LogCaptureFixture
 ) -> None:
     output = Output(journal)
 
@@ -79,7 +84,7 @@ def test_long_lines_cost_what_they_are_long(
 
 
 def test_both_streams_of_an_attempt_share_its_budget(
-    journal: Journal, caplog: pytest.LogCaptureFixture
+    journal: AttemptLog, caplog: pytest.LogCaptureFixture
 ) -> None:
     out, err = Output(journal), Output(journal)
 
@@ -89,7 +94,7 @@ def test_both_streams_of_an_attempt_share_its_budget(
     assert "told" not in words(caplog)
 
 
-def test_what_is_kept_of_the_output_knows_nothing_of_the_log(journal: Journal) -> None:
+def test_what_is_kept_of_the_output_knows_nothing_of_the_log(journal: AttemptLog) -> None:
     output = Output(journal)
 
     for _ in range(10):
@@ -111,9 +116,9 @@ def test_what_is_kept_of_the_output_knows_nothing_of_the_log(journal: Journal) -
     ],
 )
 def test_no_line_is_more_than_a_complaint_and_the_next_one_counts(
-    journal: Journal, line: bytes
+    journal: AttemptLog, line: bytes
 ) -> None:
-    inbox = Inbox(journal)
+    inbox = MessageReader(journal)
 
     messages = inbox.feed(line + b'\n{"progress": 0.5}\n')
 
@@ -121,9 +126,9 @@ def test_no_line_is_more_than_a_complaint_and_the_next_one_counts(
 
 
 def test_a_task_that_breaks_too_many_messages_is_not_listened_to_any_more(
-    journal: Journal, caplog: pytest.LogCaptureFixture
+    journal: AttemptLog, caplog: pytest.LogCaptureFixture
 ) -> None:
-    inbox = Inbox(journal)
+    inbox = MessageReader(journal)
 
     messages = inbox.feed(b"\n" * (MOST_BROKEN + 10) + b'{"progress": 0.5}\n')
 
