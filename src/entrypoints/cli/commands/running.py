@@ -130,7 +130,7 @@ def worker(
     container = usable(Container(settings=settings, tasks=file.tasks, queues=names))
     at_a_time = concurrency or settings.concurrency or 1  # S1.7 in docs/compatibility.md
     tasks = f"{counted(len(file.tasks), 'task')} of {file.path}, {at_a_time} at a time"
-    _announce(container, "DeliveryHandler", f"queues {listed(names)}", tasks)
+    _announce(container, "Worker", f"queues {listed(names)}", tasks)
     stopping, state = Shutdown(ForcedExit(grace=_grace(settings))), State(container)
     reloading = Reloading(
         container, resort=stopping.resort, jobs=jobs, has_schedules=bool(file.drafts)
