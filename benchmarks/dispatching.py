@@ -20,7 +20,7 @@ from cronhare.application.scheduling.dispatch import FULL_COMPARISON
 from cronhare.domain.schedules.draft import ScheduleDraft, compile_schedule
 from cronhare.domain.schedules.planning import Planned, plan
 from cronhare.domain.schedules.schedule import Schedule
-from cronhare.entrypoints.processes.scheduler import scheduling
+from cronhare.entrypoints.processes.scheduler import scheduler_round
 
 MANY = 100_000
 FEW = 10_000
@@ -71,7 +71,7 @@ def idle(ledgers: Ledgers) -> list[Figure]:
     with ledgers.copy(MANY, busy=FEW) as path:
         clock = ShiftedClock(QUIET)
         with opened(path, clock) as container:
-            loop = scheduling(container)
+            loop = scheduler_round(container)
             comparing = _cpu_of(loop.round)
             rounds, began = 0, time.process_time()
             ends = clock.monotonic() + WATCHED_SECONDS

@@ -21,7 +21,7 @@ from cronhare.application.redelivery.waiting_room import WaitingRoom
 from cronhare.domain.messages.messages import TaskMessage
 from cronhare.domain.retries.outcome import Ending
 from cronhare.domain.topology import MAIN_QUEUE
-from cronhare.entrypoints.processes.worker import Working
+from cronhare.entrypoints.processes.consuming import WorkerConsumer
 from cronhare.entrypoints.signals.forced_exit import ForcedExit
 from cronhare.entrypoints.signals.shutdown import Shutdown
 from cronhare.ports.runner import Invocation, TaskRunnerPort
@@ -70,7 +70,7 @@ async def _rate(
         keeper = container.lease_keeper(stop=container.runner().stop)
         worker = container.worker(broker=connection, keeper=keeper, places=at_once)
         runs = container.runner()
-        working = Working(
+        working = WorkerConsumer(
             broker=connection,
             worker=worker,
             room=WaitingRoom(connection),
@@ -78,7 +78,7 @@ async def _rate(
             keeper=keeper,
         )
         await working.begin(
-            [MAIN_QUEUE], concurrency=at_once, stopping=Shutdown(ForcedExit(grace=0.0))
+            [MAIN_QUEUE], concurrency=at_once, shutdown=Shutdown(ForcedExit(grace=0.0))
         )
         began = time.perf_counter()
         await asyncio.to_thread(container.dispatcher().tick, BUSY)

@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from cronhare.adapters.sql import open_engine, upgrade
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.entrypoints.container import Container
-from cronhare.entrypoints.processes import gc_tuning as garbage
+from cronhare.entrypoints.processes.lifetime import tune_gc
 from cronhare.entrypoints.settings.settings import Settings
 from tests.services import databases, mariadb, rabbitmq
 
@@ -89,7 +89,7 @@ def opened(url: str, broker_url: str) -> Iterator[Container]:
         tasks=providers.Object((TRUE,)),
         queues=providers.Object((MAIN_QUEUE,)),
     )
-    garbage.spare()  # as the processes do
+    tune_gc()  # as the processes do
     try:
         yield container
     finally:

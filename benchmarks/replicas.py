@@ -25,7 +25,7 @@ from sqlalchemy import Engine, make_url
 from cronhare.adapters.sql import SqlClaimStore
 from cronhare.application.scheduling.dispatch import FULL_COMPARISON
 from cronhare.domain.topology import MAIN_QUEUE
-from cronhare.entrypoints.processes.scheduler import scheduling
+from cronhare.entrypoints.processes.scheduler import scheduler_round
 from cronhare.ports.clock import ClockPort
 from tests.services import databases, postgresql
 
@@ -216,7 +216,7 @@ def _idle_cpu(url: str, vhost: str) -> tuple[float, float]:
         container.broker().declare([MAIN_QUEUE])
         claims = ShiftedClaims(container.engine(), ShiftedClock(QUIET))
         container.claims.override(providers.Object(claims))
-        loop = scheduling(container)
+        loop = scheduler_round(container)
         _, comparing = cpu_of(loop.round)
 
         def rest() -> None:

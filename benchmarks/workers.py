@@ -26,8 +26,8 @@ from cronhare.domain.nodes import renewed_every
 from cronhare.domain.retries.outcome import Ending, Outcome
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.entrypoints.container import Container
+from cronhare.entrypoints.processes.consuming import DeliveryTasks
 from cronhare.entrypoints.processes.loops import Loop
-from cronhare.entrypoints.processes.worker import UnderWay
 from cronhare.ports.broker import Delivery
 from cronhare.ports.runner import Invocation, TaskRunnerPort
 
@@ -166,7 +166,7 @@ async def _work(container: Container, at_once: int, runner: TaskRunnerPort, post
 
     renewing = Loop("lease keeper", renew)
     renewing.start()
-    under_way = UnderWay(handle)
+    under_way = DeliveryTasks(handle)
     post.ready.set()
     await asyncio.to_thread(post.begin.wait)
     began = _cpu()

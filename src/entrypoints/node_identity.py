@@ -19,7 +19,7 @@ def this_node() -> Node:
     return Node(host=_host(), pid=os.getpid(), place=_place() or nonce, nonce=nonce)
 
 
-def lives(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
     """Tell whether a PID is somebody's in our PID namespace."""
     try:
         os.kill(pid, 0)

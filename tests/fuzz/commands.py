@@ -14,7 +14,9 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from pkgutil import iter_modules
 
+from cronhare.entrypoints.cli import commands as modules
 from cronhare.entrypoints.cli.errors import Status
 from tests.fuzz.corpus import Answer, Mishandled, Place
 from tests.integration.shell import Said, clean_environment
@@ -41,7 +43,12 @@ schedule = "* * * * *"
 """
 
 _context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload(["cronhare.entrypoints.cli.short_lived", "tests.fuzz.commands"])
+_context.set_forkserver_preload(
+    [
+        *(f"{modules.__name__}.{each.name}" for each in iter_modules(modules.__path__)),
+        "tests.fuzz.commands",
+    ]
+)
 
 
 class Commands:

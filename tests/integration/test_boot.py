@@ -12,7 +12,7 @@ from cronhare.adapters.sql import upgrade
 from cronhare.domain.schedules.boot import Boot
 from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.processes import embedded
-from cronhare.entrypoints.processes.state_report import State as Told
+from cronhare.entrypoints.processes.state_report import StateReport
 from cronhare.entrypoints.settings.settings import Settings
 from cronhare.entrypoints.signals.forced_exit import ForcedExit
 from cronhare.entrypoints.signals.shutdown import Shutdown
@@ -68,16 +68,16 @@ class Host:
 
     async def up(self, boot: Boot) -> list[str]:
         """Be scheduler and worker until this boot is dealt with; give the keys of all runs."""
-        container, stopping = self._container(), Shutdown(ForcedExit(grace=10))
+        container, shutdown = self._container(), Shutdown(ForcedExit(grace=10))
         container.boot.override(providers.Object(boot))
         embedded.prepare(container, self._jobs)
-        state, on_boot = Told(container), self._jobs.on_boot
+        state, on_boot = StateReport(container), self._jobs.on_boot
         self._log.clear()
         process = asyncio.create_task(
-            embedded.run(container, stopping, state, concurrency=1, on_boot=on_boot)
+            embedded.run(container, shutdown, state, concurrency=1, on_boot=on_boot)
         )
         await asyncio.to_thread(self._wait_for, "hello has its run of this boot")
-        stopping.asked.set()
+        shutdown.requested.set()
         await process
         runs = container.records().executions(ExecutionFilter(schedule="hello"))
         container.engine().dispose()

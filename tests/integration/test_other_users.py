@@ -273,12 +273,12 @@ def test_nobody_of_our_user_reads_the_environment_of_a_worker(how: str, seen: st
 #: What `up`, `scheduler` and `worker` are before anything of theirs begins.
 BEGINS = """
 import asyncio, ctypes
-from cronhare.entrypoints.cli.commands import running
+from cronhare.entrypoints.processes.lifetime import run_privately
 
 async def nothing():
     print(ctypes.CDLL(None).prctl(3, 0, 0, 0, 0))  # PR_GET_DUMPABLE
 
-running._run(nothing())
+run_privately(nothing())
 """
 
 

@@ -50,7 +50,7 @@ class House:
     def _made(self, *, has_schedules: bool) -> Reloading:
         return Reloading(
             self.container,
-            resort=ForcedExit(grace=1),
+            forced_exit=ForcedExit(grace=1),
             jobs=self.file,
             has_schedules=has_schedules,
             take=self._take,

@@ -38,7 +38,7 @@ from cronhare.domain.schedules import boot, jobs_file, params, planning, schedul
 from cronhare.domain.texts import durations, echo
 from cronhare.entrypoints import logs
 from cronhare.entrypoints.cli import errors as trouble
-from cronhare.entrypoints.cli.commands import times
+from cronhare.entrypoints.cli import times
 from cronhare.entrypoints.processes import scheduler
 from cronhare.entrypoints.settings import sources as settings_sources
 from cronhare.entrypoints.signals import forced_exit as last_resort

@@ -5,7 +5,7 @@ From here on Ctrl-C is quiet, and no signal ends a process that is to answer it 
 
 import sys
 
-from ..signals.pending import hear, lives_long
+from ..signals.pending import is_long_lived, note_requests
 
 #: What shells make of a SIGINT: 128 and its number.
 INTERRUPTED = 130
@@ -14,17 +14,17 @@ INTERRUPTED = 130
 def main() -> None:
     """Run a command and leave with its exit status."""
     try:
-        if lives_long(sys.argv[1:]):
-            hear()
+        if is_long_lived(sys.argv[1:]):
+            note_requests()
         from . import streams  # noqa: PLC0415 - as below
 
-        streams.settle()
+        streams.prepare()
         try:
             from .command_tree import run  # noqa: PLC0415 - imports are most of a short command's time
 
             status = run()
         finally:
-            streams.let_go()
+            streams.release()
     except KeyboardInterrupt:
         status = INTERRUPTED
     sys.exit(status)

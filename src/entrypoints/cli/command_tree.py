@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
@@ -10,8 +10,8 @@ from typing import Annotated
 import typer
 
 from ..settings.sources import CONFIG
-from ..signals.pending import lives_long
-from .commands import running
+from ..signals.pending import is_long_lived
+from .commands import scheduler, up, worker
 from .errors import Refusal, Status, report
 
 app = typer.Typer(
@@ -59,12 +59,55 @@ def app_for(arguments: Sequence[str]) -> typer.Typer:
 
     A process that lives long needs none of the others, whose tables would take 3 MB of it.
     """
-    running.add_to(app)
-    if not lives_long(arguments):
-        from . import short_lived  # noqa: PLC0415
-
-        short_lived.add_to(app)
+    for command in (up.up, scheduler.scheduler, worker.worker):
+        app.command()(command)
+    if not is_long_lived(arguments):
+        add_short_lived(app)
     return app
+
+
+def add_short_lived(to: typer.Typer) -> None:
+    """Add the commands that do one thing and end."""
+    from .commands import (  # noqa: PLC0415 - what lives long needs none of them
+        check,
+        db,
+        doctor,
+        executions,
+        explain,
+        failed,
+        import_crontab,
+        next_due,
+        nodes,
+        plan_apply,
+        queues,
+        run,
+        schedules,
+        settings,
+    )
+
+    commands: dict[str, Callable[..., None]] = {
+        "check": check.check,
+        "plan": plan_apply.plan,
+        "apply": plan_apply.apply,
+        "next": next_due.next_due,
+        "schedules": schedules.schedules,
+        "queues": queues.queues,
+        "run": run.run,
+        "explain": explain.explain,
+        "doctor": doctor.doctor,
+        "settings": settings.settings,
+    }
+    for name, command in commands.items():
+        to.command(name)(command)
+    groups = {
+        "executions": executions.app,
+        "nodes": nodes.app,
+        "failed": failed.app,
+        "import": import_crontab.app,
+        "db": db.app,
+    }
+    for name, group in groups.items():
+        to.add_typer(group, name=name)
 
 
 def _refuse_bytes(arguments: Sequence[str]) -> None:

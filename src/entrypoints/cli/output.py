@@ -56,6 +56,12 @@ def print_line(sentence: str, *, style: str = "") -> None:
     console().print(text(sentence, style=style))
 
 
+def print_notes(notes: Iterable[object]) -> None:
+    """Print what is allowed and probably not meant."""
+    for note in notes:
+        print_line(f"  note: {note}", style="yellow")
+
+
 def text(shown: str, *, style: str = "") -> Text:
     """Make a piece of a line, in which nothing can begin another one."""
     return Text(printable(shown), style=style)

@@ -29,7 +29,7 @@ class _StandardOutput(io.FileIO):
             raise OutputLost(error) from error
 
 
-def settle() -> None:
+def prepare() -> None:
     """Take the standard streams into our hands, before anything is printed or opened."""
     # The lowest number that is free is given: in this order each gets its own. What is written to
     # a closed standard output fails then as well, and not into a file that was opened meanwhile.
@@ -42,7 +42,7 @@ def settle() -> None:
         sys.stderr = _text(io.FileIO(2, "w", closefd=False), "utf-8")
 
 
-def let_go() -> None:
+def release() -> None:
     """Leave nothing that could fail when the interpreter empties its streams."""
     for stream, number in ((sys.stdout, 1), (sys.stderr, 2)):
         try:

@@ -10,7 +10,7 @@ from cronhare.application.logs import say
 log = logging.getLogger(__name__)
 
 
-async def within(seconds: float, what: str, waiting: Coroutine[Any, Any, object]) -> bool:
+async def wait_at_most(seconds: float, what: str, waiting: Coroutine[Any, Any, object]) -> bool:
     """Wait for something, and no longer than that; False if it was given up.
 
     What is given up is cancelled, and not waited for: that may take as long again.

@@ -11,7 +11,7 @@ from cronhare.domain.nodes import measured_every
 log = logging.getLogger(__name__)
 
 
-class Measured(Protocol):
+class MeasuredClock(Protocol):
     """A clock that follows another."""
 
     def measure(self) -> timedelta:
@@ -19,10 +19,10 @@ class Measured(Protocol):
         ...
 
 
-class Measuring:
+class ClockWatch:
     """Asks again and again, and says once of each change how far this node is off."""
 
-    def __init__(self, clock: Measured, *, lease: timedelta) -> None:
+    def __init__(self, clock: MeasuredClock, *, lease: timedelta) -> None:
         """Leases of length *lease* are written by the *clock*'s time."""
         self._clock = clock
         self._rest = measured_every(lease).total_seconds()

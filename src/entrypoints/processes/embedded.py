@@ -10,20 +10,21 @@ from cronhare.adapters.jobs.reader import FileFault, JobsFile, JobsFileInvalid
 from cronhare.adapters.sql import upgrade
 from cronhare.application.administration.commands import Administrator
 from cronhare.application.administration.difference import Change
+from cronhare.application.administration.jobs_files import notes_on_queues
 from cronhare.application.logs import say
 from cronhare.domain.nodes import departed
-from cronhare.domain.schedules.clashes import ONE_FILE_EACH, Namesake, say_disabled, say_shared
+from cronhare.domain.schedules.clashes import Namesake, say_disabled
 from cronhare.domain.schedules.draft import Fault, ScheduleDraft
 from cronhare.domain.texts.listing import counted
 from cronhare.domain.topology import MAIN_QUEUE
 
 from ..container import Container
-from ..node_identity import lives
+from ..node_identity import is_alive
 from ..signals.shutdown import Shutdown
 from . import worker
 from .boot_runs import run_at_start
-from .scheduler import ROUND, scheduler_loop, told
-from .state_report import State
+from .scheduler import ROUND, scheduler_loop, state_lines
+from .state_report import StateReport
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +44,7 @@ def prepare(container: Container, jobs: JobsFile) -> None:
     now = claims.now()
     apply(container, jobs)
     run_at_start(administrator, jobs.on_start, now=now)
-    gone = departed(claims.owners(), ourselves=container.ourselves(), lives=lives).gone
+    gone = departed(claims.owners(), ourselves=container.ourselves(), lives=is_alive).gone
     recovered = container.reconciler().recover(now, gone=gone)
     if recovered.republished or recovered.lost:
         text = f"Taking up {counted(recovered.republished, 'execution')}, {recovered.lost} cut off"
@@ -89,28 +90,27 @@ def _tell_of_other_files(administrator: Administrator, jobs: JobsFile) -> None:
         taken = "; it is this file's from now on" if isinstance(clash, Namesake) else ""
         say(log, logging.WARNING, "jobs.clash", f"{jobs.path}: {clash}{taken}")
     shared = administrator.shared_queues(jobs.drafts, source=jobs.source)
-    for queue, sources in shared.items():
-        text = f"{say_shared(queue, sources)}: {ONE_FILE_EACH}"
-        say(log, logging.WARNING, "jobs.shared-queue", text)
+    for note in notes_on_queues(shared):
+        say(log, logging.WARNING, "jobs.shared-queue", str(note))
 
 
 async def run(
     container: Container,
-    stopping: Shutdown,
-    state: State,
+    shutdown: Shutdown,
+    state: StateReport,
     *,
     concurrency: int,
     on_boot: Sequence[str] = (),
 ) -> None:
     """Be scheduler and worker until a signal comes; the scheduler ends first."""
-    state.also(partial(told, container))
+    state.add(partial(state_lines, container))
     text = "Running; Ctrl-C ends it. From another terminal: cronhare executions list"
     say(log, logging.INFO, "running", text)
     loop = scheduler_loop(container)
     working = asyncio.create_task(
-        worker.run(container, stopping, state, concurrency=concurrency, on_boot=on_boot, role="up")
+        worker.run(container, shutdown, state, concurrency=concurrency, on_boot=on_boot, role="up")
     )
     loop.start()
-    await stopping.asked.wait()
+    await shutdown.requested.wait()
     await loop.stop(seconds=ROUND)
     await working

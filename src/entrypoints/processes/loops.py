@@ -10,7 +10,7 @@ from cronhare.domain.retries.backoff import Waits
 from cronhare.ports.broker import BrokerUnavailable
 from cronhare.ports.ledger import LedgerUnavailable
 
-from .bounded_wait import within
+from .bounded_wait import wait_at_most
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ class Loop:
         *seconds* is how long it may take. The thread is a daemon: nobody has to wait for it.
         """
         self._stopped.set()
-        await within(seconds, f"the last round of the {self.name}", self._over())
+        await wait_at_most(seconds, f"the last round of the {self.name}", self._over())
 
     async def _over(self) -> None:
         """Look again and again: a thread that waited for it could have to wait itself.

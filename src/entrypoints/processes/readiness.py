@@ -21,7 +21,7 @@ from .loops import FIRST_PAUSE, LONGEST_PAUSE
 log = logging.getLogger(__name__)
 
 
-async def answered(server: str, ask: Callable[[], Awaitable[None]], *, stopping: Shutdown) -> bool:
+async def answered(server: str, ask: Callable[[], Awaitable[None]], *, shutdown: Shutdown) -> bool:
     """Ask a server until it answers, however long it is away; False if somebody wants us to stop.
 
     Raises:
@@ -29,9 +29,9 @@ async def answered(server: str, ask: Callable[[], Awaitable[None]], *, stopping:
     """
     outage = Outage(log, f"The {server} can be used", back=f"{server}.back")
     pauses = Waits(FIRST_PAUSE, LONGEST_PAUSE)
-    while not stopping.asked.is_set():
+    while not shutdown.requested.is_set():
         try:
-            if not await _asked(ask, stopping):
+            if not await _asked(ask, shutdown):
                 return False
         except LedgerOutdated:
             raise
@@ -43,14 +43,14 @@ async def answered(server: str, ask: Callable[[], Awaitable[None]], *, stopping:
             return True
         with suppress(TimeoutError):
             async with asyncio.timeout(pauses.next()):
-                await stopping.asked.wait()
+                await shutdown.requested.wait()
     return False
 
 
-async def _asked(ask: Callable[[], Awaitable[None]], stopping: Shutdown) -> bool:
+async def _asked(ask: Callable[[], Awaitable[None]], shutdown: Shutdown) -> bool:
     """Ask once; False if somebody wants us to stop before there is an answer."""
     asking = asyncio.ensure_future(ask())
-    stop = asyncio.create_task(stopping.asked.wait())
+    stop = asyncio.create_task(shutdown.requested.wait())
     try:
         await asyncio.wait({asking, stop}, return_when=asyncio.FIRST_COMPLETED)
         if asking.done():
@@ -61,13 +61,13 @@ async def _asked(ask: Callable[[], Awaitable[None]], stopping: Shutdown) -> bool
         asking.cancel()
 
 
-async def ledger_is_ready(engine: Engine, stopping: Shutdown) -> bool:
+async def ledger_is_ready(engine: Engine, shutdown: Shutdown) -> bool:
     """Wait for the ledger; False if somebody wants us to stop.
 
     Raises:
         LedgerOutdated: there is no schema, or one that `cronhare db upgrade` has to mend.
     """
-    return await answered("ledger", partial(asyncio.to_thread, _check, engine), stopping=stopping)
+    return await answered("ledger", partial(asyncio.to_thread, _check, engine), shutdown=shutdown)
 
 
 def _check(engine: Engine) -> None:

@@ -47,7 +47,7 @@ class Reloading:
         self,
         container: Container,
         *,
-        resort: ForcedExit,
+        forced_exit: ForcedExit,
         jobs: Path | None = None,
         has_tasks: bool = True,
         has_schedules: bool = False,
@@ -60,7 +60,7 @@ class Reloading:
         last.
         """
         self._container = container
-        self._resort = resort
+        self._resort = forced_exit
         self._jobs = jobs
         self._has_tasks = has_tasks
         self._has_schedules = has_schedules

@@ -19,9 +19,9 @@ from cronhare.ports.ledger import LedgerUnavailable
 
 from ..container import Container
 from ..signals.shutdown import Shutdown
-from .bounded_wait import within
+from .bounded_wait import wait_at_most
 from .loops import Loop
-from .state_report import Line, State
+from .state_report import StateLine, StateReport
 
 log = logging.getLogger(__name__)
 
@@ -33,12 +33,11 @@ RECONCILE_EVERY = timedelta(seconds=5)
 #: It looks so much earlier if it is awake anyhow.
 TOGETHER = timedelta(milliseconds=100)
 
-
 #: Seconds that the round under way may take once we are to stop, and the broker's farewell.
 ROUND, FAREWELL = 10.0, 5.0
 
 
-class Scheduling:
+class SchedulerRound:
     """What a scheduler process does between two rests."""
 
     def __init__(
@@ -107,9 +106,9 @@ class Scheduling:
             raise
 
 
-def scheduling(container: Container) -> Scheduling:
+def scheduler_round(container: Container) -> SchedulerRound:
     """Wire what a scheduler does."""
-    return Scheduling(
+    return SchedulerRound(
         claims=container.claims(),
         dispatcher=container.dispatcher(),
         reconciler=container.reconciler(),
@@ -120,20 +119,20 @@ def scheduling(container: Container) -> Scheduling:
 
 def scheduler_loop(container: Container) -> Loop:
     """Make the loop of a scheduler; it survives whatever its servers do."""
-    return Loop("scheduler", scheduling(container).round)
+    return Loop("scheduler", scheduler_round(container).round)
 
 
-def told(container: Container) -> Iterator[Line]:
-    """Tell what is known of what is due."""
+def state_lines(container: Container) -> Iterator[StateLine]:
+    """Say when edits were last looked for, and what is due next."""
     looked_at, next_due = container.dispatcher().outlook
     seen = say_time(looked_at) if looked_at else "never yet"
     due = say_minute(next_due) if next_due else "nothing"
     yield f"Scheduler: looked for edits at {seen}, due next: {due}", {}
 
 
-async def run(container: Container, stopping: Shutdown, state: State) -> None:
+async def run(container: Container, shutdown: Shutdown, state: StateReport) -> None:
     """Be a scheduler until a signal comes."""
-    state.also(partial(told, container))
+    state.add(partial(state_lines, container))
     broker = container.broker()
     declaring = Loop("declaration", partial(_declare, container))
     loop = scheduler_loop(container)
@@ -145,14 +144,14 @@ async def run(container: Container, stopping: Shutdown, state: State) -> None:
     reporting.start()
     refresh = container.settings().refresh.total_seconds()
     say(log, logging.INFO, "begun", f"Scheduling; edits are seen within {refresh:g} s")
-    await stopping.asked.wait()
-    stopping.resort.waits_for("the round under way")
+    await shutdown.requested.wait()
+    shutdown.forced_exit.waits_for("the round under way")
     await loop.stop(seconds=ROUND)
-    stopping.resort.waits_for("the broker's farewell")
+    shutdown.forced_exit.waits_for("the broker's farewell")
     await declaring.stop(seconds=FAREWELL)
     await reporting.stop(seconds=FAREWELL)
-    await within(FAREWELL, "the broker's farewell", asyncio.to_thread(broker.close))
-    stopping.resort.leaving()
+    await wait_at_most(FAREWELL, "the broker's farewell", asyncio.to_thread(broker.close))
+    shutdown.forced_exit.leaving()
 
 
 def _declare(container: Container) -> None:

@@ -1,4 +1,4 @@
-"""What a process tells of itself on SIGUSR1: its servers, what runs, and what waits."""
+"""A process's report of its state, on SIGUSR1: its servers, what runs, and what waits."""
 
 import asyncio
 import logging
@@ -16,29 +16,29 @@ from ..container import Container
 
 log = logging.getLogger(__name__)
 
-#: Seconds that a server has for its answer; what runs is told before.
+#: Seconds that a server has for its answer; what runs is reported before.
 TIMEOUT: Final = 10.0
 
-#: A sentence, and what stands in its brackets.
-Line = tuple[str, dict[str, Any]]
-Lines = Callable[[], Iterable[Line]]
+#: A sentence, and the context in its brackets.
+StateLine = tuple[str, dict[str, Any]]
+StateLines = Callable[[], Iterable[StateLine]]
 
 
-class State:
-    """Collects who has something to tell, and writes it to the log."""
+class StateReport:
+    """Writes the state of this process to the log."""
 
     def __init__(self, container: Container) -> None:
-        """The time since now is told as well."""
+        """The time since now is reported as well."""
         self._container = container
         self._began = time.monotonic()
-        self._parts: list[Lines] = []
+        self._parts: list[StateLines] = []
 
-    def also(self, part: Lines) -> None:
-        """Let a part of the process tell its own; it is called in the event loop."""
+    def add(self, part: StateLines) -> None:
+        """Let a part of the process report as well; it is called in the event loop."""
         self._parts.append(part)
 
-    async def tell(self) -> None:
-        """Tell all of it: first what is known here, then what the servers answer."""
+    async def write(self) -> None:
+        """Write first what is known here, then what the servers answer."""
         up = time.monotonic() - self._began
         _say(f"Node {self._container.node()}, running for {up:.0f} s")
         for part in self._parts:

@@ -21,7 +21,7 @@ from cronhare.domain.texts.echo import echo
 from cronhare.domain.topology import MAIN_QUEUE
 
 from .forms import Form, checked, decimal, keys, one_of, queues, seconds, some_queues, switch, whole
-from .sources import PREFIX, Sources, Told, read_sources
+from .sources import PREFIX, SettingText, Sources, read_sources
 
 MEMORY: Final = "memory://"
 
@@ -134,8 +134,8 @@ class Settings:
 
     def called(self, setting: str) -> str:
         """Tell what a setting is called where it was found, or its variable if it was not."""
-        told = self.sources.told.get(setting)
-        return told.name if told else f"{PREFIX}{setting.upper()}"
+        found = self.sources.found.get(setting)
+        return found.name if found else f"{PREFIX}{setting.upper()}"
 
     @classmethod
     def declared(cls) -> dict[str, tuple[str, Declared]]:
@@ -158,19 +158,19 @@ class Settings:
         sources = read_sources(declared.keys(), secrets)
         values, faults = dict[str, Any](), [*sources.faults]
         for name, (field, one) in declared.items():
-            told = sources.told.get(name)
+            found = sources.found.get(name)
             try:
-                values[field] = _value(one, told)
+                values[field] = _value(one, found)
             except ValueError as error:
-                assert told is not None, "a default can be read"
-                faults.append(f"{told.name}{_shown(one, told)}: {error}")
+                assert found is not None, "a default can be read"
+                faults.append(f"{found.name}{_shown(one, found)}: {error}")
         if faults:
             raise SettingsInvalid(tuple(faults))
         return cls(**values, sources=sources)
 
 
-def _value(declared: Declared, told: Told | None) -> Any:  # noqa: ANN401 - what the form gives
-    text = declared.default if told is None else told.text
+def _value(declared: Declared, found: SettingText | None) -> Any:  # noqa: ANN401 - what the form gives
+    text = declared.default if found is None else found.text
     if text is None:
         return None
     if any(sign < " " or "\ud800" <= sign <= "\udfff" for sign in text):
@@ -178,8 +178,8 @@ def _value(declared: Declared, told: Told | None) -> Any:  # noqa: ANN401 - what
     return declared.form(text)
 
 
-def _shown(declared: Declared, told: Told) -> str:
+def _shown(declared: Declared, found: SettingText) -> str:
     """Show what a setting is, unless it may hold a password."""
-    if declared.secret or told.source != "environment":
+    if declared.secret or found.source != "environment":
         return ""
-    return f" (it is {echo(told.text)})"
+    return f" (it is {echo(found.text)})"

@@ -37,7 +37,7 @@ _NAME: Final = re.compile(r"[a-z0-9_]{1,40}")
 
 
 @attrs.frozen(kw_only=True)
-class Told:
+class SettingText:
     """A setting's text, and where it was found. *name* is what that place calls it."""
 
     name: str
@@ -61,7 +61,7 @@ class Unknown:
 class Sources:
     """What was found: texts by setting, faults of the places, names that mean nothing."""
 
-    told: Mapping[str, Told]
+    found: Mapping[str, SettingText]
     faults: tuple[str, ...] = ()
     file: Path | None = None
     unknown: tuple[Unknown, ...] = ()
@@ -95,22 +95,22 @@ def _home() -> Path:
         return Path("/")
 
 
-def _from_environment(known: Collection[str], faults: list[str]) -> dict[str, Told]:
-    found: dict[str, Told] = {}
+def _from_environment(known: Collection[str], faults: list[str]) -> dict[str, SettingText]:
+    found: dict[str, SettingText] = {}
     for key in known:
         name = f"{PREFIX}{key.upper()}"
         plain, path = (os.environ.get(each, "").strip() for each in (name, name + FROM_FILE))
         if plain and path:
             faults.append(f"{name}: {name}{FROM_FILE} is set as well: keep one of them")
         elif plain:
-            found[key] = Told(name=name, text=plain, source="environment")
+            found[key] = SettingText(name=name, text=plain, source="environment")
         elif path:
             _add_from_file(found, faults, key, f"{name}{FROM_FILE}", Path(path))
     return found
 
 
 def _add_from_file(
-    found: dict[str, Told], faults: list[str], key: str, name: str, path: Path
+    found: dict[str, SettingText], faults: list[str], key: str, name: str, path: Path
 ) -> None:
     try:
         text = _read(path).strip()
@@ -120,12 +120,12 @@ def _add_from_file(
     if not text:
         faults.append(f"{name}: {path} is empty")
     else:
-        found[key] = Told(name=name, text=text, source=str(path))
+        found[key] = SettingText(name=name, text=text, source=str(path))
 
 
 def _from_settings_file(
     known: Collection[str], secrets: Collection[str], faults: list[str]
-) -> tuple[dict[str, Told], Path | None]:
+) -> tuple[dict[str, SettingText], Path | None]:
     for path in settings_files():
         if not os.environ.get(CONFIG, "").strip() and not _is_there(path):
             continue
@@ -150,8 +150,8 @@ def _where(error: tomllib.TOMLDecodeError) -> str:
 
 def _of_table(
     table: Mapping[str, Any], path: Path, known: Collection[str], faults: list[str]
-) -> dict[str, Told]:
-    found: dict[str, Told] = {}
+) -> dict[str, SettingText]:
+    found: dict[str, SettingText] = {}
     folder = path.parent
     for key, value in table.items():
         if len(faults) > MOST_FAULTS:
@@ -170,7 +170,7 @@ def _of_table(
                 _add_from_file(found, faults, plain, f"{key} in {path}", folder / text)
         else:
             text = _beside(key, text, folder)
-            found[key] = Told(name=f"{key} in {path}", text=text, source=str(path))
+            found[key] = SettingText(name=f"{key} in {path}", text=text, source=str(path))
     return found
 
 

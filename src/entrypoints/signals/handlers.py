@@ -9,7 +9,7 @@ from typing import Final
 
 from cronhare.application.logs import say
 
-from .pending import HEARD, hear, is_ignored, keep_quiet_when_full
+from .pending import PENDING, is_ignored, note_requests, silence_full_wakeup
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ class SignalHandlers:
         self._tasks: set[asyncio.Task[None]] = set()
         self._waiting: set[signal.Signals] = set()
         self._late: set[signal.Signals] = set()
-        hear()
+        note_requests()
 
     def listen(self, answers: Mapping[signal.Signals, Answer]) -> None:
         """Answer from now on, in this event loop, one after the other; and what came earlier."""
@@ -40,10 +40,10 @@ class SignalHandlers:
         for number, answer in answers.items():
             if not is_ignored(number):
                 loop.add_signal_handler(number, self._begin, number, answer)
-        keep_quiet_when_full()
-        for number in map(signal.Signals, dict.fromkeys(HEARD)):
+        silence_full_wakeup()
+        for number in map(signal.Signals, dict.fromkeys(PENDING)):
             self._begin(number, answers[number])
-        HEARD.clear()
+        PENDING.clear()
 
     def _begin(self, number: signal.Signals, answer: Answer) -> None:
         """Have a signal wait for its answer. One that has not begun is an answer to both."""
@@ -67,9 +67,9 @@ class SignalHandlers:
             self._keep(task)
             done, _ = await asyncio.wait({task}, timeout=self._timeout)
             if not done:
-                self._let_go(number, task)
+                self._leave_behind(number, task)
 
-    def _let_go(self, number: signal.Signals, task: "asyncio.Task[None]") -> None:
+    def _leave_behind(self, number: signal.Signals, task: "asyncio.Task[None]") -> None:
         """Let an answer end when it may: a thread of it that hangs cannot be stopped."""
         self._late.add(number)
         task.add_done_callback(lambda _: self._late.discard(number))

@@ -10,19 +10,19 @@ from types import FrameType
 from typing import Final
 
 #: SIGHUP asks to reload, SIGUSR1 to tell the state.
-ASKING: Final = (signal.SIGHUP, signal.SIGUSR1)
+REQUESTS: Final = (signal.SIGHUP, signal.SIGUSR1)
 
 #: The commands whose processes live long, and heed them.
 LONG_LIVED: Final = frozenset({"up", "scheduler", "worker"})
 
-#: What was heard so far, for `attention` to answer.
-HEARD: Final[list[int]] = []
+#: What was heard so far, for `handlers` to answer.
+PENDING: Final[list[int]] = []
 
 
-def lives_long(arguments: Sequence[str]) -> bool:
+def is_long_lived(arguments: Sequence[str]) -> bool:
     """Tell whether these arguments ask for a process that lives long.
 
-    >>> lives_long(["--config", "c.toml", "up"]), lives_long(["executions", "list"])
+    >>> is_long_lived(["--config", "c.toml", "up"]), is_long_lived(["executions", "list"])
     (True, False)
     """
     rest = iter(arguments)
@@ -34,9 +34,9 @@ def lives_long(arguments: Sequence[str]) -> bool:
     return False
 
 
-def hear() -> None:
+def note_requests() -> None:
     """Note these signals from now on; what the process was started to ignore is ignored."""
-    for number in ASKING:
+    for number in REQUESTS:
         if not is_ignored(number):
             signal.signal(number, _note)
 
@@ -46,7 +46,7 @@ def is_ignored(number: signal.Signals) -> bool:
     return signal.getsignal(number) is signal.SIG_IGN
 
 
-def keep_quiet_when_full() -> None:
+def silence_full_wakeup() -> None:
     """Have no line on stderr for each signal that comes faster than the event loop reads them.
 
     What the loop has to read by then wakes it all the same. It asks for those lines with each
@@ -60,4 +60,4 @@ def keep_quiet_when_full() -> None:
 
 
 def _note(number: int, _frame: FrameType | None) -> None:
-    HEARD.append(number)
+    PENDING.append(number)

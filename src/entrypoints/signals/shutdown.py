@@ -9,7 +9,7 @@ import attrs
 from cronhare.application.logs import say
 
 from .forced_exit import ForcedExit
-from .pending import keep_quiet_when_full
+from .pending import silence_full_wakeup
 
 log = logging.getLogger(__name__)
 
@@ -21,35 +21,37 @@ ALARM = 5
 class Shutdown:
     """What SIGINT and SIGTERM have said so far."""
 
-    resort: ForcedExit
-    asked: asyncio.Event = attrs.field(factory=asyncio.Event)
+    forced_exit: ForcedExit
+    requested: asyncio.Event = attrs.field(factory=asyncio.Event)
     force: asyncio.Event = attrs.field(factory=asyncio.Event)
 
     def listen(self) -> None:
         """Take SIGINT and SIGTERM for this event loop."""
         loop = asyncio.get_running_loop()
-        self.resort.listen()
+        self.forced_exit.listen()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._on_signal, number)
             # The loop hears of it all the same, through its wake-up descriptor. This is for a loop
             # that does not turn any more; the kernel's alarm for threads that do not get to run.
-            signal.signal(number, lambda *_: signal.alarm(int(self.resort.signalled()) + ALARM))
-        keep_quiet_when_full()
+            signal.signal(
+                number, lambda *_: signal.alarm(int(self.forced_exit.signalled()) + ALARM)
+            )
+        silence_full_wakeup()
 
     async def hang_up(self) -> None:
         """Begin to end, because the terminal is gone.
 
         A shell and the kernel may both say so: the second time insists on nothing.
         """
-        if not self.asked.is_set():
-            signal.alarm(int(self.resort.signalled()) + ALARM)
+        if not self.requested.is_set():
+            signal.alarm(int(self.forced_exit.signalled()) + ALARM)
             self._on_signal(signal.SIGHUP)
 
     def _on_signal(self, number: signal.Signals) -> None:
-        if self.asked.is_set():
+        if self.requested.is_set():
             say(log, logging.WARNING, "shutdown.force", f"{number.name} again, ending what runs")
             self.force.set()
             return
         text = f"{number.name} received, shutting down gracefully..."
         say(log, logging.WARNING, "shutdown", text)
-        self.asked.set()
+        self.requested.set()

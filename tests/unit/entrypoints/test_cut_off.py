@@ -13,7 +13,7 @@ from cronhare.application.scheduling.reconcile import Reconciler
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.redelivery import Graces
 from cronhare.domain.schedules.planning import HEAD_START
-from cronhare.entrypoints.processes.scheduler import RECONCILE_EVERY, Scheduling
+from cronhare.entrypoints.processes.scheduler import RECONCILE_EVERY, SchedulerRound
 from cronhare.ports.broker import Envelope, Published
 from tests.unit.application.deliveries import MINUTE, SECOND
 from tests.unit.application.house import LEASE, House, Inline
@@ -47,7 +47,7 @@ class Replica:
     name: str
     phase: timedelta
     road: Road = attrs.field(init=False)
-    rounds: Scheduling = attrs.field(init=False)
+    rounds: SchedulerRound = attrs.field(init=False)
     wakes_at: datetime = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -59,7 +59,7 @@ class Replica:
             run_system_task=lambda _execution, _now: None,
             seal=self.house.seal,
         )
-        self.rounds = Scheduling(
+        self.rounds = SchedulerRound(
             claims=self.house.claims,
             dispatcher=Dispatcher(
                 claims=self.house.claims, publisher=publisher, executor=Inline(), node=self.name

@@ -15,10 +15,10 @@ class Seconds:
 
 def limits(signals: int, *, grace: float) -> list[float]:
     """The ends that so many signals at 1,000 told, from then on."""
-    resort = ForcedExit(grace=grace, clock=lambda: 1000.0)
+    forced_exit = ForcedExit(grace=grace, clock=lambda: 1000.0)
     for _ in range(signals):
-        resort.signalled()
-    return [resort._ends.get() - 1000.0 for _ in range(signals)]
+        forced_exit.signalled()
+    return [forced_exit._ends.get() - 1000.0 for _ in range(signals)]
 
 
 def test_the_time_counts_from_the_signal_and_not_from_the_start() -> None:
@@ -34,17 +34,17 @@ def test_by_default_it_is_less_than_whoever_stops_us_waits() -> None:
 
 
 def test_nobody_waits_beyond_the_soonest_end() -> None:
-    resort = ForcedExit(grace=30.0, clock=Seconds(0.0, 0.0, 5.0))
-    resort.signalled()
-    resort.signalled()
-    resort.signalled()
+    forced_exit = ForcedExit(grace=30.0, clock=Seconds(0.0, 0.0, 5.0))
+    forced_exit.signalled()
+    forced_exit.signalled()
+    forced_exit.signalled()
 
-    resort.wait()  # the third signal's end is now, though the first one's is not
+    forced_exit.wait()  # the third signal's end is now, though the first one's is not
 
 
 def test_threads_that_are_left_have_a_time_of_their_own() -> None:
-    resort = ForcedExit(grace=3600.0, clock=Seconds(0.0, 0.0, LEAVING + 1))
-    resort.signalled()
-    resort.leaving()
+    forced_exit = ForcedExit(grace=3600.0, clock=Seconds(0.0, 0.0, LEAVING + 1))
+    forced_exit.signalled()
+    forced_exit.leaving()
 
-    resort.wait()
+    forced_exit.wait()

@@ -11,7 +11,7 @@ from cronhare.application.scheduling.gaps import MOST_IN_A_ROW
 from cronhare.domain.execution import State
 from cronhare.domain.messages.nack_count import NO_NACKS
 from cronhare.domain.nodes import measured_every, renewed_every
-from cronhare.entrypoints.processes.scheduler import RECONCILE_EVERY, Scheduling
+from cronhare.entrypoints.processes.scheduler import RECONCILE_EVERY, SchedulerRound
 from cronhare.ports.attempts import StartRequest
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerUnavailable
@@ -35,7 +35,7 @@ class Plant:
     house: House = attrs.field(init=False, factory=House)
     node: NodeClock = attrs.field(init=False)
     kept: ClockPort = attrs.field(init=False)
-    rounds: Scheduling = attrs.field(init=False)
+    rounds: SchedulerRound = attrs.field(init=False)
     seconds: int = attrs.field(init=False, default=0)
 
     def __attrs_post_init__(self) -> None:
@@ -45,7 +45,7 @@ class Plant:
             self.kept = HostClock(self.node)
         else:
             self.kept = LedgerClock(self.house.claims.now, self.node)
-        self.rounds = Scheduling(
+        self.rounds = SchedulerRound(
             claims=self.house.claims,
             dispatcher=self.house.dispatcher,
             reconciler=self.house.reconciler,

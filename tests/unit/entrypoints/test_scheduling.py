@@ -1,14 +1,14 @@
 import pytest
 
 from cronhare.domain.topology import MAIN_QUEUE
-from cronhare.entrypoints.processes.scheduler import Scheduling
+from cronhare.entrypoints.processes.scheduler import SchedulerRound
 from cronhare.ports.ledger import LedgerUnavailable
 from tests.unit.application.deliveries import SECOND, due
 from tests.unit.application.house import LEASE, NOON, House
 
 
-def scheduling(house: House) -> Scheduling:
-    return Scheduling(
+def scheduling(house: House) -> SchedulerRound:
+    return SchedulerRound(
         claims=house.claims,
         dispatcher=house.dispatcher,
         reconciler=house.reconciler,

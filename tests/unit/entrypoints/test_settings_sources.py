@@ -53,7 +53,7 @@ def test_a_settings_file_has_every_kind_of_value(here: Path) -> None:
     assert (settings.concurrency, settings.queues) == (4, ("a", "b"))
     assert (settings.failed_monitor, settings.log_format) == (False, "json")
     assert settings.retry_delay_multiplier == 1.5
-    assert settings.sources.told["concurrency"].source == "cronhare.toml"
+    assert settings.sources.found["concurrency"].source == "cronhare.toml"
 
 
 def test_the_environment_goes_before_the_file(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,7 +63,7 @@ def test_the_environment_goes_before_the_file(here: Path, monkeypatch: pytest.Mo
     settings = Settings.read()
 
     assert (settings.max_retries, settings.concurrency) == (9, 5)
-    assert settings.sources.told["max_retries"].source == "environment"
+    assert settings.sources.found["max_retries"].source == "environment"
 
 
 def test_the_first_file_that_is_there_counts_alone(here: Path, tmp_path: Path) -> None:

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import pytest
 
 from cronhare.entrypoints.signals.handlers import SignalHandlers
-from cronhare.entrypoints.signals.pending import ASKING
+from cronhare.entrypoints.signals.pending import REQUESTS
 
 
 @pytest.fixture(autouse=True)
 def handlers() -> Iterator[None]:
-    before = {number: signal.getsignal(number) for number in ASKING}
+    before = {number: signal.getsignal(number) for number in REQUESTS}
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
@@ -21,7 +21,7 @@ def handlers() -> Iterator[None]:
 async def test_an_answer_that_hangs_keeps_others_no_longer_than_its_time(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    attention, freed, told = SignalHandlers(timeout=0.01), asyncio.Event(), asyncio.Event()
+    handlers, freed, told = SignalHandlers(timeout=0.01), asyncio.Event(), asyncio.Event()
     begun, hangs = list[asyncio.Event](), asyncio.Event()
 
     async def hang() -> None:
@@ -32,7 +32,7 @@ async def test_an_answer_that_hangs_keeps_others_no_longer_than_its_time(
     async def tell() -> None:
         told.set()
 
-    attention.listen({signal.SIGHUP: hang, signal.SIGUSR1: tell})
+    handlers.listen({signal.SIGHUP: hang, signal.SIGUSR1: tell})
     try:
         signal.raise_signal(signal.SIGHUP)
         await hangs.wait()
@@ -40,7 +40,7 @@ async def test_an_answer_that_hangs_keeps_others_no_longer_than_its_time(
         signal.raise_signal(signal.SIGUSR1)
         await told.wait()
     finally:
-        for number in ASKING:
+        for number in REQUESTS:
             asyncio.get_running_loop().remove_signal_handler(number)
 
     assert len(begun) == 1, "no second thread for what hangs"
@@ -50,7 +50,7 @@ async def test_an_answer_that_hangs_keeps_others_no_longer_than_its_time(
 
 
 async def test_a_signal_that_waits_for_its_answer_waits_once() -> None:
-    attention, begun = SignalHandlers(), asyncio.Event()
+    handlers, begun = SignalHandlers(), asyncio.Event()
     freed, told = asyncio.Event(), asyncio.Event()
     reloads = 0
 
@@ -63,7 +63,7 @@ async def test_a_signal_that_waits_for_its_answer_waits_once() -> None:
     async def tell() -> None:
         told.set()
 
-    attention.listen({signal.SIGHUP: reload, signal.SIGUSR1: tell})
+    handlers.listen({signal.SIGHUP: reload, signal.SIGUSR1: tell})
     try:
         signal.raise_signal(signal.SIGHUP)
         await begun.wait()
@@ -73,7 +73,7 @@ async def test_a_signal_that_waits_for_its_answer_waits_once() -> None:
         freed.set()
         await told.wait()
     finally:
-        for number in ASKING:
+        for number in REQUESTS:
             asyncio.get_running_loop().remove_signal_handler(number)
 
     assert reloads == 2, "the one that had begun, and one for all that came meanwhile"
@@ -82,18 +82,18 @@ async def test_a_signal_that_waits_for_its_answer_waits_once() -> None:
 async def test_more_signals_than_the_loop_has_read_leave_no_lines(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    attention, told = SignalHandlers(), asyncio.Event()
+    handlers, told = SignalHandlers(), asyncio.Event()
 
     async def tell() -> None:
         told.set()
 
-    attention.listen(dict.fromkeys(ASKING, tell))
+    handlers.listen(dict.fromkeys(REQUESTS, tell))
     try:
         for _ in range(2_000):
             signal.raise_signal(signal.SIGHUP)
         await told.wait()
     finally:
-        for number in ASKING:
+        for number in REQUESTS:
             asyncio.get_running_loop().remove_signal_handler(number)
 
     assert capfd.readouterr().err == ""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cronhare.entrypoints.processes.worker import tell_of_unsettled
+from cronhare.entrypoints.processes.consuming import warn_of_unsettled
 from tests.unit.application.deliveries import begin
 from tests.unit.application.house import House
 
@@ -21,13 +21,13 @@ async def test_runs_without_a_recorded_result_are_named_with_what_becomes_of_the
     house = House(holds=True)
     await begin(house)
 
-    tell_of_unsettled(house.keeper)
+    warn_of_unsettled(house.keeper)
 
     [line] = told(caplog)
     assert line.startswith(f"Without a recorded result: execution {house.only.id}. Once the lease")
 
 
 def test_where_nothing_runs_nothing_is_said(caplog: pytest.LogCaptureFixture) -> None:
-    tell_of_unsettled(House().keeper)
+    warn_of_unsettled(House().keeper)
 
     assert told(caplog) == []

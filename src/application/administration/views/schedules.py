@@ -1,11 +1,12 @@
 """Schedules, as people look at them."""
 
-from datetime import datetime
+from datetime import datetime, timedelta  # noqa: F401 - for the doctest
 from typing import Any, Self
 
 import attrs
 
 from cronhare.domain.execution import Execution, State
+from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.schedules import StoredSchedule
 
@@ -87,24 +88,30 @@ class ScheduleView:
         }
         if draft is None:
             return cls(schedule=stored.text, **row)
-        return cls(
-            schedule=draft.schedule,
-            date_time=draft.date_time,
-            timezone=draft.timezone,
-            status=draft.status,
-            task=draft.task,
-            task_name=draft.task_name,
-            params=json_value(draft.params),
-            queue=draft.queue,
-            description=draft.description,
-            retry=None if draft.retry is None else RetryView.of(draft.retry),
-            misfire_policy=draft.misfire.policy.value,
-            misfire_window_seconds=seconds(draft.misfire.window),
-            misfire_cap=draft.misfire.cap,
-            overlap_policy=draft.overlap.value,
-            timeout_seconds=seconds(draft.timeout),
-            jitter_seconds=seconds(draft.jitter),
-            starts_at=draft.starts_at,
-            ends_at=draft.ends_at,
-            **row,
-        )
+        for field in attrs.fields(ScheduleDraft):
+            row |= shown_field(field.name, getattr(draft, field.name))
+        return cls(**row)
+
+
+def shown_field(name: str, value: Any) -> dict[str, Any]:  # noqa: ANN401 - a field of any kind
+    """Show a field of a draft by its name, or names, in `ScheduleView`.
+
+    >>> shown_field("timeout", timedelta(minutes=1))
+    {'timeout_seconds': 60.0}
+    """
+    match name:
+        case "timeout" | "jitter":
+            return {f"{name}_seconds": seconds(value)}
+        case "misfire":
+            return {
+                "misfire_policy": value.policy.value,
+                "misfire_window_seconds": seconds(value.window),
+                "misfire_cap": value.cap,
+            }
+        case "overlap":
+            return {"overlap_policy": value.value}
+        case "retry":
+            return {name: None if value is None else RetryView.of(value)}
+        case "params":
+            return {name: json_value(value)}
+    return {name: value}

@@ -9,6 +9,7 @@ import typer
 from rich.text import Text
 
 from cronhare.adapters.jobs.reader import JobsFileInvalid, read_jobs
+from cronhare.application.administration.views import DiagnosisView
 from cronhare.domain.addresses import LedgerFile
 from cronhare.domain.diagnosis import Finding, SettingsFacts, Severity, judge_faults, judge_settings
 from cronhare.domain.schedules.task import Task
@@ -37,11 +38,6 @@ class Jobs:
     faults: tuple[str, ...] = ()
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command to the command line."""
-    app.command()(doctor)
-
-
 def doctor(
     *,
     jobs: Annotated[
@@ -60,7 +56,7 @@ def doctor(
     try:
         settings = Settings.read()
     except SettingsInvalid as error:
-        _tell([*judge_faults(error.faults)], json=json)
+        _print([*judge_faults(error.faults)], json=json)
         raise typer.Exit(Status.WRONG_INPUT) from error
     logs.configure(style=settings.log_format, level=settings.log_level)
     container = Container(settings=settings, queues=settings.queues)
@@ -68,27 +64,20 @@ def doctor(
     read = _read_jobs(path, settings)
     faults = [*judge_faults([*faults_of(container)]), *_of_jobs(read)]
     if faults:
-        _tell(faults, json=json)
+        _print(faults, json=json)
         raise typer.Exit(Status.WRONG_INPUT)
     findings = [
         *judge_settings(_facts(settings)),
-        *_examine(container, read.tasks, path, probe=probe),
+        *container.doctor().examine(
+            queues=settings.queues,
+            retry_delay=settings.retry_delay,
+            tasks=read.tasks,
+            jobs=None if path is None else str(path),
+            probe=probe,
+        ),
     ]
-    _tell(findings, json=json)
-    raise typer.Exit(_status(findings))
-
-
-def _examine(
-    container: Container, tasks: Sequence[Task] | None, path: Path | None, *, probe: bool
-) -> Iterator[Finding]:
-    settings = container.settings()
-    yield from container.doctor().examine(
-        queues=settings.queues,
-        retry_delay=settings.retry_delay,
-        tasks=tasks,
-        jobs=None if path is None else str(path),
-        probe=probe,
-    )
+    is_healthy = _print(findings, json=json).healthy
+    raise typer.Exit(Status.DONE if is_healthy else Status.UNREACHABLE)
 
 
 def _read_jobs(path: Path | None, settings: Settings) -> Jobs:
@@ -119,32 +108,21 @@ def _facts(settings: Settings) -> SettingsFacts:
     )
 
 
-def _status(findings: Sequence[Finding]) -> Status:
-    broken = any(finding.severity is Severity.ERROR for finding in findings)
-    return Status.UNREACHABLE if broken else Status.DONE
-
-
-def _tell(findings: Sequence[Finding], *, json: bool) -> None:
-    errors = sum(finding.severity is Severity.ERROR for finding in findings)
-    warnings = sum(finding.severity is Severity.WARNING for finding in findings)
+def _print(findings: Sequence[Finding], *, json: bool) -> DiagnosisView:
+    found = DiagnosisView.of(findings)
     if json:
-        print_json(
-            {
-                "healthy": not errors,
-                "errors": errors,
-                "warnings": warnings,
-                "findings": [attrs.asdict(finding) for finding in findings],
-            }
-        )
-        return
+        print_json(found)
+        return found
     rows = [(_sign(each.severity), each.subject, each.what) for each in findings]
     table("", "SUBJECT", "FINDING", rows=rows, empty="Nothing was looked at.")
-    _tell_cures(findings)
-    summary = f"{counted(errors, 'error')}, {counted(warnings, 'warning')}."
-    print_line(summary if errors or warnings else "Nothing is wrong.", style="bold")
+    _print_cures(findings)
+    summary = f"{counted(found.errors, 'error')}, {counted(found.warnings, 'warning')}."
+    is_fine = not (found.errors or found.warnings)
+    print_line("Nothing is wrong." if is_fine else summary, style="bold")
+    return found
 
 
-def _tell_cures(findings: Sequence[Finding]) -> None:
+def _print_cures(findings: Sequence[Finding]) -> None:
     out = console()
     for finding in findings:
         if finding.cure:

@@ -1,33 +1,21 @@
 """`cronhare executions list | show | logs | cancel`."""
 
 import sys
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated
 
 import typer
 
-from cronhare.application.administration.views import AttemptView, ExecutionView
+from cronhare.application.administration.views import ExecutionView
 from cronhare.application.worker.live_output import EVERY
 from cronhare.domain.execution import State
 from cronhare.domain.messages.messages import LARGEST_ID
-from cronhare.domain.texts.listing import counted
 from cronhare.domain.texts.printable import printable
 from cronhare.ports.records import ExecutionFilter
 from cronhare.ports.runner import Captured
 
-from ..output import (
-    MOST_LINES,
-    Json,
-    facts,
-    json_line,
-    moment,
-    print_json,
-    print_line,
-    printable_lines,
-    state,
-    table,
-)
+from ..execution_output import show_attempts, show_execution
+from ..output import MOST_LINES, Json, moment, print_json, print_line, printable_lines, state, table
 from ..wiring import open_ledger
 
 app = typer.Typer(
@@ -154,79 +142,12 @@ def cancel(execution_id: ID) -> None:
     print_line(f"Execution {execution_id} {texts.get(answer, f'has ended already: {answer}')}.")
 
 
-def show_execution(execution: ExecutionView) -> None:
-    """Print one execution's facts."""
-    claimed = f"{moment(execution.executed_at)} by {execution.container_id}"
-    facts(
-        [
-            ("execution", execution.id),
-            ("schedule", f"{execution.schedule_name} (id {execution.scheduler_id})"),
-            ("task", said_task(execution.task, execution.task_name, execution.source)),
-            ("key", execution.key),
-            ("state", state(execution.state)),
-            ("waits for", execution.waits_for),
-            ("due", execution.due_at),
-            ("claimed", claimed),
-            ("queue", execution.queue),
-            ("published", execution.published_at),
-            ("sent again", counted(execution.resends, "time") if execution.resends else None),
-            ("sent again at", execution.sent_again_at),
-            ("started", execution.started_at),
-            ("owner", execution.owner),
-            ("lease until", execution.lease_until),
-            ("cancel", "requested" if execution.cancel_requested else None),
-            ("ended", execution.finished_at),
-            ("attempt", execution.attempt),
-            ("deaths", execution.deaths),
-            ("params", json_line(execution.params)),
-            ("error", execution.last_error),
-            ("problem", execution.problem),
-        ]
-    )
-
-
-def said_task(number: object, name: str | None, source: str | None) -> str:
-    """Name a task by all that is known of it.
-
-    >>> said_task("worker 1", "backup", "jobs.toml"), said_task("report 25", None, None)
-    ('backup of jobs.toml (worker 1)', 'report 25')
-    """
-    of_source = f" of {source}" if source else ""
-    return f"{name}{of_source} ({number})" if name else f"{number}{of_source}"
-
-
-def show_attempts(attempts: Sequence[AttemptView]) -> None:
-    """Print a table of attempts."""
-    table(
-        "ATTEMPT",
-        "STARTED",
-        "ENDING",
-        "EXIT",
-        "NODE",
-        "SECONDS",
-        "PEAK MB",
-        "CPU S",
-        rows=[_attempt_row(attempt) for attempt in attempts],
-        empty="It has not been started.",
-    )
-
-
 def _print_stream(name: str, stream: Captured) -> None:
     print_line(f"--- {name}, {stream.bytes} bytes", style="bold")
     sys.stdout.write(printable_lines(stream.head).removesuffix("\n") + "\n")
     if stream.tail:
         print_line("--- [what lies between was not kept]", style="bold")
         sys.stdout.write(printable_lines(stream.tail).removesuffix("\n") + "\n")
-
-
-def _attempt_row(attempt: AttemptView) -> tuple[object, ...]:
-    seconds = None if attempt.run_seconds is None else f"{attempt.run_seconds:.2f}"
-    exit_ = f"signal {attempt.signal}" if attempt.signal else attempt.exit_code
-    memory = attempt.peak_memory_bytes
-    peak = None if memory is None else f"{memory / 1e6:.1f}"
-    cpu = None if attempt.cpu_seconds is None else f"{attempt.cpu_seconds:.2f}"
-    ending = state(attempt.ending or "running")
-    return (attempt.attempt, attempt.started_at, ending, exit_, attempt.node, seconds, peak, cpu)
 
 
 def _short(text: str | None) -> str:

@@ -12,9 +12,9 @@ from cronhare.domain.texts.durations import DurationInvalid, parse_duration, say
 from cronhare.domain.texts.listing import counted
 
 from ..errors import Refusal, Status
+from ..execution_output import said_task
 from ..output import MOST_LINES, Json, facts, json_line, print_json, print_line, state, table
 from ..wiring import open_ledger
-from .executions import said_task
 
 app = typer.Typer(
     help="What failed for good, and what becomes of it.",

@@ -12,11 +12,6 @@ app = typer.Typer(
 )
 
 
-@app.callback()
-def _group() -> None:
-    """Keep `list` a command of its own: a single one would be the whole of `nodes`."""
-
-
 @app.command("list")
 def list_(*, json: Json = False) -> None:
     """List schedulers and workers: what they run, when they were seen, and how far clocks are off.

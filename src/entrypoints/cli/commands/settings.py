@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 import attrs
-import typer
 
 from cronhare.domain.addresses import BrokerServer
 
@@ -22,11 +21,6 @@ class Shown:
     name: str
     value: str | None
     source: str
-
-
-def add_to(app: typer.Typer) -> None:
-    """Add the command to the command line."""
-    app.command()(settings)
 
 
 def settings(*, json: Json = False) -> None:
@@ -60,7 +54,7 @@ def _print_table(found: Settings) -> None:
 
 def _shown(found: Settings) -> Iterator[Shown]:
     for name, (field, declared) in Settings.declared().items():
-        told = found.sources.told.get(name)
+        told = found.sources.found.get(name)
         value = getattr(found, field)
         yield Shown(
             name=name,
@@ -75,7 +69,7 @@ def _secret(name: str, found: Settings) -> str | None:
         return str(found.ledger)
     if name == "broker_url":
         return MEMORY if found.broker_url == MEMORY else str(BrokerServer.parse(found.broker_url))
-    return "***" if name in found.sources.told else None
+    return "***" if name in found.sources.found else None
 
 
 def _text(value: object) -> str | None:

@@ -50,11 +50,6 @@ class CrontabTooLarge(ValueError):
     """A file that no cron daemon would read."""
 
 
-@app.callback()
-def _imports() -> None:
-    """Keep `crontab` a word of its own, for other sources beside it."""
-
-
 @app.command()
 def crontab(
     files: Annotated[

@@ -1,0 +1,44 @@
+"""What a jobs file changes, schedule by schedule."""
+
+from collections.abc import Iterator
+from typing import Any, Self
+
+import attrs
+
+from ..difference import Change, FieldChange, ScheduleChange
+from .schedules import shown_field
+
+
+@attrs.frozen(kw_only=True)
+class FieldChangeView:
+    """A field before and after, by its name and in its form of `ScheduleView`.
+
+    *field* is `row` where the row before cannot be understood: *before* then says why.
+    """
+
+    field: str
+    before: Any
+    after: Any
+
+
+@attrs.frozen(kw_only=True)
+class ScheduleChangeView:
+    """What becomes of a schedule. *fields* are those that differ where it is changed."""
+
+    name: str
+    change: Change
+    fields: tuple[FieldChangeView, ...]
+
+    @classmethod
+    def of(cls, change: ScheduleChange) -> Self:
+        """Show a change."""
+        fields = tuple(shown for field in change.fields for shown in _fields(field))
+        return cls(name=change.name, change=change.change, fields=fields)
+
+
+def _fields(change: FieldChange) -> Iterator[FieldChangeView]:
+    """Show a field of a draft, which may be several of a view."""
+    before, after = (shown_field(change.field, each) for each in (change.before, change.after))
+    for field, value in after.items():
+        if before[field] != value:
+            yield FieldChangeView(field=field, before=before[field], after=value)

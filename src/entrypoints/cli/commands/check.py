@@ -1,0 +1,68 @@
+"""`cronhare check`."""
+
+import os
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+
+from cronhare.adapters.jobs.reader import JobsFile
+from cronhare.adapters.process.attempt.account import is_known
+from cronhare.application.administration.jobs_files import (
+    clashes_among,
+    notes_on,
+    notes_on_queues,
+    queues_shared_among,
+)
+from cronhare.domain.texts.listing import counted
+
+from ..errors import Refusal, Refusals, clash_refusal
+from ..output import print_line, print_notes
+from ..wiring import JobsArguments, load, read_settings
+
+
+def check(jobs: JobsArguments) -> None:
+    """Validate jobs files, of several also beside each other; every fault is told at once."""
+    settings, now = read_settings(), datetime.now(UTC)
+    files, refused = list[JobsFile](), list[Refusal]()
+    for path in {os.path.realpath(path): path for path in jobs}.values():  # each file once
+        try:
+            files.append(load(path, settings, state="Nothing was applied."))
+        except Refusal as refusal:
+            refused.append(refusal)
+    refused += [*_beside_each_other(files), *_unknown_users(files)]
+    if refused:
+        raise Refusals(refused)
+    for file in files:
+        print_notes(notes_on(file, now=now))
+        tasks, schedules = counted(len(file.tasks), "task"), counted(len(file.drafts), "schedule")
+        print_line(f"{file.path}: {tasks} and {schedules}, no faults")
+        print_line(f"  What it would change: cronhare plan {file.path}")
+    print_notes(notes_on_queues(queues_shared_among(files)))
+
+
+def _beside_each_other(files: Sequence[JobsFile]) -> Iterator[Refusal]:
+    """Refuse what sound files must not have in common."""
+    first = dict[str, JobsFile]()
+    faults = [
+        f"{file.path}: source: {file.source} is {other.path} already"
+        for file in files
+        if (other := first.setdefault(file.source, file)) is not file
+    ]
+    if faults:  # each would switch off what is the other's
+        advice = 'Begin one of them with another name: source = "…".'
+        yield Refusal("the ledger would take these files for one", faults, advice)
+    if found := [*clashes_among([*first.values()])]:
+        yield clash_refusal(found)
+
+
+def _unknown_users(files: Sequence[JobsFile]) -> Iterator[Refusal]:
+    """Refuse users that this host does not have. A worker's host may: only `check` asks."""
+    for file in files:
+        faults = [
+            f"tasks.{task.name}: user: this host has no user {task.user}; where its worker runs, "
+            "it must have"
+            for task in file.tasks
+            if task.user is not None and not is_known(task.user)
+        ]
+        if faults:
+            what = f"{file.path}: {counted(len(faults), 'task')} cannot run on this host"
+            yield Refusal(what, faults, "Check it where the worker runs, or correct the name.")

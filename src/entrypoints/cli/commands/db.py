@@ -1,0 +1,29 @@
+"""`cronhare db upgrade`."""
+
+from pathlib import Path
+
+import typer
+
+from cronhare.adapters.sql import upgrade
+from cronhare.adapters.sql.dialects.sqlite.file import is_there
+from cronhare.domain.addresses import LedgerFile
+
+from ..output import print_line
+from ..wiring import said_ledger, wire
+
+app = typer.Typer(help="The ledger's schema.", no_args_is_help=True, rich_markup_mode=None)
+
+
+@app.command("upgrade")
+def upgrade_schema() -> None:
+    """Bring the ledger's schema to this version; what is there stays there."""
+    container = wire()
+    settings = container.settings()
+    file = Path(settings.ledger.path) if isinstance(settings.ledger, LedgerFile) else None
+    is_new = file is not None and not is_there(file)
+    done = upgrade(container.engine())
+    place = said_ledger(settings)
+    if is_new:
+        print_line(f"Made {place}: a new ledger, upgraded to {done[-1]}.")
+    else:
+        print_line(f"Upgraded {place} to {', '.join(done)}." if done else f"{place} is up to date.")

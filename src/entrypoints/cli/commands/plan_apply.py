@@ -1,0 +1,90 @@
+"""`cronhare plan | apply`."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+import attrs
+import msgspec
+
+from cronhare.adapters.jobs.reader import JobsFile
+from cronhare.application.administration.commands import Administrator
+from cronhare.application.administration.difference import Change, ScheduleChange
+from cronhare.application.administration.jobs_files import (
+    notes_on,
+    notes_on_changes,
+    notes_on_queues,
+)
+from cronhare.application.administration.views import ScheduleChangeView
+
+from ..output import Json, print_json, print_line, print_notes
+from ..wiring import JobsArgument, load, open_ledger, said_ledger
+
+SIGNS = {
+    Change.ADD: ("+", "green"),
+    Change.CHANGE: ("~", "yellow"),
+    Change.DISABLE: ("-", "red"),
+}
+
+
+def plan(jobs: JobsArgument, *, json: Json = False) -> None:
+    """Show what `apply` would change."""
+    container = open_ledger()
+    file = load(jobs, container.settings(), state="Nothing was compared.")
+    administrator = container.administrator()
+    changes = administrator.compare(file.drafts, tasks=file.tasks, source=file.source)
+    if json:
+        print_json([*map(ScheduleChangeView.of, changes)])
+        return
+    _print_changes(changes, file, administrator, applied=False)
+    print_line(f"This would be: {_count(changes)}. To make it so: cronhare apply {jobs}")
+    print_line(f"Ledger: {said_ledger(container.settings())}")
+
+
+def apply(jobs: JobsArgument, *, json: Json = False) -> None:
+    """Make the schedules table as the jobs file says."""
+    container = open_ledger()
+    file = load(jobs, container.settings(), state="Nothing was applied.")
+    administrator, now = container.administrator(), container.claims().now()
+    changes = administrator.apply(file.drafts, tasks=file.tasks, source=file.source, now=now)
+    if json:
+        print_json([*map(ScheduleChangeView.of, changes)])
+        return
+    print_notes(notes_on(file, now=now))
+    _print_changes(changes, file, administrator, applied=True)
+    print_line(f"Applied to {said_ledger(container.settings())}: {_count(changes)}.")
+    if any(change.change is not Change.KEEP for change in changes):
+        seconds = container.settings().refresh.total_seconds()
+        print_line(f"A scheduler at work sees it within {seconds:g} s; then: cronhare schedules")
+
+
+def _print_changes(
+    changes: Sequence[ScheduleChange],
+    file: JobsFile,
+    administrator: Administrator,
+    *,
+    applied: bool,
+) -> None:
+    for change in changes:
+        if change.change is Change.KEEP:
+            continue
+        sign, colour = SIGNS[change.change]
+        print_line(f"{sign} {change.name}", style=colour)
+        for field in change.fields:
+            print_line(f"    {field.field}: {_say(field.before)} → {_say(field.after)}")
+    print_notes(notes_on_changes(changes, source=file.source, applied=applied))
+    shared = administrator.shared_queues(file.drafts, source=file.source)
+    print_notes(notes_on_queues(shared))
+
+
+def _count(changes: Sequence[ScheduleChange]) -> str:
+    counts = Counter(change.change for change in changes)
+    return (
+        f"{counts[Change.ADD]} added, {counts[Change.CHANGE]} changed, "
+        f"{counts[Change.DISABLE]} disabled, {counts[Change.KEEP]} as they were"
+    )
+
+
+def _say(value: object) -> str:
+    if attrs.has(type(value)):
+        return msgspec.json.encode(value, enc_hook=str).decode()
+    return "nothing" if value is None else str(value)

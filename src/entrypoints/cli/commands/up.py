@@ -1,0 +1,59 @@
+"""`cronhare up`."""
+
+import logging
+from functools import partial
+
+from cronhare.adapters.jobs.reader import JobsFile
+from cronhare.application.logs import say
+from cronhare.domain.topology import checked_queues
+
+from ... import logs
+from ...container import Container
+from ...processes import embedded, lifetime
+from ...processes.reloading import Reloading
+from ...processes.state_report import StateReport
+from ...signals.forced_exit import ForcedExit
+from ...signals.handlers import SignalHandlers, on_a_terminal
+from ...signals.shutdown import Shutdown
+from ..errors import Refusal
+from ..long_lived import Concurrency, Jobs, jobs_file, occupy_ledger
+from ..wiring import read_settings, usable
+
+log = logging.getLogger(__name__)
+
+
+def up(*, jobs: Jobs = None, concurrency: Concurrency = None) -> None:
+    """Apply a jobs file, and run scheduler and worker in this process.
+
+    Without a terminal, SIGHUP has it read its jobs file again. SIGUSR1 tells its state in the log.
+    """
+    handlers = SignalHandlers()
+    settings = read_settings()
+    file = jobs_file(jobs, settings)
+    queues = _queues_of(file)
+    container = usable(Container(settings=settings, tasks=file.tasks, queues=queues))
+    logs.sign_as(container.node())
+    say(log, logging.INFO, "up", f"Ledger {settings.ledger}")
+    occupy_ledger(settings)
+    embedded.prepare(container, file)
+    at_a_time = concurrency or settings.concurrency or embedded.CONCURRENCY
+    shutdown = Shutdown(ForcedExit(grace=settings.shutdown_grace.total_seconds()))
+    state = StateReport(container)
+    reloading = Reloading(
+        container,
+        forced_exit=shutdown.forced_exit,
+        jobs=jobs,
+        has_schedules=bool(file.drafts),
+        take=partial(embedded.take, container),
+    )
+    on_hangup = shutdown.hang_up if on_a_terminal() else reloading.reload
+    process = embedded.run(container, shutdown, state, concurrency=at_a_time, on_boot=file.on_boot)
+    lifetime.run(process, container, shutdown, handlers, on_hangup=on_hangup, state=state)
+
+
+def _queues_of(file: JobsFile) -> tuple[str, ...]:
+    try:
+        return checked_queues(embedded.queues_of(file))
+    except ValueError as error:
+        advice = "Nothing was started. Give some of its schedules a queue in common."
+        raise Refusal(f"{file.path}: {error}", advice=advice) from error

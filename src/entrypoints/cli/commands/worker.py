@@ -1,0 +1,88 @@
+"""`cronhare worker`."""
+
+import logging
+from collections.abc import Sequence
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from cronhare.adapters.jobs.reader import JobsFile
+from cronhare.application.logs import say
+from cronhare.domain.texts.listing import counted, listed
+
+from ...container import Container
+from ...processes import lifetime
+from ...processes import worker as worker_process
+from ...processes.reloading import Reloading
+from ...processes.state_report import StateReport
+from ...settings import forms
+from ...settings.settings import Settings
+from ...signals.forced_exit import ForcedExit
+from ...signals.handlers import SignalHandlers
+from ...signals.shutdown import Shutdown
+from ..errors import Refusal
+from ..long_lived import Concurrency, Jobs, jobs_file, refuse_memory_broker, with_ledger
+from ..wiring import read_settings, usable
+
+log = logging.getLogger(__name__)
+
+
+def worker(
+    *,
+    jobs: Jobs = None,
+    concurrency: Concurrency = None,
+    queues: Annotated[
+        str | None, typer.Option(help="Which queues, with commas between. [env: CRON_QUEUES]")
+    ] = None,
+) -> None:
+    """Run a worker: one of any number. Its tasks come from its own jobs file.
+
+    SIGHUP has it read jobs file and settings again. SIGUSR1 tells its state in the log.
+    """
+    handlers = SignalHandlers()
+    settings = read_settings()
+    refuse_memory_broker(settings)
+    names = _named(queues) if queues else settings.queues
+    _refuse_foreign(names, settings)
+    file = jobs_file(jobs, settings)
+    container = usable(Container(settings=settings, tasks=file.tasks, queues=names))
+    at_a_time = concurrency or settings.concurrency or 1  # S1.7 in docs/compatibility.md
+    tasks = f"{counted(len(file.tasks), 'task')} of {file.path}, {at_a_time} at a time"
+    lifetime.announce(container, "Worker", f"queues {listed(names)}", tasks)
+    shutdown = Shutdown(ForcedExit(grace=settings.shutdown_grace.total_seconds()))
+    state = StateReport(container)
+    reloading = Reloading(
+        container, forced_exit=shutdown.forced_exit, jobs=jobs, has_schedules=bool(file.drafts)
+    )
+    _warn_of_on_start(file)
+    run = partial(
+        worker_process.run, container, shutdown, state, concurrency=at_a_time, on_boot=file.on_boot
+    )
+    process = with_ledger(container, shutdown, run)
+    lifetime.run(process, container, shutdown, handlers, on_hangup=reloading.reload, state=state)
+
+
+def _warn_of_on_start(file: JobsFile) -> None:
+    if file.on_start:
+        text = (
+            f"on_start is for `cronhare up`; no worker begins {', '.join(file.on_start)}. "
+            "on_boot = true runs once per boot of the host"
+        )
+        say(log, logging.WARNING, "jobs.on-start", text)
+
+
+def _named(queues: str) -> tuple[str, ...]:
+    try:
+        return forms.queues(queues)
+    except ValueError as error:
+        raise Refusal(f"--queues: {error}", advice="Nothing was started.") from error
+
+
+def _refuse_foreign(names: Sequence[str], settings: Settings) -> None:
+    """Refuse queues of another program: what arrives there has ended for us."""
+    if foreign := [name for name in names if name in settings.foreign_queues]:
+        raise Refusal(
+            f"{', '.join(foreign)}: another program serves it, by CRON_FOREIGN_QUEUES",
+            advice="Name other queues (--queues, CRON_QUEUES), or take it out there.",
+        )

@@ -1,0 +1,75 @@
+"""An execution and its attempts, as tables: for `executions show`, `explain` and `run --wait`."""
+
+from collections.abc import Sequence
+
+from cronhare.application.administration.views import AttemptView, ExecutionView
+from cronhare.domain.texts.listing import counted
+
+from .output import facts, json_line, moment, state, table
+
+
+def show_execution(execution: ExecutionView) -> None:
+    """Print one execution's facts."""
+    claimed = f"{moment(execution.executed_at)} by {execution.container_id}"
+    facts(
+        [
+            ("execution", execution.id),
+            ("schedule", f"{execution.schedule_name} (id {execution.scheduler_id})"),
+            ("task", said_task(execution.task, execution.task_name, execution.source)),
+            ("key", execution.key),
+            ("state", state(execution.state)),
+            ("waits for", execution.waits_for),
+            ("due", execution.due_at),
+            ("claimed", claimed),
+            ("queue", execution.queue),
+            ("published", execution.published_at),
+            ("sent again", counted(execution.resends, "time") if execution.resends else None),
+            ("sent again at", execution.sent_again_at),
+            ("started", execution.started_at),
+            ("owner", execution.owner),
+            ("lease until", execution.lease_until),
+            ("cancel", "requested" if execution.cancel_requested else None),
+            ("ended", execution.finished_at),
+            ("attempt", execution.attempt),
+            ("deaths", execution.deaths),
+            ("params", json_line(execution.params)),
+            ("error", execution.last_error),
+            ("problem", execution.problem),
+        ]
+    )
+
+
+def said_task(number: object, name: str | None, source: str | None) -> str:
+    """Name a task by all that is known of it.
+
+    >>> said_task("worker 1", "backup", "jobs.toml"), said_task("report 25", None, None)
+    ('backup of jobs.toml (worker 1)', 'report 25')
+    """
+    of_source = f" of {source}" if source else ""
+    return f"{name}{of_source} ({number})" if name else f"{number}{of_source}"
+
+
+def show_attempts(attempts: Sequence[AttemptView]) -> None:
+    """Print a table of attempts."""
+    table(
+        "ATTEMPT",
+        "STARTED",
+        "ENDING",
+        "EXIT",
+        "NODE",
+        "SECONDS",
+        "PEAK MB",
+        "CPU S",
+        rows=[_attempt_row(attempt) for attempt in attempts],
+        empty="It has not been started.",
+    )
+
+
+def _attempt_row(attempt: AttemptView) -> tuple[object, ...]:
+    seconds = None if attempt.run_seconds is None else f"{attempt.run_seconds:.2f}"
+    exit_ = f"signal {attempt.signal}" if attempt.signal else attempt.exit_code
+    memory = attempt.peak_memory_bytes
+    peak = None if memory is None else f"{memory / 1e6:.1f}"
+    cpu = None if attempt.cpu_seconds is None else f"{attempt.cpu_seconds:.2f}"
+    ending = state(attempt.ending or "running")
+    return (attempt.attempt, attempt.started_at, ending, exit_, attempt.node, seconds, peak, cpu)

@@ -1,0 +1,57 @@
+"""Times as people write them."""
+
+from contextlib import suppress
+from datetime import UTC, datetime, time
+from typing import Final
+from zoneinfo import ZoneInfo
+
+from cronhare.domain.cron.timeline import FIRST_MINUTE, LAST_MINUTE, minute_of, moment_of
+
+from .errors import Refusal
+
+#: So many characters of a time are read: of longer ones `fromisoformat` takes what it likes.
+LONGEST_TIME: Final = 64
+
+_WRITE: Final = "write 2026-03-28T08:00:00Z, or 08:00Z"
+
+
+def read_time(text: str, zone: ZoneInfo, *, now: datetime) -> datetime:
+    """Read an ISO date-time, or a time of the day that it is at *now*.
+
+    Without an offset it is wall time in *zone*.
+
+    >>> now = datetime(2026, 3, 28, 23, 30, tzinfo=UTC)
+    >>> read_time("08:00", ZoneInfo("Europe/Berlin"), now=now).isoformat()
+    '2026-03-29T06:00:00+00:00'
+    >>> read_time("08:00Z", ZoneInfo("Europe/Berlin"), now=now).isoformat()
+    '2026-03-28T08:00:00+00:00'
+
+    Raises:
+        Refusal: it is none.
+    """
+    if len(text) > LONGEST_TIME:
+        raise Refusal(f'"{text[:LONGEST_TIME]}…" is no time; {_WRITE}')
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        moment = _today(text, zone, now)
+    return _far_from_the_edge(text, moment if moment.tzinfo else moment.replace(tzinfo=zone))
+
+
+def _far_from_the_edge(text: str, moment: datetime) -> datetime:
+    """Refuse what no schedule can be due at, and some zone's calendar does not have."""
+    first, last = moment_of(FIRST_MINUTE), moment_of(LAST_MINUTE)
+    with suppress(OverflowError):
+        instant = moment.astimezone(UTC)
+        if FIRST_MINUTE <= minute_of(instant) <= LAST_MINUTE:
+            return instant
+    allowed = f"times are from {first.date()} to {last.date()}"
+    raise Refusal(f'"{text}" is too close to the edge of the calendar; {allowed}')
+
+
+def _today(text: str, zone: ZoneInfo, now: datetime) -> datetime:
+    try:
+        wall = time.fromisoformat(text)
+    except ValueError as error:
+        raise Refusal(f'"{text}" is no time; {_WRITE}') from error
+    return datetime.combine(now.astimezone(wall.tzinfo or zone), wall)

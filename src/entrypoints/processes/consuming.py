@@ -1,0 +1,186 @@
+"""How a worker consumes: what its queues bring is handled, and given back or settled at the end."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from datetime import timedelta
+from functools import partial
+
+from cronhare.application.logs import say
+from cronhare.application.redelivery.waiting_room import PLACES, WaitingRoom
+from cronhare.application.worker.delivery_handler import Counters, DeliveryHandler
+from cronhare.application.worker.failed_monitor import FailedMonitor
+from cronhare.application.worker.leases import LeaseKeeper
+from cronhare.domain.texts.listing import listed
+from cronhare.domain.topology import FAILED_QUEUE, WAITING_QUEUE
+from cronhare.ports.broker import AsyncBrokerPort, Delivery
+from cronhare.ports.runner import TaskRunnerPort
+
+from ..signals.shutdown import Shutdown
+from .bounded_wait import wait_at_most
+from .readiness import answered
+
+log = logging.getLogger(__name__)
+
+#: Seconds that the broker may take to send nothing more, that interrupted tasks may take to end (5
+#: from TERM to KILL) and to be recorded, and that each connection may take to close. Together they
+#: are less than `forced_exit.ENDING`.
+PAUSING, INTERRUPTING, CLOSING = 1.5, 8.5, 3.0
+
+
+class DeliveryTasks:
+    """The deliveries that are being handled, each in a task of its own."""
+
+    def __init__(self, handle: Callable[[Delivery], Coroutine[None, None, None]]) -> None:
+        """*handle* brings a delivery to its end."""
+        self._handle = handle
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def __len__(self) -> int:
+        """Count them."""
+        return len(self._tasks)
+
+    def accept(self, delivery: Delivery) -> None:
+        """Begin to handle a delivery."""
+        task = asyncio.create_task(self._handle(delivery))
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    async def settled(self) -> None:
+        """Wait until all that was accepted so far has come to its end."""
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (fault := task.exception()) is not None:
+            log.error("A delivery met a fault of ours", exc_info=fault, extra={"action": "fault"})
+
+
+class WorkerConsumer:
+    """Hands deliveries to the worker, and drains it at the end."""
+
+    def __init__(
+        self,
+        *,
+        broker: AsyncBrokerPort,
+        worker: DeliveryHandler,
+        room: WaitingRoom,
+        runner: TaskRunnerPort,
+        keeper: LeaseKeeper,
+    ) -> None:
+        """All of it runs in one event loop."""
+        self._broker = broker
+        self._worker = worker
+        self._runner = runner
+        self._keeper = keeper
+        self._under_way = DeliveryTasks(worker.handle)
+        self._room = room
+        self._resting = DeliveryTasks(room.handle)
+
+    @property
+    def counters(self) -> Counters:
+        """What was done so far."""
+        return self._worker.counters
+
+    @property
+    def at_hand(self) -> int:
+        """How many deliveries are being handled."""
+        return len(self._under_way)
+
+    async def begin(self, queues: Sequence[str], *, concurrency: int, shutdown: Shutdown) -> bool:
+        """Start to consume, as many deliveries at a time as may run at a time.
+
+        While the broker is away it is asked again, until a shutdown is requested: then False.
+        """
+        accept = self._under_way.accept
+        ask = partial(self._broker.consume, queues, prefetch=concurrency, on_delivery=accept)
+        return await answered("broker", ask, shutdown=shutdown)
+
+    async def bring_back(self, shutdown: Shutdown) -> None:
+        """Start to bring back what was deferred, beside the tasks: it takes none of their places.
+
+        The queue may not be there, where this user may declare none: it is asked for again.
+        """
+        accept = self._resting.accept
+        ask = partial(self._broker.consume, [WAITING_QUEUE], prefetch=PLACES, on_delivery=accept)
+        await answered("broker", ask, shutdown=shutdown)
+
+    async def drain(self, *, grace: timedelta, force: asyncio.Event) -> None:
+        """Give back what has not begun, let the rest finish within *grace*, then end it.
+
+        *force* skips the wait. What cannot be recorded then is found by its lease.
+        """
+        self._worker.drain()
+        await wait_at_most(PAUSING, "the broker, to send nothing more", self._broker.pause())
+        self._room.drain()
+        if (left := self.at_hand + self._worker.pending_ends) and not force.is_set():
+            text = (
+                f"Waiting at most {grace.total_seconds():.0f} s for what runs ({left}); "
+                "a second signal ends it at once"
+            )
+            say(log, logging.INFO, "shutdown.wait", text)
+            await self._settled(grace, force)
+        self._worker.interrupt()
+        settled = self._all_settled()
+        if not await wait_at_most(INTERRUPTING, "the results of what runs", settled):
+            warn_of_unsettled(self._keeper)
+
+    async def close(self) -> None:
+        """End what still runs, and close the connection."""
+        await asyncio.gather(
+            wait_at_most(CLOSING, "the end of all tasks", self._runner.close()),
+            wait_at_most(CLOSING, "the broker's farewell", self._broker.close()),
+        )
+
+    async def _all_settled(self) -> None:
+        """Wait for what is under way, and then for the results that it left waiting."""
+        await self._under_way.settled()
+        await self._worker.settled()
+
+    async def _settled(self, grace: timedelta, force: asyncio.Event) -> None:
+        waits = [
+            asyncio.create_task(force.wait(), name="force"),
+            asyncio.create_task(self._all_settled(), name="settled"),
+        ]
+        await asyncio.wait(
+            waits, timeout=grace.total_seconds(), return_when=asyncio.FIRST_COMPLETED
+        )
+        for each in waits:
+            each.cancel()
+
+
+def warn_of_unsettled(keeper: LeaseKeeper) -> None:
+    """Name the executions that end without a result, and say that nothing has to be done."""
+    if ids := [str(id_) for id_, _, _ in keeper.told()]:
+        text = (
+            f"Without a recorded result: execution {listed(ids)}. Once the lease has ended, a "
+            "scheduler takes what is not recorded for lost, and has it repeated"
+        )
+        say(log, logging.WARNING, "shutdown.given-up", text)
+
+
+class FailedQueueConsumer:
+    """Hands messages of the failed queue to the monitor, one at a time."""
+
+    def __init__(self, *, broker: AsyncBrokerPort, monitor: FailedMonitor) -> None:
+        """*broker* is a connection of its own, which a busy worker does not delay."""
+        self._broker = broker
+        self._monitor = monitor
+        self._under_way = DeliveryTasks(monitor.handle)
+
+    async def begin(self, shutdown: Shutdown) -> None:
+        """Start to consume, as soon as the broker is there."""
+        accept = self._under_way.accept
+        ask = partial(self._broker.consume, [FAILED_QUEUE], prefetch=1, on_delivery=accept)
+        await answered("broker", ask, shutdown=shutdown)
+
+    async def end(self) -> None:
+        """Finish what was begun, give back what the ledger has no answer to, and stop."""
+        self._monitor.drain()
+        await wait_at_most(CLOSING, "the failed queue", self._finish())
+
+    async def _finish(self) -> None:
+        await self._broker.pause()
+        await self._under_way.settled()
+        await self._broker.close()
