@@ -1,4 +1,4 @@
-"""One row of the ledger, and its states; `transitions.py` says which follows which."""
+"""An execution and its states; `lifecycle/transitions.py` says which follows which."""
 
 import enum
 from datetime import datetime, timedelta
@@ -10,7 +10,7 @@ from .schedules.task import TaskRef
 
 
 class State(enum.StrEnum):
-    """Where an execution stands: drawn in docs/design.md."""
+    """The states of an execution: drawn in docs/design.md."""
 
     CLAIMED = "claimed"
     PUBLISHED = "published"
@@ -21,33 +21,32 @@ class State(enum.StrEnum):
     QUARANTINED = "quarantined"
     CANCELLED = "cancelled"
     SKIPPED = "skipped"
-    HANDED_OVER = "handed-over"  # to a queue of another program, which tells no more of it
+    HANDED_OVER = "handed-over"  # to another program's queue; we hear no more of it
 
 
-#: States from which an attempt may start: the message can outrun its scheduler's own mark.
+#: States from which an attempt may start: a message can outrun the mark of its publish.
 STARTABLE = frozenset({State.CLAIMED, State.PUBLISHED, State.RETRYING})
 
 #: States in which something is still to happen.
 UNFINISHED = STARTABLE | {State.RUNNING}
 
-#: What has ended badly, and may be sent again.
+#: States of a bad end, which may be replayed.
 REPLAYABLE = frozenset({State.FAILED, State.QUARANTINED})
 
-#: States that ended without a run of ours to look back at.
+#: States that ended without a result of ours.
 ENDED_WITHOUT_RESULT = frozenset({State.CANCELLED, State.SKIPPED, State.HANDED_OVER})
 
 
 class Execution(msgspec.Struct, frozen=True, kw_only=True):
-    """What the ledger knows of one due instant, or of one manual run.
+    """One due instant of a schedule, or one manual run.
 
-    *attempt* numbers the attempt that is under way or comes next, from 1; its message was sent
-    again *resends* times. *deaths* counts the
-    attempts that ended badly since the run began, or was replayed. What is run is as it was when
-    the instant was claimed: *params* is JSON text, *task_name* the task's name in the jobs file
-    *source*; neither is known of a row that somebody wrote by hand. *crashed_at* lists the crashes,
-    oldest first. *check_at* is from when on the reconciler looks for the start, graces aside;
-    *next_attempt_at* stays what was promised. *problem* says what is wrong with its row in the
-    ledger, where somebody spoilt it: it is not run then.
+    *attempt* numbers the attempt that runs or comes next, from 1; its message was sent again
+    *resends* times. *deaths* counts the attempts that ended badly since the run began, or was
+    replayed. Task and params are as they were at the claim: *params* is JSON text, *task_name* the
+    task's name in the jobs file *source*; both are None for a row written by hand. *crashed_at*
+    lists the crashes, oldest first. The reconciler looks for the start from *check_at* on, graces
+    aside; *next_attempt_at* stays what was promised. *problem* says what is wrong with a broken
+    row: it is not run.
     """
 
     id: int
@@ -85,5 +84,5 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def message_id(self) -> str:
-        """Names one attempt's message, for deduplication and for logs."""
+        """The id of the attempt's message, for deduplication and logs."""
         return f"{self.id}:{self.attempt}"

@@ -1,4 +1,4 @@
-"""Starting, keeping and ending attempts."""
+"""Starting attempts, renewing their leases, and recording their ends."""
 
 import enum
 from collections.abc import Collection, Sequence
@@ -19,9 +19,9 @@ from .runner import AttemptResult, Written
 
 @attrs.frozen(kw_only=True)
 class StartRequest:
-    """A wish to start one attempt.
+    """Asks for the start of one attempt.
 
-    *nacks* is what its message tells; None if no message asks for it, but the system itself.
+    *nacks* come from the headers of its message; None if the system itself asks, without one.
     """
 
     execution_id: int
@@ -31,10 +31,7 @@ class StartRequest:
 
 @attrs.frozen
 class Refused:
-    """The attempt may not start: it did already, or something else was decided.
-
-    *unknown* tells that the ledger has never heard of it, or has forgotten it.
-    """
+    """The attempt may not start, and why; *unknown* if the ledger has no such execution."""
 
     reason: str
     unknown: bool = False
@@ -42,10 +39,10 @@ class Refused:
 
 @attrs.frozen
 class Busy:
-    """It cannot be had at this moment. Nothing was changed: ask again.
+    """It cannot be had now. Nothing was changed: ask again.
 
-    Somebody else holds its row; or a rule refuses all changes of its kind, beside others that are
-    accepted (ADR 31). Where *is_asked* is false it was not even tried, as so many others were held.
+    Another session holds its row; or a rule refuses all changes of its kind, and accepts others
+    (ADR 31). Without *is_asked* it was not even tried, as too many others were held.
     """
 
     is_asked: bool = True
@@ -53,7 +50,7 @@ class Busy:
 
 @attrs.frozen(kw_only=True)
 class Finish:
-    """The end of an attempt: how it ran, and what was decided of its execution."""
+    """The end of an attempt: its result, and the verdict on its execution."""
 
     execution: Execution
     ran: AttemptResult
@@ -62,10 +59,10 @@ class Finish:
     def repeated(
         self, ending: str | None, *, state: State, attempt: int, last_error: str | None
     ) -> "Recorded":
-        """Answer a finish whose attempt has ended before, as every store does.
+        """Answer a finish whose attempt has ended already, the same way in every store.
 
-        *ending* is what the attempt's row says if it was this node's; the others are the
-        execution's now. What another one gave up as lost was never this one's result.
+        *ending* is that of the attempt's row, None if another node owned it; *state*, *attempt*
+        and *last_error* are the execution's. An attempt that was given up as lost has no result.
         """
         if ending != self.ran.outcome.ending or ending == Ending.LOST:
             return Superseded()
@@ -79,11 +76,11 @@ class Finish:
 
 @attrs.frozen
 class Superseded:
-    """The result came too late: the attempt was no longer this node's to finish."""
+    """The result came too late: this node no longer owned the attempt."""
 
 
 class Apart(enum.Enum):
-    """What could be written of an execution of which the database refuses something."""
+    """What could be written of an execution whose end the database refuses."""
 
     ARCHIVED = "quarantined, with a row in the archive"
     UNARCHIVED = "quarantined, without one"
@@ -92,7 +89,7 @@ class Apart(enum.Enum):
 
 @attrs.frozen
 class EndRefused:
-    """The database refuses to record this end; the execution is set apart for it (ADR 31).
+    """The database refuses to record this end; the execution is set apart (ADR 31).
 
     *reason* says how the attempt ended, and what the database says.
     """
@@ -102,19 +99,19 @@ class EndRefused:
 
     @property
     def is_over(self) -> bool:
-        """Tell whether the execution has ended by it, or its lease has still to lapse."""
+        """Whether the execution has ended; if not, its lease has still to lapse."""
         return self.apart is not Apart.NEITHER
 
 
-#: What becomes of an end: the state that its execution is in now, or why it is not recorded.
+#: The answer to a finish: the state of the execution now, or why the end is not recorded.
 Recorded: TypeAlias = State | EndRefused | Superseded
 
 
 @attrs.frozen(kw_only=True)
 class Renewal:
-    """Which attempts a node still holds, and which of them somebody wants cancelled.
+    """Which attempts a node still owns, and for which of them a cancel is requested.
 
-    Those in *busy* it may hold: somebody else has their rows, and their leases are as they were.
+    Of those in *busy* another session holds the rows: their leases are as they were.
     """
 
     held: frozenset[int]
@@ -125,10 +122,10 @@ class Renewal:
 class AttemptStorePort(Protocol):
     """The attempts. Safe to share between threads, processes and hosts.
 
-    Batches are one transaction each, and after a refusal each half of them is; their answers come
-    in the order of the questions. What is refused alone is set apart (ADR 31): no method raises
-    `LedgerRefused`. Nobody waits for a row that another session holds, a person's say: it is
-    `Busy`, for itself alone.
+    A batch is one transaction; after a refusal each half of it is one. Answers come in the order
+    of the questions. What is refused alone is set apart (ADR 31): no method raises
+    `LedgerRefused`. No call waits for a row that another session holds, a person's for example:
+    that one is `Busy`.
 
     What tests/integration/test_attempt_store_contract.py does not assert is not promised.
     Every method may raise `LedgerUnavailable`; the outcome is then unknown, and the call can be
@@ -138,16 +135,15 @@ class AttemptStorePort(Protocol):
     def start(
         self, requests: Sequence[StartRequest], *, now: datetime, node: str, lease: timedelta
     ) -> Sequence[Execution | Refused | Busy]:
-        """The start fence: of all who wish to start an attempt, one does.
+        """The start fence: of all who ask to start an attempt, exactly one does.
 
         An attempt starts if its execution waits for exactly that number (claimed, published or
-        retrying), no cancel is requested, and no message asks for what is the system's own, or for
-        what has still to wait (ADR 35). Nacks
-        count as failures, as far as the time since the publish allows. The winner's execution is
-        running, owned by *node* until ``now + lease``, with its attempt recorded. Of what *node*
-        holds already only the lease begins anew: a start can be repeated, long after the first one
-        was heard. So what got no answer is to be asked for until it gets one, or an attempt may be
-        running that nobody runs; unless `LedgerUnavailable.changed_nothing` says of each question
+        retrying), no cancel is requested, and no message asks for what is the system's own, or
+        too early (ADR 35). Nacks count as failures, as far as the time since the publish allows.
+        The winner's execution is running, owned by *node* until ``now + lease``, with its attempt
+        recorded. If *node* owns it already its lease begins anew: a start can be repeated at any
+        time. A request without an answer must be repeated until it has one, or the ledger may say
+        "running" of what no worker runs; unless `LedgerUnavailable.changed_nothing` says each time
         that none of these starts was written.
         """
         ...
@@ -155,47 +151,42 @@ class AttemptStorePort(Protocol):
     def finish(
         self, finishes: Sequence[Finish], *, now: datetime, node: str
     ) -> Sequence[Recorded | Busy]:
-        """Record results, output and verdicts of attempts that *node* holds.
+        """Record results, output and verdicts of attempts that *node* owns.
 
-        Answers the state that the execution is in now: a requested cancel wins over the verdict,
-        whose result is kept with the attempt. Failures are archived in the same transaction. A
-        result that *node* has recorded before changes nothing, and is answered once more. Of an
-        end that is refused only the ending is kept, as far as that is not refused as well.
+        Answers the state of the execution now: a requested cancel wins over the verdict, and the
+        result is kept with the attempt. Failures are archived in the same transaction. A result
+        that *node* recorded before changes nothing, and is answered again. Of an end that is
+        refused only the ending is kept, unless that is refused as well.
         """
         ...
 
     def give_up(self, finishes: Sequence[Finish], *, now: datetime) -> Sequence[Recorded | Busy]:
         """Record the end of attempts whose owner is gone (see `ClaimStorePort.lapsed`).
 
-        Superseded if the owner has renewed its lease, or finished, since it was found: its
-        `version` tells.
+        Superseded if the `version` has changed: the owner has renewed its lease, or finished.
         """
         ...
 
     def renew(
         self, execution_ids: Collection[int], *, now: datetime, node: str, lease: timedelta
     ) -> Renewal:
-        """Hold these attempts until ``now + lease``; a renewal counts as a new version.
-
-        What *node* no longer owns stays so.
-        """
+        """Extend the leases of those that *node* owns to ``now + lease``: each a new version."""
         ...
 
     def keep_written(self, written: Sequence[Written], *, now: datetime, node: str) -> None:
-        """Keep what attempts that run, and that *node* owns, have written up to *now*.
+        """Keep the output up to *now* of running attempts that *node* owns, and of no others.
 
-        It replaces what was kept of them before, and the finish replaces it in turn; if they are
-        lost, it stays. Of all other attempts nothing is kept.
+        It replaces what was kept before. The finish replaces it; of a lost attempt it stays.
         """
         ...
 
     def adopt(
         self, message: TaskMessage, *, key: str, queue: str, deaths: int, now: datetime, node: str
     ) -> Execution | Refused | Busy:
-        """Give a foreign message a row of the ledger, claimed and waiting for its first attempt.
+        """Give a foreign message an execution, claimed and waiting for its first attempt.
 
-        *queue* is where it came from, and where each of its attempts is to be published. Adopting
-        the same key again answers the row that is there. Refused if its schedule is unknown, or is
-        the system's own. Busy while somebody keeps executions of its schedule from being inserted.
+        *queue* is where it came from, and where each attempt is published. Adopting the same key
+        again answers the row that is there. Refused if its schedule is unknown, or the system's
+        own. Busy while another session keeps executions of its schedule from being inserted.
         """
         ...

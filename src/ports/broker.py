@@ -1,4 +1,4 @@
-"""The doorbell: carries messages, may lose or repeat any of them."""
+"""The broker: a doorbell that may lose or repeat any message."""
 
 import enum
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,7 +12,7 @@ from cronhare.domain.topology import Destination
 
 
 class BrokerUnavailable(Exception):
-    """The broker could not be asked. Nothing is known of what was under way."""
+    """The broker could not be asked; the outcome of what was under way is unknown."""
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,7 +24,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Envelope(msgspec.Struct, frozen=True):
-    """A message and where it is to go."""
+    """A message and its destination."""
 
     message: Message
     to: Destination
@@ -33,8 +33,8 @@ class Envelope(msgspec.Struct, frozen=True):
 class Defect(msgspec.Struct, frozen=True, kw_only=True):
     """Why a delivery cannot be read as it was sent; it can be settled like any other.
 
-    *size* is that of its whole body, of which only the beginning may have been kept. *properties*
-    are the raw ones, where no reading makes sense of them: the message then has none.
+    *size* is that of the whole body, of which only the beginning may be kept. *properties* are the
+    raw ones if they cannot be decoded: the message then has none.
     """
 
     reason: str
@@ -42,12 +42,12 @@ class Defect(msgspec.Struct, frozen=True, kw_only=True):
     properties: bytes = b""
 
 
-#: Bytes of a body that a consumer is given: nothing that we read is longer.
+#: Bytes of a body that a consumer is given at most: no message that we read is longer.
 LARGEST_TAKEN: Final = LARGEST_FAILED
 
 
 def too_large(size: int) -> Defect | None:
-    """Judge the size of a body, of which a consumer is given `LARGEST_TAKEN` at the most."""
+    """Name the defect of a body that is larger than `LARGEST_TAKEN`."""
     if size <= LARGEST_TAKEN:
         return None
     return Defect(reason=f"the body has {size} bytes, {LARGEST_TAKEN} are allowed", size=size)
@@ -55,7 +55,7 @@ def too_large(size: int) -> Defect | None:
 
 @attrs.frozen(kw_only=True)
 class Delivery:
-    """A message in our hands. It is ours until it is acked, nacked, or the consumer closes.
+    """A message that is ours until it is acked or nacked, or the consumer closes.
 
     *tag* belongs to the adapter. With a *defect* the message is what could be read of it.
     """
@@ -72,8 +72,8 @@ class Published(enum.Enum):
 
     CONFIRMED = "confirmed"  # a queue has it
     RETURNED = "returned"  # no queue wanted it: a fault in the topology
-    REFUSED = "refused"  # the broker says that a queue cannot take it now; a copy of it may come
-    UNKNOWN = "unknown"  # nothing was answered: it may or may not arrive, now or later
+    REFUSED = "refused"  # nacked: a queue cannot take it now; a copy may still arrive
+    UNKNOWN = "unknown"  # no answer: it may or may not arrive, now or later
 
 
 class BrokerPort(Protocol):
@@ -84,7 +84,7 @@ class BrokerPort(Protocol):
     """
 
     def declare(self, queues: Iterable[str]) -> None:
-        """Make sure that the topology for these task queues exists. Safe to repeat.
+        """Declare the topology for these task queues. Safe to repeat.
 
         Raises:
             BrokerUnavailable: nothing is known; repeat the call.
@@ -92,17 +92,17 @@ class BrokerPort(Protocol):
         ...
 
     def publish(self, batch: Sequence[Envelope]) -> Sequence[Published]:
-        """Publish all, in order, and say of each what is known.
+        """Publish all, in order, bounded in time, and say of each what is known.
 
-        Bounded in time. Never raises for a broker that is away: that is `UNKNOWN`.
+        Never raises for a broker that is away: that is `UNKNOWN`.
         """
         ...
 
     def is_reachable(self) -> bool:
-        """Tell, without waiting, whether all is well as far as is known: False in an outage.
+        """Whether the broker can be reached, as far as is known without waiting.
 
-        Who asks again and again hears of each outage that lasts, though he publishes nothing.
-        While it is False a publish sends nothing; the log is told of the outage by the adapter.
+        Asking regularly reveals each lasting outage, without a publish. While it is False a publish
+        sends nothing. The adapter logs the outage.
         """
         ...
 
@@ -138,12 +138,11 @@ class AsyncBrokerPort(Protocol):
     ) -> None:
         """Begin to hand deliveries to *on_delivery*, at most *prefetch* unsettled at a time.
 
-        Returns once consuming has begun. Messages of one queue come in order, those that came
-        back after a consumer vanished first and marked *redelivered*; of several queues none
-        waits for ever while another has messages. Whatever a message is made of it is handed
-        over; with a `Defect` if it cannot be read, or is larger than `LARGEST_TAKEN`. A queue that
-        cannot be had is tried again, and keeps none of the others from being served. A second call
-        adds a consumer with a *prefetch* of its own.
+        Returns once consuming has begun. Messages of one queue come in order; those of a consumer
+        that vanished come first, marked *redelivered*. No queue starves while another has
+        messages. Each message is delivered, with a `Defect` if it cannot be read, or is larger
+        than `LARGEST_TAKEN`. A queue that cannot be consumed is tried again, and does not hold up
+        the others. A second call adds a consumer with its own *prefetch*.
 
         Raises:
             BrokerUnavailable: none of them is consumed; repeat the call.

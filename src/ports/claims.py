@@ -1,4 +1,4 @@
-"""Claiming due instants, and finding what the broker should have and does not."""
+"""Claiming due instants, and finding what the broker should have and has not."""
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
@@ -17,11 +17,11 @@ from cronhare.domain.schedules.planning import Planner
 class Batch:
     """What one look at the plans did.
 
-    *looked* counts the schedules, and *more* tells whether there may be others; *claimed* are the
+    *looked* counts the schedules, and *more* says whether others may be due; *claimed* are the
     executions that this call inserted; *skipped* counts the instants recorded as skipped;
-    *problems* pairs schedules that cannot be planned with the reason, where that is news. *busy*
-    counts those that were left out because somebody else holds their plans, or held what they were
-    to be written into, less than a minute ago.
+    *problems* pairs schedules that cannot be planned with the reason, where that is new. *busy*
+    counts those left out because another session holds their plans, or held the rows they are
+    written to less than a minute ago.
     """
 
     looked: int = 0
@@ -35,12 +35,12 @@ class Batch:
 class ClaimStorePort(Protocol):
     """The plans and the claims. Safe to share between threads, processes and hosts.
 
-    `overdue`, `unfinished`, `lapsed` and `run_by` may answer executions with a *problem*: somebody
-    has spoilt their rows. By then they are quarantined, with a row in the archive, and found no
-    more; those that could not be are answered in the state in which they were found, told in the
-    log, and passed over for a minute by all but `unfinished`.
+    `overdue`, `unfinished`, `lapsed` and `run_by` may answer executions with a *problem*: their
+    rows are broken. By then they are quarantined, with a row in the archive, and found no more.
+    One that could not be quarantined is answered in the state in which it was found, logged, and
+    passed over for a minute by all but `unfinished`.
 
-    Times are aware and in UTC; *now* is the ledger's own clock, `now()`, or what a test says.
+    Times are aware and in UTC; *now* is the ledger's own clock, `now()`, or a test's.
     What tests/integration/test_claim_store_contract.py does not assert is not promised.
 
     Every method may raise `LedgerUnavailable`; the outcome is then unknown, and the call can be
@@ -49,7 +49,7 @@ class ClaimStorePort(Protocol):
     """
 
     def now(self) -> datetime:
-        """Tell the ledger's time: the one clock that decides what is due and what has lapsed."""
+        """The ledger's time: the one clock that decides what is due and what has lapsed."""
         ...
 
     def claim_due(
@@ -64,11 +64,10 @@ class ClaimStorePort(Protocol):
     ) -> Batch:
         """Take up to *limit* plans that are due at *now*, claim what *planner* says, advance them.
 
-        All of it is one transaction, which ends early once `INSTANTS_AT_ONCE` were looked at.
-        Concurrent callers see disjoint plans, or wait; in any case a key is claimed by one of
-        them, and only that one is answered the execution. A schedule that was edited since it was
-        planned reaches *planner* marked so. With *since* plans that were due before it are left,
-        with *until* those that became due after it.
+        One transaction, which ends early once `INSTANTS_AT_ONCE` were looked at. Concurrent
+        callers see disjoint plans, or wait; each key is claimed by exactly one of them, which
+        alone is answered the execution. *planner* sees whether a schedule was edited since it was
+        planned. *since* leaves out plans that were due before it, *until* those due after it.
 
         A schedule that *planner* cannot plan stays due for others, as `cursor_after` says.
         """
@@ -79,8 +78,8 @@ class ClaimStorePort(Protocol):
     ) -> Batch:
         """Plan up to *limit* schedules that have no plan, or were edited after it was made.
 
-        *since* bounds the search to rows that changed after it; None compares all rows. Nobody
-        waits for a plan that another session holds: a replica's in its midst, or a person's.
+        *since* bounds the search to rows that changed after it; None compares all rows. No call
+        waits for a plan that another session, a replica's or a person's, holds.
         """
         ...
 
@@ -94,92 +93,87 @@ class ClaimStorePort(Protocol):
         node: str,
         planner: Planner,
     ) -> tuple[Batch, int]:
-        """Plan up to *limit* schedules that somebody could not plan, by id, from after *after* on.
+        """Plan up to *limit* schedules whose plans have a problem, by id, with ids above *after*.
 
-        Answers the last id as well, from which to go on. An instant that was set aside is caught
-        up as if it had been due since. *since* bounds the search to what changed after it, and is
-        due for nobody.
+        Answers the last id as well, to go on from. An instant that was set aside is caught up as
+        if it had been due since. *since* bounds the search to rows that changed after it, and that
+        are due for no replica.
         """
         ...
 
     def next_due(self, *, after: datetime | None = None) -> datetime | None:
-        """Tell the earliest due instant of all plans, or of those later than *after*; or None."""
+        """The earliest due instant of all plans, or of those later than *after*; or None."""
         ...
 
     def mark_published(self, executions: Sequence[Execution], *, now: datetime) -> None:
         """Note that these attempts' messages are in a queue: claimed → published.
 
-        Those that went on in the meantime are left alone. A message that is still waiting for
-        its time (`next_attempt_at` later than *now*) counts as overdue from that time on. One that
-        was sent again waits for longer each time, as `domain/lifecycle/redelivery.py` says.
+        Those that have moved on are left alone. A message that waits for its time
+        (`next_attempt_at` later than *now*) is overdue from that time on. Each that is sent again
+        waits longer, as `domain/lifecycle/redelivery.py` says.
         """
         ...
 
     def hand_over(self, executions: Sequence[Execution], *, now: datetime) -> None:
-        """End these attempts, whose messages are in queues of other programs.
-
-        Those that went on in the meantime are left alone.
-        """
+        """End these, whose messages are in other programs' queues, unless they have moved on."""
         ...
 
     def doubt(self, *, since: datetime, now: datetime, after: int, limit: int) -> int | None:
         """Let *overdue* find what was last sent before *since*: the broker may have lost it.
 
-        Looks at up to *limit* of what is published or retrying, by id, from the one after *after*
-        on; answers the id after which to go on, or None at the end. What waits for its own time is
-        found a little after it. What was sent later, and what is sent again in a moment in any
-        case, is left alone.
+        Looks at up to *limit* published or retrying executions, by id, with ids above *after*;
+        answers the id to go on from, or None at the end. One that waits for its time is found a
+        little after it. What was sent later, or is sent again in a moment anyway, is left alone.
         """
         ...
 
     def overdue(self, *, now: datetime, graces: Graces, limit: int) -> Sequence[Execution]:
         """Find what should have begun and has not: claimed, published or retrying for too long.
 
-        Finding it postpones its next time by a little: what is not confirmed then is found again.
+        Finding one postpones its `check_at` a little: if it is not confirmed it is found again.
         Concurrent callers get different ones.
         """
         ...
 
     def unfinished(self, *, after: int, limit: int) -> Sequence[Execution]:
-        """List what is claimed, published or retrying, by id, from the one after *after* on.
+        """List what is claimed, published or retrying, by id, with ids above *after*.
 
-        For a start beside a broker that remembers nothing.
+        For a start beside a broker whose queues are empty.
         """
         ...
 
     def owners(self) -> Collection[str]:
-        """Name the nodes that the ledger believes to be running something."""
+        """Name the owners of all running attempts."""
         ...
 
     def lapsed(self, *, now: datetime, limit: int) -> Sequence[Execution]:
-        """Find running attempts whose lease has lapsed; one that ends at *now* has."""
+        """Find running attempts whose lease has lapsed; one that ends at *now* has lapsed."""
         ...
 
     def run_by(self, nodes: Collection[str], *, limit: int) -> Sequence[Execution]:
-        """Find the attempts that *nodes* run, lapsed or not, and nobody else's."""
+        """Find the running attempts that *nodes* own, lapsed or not."""
         ...
 
     def regain(self, *, now: datetime, limit: int) -> int:
-        """Let *overdue* and *lapsed* find what they would never look at; answers how many.
+        """Let *overdue* and *lapsed* find what waits without `check_at`, or runs without a lease.
 
-        That is what waits or runs, and has no time at which to look: after an edit by hand. At most
-        *limit* of what waits, and as many of what runs.
+        That comes of an edit by hand. At most *limit* of what waits, and as many of what runs;
+        answers how many.
         """
         ...
 
     def mark_ends_published(self, ends: Collection[AttemptRef]) -> None:
-        """Note that the messages which follow these last attempts need not be sent any more.
+        """Note that the messages which follow these last attempts need not be sent again.
 
-        They are in a queue, or none can be made of what the archive says.
+        They are in a queue, or cannot be made from what the archive says.
         """
         ...
 
     def overdue_ends(self, *, now: datetime, graces: Graces, limit: int) -> Sequence[Ended]:
-        """Find ends for good whose messages should be in a queue, the earliest first.
+        """Find unresolved ends of attempts whose messages may be in no queue, the earliest first.
 
-        They are those that attempts came to, and that nobody has resolved since. Finding one
-        postpones its next time by the grace. Concurrent callers get different ones. What was
-        archived by a ledger that kept no account of this counts as published, and so does a row
-        that somebody has spoilt: its reader would park what could be made of it.
+        Finding one postpones its `check_at` by the grace. Concurrent callers get different ones.
+        A row from before `check_at` was kept counts as published, and so does a broken row: its
+        message would only be parked.
         """
         ...

@@ -17,5 +17,5 @@ class ClockPort(Protocol):
         ...
 
     def on_jump(self, callback: Callable[[], None]) -> None:
-        """Call *callback* whenever the time is moved by hand. A real clock never does."""
+        """Call *callback* whenever a test moves the time. A real clock never does."""
         ...

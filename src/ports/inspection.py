@@ -1,4 +1,4 @@
-"""Looking at servers as a doctor does: facts, and no judgement (`domain/diagnosis`)."""
+"""What `cronhare doctor` reads from servers: facts; `domain/diagnosis` judges them."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -11,26 +11,20 @@ class BrokerInspectionPort(Protocol):
     """Looks at a broker. Changes nothing, and leaves no message where all is well."""
 
     def inspect(self, topology: Topology) -> BrokerFacts | InMemory | Unreachable:
-        """Tell what there is of *topology*, and how the broker does. Bounded in time.
-
-        A broker that is away is an answer, too.
-        """
+        """Compare the broker with *topology*. Bounded in time; an outage is an answer, too."""
         ...
 
     def probe(self) -> Sequence[LaneReport] | InMemory | Unreachable:
-        """Send one message through each delay lane that is empty. Bounded in time.
+        """Send one message through each empty delay lane. Bounded in time.
 
-        Where nothing was declared, every lane is broken.
+        A lane that was never declared is broken.
         """
         ...
 
 
 class LedgerInspectionPort(Protocol):
-    """Looks at a ledger, and changes nothing: no file is made, no schema upgraded."""
+    """Looks at a ledger, and changes nothing: it makes no file and upgrades no schema."""
 
     def inspect(self) -> LedgerFacts | InMemory | Unreachable:
-        """Tell what the ledger is kept in, and what its rows show. Bounded in time.
-
-        A ledger that is away is an answer, too.
-        """
+        """Describe the database and its rows. Bounded in time; an outage is an answer, too."""
         ...

@@ -1,12 +1,12 @@
-"""What every part of the ledger has in common."""
+"""The exceptions of every ledger port."""
 
 
 class LedgerUnavailable(Exception):
     """The ledger could not be asked: it is locked, full, away, or of another version.
 
-    Whether a change that was under way took place is unknown, as a COMMIT may be written whose
-    answer is lost; unless *changed_nothing* says that surely none did. Every change of the ports
-    can be repeated: it then happens once, or is answered as already done.
+    Whether a change took place is unknown, as a COMMIT may succeed and its answer be lost; with
+    *changed_nothing* certainly none did. Every change of the ports can be repeated: it happens
+    once, or is answered as already done.
     """
 
     def __init__(self, text: str = "", *, changed_nothing: bool = False) -> None:
@@ -16,25 +16,21 @@ class LedgerUnavailable(Exception):
 
 
 class LedgerBusy(LedgerUnavailable):
-    """Somebody else holds the one row that was asked for; all others can be had."""
+    """Another session holds the row that was asked for; others can be had."""
 
 
 class LedgerOutdated(LedgerUnavailable):
-    """There is no ledger, or one with another schema: the sentence says what to do.
-
-    No pause mends it.
-    """
+    """There is no ledger, or one with another schema: the text says what to do, not to wait."""
 
 
 class LedgerNewer(LedgerOutdated):
-    """A newer program made the schema: it is this program that is to be upgraded."""
+    """A newer release made the schema: upgrade this one."""
 
 
 class LedgerRefused(Exception):
-    """The ledger answers, and refuses the values that it was given: a rule of its tables.
+    """The ledger is there, and a rule of its tables refuses the values.
 
-    Nothing was changed, and a repetition is refused as well. Of the batches of schedulers and
-    workers none is refused for the sake of one: each store sets that one apart (ADR 31), and where
-    nothing at all is accepted it is `LedgerUnavailable`. What a person asks for is refused as a
-    whole, as that person can change it.
+    Nothing was changed, and a repetition is refused as well. One value does not refuse a batch of
+    a scheduler or worker: the store sets it apart (ADR 31), and raises `LedgerUnavailable` where
+    nothing at all is accepted. A person's request is refused as a whole: that person can change it.
     """

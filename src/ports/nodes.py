@@ -1,4 +1,4 @@
-"""The processes that work on a ledger, as they report themselves."""
+"""The processes that work on a ledger report themselves to it."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -9,11 +9,11 @@ import attrs
 
 @attrs.frozen(kw_only=True)
 class NodeReport:
-    """What a process tells of itself at *seen_at*.
+    """What a process reports of itself at *seen_at*.
 
-    *role* is `scheduler`, `worker`, or `up` for both in one. *running* counts the attempts at hand
-    of *concurrency* at the most; both are None where it runs no tasks. *clock_offset* is how far
-    its own clock is ahead of the ledger's.
+    *role* is `scheduler`, `worker`, or `up` for both in one. *running* counts its attempts, at most
+    *concurrency*; both are None where it runs no tasks. *clock_offset* is how far its own clock is
+    ahead of the ledger's.
     """
 
     name: str
@@ -37,10 +37,10 @@ class NodeStorePort(Protocol):
     def report(self, report: NodeReport, *, forget_before: datetime) -> None:
         """Keep a report in place of the node's last one.
 
-        With a node's first one those are forgotten that were not seen since *forget_before*.
+        A node's first report deletes those of nodes not seen since *forget_before*.
         """
         ...
 
     def nodes(self) -> Sequence[NodeReport]:
-        """List the newest reports by name; what somebody has spoilt is left out."""
+        """List the newest reports by name; broken rows are left out."""
         ...

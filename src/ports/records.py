@@ -1,4 +1,4 @@
-"""What people read from the ledger, and what they ask of it."""
+"""What people read from the ledger, and what they ask of it: runs, cancels, replays."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -18,7 +18,7 @@ from .runner import AttemptResult, Captured
 class Attempt:
     """One start of an execution, as the ledger keeps it. *ending* is None while it runs.
 
-    *problem* says what is wrong with its row, where somebody spoilt it.
+    *problem* says what is wrong with its row, if it is broken.
     """
 
     execution_id: int
@@ -37,7 +37,7 @@ class Attempt:
 
     @staticmethod
     def end(ran: AttemptResult, now: datetime) -> dict[str, Any]:
-        """Give the fields that its end writes."""
+        """Give the fields of the row that its end writes."""
         outcome = ran.outcome
         return {
             "finished_at": now,
@@ -53,7 +53,7 @@ class Attempt:
 
 @attrs.frozen(kw_only=True)
 class Output:
-    """What an attempt wrote: all of it, or up to *as_of*, while it runs or if it was lost.
+    """What an attempt wrote; up to *as_of*, if that is given: it still runs, or was lost.
 
     *problem* is as in `Attempt`.
     """
@@ -78,7 +78,7 @@ class ExecutionFilter:
 class Retention:
     """How long rows are kept (C13 in docs/compatibility.md).
 
-    *completed_rows* is per schedule; runs at a boot in the last day are kept beside them.
+    *completed_rows* is per schedule; runs at a boot in the last day are kept in addition.
     """
 
     completed: timedelta = timedelta(seconds=604_800)
@@ -89,9 +89,9 @@ class Retention:
 
 @attrs.frozen(kw_only=True)
 class QueueLoad:
-    """The executions of one queue that are in one state, and have not ended.
+    """The unfinished executions of one queue in one state.
 
-    *oldest_due_at* is None only where somebody has spoilt their rows.
+    *oldest_due_at* is None only if their rows are broken.
     """
 
     queue: str
@@ -103,8 +103,7 @@ class QueueLoad:
 class RecordsPort(Protocol):
     """The ledger as people see it. Every method may raise `LedgerUnavailable`.
 
-    What the ledger refuses is not done at all, and `LedgerRefused` says why; only `clean_up` passes
-    over it.
+    What the ledger refuses is not done at all: `LedgerRefused`. Only `clean_up` passes over it.
 
     What tests/integration/test_records_contract.py does not assert is not promised.
     """
@@ -122,7 +121,7 @@ class RecordsPort(Protocol):
         ...
 
     def output(self, execution_id: int) -> Sequence[Output]:
-        """Give what the attempts of an execution wrote, oldest first, where there is anything."""
+        """List the outputs of an execution's attempts, oldest first; empty ones are left out."""
         ...
 
     def covering(self, scheduler_id: int, *, key: str, instant: datetime) -> Execution | None:
@@ -130,18 +129,18 @@ class RecordsPort(Protocol):
         ...
 
     def last_runs(self, scheduler_ids: Collection[int]) -> Mapping[int, Execution]:
-        """Find the newest execution of each schedule that was not skipped, where there is one.
+        """Find the newest execution of each schedule that was not skipped.
 
         One that has not ended counts as newer than those that have.
         """
         ...
 
     def queues(self) -> Sequence[QueueLoad]:
-        """Count what has not ended, by queue and state."""
+        """Count unfinished executions by queue and state."""
         ...
 
     def last_claim(self) -> LastClaim | None:
-        """Tell the newest claim of what was due by itself; None if there is none of late."""
+        """The newest claim of a due instant; None if there is none of late."""
         ...
 
     def archive(
@@ -157,16 +156,15 @@ class RecordsPort(Protocol):
 
         Answers its new row; None if it needs none, because the ledger says so too.
 
-        With a ticket it tells of an attempt of ours. It ends one that waits only if it is `proven`,
-        and one that was handed over in any case: see `Failure.judge`. All else the ledger has to
-        know by itself: it answers `Unproven`, and changes nothing, if that attempt of that schedule
-        did not fail for good, or if there is none.
+        With a ticket it is about an attempt of ours. It ends one that waits only if it is `proven`,
+        and one that was handed over in any case: see `Failure.judge`. Otherwise nothing changes,
+        and the answer is `Unproven` unless that attempt of that schedule has failed for good.
 
         Without a ticket it gets an execution of its own, as if it had run here: it can be
         replayed. If its schedule is unknown, or the system's own, the row stands alone.
 
         Raises:
-            LedgerBusy: somebody else holds its rows, or it alone cannot be written: ask later.
+            LedgerBusy: another session holds its rows, or it alone cannot be written: ask later.
         """
         ...
 
@@ -175,8 +173,8 @@ class RecordsPort(Protocol):
     ) -> Execution:
         """Claim a manual run, to be published by the next reconciler that looks.
 
-        *params* replaces the schedule's own. The schedule's next due instant does not move. The
-        same *key* once more answers the run that it began, and begins none.
+        *params* replaces the schedule's own. The schedule's next due instant does not move.
+        Repeating a *key* answers the run that is there.
 
         Raises:
             NotToBeRun: see there; nothing was claimed.
@@ -185,9 +183,9 @@ class RecordsPort(Protocol):
         ...
 
     def cancel(self, execution_id: int, *, now: datetime) -> State | None:
-        """Ask for an execution's end; answers the state it is in now, None if it is unknown.
+        """Request an execution's cancel; answers its state now, None if it is unknown.
 
-        What waits is cancelled at once. What runs is stopped by its worker, soon.
+        One that waits is cancelled at once; one that runs is soon stopped by its worker.
         """
         ...
 
@@ -198,12 +196,12 @@ class RecordsPort(Protocol):
         now: datetime,
         apart: timedelta = timedelta(0),
     ) -> Sequence[Execution]:
-        """Send failed or quarantined executions again, with a fresh retry allowance.
+        """Replay failed or quarantined executions, with a fresh retry allowance.
 
         They are claimed anew, and their archive rows resolved, in one transaction; those that
         are resolved already are left alone and not answered. The oldest begins now, each other
-        *apart* later than the one before: what has just recovered is not overrun again. Of
-        several rows of one execution the oldest is resolved; the others wait for another replay.
+        *apart* later than the one before, to spare what has just recovered. Of several rows of
+        one execution the oldest is resolved; the others wait for another replay.
         """
         ...
 
@@ -214,11 +212,9 @@ class RecordsPort(Protocol):
     def clean_up(
         self, *, now: datetime, retention: Retention, between: Callable[[], None] = lambda: None
     ) -> int:
-        """Delete what is older than its retention, in bounded steps; answers how many executions.
+        """Delete executions older than their *retention*, in bounded steps; answers how many.
 
-        *between* is called after each step; what it raises ends the cleanup.
-
-        The archive is never touched, nor what an unresolved row of it speaks of: it can
-        still be looked at, and replayed.
+        *between* is called after each step; what it raises ends the cleanup. The archive stays, and
+        so do the executions of its unresolved rows: they can still be inspected, and replayed.
         """
         ...

@@ -8,7 +8,7 @@ import attrs
 from cronhare.domain.retries.outcome import Ending, Outcome
 from cronhare.domain.schedules.task import Task
 
-#: The variables that tell a task of its attempt. They are no settings.
+#: The environment variables that describe its attempt to a task; none is a setting.
 ATTEMPT_VARIABLES: Final = (
     "CRON_EXECUTION_ID",
     "CRON_EXECUTION_KEY",
@@ -21,10 +21,10 @@ ATTEMPT_VARIABLES: Final = (
 
 @attrs.frozen(kw_only=True)
 class Invocation:
-    """All that a task is told about the attempt that it makes.
+    """What a task is given for one attempt.
 
-    *params* is any JSON value. *deaths* counts the earlier attempts that ended badly; it is
-    the task's `RETRY_COUNT`.
+    *params* is any JSON value. *deaths* counts the earlier attempts that ended badly: the task's
+    `RETRY_COUNT`.
     """
 
     execution_id: int
@@ -39,7 +39,7 @@ class Invocation:
 
 @attrs.frozen(kw_only=True)
 class Captured:
-    """What a stream carried: its first and last 64 KiB as text, and how many bytes in all.
+    """The first and last 64 KiB of a stream as text, and how many bytes it had in all.
 
     *tail* is empty while everything fits into *head*.
     """
@@ -50,16 +50,16 @@ class Captured:
 
     @property
     def kept(self) -> int:
-        """How many bytes of it are here, in UTF-8."""
+        """The bytes in *head* and *tail*, in UTF-8."""
         return len(self.head.encode()) + len(self.tail.encode())
 
 
 @attrs.frozen(kw_only=True)
 class AttemptResult:
-    """One attempt that is over, with what it left behind.
+    """One attempt that is over.
 
     *peak_memory* is in bytes, *cpu_seconds* is user and system time together; both are None
-    where nothing was started.
+    if nothing was started.
     """
 
     outcome: Outcome
@@ -81,12 +81,12 @@ class Written:
 
     @property
     def bytes(self) -> int:
-        """How much that is, whether it was kept or not."""
+        """Bytes written, kept or not."""
         return self.stdout.bytes + self.stderr.bytes
 
     @property
     def kept(self) -> int:
-        """How many bytes of it were kept."""
+        """Bytes kept."""
         return self.stdout.kept + self.stderr.kept
 
 
@@ -95,11 +95,11 @@ class StopReason(enum.Enum):
 
     CANCELLED = "cancelled"
     INTERRUPTED = "interrupted"  # shutdown
-    LEASE_LOST = "lease lost"  # somebody else may own it by now: no grace
+    LEASE_LOST = "lease lost"  # another worker may own it by now: no grace
 
     @property
     def ending(self) -> Ending:
-        """How an attempt has ended that was ended for this."""
+        """The ending of an attempt that was stopped for this."""
         match self:
             case StopReason.CANCELLED:
                 return Ending.CANCELLED
@@ -119,28 +119,27 @@ class TaskRunnerPort(Protocol):
     async def run(self, invocation: Invocation) -> AttemptResult:
         """Run one attempt to its end, whatever that end is.
 
-        Never raises for what the task does or fails to do: a command that cannot be started, a
-        timeout, a crash are outcomes. When it returns, nothing of the attempt is left running.
-        The task's timeout counts from the start; each progress report that the task makes
-        starts it anew.
+        Never raises for what the task does: a command that cannot be started, a timeout, a crash
+        are outcomes. When it returns, nothing of the attempt is left running. The task's timeout
+        counts from the start, and anew from each progress report.
         """
         ...
 
     def stop(self, execution_id: int, reason: StopReason) -> bool:
-        """End a running attempt: TERM, 5 seconds, KILL; at once KILL when the lease is lost.
+        """Stop a running attempt: TERM, 5 seconds, KILL; KILL at once for a lost lease.
 
-        `run` then returns `CANCELLED` or `INTERRUPTED` (`LOST` for a lost lease), unless the
-        task ended by itself first. Safe to repeat. False if no such execution runs here.
+        `run` then returns `reason.ending`, unless the task ended by itself first. Safe to repeat.
+        False if no such execution runs here.
         """
         ...
 
     def written(self, execution_id: int, *, beyond: int = 0) -> Written | None:
-        """Give what a running attempt has written so far, if that is more than *beyond* bytes.
+        """Give what a running attempt has written so far.
 
-        None if it is not, or if no such execution runs here.
+        None if that is not more than *beyond* bytes, or if no such execution runs here.
         """
         ...
 
     async def close(self) -> None:
-        """Kill whatever still runs and release what the runner holds."""
+        """Kill all attempts that still run, and release all resources."""
         ...

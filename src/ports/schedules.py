@@ -13,9 +13,8 @@ from cronhare.domain.schedules.draft import ScheduleDraft
 class StoredSchedule:
     """A row of the users' table with its plan.
 
-    *draft* is None for a row that cannot be understood; *problem* then says why, and *text* what
-    its column `schedule` says, at no great length. *source* names the jobs file that the row came
-    from.
+    *draft* is None for a broken row; *problem* then says why, and *text* is its column `schedule`,
+    shortened. *source* is the jobs file that the row came from.
     """
 
     id: int
@@ -54,11 +53,11 @@ class ScheduleStorePort(Protocol):
     ) -> None:
         """Create or replace schedules by name, and change others: all or none.
 
-        Nobody wants half a file: one that is refused refuses them all, with `LedgerRefused`.
+        One that is refused refuses them all, with `LedgerRefused`: a file is not applied by half.
 
-        *task_names* says of schedules, by their names, how their tasks are called within their
-        source. That is no edit: `updated_at` stays, and so does the plan. Of the *disabled* only
-        the status changes, if it was on. Unknown names are left out of both.
+        *task_names* maps schedules to their tasks' names within their source; that is no edit:
+        `updated_at` and the plan stay. Of the *disabled* only the status changes, if it was on.
+        Unknown names are left out of both.
         """
         ...
 

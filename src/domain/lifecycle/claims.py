@@ -1,4 +1,4 @@
-"""New executions: claims of what is due, of what a person or a message asks for, and skips."""
+"""New executions: claims of due instants, of manual runs and of messages; and skips."""
 
 from datetime import datetime
 from typing import Any
@@ -13,13 +13,13 @@ from ..schedules.task import TaskRef
 
 
 class NotToBeRun(LookupError):
-    """There is no such schedule, or its row names no task that could be run."""
+    """There is no such schedule, or its row names no task that can be run."""
 
 
 def claim(
     schedule: Schedule, key: str, *, due: datetime, now: datetime, node: str, begins: datetime
 ) -> Execution:
-    """Describe the claim of a run with what its schedule says now; the ledger gives it an id."""
+    """Describe the claim of a run of *schedule* as it is now; the ledger gives it an id."""
     return Execution(
         id=0,
         scheduler_id=schedule.id,
@@ -50,7 +50,7 @@ def claim_run(schedule: Schedule, run: Run, *, now: datetime, node: str) -> Exec
 
 
 def skip(schedule: Schedule, skipped: Skip, *, now: datetime, node: str) -> Execution:
-    """Describe a row of instants that do not run, under the key of the first."""
+    """Describe consecutive instants that do not run, under the key of the first."""
     return msgspec.structs.replace(
         claim(schedule, skipped.key, due=skipped.first, now=now, node=node, begins=now),
         state=State.SKIPPED,
@@ -74,15 +74,14 @@ def claim_by_hand(
     task: TaskRef | None = None,
     **changes: Any,  # noqa: ANN401 - fields of the execution
 ) -> Execution:
-    """Describe a run that no plan asked for, with what its schedule says now, *changes* aside.
+    """Describe the claim of a run outside the plan; *changes* replace what the schedule says.
 
-    A message brings its own *task*. Where that has another number than the schedule's it has
-    another name, unknown; its source stays the schedule's, as a message cannot reach a task of
-    another one.
+    A message brings its own *task*. If its number is not the schedule's, its name is unknown; its
+    source is the schedule's, as a message cannot reach a task of another source.
 
     Raises:
-        NotToBeRun: what the schedule's row says, or that there is none; or that it is the system's
-            own, which nobody else gives a task.
+        NotToBeRun: there is no such schedule, it is broken, or it is the system's own, for which
+            no message may name a task.
     """
     if schedule is None:
         raise NotToBeRun(f"there is no schedule with the id {scheduler_id}")
@@ -99,7 +98,7 @@ def claim_by_hand(
 
 
 def _stand_in(broken: BrokenSchedule) -> Schedule:
-    """Stand in for a broken row: a message that brings its own task and params can be run."""
+    # A message that brings its own task and params can be run in spite of a broken row.
     return Schedule(
         id=broken.id,
         name=broken.name,

@@ -1,4 +1,4 @@
-"""What the failed queue says: failures of our own workers, and of others that share our queues."""
+"""Messages of the failed queue: from our own workers, and from others that share our queues."""
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -22,17 +22,17 @@ from ..messages.signing import Seal
 from ..schedules.keys import reported_key
 from ..schedules.task import TaskRef
 
-#: Beside a whole task message there is room for a long reason.
+#: Bytes: a whole task message, and room for a long reason.
 LARGEST_FAILED = 1024 * 1024
 
 
 @attrs.frozen(kw_only=True)
 class Failure:
-    """A failed message understood.
+    """A failed message, decoded.
 
-    Without a *ticket* the task was published by somebody else; *key* then names its run. *proven*
-    tells that its sender has had the message of that ticket in hand, which one of our keys signed.
-    *failed_at* is None where the message gives no time that could be read.
+    Without a *ticket* another program published the task; *key* then names its run. *proven* says
+    that its sender had the message of that ticket, which one of our keys signed. *failed_at* is
+    None if the message has no readable time.
     """
 
     message: FailedMessage
@@ -44,13 +44,13 @@ class Failure:
     def judge(
         self, execution: Execution | None, *, is_archived: Callable[[], bool]
     ) -> "Execution | Unproven | None":
-        """Believe what a message says of a run of ours as far as the ledger says so, too.
+        """Say whether the *execution* that the ticket names ends by this message.
 
-        *execution* is what its ticket names. Answers it if it is to end by this; None if it did so
-        with that attempt, or if that *is_archived*: it may have been replayed since, or cleaned up.
+        Answers the execution if it does; None if it has failed with that attempt already, or if
+        that *is_archived*: it may have been replayed since, or cleaned up.
 
-        Who was handed an execution over may say that it failed. If it waits here for that very
-        attempt, anybody may claim so: it has to be proven.
+        The program that an execution was handed over to may say that it failed. For one that waits
+        here for that attempt the message has to be *proven*: anybody could have sent it.
         """
         assert self.ticket is not None, "there is nothing to be judged"
         if execution is not None and execution.scheduler_id != self.message.scheduler_id:
@@ -68,7 +68,7 @@ class Failure:
 
     @property
     def run(self) -> dict[str, Any]:
-        """What is known of the run of another program's task, as fields of its execution."""
+        """The run of another program's task, as fields of its execution."""
         message = self.message
         return {
             "key": self.key,
@@ -80,17 +80,14 @@ class Failure:
 
 @attrs.frozen
 class Unproven:
-    """A failure that is claimed of an execution in this state; None if the ledger has none.
-
-    *ticket* is what the message claims.
-    """
+    """A failure of *ticket* that is not believed; *state* is None if there is no such execution."""
 
     ticket: AttemptRef
     state: State | None
 
 
 def read_failed(body: bytes, headers: Mapping[str, object], seal: Seal) -> Failure | Unreadable:
-    """Understand a failed message, or say why it cannot be understood."""
+    """Decode a failed message, or say why it cannot be decoded or believed."""
     if len(body) > LARGEST_FAILED:
         return Unreadable(f"the body has {len(body)} bytes, {LARGEST_FAILED} are allowed")
     try:

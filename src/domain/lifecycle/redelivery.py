@@ -1,7 +1,7 @@
-"""Redelivery: how long a message may take before it is sent again, and how often that is done.
+"""Redelivery: when a message that has not been consumed is sent again.
 
-A broker may have lost it, or its queue be long, or nobody consume: nobody can tell. So each copy
-that the broker has confirmed doubles the wait for the next; one that it has not costs nothing.
+The broker may have lost it, its queue may be long, or no worker may consume: the ledger cannot
+tell. So each confirmed copy doubles the wait for the next one; an unconfirmed copy does not count.
 """
 
 from datetime import datetime, timedelta
@@ -11,22 +11,21 @@ import attrs
 from ..execution import Execution, State
 from ..retries.backoff import exponential
 
-#: A message that the broker has confirmed is given so long until it is sent again for the first
-#: time, and at most so long for ever: it is sent again 8 times on the first day, once on each
-#: that follows.
+#: The wait before a confirmed message is sent again for the first time, and the longest wait: 8
+#: copies on the first day, then one a day.
 FIRST_WAIT = timedelta(minutes=5)
 LONGEST_WAIT = timedelta(days=1)
 
-#: What was to be sent again and was not confirmed is tried again after so long.
+#: The wait after a copy that was not confirmed.
 UNCONFIRMED_WAIT = timedelta(seconds=30)
 
-#: A message that is taken for lost while it waits for its own time is sent again so long after it.
+#: A message that may have been lost while it waited for its time is sent again so long after it.
 LOST_WAIT = timedelta(seconds=5)
 
-#: A broker that confirmed nothing for so long may have lost what it had.
+#: A broker that confirmed nothing for so long may have lost its messages.
 DOUBTED_AFTER = timedelta(minutes=1)
 
-#: The last of so many copies has been given the longest wait, as that of any more.
+#: After so many copies each wait is the longest.
 MANY_RESENDS = (LONGEST_WAIT // FIRST_WAIT).bit_length() + 1
 
 
@@ -50,7 +49,7 @@ class Graces:
 
 
 def wait_after(resends: int) -> timedelta:
-    """Say how long a message may take that was sent again *resends* times before.
+    """Say how long a message may take that was sent again *resends* times.
 
     >>> [wait_after(resends) // timedelta(minutes=1) for resends in (0, 1, 2, 8, 9, 10**6)]
     [5, 10, 20, 1280, 1440, 1440]
@@ -59,7 +58,7 @@ def wait_after(resends: int) -> timedelta:
 
 
 def expected_anew_at(found: Execution, now: datetime, *, grace: timedelta) -> datetime:
-    """Say from when on the grace counts again, for one that was found late and not yet sent again.
+    """Say from when on the grace counts for one that was found late and not yet sent again.
 
     *grace* is that of the published.
     """
@@ -67,24 +66,21 @@ def expected_anew_at(found: Execution, now: datetime, *, grace: timedelta) -> da
 
 
 def after_resend(resends: int, state: State, sent_at: datetime) -> datetime:
-    """Say from when on the grace counts again, once the broker has confirmed another copy.
-
-    *resends* counts the copies before it. Read backwards it tells when a copy was sent.
-    """
+    """Say from when on the grace counts after a confirmed copy; *resends* counts those before."""
     wait = wait_after(resends)
     return sent_at + wait - FIRST_WAIT if state is State.PUBLISHED else sent_at + wait
 
 
 def expected_soon(state: State, now: datetime) -> datetime:
-    """Say up to when an execution is expected that is sent again in a moment, doubted or not."""
+    """Say up to when an execution is expected that is about to be sent again anyway."""
     soon = now + UNCONFIRMED_WAIT
     return soon - FIRST_WAIT if state is State.PUBLISHED else soon
 
 
 def expected_after_doubt(next_attempt_at: datetime | None, now: datetime) -> datetime:
-    """Say from when on the grace of the published counts, for one that a broker may have lost.
+    """Say from when on the grace of the published counts for one that a broker may have lost.
 
-    What waits for its own time is overdue a little after it, as it may be there; all else is now.
+    One that waits for its time is overdue a little after it, as it may be there; others are now.
     """
     if next_attempt_at is None or next_attempt_at <= now:
         return now - FIRST_WAIT
@@ -92,10 +88,10 @@ def expected_after_doubt(next_attempt_at: datetime | None, now: datetime) -> dat
 
 
 def doubted_until(execution: Execution, *, since: datetime, now: datetime) -> datetime | None:
-    """Say from when on to look for one whose message was last sent before *since*; None as ever.
+    """Say when to look for one whose message was last sent before *since*; None if as planned.
 
-    The broker may have lost it. A retry is looked for at its time in any case, and what is sent
-    again in a moment needs no doubt.
+    The broker may have lost it. A retry is looked for at its time in any case, and one that is
+    about to be sent again needs no doubt.
     """
     check_at = execution.check_at
     waits = (execution.next_attempt_at or now) > now

@@ -1,4 +1,4 @@
-"""Replays: what failed, or is in quarantine, is sent on its way again."""
+"""Replays of executions that failed or were quarantined."""
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
@@ -9,12 +9,12 @@ import msgspec
 from ..execution import REPLAYABLE, Execution, State
 from ..schedules.schedule import CLEANUP_NAME
 
-#: What somebody asked for is overdue from the start, so that the next reconciler publishes it.
+#: A replay is overdue from the start, so that the next reconciler publishes it.
 ALREADY_OVERDUE: Final = timedelta(days=1)
 
 
 def why_not_replayed(execution: Execution) -> str | None:
-    """Say why an execution may not be sent again, and what would have to change."""
+    """Say why an execution may not be replayed, and what would have to change."""
     if execution.problem is not None:
         return f"its row is broken: {execution.problem}. Mend it by hand, then replay it"
     if execution.state not in REPLAYABLE:
@@ -27,11 +27,10 @@ def why_not_replayed(execution: Execution) -> str | None:
 def replays(
     asked: Iterable[tuple[int, Execution | None]], *, now: datetime, apart: timedelta
 ) -> Iterator[tuple[int, Execution, Execution]]:
-    """Send executions on their way again: those that may be, each *apart* from the one before.
+    """Replay those that may be, each *apart* later than the one before; the first begins at once.
 
-    *asked* pairs the ids of archive rows, the oldest first, with their executions; the answers
-    have the execution before and after as well. The first begins at once. Of several rows of one
-    execution the oldest counts.
+    *asked* pairs the ids of archive rows, oldest first, with their executions; each answer is such
+    an id, the execution before, and after. Of several rows of one execution the oldest counts.
     """
     taken = set[int]()
     for archived_id, execution in asked:
@@ -44,7 +43,7 @@ def replays(
 
 
 def replay(execution: Execution, *, begins: datetime) -> Execution:
-    """Send an execution that ended badly on its way again, with a fresh retry allowance."""
+    """Make an execution that ended badly claimed again, with a fresh retry allowance."""
     return msgspec.structs.replace(
         execution,
         state=State.CLAIMED,

@@ -1,4 +1,4 @@
-"""The start fence: whether an attempt may start, and what its repetition comes to."""
+"""The start fence: whether an attempt may start; a repeated start is answered as the first."""
 
 from datetime import datetime, timedelta
 from typing import Final
@@ -8,8 +8,8 @@ from ..messages.nack_count import Nacks
 from ..texts.moments import say_moment
 from .transitions import begin, is_held, renew
 
-#: So much earlier than its time an attempt may start, since each node measures the ledger's clock
-#: for itself (ADR 15). The broker's lanes are late, and never early.
+#: An attempt may start so much before its time, as each node measures the ledger's clock for
+#: itself (ADR 15). The broker's lanes are late, and never early.
 EARLIEST: Final = timedelta(seconds=5)
 
 
@@ -22,11 +22,11 @@ def start(
     now: datetime,
     until: datetime,
 ) -> Execution | str:
-    """Say how an execution stands once *node* has started the attempt; or why it may not.
+    """Give the execution once *node* has started the attempt; or say why it may not.
 
-    *nacks* is what the attempt's message tells; None if no message asks, but the system itself.
-    *until* is the end of the lease. What the node holds already was asked for before, and not
-    answered: its lease begins anew.
+    *nacks* come from the attempt's message; None if the system itself asks. *until* is the end of
+    the lease. If the node owns the attempt already, its first request got no answer: the lease
+    begins anew.
     """
     if execution.problem is not None:
         return f"its row is broken: {execution.problem}"
@@ -52,16 +52,16 @@ def start(
 
 
 def _waits_until(execution: Execution, now: datetime) -> datetime | None:
-    """Give the time that the coming attempt has to wait for; None if it may start.
+    """Give the time that the coming attempt waits for; None if it may start.
 
-    A clock that was set back to before what has been cannot say that an attempt is early.
+    A clock that was set back to before the last known event cannot say that an attempt is early.
     """
     begins, known = execution.next_attempt_at, execution.started_at or execution.executed_at
     return begins if begins is not None and known <= now < begins - EARLIEST else None
 
 
 def in_queue_since(execution: Execution) -> datetime | None:
-    """Say from when on a worker could take the message of the coming attempt; None if unknown."""
+    """Say since when a worker could take the coming attempt's message; None if unknown."""
     match execution:
         case Execution(state=State.RETRYING, next_attempt_at=begins):
             return begins

@@ -1,6 +1,6 @@
-"""How an execution goes from state to state: who may change it, and what each change makes of it.
+"""The transitions of an execution: who may change it, and what each change writes.
 
-Every ledger asks here and writes the answer: it decides nothing by itself. Who may start an
+Every ledger asks here and writes the answer; it decides nothing. Who may start an
 attempt is in `start_fence.py`, replays are in `replay.py`, new executions in `claims.py`.
 """
 
@@ -16,8 +16,8 @@ from ..retries.retry import Cancel, Complete, Fail, GiveBack, Quarantine, RetryA
 from .failures import Failure
 from .redelivery import after_resend
 
-#: Where each of `STARTABLE` may go; to quarantine, as its row is broken or was refused (ADR 31).
-#: It fails where another program's worker reports so.
+#: Where each of `STARTABLE` may go: to quarantine if its row is broken or refused (ADR 31), to
+#: failed if another program's worker reports so.
 _FROM_WAITING: Final = frozenset(
     {State.RUNNING, State.CANCELLED, State.HANDED_OVER, State.QUARANTINED, State.FAILED}
 )
@@ -77,11 +77,11 @@ def changes(before: Execution, after: Execution) -> dict[str, Any]:
 
 
 class Standing(Protocol):
-    """What decides who may end an attempt: of an execution, or of the few cells of its row."""
+    """What decides who may end an attempt: an execution, or a few columns of its row."""
 
     @property
     def state(self) -> str:
-        """Where it stands."""
+        """Its `State`."""
         ...
 
     @property
@@ -106,25 +106,25 @@ def is_held(execution: Standing, node: str) -> bool:
 
 
 def may_finish(execution: Standing, attempt: int, *, node: str) -> bool:
-    """Tell whether *node* may end that attempt: it holds it."""
+    """Tell whether *node* may end that attempt: it runs it."""
     return is_held(execution, node) and execution.attempt == attempt
 
 
 def may_give_up(execution: Standing, *, version: int) -> bool:
-    """Tell whether an attempt that was found lapsed in that version may be ended as lost."""
+    """Tell whether an attempt whose lease had lapsed at that version may be ended as lost."""
     return execution.state == State.RUNNING and execution.version == version
 
 
 def is_as_sent(sent: Execution, state: str, attempt: int) -> bool:
-    """Tell whether an execution stands where it stood when its message was *sent*."""
+    """Tell whether an execution is as it was when its message was *sent*."""
     return (sent.state, sent.attempt) == (state, attempt)
 
 
 def publish(sent: Execution, *, now: datetime) -> Execution:
     """Note that the broker has confirmed a message of an execution that is still `is_as_sent`.
 
-    What was sent again waits longer each time. A copy of what has still to wait changes nothing,
-    nor does one of what waits for no message.
+    Each copy waits longer. One of a message whose time has not come changes nothing, nor does one
+    of an execution that waits for no message.
     """
     begins = sent.next_attempt_at or now
     if sent.state is State.CLAIMED:
@@ -150,7 +150,7 @@ def may_hand_over(sent: Execution, state: str, attempt: int) -> bool:
 
 
 def hand_over(execution: Execution, *, now: datetime) -> Execution:
-    """End an execution whose message is in a queue of another program, for good."""
+    """End for good an execution whose message is in another program's queue."""
     return msgspec.structs.replace(
         execution,
         state=State.HANDED_OVER,
@@ -165,7 +165,7 @@ def hand_over(execution: Execution, *, now: datetime) -> Execution:
 def begin(
     execution: Execution, *, deaths: int, node: str, lease_until: datetime, now: datetime
 ) -> Execution:
-    """Start the attempt that an execution waits for; *deaths* is what its message has counted."""
+    """Start the attempt that an execution waits for; *deaths* include the nacks of its message."""
     return msgspec.structs.replace(
         execution,
         state=State.RUNNING,
@@ -181,12 +181,12 @@ def begin(
 
 
 def renew(execution: Execution, until: datetime) -> Execution:
-    """Let a running attempt's lease begin anew: a new version, as `may_give_up` asks for it."""
+    """Extend a running attempt's lease: a new version, as `may_give_up` compares it."""
     return msgspec.structs.replace(execution, lease_until=until, version=execution.version + 1)
 
 
 def cancel(execution: Execution, *, now: datetime) -> Execution:
-    """Ask for an execution's end: what waits ends now, what runs is ended by its worker."""
+    """Cancel an execution that waits; of one that runs, request it of its worker."""
     if execution.state is State.RUNNING:
         return msgspec.structs.replace(execution, cancel_requested=True)
     if execution.state not in STARTABLE:
@@ -203,12 +203,12 @@ def cancel(execution: Execution, *, now: datetime) -> Execution:
 
 
 def overruled(execution: Execution, verdict: Verdict) -> Verdict:
-    """Let a cancel that was asked for win over whatever came of the attempt."""
+    """Let a requested cancel win over the verdict."""
     return Cancel() if execution.cancel_requested else verdict
 
 
 def end(execution: Execution, verdict: Verdict, ending: Ending, *, now: datetime) -> Execution:
-    """Say how an execution stands once its running attempt has come to its end."""
+    """Give the execution once its running attempt has ended."""
     delay = delay_of(verdict)
     next_attempt_at = None if delay is None else now + delay
     return msgspec.structs.replace(
@@ -228,7 +228,7 @@ def end(execution: Execution, verdict: Verdict, ending: Ending, *, now: datetime
 
 
 def fail_elsewhere(execution: Execution, failure: Failure, *, now: datetime) -> Execution:
-    """Start and end the attempt that another program's worker has failed: both steps at once."""
+    """Start and fail the attempt that another program's worker has failed."""
     deaths, verdict = failure.message.retry_count, Fail(failure.message.failed_reason)
     running = begin(execution, deaths=deaths, node="", lease_until=now, now=now)
     return end(running, verdict, Ending.FAILED, now=now)
@@ -237,7 +237,7 @@ def fail_elsewhere(execution: Execution, failure: Failure, *, now: datetime) -> 
 def set_apart(execution: Execution, problem: str, *, now: datetime) -> Execution:
     """Quarantine an execution whose row is broken, or of which the ledger refuses something.
 
-    Its version begins anew: what stands there may be no number, or the last that there is.
+    Its version begins anew: the one in the row may be no number, or the largest there is.
     """
     return msgspec.structs.replace(
         execution,
@@ -253,7 +253,7 @@ def set_apart(execution: Execution, problem: str, *, now: datetime) -> Execution
 
 
 def delay_of(verdict: Verdict) -> timedelta | None:
-    """Say how long the next attempt waits; None if there is none."""
+    """The wait before the next attempt; None if there is none."""
     match verdict:
         case RetryAfter(delay) | GiveBack(delay=delay):
             return delay
@@ -261,7 +261,7 @@ def delay_of(verdict: Verdict) -> timedelta | None:
 
 
 def state_after(verdict: Verdict) -> State:
-    """Say where a verdict leads."""
+    """The state that a verdict leads to."""
     match verdict:
         case Complete():
             return State.SUCCEEDED

@@ -1,14 +1,14 @@
-"""Which headers of a message go on with what becomes of it: few, small, and such as AMQP carries.
+"""Which headers of a foreign message are kept on the messages that follow it.
 
-The headers of a message may be of anybody's making. One that is left out is not needed to run
-anything; one that cannot be written, or makes a message too large, would hold up what it is on.
+Anybody may have made them. No run needs one that is left out; one that AMQP cannot carry, or that
+makes a message too large, would hold up that message.
 """
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Final
 
-#: So many headers are kept at the most, and so many bytes of them in all.
+#: The most headers that are kept, and their bytes in all.
 MOST_HEADERS: Final = 32
 LARGEST_HEADERS: Final = 8 * 1024
 
@@ -20,7 +20,7 @@ _SMALLEST, _LARGEST = -(2**63), 2**63 - 1
 
 
 def kept_headers(headers: Mapping[str, object]) -> dict[str, object]:
-    """Give the headers that go on, in their order, as long as there is room for them.
+    """Keep headers in their order, as long as there is room for them.
 
     >>> kept_headers({"trace": "abc", "n": 2**63, "raw": b"x", "long": "x" * 9_000, "yes": True})
     {'trace': 'abc', 'yes': True}
@@ -36,7 +36,7 @@ def kept_headers(headers: Mapping[str, object]) -> dict[str, object]:
 
 
 def cut(text: str, size: int) -> str:
-    """Give the beginning of a text, *size* bytes of it at the most.
+    """Cut a text to at most *size* bytes of UTF-8.
 
     >>> cut("Köln", 2), cut("Köln", 3), cut("Köln", 9)
     ('K', 'Kö', 'Köln')
@@ -45,7 +45,7 @@ def cut(text: str, size: int) -> str:
 
 
 def _size(name: str, value: object, depth: int) -> int | None:
-    """Say how many bytes a header takes, roughly; None if it is left out whatever the room."""
+    """Estimate the bytes of a header; None if it cannot be kept at all."""
     within = len(name.encode(errors="replace"))
     inside = _value_size(value, depth) if within <= LONGEST_NAME else None
     return None if inside is None else within + inside

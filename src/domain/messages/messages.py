@@ -1,6 +1,6 @@
-"""The messages, byte for byte as docs/compatibility.md has them, and our headers beside them.
+"""The messages, byte for byte as in docs/compatibility.md, and our own headers.
 
-Task and params are carried for foreign workers that share our queues. For an execution that the
+Messages carry task and params for foreign workers that share our queues. For an execution that the
 ledger knows, they come from the ledger.
 """
 
@@ -22,26 +22,25 @@ ATTEMPT_HEADER = "cron-attempt"
 KEY_HEADER = "cron-execution-key"
 DEDUPLICATION_HEADER = "x-deduplication-header"
 
-#: What a message has that is of our making, and what of it is signed.
+#: The headers that are signed, and those that only we write.
 SIGNED = (EXECUTION_HEADER, ATTEMPT_HEADER, DEATHS_HEADER, KEY_HEADER, DEDUPLICATION_HEADER)
 OURS = frozenset({EXECUTION_HEADER, ATTEMPT_HEADER, DEATHS_HEADER, KEY_HEADER, SIGNATURE_HEADER})
 
 LARGEST_BODY = 256 * 1024
 
-#: A larger number fits no column: it is refused here, before the ledger trips over it.
+#: A larger number fits no column of the ledger.
 LARGEST_ID = 2**63 - 1
 
 Id = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_ID)]
 
-#: Retries before a failure, as a message says: the attempt that failed is one more. What nobody can
-#: have made is refused.
+#: Retries before a failure: the attempt that failed is one more. Impossible counts are refused.
 Retries = Annotated[int, msgspec.Meta(ge=0, le=MOST - 1)]
 
 LONGEST_TYPE = 32
 
 
 class TaskMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """The task message (S1.8). *params_scheduler* is JSON text inside of the JSON."""
+    """The task message (S1.8). *params_scheduler* is JSON text within the JSON."""
 
     type: Annotated[str, msgspec.Meta(max_length=LONGEST_TYPE)]
     id: Id
@@ -57,7 +56,7 @@ class FailedMessage(TaskMessage, frozen=True, kw_only=True):
     retry_count: Retries
 
     def task_body(self) -> bytes:
-        """Give the task message that failed, as we write it: its signature is that message's."""
+        """Write the task message that failed: a signature is made over its bytes."""
         message = TaskMessage(
             type=self.type,
             id=self.id,
@@ -67,36 +66,36 @@ class FailedMessage(TaskMessage, frozen=True, kw_only=True):
         return msgspec.json.encode(message)
 
 
-class PoisonPillRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """The record of the crashes that set a run apart (S2.8)."""
+class PoisonPillRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The crashes for which a run is quarantined (S2.8)."""
 
-    jobId: str  # noqa: N815 - S2.8 spells it so, here and below
-    crashCount: int  # noqa: N815
-    firstCrashAt: str  # noqa: N815
-    lastCrashAt: str  # noqa: N815
+    job_id: str
+    crash_count: int
+    first_crash_at: str
+    last_crash_at: str
 
 
-class QuarantineMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """The message of what crashed its workers (S2.8)."""
+class QuarantineMessage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The message of a run that is quarantined for its crashes (S2.8)."""
 
-    originalQueue: str  # noqa: N815
-    originalJobId: str  # noqa: N815
-    originalData: TaskMessage  # noqa: N815
-    poisonPillRecord: PoisonPillRecord  # noqa: N815
-    quarantinedAt: str  # noqa: N815
+    original_queue: str
+    original_job_id: str
+    original_data: TaskMessage
+    poison_pill_record: PoisonPillRecord
+    quarantined_at: str
 
 
 class AttemptRef(msgspec.Struct, frozen=True, kw_only=True):
-    """Which attempt of which execution a message stands for, by our own headers."""
+    """The attempt of an execution that a message stands for, from our own headers."""
 
     execution_id: int
     attempt: int
 
 
 class IncomingTask(msgspec.Struct, frozen=True, kw_only=True):
-    """A message understood. Without a *ticket* it was published by somebody else.
+    """A task message, decoded. Without a *ticket* another program published it.
 
-    *nacks* is how often it is said to have been nacked in which queue.
+    *nacks* counts by queue how often its headers say it was nacked.
     """
 
     task: TaskMessage
@@ -105,7 +104,7 @@ class IncomingTask(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Unreadable(msgspec.Struct, frozen=True):
-    """A message that is to be parked, and why."""
+    """Why a message is to be parked."""
 
     reason: str
 
@@ -132,29 +131,29 @@ def failed_body(
 
 
 def quarantine_body(execution: Execution, *, at: datetime) -> bytes:
-    """Write the quarantine message for a run that crashed once more, at *at*.
+    """Write the quarantine message for a run whose last crash was at *at*.
 
-    The record counts what was held against it: the crashes within the window.
+    The record counts the crashes within the window.
     """
     crashes = [*recent_crashes(execution.crashed_at, now=at), at]
     pill = PoisonPillRecord(
-        jobId=str(execution.id),
-        crashCount=len(crashes),
-        firstCrashAt=iso_ms(crashes[0]),
-        lastCrashAt=iso_ms(crashes[-1]),
+        job_id=str(execution.id),
+        crash_count=len(crashes),
+        first_crash_at=iso_ms(crashes[0]),
+        last_crash_at=iso_ms(crashes[-1]),
     )
     message = QuarantineMessage(
-        originalQueue=execution.queue,
-        originalJobId=str(execution.id),
-        originalData=_task_message(execution),
-        poisonPillRecord=pill,
-        quarantinedAt=iso_ms(at),
+        original_queue=execution.queue,
+        original_job_id=str(execution.id),
+        original_data=_task_message(execution),
+        poison_pill_record=pill,
+        quarantined_at=iso_ms(at),
     )
     return msgspec.json.encode(message)
 
 
 def headers_of(execution: Execution) -> dict[str, object]:
-    """Give an attempt's headers, always fresh: a broker's own headers are never copied (ADR 7)."""
+    """Give an attempt's headers, always new: a broker's own headers are never copied (ADR 7)."""
     return {
         EXECUTION_HEADER: execution.id,
         ATTEMPT_HEADER: execution.attempt,
@@ -165,7 +164,7 @@ def headers_of(execution: Execution) -> dict[str, object]:
 
 
 def read(body: bytes, headers: Mapping[str, object], seal: Seal) -> IncomingTask | Unreadable:
-    """Understand a message, or say why it cannot be understood, or must not be believed."""
+    """Decode a task message, or say why it cannot be decoded or believed."""
     if len(body) > LARGEST_BODY:
         return Unreadable(f"the body has {len(body)} bytes, {LARGEST_BODY} are allowed")
     try:
@@ -186,7 +185,7 @@ def read(body: bytes, headers: Mapping[str, object], seal: Seal) -> IncomingTask
 
 
 def fault_of_seal(body: bytes, headers: Mapping[str, object], seal: Seal) -> str | None:
-    """Say why headers that are ours must not be believed; without a key all of them are.
+    """Say why our own headers cannot be believed; without a key all of them are.
 
     *body* is that of the task message.
     """
@@ -197,7 +196,7 @@ def fault_of_seal(body: bytes, headers: Mapping[str, object], seal: Seal) -> str
 
 
 def fault_of_foreign(message: TaskMessage) -> str | None:
-    """Say what forbids that somebody else's message has such a task run; None if nothing does."""
+    """Say why another program's message may not have its task run; None if it may."""
     if TaskRef(message.type, message.id).is_system:
         return f"tasks of the type {message.type} are our own"
     return fault_of_carried(message)
@@ -210,7 +209,7 @@ def fault_of_carried(message: TaskMessage) -> str | None:
 
 
 def iso_ms(moment: datetime) -> str:
-    """Write a moment as messages and log lines do: ISO 8601 with milliseconds and a Z.
+    """Write a moment for messages and log lines: ISO 8601 with milliseconds and a Z.
 
     >>> iso_ms(datetime(2025, 12, 12, 12, 3, 39, 2999, tzinfo=UTC))
     '2025-12-12T12:03:39.002Z'
@@ -220,10 +219,10 @@ def iso_ms(moment: datetime) -> str:
 
 
 def ticket_of(headers: Mapping[str, object]) -> AttemptRef | None:
-    """Read which attempt a message stands for; None if its headers are not ours."""
+    """Read the attempt that a message stands for; None if the headers are not ours."""
     execution_id, attempt = headers.get(EXECUTION_HEADER), headers.get(ATTEMPT_HEADER)
     match execution_id, attempt:
-        case (bool(), _) | (_, bool()):  # which are numbers to Python alone
+        case (bool(), _) | (_, bool()):  # an int to Python alone
             return None
         case int(), int() if 0 < execution_id <= LARGEST_ID and 0 < attempt <= LARGEST_ID:
             return AttemptRef(execution_id=execution_id, attempt=attempt)

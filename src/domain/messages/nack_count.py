@@ -1,9 +1,8 @@
-"""How often a message was nacked, read from its headers, and how much of that can be believed.
+"""How often a message was nacked, from its headers, and how much of that can be believed.
 
-Failures that we decided of stand in the ledger, and are read nowhere else. Nacks of anybody who
-shares a task queue are known to the broker alone: the `rejected` entries of `x-death`.
-`x-death[0].count` is no such number: after one trip the first entry is the retry queue, expired
-(C3 in docs/compatibility.md).
+Our own failures are counted in the ledger alone. Nacks by others that share a task queue are known
+to the broker alone: the `rejected` entries of `x-death`. `x-death[0].count` is another number:
+after one trip the first entry is the retry queue, expired (C3 in docs/compatibility.md).
 """
 
 from collections import Counter
@@ -12,28 +11,28 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-#: Tells foreign workers and people how often a run has failed. Nobody here reads it.
+#: How often a run has failed, for foreign workers and people. We never read it.
 DEATHS_HEADER = "cron-deaths"
 
-#: More nacks than any policy allows. A forged count must not become a number that no column holds.
+#: More nacks than any policy allows: a forged count must not overflow its column.
 MOST = 1_000_000
 
 
 class Nacks(msgspec.Struct, frozen=True, kw_only=True):
-    """How often the broker is said to have seen a message nacked, by queue.
+    """How often a message was nacked by queue, as its headers say.
 
-    *trip* is how long a nacked message is away, in `cron_scheduler_retry`.
+    *trip* is how long a nacked message stays in `cron_scheduler_retry`.
     """
 
     by_queue: Mapping[str, int]
     trip: timedelta
 
     def since(self, published: datetime | None, *, queue: str, now: datetime) -> int:
-        """Count the nacks of a message that was there to be taken from *published* on.
+        """Count the nacks of a message that could be taken from *published* on.
 
-        Only those in *queue* count, which is its execution's own. Anybody may send any header, so
-        no more of them count than there was time for; a trip that is more than half over counts,
-        since it began a little before we noted it.
+        Only those in *queue*, its execution's own, count. Headers can be forged, so no more of
+        them count than there was time for; a trip that is more than half over counts, as it began
+        a little before we noted it.
 
         >>> nacks = Nacks(by_queue={"reports": 9}, trip=timedelta(seconds=30))
         >>> noon, soon = datetime(2026, 3, 2, 12), datetime(2026, 3, 2, 12, 1, 1)
@@ -52,7 +51,7 @@ NO_NACKS = Nacks(by_queue={}, trip=timedelta(seconds=1))
 
 
 def nacks_of(headers: Mapping[str, object]) -> dict[str, int]:
-    """Count the nacks that a message tells of, by queue; what is malformed counts 0.
+    """Count the nacks in a message's headers by queue; malformed entries count 0.
 
     >>> nacks_of({})
     {}
@@ -71,9 +70,9 @@ def nacks_of(headers: Mapping[str, object]) -> dict[str, int]:
 
 
 def total_nacks(nacks: Mapping[str, int]) -> int:
-    """Count the nacks in whichever queues, `MOST` at the most.
+    """Count the nacks in all queues, `MOST` at most.
 
-    >>> in_all({"cron_scheduler": 2, "cron_scheduler.reports": 1})
+    >>> total_nacks({"cron_scheduler": 2, "cron_scheduler.reports": 1})
     3
     """
     return min(sum(nacks.values()), MOST)

@@ -1,4 +1,4 @@
-"""Signing our own messages, so that whoever may publish cannot make one of ours."""
+"""Signing our own messages, so that others who may publish cannot forge them."""
 
 import hmac
 from collections.abc import Mapping, Sequence
@@ -9,15 +9,15 @@ import msgspec
 
 SIGNATURE_HEADER: Final = "cron-signature"
 
-#: A key that is shorter could be guessed.
+#: In characters; a shorter key could be guessed.
 SHORTEST_KEY: Final = 16
 
 
 @attrs.frozen
 class Seal:
-    """The keys of our messages: the first one signs, each of them is believed.
+    """The keys of our messages: the first one signs, each of them verifies.
 
-    So a key is changed in two steps: first everybody knows the new one, then it comes first.
+    So a key is changed in two steps: first every node knows the new one, then it comes first.
     Without keys nothing is signed, and nothing needs to be.
     """
 
@@ -31,13 +31,13 @@ class Seal:
 
     def holds(self, body: bytes, headers: Mapping[str, object], *, of: Sequence[str]) -> bool:
         """Tell whether one of our keys has signed this body with the headers *of* these names."""
-        told = headers.get(SIGNATURE_HEADER)
-        if not isinstance(told, str) or not told.isascii():
+        signature = headers.get(SIGNATURE_HEADER)
+        if not isinstance(signature, str) or not signature.isascii():
             return False
         signed = {name: headers[name] for name in of if name in headers}
         try:
             ours = [_signature(key, body, signed) for key in self.keys]
-            return any(hmac.compare_digest(each, told) for each in ours)
+            return any(hmac.compare_digest(each, signature) for each in ours)
         except (TypeError, ValueError, OverflowError, RecursionError):  # no headers that we write
             return False
 

@@ -15,8 +15,8 @@ import attrs
 #: Seconds, or a span of time.
 W = TypeVar("W", float, timedelta)
 
-#: What a policy may ask for (S3.2), and waits unless it does (S0.1), in milliseconds. No wait is
-#: longer than the ceiling, whatever a multiplier makes of it.
+#: The bounds (S3.2) and defaults (S0.1) of a policy, in milliseconds. No wait is longer than the
+#: ceiling, whatever the multiplier.
 DELAY_MS: Final = range(1_000, 3_600_000 + 1)
 DEFAULT_DELAY_MS: Final = 30_000
 MULTIPLIERS: Final = (1, 100)
@@ -44,9 +44,9 @@ class Jitter(enum.StrEnum):
 
 @attrs.frozen(kw_only=True)
 class Backoff:
-    """The waits of a retry policy; all of them in milliseconds.
+    """The waits of a retry policy, in milliseconds.
 
-    *sequence* is used by its own type alone; its last value is repeated.
+    Only `SEQUENCE` uses *sequence*; its last value is repeated.
     """
 
     type: BackoffType = BackoffType.EXPONENTIAL
@@ -84,7 +84,7 @@ class Backoff:
 
 
 def exponential(first: W, times: int, longest: W, *, multiplier: float = 2.0) -> W:
-    """Say how long the wait is that has grown so many *times*.
+    """The wait that has grown so many *times*, at most *longest*.
 
     >>> [exponential(0.5, times, 3.0) for times in (0, 1, 2, 3, 10**6)]
     [0.5, 1.0, 2.0, 3.0, 3.0]
@@ -96,10 +96,10 @@ def exponential(first: W, times: int, longest: W, *, multiplier: float = 2.0) ->
 
 
 class Waits(Generic[W]):
-    """The waits of somebody who asks again and again: each twice as long, up to a longest.
+    """The waits between repeated requests: each twice as long, up to *longest*.
 
     With *random_fraction*, which gives numbers in [0, 1), each is between half of that and all of
-    it: a server that comes back is not met by all at once.
+    it: not all clients meet a server at once when it comes back.
     """
 
     def __init__(
@@ -111,11 +111,11 @@ class Waits(Generic[W]):
         self._failures = 0
 
     def reset(self) -> None:
-        """Begin anew: it went well."""
+        """Begin anew after a success."""
         self._failures = 0
 
     def next(self, *, longest: W | None = None) -> W:
-        """Give the next wait, this time up to another *longest* perhaps."""
+        """Give the next wait; *longest* replaces the cap this time."""
         wait = exponential(self._first, self._failures, longest or self._longest)
         self._failures += 1
         return wait if self._random_fraction is None else wait * ((1 + self._random_fraction()) / 2)

@@ -10,7 +10,7 @@ from ..texts.printable import shortened
 
 
 class ErrorClass(enum.StrEnum):
-    """What a failure says about trying again."""
+    """Whether a failure is worth a retry."""
 
     TRANSIENT = "transient"
     PERMANENT = "permanent"
@@ -28,8 +28,8 @@ CLASS_OF_CODE = {
 }
 
 
-#: In characters, with the middle left out: the beginning says what it is, the end of a stack what
-#: happened. What a failure says of itself goes into log lines, rows and messages.
+#: In characters, with the middle left out: the beginning names the error, the end of a stack its
+#: cause. All of it goes into log lines, rows and messages.
 LONGEST_MESSAGE, LONGEST_CODE, LONGEST_STACK = 4 * 1024, 64, 16 * 1024
 
 
@@ -47,7 +47,7 @@ def _stack(text: str | None) -> str | None:
 
 @attrs.frozen(kw_only=True)
 class TaskError:
-    """What went wrong, in the words of the task or of its supervisor, cut to what can be kept.
+    """What went wrong, as the task or its supervisor says, cut to what can be kept.
 
     >>> TaskError(message="wide", code="E" * 100).code == shortened("E" * 100, LONGEST_CODE)
     True
@@ -60,12 +60,12 @@ class TaskError:
     stack: str | None = attrs.field(default=None, converter=_stack)
 
     def as_json(self) -> str:
-        """Write it down as the ledger keeps it."""
+        """Encode it as the ledger keeps it."""
         return msgspec.json.encode(self).decode()
 
 
 def classify(code: str | None) -> ErrorClass:
-    """Tell the class of a failure from its error code.
+    """Classify a failure by its error code.
 
     >>> classify("ETIMEDOUT")
     <ErrorClass.TRANSIENT: 'transient'>
@@ -79,15 +79,15 @@ class Ending(enum.StrEnum):
     """The ways in which an attempt ends."""
 
     SUCCEEDED = "succeeded"
-    FAILED = "failed"  # said so, or left with an exit code other than 0
+    FAILED = "failed"  # reported a failure, or an exit code other than 0
     TIMED_OUT = "timed-out"  # ended by us at its deadline
     CRASHED = "crashed"  # ended by a signal that was not ours
     INTERRUPTED = "interrupted"  # ended by us, because the worker shuts down
-    CANCELLED = "cancelled"  # ended by us, because somebody asked
+    CANCELLED = "cancelled"  # ended by us, on request
     LOST = "lost"  # its worker vanished
 
 
-#: Ends that nobody chose: too many of them within a while, and the execution is a poison pill.
+#: Ends that nobody chose: an execution with too many of them is a poison pill.
 CRASHES = frozenset({Ending.CRASHED, Ending.LOST})
 
 
@@ -102,7 +102,7 @@ class Outcome:
 
     @property
     def in_brief(self) -> str:
-        """Tell the end without any word of the task's own.
+        """The end without any text of the task.
 
         >>> Outcome(ending=Ending.FAILED, exit_code=3, error=TaskError(message="no")).in_brief
         'failed, exit code 3'

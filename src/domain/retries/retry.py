@@ -8,27 +8,27 @@ import attrs
 from .backoff import Backoff
 from .outcome import CRASHES, Ending, ErrorClass, Outcome, TaskError
 
-#: How often a policy may try, in all, and does unless it says so (S3.2, S0.1 in
+#: The attempts in all that a policy may have, and has by default (S3.2, S0.1 in
 #: docs/compatibility.md).
 ATTEMPTS = range(1, 20 + 1)
 DEFAULT_ATTEMPTS = 4
 
-#: A poison pill is what crashes so often within the window before now.
+#: An execution that crashes so often within the window before now is a poison pill.
 CRASH_LIMIT = 3
 CRASH_WINDOW = timedelta(seconds=300)
 
-#: What is given back again and again, and not tried, waits no longer each time.
+#: The longest wait of an attempt that is given back untried.
 LONGEST_AWAY = timedelta(minutes=5)
 
-#: A server's Retry-After is a floor; chance adds up to so much of it.
+#: A server's Retry-After is a floor; jitter adds up to so much of it.
 RETRY_AFTER_SPREAD = 0.2
 
 
 @attrs.frozen(kw_only=True)
 class RetryPolicy:
-    """How often to try, in all, and how long to wait in between.
+    """How often to try in all, and how long to wait in between.
 
-    *attempts* counts every run: `CRON_MAX_RETRIES` is one less.
+    *attempts* counts the first run as well: `CRON_MAX_RETRIES` is one less.
     """
 
     attempts: int = DEFAULT_ATTEMPTS
@@ -36,7 +36,7 @@ class RetryPolicy:
 
     @property
     def max_retries(self) -> int:
-        """How many runs may follow the first."""
+        """The attempts that may follow the first."""
         return self.attempts - 1
 
 
@@ -72,14 +72,14 @@ class Fail:
 
 @attrs.frozen
 class Quarantine:
-    """It crashes whoever runs it, and is set apart."""
+    """It crashes its workers, and is quarantined."""
 
     reason: str
 
 
 @attrs.frozen
 class Cancel:
-    """Somebody asked for its end."""
+    """Its end was requested."""
 
     reason: str = "cancelled on request"
 
@@ -99,7 +99,7 @@ def decide(
     """Decide what becomes of an execution whose attempt ended with *outcome*.
 
     *deaths* counts the bad ends before this one, *crashed_at* lists the crashes before it.
-    *random_fraction* is in [0, 1). The execution is dead once deaths reach the policy's retries.
+    *random_fraction* is in [0, 1). It fails for good once *deaths* reach the policy's retries.
     """
     match outcome.ending:
         case Ending.SUCCEEDED:
@@ -117,11 +117,11 @@ def decide(
 
 
 def give_back(why: str, *, attempt: int, policy: RetryPolicy, random_fraction: float) -> GiveBack:
-    """Decide what becomes of *attempt*, which was not tried: its message came to the wrong worker.
+    """Decide what becomes of an untried *attempt*, whose message came to the wrong worker.
 
-    Beyond the policy's retries it waits longer each time: whoever nacks it may go on for ever. But
-    anybody may tell of nacks. So the ledger's own number of the attempt is what counts, the wait
-    has a bound that no policy lifts, and nothing of it is a failure.
+    Beyond the policy's retries it waits longer each time, as it may be nacked for ever. Counts of
+    nacks can be forged: so the ledger's number of the attempt decides, the wait has a bound that no
+    policy lifts, and none of this is a failure.
     """
     beyond = attempt - policy.max_retries
     if beyond <= 0:
@@ -132,7 +132,7 @@ def give_back(why: str, *, attempt: int, policy: RetryPolicy, random_fraction: f
 
 
 def recent_crashes(crashed_at: Sequence[datetime], *, now: datetime) -> Sequence[datetime]:
-    """Pick the crashes that a poison pill is known by: those within the window before *now*."""
+    """The crashes within the window before *now*, by which a poison pill is known."""
     return [crash for crash in crashed_at if now - crash < CRASH_WINDOW]
 
 

@@ -1,4 +1,4 @@
-"""Reading a retry policy from the outside world, within bounds (S3.2 in docs/compatibility.md)."""
+"""Reading a retry policy from outside, within bounds (S3.2 in docs/compatibility.md)."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
@@ -12,7 +12,7 @@ _E = TypeVar("_E", BackoffType, Jitter)
 LONGEST_DELAYS_MS = range(DELAY_MS.start, CEILING_MS + 1)
 MILLISECONDS = "milliseconds"
 
-#: So many letters of JSON are read as a policy. The longest that makes sense has a tenth of them.
+#: The most characters of JSON that are read as a policy: ten times a sensible one.
 LONGEST_POLICY = 4_096
 
 #: Strategies by name. "aggressive" is the slower one: S2.2 and C23 in docs/compatibility.md.
@@ -38,7 +38,7 @@ class RetryPolicyInvalid(ValueError):
     code = "SCHEDULE_RETRY_POLICY_INVALID"
 
     def __init__(self, faults: tuple[str, ...]) -> None:
-        """Keep the faults, and say them."""
+        """Join the faults into the message."""
         self.faults = faults
         super().__init__(f"{self.code}: {'; '.join(faults)}")
 
@@ -101,7 +101,7 @@ def _backoff(value: object, default: Backoff, faults: list[str]) -> Backoff:
         type=kind,
         delay=sequence[0]
         if sequence
-        else _milliseconds(value, "delay", default.delay, DELAY_MS, faults),
+        else _whole(value, "delay", default.delay, DELAY_MS, faults, of=MILLISECONDS),
         multiplier=_multiplier(value, default.multiplier, faults),
         max_delay=_optional(value, "max_delay", default.max_delay, faults),
         jitter=_one_of(Jitter, value, "jitter", default.jitter, faults),
@@ -135,13 +135,7 @@ def _optional(
 ) -> int | None:
     if value.get(field, default) is None:
         return None
-    return _milliseconds(value, field, default or 0, LONGEST_DELAYS_MS, faults)
-
-
-def _milliseconds(
-    value: Mapping[str, object], field: str, default: int, allowed: range, faults: list[str]
-) -> int:
-    return _whole(value, field, default, allowed, faults, of=MILLISECONDS)
+    return _whole(value, field, default or 0, LONGEST_DELAYS_MS, faults, of=MILLISECONDS)
 
 
 def _whole(
