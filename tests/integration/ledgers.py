@@ -27,7 +27,7 @@ from cronhare.adapters.sql import (
     SqlScheduleStore,
     open_engine,
 )
-from cronhare.adapters.sql.dialect import dialect_of, remember
+from cronhare.adapters.sql.dialect import dialect_of, with_dialect
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.redelivery import Graces
@@ -258,7 +258,7 @@ def sqlite_ledger(clock: FrozenClock, path: Path) -> Iterator[Ledger]:
 def server_ledger(clock: FrozenClock, url: URL) -> Iterator[Ledger]:
     """Open the ledger in a database that has its schema already, as on its first day."""
     empty(url)
-    engine = remember(server_engine(url), dialect_of(server_engine(url)))
+    engine = with_dialect(server_engine(url), dialect_of(server_engine(url)))
     try:
         yield sql_ledger(clock, engine)
         assert "Current Checked out connections: 0" in engine.pool.status()

@@ -9,6 +9,7 @@ from sqlalchemy import URL
 
 from cronhare.adapters.sql import open_engine
 from cronhare.adapters.sql.claims.lock_backoff import FIRST
+from cronhare.adapters.sql.dialects import sessions as server_sessions
 from cronhare.adapters.sql.dialects.mysql import sessions as mysql_sessions
 from cronhare.adapters.sql.inspection.scheduler_activity import overdue
 from cronhare.application.administration.explain import explain
@@ -475,7 +476,7 @@ def patient(ledger: Ledger, url: URL, monkeypatch: pytest.MonkeyPatch) -> Iterat
     with monkeypatch.context() as opening:
         by_us = mysql_sessions._SESSION
         opening.setattr(mysql_sessions, "_SESSION", (*by_us, "SET innodb_lock_wait_timeout = 300"))
-        opening.setattr(mysql_sessions, "ANSWER_SECONDS", 300)
+        opening.setattr(server_sessions, "ANSWER_SECONDS", 300)
         engine = open_engine(url.render_as_string(hide_password=False))
         other = sql_ledger(ledger.clock, engine)
         other.claims.now()  # so it has its session

@@ -9,6 +9,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
@@ -16,7 +17,8 @@ from sqlalchemy import URL, Engine, event
 
 from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.sql import SqlLedger, check_schema, open_engine, upgrade
-from cronhare.adapters.sql.dialects.mysql import migrating as mysql_migrating
+from cronhare.adapters.sql.dialects.mysql import dialect as mysql
+from cronhare.adapters.sql.dialects.mysql.requirements import REQUIREMENTS
 from cronhare.adapters.sql.migrations import upgrade as schema
 from cronhare.adapters.sql.schema.tables import metadata
 from cronhare.domain.execution import Execution, State
@@ -181,7 +183,8 @@ def test_a_newer_ledger_is_left_alone(engine: Engine, empty_mysql: URL) -> None:
 
 
 def test_a_server_that_is_too_old_is_told(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mysql_migrating, "_OLDEST_SERVERS", {"MariaDB": (99, 1), "MySQL": (99, 1)})
+    newer = {name: attrs.evolve(each, oldest=(99, 1)) for name, each in REQUIREMENTS.items()}
+    monkeypatch.setattr(mysql, "REQUIREMENTS", newer)
 
     with pytest.raises(LedgerUnavailable, match=r"cannot keep the ledger: 99\.1 or newer"):
         upgrade(engine)

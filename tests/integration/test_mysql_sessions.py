@@ -15,6 +15,7 @@ from sqlalchemy import URL, Engine, ExceptionContext, event, text
 from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.sql import open_engine
 from cronhare.adapters.sql.dialect import TransactionRolledBack
+from cronhare.adapters.sql.dialects import sessions as server_sessions
 from cronhare.adapters.sql.dialects.mysql import dialect as mysql
 from cronhare.adapters.sql.dialects.mysql import errors as mysql_errors
 from cronhare.adapters.sql.dialects.mysql import rows as mysql_rows
@@ -72,7 +73,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wait for locks as long as a busy machine may need to see that we do."""
     by_us = mysql_sessions._SESSION
     monkeypatch.setattr(mysql_sessions, "_SESSION", (*by_us, "SET innodb_lock_wait_timeout = 300"))
-    monkeypatch.setattr(mysql_sessions, "ANSWER_SECONDS", 300)
+    monkeypatch.setattr(server_sessions, "ANSWER_SECONDS", 300)
 
 
 def sessions(shell: Session) -> list[int]:
@@ -123,7 +124,8 @@ def test_a_session_depends_on_nothing_that_an_administrator_chose(engine: Engine
         ).one()
         isolation = connection.get_isolation_level()
 
-    assert told == ("+00:00", mysql_sessions.SQL_MODE, mysql_sessions.IDLE_SECONDS, "utf8mb4", 0, 0)
+    idle = server_sessions.IDLE_SECONDS
+    assert told == ("+00:00", mysql_sessions.SQL_MODE, idle, "utf8mb4", 0, 0)
     assert isolation == "READ COMMITTED"
 
 
@@ -269,7 +271,7 @@ def test_a_session_that_cannot_have_its_own_wait_for_locks_back_is_given_up(
     with held.read("looking") as connection:
         waits = connection.scalar(text("SELECT @@innodb_lock_wait_timeout"))
 
-    assert waits == mysql_sessions.LOCK_SECONDS
+    assert waits == server_sessions.LOCK_SECONDS
 
 
 def test_sessions_that_are_killed_all_the_time_lose_and_double_nothing(
@@ -357,7 +359,7 @@ def asking(ledger: Ledger) -> list[tuple[str, Callable[[], object]]]:
     ],
     ids=lambda error: str(error.args[0]),
 )
-@pytest.mark.parametrize("place", ["Sessions._greeted", "prepare"])
+@pytest.mark.parametrize("place", ["_greeted", "prepare"])
 def test_whatever_keeps_us_from_a_session_is_no_fault_of_a_row(
     *,
     place: str,
@@ -374,7 +376,7 @@ def test_whatever_keeps_us_from_a_session_is_no_fault_of_a_row(
         raise refusal
 
     with monkeypatch.context() as connecting:
-        connecting.setattr(f"cronhare.adapters.sql.dialects.mysql.sessions.{place}", refuse)
+        connecting.setattr(mysql_sessions.MysqlSessions, place, refuse)
         engine.dispose()
         for what, ask in asked:
             with pytest.raises(LedgerUnavailable) as caught:
@@ -429,7 +431,7 @@ def test_a_server_that_says_nothing_is_given_up_well_within_a_lease(
     monkeypatch: pytest.MonkeyPatch, migrated_mysql: URL, ledger: Ledger, shell: Session
 ) -> None:
     execution = ledger.claimed()
-    monkeypatch.setattr(mysql_sessions, "ANSWER_SECONDS", 1)
+    monkeypatch.setattr(server_sessions, "ANSWER_SECONDS", 1)
     monkeypatch.setattr("cronhare.adapters.sql.transactions.database.REPEAT_FOR", 0.0)
     engine = open_engine(migrated_mysql.render_as_string(hide_password=False))
     waiting = sql_ledger(ledger.clock, engine)
@@ -449,7 +451,7 @@ def test_a_server_that_says_nothing_is_given_up_well_within_a_lease(
 
 
 def test_the_longest_that_a_call_may_take_is_well_below_a_lease() -> None:
-    longest = database.REPEAT_FOR + mysql_sessions.CONNECT_SECONDS + mysql_sessions.ANSWER_SECONDS
+    longest = database.REPEAT_FOR + server_sessions.CONNECT_SECONDS + server_sessions.ANSWER_SECONDS
 
     assert timedelta(seconds=longest) <= LEASE * 2 / 3
 

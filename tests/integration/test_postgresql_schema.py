@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 
+import attrs
 import psycopg
 import pytest
 from sqlalchemy import URL, Engine, inspect
@@ -13,6 +14,7 @@ from sqlalchemy import URL, Engine, inspect
 from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.sql import SqlLedger, check_schema, open_engine, upgrade
 from cronhare.adapters.sql.dialects.postgresql import dialect as postgresql
+from cronhare.adapters.sql.dialects.postgresql.requirements import REQUIREMENTS
 from cronhare.adapters.sql.migrations import upgrade as schema
 from cronhare.adapters.sql.schema.tables import metadata
 from cronhare.domain.execution import State
@@ -105,7 +107,7 @@ def test_an_empty_database_is_told_from_a_ledger(engine: Engine) -> None:
 
 
 def test_a_server_that_is_too_old_is_told(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(postgresql, "OLDEST", (99,))
+    monkeypatch.setattr(postgresql, "REQUIREMENTS", attrs.evolve(REQUIREMENTS, oldest=(99,)))
 
     with pytest.raises(LedgerUnavailable, match="cannot keep the ledger: 99 or newer is needed"):
         upgrade(engine)

@@ -16,7 +16,7 @@ from sqlalchemy import URL, Engine, event, text
 
 from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.sql import check_schema, open_engine
-from cronhare.adapters.sql.dialects.postgresql import sessions as postgresql_sessions
+from cronhare.adapters.sql.dialects import sessions as server_sessions
 from cronhare.adapters.sql.inspection.ledger_inspection import SqlInspection
 from cronhare.adapters.system.clock import SystemClock
 from cronhare.domain.diagnosis import Cause, LedgerFacts, Severity, Unreachable, judge_database
@@ -175,8 +175,8 @@ def test_of_a_commit_without_an_answer_the_caller_is_told(
 
 
 def test_a_server_that_stands_still_is_left_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(postgresql_sessions, "ANSWER_SECONDS", 1)
-    monkeypatch.setattr(postgresql_sessions, "CONNECT_SECONDS", 2)
+    monkeypatch.setattr(server_sessions, "ANSWER_SECONDS", 1)
+    monkeypatch.setattr(server_sessions, "CONNECT_SECONDS", 2)
     monkeypatch.setattr("cronhare.adapters.sql.transactions.database.REPEAT_FOR", 0.0)
     with postgresql.private() as own:
         engine = open_engine(own.url.render_as_string(hide_password=False))

@@ -17,8 +17,8 @@ from cronhare.adapters.rabbitmq.publisher import aside
 from cronhare.adapters.rabbitmq.wire import asking, framing, properties
 from cronhare.adapters.sql import cooldown
 from cronhare.adapters.sql.claims import lock_backoff
+from cronhare.adapters.sql.dialects import sessions as server_sessions
 from cronhare.adapters.sql.dialects.mysql import opening as mysql_opening
-from cronhare.adapters.sql.dialects.mysql import sessions as mysql_sessions
 from cronhare.adapters.sql.isolation import past_locked as behind_held
 from cronhare.adapters.sql.mapping import bounded_cache as cached
 from cronhare.application.administration import commands
@@ -153,8 +153,8 @@ BOUNDS: dict[str, list[str]] = {
     ],
     "a PEM file: a CA, a certificate, its key": [size(tls.LARGEST_PEM)],
     "what a database's server says before a session is set up": [
-        f"{2 * mysql_sessions.CONNECT_SECONDS} s",
-        f"{2 * mysql_sessions.ONE_OF_SEVERAL_SECONDS} s each",
+        f"{2 * server_sessions.CONNECT_SECONDS} s",
+        f"{2 * server_sessions.ONE_OF_SEVERAL_SECONDS} s each",
         size(mysql_opening.SHORT),
     ],
     "an answer of a database's server, later": [

@@ -1,9 +1,18 @@
-"""What differs from one database to the next: its statements, errors, types, tables and facts.
+"""The seam between databases: what a `Dialect` must know that SQLAlchemy does not.
+
+To add a database, write a folder in `dialects` with:
+
+1. its `Columns`, and its `Schema`: how tables are made;
+2. its `Errors`: what a failure means, and so whether a call is repeated;
+3. its `Dialect`: transactions, the statements of its own, and facts for `cronhare doctor`. For a
+   server, `dialects/server.py` has the half that all servers share, `dialects/sessions.py` the
+   pool, and `dialects/hosts.py` the choice among several hosts;
+4. `open_engine`, which is called in `dialects/__init__.py`; the schemes of its URLs are in
+   `cronhare.domain.addresses`;
+5. a parameter of the contract suites in `tests/integration`.
 
 All other statements are SQLAlchemy Core and read the same everywhere; SQLite, where a writer is
-alone, leaves their FOR UPDATE out. A new database joins by one more folder beside this file, with a
-`Dialect`, its `Schema` and its `Columns`; by its place in the list of `dialects`; and by the
-schemes of its URLs in `cronhare.domain.addresses`.
+alone, leaves their FOR UPDATE out.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -30,7 +39,141 @@ _PASSED_OVER = "cronhare_passed_over"
 UPGRADE = "run `cronhare db upgrade`"
 
 #: Gives a connection to read from.
-Connecting = Callable[[], AbstractContextManager[Connection]]
+Connect = Callable[[], AbstractContextManager[Connection]]
+
+
+# Tables
+
+
+@attrs.frozen(kw_only=True)
+class Columns:
+    """The types of one database's columns.
+
+    *id* is of numbers that the database gives; *moment* keeps UTC with microseconds; *flag* is a
+    yes or no, which people write as 1 or 0; *text* has any length. *string* makes the type of a
+    text of at most so many letters. Two texts are equal if every letter is. *reads_moments* says
+    that the driver gives moments in UTC by itself.
+    """
+
+    id: TypeEngine[Any]
+    moment: TypeEngine[Any]
+    flag: TypeEngine[Any]
+    text: TypeEngine[Any]
+    string: Callable[[int], TypeEngine[Any]]
+    reads_moments: bool
+
+
+class Schema(Protocol):
+    """How tables are made and adopted. Migrations ask, and are the same everywhere."""
+
+    @property
+    def has_transactional_ddl(self) -> bool:
+        """Whether a failed upgrade is taken back. Otherwise the next one goes on where it ended."""
+        ...
+
+    @property
+    def references_schedules(self) -> bool:
+        """Whether executions and plans refer to their schedules by foreign keys.
+
+        Not where each claim would lock its schedule's row, and wait for an edit of it: a person
+        who leaves a transaction open would stop everything. A plan without a schedule is dropped
+        when it is found, and history may outlive its schedule.
+        """
+        ...
+
+    @property
+    def has_partial_indexes(self) -> bool:
+        """Whether an index may be of some rows alone."""
+        ...
+
+    def prepare_adoption(self, connection: Connection) -> None:
+        """Let adopted tables keep all that ours keep. They stay usable meanwhile."""
+        ...
+
+    def execution_id_type(self, connection: Connection) -> TypeEngine[Any]:
+        """Give the type of executions' ids: an adopted table keeps its own; ours refer to it."""
+        ...
+
+    def timestamp_columns(self) -> list[Column[Any]]:
+        """Give created_at and updated_at, as the database can keep them up in rows of people."""
+        ...
+
+    def create_timestamp_triggers(self, connection: Connection) -> None:
+        """Make the triggers that keep them up, where they are needed."""
+        ...
+
+    def limit_update_trigger(self, connection: Connection, editable: Sequence[str]) -> None:
+        """Let an UPDATE of these columns count as an edit, and none of anything else."""
+        ...
+
+
+# Errors
+
+
+class TransactionRolledBack(LedgerUnavailable):
+    """The database took a whole transaction back: the call can be repeated at once.
+
+    *is_refusal* says that it may be refused for ever: see `LedgerRefused`.
+    """
+
+    def __init__(
+        self, text: str, *, is_refusal: bool = False, changed_nothing: bool = False
+    ) -> None:
+        """*text* says what was under way, and what the database said.
+
+        At its COMMIT a cluster may say so of what it kept: see `LedgerUnavailable`.
+        """
+        self.is_refusal = is_refusal
+        super().__init__(text, changed_nothing=changed_nothing)
+
+
+class Locked(TransactionRolledBack):
+    """It was taken back because others held what it needs for longer than it waited."""
+
+
+class InDoubt(LedgerUnavailable):
+    """It looks like an outage, and a trigger may say so of one row alone: nothing was written.
+
+    Whether a neighbour can be written tells the two apart.
+    """
+
+
+class Errors(Protocol):
+    """What the errors of one kind of database mean. A module will do."""
+
+    def is_locked(self, error: SQLAlchemyError) -> bool:
+        """Whether a statement has waited in vain for what others hold."""
+        ...
+
+    def is_refused(self, error: SQLAlchemyError, *, writing: bool) -> bool:
+        """Whether it is the fault of the values: a constraint, a type, a trigger.
+
+        A trigger may fail with any number that there is. So while *writing* it is all but the loss
+        of a connection, what was taken back, and what `is_in_doubt`.
+        """
+        ...
+
+    def is_in_doubt(self, error: SQLAlchemyError) -> bool:
+        """Whether it looks like an outage, but may be a trigger's.
+
+        A database that only reads, is full or keeps us out: it may be another table that does.
+        """
+        ...
+
+    def is_missing(self, error: SQLAlchemyError) -> bool:
+        """Whether a table or a column is missing: see `fits`."""
+        ...
+
+    def cause_of(self, error: BaseException | None) -> Cause:
+        """Tell why the database cannot be used."""
+        ...
+
+    def explain(self, error: SQLAlchemyError) -> str:
+        """Say what an error means, and what to do."""
+        ...
+
+
+# Statements
 
 
 class PlanRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,135 +187,6 @@ class PlanRow(msgspec.Struct, frozen=True, kw_only=True):
     resume_at: datetime | None
 
 
-class TransactionRolledBack(LedgerUnavailable):
-    """The database took a whole transaction back: the call can be repeated at once.
-
-    *is_refusal* says that it may be refused for ever: see `LedgerRefused`.
-    """
-
-    def __init__(
-        self, text: str, *, is_refusal: bool = False, changed_nothing: bool = False
-    ) -> None:
-        """Say what was under way, and what the database said.
-
-        At its COMMIT a cluster may say so of what it kept: see `LedgerUnavailable`.
-        """
-        self.is_refusal = is_refusal
-        super().__init__(text, changed_nothing=changed_nothing)
-
-
-class Locked(TransactionRolledBack):
-    """It was taken back because somebody else held what it needs for longer than it waited."""
-
-
-class InDoubt(LedgerUnavailable):
-    """It looks like an outage, and a trigger may say so of one row alone: nothing was written.
-
-    A neighbour that can be written tells.
-    """
-
-
-@attrs.frozen(kw_only=True)
-class Columns:
-    """The types of one database's columns.
-
-    *id* is of numbers that the database gives; *moment* keeps UTC with microseconds; *flag* is a
-    yes or no, which people write as 1 or 0; *text* has any length. *string* makes the type of a
-    text of so many letters at most. Two texts are equal if every letter is. *reads_moments* says
-    that the driver gives moments in UTC by itself.
-    """
-
-    id: TypeEngine[Any]
-    moment: TypeEngine[Any]
-    flag: TypeEngine[Any]
-    text: TypeEngine[Any]
-    string: Callable[[int], TypeEngine[Any]]
-    reads_moments: bool
-
-
-class Schema(Protocol):
-    """How tables are made, taken over and kept up. Migrations ask, and are the same everywhere."""
-
-    @property
-    def resumes(self) -> bool:
-        """Whether each step commits by itself, so that one that was cut off is gone on with."""
-        ...
-
-    @property
-    def refers_to_schedules(self) -> bool:
-        """Whether executions and plans refer to their schedules by foreign keys.
-
-        Not where each claim would lock its schedule's row, and wait for whoever edits it: a person
-        who leaves a transaction open would stop everything. A plan without a schedule is dropped
-        when it is found, and history may outlive its schedule.
-        """
-        ...
-
-    @property
-    def has_partial_indexes(self) -> bool:
-        """Whether an index may be of some rows alone."""
-        ...
-
-    def prepare_adoption(self, connection: Connection) -> None:
-        """Let tables that were here before keep what ours keep. They stay usable meanwhile."""
-        ...
-
-    def id_of_executions(self, connection: Connection) -> TypeEngine[Any]:
-        """Tell the type of executions' ids: an adopted table keeps its own; ours refer to it."""
-        ...
-
-    def kept_up_columns(self) -> list[Column[Any]]:
-        """Give created_at and updated_at, as the database can keep them up in rows of people."""
-        ...
-
-    def keep_up_times(self, connection: Connection) -> None:
-        """Make the triggers that keep them up, where they are needed."""
-        ...
-
-    def keep_up_updates(self, connection: Connection, editable: Sequence[str]) -> None:
-        """Let an UPDATE of these columns count as an edit, and none of anything else."""
-        ...
-
-
-class ErrorCauses(Protocol):
-    """What the errors of one kind of database mean."""
-
-    def is_undone(self, error: SQLAlchemyError, *, committing: bool, elsewhere: bool) -> bool:
-        """Tell an error after which nothing of its transaction remains, and that may pass.
-
-        *committing* says that the transaction's end was asked for before, *elsewhere* that the next
-        session may be with another host, where what this one refuses is possible.
-        """
-        ...
-
-    def is_locked(self, error: SQLAlchemyError) -> bool:
-        """Tell the error of a statement that has waited in vain for what others hold."""
-        ...
-
-    def is_refused(self, error: SQLAlchemyError, *, writing: bool) -> bool:
-        """Tell an error that is the fault of the values: a constraint, a type, a trigger.
-
-        A trigger may fail with any number that there is. So while *writing* it is all but the loss
-        of a connection, what was taken back, and what `is_in_doubt`.
-        """
-        ...
-
-    def is_in_doubt(self, error: SQLAlchemyError) -> bool:
-        """Tell the error of a statement that looks like an outage, but may be a trigger's.
-
-        A database that only reads, is full or keeps us out: it may be another table that does.
-        """
-        ...
-
-    def explain(self, error: SQLAlchemyError) -> str:
-        """Say what an error means, and what to do."""
-        ...
-
-    def is_missing(self, error: SQLAlchemyError) -> bool:
-        """Tell an error which means that a table or a column is missing: see `fits`."""
-        ...
-
-
 class Dialect(Protocol):
     """One kind of database."""
 
@@ -182,25 +196,8 @@ class Dialect(Protocol):
         ...
 
     @property
-    def causes(self) -> ErrorCauses:
+    def errors(self) -> Errors:
         """What its errors mean."""
-        ...
-
-    @property
-    def elsewhere(self) -> bool:
-        """Whether there are other hosts, where what one refuses may be possible."""
-        ...
-
-    def absence(self) -> LedgerFacts | None:
-        """Tell what is known of a ledger of which there is nothing yet that could be asked."""
-        ...
-
-    def facts(self, connection: Connection) -> DatabaseFacts:
-        """Tell what the database says of itself, and what it must be."""
-        ...
-
-    def cause_of(self, error: BaseException | None) -> Cause:
-        """Tell why it cannot be used, by the error that said so."""
         ...
 
     @property
@@ -208,26 +205,38 @@ class Dialect(Protocol):
         """Where it is, as people are told: without user, password and options."""
         ...
 
-    def now(self, clock: ClockPort, connect: Connecting) -> datetime:
-        """Tell the one time that decides what is due and what has lapsed."""
-        ...
+    # Transactions
 
-    def writing(self) -> AbstractContextManager[object]:
-        """Give what a transaction that writes holds around it within this process."""
+    def write_lock(self) -> AbstractContextManager[object]:
+        """Give what keeps this process's writers apart. It is held before there is a connection.
+
+        So threads that wait for their turn keep no connection from others.
+        """
         ...
 
     def begin(self, connection: Connection) -> None:
         """Begin a transaction that writes."""
         ...
 
-    def waiting_for_locks(
-        self, connection: Connection, seconds: int
-    ) -> AbstractContextManager[object]:
-        """Have statements wait for so long for what others hold, or as short as can be.
+    def lock_timeout(self, connection: Connection, seconds: int) -> AbstractContextManager[object]:
+        """Have the transaction's statements wait so long for what others hold.
 
-        A database that knows one writer at a time has nothing to wait for.
+        0 stands for as short as the database can; one with a single writer waits for nothing.
         """
         ...
+
+    def is_rolled_back(self, error: SQLAlchemyError, *, committing: bool) -> bool:
+        """Whether nothing remains of the error's transaction, and the error may pass.
+
+        *committing* says that the transaction's end was asked for before.
+        """
+        ...
+
+    def now(self, clock: ClockPort, connect: Connect) -> datetime:
+        """Give the one time that decides what is due and what has lapsed."""
+        ...
+
+    # Statements that are not the same everywhere, or too slow as SQLAlchemy writes them
 
     def read(
         self, connection: Connection, statement: Select[Any], parameters: Mapping[str, Any]
@@ -238,10 +247,13 @@ class Dialect(Protocol):
         """
         ...
 
-    def uncommitted(
-        self, connect: Connecting, statement: Select[Any], parameters: Mapping[str, Any]
+    def read_uncommitted(
+        self, connect: Connect, statement: Select[Any], parameters: Mapping[str, Any]
     ) -> Sequence[Row[Any]]:
-        """Execute a SELECT that finds what others have not committed yet; alone, there is none."""
+        """Execute a SELECT that also finds what others have not committed yet.
+
+        It finds nothing where that cannot be seen, or where a writer is alone.
+        """
         ...
 
     def insert_executions(self, connection: Connection, wanted: Sequence[Execution]) -> list[int]:
@@ -265,12 +277,25 @@ class Dialect(Protocol):
         """Execute an UPDATE once for each row of parameters, or to the same effect."""
         ...
 
+    # Administration
+
     def migrating(self, engine: Engine) -> AbstractContextManager[Connection]:
         """Give a connection to migrate on, to one process at a time; commits at the end."""
         ...
 
+    def missing(self) -> LedgerFacts | None:
+        """Tell what is known of a ledger that is not there yet; None if it can be asked."""
+        ...
 
-def remember(engine: Engine, dialect: Dialect) -> Engine:
+    def facts(self, connection: Connection) -> DatabaseFacts:
+        """Tell what the database says of itself, and what it must be."""
+        ...
+
+
+# Engines
+
+
+def with_dialect(engine: Engine, dialect: Dialect) -> Engine:
     """Give the engine with what all adapters on it share: its dialect, and what is passed over."""
     return engine.execution_options(**{_OPTION: dialect, _PASSED_OVER: Cooldown()})
 

@@ -4,11 +4,14 @@ import pymysql
 import pytest
 from sqlalchemy.exc import DBAPIError, OperationalError
 
-from cronhare.adapters.sql.dialect import TransactionRolledBack
+from cronhare.adapters.sql.dialect import TransactionRolledBack, dialect_of
+from cronhare.adapters.sql.dialects import open_engine
 from cronhare.adapters.sql.dialects.mysql import errors as mysql_errors
 from cronhare.adapters.sql.transactions import database
 from cronhare.adapters.sql.transactions.database import repeatable
 from cronhare.ports.ledger import LedgerUnavailable
+
+MYSQL = dialect_of(open_engine("mysql+pymysql://cron@localhost/cron"))
 
 
 class Flaky:
@@ -64,7 +67,7 @@ def test_a_transaction_that_was_rolled_back_is_undone_at_any_time(
 ) -> None:
     error = _error(pymysql.err.OperationalError(number, "rolled back"))
 
-    assert mysql_errors.is_undone(error, committing=committing)
+    assert MYSQL.is_rolled_back(error, committing=committing)
 
 
 @pytest.mark.parametrize(
@@ -78,8 +81,8 @@ def test_a_transaction_that_was_rolled_back_is_undone_at_any_time(
     ],
 )
 def test_a_lost_connection_undoes_all_but_a_commit(error: DBAPIError) -> None:
-    assert mysql_errors.is_undone(error, committing=False)
-    assert not mysql_errors.is_undone(error, committing=True)
+    assert MYSQL.is_rolled_back(error, committing=False)
+    assert not MYSQL.is_rolled_back(error, committing=True)
 
 
 @pytest.mark.parametrize("committing", [False, True])
@@ -89,7 +92,7 @@ def test_what_does_not_pass_or_nobody_knows_the_outcome_of_is_not_repeated(
 ) -> None:
     error = _error(pymysql.err.OperationalError(number, "no"))
 
-    assert not mysql_errors.is_undone(error, committing=committing)
+    assert not MYSQL.is_rolled_back(error, committing=committing)
 
 
 def test_a_node_that_has_lost_its_cluster_is_left_and_a_conflict_costs_no_connection() -> None:

@@ -54,6 +54,6 @@ class PlanLocks:
         if fresh:
             # A plan that is inserted just now has no row yet that could be held, or passed over.
             connect = partial(self._database.read, "looking for plans that are being made")
-            made = self._database.dialect.uncommitted(connect, _PLANS, {"ids": fresh})
+            made = self._database.dialect.read_uncommitted(connect, _PLANS, {"ids": fresh})
             free |= set(fresh) - {row.scheduler_id for row in made}
         return [look for look in found if look.id in free]

@@ -1,20 +1,27 @@
-"""Many rows for one statement: what all agree in is said once, and most of them agree in most."""
+"""Many rows for one statement. A value that all rows agree in, as most do, is one parameter."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, Self
+from operator import attrgetter
+from typing import Any, Final, Self, cast
 
 import attrs
-from sqlalchemy import Update
+import msgspec
+from sqlalchemy import ColumnElement, Update
 from sqlalchemy.sql import visitors
 from sqlalchemy.sql.elements import BindParameter
 from sqlalchemy.types import NullType, TypeEngine
 
+from ..dialect import PlanRow
+from ..schema.tables import plans
 from ..schema.types import to_text
 
 #: Columns in their order, each with its type.
 ColumnTypes = Mapping[str, TypeEngine[Any]]
+
+#: Those of `plan_values`.
+PLAN_COLUMNS: Final[ColumnTypes] = {name: plans.c[name].type for name in PlanRow.__struct_fields__}
 
 
 @attrs.frozen(kw_only=True)
@@ -27,6 +34,11 @@ class Rows:
     agreed: Mapping[str, Any]
     differing: tuple[str, ...]
     differences: Sequence[tuple[Any, ...]]
+
+    @classmethod
+    def of_mappings(cls, names: Collection[str], rows: Sequence[Mapping[str, Any]]) -> Self:
+        """Take rows apart whose values are given by *names*."""
+        return cls.of(names, [[row[name] for name in names] for row in rows])
 
     @classmethod
     def of(cls, names: Iterable[str], rows: Sequence[Sequence[Any]]) -> Self:
@@ -47,6 +59,12 @@ class Rows:
                 list(zip(*differing.values(), strict=True)) if differing else [()] * bool(rows)
             ),
         )
+
+
+def plan_values(rows: Iterable[PlanRow]) -> list[tuple[Any, ...]]:
+    """Give the values of plans, in one order everywhere, so that replicas do not deadlock."""
+    ordered = sorted(rows, key=attrgetter("scheduler_id"))
+    return [tuple(map(_text, msgspec.structs.astuple(row))) for row in ordered]
 
 
 @lru_cache(maxsize=64)
@@ -71,6 +89,15 @@ def _assigned(statement: Update) -> Iterator[tuple[str, TypeEngine[Any]]]:
     for name, value in values.items():
         if isinstance(value, BindParameter):
             yield value.key, (columns[name] if isinstance(name, str) else name).type
+
+
+def with_columns(statement: Update, columns: Mapping[str, ColumnElement[Any]]) -> Update:
+    """Put columns in the place of a statement's parameters, by their names."""
+
+    def replace(element: Any, **_: Any) -> Any:  # noqa: ANN401 - SQLAlchemy's own signature
+        return columns.get(element.key) if isinstance(element, BindParameter) else None
+
+    return cast(Update, visitors.replacement_traverse(statement, {}, replace))
 
 
 def _text(value: object) -> object:

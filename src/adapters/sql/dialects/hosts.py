@@ -8,7 +8,7 @@ import logging
 import random
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Final, Generic, Protocol, TypeVar
 
@@ -54,15 +54,12 @@ class Hosts(ABC, Generic[S]):
     #: What is done about a second server that takes writes.
     cure: str
 
-    def __init__(self, hosts: Sequence[Host]) -> None:
-        """Connects to nothing yet."""
+    def __init__(self, open_: Callable[[Host], S], hosts: Sequence[Host]) -> None:
+        """*open_* opens a session with one host. Connects to nothing yet."""
+        self._open = open_
         self._hosts = hosts
         self._passed_over = dict[Host, str]()
         self._alone_until = dict[Host, float]()
-
-    @abstractmethod
-    def open(self, host: Host) -> S:
-        """Open a session with one host."""
 
     @abstractmethod
     def stand(self, session: S) -> Standing:
@@ -98,7 +95,7 @@ class Hosts(ABC, Generic[S]):
             Exception: none can be used; it is an `error`. Of a single host it is its own.
         """
         if len(self._hosts) == 1:
-            return self.open(self._hosts[0])
+            return self._open(self._hosts[0])
         refusals = dict[Host, Exception]()
         for host in random.sample(self._hosts, len(self._hosts)):
             try:
@@ -113,7 +110,7 @@ class Hosts(ABC, Generic[S]):
         raise self.none_of(refusals, f"none of the hosts can be used: {told}")
 
     def _writable(self, host: Host) -> S:
-        session = self.open(host)
+        session = self._open(host)
         try:
             standing = self.stand(session)
             why = standing.why_not or self._rival_of(host, session, standing)
@@ -142,7 +139,7 @@ class Hosts(ABC, Generic[S]):
     def _takes_writes(self, other: Host, *, beside: Standing, mark: str | None) -> bool:
         """Tell whether *other* takes writes that the server with the *mark* does not get."""
         try:
-            session = self.open(other)
+            session = self._open(other)
         except self.error:  # away
             return False
         try:

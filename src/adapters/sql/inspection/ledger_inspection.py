@@ -52,9 +52,9 @@ class SqlInspection:
             return Unreachable(Cause.OTHER, str(error))
         dialect = dialect_of(engine)
         try:
-            return dialect.absence() or self._look(engine)
+            return dialect.missing() or self._look(engine)
         except LedgerUnavailable as error:
-            return Unreachable(dialect.cause_of(error.__cause__), str(error))
+            return Unreachable(dialect.errors.cause_of(error.__cause__), str(error))
 
     def _look(self, engine: Engine) -> LedgerFacts:
         database = Database(engine, self._clock)

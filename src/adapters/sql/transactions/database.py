@@ -101,7 +101,7 @@ class Database:
     def write(self, doing: str) -> Iterator[Connection]:
         """Give a connection in a transaction that is committed at the end, or rolled back."""
         with (
-            self.dialect.writing(),
+            self.dialect.write_lock(),
             connected(self._engine, doing, writing=True) as connection,
             connection.begin(),
             self._undone(connection, doing, writing=True),
@@ -116,7 +116,7 @@ class Database:
         asked = lock_wait()
         if asked is None or asked.seconds is None:
             return nullcontext()
-        return self.dialect.waiting_for_locks(connection, asked.seconds)
+        return self.dialect.lock_timeout(connection, asked.seconds)
 
     def _undone(
         self, connection: Connection, doing: str, *, writing: bool = False
@@ -173,20 +173,20 @@ def translate_errors(
         yield
     except SQLAlchemyError as error:
         dialect = dialect_of(engine)
-        causes, said = dialect.causes, dialect.causes.explain(error)
-        if connection is not None and causes.is_missing(error) and not fits(connection, dialect):
+        errors, said = dialect.errors, dialect.errors.explain(error)
+        if connection is not None and errors.is_missing(error) and not fits(connection, dialect):
             text = f"its schema is not this program's ({said}); {UPGRADE}"
             text = f"{doing} in {dialect.place}: {text}"
             raise LedgerOutdated(text, changed_nothing=changed_nothing) from error
         text = f"{doing} in {dialect.place}: {said}"
-        refused = begun and causes.is_refused(error, writing=writing)
-        if causes.is_undone(error, committing=committing, elsewhere=dialect.elsewhere):
-            undone = Locked if causes.is_locked(error) else TransactionRolledBack
+        refused = begun and errors.is_refused(error, writing=writing)
+        if dialect.is_rolled_back(error, committing=committing):
+            undone = Locked if errors.is_locked(error) else TransactionRolledBack
             raise undone(text, is_refusal=refused, changed_nothing=changed_nothing) from error
         if refused:
             raise LedgerRefused(text) from error
         # Of what refuses a connection, or a COMMIT, no trigger is the reason.
-        in_doubt = writing and not committing and causes.is_in_doubt(error)
+        in_doubt = writing and not committing and errors.is_in_doubt(error)
         kind = InDoubt if in_doubt else LedgerUnavailable
         raise kind(text, changed_nothing=changed_nothing) from error
     except (OverflowError, UnicodeError) as error:  # a driver's, of what it cannot even send

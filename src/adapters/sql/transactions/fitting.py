@@ -25,5 +25,5 @@ def fits(connection: Connection, dialect: Dialect) -> bool:
         for table in metadata.sorted_tables:
             connection.execute(select(table).limit(0))
     except SQLAlchemyError as error:
-        return not dialect.causes.is_missing(error)
+        return not dialect.errors.is_missing(error)
     return True

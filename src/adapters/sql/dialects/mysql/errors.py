@@ -9,6 +9,8 @@ from pymysql.constants import CR
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
+from cronhare.domain.diagnosis import Cause
+
 from ...transactions.lock_waits import waits_for_no_lock
 
 DEADLOCK: Final = 1213
@@ -70,6 +72,15 @@ _CLIENTS: Final = range(2000, 3000)
 #: No such table, no such column.
 _MISSING: Final = frozenset({1146, 1054})
 
+_CAUSES: Final = {
+    2003: Cause.ABSENT,
+    2005: Cause.ABSENT,
+    1045: Cause.LOGIN,
+    1698: Cause.LOGIN,
+    1044: Cause.PLACE,
+    1049: Cause.PLACE,
+}
+
 _USER: Final = re.compile(r"(?:user )?'.*'@'[^']*'", re.DOTALL)
 
 _EXHAUSTED: Final = "somebody gave a row the last number that there is: `cronhare doctor` tells"
@@ -109,7 +120,7 @@ def number_of(error: BaseException | None) -> int:
 
 
 def is_lost(error: BaseException | None) -> bool:
-    """Tell an error after which the connection is of no use. A closed one has no number."""
+    """See `ServerErrors.is_lost`. The error of a closed connection has no number."""
     if isinstance(error, DBAPIError):
         if error.connection_invalidated:
             return True
@@ -118,28 +129,23 @@ def is_lost(error: BaseException | None) -> bool:
 
 
 def is_read_only(error: BaseException | None) -> bool:
-    """Tell the refusal of a server that only reads."""
+    """See `ServerErrors.is_read_only`."""
     return number_of(error) in _READ_ONLY
 
 
-def is_undone(error: SQLAlchemyError, *, committing: bool, elsewhere: bool = False) -> bool:
-    """See `ErrorCauses.is_undone`. Of a COMMIT without an answer nobody knows what became.
-
-    *elsewhere* says that the next session may be with another host, which writes.
-    """
-    if number_of(error) in _TAKEN_BACK or (elsewhere and is_read_only(error)) or is_locked(error):
-        return True
-    return not committing and is_lost(error)
+def is_taken_back(error: SQLAlchemyError) -> bool:
+    """See `ServerErrors.is_taken_back`."""
+    return number_of(error) in _TAKEN_BACK or is_locked(error)
 
 
 def is_locked(error: BaseException | None) -> bool:
-    """See `ErrorCauses.is_locked`. Without any wait MariaDB may speak of a COMMIT that failed."""
+    """See `Errors.is_locked`. Without any wait MariaDB may speak of a COMMIT that failed."""
     number = number_of(error)
     return number == LOCK_WAIT_TIMEOUT or (number == COMMIT_FAILED and waits_for_no_lock())
 
 
 def is_refused(error: SQLAlchemyError, *, writing: bool) -> bool:
-    """See `ErrorCauses.is_refused`. A duplicate may be so for a moment only: it is undone too."""
+    """See `Errors.is_refused`. A duplicate may be one for a moment only: see `_TAKEN_BACK`."""
     if isinstance(error, IntegrityError | DataError) or number_of(error) in _REFUSED:
         return True
     number = number_of(error)
@@ -148,19 +154,24 @@ def is_refused(error: SQLAlchemyError, *, writing: bool) -> bool:
 
 
 def is_in_doubt(error: SQLAlchemyError) -> bool:
-    """See `ErrorCauses.is_in_doubt`."""
+    """See `Errors.is_in_doubt`."""
     number = number_of(error)
     known = number in _MAY_BE_A_TRIGGERS or number in _CLIENTS or number in _PROXYS
     return known and number not in _TAKEN_BACK and not is_lost(error)
 
 
 def is_missing(error: SQLAlchemyError) -> bool:
-    """See `ErrorCauses.is_missing`."""
+    """See `Errors.is_missing`."""
     return number_of(error) in _MISSING
 
 
+def cause_of(error: BaseException | None) -> Cause:
+    """See `Errors.cause_of`."""
+    return _CAUSES.get(number_of(error), Cause.OTHER)
+
+
 def explain(error: SQLAlchemyError) -> str:
-    """See `ErrorCauses.explain`."""
+    """See `Errors.explain`."""
     if isinstance(error, PoolTimeout):
         return f"all connections of this process are in use ({error})"
     original = error.orig if isinstance(error, DBAPIError) else error

@@ -6,20 +6,11 @@ from typing import Any, Final
 from sqlalchemy import Connection, text
 
 from cronhare.domain.addresses import Host
-from cronhare.domain.diagnosis import Cause, DatabaseFacts, Exhausted, Link
+from cronhare.domain.diagnosis import DatabaseFacts, Exhausted, Link
 from cronhare.domain.messages.messages import LARGEST_ID
 
 from ...schema.tables import metadata
 from .requirements import REQUIREMENTS
-
-CAUSES: Final = {
-    2003: Cause.ABSENT,
-    2005: Cause.ABSENT,
-    1045: Cause.LOGIN,
-    1698: Cause.LOGIN,
-    1044: Cause.PLACE,
-    1049: Cause.PLACE,
-}
 
 _VARIABLES: Final = text(
     "SHOW SESSION VARIABLES WHERE Variable_name IN ('transaction_isolation', 'tx_isolation', "

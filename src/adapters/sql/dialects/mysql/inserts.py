@@ -7,13 +7,33 @@ numbers away at once.
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 import attrs
+from sqlalchemy import Connection, func, select, text
+from sqlalchemy.exc import SQLAlchemyError
 
-from ...mapping.execution_rows import NEW_COLUMNS
+from cronhare.domain.execution import Execution
+from cronhare.domain.messages.messages import LARGEST_ID
+from cronhare.ports.ledger import LedgerUnavailable
+
+from ...dialect import Locked, TransactionRolledBack
+from ...mapping.execution_rows import NEW_COLUMNS, new_values
 from ...schema.tables import executions
+from ...transactions.lock_waits import waits_for_no_lock
+from . import errors
+from .reading import as_list
 from .rows import LARGEST_DOCUMENT, Rows
+
+_NEWEST: Final = select(func.coalesce(func.max(executions.c.id), 0))
+_NEWER: Final = (  # as JSON: see `reading`
+    "SELECT JSON_ARRAY(id, scheduler_id, execution_key) FROM `SchedulerExecution` WHERE id > %s"
+)
+_IS_NUMBERED_OUT: Final = text(
+    "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = DATABASE() "
+    "AND table_name = :name AND auto_increment >= :last"
+)
 
 #: Left out where they are NULL in all rows: each value costs the server time.
 _MAY_BE_LEFT_OUT: Final = frozenset(name for name in NEW_COLUMNS if executions.c[name].nullable)
@@ -29,6 +49,28 @@ class Insert:
 
     text: str
     parameters: dict[str, Any]
+
+
+def insert_executions(connection: Connection, wanted: Sequence[Execution]) -> list[int]:
+    """See `Dialect.insert_executions`.
+
+    What is newer than the newest before has one of our keys and is not ours only if somebody
+    committed it in between. Then fewer rows were inserted than are found, and the whole
+    transaction is repeated: the next time it is among the older ones.
+    """
+    before = connection.scalar(_NEWEST)
+    with _numbering(connection):
+        inserted = sum(
+            connection.exec_driver_sql(insert.text, insert.parameters).rowcount
+            for insert in inserts([new_values(one) for one in wanted])
+        )
+    newer = connection.exec_driver_sql(_NEWER, (before,)).scalars()
+    asked = {(one.scheduler_id, one.key) for one in wanted}
+    found = {(scheduler_id, key): id_ for id_, scheduler_id, key in map(as_list, newer)}
+    ids = {key: id_ for key, id_ in found.items() if key in asked}
+    if len(ids) != inserted:
+        raise TransactionRolledBack("somebody else claimed the same in this very moment")
+    return [ids.pop((one.scheduler_id, one.key), 0) for one in wanted]
 
 
 def inserts(values: Sequence[tuple[Any, ...]]) -> Iterator[Insert]:
@@ -77,3 +119,32 @@ def _parts(rows: Rows, agreed: dict[str, Any]) -> Iterator[Sequence[tuple[Any, .
 
 def _size(value: object) -> int:
     return _BYTES_OF_A_LETTER * len(value) if isinstance(value, str) else _BYTES_OF_ANOTHER
+
+
+@contextmanager
+def _numbering(connection: Connection) -> Iterator[None]:
+    """Tell apart why no number could be had: somebody inserts and waits; or there is none left.
+
+    An INSERT of many keeps all others from numbering theirs while it waits for a gap that is held.
+
+    Raises:
+        TransactionRolledBack: somebody does, and it can be repeated. `Locked`, if no lock is to
+            be waited for.
+        LedgerUnavailable: there is none left.
+    """
+    try:
+        yield
+    except SQLAlchemyError as error:
+        number = errors.number_of(error)
+        if number not in (errors.NO_NUMBER, errors.NO_NUMBER_LEFT):
+            raise
+        last = {"last": LARGEST_ID, "name": executions.name}
+        if connection.execute(_IS_NUMBERED_OUT, last).scalar_one():
+            text = errors.explain(error)
+            raise LedgerUnavailable(text, changed_nothing=True) from error
+        if number == errors.NO_NUMBER_LEFT:  # of somebody else's table
+            raise
+        text = f"somebody keeps others from inserting into {executions.name} ({error.args[0]})"
+        raise (Locked if waits_for_no_lock() else TransactionRolledBack)(
+            text, changed_nothing=True
+        ) from error

@@ -7,16 +7,14 @@ same in all rows of a batch.
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import msgspec
 from sqlalchemy import Update, literal_column, text
-from sqlalchemy.sql import visitors
-from sqlalchemy.sql.elements import BindParameter
 from sqlalchemy.types import DateTime, Float, Integer, TypeDecorator, TypeEngine
 
 from .. import batches
-from ..batches import ColumnTypes, parameters_of
+from ..batches import ColumnTypes, parameters_of, with_columns
 
 #: So much goes into one statement, to stay below the smallest `max_allowed_packet` in use (16 MB)
 #: even if the driver has to escape every letter.
@@ -81,13 +79,10 @@ def update_from_rows(statement: Update, differing: tuple[str, ...]) -> Update:
     given = {name: f"given_{name}" for name in differing}
     columns = {given[name]: types[name] for name in differing}
     rows = text(f"{source_of(columns, tuple(columns))} STRAIGHT_JOIN".replace(_ROWS, f":{ROWS}"))
-
-    def replace(element: Any, **_: Any) -> Any:  # noqa: ANN401 - SQLAlchemy's own signature
-        if isinstance(element, BindParameter) and element.key in given:
-            return literal_column(f"{FRESH}.{given[element.key]}", types[element.key])
-        return None
-
-    written = cast(Update, visitors.replacement_traverse(statement, {}, replace))
+    written = with_columns(
+        statement,
+        {name: literal_column(f"{FRESH}.{given[name]}", types[name]) for name in differing},
+    )
     return written.prefix_with(rows).with_hint("FORCE INDEX (PRIMARY)")
 
 

@@ -37,8 +37,8 @@ _COLUMNS = sa.text(
 class MysqlSchema:
     """Satisfies `Schema`. DDL commits by itself here."""
 
-    resumes = True
-    refers_to_schedules = False
+    has_transactional_ddl = False
+    references_schedules = False
     has_partial_indexes = False
 
     def prepare_adoption(self, connection: sa.Connection) -> None:
@@ -60,8 +60,8 @@ class MysqlSchema:
                     connection.exec_driver_sql(alter)
         self._keep_up_times_of_their_own(connection)
 
-    def id_of_executions(self, connection: sa.Connection) -> TypeEngine[Any]:
-        """See `Schema.id_of_executions`."""
+    def execution_id_type(self, connection: sa.Connection) -> TypeEngine[Any]:
+        """See `Schema.execution_id_type`."""
         rows = connection.execute(_COLUMNS, {"name": "SchedulerExecution"})
         full_type = next(row.full_type for row in rows if row.name == "id")
         unsigned = "unsigned" in full_type
@@ -69,18 +69,18 @@ class MysqlSchema:
             return mysql.INTEGER(unsigned=unsigned)
         return mysql.BIGINT(unsigned=unsigned)
 
-    def kept_up_columns(self) -> list[sa.Column[Any]]:
-        """See `Schema.kept_up_columns`."""
+    def timestamp_columns(self) -> list[sa.Column[Any]]:
+        """See `Schema.timestamp_columns`."""
         moment = mysql.TIMESTAMP(fsp=6)
         return [
             sa.Column("created_at", moment, nullable=False, server_default=_CREATED),
             sa.Column("updated_at", moment, nullable=False, server_default=_UPDATED),
         ]
 
-    def keep_up_times(self, connection: sa.Connection) -> None:
+    def create_timestamp_triggers(self, connection: sa.Connection) -> None:
         """The columns do so by themselves."""
 
-    def keep_up_updates(self, connection: sa.Connection, editable: Sequence[str]) -> None:
+    def limit_update_trigger(self, connection: sa.Connection, editable: Sequence[str]) -> None:
         """Any UPDATE counts: our own leave updated_at as it is where they are no edit."""
 
     def _keep_up_times_of_their_own(self, connection: sa.Connection) -> None:
@@ -88,7 +88,7 @@ class MysqlSchema:
         there = {
             column.name: column for column in connection.execute(_COLUMNS, {"name": "Scheduler"})
         }
-        for column in self.kept_up_columns():
+        for column in self.timestamp_columns():
             known = there.get(column.name)
             if known is None or (known.kind == "timestamp" and known.digits):
                 continue

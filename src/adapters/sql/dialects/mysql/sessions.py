@@ -4,35 +4,21 @@ They depend on nothing that an administrator may have set: time zone, isolation,
 character set are ours.
 """
 
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import pymysql
 from pymysql.constants import FIELD_TYPE
-from sqlalchemy import URL, Engine, ExceptionContext, NullPool, QueuePool, create_engine, event
+from sqlalchemy import URL, Engine, create_engine
 
 from cronhare.domain.addresses import Host, LedgerServer, Tls
 
+from ..sessions import IDLE_SECONDS, LOCK_SECONDS, Sessions
 from . import errors, reading
-from .nodes import Nodes
+from .hosts import MysqlHosts
 from .opening import Opening, is_understood, not_understood
 from .passwords import REFUSING_THE_PASSWORD
 from .tls import verifying
-
-#: So long the server may take for an answer. A worker whose lease could not be renewed for two
-#: thirds of its 30 s ends its tasks: a silent server has to be noticed well before.
-ANSWER_SECONDS: Final = 10
-CONNECT_SECONDS: Final = 5
-
-#: With several hosts one that is silent is passed over sooner: the others wait to be asked.
-ONE_OF_SEVERAL_SECONDS: Final = 2
-
-#: So long a statement waits for rows that others hold, and nobody of ours holds any that long.
-LOCK_SECONDS: Final = 3
-
-#: A session that says nothing for so long is ended by the server, so that what a host held when it
-#: vanished is free again; by default that takes eight hours. A worker at rest asks for the time
-#: every 30 s.
-IDLE_SECONDS: Final = 45
 
 #: Strict, or too long a text would be cut in silence. Zero dates, which strict modes refuse as
 #: well, may stand in rows that people wrote: the plans quote them.
@@ -51,8 +37,10 @@ _CONVERSIONS: Final[dict[Any, Any]] = {
 }
 
 
-class Sessions:
-    """Makes sessions with one of the hosts of a database, and engines that keep them."""
+class MysqlSessions(Sessions[Opening]):
+    """See `Sessions`."""
+
+    errors = errors
 
     def __init__(self, server: LedgerServer) -> None:
         """Connects to nothing yet.
@@ -60,74 +48,41 @@ class Sessions:
         Raises:
             ValueError: the certificates that the address names cannot be read.
         """
-        self.server = server
+        super().__init__(server)
         verified = any(server.tls_to(host) is Tls.VERIFIED for host in server.hosts)
         self._verifying = verifying(server) if verified else None
 
-    @property
-    def elsewhere(self) -> bool:
-        """Whether there are other hosts, where what one refuses may be possible."""
-        return len(self.server.hosts) > 1
-
-    def pooled(self) -> Engine:
-        """Make an engine that keeps its sessions. The last that was given back is lent first.
-
-        So one stays awake. What is lent is not tested: a session that was lost is found out by
-        its first statement, thrown away with all that are older, and the call repeated.
-        """
-        return self._engine(
-            ANSWER_SECONDS,
-            poolclass=QueuePool,
-            pool_timeout=ANSWER_SECONDS,
-            pool_use_lifo=True,
-        )
-
-    def patient(self) -> Engine:
-        """Make an engine without a bound for answers, whose sessions end with their use."""
-        return self._engine(None, poolclass=NullPool)
-
-    def _engine(self, answer_seconds: int | None, **pooling: Any) -> Engine:  # noqa: ANN401
-        """Make an engine. Nothing is reset on return: our transactions end before.
-
-        Its URL names the kind of database alone: it can give away no secret.
-        """
-        nodes = Nodes(self.server.hosts, lambda host: self._open(host, answer_seconds))
-
-        def connected() -> Opening:
-            session = nodes.connect()
-            try:
-                prepare(session)
-            except BaseException:
-                session.close()
-                raise
-            session.opened(answer_seconds=answer_seconds)
-            return session
-
+    def make_engine(self, **options: Any) -> Engine:  # noqa: ANN401
+        """See `Sessions.make_engine`."""
         url = URL.create("mysql+pymysql", database=self.server.database)
-        engine = create_engine(
-            url, creator=connected, pool_reset_on_return=None, hide_parameters=True, **pooling
-        )
-        event.listen(engine, "handle_error", self._note_loss)
-        return engine
+        return create_engine(url, **options)
 
-    def _open(self, host: Host, answer_seconds: int | None) -> Opening:
-        """Open a session with one host.
+    def hosts(self, open_: Callable[[Host], Opening], hosts: Sequence[Host]) -> MysqlHosts:
+        """See `Sessions.hosts`."""
+        return MysqlHosts(open_, hosts)
 
-        Raises:
-            pymysql.MySQLError: it is away, or refuses us.
-        """
-        seconds = ONE_OF_SEVERAL_SECONDS if self.elsewhere else CONNECT_SECONDS
+    def open(self, host: Host, answer_seconds: int | None) -> Opening:
+        """See `Sessions.open`."""
         try:
-            session = self._greeted(host, seconds, answer_seconds)
+            return self._greeted(host, answer_seconds)
         except Exception as error:
             if not is_understood(error):
                 raise not_understood(str(host), error) from error
             error.args = errors.without_user(error.args)
             raise
-        return session
 
-    def _greeted(self, host: Host, seconds: int, answer_seconds: int | None) -> Opening:
-        server = self.server
+    def prepare(self, session: Opening, answer_seconds: int | None) -> None:
+        """See `Sessions.prepare`."""
+        for statement in _SESSION:
+            session.ask(statement)
+        # A node of a Galera cluster is to see what was committed on another, before each statement.
+        # Or the start fence, on its node, would not find what a scheduler has claimed on its own.
+        if session.ask("SHOW SESSION VARIABLES LIKE 'wsrep_on'").get("wsrep_on") == "ON":
+            session.ask("SET SESSION wsrep_sync_wait = 7")
+        session.opened(answer_seconds=answer_seconds)
+
+    def _greeted(self, host: Host, answer_seconds: int | None) -> Opening:
+        server, seconds = self.server, self.connect_seconds
         return Opening(
             place=str(host),
             opening_seconds=2 * seconds,
@@ -158,25 +113,3 @@ class Sessions:
                 return {"ssl_disabled": True}
             case Tls.OFFERED:
                 return {}
-
-    def _note_loss(self, context: ExceptionContext) -> None:
-        """Let the pool throw away what SQLAlchemy does not know to be lost."""
-        error = context.original_exception
-        if errors.is_lost(error) or (self.elsewhere and errors.is_read_only(error)):
-            context.is_disconnect = True
-
-
-def prepare(session: Opening) -> None:
-    """Set up a new session."""
-    for statement in _SESSION:
-        session.ask(statement)
-    _wait_for_the_others(session)
-
-
-def _wait_for_the_others(session: Opening) -> None:
-    """Let a node of a Galera cluster see what was committed on another, before each statement.
-
-    Or the start fence, on its node, would not find what a scheduler has claimed on its own.
-    """
-    if session.ask("SHOW SESSION VARIABLES LIKE 'wsrep_on'").get("wsrep_on") == "ON":
-        session.ask("SET SESSION wsrep_sync_wait = 7")

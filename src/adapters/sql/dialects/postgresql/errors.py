@@ -7,6 +7,8 @@ import psycopg
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
+from cronhare.domain.diagnosis import Cause
+
 SERIALIZATION_FAILURE: Final = "40001"
 DEADLOCK: Final = "40P01"
 LOCK_NOT_AVAILABLE: Final = "55P03"
@@ -33,6 +35,8 @@ _MAY_BE_A_TRIGGERS: Final = (
 
 #: No such table, no such column.
 _MISSING: Final = frozenset({"42P01", "42703"})
+
+_CAUSES: Final = {"28": Cause.LOGIN, "3D000": Cause.PLACE, "42501": Cause.PLACE}
 
 _USER: Final = re.compile(r'((?:user|role) )"[^"]*"', re.IGNORECASE)
 
@@ -90,7 +94,7 @@ def _state_said(said: str) -> str:
 
 
 def is_lost(error: BaseException | None) -> bool:
-    """Tell an error after which the connection is of no use."""
+    """See `ServerErrors.is_lost`."""
     if isinstance(error, DBAPIError):
         if error.connection_invalidated:
             return True
@@ -107,27 +111,22 @@ def is_absent(error: BaseException | None) -> bool:
 
 
 def is_read_only(error: BaseException | None) -> bool:
-    """Tell the refusal of a server that only reads."""
+    """See `ServerErrors.is_read_only`."""
     return state_of(error) == READ_ONLY
 
 
-def is_undone(error: SQLAlchemyError, *, committing: bool, elsewhere: bool) -> bool:
-    """See `ErrorCauses.is_undone`. Of a COMMIT without an answer nobody knows what became.
-
-    *elsewhere* says that the next session may be with another host, which writes.
-    """
-    if state_of(error) in _TAKEN_BACK or (elsewhere and is_read_only(error)):
-        return True
-    return not committing and is_lost(error)
+def is_taken_back(error: SQLAlchemyError) -> bool:
+    """See `ServerErrors.is_taken_back`."""
+    return state_of(error) in _TAKEN_BACK
 
 
 def is_locked(error: SQLAlchemyError) -> bool:
-    """See `ErrorCauses.is_locked`."""
+    """See `Errors.is_locked`."""
     return state_of(error) == LOCK_NOT_AVAILABLE
 
 
 def is_refused(error: SQLAlchemyError, *, writing: bool) -> bool:
-    """See `ErrorCauses.is_refused`. A duplicate may be so for a moment only: it is undone too."""
+    """See `Errors.is_refused`. A duplicate may be one for a moment only: see `_TAKEN_BACK`."""
     if is_in_doubt(error):
         return False
     if isinstance(error, IntegrityError | DataError):
@@ -137,18 +136,26 @@ def is_refused(error: SQLAlchemyError, *, writing: bool) -> bool:
 
 
 def is_in_doubt(error: SQLAlchemyError) -> bool:
-    """See `ErrorCauses.is_in_doubt`."""
+    """See `Errors.is_in_doubt`."""
     state = state_of(error)
     return state.startswith(_MAY_BE_A_TRIGGERS) and state not in _TAKEN_BACK and not is_lost(error)
 
 
 def is_missing(error: SQLAlchemyError) -> bool:
-    """See `ErrorCauses.is_missing`."""
+    """See `Errors.is_missing`."""
     return state_of(error) in _MISSING
 
 
+def cause_of(error: BaseException | None) -> Cause:
+    """See `Errors.cause_of`."""
+    if is_absent(error):
+        return Cause.ABSENT
+    state = state_of(error)
+    return next((c for known, c in _CAUSES.items() if state.startswith(known)), Cause.OTHER)
+
+
 def explain(error: BaseException) -> str:
-    """See `ErrorCauses.explain`."""
+    """See `Errors.explain`."""
     if isinstance(error, PoolTimeout):
         return f"all connections of this process are in use ({error})"
     said = said_by(error)

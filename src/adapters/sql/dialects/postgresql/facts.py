@@ -6,11 +6,10 @@ from typing import Any, Final
 from sqlalchemy import Connection, text
 
 from cronhare.domain.addresses import Host
-from cronhare.domain.diagnosis import Cause, DatabaseFacts, Exhausted, Link
+from cronhare.domain.diagnosis import DatabaseFacts, Exhausted, Link
 from cronhare.domain.messages.messages import LARGEST_ID
 
 from ...schema.tables import metadata
-from . import errors
 from .requirements import REQUIREMENTS
 
 _SETTINGS: Final = text(
@@ -27,16 +26,6 @@ _NUMBERED: Final = text(
     "JOIN pg_class t ON t.oid = d.refobjid "
     "WHERE s.schemaname = current_schema() AND s.last_value >= :last ORDER BY t.relname"
 )
-
-_CAUSES: Final = {"28": Cause.LOGIN, "3D000": Cause.PLACE, "42501": Cause.PLACE}
-
-
-def cause_of(error: BaseException | None) -> Cause:
-    """See `Dialect.cause_of`."""
-    if errors.is_absent(error):
-        return Cause.ABSENT
-    state = errors.state_of(error)
-    return next((c for known, c in _CAUSES.items() if state.startswith(known)), Cause.OTHER)
 
 
 def facts_of(connection: Connection) -> DatabaseFacts:

@@ -3,22 +3,23 @@
 UNNEST makes rows of them.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from functools import lru_cache
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from sqlalchemy import BigInteger, Double, Update, bindparam, column, func
 from sqlalchemy import cast as as_type
+from sqlalchemy.dialects import postgresql
 from sqlalchemy.dialects.postgresql import ARRAY, TEXT, TIMESTAMP
-from sqlalchemy.sql import visitors
-from sqlalchemy.sql.elements import BindParameter
 from sqlalchemy.types import DateTime, Float, Integer, TypeDecorator, TypeEngine
 
-from ..batches import ColumnTypes, Rows, parameters_of
+from ..batches import ColumnTypes, Rows, parameters_of, with_columns
 
 #: The name under which a statement has the rows, and that of their number.
 FRESH: Final = "fresh"
 PLACE: Final = "place"
+
+_DIALECT: Final = postgresql.dialect()  # type: ignore[no-untyped-call]
 
 
 def parameters(rows: Rows) -> dict[str, Any]:
@@ -31,14 +32,14 @@ def source_of(columns: ColumnTypes, differing: Sequence[str]) -> str:
     """Write what a statement selects the *differing* columns from, in their order."""
     if not differing:
         return ""
-    arrays = ", ".join(f"%({name})s::{name_of(columns[name])}[]" for name in differing)
+    arrays = ", ".join(f"%({name})s::{_name(columns[name])}[]" for name in differing)
     names = ", ".join((*differing, PLACE))
     return f"FROM unnest({arrays}) WITH ORDINALITY AS {FRESH} ({names}) ORDER BY {PLACE}"
 
 
 def value_of(name: str, columns: ColumnTypes, differing: Collection[str]) -> str:
     """Write the value of a column in such a statement."""
-    return f"{FRESH}.{name}" if name in differing else f"%({name})s::{name_of(columns[name])}"
+    return f"{FRESH}.{name}" if name in differing else f"%({name})s::{_name(columns[name])}"
 
 
 @lru_cache(maxsize=256)
@@ -53,25 +54,11 @@ def update_from_rows(statement: Update, differing: tuple[str, ...]) -> Update:
     arrays = [as_type(bindparam(name), ARRAY(_type(types[name]))) for name in differing]
     columns = [column(f"given_{name}", _type(types[name])) for name in differing]
     fresh = func.unnest(*arrays).table_valued(*columns, name=FRESH).render_derived()
-
-    def replace(element: Any, **_: Any) -> Any:  # noqa: ANN401 - SQLAlchemy's own signature
-        if isinstance(element, BindParameter) and element.key in differing:
-            return fresh.c[f"given_{element.key}"]
-        return None
-
-    return cast(Update, visitors.replacement_traverse(statement, {}, replace))
+    return with_columns(statement, {name: fresh.c[f"given_{name}"] for name in differing})
 
 
-def name_of(kind: TypeEngine[Any]) -> str:
-    """Write a type's name."""
-    match _type(kind):
-        case TIMESTAMP():
-            return "timestamptz"
-        case BigInteger():
-            return "bigint"
-        case Double():
-            return "float8"
-    return "text"
+def _name(kind: TypeEngine[Any]) -> str:
+    return _type(kind).compile(dialect=_DIALECT)
 
 
 def _type(kind: TypeEngine[Any]) -> TypeEngine[Any]:
@@ -85,8 +72,3 @@ def _type(kind: TypeEngine[Any]) -> TypeEngine[Any]:
         case Float():
             return Double()
     return TEXT()
-
-
-def differing_rows(columns: ColumnTypes, rows: Sequence[Mapping[str, Any]]) -> Rows:
-    """Take rows apart that are given by the names of their values."""
-    return Rows.of(columns, [[row[name] for name in columns] for row in rows])

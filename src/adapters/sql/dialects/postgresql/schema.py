@@ -44,8 +44,8 @@ _ADOPTED: Final = ("scheduler", "schedulerexecution")
 class PostgresqlSchema:
     """Satisfies `Schema`. A whole upgrade that fails half-way is taken back."""
 
-    resumes = False
-    refers_to_schedules = False
+    has_transactional_ddl = True
+    references_schedules = False
     has_partial_indexes = True
 
     def prepare_adoption(self, connection: sa.Connection) -> None:
@@ -63,7 +63,7 @@ class PostgresqlSchema:
     def _keep_up_times_of_their_own(self, connection: sa.Connection) -> None:
         """Let columns that were there already, under our names, be kept up as ours are."""
         there = {row.name for row in connection.execute(_COLUMNS, {"name": "scheduler"})}
-        for name in there & {column.name for column in self.kept_up_columns()}:
+        for name in there & {column.name for column in self.timestamp_columns()}:
             connection.exec_driver_sql(
                 f"UPDATE Scheduler SET {name} = {_NOW} WHERE {name} IS NULL"  # noqa: S608 - ours
             )
@@ -72,26 +72,26 @@ class PostgresqlSchema:
                 f"ALTER COLUMN {name} SET NOT NULL"
             )
 
-    def id_of_executions(self, connection: sa.Connection) -> TypeEngine[Any]:
-        """See `Schema.id_of_executions`."""
+    def execution_id_type(self, connection: sa.Connection) -> TypeEngine[Any]:
+        """See `Schema.execution_id_type`."""
         rows = connection.execute(_COLUMNS, {"name": "schedulerexecution"})
         kind = next(row.kind for row in rows if row.name == "id")
         return sa.Integer() if kind == "integer" else COLUMNS.id
 
-    def kept_up_columns(self) -> list[sa.Column[Any]]:
-        """See `Schema.kept_up_columns`."""
+    def timestamp_columns(self) -> list[sa.Column[Any]]:
+        """See `Schema.timestamp_columns`."""
         return [
             sa.Column(name, COLUMNS.moment, nullable=False, server_default=_NOW)
             for name in ("created_at", "updated_at")
         ]
 
-    def keep_up_times(self, connection: sa.Connection) -> None:
-        """See `Schema.keep_up_times`."""
+    def create_timestamp_triggers(self, connection: sa.Connection) -> None:
+        """See `Schema.create_timestamp_triggers`."""
         connection.exec_driver_sql(_FUNCTION)
         connection.exec_driver_sql(_TRIGGER)
 
-    def keep_up_updates(self, connection: sa.Connection, editable: Sequence[str]) -> None:
-        """See `Schema.keep_up_updates`."""
+    def limit_update_trigger(self, connection: sa.Connection, editable: Sequence[str]) -> None:
+        """See `Schema.limit_update_trigger`."""
         of_these = f"UPDATE OF {', '.join(editable)} ON"
         connection.exec_driver_sql("DROP TRIGGER IF EXISTS scheduler_updated ON Scheduler")
         connection.exec_driver_sql(_TRIGGER.replace("UPDATE ON", of_these, 1))

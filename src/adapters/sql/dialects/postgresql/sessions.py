@@ -5,33 +5,20 @@ ours; nor on the environment, or files in a home, that the driver would read.
 """
 
 import ssl
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from sqlalchemy import Engine, ExceptionContext, NullPool, QueuePool, create_engine, event
+from sqlalchemy import Engine, create_engine
 
 from cronhare.adapters import tls
 from cronhare.domain.addresses import Host, LedgerServer, Tls
 
+from ..sessions import ANSWER_SECONDS, CONNECT_SECONDS, IDLE_SECONDS, LOCK_SECONDS, Sessions
 from . import errors
+from .hosts import PostgresqlHosts
 from .names import DRIVER
-from .nodes import Nodes
 from .session import Session
-from .values import adapt
-
-#: See MySQL's sessions: a silent server has to be noticed well before two thirds of a lease.
-ANSWER_SECONDS: Final = 10
-CONNECT_SECONDS: Final = 5
-
-#: With several hosts one that is silent is passed over sooner: the others wait to be asked.
-ONE_OF_SEVERAL_SECONDS: Final = 2
-
-#: So long a statement waits for rows that others hold, and nobody of ours holds any that long.
-LOCK_SECONDS: Final = 3
-
-#: A transaction that says nothing for so long is ended by the server, so that what a host held when
-#: it vanished is free again; so is a session whose host does not even answer the kernel.
-IDLE_SECONDS: Final = 45
 
 _SESSION: Final = "; ".join(
     (
@@ -58,8 +45,10 @@ _ROOTS: Final = (
 )
 
 
-class Sessions:
-    """Makes sessions with one of the hosts of a database, and engines that keep them."""
+class PostgresqlSessions(Sessions[Session]):
+    """See `Sessions`."""
+
+    errors = errors
 
     def __init__(self, server: LedgerServer) -> None:
         """Connects to nothing yet.
@@ -67,73 +56,40 @@ class Sessions:
         Raises:
             ValueError: the certificates that the address names cannot be read.
         """
-        self.server = server
+        super().__init__(server)
         if server.certificates.named:
             tls.verifying(server.certificates)  # the driver would find out late that they are none
 
-    @property
-    def elsewhere(self) -> bool:
-        """Whether there are other hosts, where what one refuses may be possible."""
-        return len(self.server.hosts) > 1
+    def make_engine(self, **options: Any) -> Engine:  # noqa: ANN401
+        """See `Sessions.make_engine`."""
+        return create_engine(f"{DRIVER}://", use_native_hstore=False, **options)
 
-    def pooled(self) -> Engine:
-        """Make an engine that keeps its sessions. The last that was given back is lent first."""
-        return self._engine(
-            ANSWER_SECONDS,
-            poolclass=QueuePool,
-            pool_timeout=ANSWER_SECONDS,
-            pool_use_lifo=True,
-        )
+    def hosts(self, open_: Callable[[Host], Session], hosts: Sequence[Host]) -> PostgresqlHosts:
+        """See `Sessions.hosts`."""
+        return PostgresqlHosts(open_, hosts)
 
-    def patient(self) -> Engine:
-        """Make an engine without a bound for answers, whose sessions end with their use."""
-        return self._engine(None, poolclass=NullPool)
-
-    def open(self, host: Host) -> Session:
-        """Open a session with one host, and set it up.
-
-        Raises:
-            psycopg.Error: it is away, or refuses us.
-        """
+    def open(self, host: Host, answer_seconds: int | None) -> Session:  # noqa: ARG002
+        """See `Sessions.open`."""
         session = Session.connect(autocommit=True, **self._options(host))
         try:
             session.answer_seconds = CONNECT_SECONDS
             session.execute(_SESSION)
-            adapt(session)
+            session.adapt_values()
         except BaseException:
             session.close()
             raise
         return session
 
-    def _engine(self, answer_seconds: int | None, **pooling: Any) -> Engine:  # noqa: ANN401
-        """Make an engine. Nothing is reset on return: our transactions end before.
-
-        Its URL names the kind of database alone: it can give away no secret.
-        """
-        nodes = Nodes(self.server.hosts, self.open)
-
-        def connected() -> Session:
-            session = nodes.connect()
-            session.answer_seconds = answer_seconds
-            if answer_seconds is not None:
-                session.execute(f"SET statement_timeout = '{answer_seconds}s'")
-            session.autocommit = False
-            return session
-
-        engine = create_engine(
-            f"{DRIVER}://",
-            creator=connected,
-            pool_reset_on_return=None,
-            hide_parameters=True,
-            use_native_hstore=False,
-            **pooling,
-        )
-        event.listen(engine, "handle_error", self._note_loss)
-        return engine
+    def prepare(self, session: Session, answer_seconds: int | None) -> None:
+        """See `Sessions.prepare`."""
+        session.answer_seconds = answer_seconds
+        if answer_seconds is not None:
+            session.execute(f"SET statement_timeout = '{answer_seconds}s'")
+        session.autocommit = False
 
     def _options(self, host: Host) -> dict[str, Any]:
         """Give the driver's options; each is said, or the environment would say it."""
-        server, seconds = self.server, ONE_OF_SEVERAL_SECONDS if self.elsewhere else CONNECT_SECONDS
+        server = self.server
         return {
             "host": server.unix_socket or host.name,
             "hostaddr": "",
@@ -145,7 +101,7 @@ class Sessions:
             "options": "",
             "client_encoding": "UTF8",
             "application_name": "cronhare",
-            "connect_timeout": seconds,
+            "connect_timeout": self.connect_seconds,
             "tcp_user_timeout": 1_000 * ANSWER_SECONDS,
             "keepalives_idle": IDLE_SECONDS,
             "target_session_attrs": "any",
@@ -168,12 +124,6 @@ class Sessions:
                 return {"sslmode": "disable"}
             case Tls.OFFERED:
                 return {**own, "sslmode": "prefer"}
-
-    def _note_loss(self, context: ExceptionContext) -> None:
-        """Let the pool throw away what SQLAlchemy does not know to be lost."""
-        error = context.original_exception
-        if errors.is_lost(error) or (self.elsewhere and errors.is_read_only(error)):
-            context.is_disconnect = True
 
 
 def _roots() -> str:

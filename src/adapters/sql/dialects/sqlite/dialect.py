@@ -22,17 +22,19 @@ from sqlalchemy import (
     func,
     select,
 )
+from sqlalchemy.exc import SQLAlchemyError
 
 from cronhare.domain.addresses import LedgerFile
-from cronhare.domain.diagnosis import Cause, DatabaseFacts, LedgerFacts, SchemaFault
+from cronhare.domain.diagnosis import DatabaseFacts, LedgerFacts, SchemaFault
 from cronhare.domain.execution import Execution
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerOutdated
 
-from ...dialect import UPGRADE, Connecting, PlanRow, remember
-from ...mapping.execution_rows import NEW_COLUMNS, moment_text, new_values
+from ...dialect import UPGRADE, Connect, PlanRow, with_dialect
+from ...mapping.execution_rows import NEW_COLUMNS, new_values
 from ...mapping.outputs import REPLACE
 from ...schema.tables import executions
+from ..batches import PLAN_COLUMNS, plan_values
 from . import errors
 from .facts import facts_of, facts_of_none
 from .file import is_there, located, make_file
@@ -46,11 +48,9 @@ _INSERT_EXECUTION: Final = (
     "ON CONFLICT (scheduler_id, execution_key) DO NOTHING"
 )
 _SET_PLAN: Final = (
-    'INSERT INTO "SchedulerPlan" '
-    "(scheduler_id, next_due_at, planned_at, problem, judged_by, resume_at) "
-    "VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (scheduler_id) DO UPDATE SET "
-    "next_due_at = excluded.next_due_at, planned_at = excluded.planned_at, "
-    "problem = excluded.problem, judged_by = excluded.judged_by, resume_at = excluded.resume_at"
+    f'INSERT INTO "SchedulerPlan" ({", ".join(PLAN_COLUMNS)}) '  # noqa: S608 - likewise
+    f"VALUES ({', '.join('?' * len(PLAN_COLUMNS))}) ON CONFLICT (scheduler_id) DO UPDATE SET "
+    + ", ".join(f"{name} = excluded.{name}" for name in PLAN_COLUMNS if name != "scheduler_id")
 )
 _NEWEST: Final = select(func.coalesce(func.max(executions.c.id), 0))
 
@@ -64,10 +64,9 @@ class SqliteDialect:
         self._lock = Lock()
 
     schema = SqliteSchema()
-    causes = errors
-    elsewhere = False
+    errors = errors
 
-    def absence(self) -> LedgerFacts | None:
+    def missing(self) -> LedgerFacts | None:
         """Tell a missing file without making it, as connecting to it would."""
         path = self._file.path
         if is_there(Path(path)):
@@ -79,21 +78,17 @@ class SqliteDialect:
         """See `Dialect.facts`."""
         return facts_of(connection)
 
-    def cause_of(self, error: BaseException | None) -> Cause:  # noqa: ARG002
-        """There is no server: whatever it is, it is the file's."""
-        return Cause.OTHER
-
     @property
     def place(self) -> str:
         """See `Dialect.place`."""
         return str(self._file)
 
-    def now(self, clock: ClockPort, connect: Connecting) -> datetime:  # noqa: ARG002
+    def now(self, clock: ClockPort, connect: Connect) -> datetime:  # noqa: ARG002
         """The database has no clock of its own: it is on this host."""
         return clock.now()
 
-    def writing(self) -> Lock:
-        """See `Dialect.writing`."""
+    def write_lock(self) -> Lock:
+        """See `Dialect.write_lock`."""
         return self._lock
 
     def begin(self, connection: Connection) -> None:
@@ -106,7 +101,7 @@ class SqliteDialect:
         """See `Dialect.read`: the driver is fast enough."""
         return connection.execute(statement, parameters).all()
 
-    def waiting_for_locks(
+    def lock_timeout(
         self,
         connection: Connection,  # noqa: ARG002
         seconds: int,  # noqa: ARG002
@@ -114,14 +109,18 @@ class SqliteDialect:
         """Whoever writes is alone here."""
         return nullcontext()
 
-    def uncommitted(
+    def read_uncommitted(
         self,
-        connect: Connecting,  # noqa: ARG002
+        connect: Connect,  # noqa: ARG002
         statement: Select[Any],  # noqa: ARG002
         parameters: Mapping[str, Any],  # noqa: ARG002
     ) -> Sequence[Row[Any]]:
         """Whoever writes is alone here."""
         return ()
+
+    def is_rolled_back(self, error: SQLAlchemyError, *, committing: bool) -> bool:  # noqa: ARG002
+        """A writer is alone here, and has waited for that before it began."""
+        return False
 
     def insert_executions(self, connection: Connection, wanted: Sequence[Execution]) -> list[int]:
         """See `Dialect.insert_executions`. The writer is alone: what is newer now is its own."""
@@ -136,20 +135,7 @@ class SqliteDialect:
 
     def set_plans(self, connection: Connection, rows: Sequence[PlanRow]) -> None:
         """See `Dialect.set_plans`."""
-        connection.exec_driver_sql(
-            _SET_PLAN,
-            [
-                (
-                    row.scheduler_id,
-                    moment_text(row.next_due_at),
-                    row.planned_at,
-                    row.problem,
-                    row.judged_by,
-                    moment_text(row.resume_at),
-                )
-                for row in rows
-            ],
-        )
+        connection.exec_driver_sql(_SET_PLAN, plan_values(rows))
 
     def keep_outputs(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
         """See `Dialect.keep_outputs`."""
@@ -179,7 +165,7 @@ def open_engine(file: LedgerFile) -> Engine:
         URL.create("sqlite", database=file.path), creator=partial(_connect, path)
     )
     event.listen(engine, "connect", lambda connection, _record: prepare(connection))
-    return remember(engine, SqliteDialect(file))
+    return with_dialect(engine, SqliteDialect(file))
 
 
 def _connect(path: Path) -> sqlite3.Connection:

@@ -1,9 +1,11 @@
-"""What SQLite's errors mean. Satisfies `ErrorCauses`."""
+"""What SQLite's errors mean. Satisfies `Errors`."""
 
 import re
 from typing import Final
 
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError
+
+from cronhare.domain.diagnosis import Cause
 
 #: So long a statement waits for another process that writes: far above a commit, below a
 #: lease of 30 s.
@@ -33,35 +35,30 @@ _MAY_BE_A_TRIGGERS: Final = "SQLITE_CORRUPT_VTAB"
 _MISSING: Final = re.compile(r"no such table: |no such column: |no column named ")
 
 
-def is_undone(
-    error: SQLAlchemyError,  # noqa: ARG001
-    *,
-    committing: bool,  # noqa: ARG001
-    elsewhere: bool,  # noqa: ARG001
-) -> bool:
-    """Whoever writes is alone here, and has waited for that before it began."""
-    return False
-
-
 def is_locked(error: SQLAlchemyError) -> bool:  # noqa: ARG001
-    """See `is_undone`."""
+    """A writer is alone here, and has waited for that before it began."""
     return False
 
 
 def is_refused(error: SQLAlchemyError, *, writing: bool) -> bool:
-    """See `ErrorCauses.is_refused`."""
+    """See `Errors.is_refused`."""
     if isinstance(error, IntegrityError | DataError):
         return True
     return writing and _name_of(error).startswith(_REFUSED)
 
 
 def is_in_doubt(error: SQLAlchemyError) -> bool:
-    """See `ErrorCauses.is_in_doubt`."""
+    """See `Errors.is_in_doubt`."""
     return _name_of(error).startswith(_MAY_BE_A_TRIGGERS)
 
 
+def cause_of(error: BaseException | None) -> Cause:  # noqa: ARG001
+    """There is no server: whatever it is, it is the file's."""
+    return Cause.OTHER
+
+
 def explain(error: SQLAlchemyError) -> str:
-    """See `ErrorCauses.explain`."""
+    """See `Errors.explain`."""
     original = error.orig if isinstance(error, DBAPIError) else None
     name = _name_of(error)
     for known, advice in _ADVICE.items():
@@ -71,7 +68,7 @@ def explain(error: SQLAlchemyError) -> str:
 
 
 def is_missing(error: SQLAlchemyError) -> bool:
-    """See `ErrorCauses.is_missing`."""
+    """See `Errors.is_missing`."""
     original = error.orig if isinstance(error, DBAPIError) else None
     return _MISSING.search(str(original)) is not None
 

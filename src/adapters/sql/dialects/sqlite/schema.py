@@ -41,31 +41,31 @@ _UPDATED: Final = f"""
 class SqliteSchema:
     """Satisfies `Schema`. A whole upgrade that fails half-way is taken back."""
 
-    resumes = False
-    refers_to_schedules = True
+    has_transactional_ddl = True
+    references_schedules = True
     has_partial_indexes = True
 
     def prepare_adoption(self, connection: sa.Connection) -> None:
         """Whatever a column is declared as, it takes our values."""
 
-    def id_of_executions(self, connection: sa.Connection) -> TypeEngine[Any]:  # noqa: ARG002
-        """See `Schema.id_of_executions`."""
+    def execution_id_type(self, connection: sa.Connection) -> TypeEngine[Any]:  # noqa: ARG002
+        """See `Schema.execution_id_type`."""
         return COLUMNS.id
 
-    def kept_up_columns(self) -> list[sa.Column[Any]]:
+    def timestamp_columns(self) -> list[sa.Column[Any]]:
         """Leave them empty until a trigger fills them: no computed default can be added."""
         return [
             sa.Column(name, COLUMNS.moment, nullable=False, server_default="")
             for name in ("created_at", "updated_at")
         ]
 
-    def keep_up_times(self, connection: sa.Connection) -> None:
-        """See `Schema.keep_up_times`."""
+    def create_timestamp_triggers(self, connection: sa.Connection) -> None:
+        """See `Schema.create_timestamp_triggers`."""
         for statement in (_CREATED, _UPDATED):
             connection.exec_driver_sql(statement)
 
-    def keep_up_updates(self, connection: sa.Connection, editable: Sequence[str]) -> None:
-        """See `Schema.keep_up_updates`."""
+    def limit_update_trigger(self, connection: sa.Connection, editable: Sequence[str]) -> None:
+        """See `Schema.limit_update_trigger`."""
         of_these = f"UPDATE OF {', '.join(editable)} ON"
         connection.exec_driver_sql("DROP TRIGGER IF EXISTS scheduler_updated")
         connection.exec_driver_sql(_UPDATED.replace("UPDATE ON", of_these, 1))

@@ -34,7 +34,7 @@ def _schema() -> Schema:
 
 
 def _of_schedule(**options: Any) -> list[sa.ForeignKey]:  # noqa: ANN401 - SQLAlchemy's own
-    return [sa.ForeignKey("Scheduler.id", **options)] if _schema().refers_to_schedules else []
+    return [sa.ForeignKey("Scheduler.id", **options)] if _schema().references_schedules else []
 
 
 def _schedulers() -> list[sa.Column[Any]]:
@@ -67,7 +67,7 @@ def _schedulers() -> list[sa.Column[Any]]:
         sa.Column("ends_at", MOMENT),
         sa.Column("queue", string(255)),
         sa.Column("source", LONG_TEXT),
-        *_schema().kept_up_columns(),
+        *_schema().timestamp_columns(),
     ]
 
 
@@ -119,7 +119,7 @@ def upgrade() -> None:
     if had_executions:
         adopt_executions(op.get_bind(), now)
     _make_indexes()
-    _schema().keep_up_times(op.get_bind())
+    _schema().create_timestamp_triggers(op.get_bind())
     _insert_cleanup(now)
 
 
@@ -137,7 +137,7 @@ def _make_or_complete(name: str, columns: list[sa.Column[Any]]) -> bool:
 
 def _make(name: str, *columns: sa.Column[Any]) -> None:
     """Make a table of our own. One with all its columns may be what was left of a try."""
-    if _schema().resumes and sa.inspect(op.get_bind()).has_table(name):
+    if not _schema().has_transactional_ddl and sa.inspect(op.get_bind()).has_table(name):
         lacking = {column.name for column in columns} - columns_of(op.get_bind(), name)
         if not lacking:
             return
@@ -207,7 +207,7 @@ def _make_others() -> None:
 
 def _key_of_an_attempt() -> list[sa.Column[Any]]:
     execution = sa.ForeignKey("SchedulerExecution.id", ondelete="CASCADE")
-    kind = _schema().id_of_executions(op.get_bind())
+    kind = _schema().execution_id_type(op.get_bind())
     return [
         sa.Column("execution_id", kind, execution, primary_key=True, autoincrement=False),
         sa.Column("attempt", sa.Integer, primary_key=True, autoincrement=False),
@@ -235,7 +235,7 @@ def _make_indexes() -> None:
 
 
 def _index(name: str, table: str, columns: list[str], **options: Any) -> None:  # noqa: ANN401 - Alembic's own
-    if _schema().resumes:
+    if not _schema().has_transactional_ddl:
         there = {index["name"] for index in sa.inspect(op.get_bind()).get_indexes(table)}
         if name in there:
             return

@@ -35,7 +35,7 @@ def upgrade() -> None:
         for name in names:
             if name not in there:
                 op.add_column(table, sa.Column(name, string(_LENGTH)))
-    schema_on(op.get_bind()).keep_up_updates(op.get_bind(), EDITABLE)
+    schema_on(op.get_bind()).limit_update_trigger(op.get_bind(), EDITABLE)
     _fill_in_sources()
 
 

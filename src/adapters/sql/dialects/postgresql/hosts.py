@@ -1,7 +1,7 @@
 """Which of several servers of PostgreSQL a session goes to: to the one that is no standby."""
 
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
@@ -16,20 +16,11 @@ from .session import Session
 _STANDING: Final = "SELECT pg_is_in_recovery(), current_setting('transaction_read_only')"
 
 
-class Nodes(Hosts[Session]):
+class PostgresqlHosts(Hosts[Session]):
     """The servers of one database."""
 
     error = psycopg.Error
     cure = "Stop the one that is not the primary, or make a standby of it (pg_rewind)"
-
-    def __init__(self, hosts: Sequence[Host], open_: Callable[[Host], Session]) -> None:
-        """*open_* opens a session with one host."""
-        super().__init__(hosts)
-        self._open = open_
-
-    def open(self, host: Host) -> Session:
-        """See `Hosts.open`."""
-        return self._open(host)
 
     def stand(self, session: Session) -> Standing:
         """See `Hosts.stand`. Of servers that replicate one takes writes."""

@@ -7,7 +7,7 @@ import attrs
 import pymysql
 import pytest
 
-from cronhare.adapters.sql.dialects.mysql.nodes import Nodes
+from cronhare.adapters.sql.dialects.mysql.hosts import MysqlHosts
 from cronhare.domain.addresses import Host
 
 A, B = Host("a", 3306), Host("b", 3306)
@@ -58,8 +58,8 @@ def met(servers: Mapping[Host, Server]) -> set[Host]:
     """Connect again and again, each time as if for the first, and tell which hosts were used."""
     used = set[Host]()
     for _ in range(20):
-        nodes: Nodes = Nodes(tuple(servers), lambda host: Link(servers[host]))  # type: ignore[arg-type,return-value]
-        session: Any = nodes.connect()
+        hosts: MysqlHosts = MysqlHosts(lambda host: Link(servers[host]), tuple(servers))  # type: ignore[arg-type,return-value]
+        session: Any = hosts.connect()
         used |= {host for host, server in servers.items() if server is session.server}
     return used
 

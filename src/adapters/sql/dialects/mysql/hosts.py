@@ -1,7 +1,7 @@
 """Which of several servers of MySQL or MariaDB a session goes to."""
 
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
@@ -31,20 +31,11 @@ _GROUP: Final = (
 )
 
 
-class Nodes(Hosts[Opening]):
+class MysqlHosts(Hosts[Opening]):
     """The servers of one database."""
 
     error = pymysql.MySQLError
     cure = "Set read_only on the one that is not the primary"
-
-    def __init__(self, hosts: Sequence[Host], open_: Callable[[Host], Opening]) -> None:
-        """*open_* opens a session with one host."""
-        super().__init__(hosts)
-        self._open = open_
-
-    def open(self, host: Host) -> Opening:
-        """See `Hosts.open`."""
-        return self._open(host)
 
     def stand(self, session: Opening) -> Standing:
         """See `Hosts.stand`."""

@@ -1,0 +1,106 @@
+"""What the dialects of all databases on servers share."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from datetime import datetime
+from typing import Any, Final
+
+from sqlalchemy import Connection, Engine, Row, Select
+from sqlalchemy.exc import SQLAlchemyError
+
+from cronhare.domain.diagnosis import Requirements
+from cronhare.ports.clock import ClockPort
+from cronhare.ports.ledger import LedgerUnavailable
+
+from ..dialect import Connect, dialect_of, with_dialect
+from ..transactions.database import connect
+from .sessions import ServerErrors, Sessions
+
+#: Another process may take so long to migrate: tables may be large.
+MIGRATION_SECONDS: Final = 3_600
+
+
+class ServerDialect(ABC):
+    """The part of `Dialect` that is the same for all servers. Row locks keep replicas apart."""
+
+    errors: ServerErrors
+
+    #: Asks the server for its time.
+    time: Select[Any]
+
+    def __init__(self, sessions: Sessions[Any]) -> None:
+        """*sessions* makes the connections, for migrations too."""
+        self.sessions = sessions
+
+    @property
+    def place(self) -> str:
+        """See `Dialect.place`."""
+        return str(self.sessions.server)
+
+    def missing(self) -> None:  # noqa: B027
+        """There is a server to be asked, or nobody knows."""
+
+    def now(self, clock: ClockPort, connect: Connect) -> datetime:  # noqa: ARG002
+        """Ask the server: one clock for all hosts."""
+        with connect() as connection:
+            time: datetime = connection.execute(self.time).scalar_one()
+        return time
+
+    def write_lock(self) -> AbstractContextManager[object]:
+        """See `Dialect.write_lock`: the server keeps threads apart as it does hosts."""
+        return nullcontext()
+
+    def begin(self, connection: Connection) -> None:  # noqa: B027
+        """The first statement begins the transaction: the driver does not commit by itself."""
+
+    def read(
+        self, connection: Connection, statement: Select[Any], parameters: Mapping[str, Any]
+    ) -> Sequence[Row[Any]]:
+        """See `Dialect.read`."""
+        return connection.execute(statement, parameters).all()
+
+    def is_rolled_back(self, error: SQLAlchemyError, *, committing: bool) -> bool:
+        """See `Dialect.is_rolled_back`. After a COMMIT without an answer nobody knows.
+
+        What a host that only reads refuses is possible on another, which the next session may find.
+        """
+        errors = self.errors
+        if errors.is_taken_back(error):
+            return True
+        if self.sessions.has_other_hosts and errors.is_read_only(error):
+            return True
+        return not committing and errors.is_lost(error)
+
+    @contextmanager
+    def migrating(self, engine: Engine) -> Iterator[Connection]:
+        """See `Dialect.migrating`. No answer has a bound: tables may be large.
+
+        Raises:
+            LedgerUnavailable: the server is too old, or another process has been at it for hours.
+        """
+        own = with_dialect(self.sessions.unbounded_engine(), dialect_of(engine))
+        with connect(own, "upgrading the schema") as connection, connection.begin():
+            self._refuse_old_server(connection)
+            self.take_turn(connection)
+            yield connection
+
+    @abstractmethod
+    def take_turn(self, connection: Connection) -> None:
+        """Wait for `MIGRATION_SECONDS` until no other process upgrades this schema.
+
+        Afterwards DDL waits for 60 s for what others hold.
+        """
+
+    @abstractmethod
+    def product(self, connection: Connection) -> tuple[str, Requirements]:
+        """Tell which product it is, and what that must be."""
+
+    def _refuse_old_server(self, connection: Connection) -> None:
+        product, requirements = self.product(connection)
+        version = tuple(connection.dialect.server_version_info or ())
+        if version < requirements.oldest:
+            raise LedgerUnavailable(
+                f"{product} {'.'.join(map(str, version))} cannot keep the ledger: "
+                f"{'.'.join(map(str, requirements.oldest))} or newer is needed"
+            )

@@ -1,0 +1,128 @@
+"""Sessions with a database on servers, and the engines that keep them."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Generic, Protocol
+
+from sqlalchemy import Engine, ExceptionContext, NullPool, QueuePool, event
+from sqlalchemy.exc import SQLAlchemyError
+
+from cronhare.domain.addresses import Host, LedgerServer
+
+from ..dialect import Errors
+from .hosts import Hosts, S
+
+#: A server may take so long for an answer. A worker whose lease could not be renewed for two
+#: thirds of its 30 s ends its tasks: a silent server has to be noticed well before.
+ANSWER_SECONDS: Final = 10
+CONNECT_SECONDS: Final = 5
+
+#: With several hosts a silent one is passed over sooner: the others wait to be asked.
+ONE_OF_SEVERAL_SECONDS: Final = 2
+
+#: A statement waits so long for rows that others hold. Nothing of ours holds any that long.
+LOCK_SECONDS: Final = 3
+
+#: The server ends a session of MySQL's, or a transaction of PostgreSQL's, that is silent for so
+#: long: what a host held when it vanished is free again. By default it never is, or after eight
+#: hours. A worker at rest asks for the time every 30 s.
+IDLE_SECONDS: Final = 45
+
+
+class ServerErrors(Errors, Protocol):
+    """What the errors of one kind of server mean."""
+
+    def is_taken_back(self, error: SQLAlchemyError) -> bool:
+        """Whether the server, or the rollback after every error here, took the transaction back."""
+        ...
+
+    def is_lost(self, error: BaseException | None) -> bool:
+        """Whether the connection is of no use any more."""
+        ...
+
+    def is_read_only(self, error: BaseException | None) -> bool:
+        """Whether the server refuses because it only reads."""
+        ...
+
+
+class Sessions(ABC, Generic[S]):
+    """Opens sessions with one of the hosts of a database, and makes engines that keep them."""
+
+    errors: ServerErrors
+
+    def __init__(self, server: LedgerServer) -> None:
+        """Connects to nothing yet."""
+        self.server = server
+
+    @abstractmethod
+    def open(self, host: Host, answer_seconds: int | None) -> S:
+        """Open a session with one host.
+
+        Raises:
+            Exception: the driver's: it is away, or refuses us.
+        """
+
+    @abstractmethod
+    def prepare(self, session: S, answer_seconds: int | None) -> None:
+        """Set up the session that is used. From now on each answer may take *answer_seconds*."""
+
+    @abstractmethod
+    def hosts(self, open_: Callable[[Host], S], hosts: Sequence[Host]) -> Hosts[S]:
+        """Make what chooses among the hosts."""
+
+    @abstractmethod
+    def make_engine(self, **options: Any) -> Engine:  # noqa: ANN401 - SQLAlchemy's own
+        """Make an engine. Its URL names the kind of database alone: it can give away no secret."""
+
+    @property
+    def has_other_hosts(self) -> bool:
+        """Whether what one host refuses may be possible on another."""
+        return len(self.server.hosts) > 1
+
+    @property
+    def connect_seconds(self) -> int:
+        """How long one host may take."""
+        return ONE_OF_SEVERAL_SECONDS if self.has_other_hosts else CONNECT_SECONDS
+
+    def pooled_engine(self) -> Engine:
+        """Make an engine that keeps its sessions. The last that was given back is lent first.
+
+        So one stays awake. What is lent is not tested: a session that was lost is found out by
+        its first statement, thrown away with all that are older, and the call repeated.
+        """
+        return self._engine(
+            ANSWER_SECONDS,
+            poolclass=QueuePool,
+            pool_timeout=ANSWER_SECONDS,
+            pool_use_lifo=True,
+        )
+
+    def unbounded_engine(self) -> Engine:
+        """Make an engine without a bound for answers, whose sessions end with their use."""
+        return self._engine(None, poolclass=NullPool)
+
+    def _engine(self, answer_seconds: int | None, **pooling: Any) -> Engine:  # noqa: ANN401
+        """Make an engine. Nothing is reset on return: our transactions end before."""
+        hosts = self.hosts(lambda host: self.open(host, answer_seconds), self.server.hosts)
+
+        def connected() -> S:
+            session = hosts.connect()
+            try:
+                self.prepare(session, answer_seconds)
+            except BaseException:
+                session.close()
+                raise
+            return session
+
+        engine = self.make_engine(
+            creator=connected, pool_reset_on_return=None, hide_parameters=True, **pooling
+        )
+        event.listen(engine, "handle_error", self._note_loss)
+        return engine
+
+    def _note_loss(self, context: ExceptionContext) -> None:
+        """Let the pool throw away what SQLAlchemy does not know to be lost."""
+        error = context.original_exception
+        is_elsewhere = self.has_other_hosts and self.errors.is_read_only(error)
+        if self.errors.is_lost(error) or is_elsewhere:
+            context.is_disconnect = True
