@@ -176,7 +176,7 @@ class Container(containers.DeclarativeContainer):
         policy=settings.provided.policy,
         lease=settings.provided.lease,
         executor=ledger_threads,
-        waiting=waiting_threads,
+        locking_executor=waiting_threads,
         random_fraction=random_fraction,
         uuid=uuid4,
         claims=claims,

@@ -23,7 +23,7 @@ from cronhare.ports.runner import AttemptResult, Captured
 
 from ..logs import say
 from ..outcome_log import log_refused
-from ..worker.leases import ROW_HELD
+from ..worker.leases import ROW_LOCKED
 from ..worker.ledger_retry import LOCK_PAUSES
 
 log = logging.getLogger(__name__)
@@ -91,7 +91,7 @@ class Housekeeper:
                 return
             if pause is not None:
                 self._rest(pause)
-        raise LedgerBusy(f"its result cannot be recorded, because {ROW_HELD}")
+        raise LedgerBusy(f"its result cannot be recorded, because {ROW_LOCKED}")
 
     def _clean_up(self, execution: Execution, now: datetime) -> Finish:
         try:

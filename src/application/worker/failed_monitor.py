@@ -125,7 +125,7 @@ class FailedMonitor:
             return self._records.keep_failure(failure, now=self._clock.now(), node=self._node)
 
         return await self._ledger_retry.to_begin(
-            lambda: loop.run_in_executor(self._executor, keep), looks=iter(())
+            lambda: loop.run_in_executor(self._executor, keep), pauses=iter(())
         )
 
 

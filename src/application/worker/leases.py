@@ -1,4 +1,4 @@
-"""Keeping the leases of running attempts, beside the event loop: no task can block it."""
+"""Renewing the leases of running attempts, in a thread that no task can block."""
 
 import logging
 import threading
@@ -21,23 +21,15 @@ log = logging.getLogger(__name__)
 
 Stop = Callable[[int, StopReason], object]
 
-ROW_HELD = "somebody else keeps its row locked"
-
-
-def row_held(execution_id: int) -> str:
-    """Say why an execution waits, and what to do."""
-    return (
-        f"execution {execution_id} waits, because {ROW_HELD}: look in SHOW PROCESSLIST for a "
-        "transaction that was left open"
-    )
+ROW_LOCKED = "somebody else keeps its row locked"
 
 
 @attrs.define(kw_only=True, eq=False)
 class Lease:
-    """One attempt's lease. *over* once the task has ended: nothing is left that could be stopped.
+    """One attempt's lease. *over* once its task has ended: nothing is left to stop.
 
-    *renewed_at* is a monotonic time, taken before the ledger was asked. *busy* while somebody else
-    holds the row that says so.
+    *renewed_at* is a monotonic time, taken before the ledger was asked. *busy* while another
+    session keeps its row locked.
     """
 
     attempt: int
@@ -48,13 +40,13 @@ class Lease:
 
 
 class LeaseKeeper:
-    """Renews all leases of a node in one statement, and ends what is no longer the node's.
+    """Renews all leases of a node in one statement, and stops attempts whose lease is lost.
 
-    An attempt whose lease could not be renewed for two thirds of its length is stopped: by the
-    time the lease lapses and somebody else starts the next attempt, this one is gone.
+    An attempt whose lease could not be renewed for two thirds of its length is stopped: it is gone
+    by the time the lease lapses and another node starts the next attempt.
 
-    After a leap of the stopwatch, a suspend say, nobody had the time to renew: that is done once
-    first, within a third of a lease. Whose place was taken meanwhile, the ledger tells then.
+    After a leap of the stopwatch, such as a suspend, one renewal is tried first, for up to a third
+    of a lease; its answer tells which leases another node has taken.
     """
 
     def __init__(
@@ -80,17 +72,17 @@ class LeaseKeeper:
         self._leases: dict[int, Lease] = {}
 
     def hold(self, execution: Execution, *, since: float) -> None:
-        """Keep the lease of an attempt, which was asked for at *since*, a monotonic time."""
+        """Keep the lease of an attempt, which was asked for at *since*, a monotonic time in s."""
         lease = Lease(attempt=execution.attempt, renewed_at=since)
         with self._lock:
             self._leases[execution.id] = lease
 
     def is_fresh(self, since: float) -> bool:
-        """Tell whether most of a lease is left that was asked for at *since*."""
+        """Tell whether two thirds are left of a lease that was asked for at *since*."""
         return self._clock.monotonic() - since < self._third
 
     def is_in_time(self, since: float) -> bool:
-        """Tell whether it may be begun on: after its margin a lease is given up."""
+        """Tell whether a task may begin on it: after its margin a lease is given up."""
         return self._clock.monotonic() - since < self._margin
 
     @property
@@ -101,12 +93,12 @@ class LeaseKeeper:
 
     @property
     def ended(self) -> frozenset[int]:
-        """The executions of these whose tasks have ended, and whose results are not recorded."""
+        """Those of them whose tasks have ended, and whose results are not recorded."""
         with self._lock:
             return frozenset(id_ for id_, lease in self._leases.items() if lease.over)
 
-    def told(self) -> Sequence[tuple[int, int, float]]:
-        """Tell of each lease its execution, its attempt, and how many seconds it is old."""
+    def ages(self) -> Sequence[tuple[int, int, float]]:
+        """List the leases: execution, attempt, and seconds since the renewal."""
         now = self._clock.monotonic()
         with self._lock:
             leases = dict(self._leases)
@@ -127,7 +119,7 @@ class LeaseKeeper:
                 del self._leases[execution.id]
 
     def renew(self) -> None:
-        """Renew what is held. To be called a few times within the length of a lease."""
+        """Renew all leases. To be called a few times within the length of one."""
         asked_at = self._clock.monotonic()
         with self._lock:
             leases = dict(self._leases)
@@ -152,28 +144,28 @@ class LeaseKeeper:
             if id_ in renewal.cancel_requested:
                 self._end(id_, lease, StopReason.CANCELLED, "somebody asked for its end")
         if renewal.busy:
-            self._give_up_old({id_: leases[id_] for id_ in renewal.busy}, ROW_HELD)
+            self._give_up_old({id_: leases[id_] for id_ in renewal.busy}, ROW_LOCKED)
 
     def watch(self) -> None:
-        """End what could not be renewed in time, as `renew` does: to be called beside it.
+        """Stop what could not be renewed in time. To be called beside `renew`.
 
-        A silent ledger keeps a call for longer than a short lease lasts.
+        A silent ledger may block `renew` for longer than a short lease lasts.
         """
         with self._lock:
             leases = dict(self._leases)
         self._give_up_old(leases, "the ledger has not answered yet")
 
     def _give_up_old(self, leases: Mapping[int, Lease], why: str) -> None:
-        now = self._clock.monotonic()  # anew: the ledger may have taken long not to answer
+        now = self._clock.monotonic()  # anew: the call may have taken long to fail
         if self._has_just_leapt(now):
             return
         for id_, lease in leases.items():
             if now - lease.renewed_at >= self._margin:
-                text = f"its lease cannot be renewed: {ROW_HELD if lease.busy else why}"
+                text = f"its lease cannot be renewed: {ROW_LOCKED if lease.busy else why}"
                 self._end(id_, lease, StopReason.LEASE_LOST, text)
 
     def _has_just_leapt(self, now: float) -> bool:
-        """Tell whether a renewal is still to be waited for after a leap: once, and not for long."""
+        """Tell whether to wait for a renewal after a leap: once, for a third of a lease."""
         with self._lock:
             looked_at, self._looked_at = self._looked_at, now
             has_leapt = looked_at is not None and now - looked_at >= self._third
@@ -182,9 +174,9 @@ class LeaseKeeper:
             return self._leapt_at is not None and now - self._leapt_at < self._third
 
     def _note_answer(self, asked_at: float, *, for_all: bool) -> None:
-        """Let a leap be over once all could renew. Those whose rows are held have its third.
+        """End a leap once all leases were renewed, or a third of a lease after it.
 
-        Then it is over for them as well: the next leap is another one, for everybody.
+        After that it is over for locked rows as well: the next leap is another one.
         """
         with self._lock:
             leapt_at = self._leapt_at

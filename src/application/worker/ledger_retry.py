@@ -1,4 +1,4 @@
-"""Asking the ledger until it answers: its calls can be repeated, its silence means nothing."""
+"""Repeating calls of the ledger until it answers; to repeat one changes nothing."""
 
 import asyncio
 import logging
@@ -24,19 +24,19 @@ LOCK_PAUSES: Final = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, *[1.0] * 9)
 #: After so many looks, more than a second, a row that is still locked is logged.
 LOOKS_BEFORE_WARNING: Final = 8
 
-#: While the ledger is away, ask again after so many seconds: what waits begins that late at most.
+#: Seconds after which a ledger that is away is asked again: what waits begins that late at most.
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 3.0
 
-#: Who would begin, and got no answer so often while others of its kind got theirs in between,
-#: gives its place away.
+#: A start that got no answer so often, while others of its kind got theirs in between, gives its
+#: place away.
 MOST_PASSED_BY = 4
 
-#: An end does after so many silences, whatever the others get: it needs no place to be told.
-MOST_SILENCES_OF_AN_END = 4
+#: An end does after so many failures in any case: it can wait without a place.
+MOST_FAILURES_OF_AN_END = 4
 
-#: After so many silences, more than three seconds, one of those who would begin makes room for
-#: another, if the ledger answers at all; so many seconds later the next one.
-MOST_SILENCES, ROOM_EVERY = 6, 0.5
+#: After so many failures, more than three seconds, one start gives its place to another if the
+#: ledger answers at all; so many seconds later the next one.
+MOST_FAILURES, YIELD_EVERY = 6, 0.5
 
 T = TypeVar("T")
 
@@ -45,20 +45,20 @@ class Draining(Exception):
     """The worker shuts down: what has not begun is not begun any more."""
 
 
-class Kind:
-    """Those who ask for one kind of thing. *answered* counts the answers that they got so far.
+class CallKind:
+    """A kind of call. *answered* counts the answers that calls of the kind got.
 
-    Who gets none, while others of its kind do, has a trouble of its own: no outage.
+    A call that gets none while others of its kind do has a trouble of its own: no outage.
     """
 
     answered = 0
 
 
 class LedgerRetry:
-    """How long a worker asks: for ever while it works, within bounds once it shuts down.
+    """Repeats calls of the ledger: for ever while the worker works, within bounds at shutdown.
 
-    The ledger may answer some and not others: a rule may refuse each start, say, and no end. So
-    the outage is over only once nobody waits who got no answer.
+    The ledger may answer some calls and not others: a rule may refuse each start, say, and no end.
+    So the outage is over only once no call waits that failed.
     """
 
     def __init__(
@@ -66,24 +66,24 @@ class LedgerRetry:
         clock: ClockPort,
         *,
         timeout: timedelta,
-        rest: Callable[[float], Awaitable[object]] = asyncio.sleep,
-        is_there: Callable[[], Awaitable[bool]] | None = None,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+        is_up: Callable[[], Awaitable[bool]] | None = None,
     ) -> None:
         """*timeout* is the length of a lease: after it the ledger lets others decide.
 
-        *rest* waits for so many seconds; *is_there* tells whether the ledger answers at all.
+        *sleep* waits for so many seconds; *is_up* tells whether the ledger answers at all.
         """
         self._clock = clock
         self._timeout = timeout.total_seconds()
-        self._rest = rest
-        self._is_there = is_there
-        self._room_made_at = float("-inf")
+        self._sleep = sleep
+        self._is_up = is_up
+        self._yielded_at = float("-inf")
         self._drained_at: float | None = None
         self._outage = Outage(log, "The ledger answers again", back="ledger.back")
-        self._unanswered: set[_Asker] = set()
+        self._unanswered: set[_Call] = set()
 
     def drain(self) -> None:
-        """From now on begin nothing, and finish within the patience."""
+        """From now on begin nothing, and finish within the timeout."""
         if self._drained_at is None:
             self._drained_at = self._clock.monotonic()
 
@@ -91,131 +91,124 @@ class LedgerRetry:
         self,
         ask: Callable[[], Awaitable[T]],
         *,
-        looks: Iterator[float],
-        kind: Kind | None = None,
-        silences: int = MOST_SILENCES,
+        pauses: Iterator[float],
+        kind: CallKind | None = None,
+        failures: int = MOST_FAILURES,
         binding: bool = False,
     ) -> T:
-        """Ask for something that has not begun yet.
+        """Ask for something that has not begun yet, until there is an answer.
 
-        *looks* gives the seconds between the looks for what somebody else holds. Once they have
-        ended it is given up, and once it was passed by of its *kind*; or after so many *silences*,
-        by one at a time, though the ledger is there.
+        *pauses* gives the seconds between the looks for a locked row. It is given up as busy after
+        the last of them; or once it was passed by of its *kind*; or after so many *failures*, one
+        call at a time, though the ledger is up.
 
-        Where a yes is *binding* nobody else could begin it in our place. So once one may have been
-        written that was not heard, it is asked for until there is an answer, as ends are told.
+        Where a yes is *binding*, nobody else could begin it in our place. So once one may have been
+        written and lost, it is asked for until there is an answer, as ends are.
 
         Raises:
-            Draining: the worker shuts down. The ledger may have heard a question that it did not
-                answer; if that is binding, it was away for a whole lease since.
+            Draining: the worker shuts down. The ledger may have written what it did not answer; if
+                that is binding, it was away for a whole lease since.
             LedgerBusy: it cannot be had for now, while others can.
         """
-        with self._asking(kind) as asker:
-            while self._drained_at is None or (asker.is_bound and not self._is_too_late()):
+        with self._calling(kind) as call:
+            while self._drained_at is None or (call.may_be_written and not self._is_too_late()):
                 try:
-                    return await self._answer(asker, ask)
+                    return await self._answer(call, ask)
                 except LedgerBusy as busy:
-                    pause = asker.looks_again(busy) if asker.is_bound else next(looks, None)
+                    pause = call.look_again(busy) if call.may_be_written else next(pauses, None)
                     if pause is None:
                         raise
-                    await self._rest(pause)
+                    await self._sleep(pause)
                 except LedgerUnavailable as error:
-                    asker.is_bound |= binding and not error.changed_nothing
-                    pause = self._asks_again(asker, error)
-                    if not asker.is_bound and (
-                        asker.is_passed_by
-                        or (asker.silences >= silences and await self._is_to_make_room())
+                    call.may_be_written |= binding and not error.changed_nothing
+                    pause = self._note_failure(call, error)
+                    if not call.may_be_written and (
+                        call.is_passed_by
+                        or (call.failures >= failures and await self._is_to_yield())
                     ):
                         raise LedgerBusy(str(error)) from error
-                    await self._rest(pause)
+                    await self._sleep(pause)
             raise Draining
 
-    async def to_finish(
-        self,
-        ask: Callable[[], Awaitable[T]],
-        *,
-        gives_way: bool = False,
-    ) -> T:
-        """Tell the end of something that was begun, again and again unless it *gives_way*.
+    async def to_finish(self, ask: Callable[[], Awaitable[T]], *, bounded: bool = False) -> T:
+        """Record the end of something that was begun, again and again unless *bounded*.
 
         Raises:
-            LedgerBusy: it gives way, as it cannot be told for now, for whatever reason.
+            LedgerBusy: it is bounded, and cannot be recorded for now, for whatever reason.
             LedgerUnavailable: the worker shuts down, and the ledger was away for a whole lease
                 since.
         """
-        with self._asking(None) as asker:
+        with self._calling(None) as call:
             while True:
                 try:
-                    return await self._answer(asker, ask)
+                    return await self._answer(call, ask)
+                except LedgerBusy as busy:
+                    if bounded or self._is_too_late():
+                        raise
+                    pause = call.look_again(busy)
                 except LedgerUnavailable as error:
-                    is_busy = isinstance(error, LedgerBusy)
                     if self._is_too_late():
                         raise
-                    if is_busy and gives_way:
-                        raise
-                    if is_busy:
-                        await self._rest(asker.looks_again(error))
-                        continue
-                    pause = self._asks_again(asker, error)
-                    if gives_way and asker.silences >= MOST_SILENCES_OF_AN_END:
+                    pause = self._note_failure(call, error)
+                    if bounded and call.failures >= MOST_FAILURES_OF_AN_END:
                         raise LedgerBusy(str(error)) from error
-                    await self._rest(pause)
+                await self._sleep(pause)
 
     def _is_too_late(self) -> bool:
-        """Tell whether it shuts down, and was patient since: however long was asked before."""
+        """Tell whether the timeout is over since the shutdown, however long was asked before."""
         if self._drained_at is None:
             return False
         return self._clock.monotonic() - self._drained_at >= self._timeout
 
-    async def _is_to_make_room(self) -> bool:
-        """Tell whether what is asked for gets no answer, though the ledger is there.
+    async def _is_to_yield(self) -> bool:
+        """Tell whether a call that fails is to give its place away: the ledger answers others.
 
-        Where all places wait so, nobody else would ever ask.
+        Where all places wait for such calls, no other would ever be made.
         """
         now = self._clock.monotonic()
-        if self._is_there is None or now - self._room_made_at < ROOM_EVERY:
+        if self._is_up is None or now - self._yielded_at < YIELD_EVERY:
             return False
-        self._room_made_at = now
-        return await self._is_there()
+        self._yielded_at = now
+        return await self._is_up()
 
     @contextmanager
-    def _asking(self, kind: Kind | None) -> Iterator["_Asker"]:
-        asker = _Asker(kind or Kind())
+    def _calling(self, kind: CallKind | None) -> Iterator["_Call"]:
+        call = _Call(kind or CallKind())
         try:
-            yield asker
+            yield call
         finally:
-            self._unanswered.discard(asker)
+            self._unanswered.discard(call)
 
-    async def _answer(self, asker: "_Asker", ask: Callable[[], Awaitable[T]]) -> T:
+    async def _answer(self, call: "_Call", ask: Callable[[], Awaitable[T]]) -> T:
         try:
             answer = await ask()
-        except LedgerBusy:  # which is an answer, if not the one that was hoped for
-            self._is_answered(asker)
+        except LedgerBusy:  # which is an answer, too
+            self._note_answer(call)
             raise
-        asker.kind.answered += 1
-        self._is_answered(asker)
+        call.kind.answered += 1
+        self._note_answer(call)
         return answer
 
-    def _is_answered(self, asker: "_Asker") -> None:
-        self._unanswered.discard(asker)
+    def _note_answer(self, call: "_Call") -> None:
+        self._unanswered.discard(call)
         if not self._unanswered:
             self._outage.is_over()
 
-    def _asks_again(self, asker: "_Asker", error: LedgerUnavailable) -> float:
-        """Tell of the outage, and give the seconds after which to ask again."""
-        self._unanswered.add(asker)
+    def _note_failure(self, call: "_Call", error: LedgerUnavailable) -> float:
+        """Log the outage, and give the seconds after which to ask again."""
+        self._unanswered.add(call)
         text = "The ledger does not answer, asking again"
         self._outage.lasts(logging.ERROR, "ledger.unavailable", text, error)
-        return asker.next_pause()
+        return call.next_pause()
 
 
-class _Asker:
-    """One who waits for an answer, or for a row that somebody else holds."""
+class _Call:
+    """A call that is repeated until it is answered."""
 
-    def __init__(self, kind: Kind) -> None:
+    def __init__(self, kind: CallKind) -> None:
         self.kind = kind
-        self.is_bound = False  # a yes may have been written for it, and not heard
-        self.silences = 0
+        self.may_be_written = False  # a yes, whose answer was lost
+        self.failures = 0
         self._looks = 0
         self._pauses = Waits(FIRST_PAUSE, LONGEST_PAUSE)
         self._seen = kind.answered
@@ -227,15 +220,15 @@ class _Asker:
         return self._passed_by >= MOST_PASSED_BY
 
     def next_pause(self) -> float:
-        """Give the pause after a silence, ever longer."""
-        self.silences += 1
+        """Give the pause after a failure, ever longer."""
+        self.failures += 1
         if self._seen != self.kind.answered:
             self._seen = self.kind.answered
             self._passed_by += 1
         return self._pauses.next()
 
-    def looks_again(self, busy: LedgerUnavailable) -> float:
-        """Give the pause before the next look, once it is told of that takes long."""
+    def look_again(self, busy: LedgerUnavailable) -> float:
+        """Give the pause before the next look; a row that is locked for long is logged."""
         pause = LOCK_PAUSES[min(self._looks, len(LOCK_PAUSES) - 1)]
         self._looks += 1
         if self._looks == LOOKS_BEFORE_WARNING:

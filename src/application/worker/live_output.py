@@ -57,7 +57,7 @@ class OutputKeeper:
 
     def _look(self) -> Mapping[tuple[int, int], int]:
         """Find what runs here; answer what of it ran in the last round as well."""
-        running = {(id_, attempt) for id_, attempt, _ in self._keeper.told()}
+        running = {(id_, attempt) for id_, attempt, _ in self._keeper.ages()}
         seen = {place: stored for place, stored in self._stored.items() if place in running}
         self._stored = seen | dict.fromkeys(running - seen.keys(), 0)
         return seen

@@ -1,7 +1,7 @@
-"""How long those who would begin look for what somebody else holds, before others get their place.
+"""How long a start waits for a locked row, before others get its place.
 
-Nearly always a row is held for some milliseconds, by a mark or a copy of the same start. Where
-one is held for longer there are often more of them, all held by one transaction that was left open.
+Nearly always a row is locked for some milliseconds, by a mark or a copy of the same start. Where
+one is locked for longer there are often more, all locked by one transaction that was left open.
 """
 
 from collections.abc import Callable, Generator, Iterator
@@ -10,58 +10,69 @@ from typing import Final
 
 from cronhare.ports.ledger import LedgerBusy
 
-#: Seconds between the looks of one that was not put off before.
+#: Seconds between the looks for one that was not put off before.
 PAUSES: Final = (0.01, 0.02, 0.04, 0.08)
 
-#: So many seconds after one was looked for in vain the others keep no more than their share.
+#: For so many seconds after one was given up, those that wait keep no more than their share.
 LIMITED_FOR: Final = 60.0
 
-#: One place in so many is their share.
+#: Their share: one place in so many.
 SHARE: Final = 4
+
+#: So many rows that may be locked are asked for in one statement: one keeps the others waiting.
+LOCKED_AT_ONCE: Final = 4
+
+
+def lock_wait(what: str, locked: str = "its row") -> str:
+    """Say why something waits, and what to do."""
+    return (
+        f"{what} waits, because somebody else keeps {locked} locked: look in SHOW PROCESSLIST for "
+        "a transaction that was left open"
+    )
 
 
 class LockWaits:
-    """Bounds the places that all of them together keep."""
+    """Bounds the places that all who wait for locked rows keep together."""
 
     def __init__(self, monotonic: Callable[[], float], *, places: int) -> None:
         """*monotonic* counts seconds; *places* are those of the worker.
 
-        *in_vain* says how the last question of what was put off has ended: so would the others',
-        most likely.
+        *last_failed* tells how the last wait of one that had been put off ended: so would those of
+        the others, most likely.
         """
         self._monotonic = monotonic
         self._share = places // SHARE
-        self._looking = 0
-        self._hurried_until = float("-inf")
+        self._waiting = 0
+        self._limited_until = float("-inf")
         self.last_failed = False
 
     @property
     def has_room(self) -> bool:
-        """Whether one more that was put off before may ask now: one may in any case."""
-        return self._looking < max(self._share, 1)
+        """Whether one more that was put off before may ask now; one may in any case."""
+        return self._waiting < max(self._share, 1)
 
     @contextmanager
     def place(self, *, returned: bool) -> Iterator[Iterator[float]]:
-        """Give the pauses before one looks again: none for what was put off, and has *returned*."""
-        looks = self._looks(returned=returned)
-        self._looking += returned
+        """Give the seconds between looks: none for what has *returned* after it was put off."""
+        pauses = self._pauses(returned=returned)
+        self._waiting += returned
         try:
-            yield looks
+            yield pauses
             self.last_failed = self.last_failed and not returned
         except LedgerBusy:
             self.last_failed = True
-            self._hurried_until = self._monotonic() + LIMITED_FOR
+            self._limited_until = self._monotonic() + LIMITED_FOR
             raise
         finally:
-            looks.close()
-            self._looking -= returned
+            pauses.close()
+            self._waiting -= returned
 
-    def _looks(self, *, returned: bool) -> Generator[float]:
-        is_hurried = self._monotonic() < self._hurried_until
-        if returned or (is_hurried and self._looking >= self._share):
+    def _pauses(self, *, returned: bool) -> Generator[float]:
+        is_limited = self._monotonic() < self._limited_until
+        if returned or (is_limited and self._waiting >= self._share):
             return
-        self._looking += 1
+        self._waiting += 1
         try:
             yield from PAUSES
         finally:
-            self._looking -= 1
+            self._waiting -= 1

@@ -8,7 +8,8 @@ from functools import partial
 
 from cronhare.application.logs import say
 from cronhare.application.redelivery.waiting_room import PLACES, WaitingRoom
-from cronhare.application.worker.delivery_handler import Counters, DeliveryHandler
+from cronhare.application.worker.counters import Counters
+from cronhare.application.worker.delivery_handler import DeliveryHandler
 from cronhare.application.worker.failed_monitor import FailedMonitor
 from cronhare.application.worker.leases import LeaseKeeper
 from cronhare.domain.texts.listing import listed
@@ -152,7 +153,7 @@ class WorkerConsumer:
 
 def warn_of_unsettled(keeper: LeaseKeeper) -> None:
     """Name the executions that end without a result, and say that nothing has to be done."""
-    if ids := [str(id_) for id_, _, _ in keeper.told()]:
+    if ids := [str(id_) for id_, _, _ in keeper.ages()]:
         text = (
             f"Without a recorded result: execution {listed(ids)}. Once the lease has ended, a "
             "scheduler takes what is not recorded for lost, and has it repeated"

@@ -85,7 +85,7 @@ def _state_lines(
     text = f"Worker: {consumer.at_hand} of {concurrency} at hand; the counts are since its start"
     yield text, attrs.asdict(consumer.counters)
     ended = keeper.ended
-    for id_, attempt, age in keeper.told():
+    for id_, attempt, age in keeper.ages():
         place = {"execution": id_, "attempt": attempt}
         does = "Has ended, its result waits for the ledger" if id_ in ended else "Runs"
         yield f"{does}, and its lease was renewed {age:.1f} s ago", place

@@ -149,7 +149,7 @@ class House:
             policy=self.policy,
             lease=LEASE,
             executor=self.executor,
-            waiting=self.executor,
+            locking_executor=self.executor,
             places=self.places,
             random_fraction=lambda: 0.0,
             uuid=self.uuid,

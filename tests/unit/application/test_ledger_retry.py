@@ -9,10 +9,10 @@ import pytest
 from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.application.worker.ledger_retry import (
     LOCK_PAUSES,
-    MOST_SILENCES,
-    ROOM_EVERY,
+    MOST_FAILURES,
+    YIELD_EVERY,
+    CallKind,
     Draining,
-    Kind,
     LedgerRetry,
 )
 from cronhare.ports.ledger import LedgerBusy, LedgerUnavailable
@@ -26,7 +26,7 @@ class Desk:
 
     def __init__(self) -> None:
         self.clock = FrozenClock(datetime(2026, 3, 2, 12, tzinfo=UTC))
-        self.ledger_retry = LedgerRetry(self.clock, timeout=LEASE, rest=self._rest)
+        self.ledger_retry = LedgerRetry(self.clock, timeout=LEASE, sleep=self._rest)
         self.rests: list[float] = []
         self.trouble: Exception | None = None
 
@@ -43,7 +43,7 @@ class Desk:
         return "ended"
 
     def starts(self) -> "asyncio.Task[str]":
-        return asyncio.create_task(self.ledger_retry.to_begin(self.start, looks=repeat(0.0)))
+        return asyncio.create_task(self.ledger_retry.to_begin(self.start, pauses=repeat(0.0)))
 
 
 @pytest.fixture
@@ -112,7 +112,7 @@ async def test_a_start_gives_its_place_away_once_its_looks_have_ended(desk: Desk
     desk.trouble = LedgerBusy("execution 1 waits")
 
     with pytest.raises(LedgerBusy):
-        await desk.ledger_retry.to_begin(desk.start, looks=iter((0.1, 0.2)))
+        await desk.ledger_retry.to_begin(desk.start, pauses=iter((0.1, 0.2)))
 
     assert desk.rests == [0.1, 0.2]
 
@@ -152,34 +152,34 @@ async def test_an_end_that_a_silent_ledger_does_not_take_is_given_up_a_lease_aft
 
 
 async def test_who_is_passed_by_of_its_kind_gives_its_place_away(desk: Desk) -> None:
-    kind = Kind()
+    kind = CallKind()
     desk.trouble = LedgerUnavailable("a rule refuses this one")
     waiting = asyncio.create_task(
-        desk.ledger_retry.to_begin(desk.start, looks=repeat(0.0), kind=kind)
+        desk.ledger_retry.to_begin(desk.start, pauses=repeat(0.0), kind=kind)
     )
     await let_it_ask()
 
     while not waiting.done():
-        assert await desk.ledger_retry.to_begin(desk.end, looks=repeat(0.0), kind=kind) == "ended"
+        assert await desk.ledger_retry.to_begin(desk.end, pauses=repeat(0.0), kind=kind) == "ended"
         await asyncio.sleep(0)
 
     with pytest.raises(LedgerBusy, match="a rule refuses this one"):
         await waiting
 
 
-@pytest.mark.parametrize("gives_way", [True, False])
+@pytest.mark.parametrize("bounded", [True, False])
 async def test_an_end_gives_its_place_away_after_few_silences_if_it_can(
-    desk: Desk, *, gives_way: bool
+    desk: Desk, *, bounded: bool
 ) -> None:
     desk.trouble = LedgerUnavailable("the archive is full")
-    waiting = asyncio.create_task(desk.ledger_retry.to_finish(desk.start, gives_way=gives_way))
+    waiting = asyncio.create_task(desk.ledger_retry.to_finish(desk.start, bounded=bounded))
     for _ in range(10):
         await let_it_ask()
     has_given_way = waiting.done() and isinstance(waiting.exception(), LedgerBusy)
     desk.trouble = None
     await let_it_ask()
 
-    assert has_given_way == gives_way
+    assert has_given_way == bounded
     assert waiting.done()
 
 
@@ -192,12 +192,12 @@ async def test_a_binding_start_that_may_be_written_is_asked_for_until_it_is_answ
     async def told() -> bool:
         return True
 
-    desk.ledger_retry = LedgerRetry(desk.clock, timeout=LEASE, rest=desk._rest, is_there=told)
+    desk.ledger_retry = LedgerRetry(desk.clock, timeout=LEASE, sleep=desk._rest, is_up=told)
     desk.trouble = LedgerUnavailable("lost", changed_nothing=changed_nothing)
     waiting = asyncio.create_task(
-        desk.ledger_retry.to_begin(desk.start, looks=iter(()), binding=True)
+        desk.ledger_retry.to_begin(desk.start, pauses=iter(()), binding=True)
     )
-    for _ in range(4 * MOST_SILENCES):
+    for _ in range(4 * MOST_FAILURES):
         await let_it_ask()
     desk.trouble = LedgerBusy("its row is held")
     await let_it_ask()
@@ -212,10 +212,10 @@ async def test_a_binding_start_that_may_be_written_is_asked_for_until_it_is_answ
 
 
 async def test_who_gets_no_answer_while_none_of_its_kind_does_is_patient(desk: Desk) -> None:
-    starts = Kind()
+    starts = CallKind()
     desk.trouble = LedgerUnavailable("a rule refuses each start")
     waiting = asyncio.create_task(
-        desk.ledger_retry.to_begin(desk.start, looks=repeat(0.0), kind=starts)
+        desk.ledger_retry.to_begin(desk.start, pauses=repeat(0.0), kind=starts)
     )
 
     for _ in range(50):
@@ -227,27 +227,27 @@ async def test_who_gets_no_answer_while_none_of_its_kind_does_is_patient(desk: D
     assert (waited, await waiting) == (True, "started")
 
 
-@pytest.mark.parametrize("is_there", [True, False])
+@pytest.mark.parametrize("is_up", [True, False])
 async def test_where_all_get_no_answer_one_makes_room_if_the_ledger_is_there(
-    *, is_there: bool
+    *, is_up: bool
 ) -> None:
     desk = Desk()
 
     async def told() -> bool:
-        return is_there
+        return is_up
 
-    desk.ledger_retry = LedgerRetry(desk.clock, timeout=LEASE, rest=desk._rest, is_there=told)
+    desk.ledger_retry = LedgerRetry(desk.clock, timeout=LEASE, sleep=desk._rest, is_up=told)
     desk.trouble = LedgerUnavailable("a rule refuses all who ask")
     waiting = [desk.starts() for _ in range(3)]
 
-    for _ in range(4 * MOST_SILENCES):
+    for _ in range(4 * MOST_FAILURES):
         await let_it_ask()
     have_made_room = sum(each.done() for each in waiting)
-    desk.clock.advance(timedelta(seconds=ROOM_EVERY))
+    desk.clock.advance(timedelta(seconds=YIELD_EVERY))
     await let_it_ask()
     again = sum(each.done() for each in waiting)
     desk.trouble = None
     answers = await asyncio.gather(*waiting, return_exceptions=True)
 
-    assert (have_made_room, again) == ((1, 2) if is_there else (0, 0))
+    assert (have_made_room, again) == ((1, 2) if is_up else (0, 0))
     assert sum(isinstance(each, LedgerBusy) for each in answers) == again

@@ -1,0 +1,123 @@
+"""One attempt that the ledger has started: run its task, and decide what becomes of it."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from datetime import datetime
+
+import attrs
+
+from cronhare.domain.execution import Execution
+from cronhare.domain.messages.headers import kept_headers
+from cronhare.domain.messages.messages import AttemptRef
+from cronhare.domain.retries.outcome import Ending, Outcome, TaskError
+from cronhare.domain.retries.retry import RetryPolicy, Verdict, decide, give_back
+from cronhare.domain.schedules.catalog import Catalog
+from cronhare.ports.attempts import Finish
+from cronhare.ports.broker import Delivery
+from cronhare.ports.runner import AttemptResult, StopReason, TaskRunnerPort
+
+from ..logs import place_of, say
+from ..redelivery.delay import without_delay_count
+from .invocation import gone_astray, prepare
+from .leases import LeaseKeeper
+from .ledger import WorkerLedger
+from .recording import End
+
+log = logging.getLogger(__name__)
+
+
+@attrs.define(kw_only=True, eq=False)
+class AttemptRunner:
+    """Runs attempts. *policy* holds for schedules without one."""
+
+    _ledger: WorkerLedger
+    _runner: TaskRunnerPort
+    _catalog: Catalog
+    _keeper: LeaseKeeper
+    _policy: RetryPolicy
+    _random_fraction: Callable[[], float]
+    _is_interrupted: bool = attrs.field(init=False, default=False)
+    _ends: dict[int, asyncio.Event] = attrs.field(init=False, factory=dict[int, asyncio.Event])
+
+    def interrupt(self) -> None:
+        """Stop what runs; what begins from now on ends before it is run."""
+        self._is_interrupted = True
+        for execution_id in self._keeper.held:
+            self._runner.stop(execution_id, StopReason.INTERRUPTED)
+
+    async def run(self, execution: Execution, delivery: Delivery, ticket: AttemptRef) -> End:
+        """Run an attempt that *delivery* began; answer what is to be recorded of it."""
+        say(log, logging.INFO, "attempt.start", "Processing task", execution)
+        params = f"Task parameters: {execution.params}"
+        say(log, logging.DEBUG, "attempt.params", params, **place_of(execution))
+        began = self._ledger.clock.monotonic()
+        ran, verdict, now = await self._run_here(execution, delivery.queue)
+        return End(
+            ticket=ticket,
+            finish=Finish(execution=execution, ran=ran, verdict=verdict),
+            now=now,
+            duration=self._ledger.clock.monotonic() - began,
+            headers=kept_headers(without_delay_count(delivery.message.headers)),
+        )
+
+    async def _run_here(
+        self, execution: Execution, queue: str
+    ) -> tuple[AttemptResult, Verdict, datetime]:
+        """Run the attempt, unless it came to the wrong worker, and decide what becomes of it."""
+        policy = execution.retry or self._policy
+        astray = gone_astray(execution, self._catalog, queue=queue)
+        if astray is not None:
+            back = give_back(
+                astray,
+                attempt=execution.attempt,
+                policy=policy,
+                random_fraction=self._random_fraction(),
+            )
+            return _not_run(astray), back, await self._end(execution)
+        ran = await self._run_task(execution)
+        now = await self._end(execution)
+        verdict = decide(
+            ran.outcome,
+            deaths=execution.deaths,
+            policy=policy,
+            crashed_at=execution.crashed_at,
+            now=now,
+            random_fraction=self._random_fraction(),
+        )
+        return ran, verdict, now
+
+    async def _end(self, execution: Execution) -> datetime:
+        """Let nothing stop it any more, and tell the time of its end.
+
+        In a thread: after a leap of its clock the worker asks the ledger for the time.
+        """
+        self._keeper.has_ended(execution)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._ledger.executor, self._ledger.clock.now)
+
+    async def _run_task(self, execution: Execution) -> AttemptResult:
+        match prepare(execution, self._catalog):
+            case AttemptResult() as refused:
+                return refused
+            case invocation:
+                await self._stop_earlier(execution)
+                if self._is_interrupted:
+                    return _not_run("interrupted: the worker shuts down")
+                over = self._ends[execution.id] = asyncio.Event()
+                try:
+                    return await self._runner.run(invocation)
+                finally:
+                    del self._ends[execution.id]
+                    over.set()
+
+    async def _stop_earlier(self, execution: Execution) -> None:
+        """Stop an attempt that was lost here while the process stood still."""
+        while (over := self._ends.get(execution.id)) is not None:
+            self._runner.stop(execution.id, StopReason.LEASE_LOST)
+            await over.wait()
+
+
+def _not_run(why: str) -> AttemptResult:
+    """End an attempt that is given back before it is run."""
+    return AttemptResult(outcome=Outcome(ending=Ending.INTERRUPTED, error=TaskError(message=why)))
