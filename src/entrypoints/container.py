@@ -25,6 +25,7 @@ from cronhare.adapters.system.ledger_clock import HostClock, LedgerClock
 from cronhare.adapters.system.release import release
 from cronhare.application.administration.commands import Administrator
 from cronhare.application.administration.doctor import Doctor
+from cronhare.application.administration.jobs_files import JobsFileApplier
 from cronhare.application.administration.queries import Queries
 from cronhare.application.heartbeat import Heartbeat
 from cronhare.application.publishing import publish_pipeline as pipeline
@@ -200,6 +201,8 @@ class Container(containers.DeclarativeContainer):
     administrator = providers.Singleton(
         Administrator, schedules=schedules, records=records, node=node, uuid=uuid4
     )
+
+    applier = providers.Singleton(JobsFileApplier, schedules)
 
     broker_inspection = providers.Selector(
         settings.provided.broker_kind,

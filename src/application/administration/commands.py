@@ -1,6 +1,6 @@
-"""What people ask for: apply a file, run now, cancel, replay, discard."""
+"""What people ask for: run now, cancel, replay, discard. `jobs_files` applies a file."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
@@ -12,17 +12,13 @@ from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.claims import NotToBeRun
 from cronhare.domain.lifecycle.replay import why_not_replayed
 from cronhare.domain.schedules.boot import Boot
-from cronhare.domain.schedules.clashes import Clash, Holder, clashes, shared_queues
-from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.keys import manual_key
 from cronhare.domain.schedules.params import fault_of_params
-from cronhare.domain.schedules.task import Task
 from cronhare.domain.texts.durations import say_duration
 from cronhare.ports.ledger import LedgerRefused
 from cronhare.ports.records import RecordsPort
 from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
 
-from .difference import Change, ScheduleChange, difference
 from .lookup import NotFound, find_schedule
 
 #: So many failures are replayed or discarded at once where nobody has named them.
@@ -40,15 +36,6 @@ class CannotRun(ValueError):
 
 class TooFarApart(ValueError):
     """Replays that were to begin further apart than `LONGEST_SPREAD`."""
-
-
-class FilesClash(ValueError):
-    """A jobs file names or numbers something as another one does; nothing was changed."""
-
-    def __init__(self, found: Sequence[Clash]) -> None:
-        """Keep them all."""
-        self.found = tuple(found)
-        super().__init__("; ".join(map(str, found)))
 
 
 @attrs.frozen(kw_only=True)
@@ -95,84 +82,6 @@ class Administrator:
         self._node = node
         self._uuid = uuid
 
-    def compare(
-        self, drafts: Sequence[ScheduleDraft], *, tasks: Sequence[Task], source: str
-    ) -> tuple[ScheduleChange, ...]:
-        """Say what `apply` would change.
-
-        Raises:
-            FilesClash: see `clashes`.
-        """
-        stored = self._schedules.schedules()
-        if found := _clashes(drafts, tasks, stored, source):
-            raise FilesClash(found)
-        return difference(drafts, stored, source=source)
-
-    def clashes(
-        self, drafts: Sequence[ScheduleDraft], *, tasks: Sequence[Task], source: str
-    ) -> Sequence[Clash]:
-        """Find what another source has under a name of *drafts*, or runs by a number of *tasks*."""
-        return _clashes(drafts, tasks, self._schedules.schedules(), source)
-
-    def apply(
-        self,
-        drafts: Sequence[ScheduleDraft],
-        *,
-        tasks: Sequence[Task],
-        source: str,
-        now: datetime,
-    ) -> tuple[ScheduleChange, ...]:
-        """Make the table as the file says; what is as it should be is not touched.
-
-        Raises:
-            FilesClash: see `clashes`.
-        """
-        changes = self.compare(drafts, tasks=tasks, source=source)
-        self._carry_out(changes, source=source, now=now)
-        return changes
-
-    def bring_up_to_date(
-        self, drafts: Sequence[ScheduleDraft], *, source: str, now: datetime
-    ) -> tuple[ScheduleChange, ...]:
-        """Do what `apply` does, whatever others have: a row must not keep a machine from starting.
-
-        Schedules of this name are taken over, as when the file goes by another name now.
-        """
-        changes = difference(drafts, self._schedules.schedules(), source=source)
-        self._carry_out(changes, source=source, now=now)
-        return changes
-
-    def _carry_out(self, changes: Sequence[ScheduleChange], *, source: str, now: datetime) -> None:
-        """Make all changes or none; to name a task is no edit of its schedule."""
-        wanted = [change for change in changes if change.change in {Change.ADD, Change.CHANGE}]
-        named = {change.name: name for change in wanted if (name := change.only_names_its_task)}
-        edited = [change.draft for change in wanted if change.draft and change.name not in named]
-        gone = [change.name for change in changes if change.change is Change.DISABLE]
-        if named or edited or gone:
-            self._schedules.save(edited, source=source, now=now, task_names=named, disabled=gone)
-
-    def shared_queues(
-        self, drafts: Sequence[ScheduleDraft], *, source: str
-    ) -> Mapping[str, Sequence[str]]:
-        """Name the queues of *drafts* that another source has schedules on, with all of these."""
-        names = {draft.name for draft in drafts}
-        ours = {draft.queue for draft in drafts if draft.status}
-        used = [(queue, source) for queue in ours]
-        used += [
-            (draft.queue, other)
-            for other, draft in _run_by_others(self._schedules.schedules(), source)
-            if draft.queue in ours and draft.name not in names
-        ]
-        return shared_queues(used)
-
-    def schedule(self, name: str) -> StoredSchedule:
-        """Find a schedule by its name.
-
-        Raises:
-            NotFound: with the names that come close.
-        """
-        return find_schedule(self._schedules, name)
-
     def run_now(self, name: str, *, params: str | None, now: datetime) -> Execution:
         """Begin a manual run; the schedule's next due instant does not move.
 
@@ -180,7 +89,7 @@ class Administrator:
             NotFound: there is no such schedule.
             CannotRun: its row is broken, *params* are too large, or the ledger refuses it.
         """
-        schedule = self.schedule(name)
+        schedule = find_schedule(self._schedules, name)
         if params is not None and (fault := fault_of_params(params)) is not None:
             raise CannotRun(f"schedule {name!r} cannot be run with these params: {fault}")
         return self._begin(schedule, key=manual_key(self._uuid()), params=params, now=now)
@@ -194,7 +103,7 @@ class Administrator:
             NotFound: there is no such schedule.
             CannotRun: its row is broken, or the ledger refuses it.
         """
-        schedule = self.schedule(name)
+        schedule = find_schedule(self._schedules, name)
         if not boot.concerns(schedule.updated_at, now=now):
             return None
         return self._begin(schedule, key=boot.key, params=None, now=now)
@@ -293,36 +202,3 @@ class Administrator:
             f"the ledger has no schedule {archived.scheduler_id}. Publish its task anew where it "
             f"came from, then: cronhare failed discard {archived.id}"
         )
-
-
-def _clashes(
-    drafts: Sequence[ScheduleDraft],
-    tasks: Sequence[Task],
-    stored: Sequence[StoredSchedule],
-    source: str,
-) -> Sequence[Clash]:
-    wanted = {draft.name for draft in drafts}
-    names = {each.name: each.source for each in stored if each.source not in {None, "", source}}
-    others = _run_by_others(stored, source)
-    kept = [(other, draft) for other, draft in others if draft.name not in wanted]
-    return clashes(drafts, tasks, names=names, holders=_holders(kept))
-
-
-def _run_by_others(
-    stored: Sequence[StoredSchedule], source: str
-) -> Sequence[tuple[str, ScheduleDraft]]:
-    """List the schedules of other sources that are on, with these."""
-    return [
-        (schedule.source, schedule.draft)
-        for schedule in stored
-        if schedule.source
-        and schedule.source != source
-        and schedule.draft is not None
-        and schedule.draft.status
-    ]
-
-
-def _holders(others: Sequence[tuple[str, ScheduleDraft]]) -> Iterator[Holder]:
-    for source, draft in others:
-        task = f"task {draft.task_name}, " if draft.task_name else ""
-        yield Holder(ref=draft.task, source=source, place=f"{task}schedule {draft.name}")

@@ -1,26 +1,15 @@
-"""What is said of jobs files beside their faults: what is probably not meant, and what clashes."""
+"""Jobs files and the schedules table: what files have in common, and what one of them changes."""
 
-import enum
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
-import attrs
-
-from cronhare.domain.cron import CronExpression
-from cronhare.domain.schedules.clashes import (
-    ONE_FILE_EACH,
-    Clash,
-    Holder,
-    clashes,
-    say_disabled,
-    say_shared,
-    shared_queues,
-)
+from cronhare.domain.schedules.clashes import Clash, Holder, clashes, shared_queues
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.task import Task
+from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
 
-from .difference import Change, ScheduleChange
+from .difference import Change, ScheduleChange, difference
 
 
 class FileContent(Protocol):
@@ -36,63 +25,107 @@ class FileContent(Protocol):
     def on_start(self) -> Sequence[str]: ...  # noqa: D102
 
 
-class NoteReason(enum.Enum):
-    """Why something is noted."""
+class FilesClash(ValueError):
+    """A jobs file names or numbers something as another one does; nothing was changed."""
 
-    NO_TASK = "no-task"
-    PAST = "past"
-    ON_START = "on-start"
-    CRON_TEXT = "cron-text"
-    ALL_REPLACED = "all-replaced"
-    SHARED_QUEUE = "shared-queue"
+    def __init__(self, found: Sequence[Clash]) -> None:
+        """Keep them all."""
+        self.found = tuple(found)
+        super().__init__("; ".join(map(str, found)))
 
 
-@attrs.frozen
-class Note:
-    """What is allowed and probably not meant; *place* names a part of the file."""
+class JobsFileApplier:
+    """Makes the schedules table as jobs files say; the schedulers notice by themselves."""
 
-    reason: NoteReason
-    text: str
-    place: str | None = None
+    def __init__(self, schedules: ScheduleStorePort) -> None:
+        """Keep the table."""
+        self._schedules = schedules
 
-    def __str__(self) -> str:
-        return self.text if self.place is None else f"{self.place}: {self.text}"
+    def compare(self, file: FileContent) -> tuple[ScheduleChange, ...]:
+        """Say what `apply` would change.
 
+        Raises:
+            FilesClash: see `clashes`.
+        """
+        stored = self._schedules.schedules()
+        if found := _clashes(file, stored):
+            raise FilesClash(found)
+        return difference(file.drafts, stored, source=file.source)
 
-def notes_on(file: FileContent, *, now: datetime) -> Iterator[Note]:
-    """Note what is probably not meant in a file by itself."""
-    if not file.tasks:
-        text = "it has no task at all: no worker starts with it, nor does `cronhare up`"
-        yield Note(NoteReason.NO_TASK, text)
-    for draft in file.drafts:
-        place = f"schedules.{draft.name}"
-        if draft.date_time is not None and draft.date_time <= now:
-            text = "date_time is in the past: it will not run"
-            yield Note(NoteReason.PAST, text, place)
-        if draft.name in file.on_start:
-            text = "on_start runs at each start of `cronhare up`, and of no worker"
-            yield Note(NoteReason.ON_START, text, place)
-        if draft.schedule is not None:
-            for warning in CronExpression.parse(draft.schedule).warnings:
-                yield Note(NoteReason.CRON_TEXT, f"schedule: {warning}", place)
+    def clashes(self, file: FileContent) -> Sequence[Clash]:
+        """Find what another source has under a name of this file, or runs by a number of it."""
+        return _clashes(file, self._schedules.schedules())
 
+    def apply(self, file: FileContent, *, now: datetime) -> tuple[ScheduleChange, ...]:
+        """Make the table as the file says; what is as it should be is not touched.
 
-def notes_on_changes(
-    changes: Sequence[ScheduleChange], *, source: str, applied: bool
-) -> Iterator[Note]:
-    """Note that nothing stays of what a file of this name had: it may be another one."""
-    if {change.change for change in changes} == {Change.ADD, Change.DISABLE}:
+        Raises:
+            FilesClash: see `clashes`.
+        """
+        changes = self.compare(file)
+        self._save(changes, source=file.source, now=now)
+        return changes
+
+    def take_over(self, file: FileContent, *, now: datetime) -> tuple[ScheduleChange, ...]:
+        """Apply a file in spite of clashes: a row must not keep a machine from starting.
+
+        Schedules of its names are taken over, as when the file goes by another name now.
+        """
+        changes = difference(file.drafts, self._schedules.schedules(), source=file.source)
+        self._save(changes, source=file.source, now=now)
+        return changes
+
+    def shared_queues(self, file: FileContent) -> Mapping[str, Sequence[str]]:
+        """Find the queues of a file on which others have schedules too, with all sources."""
+        names = {draft.name for draft in file.drafts}
+        ours = {draft.queue for draft in file.drafts if draft.status}
+        used = [(queue, file.source) for queue in ours]
+        used += [
+            (draft.queue, other)
+            for other, draft in _run_by_others(self._schedules.schedules(), file.source)
+            if draft.queue in ours and draft.name not in names
+        ]
+        return shared_queues(used)
+
+    def _save(self, changes: Sequence[ScheduleChange], *, source: str, now: datetime) -> None:
+        """Make all changes or none; to name a task is no edit of its schedule."""
+        wanted = [change for change in changes if change.change in {Change.ADD, Change.CHANGE}]
+        named = {change.name: name for change in wanted if (name := change.only_names_its_task)}
+        edited = [change.draft for change in wanted if change.draft and change.name not in named]
         gone = [change.name for change in changes if change.change is Change.DISABLE]
-        verb = "are" if applied else "would be"
-        text = f"all of its former schedules {verb} {say_disabled(gone, source)}"
-        yield Note(NoteReason.ALL_REPLACED, text)
+        if named or edited or gone:
+            self._schedules.save(edited, source=source, now=now, task_names=named, disabled=gone)
 
 
-def notes_on_queues(shared: Mapping[str, Sequence[str]]) -> Iterator[Note]:
-    """Note the queues that several files have schedules on; see `shared_queues`."""
-    for queue, sources in shared.items():
-        text = f"{say_shared(queue, sources)}: {ONE_FILE_EACH}"
-        yield Note(NoteReason.SHARED_QUEUE, text)
+def _clashes(file: FileContent, stored: Sequence[StoredSchedule]) -> Sequence[Clash]:
+    wanted = {draft.name for draft in file.drafts}
+    names = {
+        each.name: each.source for each in stored if each.source and each.source != file.source
+    }
+    holders = [
+        Holder(ref=draft.task, source=source, place=f"{_task_of(draft)}schedule {draft.name}")
+        for source, draft in _run_by_others(stored, file.source)
+        if draft.name not in wanted
+    ]
+    return clashes(file.drafts, file.tasks, names=names, holders=holders)
+
+
+def _task_of(draft: ScheduleDraft) -> str:
+    return f"task {draft.task_name}, " if draft.task_name else ""
+
+
+def _run_by_others(
+    stored: Sequence[StoredSchedule], source: str
+) -> Sequence[tuple[str, ScheduleDraft]]:
+    """List the schedules of other sources that are on, with these."""
+    return [
+        (schedule.source, schedule.draft)
+        for schedule in stored
+        if schedule.source
+        and schedule.source != source
+        and schedule.draft is not None
+        and schedule.draft.status
+    ]
 
 
 def queues_shared_among(files: Sequence[FileContent]) -> Mapping[str, Sequence[str]]:

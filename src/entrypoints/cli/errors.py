@@ -12,7 +12,8 @@ from pathlib import Path
 from typer import TyperException
 
 from cronhare.adapters.jobs.reader import JobsFileInvalid
-from cronhare.application.administration.commands import CannotRun, FilesClash
+from cronhare.application.administration.commands import CannotRun
+from cronhare.application.administration.jobs_files import FilesClash
 from cronhare.application.administration.lookup import NotFound
 from cronhare.domain.schedules.clashes import Clash
 from cronhare.domain.texts.listing import counted

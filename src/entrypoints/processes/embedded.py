@@ -8,9 +8,9 @@ from functools import partial
 
 from cronhare.adapters.jobs.reader import FileFault, JobsFile, JobsFileInvalid
 from cronhare.adapters.sql import upgrade
-from cronhare.application.administration.commands import Administrator
 from cronhare.application.administration.difference import Change
-from cronhare.application.administration.jobs_files import notes_on_queues
+from cronhare.application.administration.jobs_files import JobsFileApplier
+from cronhare.application.administration.notes import notes_on_queues
 from cronhare.application.logs import say
 from cronhare.domain.nodes import departed
 from cronhare.domain.schedules.clashes import Namesake, say_disabled
@@ -71,9 +71,9 @@ def _is_new(draft: ScheduleDraft) -> FileFault:
 
 def apply(container: Container, jobs: JobsFile) -> None:
     """Make the schedules as a jobs file says."""
-    administrator, now = container.administrator(), container.claims().now()
-    _tell_of_other_files(administrator, jobs)
-    changes = administrator.bring_up_to_date(jobs.drafts, source=jobs.source, now=now)
+    applier = container.applier()
+    _warn_of_other_files(applier, jobs)
+    changes = applier.take_over(jobs, now=container.claims().now())
     counts = Counter(change.change for change in changes)
     tasks, schedules = counted(len(jobs.tasks), "task"), counted(len(jobs.drafts), "schedule")
     news = f"{counts[Change.ADD]} new, {counts[Change.CHANGE]} changed"
@@ -84,13 +84,12 @@ def apply(container: Container, jobs: JobsFile) -> None:
         say(log, logging.WARNING, "jobs.disabled", text)
 
 
-def _tell_of_other_files(administrator: Administrator, jobs: JobsFile) -> None:
+def _warn_of_other_files(applier: JobsFileApplier, jobs: JobsFile) -> None:
     """Warn of what other files on this ledger share with ours: nobody runs another's commands."""
-    for clash in administrator.clashes(jobs.drafts, tasks=jobs.tasks, source=jobs.source):
+    for clash in applier.clashes(jobs):
         taken = "; it is this file's from now on" if isinstance(clash, Namesake) else ""
         say(log, logging.WARNING, "jobs.clash", f"{jobs.path}: {clash}{taken}")
-    shared = administrator.shared_queues(jobs.drafts, source=jobs.source)
-    for note in notes_on_queues(shared):
+    for note in notes_on_queues(applier.shared_queues(jobs)):
         say(log, logging.WARNING, "jobs.shared-queue", str(note))
 
 

@@ -17,6 +17,7 @@ from cronhare.adapters.memory.ledger.schedules import MemoryScheduleStore
 from cronhare.adapters.memory.ledger.tables import MemoryLedger
 from cronhare.adapters.memory.runner import Script, ScriptedRunner, succeed
 from cronhare.application.administration.commands import Administrator
+from cronhare.application.administration.jobs_files import JobsFileApplier
 from cronhare.application.publishing.execution_publisher import ExecutionPublisher
 from cronhare.application.scheduling.dispatch import Dispatcher
 from cronhare.application.scheduling.housekeeping import Housekeeper
@@ -99,6 +100,7 @@ class House:
     publisher: ExecutionPublisher = attrs.field(init=False)
     dispatcher: Dispatcher = attrs.field(init=False)
     reconciler: Reconciler = attrs.field(init=False)
+    applier: JobsFileApplier = attrs.field(init=False)
     administrator: Administrator = attrs.field(init=False)
     deliveries: list[Delivery] = attrs.field(init=False, factory=list[Delivery])
     under_way: list[asyncio.Task[None]] = attrs.field(init=False, factory=list[asyncio.Task[None]])
@@ -159,6 +161,7 @@ class House:
             accepts_foreign=self.accepts_foreign,
             lingers=(0.0, 0.0),
         )
+        self.applier = JobsFileApplier(self.schedules)
         self.administrator = Administrator(
             schedules=self.schedules, records=self.records, node=self.node, uuid=self.uuid
         )

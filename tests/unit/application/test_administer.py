@@ -10,11 +10,11 @@ from cronhare.application.administration.commands import (
     LONGEST_SPREAD,
     SPREAD,
     CannotRun,
-    FilesClash,
     TooFarApart,
 )
 from cronhare.application.administration.difference import Change, FieldChange, difference
-from cronhare.application.administration.lookup import NotFound
+from cronhare.application.administration.jobs_files import FilesClash
+from cronhare.application.administration.lookup import NotFound, find_schedule
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.failures import Failure, read_failed
 from cronhare.domain.messages.signing import Seal
@@ -32,13 +32,23 @@ NIGHTLY = ScheduleDraft(name="nightly", task=REPORT.ref, schedule="0 2 * * *")
 HOURLY = ScheduleDraft(name="hourly", task=REPORT.ref, schedule="@hourly")
 
 
+@attrs.frozen
+class File:
+    """A jobs file that was read."""
+
+    drafts: Sequence[ScheduleDraft]
+    tasks: Sequence[Task] = ()
+    source: str = "jobs.toml"
+    on_start: Sequence[str] = ()
+
+
 def apply(
     house: House,
     *drafts: ScheduleDraft,
     tasks: Sequence[Task] = (),
     source: str = "jobs.toml",
 ) -> dict[str, Change]:
-    changes = house.administrator.apply(drafts, tasks=tasks, source=source, now=house.now)
+    changes = house.applier.apply(File(drafts, tasks, source), now=house.now)
     return {change.name: change.change for change in changes}
 
 
@@ -55,14 +65,14 @@ def test_a_file_is_applied_and_then_changes_nothing() -> None:
 def test_what_is_as_it_should_be_is_not_touched() -> None:
     house = House()
     apply(house, NIGHTLY, HOURLY)
-    before = house.administrator.schedule("hourly").updated_at
+    before = find_schedule(house.schedules, "hourly").updated_at
     house.clock.advance(timedelta(minutes=1))
 
     changes = apply(house, attrs.evolve(NIGHTLY, schedule="0 3 * * *"), HOURLY)
 
     assert changes == {"nightly": Change.CHANGE, "hourly": Change.KEEP}
-    assert house.administrator.schedule("hourly").updated_at == before
-    assert house.administrator.schedule("nightly").updated_at == house.now
+    assert find_schedule(house.schedules, "hourly").updated_at == before
+    assert find_schedule(house.schedules, "nightly").updated_at == house.now
 
 
 def test_a_change_is_told_field_by_field() -> None:
@@ -70,7 +80,7 @@ def test_a_change_is_told_field_by_field() -> None:
     apply(house, NIGHTLY)
     wanted = attrs.evolve(NIGHTLY, schedule="0 3 * * *", params='{"v":1}')
 
-    [change] = house.administrator.compare([wanted], tasks=[], source="jobs.toml")
+    [change] = house.applier.compare(File([wanted]))
 
     assert change.fields == (
         FieldChange("schedule", "0 2 * * *", "0 3 * * *"),
@@ -81,7 +91,7 @@ def test_a_change_is_told_field_by_field() -> None:
 def test_comparing_changes_nothing() -> None:
     house = House()
 
-    house.administrator.compare([NIGHTLY], tasks=[], source="jobs.toml")
+    house.applier.compare(File([NIGHTLY]))
 
     assert house.schedules.schedules() == ()
 
@@ -95,7 +105,7 @@ def test_what_the_file_has_no_more_is_disabled_once() -> None:
 
     assert changes == {"nightly": Change.KEEP, "hourly": Change.DISABLE}
     assert again == {"nightly": Change.KEEP}
-    stored = house.administrator.schedule("hourly").draft
+    stored = find_schedule(house.schedules, "hourly").draft
     assert stored is not None
     assert not stored.status
 
@@ -112,7 +122,7 @@ def test_a_row_by_hand_changes_hands() -> None:
     house = House()
     house.schedules.save([NIGHTLY], source=None, now=house.now)
 
-    [change] = house.administrator.compare([NIGHTLY], tasks=[], source="jobs.toml")
+    [change] = house.applier.compare(File([NIGHTLY]))
 
     assert change.fields == (FieldChange("source", None, "jobs.toml"),)
 
@@ -169,7 +179,7 @@ def test_a_schedule_of_another_file_is_not_taken_from_it_in_silence() -> None:
 
     [clash] = map(str, refused.value.found)
     assert clash == "schedules.backup: is the name of a schedule of user.toml, too"
-    assert house.administrator.schedule("backup").source == "user.toml"
+    assert find_schedule(house.schedules, "backup").source == "user.toml"
 
 
 def test_what_another_file_has_switched_off_is_still_its_own() -> None:
@@ -196,12 +206,10 @@ def test_a_start_takes_over_what_is_of_its_name() -> None:
     house = House()
     apply(house, scheduled(BACKUP, "backup"), tasks=[BACKUP], source="old.toml")
 
-    [change] = house.administrator.bring_up_to_date(
-        [scheduled(BACKUP, "backup")], source="jobs.toml", now=house.now
-    )
+    [change] = house.applier.take_over(File([scheduled(BACKUP, "backup")]), now=house.now)
 
     assert change.fields == (FieldChange("source", "old.toml", "jobs.toml"),)
-    assert house.administrator.schedule("backup").source == "jobs.toml"
+    assert find_schedule(house.schedules, "backup").source == "jobs.toml"
 
 
 def test_a_row_by_hand_may_mean_a_task_of_the_file() -> None:
@@ -214,12 +222,12 @@ def test_a_row_by_hand_may_mean_a_task_of_the_file() -> None:
 def test_a_row_from_before_names_gets_its_name_and_is_not_edited() -> None:
     house = House()
     apply(house, scheduled(BACKUP, "backup", task_name=None))
-    before = house.administrator.schedule("backup").updated_at
+    before = find_schedule(house.schedules, "backup").updated_at
     house.clock.advance(timedelta(minutes=1))
 
     changes = apply(house, scheduled(BACKUP, "backup"), tasks=[BACKUP])
 
-    stored = house.administrator.schedule("backup")
+    stored = find_schedule(house.schedules, "backup")
     assert (changes, stored.updated_at) == ({"backup": Change.CHANGE}, before)
     assert stored.draft == scheduled(BACKUP, "backup")
 
@@ -229,7 +237,7 @@ def test_a_queue_that_two_files_use_is_told() -> None:
     of_another_file(house)
     ours = [scheduled(BACKUP, "backup"), scheduled(BACKUP, "apart", queue="cron_scheduler.ours")]
 
-    shared = house.administrator.shared_queues(ours, source="jobs.toml")
+    shared = house.applier.shared_queues(File(ours))
 
     assert shared == {"cron_scheduler": ["jobs.toml", "user.toml"]}
 
@@ -239,7 +247,7 @@ def test_a_queue_apart_or_of_what_is_off_is_not_shared() -> None:
     of_another_file(house, queue="cron_scheduler.theirs")
     apply(house, scheduled(BACKUP, "off", status=False), source="third.toml")
 
-    shared = house.administrator.shared_queues([scheduled(BACKUP, "ours")], source="jobs.toml")
+    shared = house.applier.shared_queues(File([scheduled(BACKUP, "ours")]))
 
     assert shared == {}
 
@@ -276,10 +284,10 @@ async def test_a_manual_run_is_published_soon_and_moves_no_due_instant() -> None
     ("ask", "message"),
     [
         (
-            lambda house: house.administrator.schedule("nightyl"),
+            lambda house: find_schedule(house.schedules, "nightyl"),
             "there is no schedule 'nightyl'; did you mean nightly?",
         ),
-        (lambda house: house.administrator.schedule("xyz"), "there is hourly, nightly"),
+        (lambda house: find_schedule(house.schedules, "xyz"), "there is hourly, nightly"),
         (
             lambda house: house.administrator.run_now("nope", params=None, now=house.now),
             "no schedule 'nope'",

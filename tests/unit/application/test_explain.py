@@ -6,6 +6,7 @@ import attrs
 import pytest
 
 from cronhare.application.administration.explain import Explanation, explain
+from cronhare.application.administration.lookup import find_schedule
 from cronhare.domain.execution import State
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPolicy
@@ -20,7 +21,7 @@ MINUTE = timedelta(minutes=1)
 
 
 def ask(house: House, instant: datetime = NOON + MINUTE, **changes: Any) -> Explanation:  # noqa: ANN401
-    stored = attrs.evolve(house.administrator.schedule("report"), **changes)
+    stored = attrs.evolve(find_schedule(house.schedules, "report"), **changes)
     return explain(stored, instant, records=house.records, now=house.now)
 
 
@@ -256,7 +257,7 @@ async def test_an_old_instant_without_a_record_was_cleaned_up() -> None:
     await run(house)
     house.dispatcher.tick(house.now)
     house.clock.advance(timedelta(days=8))
-    stored = house.administrator.schedule("report")
+    stored = find_schedule(house.schedules, "report")
 
     told = explain(attrs.evolve(stored, id=99), NOON + MINUTE, records=house.records, now=house.now)
 

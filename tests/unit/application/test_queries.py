@@ -12,7 +12,7 @@ import pytest
 from cronhare.adapters.memory.inspection import MemoryBrokerInspection
 from cronhare.adapters.memory.ledger.nodes import MemoryNodeStore
 from cronhare.adapters.system.ledger_clock import HostClock
-from cronhare.application.administration.lookup import NotFound
+from cronhare.application.administration.lookup import NotFound, find_schedule
 from cronhare.application.administration.queries import LOOK_EVERY, SILENT_FOR, Queries
 from cronhare.application.administration.views import ExecutionView
 from cronhare.application.administration.views.values import DEEPEST, json_value
@@ -188,7 +188,7 @@ def test_what_begins_later_waits_for_its_time() -> None:
 
 def _schedule(house: House) -> int:
     house.add(schedule=None)
-    return house.administrator.schedule("report").id
+    return find_schedule(house.schedules, "report").id
 
 
 async def test_what_runs_says_where_and_until_when_its_lease_is() -> None:

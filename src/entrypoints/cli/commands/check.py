@@ -6,12 +6,8 @@ from datetime import UTC, datetime
 
 from cronhare.adapters.jobs.reader import JobsFile
 from cronhare.adapters.process.attempt.account import is_known
-from cronhare.application.administration.jobs_files import (
-    clashes_among,
-    notes_on,
-    notes_on_queues,
-    queues_shared_among,
-)
+from cronhare.application.administration.jobs_files import clashes_among, queues_shared_among
+from cronhare.application.administration.notes import notes_on, notes_on_queues
 from cronhare.domain.texts.listing import counted
 
 from ..errors import Refusal, Refusals, clash_refusal

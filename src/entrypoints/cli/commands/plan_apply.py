@@ -7,13 +7,9 @@ import attrs
 import msgspec
 
 from cronhare.adapters.jobs.reader import JobsFile
-from cronhare.application.administration.commands import Administrator
 from cronhare.application.administration.difference import Change, ScheduleChange
-from cronhare.application.administration.jobs_files import (
-    notes_on,
-    notes_on_changes,
-    notes_on_queues,
-)
+from cronhare.application.administration.jobs_files import JobsFileApplier
+from cronhare.application.administration.notes import notes_on, notes_on_changes, notes_on_queues
 from cronhare.application.administration.views import ScheduleChangeView
 
 from ..output import Json, print_json, print_line, print_notes
@@ -30,12 +26,12 @@ def plan(jobs: JobsArgument, *, json: Json = False) -> None:
     """Show what `apply` would change."""
     container = open_ledger()
     file = load(jobs, container.settings(), state="Nothing was compared.")
-    administrator = container.administrator()
-    changes = administrator.compare(file.drafts, tasks=file.tasks, source=file.source)
+    applier = container.applier()
+    changes = applier.compare(file)
     if json:
         print_json([*map(ScheduleChangeView.of, changes)])
         return
-    _print_changes(changes, file, administrator, applied=False)
+    _print_changes(changes, file, applier, applied=False)
     print_line(f"This would be: {_count(changes)}. To make it so: cronhare apply {jobs}")
     print_line(f"Ledger: {said_ledger(container.settings())}")
 
@@ -44,13 +40,13 @@ def apply(jobs: JobsArgument, *, json: Json = False) -> None:
     """Make the schedules table as the jobs file says."""
     container = open_ledger()
     file = load(jobs, container.settings(), state="Nothing was applied.")
-    administrator, now = container.administrator(), container.claims().now()
-    changes = administrator.apply(file.drafts, tasks=file.tasks, source=file.source, now=now)
+    applier, now = container.applier(), container.claims().now()
+    changes = applier.apply(file, now=now)
     if json:
         print_json([*map(ScheduleChangeView.of, changes)])
         return
     print_notes(notes_on(file, now=now))
-    _print_changes(changes, file, administrator, applied=True)
+    _print_changes(changes, file, applier, applied=True)
     print_line(f"Applied to {said_ledger(container.settings())}: {_count(changes)}.")
     if any(change.change is not Change.KEEP for change in changes):
         seconds = container.settings().refresh.total_seconds()
@@ -60,7 +56,7 @@ def apply(jobs: JobsArgument, *, json: Json = False) -> None:
 def _print_changes(
     changes: Sequence[ScheduleChange],
     file: JobsFile,
-    administrator: Administrator,
+    applier: JobsFileApplier,
     *,
     applied: bool,
 ) -> None:
@@ -72,8 +68,7 @@ def _print_changes(
         for field in change.fields:
             print_line(f"    {field.field}: {_say(field.before)} → {_say(field.after)}")
     print_notes(notes_on_changes(changes, source=file.source, applied=applied))
-    shared = administrator.shared_queues(file.drafts, source=file.source)
-    print_notes(notes_on_queues(shared))
+    print_notes(notes_on_queues(applier.shared_queues(file)))
 
 
 def _count(changes: Sequence[ScheduleChange]) -> str:
