@@ -253,6 +253,35 @@ def test_plan_shows_what_apply_would_do(shell: Shell) -> None:
     assert shell("schedules").out.count("30 2 * * *") == 1
 
 
+def test_a_change_is_typed_as_the_schedule_is(shell: Shell) -> None:
+    shell.write(JOBS.replace('timezone = "Europe/Berlin"', "timeout_ms = 90_000\nmisfire_cap = 7"))
+
+    said = shell("plan", "jobs.toml", "--json")
+
+    [nightly] = [change for change in said.json() if change["name"] == "nightly"]
+    assert nightly["change"] == "change"
+    assert nightly["fields"] == [
+        {"field": "timezone", "before": "Europe/Berlin", "after": "UTC"},
+        {"field": "misfire_cap", "before": 100, "after": 7},
+        {"field": "timeout_seconds", "before": None, "after": 90.0},
+    ]
+
+
+def test_settings_are_shown_with_their_types(empty: Shell) -> None:
+    said = empty(
+        *("settings", "--json"),
+        CRON_QUEUES="a,b",
+        CRON_LEASE_SECONDS="4.5",
+        CRON_FAILED_MONITOR="off",
+    )
+
+    shown = {each["name"]: (each["value"], each["source"]) for each in said.json()["settings"]}
+    assert shown["queues"] == (["a", "b"], "environment")
+    assert shown["lease_seconds"] == (4.5, "environment")
+    assert shown["failed_monitor"] == (False, "environment")
+    assert shown["max_retries"] == (3, "default")
+
+
 @pytest.mark.parametrize("name", ["nightly", "cronhare-cleanup"])
 def test_a_schedule_without_executions_has_an_empty_list(shell: Shell, name: str) -> None:
     said = shell("executions", "list", "--schedule", name)

@@ -40,7 +40,7 @@ from cronhare.entrypoints import logs
 from cronhare.entrypoints.cli import errors as trouble
 from cronhare.entrypoints.cli import times
 from cronhare.entrypoints.processes import scheduler
-from cronhare.entrypoints.settings import sources as settings_sources
+from cronhare.entrypoints.settings import setting_text
 from cronhare.entrypoints.signals import forced_exit as last_resort
 from cronhare.entrypoints.signals import handlers as attention
 from tests.services.rabbitmq import LARGEST_AT_BROKER
@@ -148,7 +148,7 @@ BOUNDS: dict[str, list[str]] = {
         f"{broker.LONGEST_HEARTBEAT:,} s",
     ],
     "a settings file, and a file that holds a setting": [
-        size(settings_sources.LONGEST_FILE),
+        size(setting_text.LONGEST_FILE),
         f"{jobs_file.DEEPEST} tables",
     ],
     "a PEM file: a CA, a certificate, its key": [size(tls.LARGEST_PEM)],

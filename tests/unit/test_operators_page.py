@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from cronhare.entrypoints.settings.settings import Settings
-from cronhare.entrypoints.settings.sources import CONFIG
+from cronhare.entrypoints.settings.settings_file import CONFIG
 from cronhare.ports.runner import ATTEMPT_VARIABLES
 
 ROOT = Path(__file__).parents[2]

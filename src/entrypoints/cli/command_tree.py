@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from ..settings.sources import CONFIG
+from ..settings.settings_file import CONFIG
 from ..signals.pending import is_long_lived
 from .commands import scheduler, up, worker
 from .errors import Refusal, Status, report

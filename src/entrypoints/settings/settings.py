@@ -1,5 +1,5 @@
 # ruff: noqa: RUF009 - a setting is declared by a call, as attrs.field is
-"""The settings: variables with the prefix CRON_, or a settings file; see `settings_sources`."""
+"""The settings: variables with the prefix CRON_, or a settings file; see `sources`."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -21,7 +21,8 @@ from cronhare.domain.texts.echo import echo
 from cronhare.domain.topology import MAIN_QUEUE
 
 from .forms import Form, checked, decimal, keys, one_of, queues, seconds, some_queues, switch, whole
-from .sources import PREFIX, SettingText, Sources, read_sources
+from .setting_text import SettingText
+from .sources import PREFIX, Sources, read_sources
 
 MEMORY: Final = "memory://"
 

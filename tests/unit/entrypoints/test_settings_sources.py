@@ -20,7 +20,9 @@ def here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     for name in [name for name in os.environ if name.startswith("CRON_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setattr("cronhare.entrypoints.settings.sources.SYSTEM_FILE", tmp_path / "etc.toml")
+    monkeypatch.setattr(
+        "cronhare.entrypoints.settings.settings_file.SYSTEM_FILE", tmp_path / "etc.toml"
+    )
     here = tmp_path / "here"
     here.mkdir()
     monkeypatch.chdir(here)
