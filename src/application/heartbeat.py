@@ -3,19 +3,13 @@
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import Final, Protocol
+from typing import Protocol
 
 import attrs
 
+from cronhare.domain.nodes import FORGOTTEN_AFTER, REPORT_EVERY, NodeReport
 from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
-from cronhare.ports.nodes import NodeReport, NodeStorePort
-
-#: A node reports itself so often; silent for `SILENT_AFTER`, it has ended or is cut off.
-EVERY: Final = timedelta(seconds=15)
-SILENT_AFTER: Final = 3 * EVERY
-
-#: Who was silent for so long is forgotten when another node begins.
-FORGOTTEN_AFTER: Final = timedelta(hours=1)
+from cronhare.ports.nodes import NodeStorePort
 
 
 class LedgersClock(Protocol):
@@ -66,4 +60,4 @@ class Heartbeat:
                 clock_offset=offset,
             )
             self.nodes.report(report, forget_before=now - FORGOTTEN_AFTER)
-        return EVERY.total_seconds()
+        return REPORT_EVERY.total_seconds()

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Collection, Iterable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Final
 
@@ -39,6 +39,54 @@ class Node:
     def __str__(self) -> str:
         """Write the name under which it owns attempts."""
         return f"{self.host}-{self.pid}-{self.place}{self.nonce}"
+
+
+#: A node reports itself so often; silent for `SILENT_AFTER`, it has ended or is cut off.
+REPORT_EVERY: Final = timedelta(seconds=15)
+SILENT_AFTER: Final = 3 * REPORT_EVERY
+
+#: A report that is so old is removed when another node begins.
+FORGOTTEN_AFTER: Final = timedelta(hours=1)
+
+
+@attrs.frozen(kw_only=True)
+class NodeReport:
+    """What a process reports of itself at *seen_at*.
+
+    *role* is `scheduler`, `worker`, or `up` for both in one. *running* counts its attempts, at most
+    *concurrency*; both are None where it runs no tasks. *clock_offset* is how far its own clock is
+    ahead of the ledger's.
+    """
+
+    name: str
+    role: str
+    host: str
+    version: str
+    started_at: datetime
+    seen_at: datetime
+    queues: tuple[str, ...] = ()
+    concurrency: int | None = None
+    running: int | None = None
+    clock_offset: timedelta = timedelta(0)
+
+    def is_silent(self, now: datetime) -> bool:
+        """Whether it has not reported itself of late: it has ended, or is cut off."""
+        return now - self.seen_at > SILENT_AFTER
+
+    @property
+    def schedules(self) -> bool:
+        """Whether it claims what is due."""
+        return self.role != "worker"
+
+    @property
+    def works(self) -> bool:
+        """Whether it runs tasks, those of its queues; a scheduler only declares them."""
+        return self.role != "scheduler"
+
+
+def alive(nodes: Iterable[NodeReport], now: datetime) -> list[NodeReport]:
+    """Pick the nodes that have reported themselves lately."""
+    return [node for node in nodes if not node.is_silent(now)]
 
 
 @attrs.frozen(kw_only=True)

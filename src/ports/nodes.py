@@ -1,31 +1,10 @@
 """The processes that work on a ledger report themselves to it."""
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Protocol
 
-import attrs
-
-
-@attrs.frozen(kw_only=True)
-class NodeReport:
-    """What a process reports of itself at *seen_at*.
-
-    *role* is `scheduler`, `worker`, or `up` for both in one. *running* counts its attempts, at most
-    *concurrency*; both are None where it runs no tasks. *clock_offset* is how far its own clock is
-    ahead of the ledger's.
-    """
-
-    name: str
-    role: str
-    host: str
-    version: str
-    started_at: datetime
-    seen_at: datetime
-    queues: tuple[str, ...] = ()
-    concurrency: int | None = None
-    running: int | None = None
-    clock_offset: timedelta = timedelta(0)
+from cronhare.domain.nodes import NodeReport
 
 
 class NodeStorePort(Protocol):

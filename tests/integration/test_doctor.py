@@ -3,7 +3,7 @@
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from cronhare.adapters.rabbitmq.topology.probing import probe_lanes
 from cronhare.adapters.sql import open_engine
 from cronhare.adapters.sql.inspection.ledger_inspection import SqlInspection
 from cronhare.adapters.sql.inspection.overdue_runs import outstanding
+from cronhare.adapters.sql.nodes import SqlNodeStore
 from cronhare.adapters.system.clock import SystemClock
 from cronhare.domain.diagnosis import (
     BrokerFacts,
@@ -31,7 +32,7 @@ from cronhare.domain.diagnosis import (
     LastClaim,
     Late,
     LedgerFacts,
-    NodeFacts,
+    Owner,
     Quarantined,
     SchemaFault,
     Severity,
@@ -39,6 +40,7 @@ from cronhare.domain.diagnosis import (
     Waiting,
     judge_broker,
 )
+from cronhare.domain.nodes import NodeReport
 from cronhare.domain.retries.retry import Quarantine
 from cronhare.domain.schedules.planning import Plan
 from cronhare.domain.topology import LANES, topology
@@ -138,6 +140,43 @@ def test_runs_that_nobody_begins_are_an_outage_with_the_queues_to_serve(applied:
         assert "1 run waits since 2026-01-01 00:00:00Z in mails, and nothing runs" in said.out
     assert "`cronhare up --jobs JOBS.TOML`" in unsent.out
     assert "`cronhare up --jobs jobs.toml`" in unserved.out
+
+
+def test_nodes_that_report_themselves_are_judged_by_their_reports(applied: Path) -> None:
+    shell = Shell(applied)
+    engine = open_engine(f"sqlite:///{applied / 'cronhare.sqlite3'}")
+    nodes, now = SqlNodeStore(engine, SystemClock()), datetime.now(UTC)
+
+    def report(name: str, role: str, version: str, **fields: Any) -> None:  # noqa: ANN401 - a report's
+        seen: dict[str, Any] = {"started_at": now, "seen_at": now} | fields
+        nodes.report(
+            NodeReport(name=name, role=role, host=name, version=version, **seen),
+            forget_before=now - timedelta(hours=1),
+        )
+
+    def warnings() -> list[tuple[str, str]]:
+        return told(shell("doctor", "--json"), "warning")
+
+    unreported = warnings()
+    report("bee-9", "worker", "1.0", queues=("mails",))
+    report("cat-3", "scheduler", "1.0", seen_at=now - timedelta(minutes=1))
+    alone = warnings()
+    ahead = timedelta(hours=1)
+    report("ant-7", "up", "1.1", queues=("cron_scheduler",), clock_offset=ahead)
+    said = shell("doctor", "--json")
+    engine.dispose()
+
+    assert unreported == []
+    assert alone == [
+        ("nodes", "No scheduler reports itself: what falls due is not claimed"),
+        ("nodes", "No worker reports that it serves cron_scheduler"),
+    ]
+    [(_, off)] = told(said, "warning")
+    assert off.startswith("Hosts are off the ledger's clock: ant-7 by +3600.000 s")
+    silent, versions = (what for subject, what in told(said, "note") if subject == "nodes")
+    assert silent.startswith("cat-3 (scheduler) is silent since ")
+    assert versions == "Different versions are at work: 1.0 (bee-9); 1.1 (ant-7)"
+    assert said.status == 0
 
 
 @pytest.mark.parametrize(
@@ -284,7 +323,7 @@ def look(engine: Engine, clock: FrozenClock | SystemClock) -> LedgerFacts:
     return facts
 
 
-def test_nodes_and_schedules_are_read_from_the_rows(
+def test_owners_and_schedules_are_read_from_the_rows(
     sqlite: Ledger, sqlite_engine: Engine, clock: FrozenClock
 ) -> None:
     execution = sqlite.claimed("report")
@@ -295,15 +334,9 @@ def test_nodes_and_schedules_are_read_from_the_rows(
     assert facts.activity is not None
     assert facts.activity.now == clock.now()
     assert facts.activity.queues == {execution.queue}
-    running = [node for node in facts.activity.nodes if node.running]
-    assert running == [
-        NodeFacts(
-            name="ant",
-            running=1,
-            lease_until=sqlite.seen(execution).lease_until,
-            seen_at=clock.now(),
-        )
-    ]
+    lease_until = sqlite.seen(execution).lease_until
+    assert facts.activity.owners == (Owner(name="ant", running=1, lease_until=lease_until),)
+    assert facts.activity.nodes == []
     assert [schedule.name for schedule in facts.schedules or ()] == ["report"]
     assert facts.skew == timedelta(0)
 
@@ -373,20 +406,16 @@ def test_quarantined_runs_are_counted_until_they_are_resolved(
     assert after.quarantined == Quarantined(unresolved=0, of_late=1)
 
 
-def test_who_did_nothing_for_long_is_no_node_any_more(
+def test_who_has_ended_what_it_ran_owns_nothing(
     sqlite: Ledger, sqlite_engine: Engine, clock: FrozenClock
 ) -> None:
     sqlite.succeeded(sqlite.claimed("report"))
 
-    before = look(sqlite_engine, clock)
-    clock.advance(timedelta(minutes=11))
-    after = look(sqlite_engine, clock)
+    facts = look(sqlite_engine, clock)
 
-    assert before.activity is not None
-    assert after.activity is not None
-    assert before.activity.nodes
-    assert not after.activity.nodes
-    assert not after.activity.queues
+    assert facts.activity is not None
+    assert not facts.activity.owners
+    assert not facts.activity.queues
 
 
 def waiting(engine: Engine, clock: FrozenClock) -> list[Waiting]:
@@ -523,7 +552,7 @@ def test_a_node_that_runs_something_is_seen_in_mariadb_too(
     facts = look(mysql_engine, clock)
 
     assert facts.activity is not None
-    assert [node.name for node in facts.activity.nodes if node.running] == ["ant"]
+    assert [owner.name for owner in facts.activity.owners] == ["ant"]
 
 
 def test_tables_without_transactions_and_a_missing_schema_are_seen(

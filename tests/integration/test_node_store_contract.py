@@ -8,7 +8,7 @@ from sqlalchemy import text
 
 from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.sql import open_engine, upgrade
-from cronhare.ports.nodes import NodeReport
+from cronhare.domain.nodes import NodeReport
 from tests.integration.ledgers import MINUTE, NOON, SECOND, Ledger, sql_ledger
 
 HOUR = timedelta(hours=1)

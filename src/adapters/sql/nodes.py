@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from sqlalchemy import Engine, Row, bindparam, delete, insert, select, update
 
+from cronhare.domain.nodes import NodeReport
 from cronhare.ports.clock import ClockPort
-from cronhare.ports.nodes import NodeReport
 
 from .mapping.tolerant_reading import NODE
 from .schema.tables import nodes

@@ -1,6 +1,6 @@
 """Look at everything, and say what is wrong and how to mend it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 
 from cronhare.domain.diagnosis import (
@@ -27,6 +27,7 @@ from cronhare.domain.diagnosis import (
     judge_timeouts,
     judge_unreachable,
     judge_unseen,
+    judge_unserved,
     judge_waiting,
 )
 from cronhare.domain.schedules.task import Task
@@ -62,13 +63,11 @@ class Doctor:
         yield from _of_ledger(ledger)
         yield from judge_tasks(schedules, tasks)
         yield from judge_sources(schedules or (), tasks)
-        ours = dict.fromkeys((MAIN_QUEUE, *queues))
-        others = {
-            queue: names for queue, names in _queues_asked_for(ledger).items() if queue not in ours
-        }
+        ours, asked_for = dict.fromkeys((MAIN_QUEUE, *queues)), _queues_asked_for(ledger)
+        others = {queue: names for queue, names in asked_for.items() if queue not in ours}
         task_queues = (*ours, *others)
         broker = self._broker.inspect(topology(retry_delay=retry_delay, queues=task_queues))
-        yield from _of_runs(ledger, broker, jobs)
+        yield from _of_runs(ledger, broker, asked_for, jobs)
         yield from _of_broker(broker, task_queues, others, jobs)
         yield from _of_quarantine(ledger, broker)
         if isinstance(broker, BrokerFacts):
@@ -93,12 +92,17 @@ def _of_ledger(facts: LedgerFacts | InMemory | Unreachable) -> Iterator[Finding]
 def _of_runs(
     ledger: LedgerFacts | InMemory | Unreachable,
     broker: BrokerFacts | InMemory | Unreachable,
+    queues: Iterable[str],
     jobs: str | None,
 ) -> Iterator[Finding]:
     if not isinstance(ledger, LedgerFacts) or ledger.activity is None:
         return
-    activity = ledger.activity
-    yield from judge_activity(activity, in_memory=isinstance(broker, InMemory), jobs=jobs)
+    activity, in_memory = ledger.activity, isinstance(broker, InMemory)
+    yield from judge_activity(activity, in_memory=in_memory, jobs=jobs)
+    if not isinstance(broker, BrokerFacts):  # which would tell who consumes
+        waiting = {each.queue for each in activity.waiting}
+        idle = [queue for queue in queues if queue not in waiting]
+        yield from judge_unserved(idle, activity, in_memory=in_memory, jobs=jobs)
     yield from judge_waiting(
         activity.waiting, consumers=_consumers(broker), at_work=activity.is_at_work, jobs=jobs
     )

@@ -4,20 +4,14 @@ Facts come from adapters as plain values; the judgement is here. Start reading a
 """
 
 from .broker import CONSUMER_TIMEOUT, BrokerFacts, judge_broker
+from .clock import WORRYING_SKEW
 from .database import ASKED_FOR, DatabaseFacts, Exhausted, Need, Requirements, judge_database
 from .finding import Finding, Severity
 from .identity import judge_sources
 from .lanes import LaneReport, LaneState, judge_lanes, judge_unseen
-from .ledger import (
-    WORRYING_SKEW,
-    Activity,
-    LedgerFacts,
-    NodeFacts,
-    SchemaFault,
-    judge_activity,
-    judge_ledger,
-)
+from .ledger import Activity, LedgerFacts, SchemaFault, judge_activity, judge_ledger, judge_unserved
 from .link import Link
+from .nodes import Owner
 from .overdue import LOOK_FOR_HELD, LastClaim, Late
 from .quarantine import Quarantined, judge_quarantine
 from .queues import Difference, Fit, Kind, Thing, judge_things
@@ -51,7 +45,7 @@ __all__ = [
     "LedgerFacts",
     "Link",
     "Need",
-    "NodeFacts",
+    "Owner",
     "Quarantined",
     "Requirements",
     "ScheduleFacts",
@@ -77,5 +71,6 @@ __all__ = [
     "judge_timeouts",
     "judge_unreachable",
     "judge_unseen",
+    "judge_unserved",
     "judge_waiting",
 ]

@@ -1,40 +1,22 @@
-"""What the ledger shows of itself: schema, clock, nodes, and whether somebody works on it."""
+"""What the ledger shows: its schema, its nodes, and whether what is due is claimed."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 
 import attrs
 
-from cronhare.domain.texts.listing import counted
+from cronhare.domain.nodes import NodeReport, alive
 from cronhare.domain.texts.moments import say_moment
 
+from .clock import judge_clock, judge_clocks
 from .database import DatabaseFacts, judge_database
-from .finding import Finding, Severity
+from .finding import Finding, Severity, named
+from .nodes import Owner, judge_nodes, judge_schedulers
 from .overdue import CLAIMED, PLANNED, LastClaim, Late, judge_late
 from .quarantine import Quarantined
-from .starting import start_scheduling
-from .waiting import OVERDUE_AFTER, Waiting
+from .starting import start_scheduling, start_up, start_worker
+from .waiting import Waiting
 from .work import ScheduleFacts
-
-#: How far a node's clock may be off unsaid, here and in a worker's log.
-WORRYING_SKEW = timedelta(seconds=1)
-
-
-@attrs.frozen(kw_only=True)
-class NodeFacts:
-    """A process, as the rows show it.
-
-    *running* counts its attempts, whose lease ends at *lease_until*; *seen_at* is its last act.
-    """
-
-    name: str
-    running: int = 0
-    lease_until: datetime | None = None
-    seen_at: datetime | None = None
-
-    def is_at_work(self, now: datetime) -> bool:
-        """Tell whether it runs something, and has said so lately."""
-        return bool(self.running) and self.lease_until is not None and self.lease_until > now
 
 
 @attrs.frozen(kw_only=True)
@@ -43,8 +25,8 @@ class Activity:
 
     *next_due* is the earliest of all plans. *overdue* are schedules that were due then and could
     have been claimed, *unplanned* those that are on, and are since then as nobody has planned them:
-    the earliest first. *waiting* are runs that nobody begins; *queues* are those of all runs that
-    have not ended.
+    the earliest first. *nodes* report themselves, *owners* run attempts. *waiting* are runs that
+    nobody begins; *queues* are those of all runs that have not ended.
     """
 
     now: datetime
@@ -52,15 +34,21 @@ class Activity:
     overdue: Sequence[Late] = ()
     unplanned: Sequence[Late] = ()
     last_claim: LastClaim | None = None
-    nodes: Sequence[NodeFacts] = ()
+    nodes: Sequence[NodeReport] = ()
+    owners: Sequence[Owner] = ()
     waiting: Sequence[Waiting] = ()
     queues: Collection[str] = ()
     quarantined: Quarantined = attrs.field(factory=Quarantined)
 
     @property
+    def present(self) -> Sequence[NodeReport]:
+        """The nodes that have reported themselves lately."""
+        return alive(self.nodes, self.now)
+
+    @property
     def is_at_work(self) -> bool:
         """Tell whether somebody runs something."""
-        return any(node.is_at_work(self.now) for node in self.nodes)
+        return any(owner.is_at_work(self.now) for owner in self.owners)
 
 
 @attrs.frozen
@@ -93,74 +81,59 @@ def judge_ledger(facts: LedgerFacts) -> Iterator[Finding]:
             yield Finding(Severity.ERROR, "schema", what, cure)
         case revision:
             yield Finding(Severity.OK, "schema", f"Revision {revision}, which this version wants")
-    yield _clock(facts.skew)
-
-
-def _clock(skew: timedelta) -> Finding:
-    shown = f"{skew.total_seconds():+.3f} s"
-    if abs(skew) <= WORRYING_SKEW:
-        what = f"This node is {shown} off the ledger's clock, which decides what is due"
-        return Finding(Severity.OK, "clock", what)
-    return Finding(
-        Severity.WARNING,
-        "clock",
-        f"This node is {shown} off the ledger's clock. The ledger's decides, so nothing runs at "
-        "the wrong time, but the times in this node's log are wrong",
-        "let NTP set the clocks of this host and of the database's (`timedatectl`, `chronyc "
-        "tracking`)",
-    )
+    yield judge_clock(facts.skew)
 
 
 def judge_activity(
     activity: Activity, *, in_memory: bool = False, jobs: str | None = None
 ) -> Iterator[Finding]:
-    """Judge whether somebody schedules, and whether the nodes that run something are alive.
+    """Judge whether what is due is claimed, and who is there to work.
 
     *in_memory* is what the broker is; *jobs* the path of the jobs file, where it is known.
     """
-    start = start_scheduling(jobs, in_memory=in_memory)
-    yield from _overdue(activity, start)
-    for node in activity.nodes:
-        yield _node(node, activity.now, start)
-    if activity.nodes:
-        yield Finding(
-            Severity.NOTE,
-            "nodes",
-            "How far the others' clocks are off, only they can tell",
-            "run doctor on each host; a node that is more than a second off also logs the action "
-            "clock.skew",
-        )
+    now, start = activity.now, start_scheduling(jobs, in_memory=in_memory)
+    yield from _scheduling(activity, start)
+    yield from judge_nodes(activity.nodes, activity.owners, now=now, start=start)
+    yield from judge_clocks(activity.present)
 
 
-def _overdue(activity: Activity, start: str) -> Iterator[Finding]:
-    now, last = activity.now, activity.last_claim
-    late = [*judge_late(activity.overdue, last, CLAIMED, now=now, start=start)]
+def _scheduling(activity: Activity, start: str) -> Iterator[Finding]:
+    now, last, nodes = activity.now, activity.last_claim, activity.nodes
+    late = [*judge_late(activity.overdue, last, CLAIMED, nodes=nodes, now=now, start=start)]
     if not any(each.subject == "nodes" for each in late):  # or one thing would be told twice
-        late += judge_late(activity.unplanned, last, PLANNED, now=now, start=start)
+        late += judge_late(activity.unplanned, last, PLANNED, nodes=nodes, now=now, start=start)
+        late += judge_schedulers(nodes, last, now=now, start=start)
     yield from late
     due = activity.next_due
-    if late or due is None:
+    if any(each.severity is Severity.ERROR for each in late) or due is None:
         return
     if due < now:
         ago = (now - due).total_seconds()
         what = f"What was due at {say_moment(due)}, {ago:.0f} s ago, is not claimed yet"
-        yield Finding(Severity.OK, "nodes", what)
     else:
         what = f"Nothing is overdue; the next is due at {say_moment(due)}"
-        yield Finding(Severity.OK, "nodes", what)
+    yield Finding(Severity.OK, "nodes", what)
 
 
-def _node(node: NodeFacts, now: datetime, start: str) -> Finding:
-    seen = f", last seen at {say_moment(node.seen_at)}" if node.seen_at else ""
-    if not node.running:  # nothing tells it from one that has ended
-        what = f"{node.name} runs nothing{seen}; who waits for work leaves no trace"
-        return Finding(Severity.OK, "nodes", what)
-    if node.lease_until is not None and now - node.lease_until > OVERDUE_AFTER:
-        return Finding(
-            Severity.ERROR,
+def judge_unserved(
+    queues: Iterable[str], activity: Activity, *, in_memory: bool, jobs: str | None
+) -> Iterator[Finding]:
+    """Name those *queues* that no worker serves, where no broker tells who consumes them.
+
+    Nothing can be said while no node reports itself, or one runs tasks without that: it may serve
+    any of them. Of a broker *in_memory* nothing is said either if no process is there that has one.
+    """
+    now, present = activity.now, activity.present
+    names = {node.name for node in present}
+    unknown = any(owner.is_at_work(now) and owner.name not in names for owner in activity.owners)
+    if not activity.nodes or unknown or (in_memory and not present):
+        return
+    served = {queue for node in present if node.works for queue in node.queues}
+    if unserved := sorted({*queues} - served):
+        start = start_up(None) if in_memory else start_worker(unserved, jobs)
+        yield Finding(
+            Severity.WARNING,
             "nodes",
-            f"{node.name} vanished with {counted(node.running, 'task')}: its lease ended at "
-            f"{say_moment(node.lease_until)}, and nobody has taken them up",
-            f"start {start}: it takes up what was lost",
+            f"No worker reports that it serves {named(unserved)}",
+            f"start one: `{start}`; fine if another program serves it",
         )
-    return Finding(Severity.OK, "nodes", f"{node.name} runs {counted(node.running, 'task')}{seen}")

@@ -5,6 +5,7 @@ from datetime import datetime
 
 import attrs
 
+from cronhare.domain.nodes import NodeReport, alive
 from cronhare.domain.texts.moments import say_moment
 
 from .finding import Finding, Severity, named
@@ -50,24 +51,27 @@ PLANNED = Omission("written", "planned")
 
 
 def judge_late(
-    late: Sequence[Late], last: LastClaim | None, what: Omission, *, now: datetime, start: str
+    late: Sequence[Late],
+    last: LastClaim | None,
+    what: Omission,
+    *,
+    nodes: Sequence[NodeReport],
+    now: datetime,
+    start: str,
 ) -> Iterator[Finding]:
     """Tell schedules that schedulers cannot have from schedulers that are not there.
 
     *late* are sorted by their time; *last* is the newest claim of any schedule. Who made it later
-    than one of them was to be seen to has passed that one over.
+    than one of them was to be seen to has passed that one over. While none of the *nodes* has
+    reported itself, nobody knows whether a scheduler is there.
     """
     overdue = [each for each in late if now - each.since > OVERDUE_AFTER]
     unseen = [each for each in overdue if last is None or each.since > last.at]
     if unseen:
-        yield Finding(
-            Severity.ERROR,
-            "nodes",
-            f"{_told(unseen, what)}, nor is anything claimed since then: no scheduler looks, or "
-            "another session holds all that is due",
-            f"start {start}; if one is running, its log says why it cannot. Of `schedule.held` end "
-            "the transaction that was left open",
-        )
+        schedulers = [node.name for node in alive(nodes, now) if node.schedules]
+        why, cure = _why_none(schedulers, start, known=bool(nodes))
+        fact = f"{_told(unseen, what)}, nor is anything claimed since then: {why}"
+        yield Finding(Severity.ERROR, "nodes", fact, cure)
     elif overdue:
         whose = "its" if len(overdue) == 1 else "their"
         yield Finding(
@@ -77,6 +81,19 @@ def judge_late(
             "rows are held by another session, or refused",
             f"{LOOK_FOR_HELD}. If no scheduler runs any more, start {start}",
         )
+
+
+def _why_none(schedulers: Sequence[str], start: str, *, known: bool) -> tuple[str, str]:
+    """Say why nothing at all is claimed, and what to do."""
+    if schedulers:
+        there = f"{named(schedulers)} {'is' if len(schedulers) == 1 else 'are'} there"
+        return f"{there}: another session holds all that is due, or it is refused", LOOK_FOR_HELD
+    none = "no scheduler reports itself" if known else "no scheduler looks"
+    cure = (
+        f"start {start}; if one is running, its log says why it cannot. Of `schedule.held` end "
+        "the transaction that was left open"
+    )
+    return f"{none}, or another session holds all that is due", cure
 
 
 def _told(late: Sequence[Late], what: Omission) -> str:

@@ -19,7 +19,7 @@ from cronhare.domain.diagnosis import (
     LaneState,
     Late,
     LedgerFacts,
-    NodeFacts,
+    Owner,
     Quarantined,
     ScheduleFacts,
     Severity,
@@ -90,9 +90,9 @@ def subjects(findings: Sequence[Finding], severity: Severity) -> list[str]:
 def test_beside_a_broker_in_memory_nobody_is_sent_to_a_scheduler_which_refuses_it(
     broker: BrokerFacts | InMemory, start: str
 ) -> None:
-    gone = NodeFacts(name="ant-7", running=1, lease_until=NOON - timedelta(minutes=10))
+    gone = Owner(name="ant-7", running=1, lease_until=NOON - timedelta(minutes=10))
     late = [Late("hourly", NOON - timedelta(minutes=10))]
-    activity = Activity(now=NOON, next_due=late[0].since, overdue=late, nodes=[gone])
+    activity = Activity(now=NOON, next_due=late[0].since, overdue=late, owners=[gone])
 
     findings = examine(Ledger(attrs.evolve(LEDGER, activity=activity)), Broker(broker))
 

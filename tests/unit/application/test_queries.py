@@ -16,15 +16,16 @@ from cronhare.application.administration.lookup import NotFound, find_schedule
 from cronhare.application.administration.queries import LOOK_EVERY, SILENT_FOR, Queries
 from cronhare.application.administration.views import ExecutionView
 from cronhare.application.administration.views.values import DEEPEST, json_value
-from cronhare.application.heartbeat import EVERY, SILENT_AFTER, Heartbeat
+from cronhare.application.heartbeat import Heartbeat
 from cronhare.domain.diagnosis import BrokerFacts, Cause, Fit, Kind, Thing, Unreachable
 from cronhare.domain.execution import State
+from cronhare.domain.nodes import REPORT_EVERY, SILENT_AFTER, NodeReport
 from cronhare.domain.retries.backoff import Backoff, BackoffType
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.topology import MAIN_QUEUE, Topology
 from cronhare.ports.inspection import BrokerInspectionPort
 from cronhare.ports.ledger import LedgerUnavailable
-from cronhare.ports.nodes import NodeReport, NodeStorePort
+from cronhare.ports.nodes import NodeStorePort
 from cronhare.ports.records import ExecutionFilter
 from tests.unit.application.deliveries import begin, due, run
 from tests.unit.application.endings import always, failure
@@ -379,14 +380,14 @@ def test_a_node_that_reports_itself_is_at_work() -> None:
     house = House()
     heart = heartbeat(house)
     heart.round()
-    house.clock.advance(EVERY)
+    house.clock.advance(REPORT_EVERY)
     heart.round()
     house.clock.advance(SILENT_AFTER)
 
     [ant] = queries(house).nodes()
 
     assert not ant.silent
-    assert (ant.started_at, ant.seen_at) == (NOON, NOON + EVERY)
+    assert (ant.started_at, ant.seen_at) == (NOON, NOON + REPORT_EVERY)
     assert (ant.running, ant.concurrency, ant.queues) == (2, 8, (MAIN_QUEUE,))
 
 
@@ -411,7 +412,7 @@ class NoLedger(MemoryNodeStore):
 def test_a_heartbeat_outlives_an_outage(caplog: pytest.LogCaptureFixture) -> None:
     house = House()
 
-    assert heartbeat(house, NoLedger(house.ledger)).round() == EVERY.total_seconds()
+    assert heartbeat(house, NoLedger(house.ledger)).round() == REPORT_EVERY.total_seconds()
     assert not caplog.records, "who works tells of the outage"
 
 

@@ -23,7 +23,7 @@ from cronhare.domain.diagnosis import (
     LaneState,
     LedgerFacts,
     Link,
-    NodeFacts,
+    Owner,
     Quarantined,
     ScheduleFacts,
     SchemaFault,
@@ -429,24 +429,17 @@ def test_a_ledger_without_plans_and_nodes_says_nothing_of_them() -> None:
 
 
 def test_a_node_that_vanished_with_its_tasks_must_be_seen_to() -> None:
-    gone = NodeFacts(name="ant-7", running=2, lease_until=NOON - timedelta(minutes=2))
+    gone = Owner(name="ant-7", running=2, lease_until=NOON - timedelta(minutes=2))
 
-    finding = only(of_activity(nodes=[gone]), ERROR)
+    finding = only(of_activity(owners=[gone]), ERROR)
 
     assert finding.what.startswith("ant-7 vanished with 2 tasks")
 
 
-def test_nodes_are_listed_and_their_clocks_are_theirs_to_tell() -> None:
-    busy = NodeFacts(name="ant-7", running=1, lease_until=NOON + timedelta(seconds=20))
-    idle = NodeFacts(name="bee-9", seen_at=NOON)
+def test_an_owner_that_does_not_report_itself_is_listed() -> None:
+    busy = Owner(name="ant-7", running=1, lease_until=NOON + timedelta(seconds=20))
 
-    findings = of_activity(nodes=[busy, idle])
-
-    assert [finding.what for finding in findings[:2]] == [
-        "ant-7 runs 1 task",
-        "bee-9 runs nothing, last seen at 2026-03-01 12:00:00Z; who waits for work leaves no trace",
-    ]
-    assert "run doctor on each host" in only(findings, NOTE).cure
+    assert [finding.what for finding in of_activity(owners=[busy])] == ["ant-7 runs 1 task"]
 
 
 def test_a_row_that_cannot_be_planned_is_a_warning() -> None:
@@ -599,10 +592,10 @@ def test_where_nothing_waits_all_is_well(
 def test_who_runs_something_is_at_work_until_its_lease_ends(
     seconds: int, *, is_at_work: bool
 ) -> None:
-    node = NodeFacts(name="ant", running=1, lease_until=NOON + timedelta(seconds=seconds))
+    owner = Owner(name="ant", running=1, lease_until=NOON + timedelta(seconds=seconds))
 
-    assert Activity(now=NOON, nodes=[node]).is_at_work is is_at_work
-    assert not Activity(now=NOON, nodes=[attrs.evolve(node, running=0)]).is_at_work
+    assert Activity(now=NOON, owners=[owner]).is_at_work is is_at_work
+    assert not Activity(now=NOON, owners=[attrs.evolve(owner, lease_until=None)]).is_at_work
 
 
 @pytest.mark.parametrize(("server", "guest"), [(BROKER, True), (DATABASE, False)])

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from cronhare.ports.nodes import NodeReport
+from cronhare.domain.nodes import NodeReport
 
 from .tables import MemoryLedger
 

@@ -13,11 +13,11 @@ import attrs
 from cronhare.domain.execution import Execution
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.claims import claim_by_hand
+from cronhare.domain.nodes import NodeReport
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.schedule import CLEANUP_NAME
 from cronhare.domain.schedules.task import SYSTEM, TaskRef
 from cronhare.ports.clock import ClockPort
-from cronhare.ports.nodes import NodeReport
 
 from .execution_table import ExecutionTable
 from .schedule_table import ScheduleTable

@@ -2,23 +2,20 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final
 
-from sqlalchemy import Connection, Engine, Select, Subquery, func, select
+from sqlalchemy import Connection, Engine, func, select
 
 from cronhare.domain.diagnosis import (
     Activity,
     Cause,
     Late,
     LedgerFacts,
-    NodeFacts,
+    Owner,
     ScheduleFacts,
     SchemaFault,
     Unreachable,
 )
 from cronhare.domain.execution import State
-from cronhare.domain.nodes import container_id
-from cronhare.domain.schedules.keys import MANUAL
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerOutdated, LedgerUnavailable
 from cronhare.ports.schedules import StoredSchedule
@@ -26,14 +23,12 @@ from cronhare.ports.schedules import StoredSchedule
 from ..claims.store import SqlClaimStore
 from ..dialect import dialect_of
 from ..migrations.upgrade import HEAD, check_schema
+from ..nodes import SqlNodeStore
 from ..schedules import SqlScheduleStore
-from ..schema.tables import attempts, executions
+from ..schema.tables import executions
 from ..transactions.database import Database
 from .overdue_runs import outstanding, quarantined, queues_in_use
-from .scheduler_activity import NEWEST, last_claim, overdue
-
-#: Nodes count as known if they did something in so short a time, among the newest rows.
-RECENTLY: Final = timedelta(minutes=10)
+from .scheduler_activity import last_claim, overdue
 
 
 class SqlInspection:
@@ -67,8 +62,9 @@ class SqlInspection:
             return LedgerFacts(database=kept_in, schema=_fault(error), skew=skew)
         claims = SqlClaimStore(engine, self._clock)
         stored, now = SqlScheduleStore(engine, self._clock).schedules(), claims.now()
-        with database.read("examining the nodes") as connection:
-            nodes = tuple(_nodes(connection, now))
+        nodes = SqlNodeStore(engine, self._clock).nodes()
+        with database.read("examining the runs") as connection:
+            owners = tuple(_owners(connection))
             waiting = tuple(outstanding(connection, now))
             queues = queues_in_use(connection)
             apart = quarantined(connection)
@@ -84,6 +80,7 @@ class SqlInspection:
                 unplanned=_unplanned(stored),
                 last_claim=claim,
                 nodes=nodes,
+                owners=owners,
                 waiting=waiting,
                 queues=queues,
                 quarantined=apart,
@@ -105,52 +102,17 @@ def _fault(error: LedgerOutdated) -> SchemaFault:
     return SchemaFault(what, cure)
 
 
-def _nodes(connection: Connection, now: datetime) -> Iterator[NodeFacts]:
-    seen = _seen(connection, now - RECENTLY)
+def _owners(connection: Connection) -> Iterator[Owner]:
     running = (
         select(executions.c.owner, func.count(), func.max(executions.c.lease_until))
         .where(executions.c.state == State.RUNNING, executions.c.owner.is_not(None))
         .group_by(executions.c.owner)
+        .order_by(executions.c.owner)
     )
-    held = {
-        owner: (count, until if isinstance(until, datetime) else None)
-        for owner, count, until in connection.execute(running)
-        if isinstance(owner, str)
-    }
-    at_work = {container_id(owner) for owner in held}
-    for name in sorted({*held, *(seen.keys() - at_work)}):
-        count, until = held.get(name, (0, None))
-        seen_at = seen.get(container_id(name))
-        yield NodeFacts(name=name, running=count, lease_until=until, seen_at=seen_at)
-
-
-def _seen(connection: Connection, since: datetime) -> dict[str, datetime]:
-    """Tell which host and PID claimed or started something, and when last. People do not count."""
-    claimed = (
-        select(executions.c.container_id.label("node"), executions.c.executed_at.label("at"))
-        .where(executions.c.execution_key.not_like(f"{MANUAL}%"))
-        .order_by(executions.c.id.desc())
-        .limit(NEWEST)
-        .subquery()
-    )
-    started = (
-        select(attempts.c.node, attempts.c.started_at.label("at"))
-        .order_by(attempts.c.execution_id.desc())
-        .limit(NEWEST)
-        .subquery()
-    )
-    seen: dict[str, datetime] = {}
-    for newest in (claimed, started):
-        for name, at in connection.execute(_last(newest, since)):
-            if isinstance(name, str) and isinstance(at, datetime):
-                node = container_id(name)
-                seen[node] = max(at, seen.get(node, at))
-    return seen
-
-
-def _last(newest: Subquery, since: datetime) -> Select[Any]:
-    at = func.max(newest.c.at)
-    return select(newest.c.node, at).where(newest.c.at >= since).group_by(newest.c.node)
+    for owner, count, until in connection.execute(running):
+        if isinstance(owner, str):
+            lease_until = until if isinstance(until, datetime) else None
+            yield Owner(name=owner, running=count, lease_until=lease_until)
 
 
 def _unplanned(stored: Sequence[StoredSchedule]) -> Sequence[Late]:

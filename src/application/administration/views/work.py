@@ -5,8 +5,7 @@ from typing import Self
 
 import attrs
 
-from cronhare.application.heartbeat import SILENT_AFTER
-from cronhare.ports.nodes import NodeReport
+from cronhare.domain.nodes import NodeReport
 
 
 @attrs.frozen(kw_only=True)
@@ -51,5 +50,6 @@ class NodeView:
         """Show a node's newest report as it is to be read at *now*."""
         fields = attrs.asdict(report)
         offset: timedelta = fields.pop("clock_offset")
-        silent = now - report.seen_at > SILENT_AFTER
-        return cls(**fields, silent=silent, clock_offset_seconds=offset.total_seconds())
+        return cls(
+            **fields, silent=report.is_silent(now), clock_offset_seconds=offset.total_seconds()
+        )
