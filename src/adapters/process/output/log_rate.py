@@ -12,10 +12,10 @@ class LogRateLimit:
     So endless output costs the log one burst, then a second's worth at a time, with one line
     between that counts what was omitted.
 
-    >>> budget = LogBudget()
-    >>> budget.is_open(0.0), budget.take(BURST, now=0.0), budget.take(1, now=0.0)
+    >>> rate = LogRateLimit()
+    >>> rate.is_open(0.0), rate.take(BURST, now=0.0), rate.take(1, now=0.0)
     (True, True, False)
-    >>> budget.is_open(0.5), budget.is_open(1.2)
+    >>> rate.is_open(0.5), rate.is_open(1.2)
     (False, True)
     """
 
