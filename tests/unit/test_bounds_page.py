@@ -24,7 +24,7 @@ from cronhare.adapters.sql.mapping import bounded_cache as cached
 from cronhare.application.administration import commands
 from cronhare.application.redelivery import delay, queue_backoff, waiting_room
 from cronhare.application.redelivery import quarantine_message as parking
-from cronhare.application.scheduling import gaps, reconcile
+from cronhare.application.scheduling import end_publisher, gaps, paging
 from cronhare.application.worker import live_output, lock_waits, recording
 from cronhare.domain import topology
 from cronhare.domain.addresses import broker, server_url
@@ -75,7 +75,9 @@ BOUNDS: dict[str, list[str]] = {
         f"{size(log_rate.PER_SECOND)} a second",
         f"{log_rate.LINE} bytes for each line",
     ],
-    "ends whose messages no queue has that are remembered as told": [f"{reconcile.MOST_LOGGED:,}"],
+    "ends whose messages no queue has that are remembered as logged": [
+        f"{end_publisher.MOST_LOGGED:,}"
+    ],
     "a line of a task's output": [size(lines.LOG_LINE_LIMIT)],
     "a task's output": [size(capture.KEPT)],
     "output that is kept of running attempts": [
@@ -135,7 +137,7 @@ BOUNDS: dict[str, list[str]] = {
     ],
     "broken executions that cannot be set apart": [
         f"{cooldown.MOST:,} at once",
-        f"a page of {reconcile.PAGE:,}",
+        f"a page of {paging.PAGE:,}",
     ],
     "a URL": [
         f"{server_url.LONGEST_URL:,} characters",
@@ -189,9 +191,9 @@ BOUNDS: dict[str, list[str]] = {
         f"every {redelivery.Graces().ended.seconds} s",
     ],
     "what is sent again, given up, or doubted after a broker's silence, in a round": [
-        f"{reconcile.PAGES} pages of {reconcile.PAGE:,}",
+        f"{paging.PAGES} pages of {paging.PAGE:,}",
     ],
-    "sparings of what has lapsed, after outages or leaps of clocks": [
+    "grace periods for what has lapsed, after outages or leaps of clocks": [
         f"{gaps.MOST_IN_A_ROW} in a row"
     ],
     "params of a message of somebody else": [size(params.LARGEST_PARAMS)],
