@@ -1,4 +1,4 @@
-"""Reading files that people name: a path may be anything, and nothing may keep us waiting."""
+"""Reading files that people name: the path may be of anything, and reading must not block."""
 
 import errno
 import os
@@ -7,10 +7,10 @@ from pathlib import Path
 
 
 def read_plain_file(path: Path, *, most: int) -> bytes:
-    """Give the first *most* + 1 bytes of a file: who gets them all knows that it is too long.
+    """Give the first *most* + 1 bytes of a file: if all of them come, it is too long.
 
-    Opening waits for nobody: a fifo would keep a process until somebody writes into it. The error
-    has the path as its `filename`, whichever step failed.
+    Opening does not block, as it would on a fifo without a writer. The error has the path as its
+    `filename`, whichever step failed.
 
     Raises:
         OSError: it cannot be read, or is no plain file.

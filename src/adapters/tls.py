@@ -1,4 +1,4 @@
-"""What verifies a server's certificate and host name: of the broker, and of the database."""
+"""The TLS contexts that verify a broker's or a database's certificate and host name."""
 
 import ssl
 from pathlib import Path
@@ -7,16 +7,16 @@ from typing import Final
 from cronhare.adapters.plain_files import read_plain_file
 from cronhare.domain.addresses import Certificates
 
-#: Bytes of a PEM file: a system's bundle of all CAs has a quarter of it.
+#: Bytes of a PEM file: a system's bundle of all CAs is a quarter of it.
 LARGEST_PEM: Final = 2**20
 
 
 class CertificatesUnusable(OSError, ValueError):
-    """Files that are no certificates: at the start a wrong setting, later a link that fails."""
+    """Files that are no certificates: a wrong setting at the start, a failed connection later."""
 
 
 def verifying(certificates: Certificates) -> ssl.SSLContext:
-    """Make what verifies a server, with the certificates that its address names.
+    """Make a context that verifies a server, with the certificates that its address names.
 
     Raises:
         CertificatesUnusable: one of them cannot be read, or is none.
@@ -27,7 +27,7 @@ def verifying(certificates: Certificates) -> ssl.SSLContext:
     if certificates.certificate is not None:
         for option, path in ((certificate, certificates.certificate), (key, certificates.key)):
             if path is not None:
-                _read(option, path)  # OpenSSL would wait for a fifo
+                _read(option, path)  # OpenSSL would block on a fifo
         try:
             context.load_cert_chain(
                 certificates.certificate, certificates.key, password=_no_password
@@ -41,9 +41,9 @@ def _trusting(option: str, path: str | None) -> ssl.SSLContext:
     """Trust one CA, or those of the system if none is named."""
     if path is None:
         return ssl.create_default_context()
-    # What stands between certificates may be in any script, and OpenSSL is given ASCII.
+    # The text between certificates may be in any script, and OpenSSL takes ASCII.
     pem = _read(option, path).decode("ascii", errors="ignore").strip()
-    if not pem:  # to Python this would mean the system's own
+    if not pem:  # Python would take the system's CAs
         raise _unusable(f"{option} ({path})", "it is empty")
     try:
         return ssl.create_default_context(cadata=pem)
@@ -63,7 +63,7 @@ def _read(option: str, path: str) -> bytes:
 
 
 def _no_password() -> str:
-    """Refuse a key with a passphrase, which would be asked for at the terminal."""
+    """Refuse a key with a passphrase: OpenSSL would ask for it at the terminal."""
     raise ValueError("the key has a passphrase, and nobody is there to type it")
 
 

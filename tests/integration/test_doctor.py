@@ -14,9 +14,10 @@ from sqlalchemy import URL, Engine
 
 from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.rabbitmq.connection.address import Address
-from cronhare.adapters.rabbitmq.topology.declaring import declare
+from cronhare.adapters.rabbitmq.topology.declarer import declare
 from cronhare.adapters.rabbitmq.topology.inspection import RabbitInspection
-from cronhare.adapters.rabbitmq.topology.probing import probe_lanes
+from cronhare.adapters.rabbitmq.topology.lane_probe import probe_lanes
+from cronhare.adapters.rabbitmq.wire.versions import queue_arguments
 from cronhare.adapters.sql import open_engine
 from cronhare.adapters.sql.inspection.ledger_inspection import SqlInspection
 from cronhare.adapters.sql.inspection.overdue_runs import outstanding
@@ -609,7 +610,7 @@ def test_a_fresh_broker_has_nothing_of_ours_and_gets_nothing(vhost: str) -> None
 
 @pytest.mark.parametrize("queue_type", ["quorum", "classic"])
 def test_what_we_declared_fits(vhost: str, queue_type: str) -> None:
-    declare(Address.parse(vhost), OURS, queue_type=queue_type)
+    declare(Address.parse(vhost), OURS, partial(queue_arguments, queue_type=queue_type))
 
     facts = inspect(vhost, queue_type=queue_type)
 

@@ -13,11 +13,14 @@ import pytest
 
 from cronhare.adapters.rabbitmq import AioPikaBroker, PikaBroker
 from cronhare.adapters.rabbitmq.connection.address import Address
-from cronhare.adapters.rabbitmq.connection.framed import FramedConnection
-from cronhare.adapters.rabbitmq.connection.linking import close_connection, open_connection
+from cronhare.adapters.rabbitmq.connection.async_connection import (
+    FramedConnection,
+    close_connection,
+    open_connection,
+)
 from cronhare.adapters.rabbitmq.consumer.guarding import GuardedConnection
 from cronhare.adapters.rabbitmq.topology.inspection import RabbitInspection
-from cronhare.adapters.rabbitmq.wire.framing import LARGEST_FRAME
+from cronhare.adapters.rabbitmq.wire.frames import LARGEST_FRAME
 from cronhare.domain.diagnosis import BrokerFacts, Cause, Unreachable
 from cronhare.domain.topology import MAIN_QUEUE, ToQueue, topology
 from cronhare.ports.broker import BrokerUnavailable, Delivery, Envelope, Message, Published

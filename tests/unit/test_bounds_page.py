@@ -13,8 +13,9 @@ from cronhare.adapters.process.attempt import attempt
 from cronhare.adapters.process.output import attempt_log, capture, lines, log_rate, pipes
 from cronhare.adapters.process.output import ipc_messages as ipc
 from cronhare.adapters.process.warden import liveness
-from cronhare.adapters.rabbitmq.publisher import aside
-from cronhare.adapters.rabbitmq.wire import asking, framing, properties
+from cronhare.adapters.rabbitmq.publisher import suspects
+from cronhare.adapters.rabbitmq.topology import steps
+from cronhare.adapters.rabbitmq.wire import frames, properties
 from cronhare.adapters.sql import cooldown
 from cronhare.adapters.sql.claims import lock_backoff
 from cronhare.adapters.sql.dialects import sessions as server_sessions
@@ -144,7 +145,7 @@ BOUNDS: dict[str, list[str]] = {
         f"{server_url.MOST_HOSTS} hosts",
         f"{server_url.LONGEST_LABEL} characters between two dots",
     ],
-    "a frame of the broker's, on a worker's links": [f"{framing.LARGEST_FRAME:,} bytes"],
+    "a frame of the broker's, on a worker's links": [f"{frames.LARGEST_FRAME:,} bytes"],
     "a broker's URL": [
         f"{broker.LONGEST_VHOST} bytes",
         f"{broker.LONGEST_HEARTBEAT:,} s",
@@ -218,7 +219,7 @@ BOUNDS: dict[str, list[str]] = {
         f"{waiting_room.LONGEST_IN_A_CROWD:.0f} s while all are taken",
         f"{waiting_room.LONGEST_IN_VAIN} s in a crowd",
     ],
-    "connections on which a queue that confirms nothing is tried": [f"{aside.MOST_ASKED}"],
+    "connections on which a queue that confirms nothing is tried": [f"{suspects.MOST_PROBES}"],
     "results that wait for a row, without a place of the worker's": [
         f"{recording.MOST_PENDING:,}",
         size(recording.MOST_PENDING_BYTES),
@@ -227,7 +228,7 @@ BOUNDS: dict[str, list[str]] = {
     "nacks of a message of somebody else that count": [f"{deaths.MOST:,} at the most"],
     "a type in a message": [f"{messages.LONGEST_TYPE} letters"],
     "a queue's name": [f"{topology.LONGEST_QUEUE_NAME} bytes"],
-    "connections that a declaration loses over queues": [f"{asking.MOST_LOST}"],
+    "connections that a declaration loses over queues": [f"{steps.MOST_LOST}"],
     "queues of a process": [f"{topology.MOST_QUEUES}"],
     "crashes of an execution": [
         f"{retry.CRASH_LIMIT} within {retry.CRASH_WINDOW.total_seconds():.0f} s"
