@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from itertools import pairwise
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
@@ -40,7 +39,6 @@ from cronhare.domain.topology import (
 from cronhare.ports.broker import BrokerUnavailable, Delivery, Envelope, Message, Published
 from tests.integration import amqp
 from tests.services.finding import free_port
-from tests.services.proxy import proxy
 from tests.services.rabbitmq import Server, alarm
 
 pytestmark = pytest.mark.integration
@@ -376,13 +374,9 @@ async def test_connections_that_break_at_once_come_more_and_more_slowly_and_decl
 
 
 async def test_a_frozen_link_is_found_out_by_the_proof_of_life(vhost: str) -> None:
-    parts = urlsplit(vhost)
-    assert parts.port is not None
     async with (
-        proxy(parts.port) as (port, link),
-        worker(
-            vhost.replace(str(parts.port), str(port)), liveness_interval=0.3, answer_timeout=1.0
-        ) as broker,
+        amqp.linked(vhost) as (url, link),
+        worker(url, liveness_interval=0.3, answer_timeout=1.0) as broker,
     ):
         hands = Hands()
         await broker.consume([MAIN_QUEUE], prefetch=5, on_delivery=hands.take)
@@ -398,12 +392,10 @@ async def test_a_frozen_link_is_found_out_by_the_proof_of_life(vhost: str) -> No
 
 
 async def test_after_a_publish_without_a_confirm_another_connection_is_used(vhost: str) -> None:
-    parts = urlsplit(vhost)
-    assert parts.port is not None
     envelope = Envelope(Message(body=b"one"), ToQueue())
     async with (
-        proxy(parts.port) as (port, link),
-        worker(vhost.replace(str(parts.port), str(port)), publish_timeout=1) as broker,
+        amqp.linked(vhost) as (url, link),
+        worker(url, publish_timeout=1) as broker,
     ):
         await broker.connect()
         await broker.publish(envelope)

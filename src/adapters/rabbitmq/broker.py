@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
-from functools import partial
 from itertools import compress
 
 from cronhare.domain.topology import MAIN_QUEUE, first_queue
@@ -49,7 +48,7 @@ class PikaBroker:
         Raises:
             ValueError: the URL, the name of a queue or *queue_type* cannot be used.
         """
-        address = Address.parse(url)
+        self._address = address = Address.parse(url)
         self._desired = DesiredTopology(
             retry_delay=retry_delay,
             queues=queues,
@@ -59,11 +58,8 @@ class PikaBroker:
         self._declarer = TopologyDeclarer(address, self._desired)
         self._publish_timeout = publish_timeout
         self._reader = QueueReader(address)
-        connect = partial(self._connect, address, timeout=publish_timeout / 2)
-        self._suspects = SuspectPublisher(
-            partial(connect, prepare=lambda: None, level=logging.DEBUG)
-        )
-        self._publisher = connect(prepare=self._declarer.refresh, level=logging.WARNING)
+        self._suspects = SuspectPublisher(lambda: self._start(lambda: None, logging.DEBUG))
+        self._publisher = self._start(self._declarer.refresh, logging.WARNING)
 
     @property
     def differences(self) -> tuple[Difference, ...]:
@@ -117,14 +113,12 @@ class PikaBroker:
         others = iter(innocent.wait(timeout))
         return [next(suspected if is_apart else others) for is_apart in apart]
 
-    def _connect(
-        self, address: Address, *, timeout: float, prepare: Callable[[], None], level: int
-    ) -> PublisherThread:
+    def _start(self, prepare: Callable[[], None], level: int) -> PublisherThread:
         return PublisherThread(
-            address,
+            self._address,
             prepare=prepare,
             invalidate=self._desired.invalidate,
-            timeout=timeout,
+            timeout=self._publish_timeout / 2,
             suspect=self._suspects.suspect,
             level=level,
         )

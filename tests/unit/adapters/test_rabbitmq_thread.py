@@ -1,5 +1,6 @@
 """When the publishing thread is available, on connections that end as a test says."""
 
+import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from queue import Queue
@@ -92,7 +93,12 @@ def publisher(connections: Connections) -> Iterator[PublisherThread]:
     """One that has begun."""
     address = Address.parse("amqp://nowhere.example/")
     publisher = PublisherThread(
-        address, prepare=lambda: None, invalidate=lambda: None, timeout=1.0, suspect=print
+        address,
+        prepare=lambda: None,
+        invalidate=lambda: None,
+        timeout=1.0,
+        suspect=print,
+        level=logging.WARNING,
     )
     assert publisher.is_available()
     yield publisher

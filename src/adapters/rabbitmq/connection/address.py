@@ -65,7 +65,7 @@ class Address(BrokerServer):
         Raises:
             CertificatesUnusable: a certificate file cannot be read, or is none.
         """
-        return tls.verifying(self.certificates) if self.url.scheme == "amqps" else None
+        return tls.client_context(self.certificates) if self.url.scheme == "amqps" else None
 
     @property
     def _user(self) -> str:

@@ -45,7 +45,7 @@ class PublisherThread:
         invalidate: Callable[[], None],
         timeout: float,
         suspect: Callable[[Sequence[AmqpMessage]], None],
-        level: int = logging.WARNING,
+        level: int,
     ) -> None:
         """*prepare* is called before each connection is made, and may raise BrokerUnavailable.
 
@@ -127,7 +127,7 @@ class PublisherThread:
             opened = False
             try:
                 self._prepare()
-                opened = self._live()
+                opened = self._serve()
             except BrokerUnavailable as error:
                 self._is_away(str(error))
             except PIKA_ERRORS as error:
@@ -145,7 +145,7 @@ class PublisherThread:
         text = "Cannot publish, and what is due waits in the ledger"
         self._outage.lasts(self._level, "broker.unavailable", text, why)
 
-    def _live(self) -> bool:
+    def _serve(self) -> bool:
         """Publish until the connection ends, and say whether it was open.
 
         Raises:
@@ -154,15 +154,12 @@ class PublisherThread:
         *others, last = self._address.nodes()
         for node in others:
             with suppress(*PIKA_ERRORS):
-                return self._live_at(node)
-        return self._live_at(last)
+                return self._serve_at(node)
+        return self._serve_at(last)
 
-    def _live_at(self, node: Host) -> bool:
-        parameters = self._address.for_pika(
-            node, name="cronhare publishing", blocked_timeout=self._timeout
-        )
+    def _serve_at(self, node: Host) -> bool:
         connection = PublisherConnection(
-            parameters,
+            self._address.for_pika(node, name="cronhare publishing", blocked_timeout=self._timeout),
             self._waiting,
             timeout=self._timeout,
             is_trusted=self._is_trusted,
@@ -185,19 +182,19 @@ class PublisherThread:
             self.was_refused = connection.was_refused
             self.was_blocked = isinstance(connection.ended_by, ConnectionBlockedTimeout)
             connection.end()
+        self._has_ended(connection)
+        return connection.was_open
+
+    def _has_ended(self, connection: PublisherConnection) -> None:
         has_trust = self._is_trusted or connection.was_answered
         self._is_trusted = has_trust and not connection.was_unresponsive
         if connection.was_refused:
             self._invalidate()
         if not self._closing.is_set():
             text = f"Lost the publishing connection to {self._address}"
-            why = (
-                describe(connection.ended_by)
-                if connection.ended_by is not None
-                else "nobody says why"
-            )
+            error = connection.ended_by
+            why = "nobody says why" if error is None else describe(error)
             self._outage.lasts(self._level, "broker.lost", text, why)
-        return connection.was_open
 
     def _is_ready(self) -> None:
         self._outage.is_over(min(self._level, logging.INFO))
