@@ -47,7 +47,7 @@ def _scan(text: str) -> None:
     depth = pieces = end = 0
     parts = 1
     while end < len(text) and (sign := _SIGN.search(text, end)):
-        if sign.start() - end > LONGEST_WORD and _is_word(text[end : sign.start()]):
+        if sign.start() - end > LONGEST_WORD < len(text[end : sign.start()].strip()):
             raise _too_much(f"a word of more than {LONGEST_WORD:,} characters", text, end)
         end = sign.end()
         mark = sign[0]
@@ -63,10 +63,6 @@ def _scan(text: str) -> None:
             raise _too_much(f"more than {DEEPEST} tables and lists in one another", text, end)
         if pieces > MOST_PIECES:
             raise _too_much(f"more than {MOST_PIECES:,} keys and values", text, end)
-
-
-def _is_word(between: str) -> bool:
-    return len(between.strip()) > LONGEST_WORD
 
 
 def _end_of_string(text: str, start: int, quotes: str) -> int:

@@ -98,13 +98,14 @@ class ConsumerConnection:
         if self.lost.is_set():
             raise BrokerUnavailable(self.lost_by)
         channel: AbstractChannel | None = None
-        for queue in self.consuming:
-            # A channel of its own: asking for a queue that is gone costs the channel.
-            if channel is None or channel.is_closed:
-                channel = await self._open_channel()
-            await self._check_consumer(queue, channel)
-        if channel is not None and not channel.is_closed:
-            with translate_errors("proving that the consumers live"):
+        with translate_errors("proving that the consumers live"):
+            for queue in self.consuming:
+                # A channel of its own: asking for a queue that is gone costs the channel.
+                if channel is None or channel.is_closed:
+                    async with asyncio.timeout(self._answer_timeout):
+                        channel = await self._connection.channel(publisher_confirms=False)
+                await self._check_consumer(queue, channel)
+            if channel is not None and not channel.is_closed:
                 async with asyncio.timeout(self._answer_timeout):
                     await channel.close()
         if self.lost.is_set():
@@ -141,11 +142,6 @@ class ConsumerConnection:
             on_lost=self._on_lost,
             answer_timeout=self._answer_timeout,
         )
-
-    async def _open_channel(self) -> AbstractChannel:
-        with translate_errors("proving that the consumers live"):
-            async with asyncio.timeout(self._answer_timeout):
-                return await self._connection.channel(publisher_confirms=False)
 
     async def _check_consumer(self, queue: str, channel: AbstractChannel) -> None:
         consumer = self._consumers.get(queue)

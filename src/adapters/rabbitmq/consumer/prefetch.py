@@ -60,7 +60,8 @@ class PrefetchLimiter:
         if tag not in self._in_hand:
             return False
         self._in_hand.discard(tag)
-        self._fill()
+        while self._surplus and self.has_room:
+            self._give(self._surplus.popleft().delivery)
         return True
 
     def take_back(self) -> list[Delivery]:
@@ -68,10 +69,6 @@ class PrefetchLimiter:
         surplus = [held.delivery for held in self._surplus]
         self._surplus.clear()
         return surplus
-
-    def _fill(self) -> None:
-        while self._surplus and self.has_room:
-            self._give(self._surplus.popleft().delivery)
 
     def _give(self, delivery: Delivery) -> None:
         self._in_hand.add(delivery.tag)

@@ -200,12 +200,11 @@ class PublisherConnection:
             self._replaced.close()
         self._connection.channel(on_open_callback=self._on_channel)
 
-    def _can_publish(self) -> bool:
-        return self._window.has_room and not self._is_to_renew and not self._is_on_trial
-
     def _pump(self) -> None:
         with self._connection.buffered():
-            while self._waiting and self._can_publish() and self._channel is not None:
+            while self._waiting and self._window.has_room and self._channel is not None:
+                if self._is_to_renew or self._is_on_trial:
+                    return
                 batch = self._waiting[0]
                 if batch.is_out:
                     self._waiting.popleft()

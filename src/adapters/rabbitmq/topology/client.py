@@ -56,12 +56,16 @@ class TopologyClient:
             if self._channel is None or not self._channel.is_open:
                 self._channel = self.connection.channel()
             return self._put(self._channel, step)
-        except ChannelClosedByBroker as refusal:
-            return _refused(refusal, costs_connection=False)
-        except ConnectionClosedByBroker as refusal:
-            if not self.losses.note(refusal.reply_code):
+        except (ChannelClosedByBroker, ConnectionClosedByBroker) as error:
+            costs_connection = isinstance(error, ConnectionClosedByBroker)
+            if costs_connection and not self.losses.note(error.reply_code):
                 raise
-            return _refused(refusal, costs_connection=True)
+            return Refused(
+                code=error.reply_code,
+                text=error.reply_text,
+                costs_connection=costs_connection,
+                cause=error,
+            )
 
     def _put(self, channel: BlockingChannel, step: Step) -> Any:  # noqa: ANN401
         match step:
@@ -79,14 +83,3 @@ class TopologyClient:
                 return channel.exchange_bind(binding.target, binding.source, binding.key)
             case Bind(binding):
                 return channel.queue_bind(binding.target, binding.source, binding.key)
-
-
-def _refused(
-    error: ChannelClosedByBroker | ConnectionClosedByBroker, *, costs_connection: bool
-) -> Refused:
-    return Refused(
-        code=error.reply_code,
-        text=error.reply_text,
-        costs_connection=costs_connection,
-        cause=error,
-    )

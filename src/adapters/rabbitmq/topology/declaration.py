@@ -88,23 +88,19 @@ def declaration(
         yield from declaring.ensure(thing)
     for binding in topology.bindings:
         yield from declaring.bind(binding)
-    yield declaring.result()
+    yield Declared(
+        differences=tuple(declaring.differences), refusals=tuple(declaring.refusals.values())
+    )
 
 
 class _Declaring:
     """What one pass through the topology has made, and what it found otherwise."""
 
     def __init__(self, vhost: str, losses: ConnectionLosses) -> None:
-        self._differences: list[Difference] = []
-        self._refusals: dict[str, Refusal] = {}  # by queue
+        self.differences: list[Difference] = []
+        self.refusals: dict[str, Refusal] = {}  # by queue
         self._vhost = vhost
         self._losses = losses
-
-    def result(self) -> Declared:
-        """Give what it found."""
-        return Declared(
-            differences=tuple(self._differences), refusals=tuple(self._refusals.values())
-        )
 
     def ensure(self, thing: Exchange | Queue) -> Steps:
         """Look first: who may not configure the broker may still use what is there."""
@@ -127,7 +123,7 @@ class _Declaring:
 
     def bind(self, binding: Binding) -> Steps:
         """Make sure of a binding; the broker does not double one."""
-        if binding.target in self._refusals:
+        if binding.target in self.refusals:
             return
         refusal = yield Bind(binding)
         if refusal is not None and refusal.code == ACCESS_REFUSED:
@@ -143,10 +139,10 @@ class _Declaring:
         """Note other arguments. Who may not configure the broker cannot know of them."""
         if refusal.code == PRECONDITION_FAILED:
             cure = self._cure(kind, name)
-            self._differences.append(Difference(kind=kind, name=name, what=refusal.text, cure=cure))
+            self.differences.append(Difference(kind=kind, name=name, what=refusal.text, cure=cure))
 
     def _refuse(self, queue: str, what: str) -> None:
-        self._refusals[queue] = Refusal(name=queue, what=what)
+        self.refusals[queue] = Refusal(name=queue, what=what)
 
     def _cure(self, kind: str, name: str) -> str:
         again = "start a scheduler or worker, which declares it anew"
