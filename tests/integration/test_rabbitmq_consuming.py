@@ -20,8 +20,7 @@ from cronhare.adapters.rabbitmq.consumer.connection import ConsumerConnection
 from cronhare.adapters.rabbitmq.consumer.subscription import HOLD_BACK_LIMIT
 from cronhare.adapters.rabbitmq.publisher import async_publisher
 from cronhare.adapters.rabbitmq.topology import async_declarer, desired
-from cronhare.adapters.rabbitmq.topology.async_declarer import declare
-from cronhare.adapters.rabbitmq.topology.declaration import Declared
+from cronhare.adapters.rabbitmq.topology.async_client import AsyncTopologyClient
 from cronhare.application.redelivery.delay import delay_count, redeliver_later
 from cronhare.domain.messages.messages import AttemptRef
 from cronhare.domain.topology import (
@@ -358,12 +357,12 @@ async def test_connections_that_break_at_once_come_more_and_more_slowly_and_decl
         await consume(self, queue)
         asyncio.get_running_loop().call_soon(asyncio.create_task, self.abandon())
 
-    async def declare_and_count(*args: Any, **how: Any) -> Declared:  # noqa: ANN401 - its own
+    def client_that_counts(*args: Any) -> AsyncTopologyClient:  # noqa: ANN401 - its own
         declared.append(time.monotonic())
-        return await declare(*args, **how)
+        return AsyncTopologyClient(*args)
 
     monkeypatch.setattr(ConsumerConnection, "consume", consume_and_break)
-    monkeypatch.setattr(async_declarer, "declare", declare_and_count)
+    monkeypatch.setattr(async_declarer, "AsyncTopologyClient", client_that_counts)
     async with worker(vhost) as broker:
         await broker.consume([MAIN_QUEUE], prefetch=1, on_delivery=print)
         await eventually(lambda: len(opened) == 5, what="a fifth connection")

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Iterable
 from contextlib import suppress
 
-from cronhare.domain.topology import Topology
 from cronhare.ports.broker import BrokerUnavailable
 
 from ..connection.address import Address
@@ -13,11 +12,10 @@ from ..connection.errors import why_unreachable
 from .async_client import AsyncTopologyClient
 from .declaration import Declared, declaration
 from .desired import DesiredTopology
-from .steps import ArgumentsOf
 
 
 class AsyncTopologyDeclarer:
-    """Declares the *desired* topology, as often as asked."""
+    """See `TopologyDeclarer`; each step has `ANSWER_TIMEOUT`."""
 
     def __init__(self, address: Address, desired: DesiredTopology) -> None:
         """Nothing is declared yet."""
@@ -46,21 +44,15 @@ class AsyncTopologyDeclarer:
     async def _declare(self) -> Declared:
         desired = self._desired
         topology, began = desired.topology, desired.now()
-        found = await declare(self._address, topology, desired.arguments_of)
-        desired.note(topology, found, began=began)
-        return found
-
-
-async def declare(address: Address, topology: Topology, arguments_of: ArgumentsOf) -> Declared:
-    """See `declarer.declare`; each step has `ANSWER_TIMEOUT`."""
-    client = AsyncTopologyClient(address, arguments_of)
-    steps = declaration(topology, vhost=address.vhost, losses=client.losses)
-    step = next(steps)
-    try:
-        while not isinstance(step, Declared):
-            with translate_errors(f"declaring at {address}", why_unreachable):
-                refused = await client.perform(step)
-            step = steps.send(refused)
-    finally:
-        await client.close()
-    return step
+        client = AsyncTopologyClient(self._address, desired.arguments_of)
+        steps = declaration(topology, vhost=self._address.vhost, losses=client.losses)
+        step = next(steps)
+        try:
+            while not isinstance(step, Declared):
+                with translate_errors(f"declaring at {self._address}", why_unreachable):
+                    refused = await client.perform(step)
+                step = steps.send(refused)
+        finally:
+            await client.close()
+        desired.note(topology, step, began=began)
+        return step

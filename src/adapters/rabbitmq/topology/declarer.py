@@ -5,21 +5,22 @@ from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
 
-from cronhare.domain.topology import Topology
 from cronhare.ports.broker import BrokerUnavailable
 
 from ..connection.address import Address
 from ..connection.blocking import connect
 from ..connection.errors import PIKA_ERRORS, why_unreachable
-from ..wire.versions import queue_arguments
 from .client import TopologyClient
 from .declaration import Declared, declaration
 from .desired import DesiredTopology
-from .steps import ArgumentsOf
 
 
 class TopologyDeclarer:
-    """Declares the *desired* topology, as often as asked. Safe to share between threads."""
+    """Declares what is missing of the *desired* topology. Safe to share between threads.
+
+    A declaration takes a connection of its own, some 60 short round trips, and can be repeated at
+    any time. A queue that the broker fails over costs another connection, and is left out as well.
+    """
 
     def __init__(self, address: Address, desired: DesiredTopology) -> None:
         """Nothing is declared yet."""
@@ -62,29 +63,15 @@ class TopologyDeclarer:
     def _declare(self) -> Declared:
         desired = self._desired
         topology, began = desired.topology, desired.now()
-        found = declare(self._address, topology, desired.arguments_of)
-        desired.note(topology, found, began=began)
-        return found
-
-
-def declare(
-    address: Address, topology: Topology, arguments_of: ArgumentsOf = queue_arguments
-) -> Declared:
-    """Declare what is missing, and give what is there with other arguments, or refused.
-
-    It takes a connection of its own, some 60 short round trips, and can be repeated at any time.
-    A queue that the broker fails over costs another connection, and is left out as well.
-
-    Raises:
-        BrokerUnavailable: the broker is away, or will not let us make an exchange that is missing.
-    """
-    connecting = partial(connect, address, name="cronhare declaring")
-    try:
-        with TopologyClient(connecting, arguments_of) as client:
-            steps = declaration(topology, vhost=address.vhost, losses=client.losses)
-            step = next(steps)
-            while not isinstance(step, Declared):
-                step = steps.send(client.perform(step))
-            return step
-    except PIKA_ERRORS as error:
-        raise BrokerUnavailable(f"declaring at {address}: {why_unreachable(error)}") from error
+        connecting = partial(connect, self._address, name="cronhare declaring")
+        try:
+            with TopologyClient(connecting, desired.arguments_of) as client:
+                steps = declaration(topology, vhost=self._address.vhost, losses=client.losses)
+                step = next(steps)
+                while not isinstance(step, Declared):
+                    step = steps.send(client.perform(step))
+        except PIKA_ERRORS as error:
+            why = why_unreachable(error)
+            raise BrokerUnavailable(f"declaring at {self._address}: {why}") from error
+        desired.note(topology, step, began=began)
+        return step
