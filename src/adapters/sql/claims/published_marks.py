@@ -62,7 +62,7 @@ class PublishedMarks:
 
     def hand_over(self, executions: Sequence[Execution], *, now: datetime) -> None:
         """See `ClaimStorePort.hand_over`. All others are handed over beside what somebody holds."""
-        held = list[Execution]()
+        locked = list[Execution]()
         write_isolated(
             self._database,
             executions,
@@ -70,10 +70,10 @@ class PublishedMarks:
             now=now,
             suspects=self._handed_over,
             budget=LockWaitBudget(),  # each time somebody waits for the first
-            held=held.append,
+            locked=locked.append,
         )
-        if held:
-            which = listed([str(one.id) for one in held])
+        if locked:
+            which = listed([str(one.id) for one in locked])
             text = f"handing executions over: somebody keeps rows of execution {which} locked"
             raise LedgerUnavailable(text)
 

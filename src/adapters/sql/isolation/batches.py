@@ -1,4 +1,4 @@
-"""What is done with many executions at once: the one of which it is refused is set apart."""
+"""Changing many executions at once: one that is refused is quarantined, the others go on."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
@@ -10,10 +10,7 @@ from cronhare.ports.ledger import LedgerRefused
 
 from ..transactions.database import Database
 from ..transactions.lock_waits import LockWaitBudget
-from .bisection import (
-    BatchResult,
-    OnLocked,
-)
+from .bisection import BatchResult, OnLocked
 from .quarantine import quarantine_and_log
 from .refusals import bisect_and_judge
 from .suspects import Kind, Suspects
@@ -24,23 +21,24 @@ T = TypeVar("T")
 def write_isolated(
     database: Database,
     found: Sequence[Execution],
-    do: Callable[[Sequence[Execution]], Collection[int]],
+    write: Callable[[Sequence[Execution]], Collection[int]],
     *,
     now: datetime,
     suspects: Suspects,
     budget: LockWaitBudget,
-    held: Callable[[Execution], None] | None = None,
+    locked: Callable[[Execution], None] | None = None,
 ) -> Collection[int]:
-    """Do something with all of *found*, and set apart that of which it is refused.
+    """Write something of all of *found*, and quarantine the one of which it is refused.
 
-    *do* gives the ids of those of which it has written something; whatever it writes depends
-    on the state alone in which an execution was found. What others hold of it is told to *held*,
-    or else passed over for a while. Answers the ids of those with which it is done.
+    *write* gives the ids of those of which it has written something; what it writes depends on the
+    state alone in which an execution was found. *locked* is called for each that another
+    transaction keeps locked; without it these are passed over for a while. Answers the ids of those
+    that are written or quarantined.
     """
     done = set[int]()
 
     def ask(part: Sequence[Execution]) -> BatchResult[None]:
-        written = do(part)
+        written = write(part)
         done.update(written)
         return BatchResult((), written)
 
@@ -51,7 +49,7 @@ def write_isolated(
         if quarantine_and_log(database, execution.id, str(refusal), now, still=still):
             done.add(execution.id)
 
-    def later(execution: Execution) -> None:
+    def pass_over(execution: Execution) -> None:
         database.passed_over.note(execution.id, now)
 
     if found:
@@ -62,8 +60,8 @@ def write_isolated(
             suspects=suspects,
             id_of=attrgetter("id"),
             kinds={one.id: one.state for one in found},
-            unproven=later,
-            on_locked=OnLocked(held or later, budget, finds_again=held is None),
+            unproven=pass_over,
+            on_locked=OnLocked(locked or pass_over, budget, finds_again=locked is None),
         )
     return done
 
@@ -79,20 +77,22 @@ def take_isolated(
     states: Collection[State],
     kinds: Mapping[int, Kind],
 ) -> Sequence[T]:
-    """Take what has these ids; set apart or pass over that of which it is refused."""
+    """Take executions by id; quarantine, or pass over, the one of which that is refused.
+
+    It is quarantined only if it is still in one of *states*.
+    """
 
     def ask(part: Sequence[int]) -> BatchResult[Sequence[T]]:
         taken = take(part)
         return BatchResult([taken.answers], taken.written)
 
     def alone(id_: int, refusal: LedgerRefused) -> Sequence[T]:
-        def still(seen: Execution) -> bool:
-            return seen.state in states
-
-        quarantine_and_log(database, id_, str(refusal), now, still=still)
+        quarantine_and_log(
+            database, id_, str(refusal), now, still=lambda seen: seen.state in states
+        )
         return ()
 
-    def later(id_: int) -> Sequence[T]:
+    def pass_over(id_: int) -> Sequence[T]:
         database.passed_over.note(id_, now)
         return ()
 
@@ -103,7 +103,7 @@ def take_isolated(
         suspects=suspects,
         id_of=lambda id_: id_,
         kinds=kinds,
-        unproven=later,
-        on_locked=OnLocked(later, budget, finds_again=True),
+        unproven=pass_over,
+        on_locked=OnLocked(pass_over, budget, finds_again=True),
     )
     return [one for each in taken for one in each]

@@ -1,19 +1,14 @@
-"""Asking for less where one of many cannot be had: a batch in ever smaller parts."""
+"""Bisection of a batch: what fails together is tried again in halves, down to single items."""
 
 import random
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Sequence
 from typing import Generic, TypeVar
 
 import attrs
 
 from ..dialect import Locked
-from ..transactions.lock_waits import (
-    LOCKED_BUDGET,
-    LockWaitBudget,
-    limit_lock_wait,
-)
+from ..transactions.lock_waits import LOCKED_BUDGET, LockWaitBudget
 
 Q = TypeVar("Q")
 A = TypeVar("A")
@@ -23,42 +18,33 @@ E = TypeVar("E", bound=Exception)
 
 @attrs.frozen
 class BatchResult(Generic[A]):
-    """What one transaction has answered, and of which ids it has *written* a row.
+    """The answers of one transaction, and the ids of the rows that it has *written*.
 
-    Only that tells that a rule lets others pass: who finds nothing to change is not refused.
+    Only a written row proves that a rule accepts others: a transaction that found nothing to change
+    was not refused either.
     """
 
     answers: Sequence[A]
     written: Collection[int] = ()
 
     def __add__(self, other: "BatchResult[A]") -> "BatchResult[A]":
-        """Join the answers of two parts."""
+        """Join the results of two parts."""
         return BatchResult([*self.answers, *other.answers], {*self.written, *other.written})
 
 
 @attrs.frozen
 class OnLocked(Generic[Q, A]):
-    """What is answered for a question that has to be asked again: others hold what it needs.
+    """What to *answer* for an item whose rows another transaction keeps locked.
 
-    *hurry* says whether it is waited for. What is not even asked, as so many others were held, is
-    answered by *unasked*, or likewise; unless *finds_again* says that whoever asks finds it by
-    himself.
+    *budget* says how long to wait for a lock. Items that were not asked for, as the locked ones
+    before them took too long, are answered by *unasked*, which is *answer* by default; or by
+    nothing if *finds_again*: the caller's next look finds them.
     """
 
     answer: Callable[[Q], A]
     budget: LockWaitBudget = attrs.field(factory=LockWaitBudget)
     finds_again: bool = attrs.field(default=False, kw_only=True)
     unasked: Callable[[Q], A] | None = attrs.field(default=None, kw_only=True)
-
-    @contextmanager
-    def limited_wait(self) -> Iterator[None]:
-        """Wait for locks as long as it is reasonable now."""
-        try:
-            with limit_lock_wait(self.budget.seconds):
-                yield
-        except Locked:
-            self.budget.note()
-            raise
 
 
 def bisect(
@@ -67,10 +53,9 @@ def bisect(
     errors: tuple[type[E], ...],
     alone: Callable[[Q, E], A],
 ) -> Sequence[P | A]:
-    """Ask all at once; after one of *errors* each half, down to who is answered by *alone*.
+    """Ask for all at once; after one of *errors* for each half; *alone* answers for single items.
 
-    Which half is the first is left to chance: nobody asks for long in vain, and another time others
-    are asked.
+    Which half comes first is random: what is never reached this time may be reached the next time.
     """
     try:
         return [ask(asked)]
@@ -88,9 +73,10 @@ def bisect_locked(
     on_locked: OnLocked[Q, A],
     monotonic: Callable[[], float] = time.monotonic,
 ) -> Callable[[Sequence[Q]], BatchResult[A]]:
-    """Ask by halves where a lock is waited for in vain: gaps and rows that cannot be passed over.
+    """Wrap *ask*: a batch that waits for a lock in vain is bisected.
 
-    Once those that were held alone have taken long the rest is not asked.
+    Needed for gaps, and for rows that `SKIP LOCKED` cannot leave out. Once single locked items have
+    taken `LOCKED_BUDGET` seconds, the rest is not asked for.
     """
     left = LOCKED_BUDGET
     unasked = on_locked.unasked or on_locked.answer
@@ -101,17 +87,17 @@ def bisect_locked(
             return BatchResult([] if on_locked.finds_again else [unasked(one) for one in asked])
         began = monotonic()
         try:
-            with on_locked.limited_wait():
+            with on_locked.budget.limited_wait():
                 return ask(asked)
         except Locked:
-            if len(asked) < 2:  # noqa: PLR2004 - it is alone
+            if len(asked) < 2:  # noqa: PLR2004 - a single item
                 left -= monotonic() - began
             raise
 
-    def told_to_wait(one: Q, _: Locked) -> BatchResult[A]:
+    def locked_alone(one: Q, _: Locked) -> BatchResult[A]:
         return BatchResult([on_locked.answer(one)])
 
-    def halve(asked: Sequence[Q]) -> BatchResult[A]:
-        return sum(bisect(asked, attempt, (Locked,), told_to_wait), BatchResult[A](()))
+    def ask_bisecting(asked: Sequence[Q]) -> BatchResult[A]:
+        return sum(bisect(asked, attempt, (Locked,), locked_alone), BatchResult[A](()))
 
-    return halve
+    return ask_bisecting

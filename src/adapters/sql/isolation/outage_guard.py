@@ -1,8 +1,8 @@
-"""Telling a row of which the database says what looks like an outage from an outage.
+"""Telling an outage from a row whose change fails with an error that looks like one.
 
-No privilege, a table that is full, a server that only reads: a trigger may say so of one row, for
-tables of its own. If anything is written, it was no outage; if nothing is, it is one, and it is not
-looked for long: each part that is asked costs a server a transaction that may be in trouble.
+A missing privilege, a full table, a read-only server: a trigger may raise these for one row, of
+tables of its own. If any row of the batch is written, it was no outage. If none is, it is one, and
+the search ends soon: each part costs a transaction on a server that may be in trouble.
 """
 
 import time
@@ -18,21 +18,21 @@ from .bisection import BatchResult
 Q = TypeVar("Q")
 A = TypeVar("A")
 
-#: So many parts are asked in vain, beside those on the way down to the first single one.
+#: So many parts may fail, beside those on the way down to the first single item.
 MOST_FAILED_PARTS: Final = 24
 
-#: Nor for longer, in seconds: each part may have to wait before it fails.
+#: Nor may the search last longer, in seconds: each part may have to wait before it fails.
 LONGEST_SEARCH: Final = 5.0
 
 
 class PresumedOutage(LedgerUnavailable):
-    """So much was asked for, and nothing written, that it is an outage."""
+    """So many parts failed, and none was written, that it is an outage."""
 
 
 class OutageGuard(Generic[Q, A]):
-    """Asks for parts of one batch, and gives up on all once enough of them were asked in vain.
+    """Asks for parts of one batch, and ends the search once enough of them have failed.
 
-    *written* are the ids of which anything was written so far.
+    *written* are the ids of the rows that were written so far.
     """
 
     def __init__(
@@ -49,8 +49,8 @@ class OutageGuard(Generic[Q, A]):
         self._until = monotonic() + LONGEST_SEARCH
 
     @contextmanager
-    def telling(self) -> Iterator[None]:
-        """Have an error not say that nothing was changed, where a part was written before it."""
+    def correcting_errors(self) -> Iterator[None]:
+        """Clear an error's `changed_nothing` if a part was written before it."""
         try:
             yield
         except LedgerUnavailable as error:
@@ -58,19 +58,19 @@ class OutageGuard(Generic[Q, A]):
             raise
 
     def __call__(self, asked: Sequence[Q]) -> BatchResult[A]:
-        """Ask.
+        """Ask for a part.
 
         Raises:
-            InDoubt: it is refused, and smaller parts of it may be written.
-            InVain: it is, as so many others are.
+            InDoubt: it failed; smaller parts of it may be written.
+            PresumedOutage: it failed, as so many before it did.
         """
         try:
-            answers = self._ask(asked)
+            result = self._ask(asked)
         except InDoubt as doubt:
             self._left -= 1
             is_over = self._left <= 0 or self._monotonic() >= self._until
             if is_over and not self.written:
                 raise PresumedOutage(str(doubt), changed_nothing=doubt.changed_nothing) from doubt
             raise
-        self.written.update(answers.written)
-        return answers
+        self.written.update(result.written)
+        return result

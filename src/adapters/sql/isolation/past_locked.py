@@ -1,11 +1,11 @@
-"""Pages of what is chosen first, taken then: what others hold hides nothing that is behind it."""
+"""Taking chosen rows page by page, so that locked ones hide nothing that is behind them."""
 
 from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
 T = TypeVar("T")
 
-#: So many pages are looked at in one look: what is behind as many held rows waits for another one.
+#: So many pages are looked at in one look: what is behind as many locked rows waits for another.
 MOST_PAGES: Final = 10
 
 
@@ -15,18 +15,19 @@ def take_past_locked(
     *,
     limit: int,
 ) -> Sequence[T]:
-    """Take up to *limit*. *take* gives those of some ids that nobody holds, which are then gone.
+    """Take up to *limit* rows.
 
-    *choose* gives so many ids at the most, without so many that are the first of all.
+    *choose* gives at most so many ids, after skipping so many. *take* takes those of them that are
+    not locked; *choose* does not give these again.
     """
     taken: list[T] = []
-    left = 0  # what was chosen and not to be had comes first again
+    skipped = 0  # what was chosen and locked comes first again
     for _ in range(MOST_PAGES):
         wanted = limit - len(taken)
-        ids = choose(wanted, left)
+        ids = choose(wanted, skipped)
         free = take(ids) if ids else ()
         taken += free
-        left += len(ids) - len(free)
+        skipped += len(ids) - len(free)
         if len(ids) < wanted or len(taken) == limit:
             break
     return taken

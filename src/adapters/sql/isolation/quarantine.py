@@ -1,7 +1,7 @@
-"""Executions whose rows somebody spoilt: what waits for its start can have none, and is set apart.
+"""Quarantine of executions whose rows are broken or refused: they could not be started.
 
-They are quarantined, with a row in the archive: nothing looks for them again, nothing is lost
-without a word, and once a person has mended the row, `failed replay` sends them on their way.
+Each gets a row in the archive: nothing looks for it again, and nothing is lost unseen. Once a
+person has mended its row, `failed replay` sends it on its way.
 """
 
 import logging
@@ -35,7 +35,8 @@ from ..transactions.database import (
 
 log = logging.getLogger(__name__)
 
-#: All that `transitions.set_apart` changes: what was read of a broken row may not be what is there.
+#: What `transitions.set_apart` changes. All of it is written: what was read of a broken row may not
+#: be what is there.
 QUARANTINED_FIELDS: Final = (
     "state",
     "version",
@@ -53,10 +54,7 @@ _ARCHIVED: Final = [column.name for column in failed_tasks.c if column.name != "
 def quarantine_broken(
     connection: Connection, found: Sequence[Execution], now: datetime, *, archives: bool = True
 ) -> Collection[int]:
-    """Quarantine those of *found* that are broken, and give the ids of these.
-
-    The caller's transaction holds them.
-    """
+    """Quarantine the broken ones of *found*, which the caller has locked; give their ids."""
     apart = set[int]()
     for execution in found:
         if execution.problem is None or execution.state not in UNFINISHED:
@@ -74,10 +72,7 @@ def quarantine_broken(
 def quarantine_still_broken(
     connection: Connection, found: Sequence[Execution], now: datetime
 ) -> Collection[int]:
-    """Quarantine those of *found* that are broken still, and give the ids of these.
-
-    They were found in a former read.
-    """
+    """Quarantine those of *found*, read in an earlier transaction, that are broken still."""
     ids = [execution.id for execution in found if execution.problem is not None]
     if not ids:
         return ()
@@ -86,7 +81,7 @@ def quarantine_still_broken(
 
 
 def as_quarantined(found: Sequence[Execution], apart: Collection[int]) -> Sequence[Execution]:
-    """Give what was found as it is after those of *apart* were quarantined."""
+    """Give *found* as it is now that those of *apart* are quarantined."""
     return [
         msgspec.structs.replace(one, state=State.QUARANTINED) if one.id in apart else one
         for one in found
@@ -96,10 +91,10 @@ def as_quarantined(found: Sequence[Execution], apart: Collection[int]) -> Sequen
 def pass_over(
     database: Database, found: Sequence[Execution], apart: Collection[int], now: datetime
 ) -> Collection[int]:
-    """Pass over for a while what is broken of *found* and not *apart*; gives the ids of it.
+    """Pass over for a while the broken ones of *found* that are not in *apart*; give their ids.
 
-    Somebody holds it, or forbids it, or has changed it since. Whatever it is, one that stays as it
-    is would be found again each time, and 1,000 of them nothing but themselves.
+    They are locked, refused, or were changed since. If they stay as they are, each look finds them
+    again, and if they are 1,000, nothing else.
     """
     left = [one for one in found if one.problem is not None and one.id not in apart]
     for one in left:
@@ -122,7 +117,7 @@ def quarantine_and_log(
     *,
     still: Callable[[Execution], bool],
 ) -> bool:
-    """Do as `quarantine_refused`, and tell the log; answers whether it is quarantined now."""
+    """Do as `quarantine_refused`, and log it; answers whether it is quarantined now."""
     apart = quarantine_refused(database, execution_id, why, now, still=still)
     if isinstance(apart, Apart):
         how = "cannot even be" if apart is Apart.NEITHER else "is"
@@ -141,10 +136,9 @@ def quarantine_refused(
 ) -> Apart | Superseded | Busy:
     """Quarantine an execution of which the database refused something.
 
-    Only if it is *still* what it was when that was refused: a refusal may be one replica's own,
-    and another has gone on with it. Where the row in the archive is refused as well, the
-    execution's own row is all that tells; where that is, or somebody holds it, the execution is
-    passed over for a while.
+    Only if it is *still* what it was then: the refusal may be this replica's own, while another has
+    gone on with it. If the row in the archive is refused as well, it is quarantined without one; if
+    its own row is refused or locked, it is passed over for a while.
     """
 
     @repeatable

@@ -1,13 +1,12 @@
-"""Finding the one whose values the database refuses, so that its neighbours go on at once.
+"""Finding the item of a batch whose values the database refuses, so that the others go on at once.
 
-Such a refusal is no outage: to repeat it changes nothing. So what failed together is tried again in
-ever smaller parts, and what fails alone is answered by somebody who knows what becomes of it.
+A refusal is no outage: repeating it changes nothing. So a batch that fails is bisected, and the
+caller decides what becomes of an item that fails alone.
 """
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import partial
-from typing import Any, TypeVar
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
 import attrs
 
@@ -16,16 +15,8 @@ from cronhare.domain.texts.listing import listed
 from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
 
 from ..dialect import InDoubt, Locked
-from .bisection import (
-    BatchResult,
-    OnLocked,
-    bisect,
-    bisect_locked,
-)
-from .outage_guard import (
-    OutageGuard,
-    PresumedOutage,
-)
+from .bisection import BatchResult, OnLocked, bisect, bisect_locked
+from .outage_guard import OutageGuard, PresumedOutage
 from .suspects import Kind, Suspects
 
 log = logging.getLogger(__name__)
@@ -33,21 +24,15 @@ log = logging.getLogger(__name__)
 Q = TypeVar("Q")
 A = TypeVar("A")
 
-
-@attrs.frozen
-class RefusedAlone:
-    """A question that was refused by itself."""
-
-    asked: Any
-    refusal: LedgerRefused
+_FAILURES: Final[tuple[type[LedgerRefused | LedgerUnavailable], ...]] = (LedgerRefused, InDoubt)
 
 
 @attrs.frozen
 class FailedAlone:
-    """A question that was answered by itself with what looks like an outage."""
+    """A single item that was refused, or that failed with what looks like an outage."""
 
     asked: Any
-    doubt: LedgerUnavailable
+    error: LedgerRefused | LedgerUnavailable
 
 
 def bisect_batch(
@@ -57,26 +42,23 @@ def bisect_batch(
     alone: Callable[[Q, LedgerRefused | LedgerUnavailable], A],
     on_locked: OnLocked[Q, A],
 ) -> Sequence[A]:
-    """Ask all at once, one transaction; after a refusal, each half by itself.
+    """Ask for all in one transaction; after a refusal, for each half in one of its own.
 
-    *alone* answers for the one that is refused alone, *waiting* for what others hold. The answers
-    come in the order of *asked*.
+    *alone* answers for an item that is refused alone, *on_locked* for one that is locked. The
+    answers come in the order of *asked*.
 
     Raises:
-        LedgerUnavailable: nothing was written, for what looks like an outage.
+        LedgerUnavailable: it looks like an outage, and nothing was written.
     """
-    doubting = OutageGuard(ask, len(asked))
+    guard = OutageGuard(ask, len(asked))
     answers: list[A] = []
-    for part in _parts(asked, bisect_locked(doubting, on_locked)):
-        match part:
-            case BatchResult():
-                answers.extend(part.answers)
-            case FailedAlone(doubt=doubt) if not doubting.written:
-                raise doubt
-            case FailedAlone():
-                answers.append(alone(part.asked, part.doubt))
-            case RefusedAlone():
-                answers.append(alone(part.asked, part.refusal))
+    for part in bisect(asked, bisect_locked(guard, on_locked), _FAILURES, FailedAlone):
+        if isinstance(part, BatchResult):
+            answers.extend(part.answers)
+        elif isinstance(part.error, LedgerRefused) or guard.written:
+            answers.append(alone(part.asked, part.error))
+        else:
+            raise part.error
     return answers
 
 
@@ -92,103 +74,88 @@ def bisect_and_judge(
     unproven: Callable[[Q], A] | None = None,
     could_another: Callable[[Kind], bool] = lambda _: False,
 ) -> Sequence[A]:
-    """Do as `bisect_batch` does, but set none apart for a rule that refuses all of a kind.
+    """Do as `bisect_batch` does, but blame no item for a rule that refuses all of its kind.
 
-    *ask* notes in *kinds* what it is about to write of each id. What is refused while nothing of
-    its kind is written is answered by *unproven*, unless *could_another* says of the kind that
-    another change would be accepted; where there is no *unproven* it is told to wait, if anything
-    was written. One in a minute is set apart nevertheless: see `Suspects.judge`.
-    What needs something that others hold is told to wait by *waiting*; so is what was to be set
-    apart. What looks like an outage, beside others that are written or could be, is put off
-    likewise, and never set apart.
+    *ask* notes in *kinds*, by id, which kind of change it is about to write. A refused item is
+    guilty, and goes to *alone*, if another of its kind was written, or could be according to
+    *could_another*; and one a minute in any case: see `Suspects.judge`. Other refused items go to
+    *unproven*, or without it to *on_locked* if anything was written. *on_locked* answers for locked
+    items, and for guilty ones that *alone* finds locked. Items that look like an outage while
+    others are written, or could be, are never blamed: they go to *unproven*, or else *on_locked*.
 
     Raises:
-        LedgerUnavailable: it is, nothing was written, and there is no *unproven*; or it looks like
-            an outage, and nothing was written. The others were answered.
+        LedgerUnavailable: items were refused, nothing was written, and there is no *unproven*; or
+            it looks like an outage, and nothing was written. The others were answered.
     """
-    doubting = OutageGuard(ask, len(asked))
-    with doubting.telling():
-        ask = bisect_locked(doubting, on_locked)
-        ids = map(id_of, asked)
-        found = _doubted(asked, ask, doubting, partial(_could, could_another, kinds, ids))
-        refused = [id_of(one.asked) for one in found if isinstance(one, RefusedAlone)]
-        guilty = _guilty(refused, doubting.written, kinds, suspects, could_another)
+
+    def could_any() -> bool:
+        return any(map(could_another, {kinds.get(id_of(one)) for one in asked}))
+
+    guard = OutageGuard(ask, len(asked))
+    with guard.correcting_errors():
+        ask = bisect_locked(guard, on_locked)
+        parts = _parts(asked, ask, guard, could_any)
+        failed = [part for part in parts if isinstance(part, FailedAlone)]
+        refused = [id_of(one.asked) for one in failed if isinstance(one.error, LedgerRefused)]
+        guilty = _guilty(refused, guard.written, kinds, suspects, could_another)
         put_off = unproven or on_locked.answer
-        if unproven is None and doubting.written:
+        if unproven is None and guard.written:
             unproven = on_locked.answer
-        alone = partial(_alone_not_waiting, alone, on_locked)
         answers: list[A] = []
         outages: list[LedgerRefused] = []
-        for one in found:
-            match one:
-                case BatchResult():
-                    answers.extend(one.answers)
-                case FailedAlone():
-                    answers.append(put_off(one.asked))
-                case RefusedAlone() if id_of(one.asked) in guilty:
-                    answers.extend(_once_more(one.asked, ask, alone, on_locked))
-                case RefusedAlone():
-                    outages.append(one.refusal)
-                    if unproven is not None:
-                        answers.append(unproven(one.asked))
+        for part in parts:
+            if isinstance(part, BatchResult):
+                answers.extend(part.answers)
+            elif not isinstance(part.error, LedgerRefused):
+                answers.append(put_off(part.asked))
+            elif id_of(part.asked) in guilty:
+                answers.extend(_condemn(part.asked, ask, alone, on_locked))
+            else:
+                outages.append(part.error)
+                if unproven is not None:
+                    answers.append(unproven(part.asked))
         if outages and unproven is None:
             text = f"{outages[0]}; of {len(refused)} such changes none is accepted"
             raise LedgerUnavailable(text, changed_nothing=True) from outages[0]
-        if outages and suspects.is_to_tell("ledger.refused"):
+        if outages and suspects.is_to_log("ledger.refused"):
             text = f"No change of this kind is accepted: {outages[0]}"
-            told = f"{text}; of {len(refused)} {len(guilty) or 'none'} set apart, the others wait"
-            say(log, logging.ERROR, "ledger.refused", told)
-        _tell_doubts(found, id_of, suspects)
+            counts = f"of {len(refused)} {len(guilty) or 'none'} set apart, the others wait"
+            say(log, logging.ERROR, "ledger.refused", f"{text}; {counts}")
+        _log_doubts(failed, id_of, suspects)
         return answers
 
 
 def _parts(
-    asked: Sequence[Q], ask: Callable[[Sequence[Q]], BatchResult[A]]
-) -> Sequence[BatchResult[A] | RefusedAlone | FailedAlone]:
-    def by_itself(one: Q, refusal: LedgerRefused | LedgerUnavailable) -> RefusedAlone | FailedAlone:
-        if isinstance(refusal, LedgerRefused):
-            return RefusedAlone(one, refusal)
-        return FailedAlone(one, refusal)
-
-    refusals: tuple[type[LedgerRefused | LedgerUnavailable], ...] = (LedgerRefused, InDoubt)
-    return bisect(asked, ask, refusals, by_itself)
-
-
-def _doubted(
     asked: Sequence[Q],
     ask: Callable[[Sequence[Q]], BatchResult[A]],
-    doubting: OutageGuard[Q, A],
-    could_another: Callable[[], bool],
-) -> Sequence[BatchResult[A] | RefusedAlone | FailedAlone]:
-    """Give the parts of what was asked; all of it is in doubt if another could be written.
+    guard: OutageGuard[Q, A],
+    could_any: Callable[[], bool],
+) -> Sequence[BatchResult[A] | FailedAlone]:
+    """Bisect; in what looks like an outage, all items have failed if another could be written.
 
     Raises:
-        LedgerUnavailable: it looks like an outage, and nothing was written.
+        LedgerUnavailable: it looks like an outage, nothing was written, and nothing could be.
     """
     try:
-        found = _parts(asked, ask)
-        if not doubting.written:
-            for one in found:
-                if isinstance(one, FailedAlone):
-                    raise one.doubt
+        parts = bisect(asked, ask, _FAILURES, FailedAlone)
+        if not guard.written:
+            for part in parts:
+                if isinstance(part, FailedAlone) and not isinstance(part.error, LedgerRefused):
+                    raise part.error
     except (InDoubt, PresumedOutage) as doubt:
-        if not could_another():
+        if not could_any():
             raise
         return [FailedAlone(one, doubt) for one in asked]
-    return found
+    return parts
 
 
-def _could(another: Callable[[Kind], bool], kinds: Mapping[int, Kind], ids: Iterable[int]) -> bool:
-    return any(map(another, {kinds.get(id_) for id_ in ids}))
-
-
-def _tell_doubts(
-    found: Sequence[BatchResult[A] | RefusedAlone | FailedAlone],
-    id_of: Callable[[Q], int],
-    suspects: Suspects,
+def _log_doubts(
+    failed: Sequence[FailedAlone], id_of: Callable[[Any], int], suspects: Suspects
 ) -> None:
-    doubts = {id_of(one.asked): one.doubt for one in found if isinstance(one, FailedAlone)}
-    if not doubts or not suspects.is_to_tell("ledger.in-doubt"):
+    doubts = {
+        id_of(one.asked): one.error for one in failed if isinstance(one.error, LedgerUnavailable)
+    }
+    if not doubts or not suspects.is_to_log("ledger.in-doubt"):
         return
     which = listed([str(id_) for id_ in doubts])
     text = f"Put off, as others are accepted: execution {which}: {next(iter(doubts.values()))}"
@@ -202,7 +169,7 @@ def _guilty(
     suspects: Suspects,
     could_another: Callable[[Kind], bool],
 ) -> Collection[int]:
-    """Judge them among those of their kind."""
+    """Judge the refused ids, each among those of its kind."""
     of_refused = {id_: kinds.get(id_) for id_ in refused}
     of_written = {id_: kinds.get(id_) for id_ in written}
     alone = {*of_refused.values()} - {*of_written.values()}
@@ -210,33 +177,23 @@ def _guilty(
     return suspects.judge(of_refused, accepted=of_written, could_another=could)
 
 
-def _once_more(
+def _condemn(
     asked: Q,
     ask: Callable[[Sequence[Q]], BatchResult[A]],
     alone: Callable[[Q, LedgerRefused], A],
     on_locked: OnLocked[Q, A],
 ) -> Sequence[A]:
-    """Ask once more before somebody is set apart: what has no name with us may have passed."""
+    """Ask for a guilty item once more, as a cause unknown to us may have passed; then blame it.
+
+    If *alone* meets a lock, or what looks like an outage, the others keep their answers.
+    """
     try:
         return ask([asked]).answers
     except LedgerRefused as refusal:
-        return [alone(asked, refusal)]
+        try:
+            with on_locked.budget.limited_wait():
+                return [alone(asked, refusal)]
+        except (Locked, InDoubt):
+            return [on_locked.answer(asked)]
     except (InDoubt, PresumedOutage):
         return [on_locked.answer(asked)]
-
-
-def _alone_not_waiting(
-    alone: Callable[[Q, LedgerRefused], A],
-    on_locked: OnLocked[Q, A],
-    asked: Q,
-    refusal: LedgerRefused,
-) -> A:
-    """Answer for one that was refused; what others hold of it keeps its neighbours from nothing.
-
-    Nor does what looks like an outage by then.
-    """
-    try:
-        with on_locked.limited_wait():
-            return alone(asked, refusal)
-    except (Locked, InDoubt):
-        return on_locked.answer(asked)

@@ -1,7 +1,7 @@
 """Telling a row whose changes are refused from a rule that refuses the changes of all.
 
-The one is set apart, the other is an outage. Only a neighbour can tell them apart: what is refused
-while somebody else's change of the same kind is accepted is refused for its own sake.
+The row is quarantined; the rule is an outage. Only a neighbour can tell them apart: a row is guilty
+if it is refused while another's change of the same kind is accepted.
 """
 
 import time
@@ -13,15 +13,15 @@ from typing import Final
 
 from ..cooldown import MOST
 
-#: While nothing at all is accepted, one row is set apart so often, in seconds: what is refused for
-#: its own sake would keep its worker from all others, who alone could tell.
+#: While nothing is accepted, one row is quarantined each time so many seconds have passed: a guilty
+#: one would keep its worker from all others, which alone could tell.
 PROBE_EVERY: Final = 60.0
 
-#: For so many seconds it is remembered that others were accepted: a rule may go and come back.
+#: For so many seconds it counts that others were accepted: a rule may go and come back.
 PROVEN_FOR: Final = 60.0
 
-#: So often the log tells of what is refused, in seconds.
-TELL_EVERY: Final = 60.0
+#: The log tells of refusals once in so many seconds.
+LOG_EVERY: Final = 60.0
 
 #: What a rule can tell from other changes: which tables are written, and from which state to which.
 #: An archive that takes nothing refuses all failures, and no success proves one of them guilty.
@@ -29,12 +29,12 @@ Kind = Hashable
 
 
 class Suspects:
-    """What was refused of changes, and whether their neighbours were. For any thread."""
+    """The rows whose changes were refused, by kind of change. For any thread."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         """*monotonic* counts seconds."""
         self._monotonic = monotonic
-        self._told_at: dict[str, float] = {}  # by action
+        self._logged_at: dict[str, float] = {}  # by action
         self._lock = Lock()
         self._kinds = defaultdict[Kind, _OfOneKind](partial(_OfOneKind, monotonic))
 
@@ -49,12 +49,13 @@ class Suspects:
         accepted: Mapping[int, Kind],
         could_another: Collection[Kind] = (),
     ) -> Collection[int]:
-        """Give those of *refused* that are to be set apart.
+        """Give the guilty of *refused*.
 
-        *accepted* are others of the same moment; *could_another* names the kinds of which one would
-        be. Of a kind without either only those are guilty that were refused before, again after
-        others were accepted, and now once more; and one in `PROBE_EVERY`. Where it is the only
-        one, it is set apart at once: there may be nobody else for long.
+        *accepted* are other changes of the same moment; *could_another* names kinds of which one
+        would be accepted. All that are refused of such a kind are guilty. Of any other kind a row
+        is guilty that is refused for the third time, with others accepted after each of the first
+        two; and one row every `PROBE_EVERY` seconds, at once if it is the only one that is refused:
+        there may be no other for long.
         """
         guilty = set[int]()
         asked, passed = _by_kind(refused), _by_kind(accepted)
@@ -69,15 +70,15 @@ class Suspects:
                 guilty.update(found)
         return guilty
 
-    def is_to_tell(self, action: str) -> bool:
-        """Tell whether a line is to be logged: whoever asks again does so each second.
+    def is_to_log(self, action: str) -> bool:
+        """Tell whether to log a line now: refused changes are asked for again each second.
 
-        Each *action* has its own minute: they have different cures, and none hides another.
+        Each *action* counts by itself: they have different cures, and none may hide another.
         """
-        now, before = self._monotonic(), self._told_at.get(action)
-        if before is not None and now - before < TELL_EVERY:
+        now, before = self._monotonic(), self._logged_at.get(action)
+        if before is not None and now - before < LOG_EVERY:
             return False
-        self._told_at[action] = now
+        self._logged_at[action] = now
         return True
 
 
@@ -86,9 +87,9 @@ class _OfOneKind:
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
-        self._refused = set[int]()  # since others were accepted
-        self._once: dict[int, float] = {}  # refused before others were accepted, and since when
-        self._proven: dict[int, float] = {}  # refused again after that, before others were
+        self._refused = set[int]()  # since others were last accepted
+        self._once: dict[int, float] = {}  # refused, then others were accepted: at which time
+        self._proven: dict[int, float] = {}  # the same a second time
         self._probed_at: float | None = None
 
     def __len__(self) -> int:
@@ -120,10 +121,7 @@ class _OfOneKind:
         return guilty
 
     def _suspect(self, refused: Collection[int]) -> None:
-        """Remember them as far as there is room: an outage may refuse thousands in each minute.
-
-        Once others are accepted, what is remembered only changes its place.
-        """
+        """Remember them, as far as there is room: an outage may refuse thousands in a minute."""
         for id_ in refused:
             if len(self) >= MOST:
                 return

@@ -21,7 +21,6 @@ from cronhare.ports.runner import Captured
 from ..claims.manual_claims import claim_by_hand, find_by_key
 from ..dialect import InDoubt, Locked
 from ..inspection.scheduler_activity import last_claim
-from ..isolation.bisection import OnLocked
 from ..mapping.execution_rows import (
     BY_IDS,
     EXECUTION,
@@ -35,6 +34,7 @@ from ..mapping.transition_columns import write_changes
 from ..schema.tables import attempts, executions, failed_tasks, outputs, schedulers
 from ..schema.types import UtcDateTime
 from ..transactions.database import Database, repeatable
+from ..transactions.lock_waits import LockWaitBudget
 from .last_runs import last_runs, loads
 from .reported_failures import could_archive_another, keep_failure
 from .retention import clean_up
@@ -87,7 +87,7 @@ class SqlRecords:
     def __init__(self, engine: Engine, clock: ClockPort) -> None:
         """See `Database`."""
         self._database = Database(engine, clock)
-        self._locked_failures = OnLocked[Failure, None](lambda _: None)
+        self._failures_budget = LockWaitBudget()
 
     @repeatable
     def executions(self, which: ExecutionFilter) -> Sequence[Execution]:
@@ -169,7 +169,7 @@ class SqlRecords:
     ) -> Archived | Unproven | None:
         """See `RecordsPort.keep_failure`."""
         try:
-            with self._locked_failures.limited_wait():
+            with self._failures_budget.limited_wait():
                 return self._keep_failure(failure, now=now, node=node)
         except Locked as locked:
             raise LedgerBusy(str(locked)) from locked

@@ -1,7 +1,7 @@
-"""How long a transaction waits for what others hold, where its caller makes the best of a refusal.
+"""How long a transaction waits for locks of others, where its caller can go on without them.
 
-A gap between rows cannot be passed over as a row can: who wants to insert into it waits. So what
-is written together is written again in smaller parts, which wait for as short as the server can.
+A gap between rows cannot be skipped as a row can: an INSERT into it waits. So a batch is written
+again in smaller parts, which wait for as short as the server can.
 """
 
 import time
@@ -12,32 +12,35 @@ from typing import Final
 
 import attrs
 
+from ..dialect import Locked
+
 #: MySQL makes 1 second of it.
 NOT_AT_ALL: Final = 0
 
-#: So many seconds those of one batch may take that are locked alone: on MySQL each takes one.
+#: So many seconds the single locked items of a batch may take: on MySQL each takes one.
 LOCKED_BUDGET: Final = 5.0
 
-#: So long after something was locked nobody waits: whoever locked it may hold it still.
+#: For so many seconds after a lock was met none is waited for: it may be held still.
 NO_WAIT_FOR: Final = 60.0
 
 
 class LockWaitBudget:
-    """Whether to wait for what others keep locked: not while somebody did so lately."""
+    """Whether to wait for locks: not for a while after one was waited for in vain."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         """*monotonic* counts seconds."""
         self._monotonic = monotonic
         self._until = float("-inf")
 
-    def note(self) -> None:
-        """Take note that something was locked."""
-        self._until = self._monotonic() + NO_WAIT_FOR
-
-    @property
-    def seconds(self) -> int | None:
-        """How long to wait: see `limit_lock_wait`."""
-        return NOT_AT_ALL if self._monotonic() < self._until else None
+    @contextmanager
+    def limited_wait(self) -> Iterator[None]:
+        """Do as `limit_lock_wait`, as long as the budget allows."""
+        try:
+            with limit_lock_wait(NOT_AT_ALL if self._monotonic() < self._until else None):
+                yield
+        except Locked:
+            self._until = self._monotonic() + NO_WAIT_FOR
+            raise
 
 
 @attrs.frozen
@@ -52,7 +55,7 @@ _asked: ContextVar[LockWait | None] = ContextVar("cronhare_lock_wait", default=N
 
 @contextmanager
 def limit_lock_wait(seconds: int | None = None) -> Iterator[None]:
-    """Have this thread's transactions wait for so long, and tell at once what is locked then.
+    """Let this thread's transactions wait for locks so long, and not be repeated after that.
 
     Raises:
         Locked: they have waited in vain.
@@ -65,11 +68,11 @@ def limit_lock_wait(seconds: int | None = None) -> Iterator[None]:
 
 
 def lock_wait() -> LockWait | None:
-    """Give what was asked for; None if nobody did."""
+    """Give the limit of this thread; None if there is none."""
     return _asked.get()
 
 
 def waits_for_no_lock() -> bool:
-    """Tell whether nothing is waited for."""
+    """Tell whether this thread's limit is `NOT_AT_ALL`."""
     asked = lock_wait()
     return asked is not None and asked.seconds == NOT_AT_ALL
