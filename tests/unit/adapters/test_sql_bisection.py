@@ -3,11 +3,7 @@
 from collections.abc import Sequence
 
 from cronhare.adapters.sql.dialect import Locked
-from cronhare.adapters.sql.isolation.bisection import (
-    BatchResult,
-    OnLocked,
-    bisect_locked,
-)
+from cronhare.adapters.sql.isolation.bisection import BatchResult, OnLocked, bisect_locked
 
 
 class Locker:

@@ -4,12 +4,7 @@ from datetime import UTC, datetime
 
 from sqlalchemy import Column, Integer, MetaData, Table, select
 
-from cronhare.adapters.sql.cooldown import (
-    FOR,
-    MOST,
-    Cooldown,
-    excluding,
-)
+from cronhare.adapters.sql.cooldown import FOR, MOST, Cooldown, excluding
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 

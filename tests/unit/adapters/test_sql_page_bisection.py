@@ -7,15 +7,9 @@ from typing import Any
 
 import pytest
 
-from cronhare.adapters.sql.claims.lock_backoff import (
-    FIRST,
-    LONGEST,
-    LockBackoff,
-)
-from cronhare.adapters.sql.claims.page_bisection import (
-    PageBisection,
-    PagePlanner,
-)
+from cronhare.adapters.sql.claims.lock_backoff import FIRST, LONGEST, LockBackoff
+from cronhare.adapters.sql.claims.page_bisection import PageBisection
+from cronhare.adapters.sql.claims.page_planner import PagePlanner
 from cronhare.adapters.sql.cooldown import Cooldown
 from cronhare.adapters.sql.dialect import Locked
 from cronhare.adapters.sql.transactions.lock_waits import NOT_AT_ALL, lock_wait

@@ -9,10 +9,7 @@ from sqlalchemy.exc import DBAPIError
 
 from cronhare.adapters.sql.dialect import InDoubt, Locked
 from cronhare.adapters.sql.dialects.mysql.errors import is_in_doubt, is_refused
-from cronhare.adapters.sql.isolation.bisection import (
-    BatchResult,
-    OnLocked,
-)
+from cronhare.adapters.sql.isolation.bisection import BatchResult, OnLocked
 from cronhare.adapters.sql.isolation.refusals import bisect_and_judge
 from cronhare.adapters.sql.isolation.suspects import Suspects
 from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable

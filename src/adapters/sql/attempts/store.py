@@ -34,14 +34,8 @@ from cronhare.ports.runner import AttemptResult, Written
 
 from ..claims.manual_claims import claim_by_hand, find_by_key
 from ..dialect import Locked
-from ..isolation.bisection import (
-    BatchResult,
-    OnLocked,
-)
-from ..isolation.quarantine import (
-    quarantine_and_log,
-    quarantine_refused,
-)
+from ..isolation.bisection import BatchResult, OnLocked
+from ..isolation.quarantine import quarantine_and_log, quarantine_refused
 from ..isolation.refusals import bisect_and_judge, bisect_batch
 from ..isolation.suspects import Kind, Suspects
 from ..mapping.execution_rows import BY_IDS, find_executions

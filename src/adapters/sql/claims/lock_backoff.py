@@ -1,26 +1,32 @@
-"""What others keep locked, for as long as they like: it is asked for again ever more rarely."""
+"""Backoff of locked schedules: while they stay locked they are asked for ever more rarely."""
 
+import logging
 from collections.abc import Collection
 from datetime import datetime, timedelta
 from itertools import islice
 from threading import Lock
 from typing import Final
 
-from ..cooldown import MOST
+from cronhare.application.logs import say
 
-#: So long at first: some locks of our own last for milliseconds, and nobody has waited for them.
+from ..cooldown import MOST
+from ..dialect import Locked
+
+log = logging.getLogger(__name__)
+
+#: The first wait: some locks of our own last for milliseconds, and were not waited for.
 FIRST: Final = timedelta(seconds=2)
 
-#: And so long in the end, unless they are very many. There is no bound that would not have them
-#: asked for all the time, where there are many enough, or their neighbours never: see `free`.
+#: The longest wait, unless very many are locked: then no fixed bound leaves time for their
+#: neighbours without asking for them all the time. See `free`.
 LONGEST: Final = timedelta(minutes=1)
 
-#: To ask for all of them takes one part of the time in so many: the rest is for their neighbours.
+#: Asking for all locked rows takes one part in so many of the time: the rest is their neighbours'.
 PARTS: Final = 10
 
 
 class LockBackoff:
-    """Rows of one table by their ids, in this process. For any thread."""
+    """When each locked row of one table, by its id, may be asked for again. For any thread."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -28,9 +34,9 @@ class LockBackoff:
         self._forgot: datetime | None = None
 
     def note(self, id_: int, now: datetime, took: timedelta) -> timedelta:
-        """Put a row off that was asked for in vain, which *took* so long; answers for how long.
+        """Put off a row that was found locked, which *took* so long; answers the wait.
 
-        Where there is no room, the one goes that came first.
+        Without room the oldest is dropped.
         """
         with self._lock:
             _, before = self._waits.pop(id_, (now, timedelta(0)))
@@ -42,10 +48,10 @@ class LockBackoff:
             return wait
 
     def free(self, ids: Collection[int], now: datetime) -> None:
-        """Put those off no longer that were asked for with success, nor two others for each.
+        """Forget rows that could be taken, and let two others be asked for at once for each.
 
-        One transaction keeps many locked: once it ends they are all asked for within a few looks,
-        however long they were to rest. If others hold the rest, that costs two questions.
+        One transaction may hold many: once it ends, a few looks ask for all of them, however long
+        their waits. If the rest is locked by another, that costs two questions.
         """
         if not self._waits:
             return
@@ -56,7 +62,7 @@ class LockBackoff:
                 self._waits[id_] = (now, self._waits[id_][1])
 
     def at(self, now: datetime) -> Collection[int]:
-        """Give what is put off at *now*; nearly always that is nothing."""
+        """Give the ids that are put off at *now*; nearly always there are none."""
         if not self._waits:
             return ()
         with self._lock:
@@ -64,7 +70,7 @@ class LockBackoff:
             return {id_ for id_, (until, _) in self._waits.items() if now < until}
 
     def is_any_known(self, now: datetime) -> bool:
-        """Tell whether anything is put off, or was a moment ago: it may be locked still."""
+        """Tell whether any row is put off, or was a moment ago: it may still be locked."""
         if not self._waits:
             return False
         with self._lock:
@@ -72,7 +78,7 @@ class LockBackoff:
             return bool(self._waits)
 
     def _forget(self, now: datetime) -> None:
-        """What was put off is known for as long again, to be put off for longer."""
+        """Forget a row once its wait has passed twice; until then its next wait is longer."""
         if now == self._forgot:  # one look asks for each of its pages
             return
         self._forgot = now
@@ -81,3 +87,28 @@ class LockBackoff:
             for id_, (until, wait) in self._waits.items()
             if -wait < until - now <= wait  # a clock may be set back
         }
+
+
+class LockedSchedulesLog:
+    """Logs that schedules are put off, and when that is over."""
+
+    def __init__(self) -> None:
+        self._names: dict[int, str] = {}
+
+    def note(self, schedule_id: int, name: str, wait: timedelta, locked: Locked) -> None:
+        """Log it at first, and then once a minute."""
+        if FIRST < wait < LONGEST:
+            return
+        if len(self._names) < MOST:
+            self._names[schedule_id] = name
+        text = f"Schedule {name} is put off for {wait.total_seconds():.0f} s: {locked}"
+        say(log, logging.WARNING, "schedule.held", text)
+
+    def free(self, ids: Collection[int]) -> None:
+        """Log it of those that could be taken; nearly always there are none to log."""
+        if not self._names:
+            return
+        for id_ in ids:
+            if (name := self._names.pop(id_, None)) is not None:
+                text = f"Schedule {name} is put off no more: it could be taken"
+                say(log, logging.INFO, "schedule.back", text)

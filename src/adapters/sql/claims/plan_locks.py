@@ -1,4 +1,4 @@
-"""Pages of schedules whose plans nobody else holds: another replica in its midst, or a person."""
+"""Locking the plans of a page of schedules, without those that another transaction has locked."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -19,41 +19,43 @@ _PLANS = select(plans.c.scheduler_id).where(
 
 @attrs.frozen(kw_only=True)
 class Page:
-    """Schedules that may be planned. *is_full* says that there may be more behind them."""
+    """Schedules whose plans are locked by us; *is_full*: there may be more behind them.
 
-    looks: Rows
+    *busy* is how many were left out, as others have them locked.
+    """
+
+    rows: Rows
     is_full: bool
-    busy: int
+    busy: int = 0
 
 
 class PlanLocks:
-    """Holds the plans of schedules that were found, and leaves out what others have."""
+    """Locks plans in transactions of one database."""
 
     def __init__(self, database: Database) -> None:
-        """What is held is held in the transactions of *database*."""
         self._database = database
         self._locking = _PLANS.with_for_update(skip_locked=True)
 
     def take(
         self, connection: Connection, found: Rows, *, limit: int, behind: Callable[[Row[Any]], Rows]
     ) -> Page:
-        """Take what is free of a page, or of the first one *behind* it of which anything is."""
+        """Lock what is free of a page, or of the first one *behind* it of which anything is."""
         busy = 0
         while True:
-            looks = self._free(connection, found)
-            busy += len(found) - len(looks)
+            rows = self._free(connection, found)
+            busy += len(found) - len(rows)
             is_full = len(found) == limit
-            if looks or not is_full:
-                return Page(looks=looks, is_full=is_full, busy=busy)
+            if rows or not is_full:
+                return Page(rows=rows, is_full=is_full, busy=busy)
             found = behind(found[-1])
 
     def _free(self, connection: Connection, found: Rows) -> Rows:
-        planned = [look.id for look in found if look.planned_id is not None]
-        fresh = [look.id for look in found if look.planned_id is None]
+        planned = [row.id for row in found if row.planned_id is not None]
+        fresh = [row.id for row in found if row.planned_id is None]
         free = set(connection.scalars(self._locking, {"ids": planned})) if planned else set()
         if fresh:
-            # A plan that is inserted just now has no row yet that could be held, or passed over.
+            # A plan that another transaction inserts just now has no row yet that could be locked.
             connect = partial(self._database.read, "looking for plans that are being made")
             made = self._database.dialect.read_uncommitted(connect, _PLANS, {"ids": fresh})
             free |= set(fresh) - {row.scheduler_id for row in made}
-        return [look for look in found if look.id in free]
+        return [row for row in found if row.id in free]

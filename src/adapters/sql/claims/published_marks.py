@@ -1,4 +1,4 @@
-"""Marks of what was published: of executions whose messages are in queues, ours or others'."""
+"""Marking executions whose messages are in queues, ours or another program's."""
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
@@ -17,41 +17,41 @@ from cronhare.ports.ledger import LedgerUnavailable
 from ..isolation.batches import write_isolated
 from ..isolation.suspects import Suspects
 from ..mapping.transition_columns import write_changes
-from ..transactions.database import Database, repeatable
+from ..transactions.database import Database, StorePart, repeatable
 from ..transactions.lock_waits import LockWaitBudget
 from . import statements
 from .statements import lock_rows
 
 
-class PublishedMarks:
+class PublishedMarks(StorePart):
     """The part of `ClaimStorePort` that is about messages which are in a queue."""
 
     def __init__(self, database: Database) -> None:
-        self._database = database
-        self._free = statements.THESE.with_for_update(skip_locked=True)
-        self._all = statements.THESE.with_for_update()
+        super().__init__(database)
+        self._unlocked_rows = statements.THESE.with_for_update(skip_locked=True)
+        self._all_rows = statements.THESE.with_for_update()
         self._marked, self._handed_over = Suspects(), Suspects()
-        self._budget = LockWaitBudget()
+        self._marks_budget = LockWaitBudget()
 
-    def published(self, executions: Sequence[Execution], *, now: datetime) -> None:
+    def mark_published(self, executions: Sequence[Execution], *, now: datetime) -> None:
         """See `ClaimStorePort.mark_published`."""
         write_isolated(
             self._database,
             executions,
-            partial(self._mark, now=now),
+            partial(self._mark_these, now=now),
             now=now,
             suspects=self._marked,
-            budget=self._budget,
+            budget=self._marks_budget,
         )
 
     @repeatable
-    def _mark(self, found: Sequence[Execution], *, now: datetime) -> Collection[int]:
+    def _mark_these(self, found: Sequence[Execution], *, now: datetime) -> Collection[int]:
         """Mark what is as it was sent, and give the ids of that.
 
-        What somebody holds begins just now, or is found again and sent once more.
+        A locked one begins just now, or is found again and sent once more.
         """
         with self._database.write("marking what was published") as connection:
-            seen = lock_rows(connection, self._free, [one.id for one in found])
+            seen = lock_rows(connection, self._unlocked_rows, [one.id for one in found])
             marked = [
                 (sent, publish(sent, now=now))
                 for sent in sorted(found, key=attrgetter("id"))
@@ -61,7 +61,7 @@ class PublishedMarks:
         return {sent.id for sent, after in marked if after is not sent}
 
     def hand_over(self, executions: Sequence[Execution], *, now: datetime) -> None:
-        """See `ClaimStorePort.hand_over`. All others are handed over beside what somebody holds."""
+        """See `ClaimStorePort.hand_over`. Locked ones do not keep the others from it."""
         locked = list[Execution]()
         write_isolated(
             self._database,
@@ -69,7 +69,7 @@ class PublishedMarks:
             partial(self._hand_over, now=now),
             now=now,
             suspects=self._handed_over,
-            budget=LockWaitBudget(),  # each time somebody waits for the first
+            budget=LockWaitBudget(),  # a new one: each call waits for the first lock
             locked=locked.append,
         )
         if locked:
@@ -78,14 +78,14 @@ class PublishedMarks:
             raise LedgerUnavailable(text)
 
     def _hand_over(self, executions: Sequence[Execution], *, now: datetime) -> Collection[int]:
-        """Hand them over, those that nobody holds first.
+        """Hand them over, first those that are not locked.
 
-        For the others it waits: what is not marked is sent again, and nothing tells another
-        program's worker that its message is a copy.
+        It waits for the others: what is not marked is sent again, and another program's worker
+        cannot tell that its message is a copy.
         """
-        free, written = self._hand_over_these(self._free, executions, now=now)
+        free, written = self._hand_over_these(self._unlocked_rows, executions, now=now)
         if rest := [one for one in executions if one.id not in free]:
-            _, later = self._hand_over_these(self._all, rest, now=now)
+            _, later = self._hand_over_these(self._all_rows, rest, now=now)
             return {*written, *later}
         return written
 
@@ -93,7 +93,7 @@ class PublishedMarks:
     def _hand_over_these(
         self, look: Select[Any], found: Sequence[Execution], *, now: datetime
     ) -> tuple[Collection[int], Collection[int]]:
-        """Give the ids of those that *look* could hold, and of those that are handed over now."""
+        """Give the ids of those that *look* could lock, and of those that are handed over now."""
         with self._database.write("handing executions over") as connection:
             seen = lock_rows(connection, look, [one.id for one in found])
             waiting = [

@@ -1,4 +1,4 @@
-"""Executions that are found: what should have begun, what runs, and what nobody would find."""
+"""What the reconciler looks for: executions that are overdue, lapsed, doubted or stray."""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
@@ -11,14 +11,8 @@ from cronhare.domain.lifecycle.redelivery import Graces, expected_after_doubt
 from cronhare.domain.texts.durations import LONGEST
 
 from ..cooldown import excluding
-from ..isolation.batches import (
-    take_isolated,
-    write_isolated,
-)
-from ..isolation.bisection import (
-    BatchResult,
-    OnLocked,
-)
+from ..isolation.batches import take_isolated, write_isolated
+from ..isolation.bisection import BatchResult, OnLocked
 from ..isolation.past_locked import take_past_locked
 from ..isolation.quarantine import (
     as_quarantined,
@@ -27,37 +21,31 @@ from ..isolation.quarantine import (
     quarantine_still_broken,
 )
 from ..isolation.refusals import bisect_batch
-from ..isolation.suspects import (
-    Kind,
-    Suspects,
-)
+from ..isolation.suspects import Kind, Suspects
 from ..mapping.execution_rows import executions_of
 from ..schema.tables import executions
-from ..transactions.database import (
-    Database,
-    repeatable,
-)
+from ..transactions.database import Database, StorePart, repeatable
 from ..transactions.lock_waits import LockWaitBudget
 from . import statements
 from .statements import lock_rows
 
 
-class ReconcilerQueries:
-    """The part of `ClaimStorePort` that finds executions. What is broken of them is set apart."""
+class ReconcilerQueries(StorePart):
+    """The part of `ClaimStorePort` that the reconciler asks. Broken executions are quarantined."""
 
     def __init__(self, database: Database) -> None:
-        self._database = database
-        self._now = repeatable(database.now)
+        super().__init__(database)
+        self._ledger_now = repeatable(database.now)
         self._overdue = statements.OVERDUE.with_for_update(skip_locked=True)
         self._free = statements.THESE.with_for_update(skip_locked=True)
         self._doubted = statements.DOUBTED.with_for_update(skip_locked=True)
         self._doubted_early = statements.DOUBTED_EARLY.with_for_update(skip_locked=True)
         self._waiting, self._stray, self._broken = Suspects(), Suspects(), Suspects()
-        self._budget = LockWaitBudget()
+        self._queries_budget = LockWaitBudget()
 
     @repeatable
     def doubt(self, *, since: datetime, now: datetime, after: int, limit: int) -> int | None:
-        """See `ClaimStorePort.doubt`. What somebody holds is being seen to, and passed over."""
+        """See `ClaimStorePort.doubt`. Locked executions are being dealt with, and passed over."""
         with self._database.read("looking at what the broker has") as connection:
             page = connection.scalars(statements.DOUBTABLE, {"after": after, "limit": limit}).all()
 
@@ -74,8 +62,8 @@ class ReconcilerQueries:
                     self._database.dialect.update_many(connection, statements.POSTPONE, checks)
             return BatchResult((), [*ids, *(one["found_id"] for one in checks)])
 
-        if page:  # of what is refused, or held, another look decides, once it is overdue
-            later = OnLocked[int, None](lambda _id: None, self._budget)
+        if page:  # what is refused or locked is decided by another look, once it is overdue
+            later = OnLocked[int, None](lambda _id: None, self._queries_budget)
             bisect_batch(page, doubt_them, alone=lambda _id, _refusal: None, on_locked=later)
         return page[-1] if len(page) == limit else None
 
@@ -100,7 +88,7 @@ class ReconcilerQueries:
                 take,
                 now=now,
                 suspects=self._waiting,
-                budget=self._budget,
+                budget=self._queries_budget,
                 states=STARTABLE,
                 kinds=kinds,
             )
@@ -135,7 +123,7 @@ class ReconcilerQueries:
         with self._database.read("listing what is unfinished") as connection:
             rows = connection.execute(statements.UNFINISHED, {"after": after, "limit": limit})
             found = executions_of(connection, rows)
-        return self._set_apart(found, self._now())
+        return self._set_apart(found, self._ledger_now())
 
     @repeatable
     def owners(self) -> Collection[str]:
@@ -170,7 +158,7 @@ class ReconcilerQueries:
                     give,
                     now=now,
                     suspects=self._stray,
-                    budget=self._budget,
+                    budget=self._queries_budget,
                     states=UNFINISHED,
                     kinds=kinds,
                 )
@@ -210,7 +198,7 @@ class ReconcilerQueries:
     @repeatable
     def run_by(self, nodes: Collection[str], *, limit: int) -> Sequence[Execution]:
         """See `ClaimStorePort.run_by`."""
-        now = self._now()
+        now = self._ledger_now()
         refused = self._database.passed_over.at(now)
         statement = excluding(statements.RUN_BY, executions.c.id, refused)
         with self._database.read("listing what nodes run") as connection:
@@ -229,7 +217,7 @@ class ReconcilerQueries:
             partial(self._set_apart_now, now=now),
             now=now,
             suspects=self._broken,
-            budget=self._budget,
+            budget=self._queries_budget,
         )
         pass_over(self._database, broken, apart, now)
         return as_quarantined(found, apart)

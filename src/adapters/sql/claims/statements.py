@@ -27,10 +27,7 @@ from cronhare.domain.lifecycle.redelivery import (
     expected_soon,
 )
 
-from ..mapping.execution_rows import (
-    EXECUTION,
-    is_in,
-)
+from ..mapping.execution_rows import EXECUTION, is_in
 from ..schema.tables import executions
 from ..schema.types import UtcDateTime
 

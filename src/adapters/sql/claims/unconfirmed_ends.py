@@ -1,34 +1,29 @@
 """Ends for good: whether the messages that follow them are in a queue."""
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from operator import attrgetter
 from typing import Any, Final
 
-from sqlalchemy import BindParameter, Connection, Select, bindparam, select, update
+from sqlalchemy import BindParameter, Connection, bindparam, select, update
 
 from cronhare.application.logs import say
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.archive import Archived, Ended
+from cronhare.domain.lifecycle.redelivery import Graces
 from cronhare.domain.messages.messages import AttemptRef
 from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
 
-from ..cooldown import (
-    Cooldown,
-    excluding,
-)
-from ..isolation.bisection import (
-    BatchResult,
-    OnLocked,
-)
+from ..cooldown import Cooldown, excluding
+from ..isolation.bisection import BatchResult, OnLocked
 from ..isolation.past_locked import take_past_locked
 from ..isolation.refusals import bisect_batch
 from ..mapping.execution_rows import BY_IDS, find_executions
 from ..mapping.tolerant_reading import ARCHIVED
 from ..schema.tables import failed_tasks
 from ..schema.types import UtcDateTime
-from ..transactions.database import Database, repeatable
+from ..transactions.database import Database, StorePart, repeatable
 from ..transactions.lock_waits import LockWaitBudget
 
 log = logging.getLogger(__name__)
@@ -59,27 +54,27 @@ _CHECK: Final = (
 )
 
 
-class UnconfirmedEnds:
-    """The part of `ClaimStorePort` that is about ends. Rows that somebody holds are passed over."""
+class UnconfirmedEnds(StorePart):
+    """The part of `ClaimStorePort` that is about ends. Locked rows are passed over."""
 
     def __init__(self, database: Database) -> None:
-        self._database = database
-        self._passed_over = Cooldown()
-        self._budget = LockWaitBudget()
+        super().__init__(database)
+        self._ends_left_out = Cooldown()
+        self._ends_budget = LockWaitBudget()
         self._of_attempts = _OF_ATTEMPTS.with_for_update(skip_locked=True)
-        self._overdue = _OVERDUE.with_for_update(skip_locked=True)
+        self._overdue_ends = _OVERDUE.with_for_update(skip_locked=True)
 
-    def mark_published(self, ends: Collection[AttemptRef]) -> None:
+    def mark_ends_published(self, ends: Collection[AttemptRef]) -> None:
         """See `ClaimStorePort.mark_ends_published`. What is refused stays overdue."""
         bisect_batch(
             sorted(ends, key=attrgetter("execution_id")),
-            self._mark_published,
+            self._mark_ends,
             alone=lambda _end, _refusal: None,
-            on_locked=OnLocked(lambda _end: None, self._budget),
+            on_locked=OnLocked(lambda _end: None, self._ends_budget),
         )
 
     @repeatable
-    def _mark_published(self, ends: Sequence[AttemptRef]) -> BatchResult[None]:
+    def _mark_ends(self, ends: Sequence[AttemptRef]) -> BatchResult[None]:
         with self._database.write("marking ends as published") as connection:
             asked = {"ids": [end.execution_id for end in ends]}
             rows = connection.execute(self._of_attempts, asked).all()
@@ -89,16 +84,17 @@ class UnconfirmedEnds:
                 connection.execute(_CHECK, {"ids": ids, "at": None})
             return BatchResult((), ids)
 
-    def overdue(self, *, now: datetime, until: datetime, limit: int) -> Sequence[Ended]:
+    def overdue_ends(self, *, now: datetime, graces: Graces, limit: int) -> Sequence[Ended]:
         """See `ClaimStorePort.overdue_ends`. Most looks find nothing, and take no lock."""
+        until = now - graces.ended
 
         @repeatable
         def take(ids: Sequence[int]) -> BatchResult[Sequence[Ended]]:
             with self._database.write("taking ends that are overdue") as connection:
-                found = connection.execute(self._overdue, {"ids": ids, "until": until})
+                found = connection.execute(self._overdue_ends, {"ids": ids, "until": until})
                 read = [ARCHIVED.read(row) for row in found]
-                sound = [_archived(cells) for cells, problem in read if problem is None]
-                spoilt = [cells.id for cells, problem in read if problem is not None]
+                sound = [_archived(columns) for columns, problem in read if problem is None]
+                spoilt = [columns.id for columns, problem in read if problem is not None]
                 if spoilt:  # nothing could be sent that its reader would not park
                     connection.execute(_CHECK, {"ids": spoilt, "at": None})
                 if sound:
@@ -108,23 +104,26 @@ class UnconfirmedEnds:
 
         refused: list[LedgerRefused | LedgerUnavailable] = []
 
-        def held(id_: int) -> Sequence[Ended]:
-            self._passed_over.note(id_, now)
+        def pass_over(id_: int) -> Sequence[Ended]:
+            self._ends_left_out.note(id_, now)
             return ()
 
-        def later(id_: int, refusal: LedgerRefused | LedgerUnavailable) -> Sequence[Ended]:
+        def alone(id_: int, refusal: LedgerRefused | LedgerUnavailable) -> Sequence[Ended]:
             refused.append(refusal)
-            return held(id_)
+            return pass_over(id_)
 
-        statement = excluding(_OVERDUE_IDS, failed_tasks.c.id, self._passed_over.at(now))
+        statement = excluding(_OVERDUE_IDS, failed_tasks.c.id, self._ends_left_out.at(now))
 
+        @repeatable
         def choose(most: int, left: int) -> Sequence[int]:
-            return self._ids(statement, {"until": until, "limit": most, "left": left})
+            asked = {"until": until, "limit": most, "left": left}
+            with self._database.read("looking for ends that are overdue") as connection:
+                return connection.scalars(statement, asked).all()
 
-        on_locked = OnLocked(held, self._budget, finds_again=True)
+        on_locked = OnLocked(pass_over, self._ends_budget, finds_again=True)
 
         def take_free(ids: Sequence[int]) -> Sequence[Ended]:
-            taken = bisect_batch(ids, take, alone=later, on_locked=on_locked)
+            taken = bisect_batch(ids, take, alone=alone, on_locked=on_locked)
             return [ended for part in taken for ended in part]
 
         free = take_past_locked(choose, take_free, limit=limit)
@@ -133,14 +132,9 @@ class UnconfirmedEnds:
             say(log, logging.ERROR, "ledger.refused", text)
         return free
 
-    @repeatable
-    def _ids(self, statement: Select[Any], asked: Mapping[str, Any]) -> Sequence[int]:
-        with self._database.read("looking for ends that are overdue") as connection:
-            return connection.scalars(statement, asked).all()
 
-
-def _archived(cells: Any) -> Archived:  # noqa: ANN401 - see `TableReader.read`
-    return Archived(**{column.name: getattr(cells, column.name) for column in failed_tasks.c})
+def _archived(columns: Any) -> Archived:  # noqa: ANN401 - see `TableReader.read`
+    return Archived(**{column.name: getattr(columns, column.name) for column in failed_tasks.c})
 
 
 def _with_crashes(connection: Connection, found: Sequence[Archived]) -> Sequence[Ended]:

@@ -22,16 +22,10 @@ from cronhare.domain.texts.listing import listed
 from cronhare.ports.attempts import Apart, Busy, Superseded
 from cronhare.ports.ledger import LedgerRefused
 
-from ..mapping.execution_rows import (
-    BY_IDS,
-    executions_of,
-)
+from ..mapping.execution_rows import BY_IDS, executions_of
 from ..mapping.transition_columns import write_fields
 from ..schema.tables import failed_tasks
-from ..transactions.database import (
-    Database,
-    repeatable,
-)
+from ..transactions.database import Database, repeatable
 
 log = logging.getLogger(__name__)
 

@@ -15,10 +15,7 @@ from cronhare.domain.schedules.boot import LONGEST_AGO
 from cronhare.domain.schedules.keys import BOOT
 from cronhare.ports.records import Retention
 
-from ..isolation.bisection import (
-    BatchResult,
-    OnLocked,
-)
+from ..isolation.bisection import BatchResult, OnLocked
 from ..isolation.refusals import bisect_batch
 from ..schema.tables import executions, failed_tasks
 from ..schema.types import UtcDateTime

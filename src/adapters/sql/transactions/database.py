@@ -126,6 +126,13 @@ class Database:
         )
 
 
+class StorePart:
+    """Some methods of a store, which inherits from all of its parts."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+
 @contextmanager
 def connected(engine: Engine, doing: str, *, writing: bool = False) -> Iterator[Connection]:
     """Give a connection, and turn a vendor's errors into ours: see `translate_errors`."""
