@@ -16,7 +16,7 @@ from alembic.migration import MigrationContext
 from sqlalchemy import URL, Engine, event
 
 from cronhare.adapters.memory.clock import FrozenClock
-from cronhare.adapters.sql import SqlLedger, check_schema, open_engine, upgrade
+from cronhare.adapters.sql import check_schema, open_engine, upgrade
 from cronhare.adapters.sql.dialects.mysql import dialect as mysql
 from cronhare.adapters.sql.dialects.mysql.requirements import REQUIREMENTS
 from cronhare.adapters.sql.migrations import upgrade as schema
@@ -102,7 +102,7 @@ def cut_off_after(statements: int) -> Iterator[None]:
 
 
 def executions(engine: Engine) -> list[Execution]:
-    records = SqlLedger(engine, FrozenClock(NOW)).records
+    records = sql_ledger(FrozenClock(NOW), engine).records
     return list(reversed(records.executions(ExecutionFilter(limit=10_000))))
 
 
@@ -169,7 +169,7 @@ def test_an_empty_database_is_told_from_a_ledger(engine: Engine) -> None:
     with pytest.raises(LedgerOutdated, match="holds no ledger yet: run `cronhare db upgrade`"):
         check_schema(engine)
     with pytest.raises(LedgerOutdated, match=r"looking for the next due instant .*db upgrade"):
-        SqlLedger(engine, FrozenClock(NOW)).claims.next_due()
+        sql_ledger(FrozenClock(NOW), engine).claims.next_due()
 
 
 def test_a_newer_ledger_is_left_alone(engine: Engine, empty_mysql: URL) -> None:
@@ -242,7 +242,7 @@ def test_adopted_schedules_keep_their_columns_and_answer_to_their_ids(
 ) -> None:
     upgrade(engine, NOW)
 
-    every_minute, once, disabled = SqlLedger(engine, FrozenClock(NOW)).schedules.schedules()
+    every_minute, once, disabled = sql_ledger(FrozenClock(NOW), engine).schedules.schedules()
     assert every_minute.draft is not None
     assert once.draft is not None
     assert disabled.draft is not None
@@ -335,7 +335,7 @@ def test_times_that_a_table_kept_already_are_kept_up_as_ours_are(
     upgrade(engine, NOW)
     run(original, "UPDATE Scheduler SET status = 1 WHERE id = 18")
 
-    rows = {row.name: row for row in SqlLedger(engine, FrozenClock(NOW)).schedules.schedules()}
+    rows = {row.name: row for row in sql_ledger(FrozenClock(NOW), engine).schedules.schedules()}
     assert rows["#16"].updated_at == NOW
     assert abs(rows["#18"].updated_at - datetime.now(UTC)) < MINUTE
 
@@ -349,7 +349,7 @@ def test_a_status_that_was_kept_as_a_bit_means_what_it_meant(engine: Engine, ori
     upgrade(engine, NOW)
     run(original, "INSERT INTO Scheduler (id, schedule, report_id) VALUES (90, '0 8 * * *', 25)")
 
-    drafts = [row.draft for row in SqlLedger(engine, FrozenClock(NOW)).schedules.schedules()]
+    drafts = [row.draft for row in sql_ledger(FrozenClock(NOW), engine).schedules.schedules()]
     assert [draft and draft.status for draft in drafts] == [True, True, False, True]
     assert run(original, "SELECT max(stay_alive) FROM Scheduler") == [(0,)]
 

@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import URL, Engine, inspect
 
 from cronhare.adapters.memory.clock import FrozenClock
-from cronhare.adapters.sql import SqlLedger, check_schema, open_engine, upgrade
+from cronhare.adapters.sql import check_schema, open_engine, upgrade
 from cronhare.adapters.sql.dialects.postgresql import dialect as postgresql
 from cronhare.adapters.sql.dialects.postgresql.requirements import REQUIREMENTS
 from cronhare.adapters.sql.migrations import upgrade as schema
@@ -103,7 +103,7 @@ def test_an_empty_database_is_told_from_a_ledger(engine: Engine) -> None:
     with pytest.raises(LedgerOutdated, match="holds no ledger yet: run `cronhare db upgrade`"):
         check_schema(engine)
     with pytest.raises(LedgerOutdated, match=r"looking for the next due instant .*db upgrade"):
-        SqlLedger(engine, FrozenClock(NOW)).claims.next_due()
+        sql_ledger(FrozenClock(NOW), engine).claims.next_due()
 
 
 def test_a_server_that_is_too_old_is_told(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,7 +121,7 @@ def test_tables_that_were_here_before_are_taken_over_with_their_rows(
     upgrade(engine, NOW)
 
     check_schema(engine)
-    ledger = SqlLedger(engine, FrozenClock(NOW))
+    ledger = sql_ledger(FrozenClock(NOW), engine)
     [execution] = ledger.records.executions(ExecutionFilter(limit=9))
     assert (execution.state, execution.key) == (State.SUCCEEDED, "cron-2026-3-2-11-59")
     assert execution.executed_at == datetime(2026, 3, 2, 11, 59, 0, 250_000, tzinfo=UTC)

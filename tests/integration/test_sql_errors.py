@@ -12,12 +12,12 @@ import pytest
 from sqlalchemy import Engine, event
 
 from cronhare.adapters.memory.clock import FrozenClock
-from cronhare.adapters.sql import SqlLedger, SqlNodeStore, check_schema, open_engine, upgrade
+from cronhare.adapters.sql import SqlNodeStore, check_schema, open_engine, upgrade
 from cronhare.adapters.sql.dialects.sqlite import errors as sqlite
 from cronhare.adapters.sql.dialects.sqlite.file import make_file
 from cronhare.domain.execution import State
 from cronhare.ports.ledger import LedgerOutdated, LedgerUnavailable
-from tests.integration.ledgers import MINUTE, NOON, Ledger, draft
+from tests.integration.ledgers import MINUTE, NOON, Ledger, draft, sql_ledger
 
 
 @pytest.fixture
@@ -194,7 +194,7 @@ def test_a_file_that_somebody_keeps_locked_can_be_read_and_says_so_on_a_write(
     engine: Engine, path: Path
 ) -> None:
     upgrade(engine, NOON)
-    ledger = SqlLedger(engine, FrozenClock(NOON))
+    ledger = sql_ledger(FrozenClock(NOON), engine)
 
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
@@ -239,7 +239,7 @@ def _limit(engine: Engine, pages: int) -> None:
 def test_a_full_disk_loses_nothing_and_goes_on_once_there_is_room(engine: Engine) -> None:
     upgrade(engine, NOON)
     clock = FrozenClock(NOON)
-    adapters = SqlLedger(engine, clock)
+    adapters = sql_ledger(clock, engine)
     ledger = Ledger(
         clock=clock,
         claims=adapters.claims,
@@ -265,7 +265,7 @@ def test_a_full_disk_loses_nothing_and_goes_on_once_there_is_room(engine: Engine
 
 def test_a_read_only_database_says_so(engine: Engine) -> None:
     upgrade(engine, NOON)
-    ledger = SqlLedger(engine, FrozenClock(NOON))
+    ledger = sql_ledger(FrozenClock(NOON), engine)
     engine.dispose()
     event.listen(engine, "connect", lambda connection, _: connection.execute("PRAGMA query_only=1"))
 

@@ -14,7 +14,7 @@ import attrs
 import pytest
 
 from cronhare.adapters.memory.clock import FrozenClock
-from cronhare.adapters.sql import SqlLedger, open_engine, upgrade
+from cronhare.adapters.sql import SqlClaimStore, SqlRecords, SqlScheduleStore, open_engine, upgrade
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.planning import Plan, Planned, plan
 from cronhare.domain.schedules.task import TaskRef
@@ -38,8 +38,14 @@ class Stage:
     def url(self) -> str:
         return f"sqlite:///{self.folder / 'ledger.db'}"
 
-    def ledger(self) -> SqlLedger:
-        return SqlLedger(open_engine(self.url), FrozenClock(DUE))
+    def claims(self) -> SqlClaimStore:
+        return SqlClaimStore(open_engine(self.url), FrozenClock(DUE))
+
+    def records(self) -> SqlRecords:
+        return SqlRecords(open_engine(self.url), FrozenClock(DUE))
+
+    def schedules(self) -> SqlScheduleStore:
+        return SqlScheduleStore(open_engine(self.url), FrozenClock(DUE))
 
     def tell(self, sign: str) -> None:
         (self.folder / sign).touch()
@@ -66,7 +72,7 @@ def claim_with_the_others(stage: Stage, node: str) -> Iterator[str]:
     upgrade(open_engine(stage.url), NOON)
     stage.tell(f"{node}-upgraded")
     stage.wait_for("claim")
-    claims = stage.ledger().claims
+    claims = stage.claims()
     while claims.plan_edited(now=DUE, since=None, limit=17, node=node, planner=planner).looked:
         pass
     while (batch := claims.claim_due(now=DUE, limit=7, node=node, planner=planner)).looked:
@@ -76,7 +82,7 @@ def claim_with_the_others(stage: Stage, node: str) -> Iterator[str]:
 
 def claim_for_ever(stage: Stage, node: str) -> Iterator[str]:
     """Claim manual runs one by one."""
-    records = stage.ledger().records
+    records = stage.records()
     number = 0
     while True:
         number += 1
@@ -100,7 +106,7 @@ def test_four_processes_share_a_new_file_and_claim_each_key_once(tmp_path: Path)
         ScheduleDraft(name=f"job-{n}", task=TaskRef("report", n + 1), schedule="* * * * *")
         for n in range(SCHEDULES)
     ]
-    stage.ledger().schedules.save(drafts, source=None, now=NOON)
+    stage.schedules().save(drafts, source=None, now=NOON)
 
     stage.tell("claim")
     said = [process.communicate(timeout=PATIENCE)[0] for process in processes]

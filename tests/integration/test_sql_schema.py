@@ -14,7 +14,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Engine
 
 from cronhare.adapters.memory.clock import FrozenClock
-from cronhare.adapters.sql import SqlLedger, check_schema, open_engine, upgrade
+from cronhare.adapters.sql import check_schema, open_engine, upgrade
 from cronhare.adapters.sql.migrations import upgrade as schema
 from cronhare.adapters.sql.schema.tables import metadata
 from cronhare.domain.execution import Execution, State
@@ -22,6 +22,7 @@ from cronhare.domain.schedules.planning import Plan, Planned, plan
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.ledger import LedgerOutdated, LedgerUnavailable
 from cronhare.ports.records import ExecutionFilter
+from tests.integration.ledgers import sql_ledger
 
 NOW = datetime(2026, 3, 2, 12, 0, 30, tzinfo=UTC)
 
@@ -75,7 +76,7 @@ def original_execution(key: str, executed_at: str | None, *, id_: int = 1) -> st
 
 def adopted(engine: Engine) -> list[Execution]:
     upgrade(engine, NOW)
-    records = SqlLedger(engine, FrozenClock(NOW)).records
+    records = sql_ledger(FrozenClock(NOW), engine).records
     return list(reversed(records.executions(ExecutionFilter(limit=100))))
 
 
@@ -90,7 +91,7 @@ def test_an_upgrade_says_what_it_applied_and_a_second_one_has_nothing_to_do(
 
 
 def test_the_newest_migration_is_the_one_that_the_program_asks_for() -> None:
-    migrations = ScriptDirectory(str(Path(schema.__file__).parent / "migrations"))
+    migrations = ScriptDirectory(str(Path(schema.__file__).parent))
 
     assert migrations.get_current_head() == schema.HEAD
 
@@ -107,7 +108,7 @@ def test_the_migrations_make_what_the_statements_expect(engine: Engine) -> None:
 
 
 def test_there_is_no_way_back() -> None:
-    migrations = ScriptDirectory(str(Path(schema.__file__).parent / "migrations"))
+    migrations = ScriptDirectory(str(Path(schema.__file__).parent))
 
     assert not any(hasattr(step.module, "downgrade") for step in migrations.walk_revisions())
 
@@ -143,7 +144,7 @@ def test_an_empty_database_is_told_from_a_ledger(engine: Engine, path: Path) -> 
 
 def test_using_an_empty_database_says_what_to_do(engine: Engine, path: Path) -> None:
     path.touch()
-    claims = SqlLedger(engine, FrozenClock(NOW)).claims
+    claims = sql_ledger(FrozenClock(NOW), engine).claims
 
     with pytest.raises(LedgerOutdated, match=r"looking for the next due instant .*db upgrade"):
         claims.next_due()
@@ -169,7 +170,7 @@ def test_adopted_schedules_keep_their_columns_and_answer_to_their_ids(
 
     upgrade(engine, NOW)
 
-    every_minute, once = SqlLedger(engine, FrozenClock(NOW)).schedules.schedules()
+    every_minute, once = sql_ledger(FrozenClock(NOW), engine).schedules.schedules()
     assert every_minute.draft is not None
     assert once.draft is not None
     assert (every_minute.name, every_minute.draft.task) == ("#16", TaskRef("report", 25))
@@ -187,7 +188,7 @@ def test_an_adopted_schedule_runs_no_instant_from_before_the_adoption(
     by_hand(path, ORIGINAL)
     upgrade(engine, NOW)
     clock = FrozenClock(NOW)
-    claims = SqlLedger(engine, clock).claims
+    claims = sql_ledger(clock, engine).claims
 
     def planner(planned: Planned) -> Plan:
         return plan(planned, clock.now())
@@ -280,7 +281,7 @@ def test_an_adopted_ledger_claims_and_keeps_its_schedules_like_any_other(
     by_hand(path, ORIGINAL)
     upgrade(engine, NOW)
     clock = FrozenClock(NOW)
-    claims = SqlLedger(engine, clock).claims
+    claims = sql_ledger(clock, engine).claims
 
     def planner(planned: Planned) -> Plan:
         return plan(planned, clock.now())

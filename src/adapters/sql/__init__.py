@@ -3,7 +3,6 @@
 from .attempts.store import SqlAttemptStore
 from .claims.store import SqlClaimStore
 from .dialects import open_engine
-from .ledger import SqlLedger
 from .migrations.upgrade import check_schema, upgrade
 from .nodes import SqlNodeStore
 from .records.store import SqlRecords
@@ -12,7 +11,6 @@ from .schedules import SqlScheduleStore
 __all__ = [
     "SqlAttemptStore",
     "SqlClaimStore",
-    "SqlLedger",
     "SqlNodeStore",
     "SqlRecords",
     "SqlScheduleStore",
