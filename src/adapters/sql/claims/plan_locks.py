@@ -15,6 +15,7 @@ Rows = Sequence[Row[Any]]
 _PLANS = select(plans.c.scheduler_id).where(
     plans.c.scheduler_id.in_(bindparam("ids", expanding=True))
 )
+_UNLOCKED = _PLANS.with_for_update(skip_locked=True)
 
 
 @attrs.frozen(kw_only=True)
@@ -34,7 +35,6 @@ class PlanLocks:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._locking = _PLANS.with_for_update(skip_locked=True)
 
     def take(
         self, connection: Connection, found: Rows, *, limit: int, behind: Callable[[Row[Any]], Rows]
@@ -52,7 +52,7 @@ class PlanLocks:
     def _free(self, connection: Connection, found: Rows) -> Rows:
         planned = [row.id for row in found if row.planned_id is not None]
         fresh = [row.id for row in found if row.planned_id is None]
-        free = set(connection.scalars(self._locking, {"ids": planned})) if planned else set()
+        free = set(connection.scalars(_UNLOCKED, {"ids": planned})) if planned else set()
         if fresh:
             # A plan that another transaction inserts just now has no row yet that could be locked.
             connect = partial(self._database.read, "looking for plans that are being made")

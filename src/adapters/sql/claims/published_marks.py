@@ -28,8 +28,6 @@ class PublishedMarks(StorePart):
 
     def __init__(self, database: Database) -> None:
         super().__init__(database)
-        self._unlocked_rows = statements.THESE.with_for_update(skip_locked=True)
-        self._all_rows = statements.THESE.with_for_update()
         self._marked, self._handed_over = Suspects(), Suspects()
         self._marks_budget = LockWaitBudget()
 
@@ -51,7 +49,7 @@ class PublishedMarks(StorePart):
         A locked one begins just now, or is found again and sent once more.
         """
         with self._database.write("marking what was published") as connection:
-            seen = lock_rows(connection, self._unlocked_rows, [one.id for one in found])
+            seen = lock_rows(connection, statements.UNLOCKED, [one.id for one in found])
             marked = [
                 (sent, publish(sent, now=now))
                 for sent in sorted(found, key=attrgetter("id"))
@@ -83,19 +81,19 @@ class PublishedMarks(StorePart):
         It waits for the others: what is not marked is sent again, and another program's worker
         cannot tell that its message is a copy.
         """
-        free, written = self._hand_over_these(self._unlocked_rows, executions, now=now)
+        free, written = self._hand_over_these(statements.UNLOCKED, executions, now=now)
         if rest := [one for one in executions if one.id not in free]:
-            _, later = self._hand_over_these(self._all_rows, rest, now=now)
+            _, later = self._hand_over_these(statements.ALL, rest, now=now)
             return {*written, *later}
         return written
 
     @repeatable
     def _hand_over_these(
-        self, look: Select[Any], found: Sequence[Execution], *, now: datetime
+        self, statement: Select[Any], found: Sequence[Execution], *, now: datetime
     ) -> tuple[Collection[int], Collection[int]]:
-        """Give the ids of those that *look* could lock, and of those that are handed over now."""
+        """Give the ids that *statement* could lock, and those that are handed over now."""
         with self._database.write("handing executions over") as connection:
-            seen = lock_rows(connection, look, [one.id for one in found])
+            seen = lock_rows(connection, statement, [one.id for one in found])
             waiting = [
                 msgspec.structs.replace(sent, state=State(row.state), published_at=row.published_at)
                 for sent in sorted(found, key=attrgetter("id"))

@@ -36,10 +36,6 @@ class ReconcilerQueries(StorePart):
     def __init__(self, database: Database) -> None:
         super().__init__(database)
         self._ledger_now = repeatable(database.now)
-        self._overdue = statements.OVERDUE.with_for_update(skip_locked=True)
-        self._free = statements.THESE.with_for_update(skip_locked=True)
-        self._doubted = statements.DOUBTED.with_for_update(skip_locked=True)
-        self._doubted_early = statements.DOUBTED_EARLY.with_for_update(skip_locked=True)
         self._waiting, self._stray, self._broken = Suspects(), Suspects(), Suspects()
         self._queries_budget = LockWaitBudget()
 
@@ -53,11 +49,11 @@ class ReconcilerQueries(StorePart):
         def doubt_them(part: Sequence[int]) -> BatchResult[None]:
             with self._database.write("doubting what the broker has") as connection:
                 asked = {**statements.doubts(since, now), "ids": part}
-                ids = list(connection.scalars(self._doubted, asked))
+                ids = list(connection.scalars(statements.DOUBTED, asked))
                 if ids:
                     check = expected_after_doubt(None, now)
                     connection.execute(statements.DOUBT, {"ids": ids, "check": check})
-                early = connection.execute(self._doubted_early, {**asked, "ids": part})
+                early = connection.execute(statements.DOUBTED_EARLY, {**asked, "ids": part})
                 if checks := statements.postponed_by_doubt(early, now):
                     self._database.dialect.update_many(connection, statements.POSTPONE, checks)
             return BatchResult((), [*ids, *(one["found_id"] for one in checks)])
@@ -106,7 +102,7 @@ class ReconcilerQueries(StorePart):
         kinds: dict[int, Kind],
     ) -> BatchResult[Execution]:
         with self._database.write("taking what is overdue") as connection:
-            rows = connection.execute(self._overdue, {**until, "ids": ids})
+            rows = connection.execute(statements.OVERDUE, {**until, "ids": ids})
             found = executions_of(connection, rows)
             kinds.update((one.id, (one.state, one.problem is None)) for one in found)
             apart = quarantine_broken(connection, found, now)
@@ -175,7 +171,7 @@ class ReconcilerQueries(StorePart):
         kinds: dict[int, Kind],
     ) -> BatchResult[int]:
         with self._database.write("finding what nobody would find") as connection:
-            free = lock_rows(connection, self._free, ids)
+            free = lock_rows(connection, statements.UNLOCKED, ids)
             if not free:
                 return BatchResult(())
             kinds.update((id_, row.state) for id_, row in free.items())

@@ -1,4 +1,4 @@
-"""Executions that wait, or should have begun: how they are marked, and found again."""
+"""Statements that find and mark executions which wait, run, or should have begun."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -31,10 +31,13 @@ from ..mapping.execution_rows import EXECUTION, is_in
 from ..schema.tables import executions
 from ..schema.types import UtcDateTime
 
-#: What is about to be marked: an UPDATE would wait for what others hold.
-THESE = select(
-    executions.c.id, executions.c.state, executions.c.attempt, executions.c.published_at
-).where(executions.c.id.in_(bindparam("ids", expanding=True)))
+#: Executions that are about to be marked, locked first: an UPDATE would wait for locked ones.
+ALL = (
+    select(executions.c.id, executions.c.state, executions.c.attempt, executions.c.published_at)
+    .where(executions.c.id.in_(bindparam("ids", expanding=True)))
+    .with_for_update()
+)
+UNLOCKED = ALL.with_for_update(skip_locked=True)
 _SENT = (State.PUBLISHED, State.RETRYING)
 _IS_SENT = executions.c.state.in_([state.value for state in _SENT])
 #: What has its message in a queue, or should have: looked at in pages.
@@ -47,7 +50,7 @@ DOUBTABLE = (
 
 
 def _is_doubted(state: State) -> ColumnElement[bool]:
-    """Ask for what was last sent long ago: the number of copies tells when, from *check_at*."""
+    """Ask for what was last sent long ago: when, follows from *check_at* and the resends."""
     copies = func.coalesce(executions.c.resends, 0)
     never_again = or_(
         executions.c.published_at.is_(None),
@@ -69,24 +72,32 @@ def _is_doubted(state: State) -> ColumnElement[bool]:
 
 #: Of a page what waits for a time of its own, and was sent before the broker fell silent. A retry
 #: is looked for at its time in any case.
-DOUBTED_EARLY: Select[Any] = select(executions.c.id, executions.c.next_attempt_at).where(
-    executions.c.id.in_(bindparam("ids", expanding=True)),
-    is_in(State.PUBLISHED),
-    executions.c.next_attempt_at > bindparam("now", type_=UtcDateTime),
-    executions.c.check_at >= executions.c.next_attempt_at,
-    or_(
-        executions.c.published_at.is_(None),
-        executions.c.published_at < bindparam("since", type_=UtcDateTime),
-    ),
+DOUBTED_EARLY: Select[Any] = (
+    select(executions.c.id, executions.c.next_attempt_at)
+    .where(
+        executions.c.id.in_(bindparam("ids", expanding=True)),
+        is_in(State.PUBLISHED),
+        executions.c.next_attempt_at > bindparam("now", type_=UtcDateTime),
+        executions.c.check_at >= executions.c.next_attempt_at,
+        or_(
+            executions.c.published_at.is_(None),
+            executions.c.published_at < bindparam("since", type_=UtcDateTime),
+        ),
+    )
+    .with_for_update(skip_locked=True)
 )
 #: Of a page what waits for no time of its own, and was sent before the broker fell silent.
-DOUBTED = select(executions.c.id).where(
-    executions.c.id.in_(bindparam("ids", expanding=True)),
-    or_(
-        executions.c.next_attempt_at.is_(None),
-        executions.c.next_attempt_at <= bindparam("now", type_=UtcDateTime),
-    ),
-    or_(*(_is_doubted(state) for state in _SENT)),
+DOUBTED = (
+    select(executions.c.id)
+    .where(
+        executions.c.id.in_(bindparam("ids", expanding=True)),
+        or_(
+            executions.c.next_attempt_at.is_(None),
+            executions.c.next_attempt_at <= bindparam("now", type_=UtcDateTime),
+        ),
+        or_(*(_is_doubted(state) for state in _SENT)),
+    )
+    .with_for_update(skip_locked=True)
 )
 DOUBT = (
     update(executions)
@@ -111,11 +122,15 @@ LONGEST_OVERDUE = (
     .limit(bindparam("limit"))
     .offset(bindparam("left"))
 )
-# Chosen first and taken then, or a database that sorts would hold all that it sorted.
-OVERDUE = EXECUTION.where(
-    executions.c.id.in_(bindparam("ids", expanding=True)),
-    or_(*(and_(is_in(state), late) for state, late in _IS_LATE.items())),
-).order_by(executions.c.check_at, executions.c.id)
+# Chosen first and taken then, or a database that sorts would lock all that it sorted.
+OVERDUE = (
+    EXECUTION.where(
+        executions.c.id.in_(bindparam("ids", expanding=True)),
+        or_(*(and_(is_in(state), late) for state, late in _IS_LATE.items())),
+    )
+    .order_by(executions.c.check_at, executions.c.id)
+    .with_for_update(skip_locked=True)
+)
 UNFINISHED = (
     EXECUTION.where(
         executions.c.state.in_(sorted(state.value for state in STARTABLE)),
@@ -141,7 +156,7 @@ _HORIZON = bindparam("horizon", type_=UtcDateTime)
 
 
 def _has_no_time(column: ColumnElement[datetime]) -> ColumnElement[bool]:
-    """Ask for a time that never comes. In SQLite it may be a text, which is later than any."""
+    """Ask for a time that never comes: in SQLite it may be a text, which sorts behind any time."""
     return or_(column.is_(None), column > _HORIZON)
 
 
@@ -149,8 +164,7 @@ _STRAYS = {
     executions.c.check_at: and_(_WAITS, _has_no_time(executions.c.check_at)),
     executions.c.lease_until: and_(_RUNS, _has_no_time(executions.c.lease_until)),
 }
-#: What to look for, and how it is given its time. Those of the waiting have an index, and of the
-#: running there are few.
+#: How to find strays, and how to give them a time. For those that wait there is an index; few run.
 REGAIN = [
     (
         select(executions.c.id).where(stray).limit(bindparam("limit")),
@@ -163,7 +177,7 @@ REGAIN = [
 
 
 def doubts(since: datetime, now: datetime) -> dict[str, datetime]:
-    """Give the parameters of `DOUBTED`, its ids aside: when a copy of *since* would be late."""
+    """Give the parameters of `DOUBTED` but its ids: when a copy of *since* would be late."""
     late = {
         f"{state.value}_{number}": after_resend(number - 1, state, since)
         for state in _SENT
@@ -188,7 +202,7 @@ def postponed_by_doubt(rows: Iterable[Row[Any]], now: datetime) -> list[dict[str
 
 
 def lock_rows(
-    connection: Connection, look: Select[Any], ids: Sequence[int]
+    connection: Connection, statement: Select[Any], ids: Sequence[int]
 ) -> Mapping[int, Row[Any]]:
-    """Hold what *look* finds of `THESE`, by id."""
-    return {row.id: row for row in connection.execute(look, {"ids": ids})}
+    """Lock executions by `ALL` or `UNLOCKED`; gives the locked ones by id."""
+    return {row.id: row for row in connection.execute(statement, {"ids": ids})}

@@ -43,10 +43,13 @@ _OVERDUE: Final = (
     select(failed_tasks)
     .where(failed_tasks.c.id.in_(_IDS), _IS_OVERDUE)
     .order_by(failed_tasks.c.check_at, failed_tasks.c.id)
+    .with_for_update(skip_locked=True)
 )
-_OF_ATTEMPTS: Final = select(
-    failed_tasks.c.id, failed_tasks.c.execution_id, failed_tasks.c.attempts
-).where(failed_tasks.c.execution_id.in_(_IDS), failed_tasks.c.check_at.is_not(None))
+_OF_ATTEMPTS: Final = (
+    select(failed_tasks.c.id, failed_tasks.c.execution_id, failed_tasks.c.attempts)
+    .where(failed_tasks.c.execution_id.in_(_IDS), failed_tasks.c.check_at.is_not(None))
+    .with_for_update(skip_locked=True)
+)
 _CHECK: Final = (
     update(failed_tasks)
     .where(failed_tasks.c.id.in_(_IDS))
@@ -61,8 +64,6 @@ class UnconfirmedEnds(StorePart):
         super().__init__(database)
         self._ends_left_out = Cooldown()
         self._ends_budget = LockWaitBudget()
-        self._of_attempts = _OF_ATTEMPTS.with_for_update(skip_locked=True)
-        self._overdue_ends = _OVERDUE.with_for_update(skip_locked=True)
 
     def mark_ends_published(self, ends: Collection[AttemptRef]) -> None:
         """See `ClaimStorePort.mark_ends_published`. What is refused stays overdue."""
@@ -77,7 +78,7 @@ class UnconfirmedEnds(StorePart):
     def _mark_ends(self, ends: Sequence[AttemptRef]) -> BatchResult[None]:
         with self._database.write("marking ends as published") as connection:
             asked = {"ids": [end.execution_id for end in ends]}
-            rows = connection.execute(self._of_attempts, asked).all()
+            rows = connection.execute(_OF_ATTEMPTS, asked).all()
             told = {(end.execution_id, end.attempt) for end in ends}
             ids = [row.id for row in rows if (row.execution_id, row.attempts) in told]
             if ids:
@@ -91,7 +92,7 @@ class UnconfirmedEnds(StorePart):
         @repeatable
         def take(ids: Sequence[int]) -> BatchResult[Sequence[Ended]]:
             with self._database.write("taking ends that are overdue") as connection:
-                found = connection.execute(self._overdue_ends, {"ids": ids, "until": until})
+                found = connection.execute(_OVERDUE, {"ids": ids, "until": until})
                 read = [ARCHIVED.read(row) for row in found]
                 sound = [_archived(columns) for columns, problem in read if problem is None]
                 spoilt = [columns.id for columns, problem in read if problem is not None]
