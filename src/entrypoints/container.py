@@ -8,7 +8,7 @@ from importlib.metadata import version
 from dependency_injector import containers, providers
 
 from cronhare.adapters.memory.broker.broker import MemoryBroker
-from cronhare.adapters.memory.inspection import MemoryInspection
+from cronhare.adapters.memory.inspection import MemoryBrokerInspection
 from cronhare.adapters.process import ProcessRunner
 from cronhare.adapters.sql import (
     SqlAttemptStore,
@@ -206,7 +206,7 @@ class Container(containers.DeclarativeContainer):
 
     broker_inspection = providers.Selector(
         settings.provided.broker_kind,
-        memory=providers.Singleton(MemoryInspection),
+        memory=providers.Singleton(MemoryBrokerInspection),
         amqp=providers.Singleton(
             rabbitmq.inspection,
             settings.provided.broker_url,

@@ -1,4 +1,4 @@
-"""A runner without processes: a script decides how each attempt ends."""
+"""A runner that runs nothing: a script says how each attempt ends."""
 
 import asyncio
 from collections.abc import Callable
@@ -15,11 +15,11 @@ def succeed(invocation: Invocation) -> Outcome:  # noqa: ARG001 - the shape of a
 
 
 class ScriptedRunner:
-    """Satisfies `TaskRunnerPort`.
+    """Satisfies `TaskRunnerPort` without processes: what takes a year elsewhere takes none here.
 
     An attempt ends at once as *script* says. If *holds*, it first runs until it is released or
-    stopped, so that a test can inspect it, cancel it, or shut down around it; *says* gives what it
-    has written to stdout by then.
+    stopped, so that a test can look at it, cancel it, or shut down around it; *says* tells what it
+    has written by then to its standard output.
     """
 
     def __init__(
@@ -32,11 +32,12 @@ class ScriptedRunner:
         self._script = script
         self._holds = holds
         self._says = says
-        self._held: dict[int, tuple[Invocation, asyncio.Future[StopReason | None]]] = {}
+        self._running: dict[int, Invocation] = {}
+        self._held: dict[int, asyncio.Future[StopReason | None]] = {}
 
     @property
     def running(self) -> frozenset[int]:
-        """The ids of the executions that are held."""
+        """The ids of the executions that run, held."""
         return frozenset(self._held)
 
     async def run(self, invocation: Invocation) -> AttemptResult:
@@ -58,38 +59,40 @@ class ScriptedRunner:
             raise LookupError(f"execution {execution_id} does not run here")
 
     def stop(self, execution_id: int, reason: StopReason) -> bool:
-        """See `TaskRunnerPort.stop`. A held attempt ends at once."""
+        """See `TaskRunnerPort.stop`. A scripted attempt honours its TERM at once."""
         return self._end(execution_id, reason)
 
     def written(self, execution_id: int, *, beyond: int = 0) -> Written | None:
         """See `TaskRunnerPort.written`."""
-        if execution_id not in self._held:
+        invocation = self._running.get(execution_id)
+        if invocation is None:
             return None
-        invocation, _ = self._held[execution_id]
         text = self._says(invocation)
         stdout = Captured(head=text, bytes=len(text.encode()))
         written = Written(execution_id=execution_id, attempt=invocation.attempt, stdout=stdout)
         return written if written.bytes > beyond else None
 
     async def close(self) -> None:
-        """See `TaskRunnerPort.close`: held attempts end as interrupted."""
+        """See `TaskRunnerPort.close`: what is held ends as interrupted."""
         for execution_id in self.running:
             self._end(execution_id, StopReason.INTERRUPTED)
 
     async def _released_or_stopped(self, invocation: Invocation) -> StopReason | None:
-        end: asyncio.Future[StopReason | None] = asyncio.get_running_loop().create_future()
-        self._held[invocation.execution_id] = invocation, end
+        execution_id = invocation.execution_id
+        self._running[execution_id] = invocation
+        held: asyncio.Future[StopReason | None] = asyncio.get_running_loop().create_future()
+        self._held[execution_id] = held
         try:
-            return await end
+            return await held
         finally:
-            del self._held[invocation.execution_id]
+            del self._held[execution_id], self._running[execution_id]
 
     def _end(self, execution_id: int, reason: StopReason | None) -> bool:
-        if execution_id not in self._held:
+        held = self._held.get(execution_id)
+        if held is None:
             return False
-        _, end = self._held[execution_id]
-        if not end.done():
-            end.set_result(reason)
+        if not held.done():
+            held.set_result(reason)
         return True
 
 

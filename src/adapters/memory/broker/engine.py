@@ -1,20 +1,20 @@
-"""The broker behind the connections: routes, expires, dead-letters, as RabbitMQ's classic queues.
+"""The broker behind the connections: routes, expires, dead-letters.
 
-Microseconds are of the clock's stopwatch; the wall clock only dates the dead-letterings.
+Its manners are RabbitMQ's with classic queues. The microseconds in here are the stopwatch's;
+the wall clock only dates the deaths.
 """
 
 import logging
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from weakref import WeakMethod
 
-from cronhare.ports.broker import BrokerUnavailable, Envelope, Message, Published
+from cronhare.ports.broker import BrokerUnavailable, Message
 from cronhare.ports.clock import ClockPort
 
 from .deliveries import Deliveries
-from .messages import routed_copy
 from .queues import MICROSECOND, MemoryQueue, Stored
 from .sessions import Session
 from .topology import DeclaredTopology
@@ -26,8 +26,7 @@ _log = logging.getLogger(__name__)
 class Engine:
     """One broker, shared by any number of threads and event loops, one turn after the other.
 
-    `publish`, `ack`, `nack` and `next_arrival` are a turn each. Everything else, *topology* and
-    *deliveries* included, is called inside one.
+    Its methods, `next_arrival` excepted, and those of *deliveries* are called inside a turn.
     """
 
     def __init__(self, clock: ClockPort) -> None:
@@ -40,7 +39,7 @@ class Engine:
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """Lock the broker: expire what is due before, wake the clients with deliveries after."""
+        """Hold the broker: first what is due expires, at last whoever got something is woken."""
         with self._lock:
             self._expire()
             try:
@@ -51,7 +50,7 @@ class Engine:
 
     @contextmanager
     def visit(self) -> Iterator[None]:
-        """Lock the broker for a client.
+        """Hold the broker for a client.
 
         Raises:
             BrokerUnavailable: the broker is away.
@@ -62,37 +61,26 @@ class Engine:
             yield
 
     def catch_up(self) -> None:
-        """Expire what is due."""
+        """Let expire what is due."""
         with self.turn():
             pass
 
-    def publish(self, batch: Sequence[Envelope]) -> list[Published]:
-        """Publish copies of all, in order: all `UNKNOWN` while away.
-
-        Raises:
-            ValueError, TypeError: see `routed_copy`. Nothing was published then.
-        """
-        copies = [routed_copy(envelope) for envelope in batch]
-        try:
-            with self.visit():
-                return [self._route(*copy) for copy in copies]
-        except BrokerUnavailable:
-            return [Published.UNKNOWN] * len(copies)
-
-    def ack(self, session: Session, tag: object) -> None:
-        """Settle a message that a client holds."""
-        with self.turn():
-            self.deliveries.settle(session, tag, requeue=False)
+    def publish(self, exchange: str, key: str, message: Message) -> bool:
+        """Route a message that nobody else can change; say whether any queue took it."""
+        queues = self.topology.route(exchange, key)
+        now = self._now()
+        for queue in queues:
+            self._enqueue(queue, Stored(message, exchange, key), now)
+        return bool(queues)
 
     def nack(self, session: Session, tag: object, *, requeue: bool) -> None:
-        """Take a message from a client: back to its place, or to the dead-letter exchange."""
-        with self.turn():
-            held = self.deliveries.settle(session, tag, requeue=requeue)
-            if held is not None and not held.lost and not requeue:
-                self._dead_letter(held.stored, held.queue, Reason.REJECTED, self._now())
+        """Take a message out of a client's hands: back to its place, or to the dead letters."""
+        held = self.deliveries.settle(session, tag, requeue=requeue)
+        if held is not None and not held.lost and not requeue:
+            self._dead_letter(held.stored, held.queue, Reason.REJECTED, self._now())
 
     def next_arrival(self, session: Session) -> Callable[[], None] | None:
-        """Take the next delivery from a client's inbox; the answer is a call that delivers it."""
+        """Take the next delivery out of a client's inbox; the answer hands it over."""
         with self._lock:
             if not session.inbox:
                 return None
@@ -100,20 +88,13 @@ class Engine:
         return lambda: consumer.on_delivery(delivery)
 
     def until_next_expiry(self) -> timedelta | None:
-        """The time until the next message expires; None if none will."""
+        """How long until a message expires."""
         head = self.topology.next_to_expire()
         return None if head is None else (head[0] - self._now()) * MICROSECOND
 
     def stopwatch(self) -> float:
         """Read the clock's stopwatch, in seconds."""
         return self._clock.monotonic()
-
-    def _route(self, exchange: str, key: str, message: Message) -> Published:
-        queues = self.topology.route(exchange, key)
-        now = self._now()
-        for queue in queues:
-            self._enqueue(queue, Stored(message, exchange, key), now)
-        return Published.CONFIRMED if queues else Published.RETURNED
 
     def _now(self) -> int:
         return round(self._clock.monotonic() * 1_000_000)
@@ -126,7 +107,7 @@ class Engine:
             self._dead_letter(queue.ready.popleft(), queue, Reason.EXPIRED, expired)
 
     def _announce_expiry(self) -> None:
-        """Wake the consuming loops if a message expires sooner than their timers are set for."""
+        """Wake the consuming loops if a message expires sooner than their timers know."""
         head = self.topology.next_to_expire()
         sooner = head is not None and (self._announced is None or head[0] < self._announced)
         self._announced = None if head is None else head[0]
@@ -138,7 +119,7 @@ class Engine:
         self.deliveries.serve(queue)
 
     def _dead_letter(self, stored: Stored, queue: MemoryQueue, reason: Reason, now: int) -> None:
-        """Publish a message again, as of *now*; without a dead-letter exchange it is gone."""
+        """Publish a message anew, *now*; without a dead-letter exchange it is gone."""
         exchange, key = queue.spec.dead_letter_exchange, queue.spec.dead_letter_key
         if exchange is None:
             return
@@ -167,7 +148,7 @@ class Engine:
 
 
 def _while_it_lives(method: WeakMethod[Callable[[], None]]) -> Callable[[], None]:
-    """Call a method while its object lives: a clock outlives the brokers of a test."""
+    """Call a method as long as anybody has its object: a clock outlives the brokers of a test."""
 
     def call() -> None:
         if (alive := method()) is not None:

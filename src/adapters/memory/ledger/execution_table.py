@@ -32,17 +32,17 @@ class ExecutionTable:
         return self._rows.get(self._id_of.get((scheduler_id, key), 0))
 
     def newest_first(self) -> Iterator[Execution]:
-        """Yield all executions, newest first."""
+        """Walk through all executions."""
         return reversed(self._rows.values())
 
     def in_states(self, states: Collection[State]) -> Iterator[Execution]:
-        """Yield the executions in one of these states, in no order."""
+        """Walk through the executions that are in one of these states, in no order."""
         for state in states:
             for id_ in self._in_state[state]:
                 yield self._rows[id_]
 
     def unfinished_of(self, scheduler_id: int) -> int | None:
-        """Find the oldest unfinished execution of a schedule."""
+        """Name the oldest execution of a schedule that has not ended."""
         return min(self._unfinished_of[scheduler_id], default=None)
 
     def insert(self, claim: Execution) -> Execution | None:

@@ -1,6 +1,7 @@
-"""The in-memory ledger: the tables that its adapters share, and their lock.
+"""The in-memory ledger: the tables that its four adapters share, and the lock around them.
 
-It keeps the promises of the ports, but not beyond its process. Start reading at `claims.py`.
+It keeps the promises of the ports, in memory alone: it ends with its process. Start at
+`claims.py` to see them kept.
 """
 
 from itertools import count
@@ -31,10 +32,10 @@ CLEANUP = ScheduleDraft(
 
 
 class MemoryLedger:
-    """The tables. An adapter's method holds the lock throughout: that is its transaction."""
+    """The tables. An adapter holds the lock for the whole of a method: that is a transaction."""
 
     def __init__(self, clock: ClockPort) -> None:
-        """Begin with the system's own schedule only."""
+        """Begin with nothing but the system's own schedule."""
         self.clock = clock
         self.lock = RLock()
         self.schedules = ScheduleTable()
@@ -49,7 +50,7 @@ class MemoryLedger:
         scheduler_id: int,
         **asked: Any,  # noqa: ANN401 - see the domain's
     ) -> Execution:
-        """Claim a run that is not planned. Its key is known to be free."""
+        """Claim a run that no plan asked for. Its key is known to be free."""
         row = self.schedules.row(scheduler_id)
         schedule = None if row is None else row.schedule
         run = claim_by_hand(schedule, scheduler_id, **asked)
@@ -58,7 +59,7 @@ class MemoryLedger:
         return inserted
 
     def keep(self, archived: Archived) -> Archived:
-        """Insert a row of the archive with an id."""
+        """Give a row of the archive its id, and keep it for ever."""
         kept = attrs.evolve(archived, id=next(self._archive_ids))
         self.archive[kept.id] = kept
         return kept

@@ -1,1 +1,1 @@
-"""Opening and closing connections, and the errors of both clients."""
+"""How a connection is found, opened, guarded and given up."""

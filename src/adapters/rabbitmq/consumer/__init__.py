@@ -1,1 +1,1 @@
-"""Consuming: subscriptions that survive their connections, within a prefetch."""
+"""Consuming: a subscription that outlives its connections, and how much it holds."""

@@ -1,4 +1,4 @@
-"""The facts about a broker that AMQP alone gives: no management plugin, no right to administer."""
+"""Looking at a broker over AMQP alone: no management plugin, no right to administer."""
 
 import re
 import time
@@ -9,7 +9,6 @@ from typing import Any, Final
 
 import attrs
 from pika import BlockingConnection
-from pika.spec import NOT_FOUND, PRECONDITION_FAILED
 
 from cronhare.domain.addresses import Host
 from cronhare.domain.diagnosis import (
@@ -26,19 +25,18 @@ from cronhare.domain.topology import Exchange, Queue, Topology
 from cronhare.ports.broker import BrokerUnavailable
 
 from ..connection.address import Address
-from ..connection.blocking import closing_connection, connect
-from ..connection.errors import PIKA_ERRORS, cause_of, describe, resolving
-from ..wire.versions import QUORUM, queue_arguments
-from .client import TopologyClient
-from .lane_probe import probe_lanes
-from .steps import Declare, PassiveDeclare, Refused
+from ..connection.blocking import TopologyClient, connect, letting_go
+from ..connection.errors import TROUBLE, cause_of, resolving, said_by
+from ..wire.asking import NOT_FOUND, PRECONDITION_FAILED, Refused
+from ..wire.versions import QUORUM, arguments
+from .probing import probe_lanes
 
-#: Seconds that the broker has for its answer to a message, and then to the close.
+#: Seconds that the broker has for its answer to a message, and then to the farewell.
 TIMEOUT: Final = 3.0
-_CLOSE_TIMEOUT: Final = 2.0
+_FAREWELL: Final = 2.0
 
 #: Seconds that probes have for their way, which takes milliseconds. A busy broker is not broken.
-PROBE_TIMEOUT: Final = 10.0
+PROBING: Final = 10.0
 
 # … inequivalent arg 'x-message-ttl' for queue 'q' in vhost '/': received the value '100' of type
 # 'signedint' but current is none
@@ -54,29 +52,27 @@ class RabbitInspection:
     """Satisfies `BrokerInspectionPort`."""
 
     def __init__(self, url: str, *, queue_type: str = QUORUM, deduplication: bool = False) -> None:
-        """*queue_type* and *deduplication* are the settings that our queues are compared with.
+        """*queue_type* and *deduplication* are what our queues are wanted to have.
 
         Raises:
             ValueError: the URL cannot be used.
         """
         self._url = url
         self._address = Address.parse(url)
-        self._arguments_of = partial(
-            queue_arguments, queue_type=queue_type, deduplication=deduplication
-        )
+        self._arguments_of = partial(arguments, queue_type=queue_type, deduplication=deduplication)
 
     def inspect(self, topology: Topology) -> BrokerFacts | Unreachable:
         """See `BrokerInspectionPort.inspect`."""
         try:
-            with TopologyClient(self._connect, self._arguments_of) as client:
-                # Nothing public in pika gives the server's properties.
-                said = client.connection._impl.server_properties or {}  # noqa: SLF001
-                link = _link(client.connection)
-                things = [_thing(client, each) for each in topology.things]
-            with closing_connection(self._connect()) as connection:
+            with TopologyClient(self._connect, self._arguments_of) as walk:
+                # pika keeps what the server said of itself to itself.
+                said = walk.connection._impl.server_properties or {}  # noqa: SLF001
+                link = _link(walk.connection)
+                things = [_thing(walk, each) for each in topology.things]
+            with letting_go(self._connect()) as connection:
                 alarm, answered = _ask_for_alarms(connection)
-        except PIKA_ERRORS as error:
-            return Unreachable(cause_of(error), f"{self._address}: {describe(error)}")
+        except TROUBLE as error:
+            return Unreachable(cause_of(error), f"{self._address}: {said_by(error)}")
         return BrokerFacts(
             product=str(said.get("product", "a broker without a name")),
             version=str(said.get("version", "")),
@@ -91,13 +87,13 @@ class RabbitInspection:
     def probe(self) -> Sequence[LaneReport] | Unreachable:
         """See `BrokerInspectionPort.probe`."""
         try:
-            return probe_lanes(self._url, timeout=PROBE_TIMEOUT)
+            return probe_lanes(self._url, timeout=PROBING)
         except BrokerUnavailable as error:
             cause = error.__cause__ or error
-            return Unreachable(cause_of(cause), f"{self._address}: {describe(cause)}")
+            return Unreachable(cause_of(cause), f"{self._address}: {said_by(cause)}")
 
     def _absent(self) -> Iterator[str]:
-        """Name those of several nodes that cannot be connected to."""
+        """Try each node of several by itself."""
         nodes = self._address.url.hosts
         for node in nodes if len(nodes) > 1 else ():
             try:
@@ -106,15 +102,15 @@ class RabbitInspection:
                         self._address.for_pika(node, name="cronhare doctor")
                     )
                 connection.close()
-            except PIKA_ERRORS as error:
-                yield f"{node}: {describe(error)}"
+            except TROUBLE as error:
+                yield f"{node}: {said_by(error)}"
 
     def _connect(self) -> BlockingConnection:
-        return connect(self._address, name="cronhare doctor", blocked_timeout=_CLOSE_TIMEOUT)
+        return connect(self._address, name="cronhare doctor", blocked_timeout=_FAREWELL)
 
 
 def _link(connection: BlockingConnection) -> Link:
-    """Say how this connection is encrypted; nothing public in pika gives its socket, either."""
+    """Tell how this very connection is encrypted; pika keeps its socket to itself, too."""
     inner: Any = connection._impl  # noqa: SLF001
     host = Host(inner.params.host, inner.params.port)
     options = inner.params.ssl_options
@@ -128,18 +124,18 @@ def _link(connection: BlockingConnection) -> Link:
     )
 
 
-def _thing(client: TopologyClient, wanted: Exchange | Queue) -> Thing:
-    """Declare it only if it is there, which changes nothing."""
+def _thing(walk: TopologyClient, wanted: Exchange | Queue) -> Thing:
+    """Look whether it is there; only then declare it, which changes nothing that exists."""
     kind = Kind.QUEUE if isinstance(wanted, Queue) else Kind.EXCHANGE
     thing = Thing(kind=kind, name=wanted.name, fit=Fit.FITS)
-    seen = client.ask(PassiveDeclare(wanted))
+    seen = walk.look_at(wanted)
     if isinstance(seen, Refused):
         missing = seen.code == NOT_FOUND
         return attrs.evolve(thing, fit=Fit.MISSING if missing else Fit.HIDDEN)
     if thing.kind is Kind.QUEUE:
         counts = seen.method
         thing = attrs.evolve(thing, messages=counts.message_count, consumers=counts.consumer_count)
-    refusal = client.perform(Declare(wanted))
+    refusal = walk.declare(wanted)
     if refusal is None:
         return thing
     if refusal.code != PRECONDITION_FAILED:
@@ -148,7 +144,7 @@ def _thing(client: TopologyClient, wanted: Exchange | Queue) -> Thing:
 
 
 def difference(text: str) -> Difference:
-    """Read which argument differs from the broker's words, which name the first one.
+    """Read the broker's words for the first argument that differs.
 
     >>> str(difference(
     ...     "PRECONDITION_FAILED - inequivalent arg 'x-message-ttl' for queue 'q' in vhost '/': "
@@ -167,9 +163,9 @@ def difference(text: str) -> Difference:
 
 
 def _ask_for_alarms(connection: BlockingConnection) -> tuple[str | None, bool]:
-    """Publish a message for no queue, and see whether it is returned, or an alarm blocks us.
+    """Publish a message that no queue wants, and hear whether it comes back or we are blocked.
 
-    The broker reports an alarm to publishers only, and before it answers the message.
+    An alarm is told only to those who publish. The broker answers it before the message.
     """
     alarms: list[str] = []
     returned: list[object] = []
@@ -182,6 +178,6 @@ def _ask_for_alarms(connection: BlockingConnection) -> tuple[str | None, bool]:
     give_up_at = time.monotonic() + TIMEOUT
     while channel.is_open and not alarms and not returned and time.monotonic() < give_up_at:
         connection.process_data_events(time_limit=0.05)
-    # Who may not write to the default exchange loses the channel: that is an answer, too.
+    # Who may not write to the default exchange loses the channel: an answer, too.
     answered = bool(returned) or not channel.is_open
     return (alarms[0], True) if alarms else (None, answered)

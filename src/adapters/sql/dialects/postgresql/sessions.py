@@ -58,9 +58,7 @@ class PostgresqlSessions(Sessions[Session]):
         """
         super().__init__(server)
         if server.certificates.named:
-            tls.client_context(
-                server.certificates
-            )  # the driver would find out late that they are none
+            tls.verifying(server.certificates)  # the driver would find out late that they are none
 
     def make_engine(self, **options: Any) -> Engine:  # noqa: ANN401
         """See `Sessions.make_engine`."""

@@ -1,6 +1,5 @@
-"""When the publishing thread is available, on connections that end as a test says."""
+"""When the publishing thread hopes, on connections that end as a test says."""
 
-import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from queue import Queue
@@ -8,18 +7,18 @@ from queue import Queue
 import pytest
 
 from cronhare.adapters.rabbitmq.connection.address import Address
-from cronhare.adapters.rabbitmq.publisher import thread
-from cronhare.adapters.rabbitmq.publisher.confirms import Batch
-from cronhare.adapters.rabbitmq.publisher.connection import TRIAL
-from cronhare.adapters.rabbitmq.publisher.thread import PublisherThread
+from cronhare.adapters.rabbitmq.publisher import sending
+from cronhare.adapters.rabbitmq.publisher.sending import Sender
+from cronhare.adapters.rabbitmq.publisher.trust import TRIAL
+from cronhare.adapters.rabbitmq.publisher.window import Batch
 from tests.services.finding import wait_until
 
 #: Seconds. What takes longer is stuck.
 STUCK = 60.0
 
 CLOSED = {"was_open": True}
-UNRESPONSIVE = {"was_open": True, "was_unresponsive": True}
-ANSWERED = {"was_open": True, "was_answered": True}
+VAIN = {"was_open": True, "was_vain": True}
+CONFIRMED = {"was_open": True, "was_heard": True}
 NEVER_OPEN: Mapping[str, bool] = {}
 
 
@@ -33,7 +32,7 @@ class Connections:
         self.rested = 0
         self.over = False
 
-    def connect(
+    def line(
         self, *_: object, is_trusted: bool, on_ready: Callable[[], None], **__: object
     ) -> "Connections":
         """Make one."""
@@ -43,7 +42,7 @@ class Connections:
 
     def run(self) -> None:
         """Open, and end as the test says."""
-        self.was_open = self.was_unresponsive = self.was_answered = self.was_refused = False
+        self.was_open = self.was_vain = self.was_heard = self.was_refused = False
         self.ended_by = None
         vars(self).update(self.ends.get())
 
@@ -83,74 +82,67 @@ class Connections:
 def connections(monkeypatch: pytest.MonkeyPatch) -> Connections:
     """What stands for connections."""
     stand_in = Connections()
-    monkeypatch.setattr(thread, "PublisherConnection", stand_in.connect)
-    monkeypatch.setattr(thread, "Backoff", lambda: stand_in)
+    monkeypatch.setattr(sending, "PublisherConnection", stand_in.line)
+    monkeypatch.setattr(sending, "Backoff", lambda: stand_in)
     return stand_in
 
 
 @pytest.fixture
-def publisher(connections: Connections) -> Iterator[PublisherThread]:
-    """One that has begun."""
+def sender(connections: Connections) -> Iterator[Sender]:
+    """A sender that has begun."""
     address = Address.parse("amqp://nowhere.example/")
-    publisher = PublisherThread(
-        address,
-        prepare=lambda: None,
-        invalidate=lambda: None,
-        timeout=1.0,
-        suspect=print,
-        level=logging.WARNING,
-    )
-    assert publisher.is_available()
-    yield publisher
+    sender = Sender(address, prepare=lambda: None, doubt=lambda: None, timeout=1.0, suspect=print)
+    assert sender.is_hopeful()
+    yield sender
     connections.over = True
     connections.rests.release()
     connections.ends.put(NEVER_OPEN)
-    publisher.close()
+    sender.close()
 
 
 @pytest.mark.parametrize(
-    ("how", "available"),
-    [(CLOSED, True), (ANSWERED, True), (UNRESPONSIVE, False), (NEVER_OPEN, False)],
-    ids=["closed", "answered", "unresponsive", "never open"],
+    ("how", "hopeful"),
+    [(CLOSED, True), (CONFIRMED, True), (VAIN, False), (NEVER_OPEN, False)],
+    ids=["closed", "confirmed", "vain", "never open"],
 )
-def test_it_is_available_after_connections_that_served(
-    publisher: PublisherThread, connections: Connections, how: Mapping[str, bool], available: bool
+def test_it_hopes_after_connections_that_served(
+    sender: Sender, connections: Connections, how: Mapping[str, bool], hopeful: bool
 ) -> None:
     connections.let_end(**how)
 
-    assert publisher.is_available() is available
+    assert sender.is_hopeful() is hopeful
 
 
-def test_after_an_unresponsive_connection_it_is_available_only_once_the_broker_has_answered(
-    publisher: PublisherThread, connections: Connections
+def test_after_a_vain_connection_it_hopes_only_once_the_broker_has_answered(
+    sender: Sender, connections: Connections
 ) -> None:
-    connections.let_end(**UNRESPONSIVE)
+    connections.let_end(**VAIN)
     connections.go_on()
-    opened = publisher.is_available()
+    opened = sender.is_hopeful()
     connections.is_ready()
-    answered = publisher.is_available()
+    answered = sender.is_hopeful()
     connections.let_end(**CLOSED)
 
-    assert (opened, answered, publisher.is_available()) == (False, True, False)
+    assert (opened, answered, sender.is_hopeful()) == (False, True, False)
 
 
-def test_after_an_unresponsive_connection_one_of_the_next_has_to_confirm_what_waited(
-    publisher: PublisherThread, connections: Connections
+def test_after_a_vain_connection_one_of_the_next_has_to_confirm_what_waited(
+    sender: Sender, connections: Connections
 ) -> None:
-    for how in (UNRESPONSIVE, CLOSED, ANSWERED):
+    for how in (VAIN, CLOSED, CONFIRMED):
         connections.let_end(**how)
         connections.go_on()
 
-    assert publisher.is_available()
+    assert sender.is_hopeful()
     assert connections.trusted == [True, False, False, True]
 
 
-def test_what_waits_behind_an_unresponsive_connection_is_given_up_with_it(
-    publisher: PublisherThread, connections: Connections
+def test_what_waits_behind_a_vain_connection_is_given_up_with_it(
+    sender: Sender, connections: Connections
 ) -> None:
     waiting = Batch([TRIAL])
-    publisher.submit(waiting)
+    sender.submit(waiting)
 
-    connections.let_end(**UNRESPONSIVE)
+    connections.let_end(**VAIN)
 
     assert waiting.is_out

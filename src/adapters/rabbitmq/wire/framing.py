@@ -1,16 +1,15 @@
-"""Reading a broker's frames, none of them larger than a bound.
+"""Frames as a broker writes them, none of them larger than ours may be.
 
-A frame announces its size, up to 4 GiB, and the client would allocate whatever is announced.
+A frame announces its size, up to 4 GiB, and the client would make room for whatever is announced.
 """
 
 import asyncio
 import struct
-from collections.abc import Callable
-from typing import Any, Final, cast
+from typing import Any, ClassVar, Final, cast
 
 from yarl import URL
 
-#: Bytes. No frame is larger, whatever the broker would allow; RabbitMQ's default.
+#: Bytes. No frame is larger, whatever the broker would allow; it is RabbitMQ's own default.
 LARGEST_FRAME: Final = 131_072
 
 METHOD, HEADER, BODY = 1, 2, 3
@@ -23,7 +22,7 @@ _PROPOSED: Final = struct.Struct(">4sHIH")
 
 
 class FrameReader:
-    """The part of a stream's interface that the client uses, read frame by frame."""
+    """Reads as a stream does, frame by frame: the part of it that the client uses."""
 
     def __init__(self, reader: asyncio.StreamReader) -> None:
         self._reader = reader
@@ -48,16 +47,16 @@ class FrameReader:
         return piece
 
     async def read(self, n: int = -1) -> bytes:
-        """Read what the client quotes in an error."""
+        """Read what the client shows in an error."""
         return await self._reader.read(LARGEST_FRAME if n < 0 else min(n, LARGEST_FRAME))
 
     def let_through(self, kind: int, channel: int, payload: bytes) -> bytes:  # noqa: ARG002
-        """Give the payload that the client is to read; a body frame without one is left out."""
+        """Say what is let through of a frame; nothing lets the whole frame go."""
         return payload
 
     async def _next(self) -> bytes:
         head = await self._reader.readexactly(HEAD.size)
-        if head.startswith(b"AMQP"):  # its answer to a protocol version that it does not speak
+        if head.startswith(b"AMQP"):  # it speaks another version, and begins anew
             return head
         kind, channel, size = HEAD.unpack(head)
         if size + HEAD.size + len(END) > LARGEST_FRAME:
@@ -76,11 +75,12 @@ class FrameReader:
         return HEAD.pack(kind, channel, len(through)) + through + END
 
 
-class TransportFactory:
-    """Connects one connection of the client, which then reads through a `FrameReader`."""
+class Framing:
+    """Connects for the client, and puts a reader of frames before its own: one connection's."""
 
-    def __init__(self, reader: Callable[[asyncio.StreamReader], FrameReader]) -> None:
-        self._reader = reader
+    reader: ClassVar[type[FrameReader]] = FrameReader
+
+    def __init__(self) -> None:
         self._writer: asyncio.StreamWriter | None = None
 
     async def create(
@@ -92,20 +92,20 @@ class TransportFactory:
         """Connect.
 
         Raises:
-            OSError: it cannot connect.
+            OSError: it did not work.
         """
         context = await ssl_context_provider.get_context() if url.scheme == "amqps" else None
         reader, self._writer = await asyncio.open_connection(url.host, url.port, ssl=context)
-        return cast("asyncio.StreamReader", self._reader(reader)), self._writer
+        return cast("asyncio.StreamReader", self.reader(reader)), self._writer
 
     def hang_up(self) -> None:
-        """Abort the transport; the client notices, and closes its channels."""
+        """End the link at once, without a word: the client notices, and ends what it has on it."""
         if self._writer is not None:
             self._writer.transport.abort()
 
 
 def _tuned(payload: bytes) -> bytes:
-    """Lower the largest frame that a broker proposes: the client agrees to any."""
+    """Lower the largest frame that a broker proposes: the client agrees to whatever it is."""
     if len(payload) != _PROPOSED.size or not payload.startswith(_TUNE):
         return payload
     method, channels, largest, heartbeat = _PROPOSED.unpack(payload)
