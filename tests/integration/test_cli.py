@@ -254,7 +254,8 @@ def test_plan_shows_what_apply_would_do(shell: Shell) -> None:
 
 
 def test_a_change_is_typed_as_the_schedule_is(shell: Shell) -> None:
-    shell.write(JOBS.replace('timezone = "Europe/Berlin"', "timeout_ms = 90_000\nmisfire_cap = 7"))
+    other = 'timeout = "90s"\nmisfire = { policy = "once", window = "1h" }'
+    shell.write(JOBS.replace('timezone = "Europe/Berlin"', other))
 
     said = shell("plan", "jobs.toml", "--json")
 
@@ -262,7 +263,7 @@ def test_a_change_is_typed_as_the_schedule_is(shell: Shell) -> None:
     assert nightly["change"] == "change"
     assert nightly["fields"] == [
         {"field": "timezone", "before": "Europe/Berlin", "after": "UTC"},
-        {"field": "misfire_cap", "before": 100, "after": 7},
+        {"field": "misfire_window_seconds", "before": 604800.0, "after": 3600.0},
         {"field": "timeout_seconds", "before": None, "after": 90.0},
     ]
 
