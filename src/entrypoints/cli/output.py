@@ -1,9 +1,10 @@
 """What commands print: tables for people, JSON for pipes."""
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Annotated, Any, Final
+from operator import attrgetter
+from typing import Annotated, Any, Final, TypeAlias, TypeVar
 
 import typer
 from rich.console import Console
@@ -14,6 +15,11 @@ from cronhare.domain.texts.moments import say_moment
 from cronhare.domain.texts.printable import printable
 
 from ..json_text import as_json
+
+T = TypeVar("T")
+
+#: A table's columns, by their headings: an attribute of what a row shows, or made of it.
+Columns: TypeAlias = Mapping[str, str | Callable[[T], object]]
 
 #: So many rows, or instants, can be asked for at once.
 MOST_LINES: Final = 10_000
@@ -65,6 +71,21 @@ def print_notes(notes: Iterable[object]) -> None:
 def text(shown: str, *, style: str = "") -> Text:
     """Make a piece of a line, in which nothing can begin another one."""
     return Text(printable(shown), style=style)
+
+
+def print_rows(
+    found: Sequence[T],
+    columns: Columns[T],
+    *,
+    json: bool,
+    empty: str,
+) -> None:
+    """Print views as JSON, or as a table."""
+    if json:
+        print_json(found)
+        return
+    cells = [attrgetter(of) if isinstance(of, str) else of for of in columns.values()]
+    table(*columns, rows=[[cell(each) for cell in cells] for each in found], empty=empty)
 
 
 def table(*columns: str, rows: Iterable[Iterable[object]], empty: str) -> None:

@@ -15,7 +15,17 @@ from cronhare.ports.records import ExecutionFilter
 from cronhare.ports.runner import Captured
 
 from ..execution_output import show_attempts, show_execution
-from ..output import MOST_LINES, Json, moment, print_json, print_line, printable_lines, state, table
+from ..output import (
+    MOST_LINES,
+    Columns,
+    Json,
+    moment,
+    print_json,
+    print_line,
+    print_rows,
+    printable_lines,
+    state,
+)
 from ..wiring import open_ledger
 
 app = typer.Typer(
@@ -49,33 +59,17 @@ def list_(
         .queries()
         .executions(ExecutionFilter(schedule=schedule, states=tuple(states or ()), limit=limit))
     )
-    if json:
-        print_json(found)
-        return
-    table(
-        "ID",
-        "SCHEDULE",
-        "TASK",
-        "DUE",
-        "STATE",
-        "ATTEMPT",
-        "ENDED",
-        "ERROR",
-        rows=[
-            (
-                execution.id,
-                execution.schedule_name,
-                execution.task_name or execution.task,
-                execution.due_at,
-                state(execution.state),
-                execution.attempt,
-                execution.finished_at,
-                _short(execution.last_error),
-            )
-            for execution in found
-        ],
-        empty="No executions.",
-    )
+    columns: Columns[ExecutionView] = {
+        "ID": "id",
+        "SCHEDULE": "schedule_name",
+        "TASK": lambda execution: execution.task_name or execution.task,
+        "DUE": "due_at",
+        "STATE": lambda execution: state(execution.state),
+        "ATTEMPT": "attempt",
+        "ENDED": "finished_at",
+        "ERROR": lambda execution: _short(execution.last_error),
+    }
+    print_rows(found, columns, json=json, empty="No executions.")
 
 
 @app.command()

@@ -13,7 +13,17 @@ from cronhare.domain.texts.listing import counted
 
 from ..errors import Refusal, Status
 from ..execution_output import said_task
-from ..output import MOST_LINES, Json, facts, json_line, print_json, print_line, state, table
+from ..output import (
+    MOST_LINES,
+    Columns,
+    Json,
+    facts,
+    json_line,
+    print_json,
+    print_line,
+    print_rows,
+    state,
+)
 from ..wiring import open_ledger
 
 app = typer.Typer(
@@ -38,35 +48,18 @@ def list_(
 ) -> None:
     """List the archive, newest first."""
     found = open_ledger().queries().failures(unresolved=not everything, limit=limit)
-    if json:
-        print_json(found)
-        return
-    table(
-        "ID",
-        "SCHEDULE",
-        "TASK",
-        "KIND",
-        "FAILED AT",
-        "ATTEMPTS",
-        "EXECUTION",
-        *(("RESOLVED",) if everything else ()),
-        "REASON",
-        rows=[
-            (
-                archived.id,
-                archived.schedule_name,
-                archived.task_name or archived.task,
-                state(archived.kind),
-                archived.failed_at,
-                archived.attempts,
-                archived.execution_id,
-                *((archived.resolution,) if everything else ()),
-                archived.failed_reason.partition("\n")[0],
-            )
-            for archived in found
-        ],
-        empty="Nothing has failed for good.",
-    )
+    columns: Columns[FailureView] = {
+        "ID": "id",
+        "SCHEDULE": "schedule_name",
+        "TASK": lambda archived: archived.task_name or archived.task,
+        "KIND": lambda archived: state(archived.kind),
+        "FAILED AT": "failed_at",
+        "ATTEMPTS": "attempts",
+        "EXECUTION": "execution_id",
+        **({"RESOLVED": "resolution"} if everything else {}),
+        "REASON": lambda archived: archived.failed_reason.partition("\n")[0],
+    }
+    print_rows(found, columns, json=json, empty="Nothing has failed for good.")
 
 
 @app.command()

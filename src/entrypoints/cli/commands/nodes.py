@@ -2,9 +2,10 @@
 
 import typer
 
+from cronhare.application.administration.views import NodeView
 from cronhare.domain.texts.listing import listed
 
-from ..output import Json, print_json, state, table
+from ..output import Columns, Json, print_rows, state
 from ..wiring import open_ledger
 
 app = typer.Typer(
@@ -20,34 +21,16 @@ def list_(*, json: Json = False) -> None:
     database. An hour later it is forgotten, once another begins.
     """
     found = open_ledger().queries().nodes()
-    if json:
-        print_json(found)
-        return
-    table(
-        "NODE",
-        "ROLE",
-        "VERSION",
-        "STATE",
-        "STARTED",
-        "LAST SEEN",
-        "RUNNING",
-        "OF",
-        "QUEUES",
-        "CLOCK S",
-        rows=[
-            (
-                each.name,
-                each.role,
-                each.version,
-                state("silent" if each.silent else "at work"),
-                each.started_at,
-                each.seen_at,
-                each.running,
-                each.concurrency,
-                listed(each.queues),
-                f"{each.clock_offset_seconds:+.1f}",
-            )
-            for each in found
-        ],
-        empty="No node has reported itself.",
-    )
+    columns: Columns[NodeView] = {
+        "NODE": "name",
+        "ROLE": "role",
+        "VERSION": "version",
+        "STATE": lambda node: state("silent" if node.silent else "at work"),
+        "STARTED": "started_at",
+        "LAST SEEN": "seen_at",
+        "RUNNING": "running",
+        "OF": "concurrency",
+        "QUEUES": lambda node: listed(node.queues),
+        "CLOCK S": lambda node: f"{node.clock_offset_seconds:+.1f}",
+    }
+    print_rows(found, columns, json=json, empty="No node has reported itself.")

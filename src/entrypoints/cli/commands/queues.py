@@ -1,6 +1,6 @@
 """`cronhare queues`."""
 
-from ..output import Json, print_json, table
+from ..output import Json, print_rows
 from ..wiring import open_ledger
 
 
@@ -11,30 +11,15 @@ def queues(*, json: Json = False) -> None:
     queue: `cronhare doctor` says which.
     """
     found = open_ledger().queries().queues()
-    if json:
-        print_json(found)
-        return
-    table(
-        "QUEUE",
-        "SCHEDULES",
-        "WAITING",
-        "RETRYING",
-        "RUNNING",
-        "OLDEST DUE",
-        "MESSAGES",
-        "CONSUMERS",
-        rows=[
-            (
-                each.queue,
-                each.schedules,
-                each.waiting,
-                each.retrying,
-                each.running,
-                each.oldest_due_at,
-                each.messages,
-                each.consumers,
-            )
-            for each in found
-        ],
-        empty="No schedule names a queue, and nothing waits in one.",
-    )
+    columns = {
+        "QUEUE": "queue",
+        "SCHEDULES": "schedules",
+        "WAITING": "waiting",
+        "RETRYING": "retrying",
+        "RUNNING": "running",
+        "OLDEST DUE": "oldest_due_at",
+        "MESSAGES": "messages",
+        "CONSUMERS": "consumers",
+    }
+    empty = "No schedule names a queue, and nothing waits in one."
+    print_rows(found, columns, json=json, empty=empty)
