@@ -4,6 +4,7 @@ import random
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
+from types import MappingProxyType
 
 from dependency_injector import containers, providers
 
@@ -46,6 +47,10 @@ from .node_identity import this_node
 from .settings.settings import Settings
 
 
+def _threads(name: str, most: int) -> providers.Singleton[ThreadPoolExecutor]:
+    return providers.Singleton(ThreadPoolExecutor, max_workers=most, thread_name_prefix=name)
+
+
 class Container(containers.DeclarativeContainer):
     """One process. The URLs choose the adapters: which database, memory or RabbitMQ."""
 
@@ -75,24 +80,19 @@ class Container(containers.DeclarativeContainer):
         server=providers.Singleton(LedgerClock, claims.provided.now, clock),
     )
 
-    memory_broker = providers.Singleton(
-        MemoryBroker, clock, retry_delay=settings.provided.retry_delay, queues=queues
+    _topology = MappingProxyType({"retry_delay": settings.provided.retry_delay, "queues": queues})
+    _queue_options = MappingProxyType(
+        {
+            "queue_type": settings.provided.queue_type,
+            "deduplication": settings.provided.message_deduplication,
+        }
     )
+    memory_broker = providers.Singleton(MemoryBroker, clock, **_topology)
     pika_broker = providers.Singleton(
-        rabbitmq.pika_broker,
-        settings.provided.broker_url,
-        retry_delay=settings.provided.retry_delay,
-        queues=queues,
-        queue_type=settings.provided.queue_type,
-        deduplication=settings.provided.message_deduplication,
+        rabbitmq.pika_broker, settings.provided.broker_url, **_topology, **_queue_options
     )
     aio_pika_broker = providers.Factory(
-        rabbitmq.aio_pika_broker,
-        settings.provided.broker_url,
-        retry_delay=settings.provided.retry_delay,
-        queues=queues,
-        queue_type=settings.provided.queue_type,
-        deduplication=settings.provided.message_deduplication,
+        rabbitmq.aio_pika_broker, settings.provided.broker_url, **_topology, **_queue_options
     )
     broker = providers.Selector(
         settings.provided.broker_kind, memory=memory_broker, amqp=pika_broker
@@ -104,34 +104,26 @@ class Container(containers.DeclarativeContainer):
     )
     catalog = providers.Singleton(Catalog, tasks)
     runner = providers.Singleton(ProcessRunner)
-    ledger_threads = providers.Singleton(
-        ThreadPoolExecutor, max_workers=2, thread_name_prefix="ledger"
-    )
+    ledger_threads = _threads("ledger", 2)
     #: For what may have to wait for locks of others: the held starts, the held ends, adoptions.
-    waiting_threads = providers.Singleton(
-        ThreadPoolExecutor, max_workers=3, thread_name_prefix="waiting"
-    )
+    waiting_threads = _threads("waiting", 3)
 
     housekeeper = providers.Singleton(
         Housekeeper, attempts=attempts, records=records, node=node, clock=clock
     )
-    chores_thread = providers.Singleton(
-        ThreadPoolExecutor, max_workers=1, thread_name_prefix="chores"
-    )
-    aside = providers.Singleton(
+    chores_thread = _threads("chores", 1)
+    background = providers.Singleton(
         BackgroundExecutor, housekeeper.provided.run, executor=chores_thread
     )
     publisher = providers.Singleton(
         ExecutionPublisher,
         broker=broker,
         claims=claims,
-        run_system_task=aside.provided.begin,
+        run_system_task=background.provided.begin,
         seal=seal,
         foreign_queues=settings.provided.foreign_queues,
     )
-    publishing_threads = providers.Singleton(
-        ThreadPoolExecutor, max_workers=pipeline.AT_ONCE, thread_name_prefix="publishing"
-    )
+    publishing_threads = _threads("publishing", pipeline.AT_ONCE)
     dispatcher = providers.Singleton(
         Dispatcher,
         claims=claims,
@@ -185,9 +177,7 @@ class Container(containers.DeclarativeContainer):
         seal=seal,
         accepts_foreign=settings.provided.accepts_foreign,
     )
-    monitoring_thread = providers.Singleton(
-        ThreadPoolExecutor, max_workers=1, thread_name_prefix="monitoring"
-    )
+    monitoring_thread = _threads("monitoring", 1)
     monitor = providers.Factory(
         FailedMonitor,
         records=records,
@@ -201,17 +191,13 @@ class Container(containers.DeclarativeContainer):
     administrator = providers.Singleton(
         Administrator, schedules=schedules, records=records, node=node, uuid=uuid4
     )
-
     applier = providers.Singleton(JobsFileApplier, schedules)
 
     broker_inspection = providers.Selector(
         settings.provided.broker_kind,
         memory=providers.Singleton(MemoryBrokerInspection),
         amqp=providers.Singleton(
-            rabbitmq.inspection,
-            settings.provided.broker_url,
-            queue_type=settings.provided.queue_type,
-            deduplication=settings.provided.message_deduplication,
+            rabbitmq.inspection, settings.provided.broker_url, **_queue_options
         ),
     )
     queries = providers.Singleton(

@@ -2,8 +2,8 @@
 
 import logging
 from datetime import timedelta
-from typing import Protocol
 
+from cronhare.application.heartbeat import LedgersClock
 from cronhare.application.logs import say
 from cronhare.domain.diagnosis import WORRYING_SKEW
 from cronhare.domain.nodes import measured_every
@@ -11,18 +11,10 @@ from cronhare.domain.nodes import measured_every
 log = logging.getLogger(__name__)
 
 
-class MeasuredClock(Protocol):
-    """A clock that follows another."""
-
-    def measure(self) -> timedelta:
-        """Ask the other, and say how far this node's own is ahead of it."""
-        ...
-
-
 class ClockWatch:
     """Asks again and again, and says once of each change how far this node is off."""
 
-    def __init__(self, clock: MeasuredClock, *, lease: timedelta) -> None:
+    def __init__(self, clock: LedgersClock, *, lease: timedelta) -> None:
         """Leases of length *lease* are written by the *clock*'s time."""
         self._clock = clock
         self._rest = measured_every(lease).total_seconds()

@@ -12,6 +12,7 @@ from cronhare.domain.addresses import BrokerServer
 
 from .. import logs
 from ..container import Container
+from ..signals.forced_exit import ForcedExit
 from ..signals.handlers import Answer, SignalHandlers
 from ..signals.shutdown import Shutdown
 from .state_report import StateReport
@@ -33,26 +34,26 @@ def announce(container: Container, what: str, *more: str) -> None:
     say(log, logging.INFO, "process.start", text)
 
 
-def run(
-    process: Coroutine[None, None, None],
-    container: Container,
-    shutdown: Shutdown,
-    handlers: SignalHandlers,
-    *,
-    on_hangup: Answer,
-    state: StateReport,
-) -> None:
-    """Run a process to its end, and answer its signals: SIGHUP, and SIGUSR1 with its *state*."""
-    answers = {signal.SIGHUP: on_hangup, signal.SIGUSR1: state.write}
+class Lifetime:
+    """What ends a process, what it answers in between, and its report."""
 
-    async def answering() -> None:
-        shutdown.listen()
-        handlers.listen(answers)
+    def __init__(self, container: Container, *, grace: float) -> None:
+        """*grace* is that of a shutdown, in seconds."""
+        self.shutdown = Shutdown(ForcedExit(grace=grace))
+        self.state = StateReport(container)
+        self._container = container
+        self._handlers = SignalHandlers()
+
+    def run(self, process: Coroutine[None, None, None], *, on_hangup: Answer) -> None:
+        """Run a process to its end, and answer its signals: SIGHUP, and SIGUSR1 with its state."""
+        run_privately(self._answering(process, on_hangup))
+        self._container.engine().dispose()
+        say(log, logging.INFO, "shutdown.complete", "Shutdown complete")
+
+    async def _answering(self, process: Coroutine[None, None, None], on_hangup: Answer) -> None:
+        self.shutdown.listen()
+        self._handlers.listen({signal.SIGHUP: on_hangup, signal.SIGUSR1: self.state.write})
         await process
-
-    run_privately(answering())
-    container.engine().dispose()
-    say(log, logging.INFO, "shutdown.complete", "Shutdown complete")
 
 
 def run_privately(process: Coroutine[None, None, None]) -> None:

@@ -9,12 +9,10 @@ from cronhare.domain.topology import checked_queues
 
 from ... import logs
 from ...container import Container
-from ...processes import embedded, lifetime
+from ...processes import embedded
+from ...processes.lifetime import Lifetime
 from ...processes.reloading import Reloading
-from ...processes.state_report import StateReport
-from ...signals.forced_exit import ForcedExit
-from ...signals.handlers import SignalHandlers, on_a_terminal
-from ...signals.shutdown import Shutdown
+from ...signals.handlers import on_a_terminal
 from ..errors import Refusal
 from ..long_lived import Concurrency, Jobs, jobs_file, occupy_ledger
 from ..wiring import read_settings, usable
@@ -27,7 +25,6 @@ def up(*, jobs: Jobs = None, concurrency: Concurrency = None) -> None:
 
     Without a terminal, SIGHUP has it read its jobs file again. SIGUSR1 tells its state in the log.
     """
-    handlers = SignalHandlers()
     settings = read_settings()
     file = jobs_file(jobs, settings)
     queues = _queues_of(file)
@@ -37,8 +34,8 @@ def up(*, jobs: Jobs = None, concurrency: Concurrency = None) -> None:
     occupy_ledger(settings)
     embedded.prepare(container, file)
     at_a_time = concurrency or settings.concurrency or embedded.CONCURRENCY
-    shutdown = Shutdown(ForcedExit(grace=settings.shutdown_grace.total_seconds()))
-    state = StateReport(container)
+    life = Lifetime(container, grace=settings.shutdown_grace.total_seconds())
+    shutdown = life.shutdown
     reloading = Reloading(
         container,
         forced_exit=shutdown.forced_exit,
@@ -47,8 +44,10 @@ def up(*, jobs: Jobs = None, concurrency: Concurrency = None) -> None:
         take=partial(embedded.take, container),
     )
     on_hangup = shutdown.hang_up if on_a_terminal() else reloading.reload
-    process = embedded.run(container, shutdown, state, concurrency=at_a_time, on_boot=file.on_boot)
-    lifetime.run(process, container, shutdown, handlers, on_hangup=on_hangup, state=state)
+    process = embedded.run(
+        container, shutdown, life.state, concurrency=at_a_time, on_boot=file.on_boot
+    )
+    life.run(process, on_hangup=on_hangup)
 
 
 def _queues_of(file: JobsFile) -> tuple[str, ...]:

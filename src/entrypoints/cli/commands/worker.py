@@ -12,15 +12,11 @@ from cronhare.application.logs import say
 from cronhare.domain.texts.listing import counted, listed
 
 from ...container import Container
-from ...processes import lifetime
 from ...processes import worker as worker_process
+from ...processes.lifetime import Lifetime, announce
 from ...processes.reloading import Reloading
-from ...processes.state_report import StateReport
 from ...settings import forms
 from ...settings.settings import Settings
-from ...signals.forced_exit import ForcedExit
-from ...signals.handlers import SignalHandlers
-from ...signals.shutdown import Shutdown
 from ..errors import Refusal
 from ..long_lived import Concurrency, Jobs, jobs_file, refuse_memory_broker, with_ledger
 from ..wiring import read_settings, usable
@@ -40,7 +36,6 @@ def worker(
 
     SIGHUP has it read jobs file and settings again. SIGUSR1 tells its state in the log.
     """
-    handlers = SignalHandlers()
     settings = read_settings()
     refuse_memory_broker(settings)
     names = _named(queues) if queues else settings.queues
@@ -49,18 +44,16 @@ def worker(
     container = usable(Container(settings=settings, tasks=file.tasks, queues=names))
     at_a_time = concurrency or settings.concurrency or 1  # S1.7 in docs/compatibility.md
     tasks = f"{counted(len(file.tasks), 'task')} of {file.path}, {at_a_time} at a time"
-    lifetime.announce(container, "Worker", f"queues {listed(names)}", tasks)
-    shutdown = Shutdown(ForcedExit(grace=settings.shutdown_grace.total_seconds()))
-    state = StateReport(container)
+    announce(container, "Worker", f"queues {listed(names)}", tasks)
+    life = Lifetime(container, grace=settings.shutdown_grace.total_seconds())
+    shutdown = life.shutdown
     reloading = Reloading(
         container, forced_exit=shutdown.forced_exit, jobs=jobs, has_schedules=bool(file.drafts)
     )
     _warn_of_on_start(file)
-    run = partial(
-        worker_process.run, container, shutdown, state, concurrency=at_a_time, on_boot=file.on_boot
-    )
-    process = with_ledger(container, shutdown, run)
-    lifetime.run(process, container, shutdown, handlers, on_hangup=reloading.reload, state=state)
+    begin = partial(worker_process.run, container, shutdown, life.state)
+    run = partial(begin, concurrency=at_a_time, on_boot=file.on_boot)
+    life.run(with_ledger(container, shutdown, run), on_hangup=reloading.reload)
 
 
 def _warn_of_on_start(file: JobsFile) -> None:
