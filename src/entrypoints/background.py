@@ -1,4 +1,4 @@
-"""The system's own executions, beside the dispatching: a busy 3:00 waits for no cleanup."""
+"""Runs the system's own executions in a thread, so that a busy 3:00 waits for no cleanup."""
 
 import logging
 from collections.abc import Callable
@@ -13,15 +13,15 @@ log = logging.getLogger(__name__)
 
 
 class BackgroundExecutor:
-    """Hands executions to a thread of their own, and says what came of those that failed."""
+    """Runs executions in a thread of their own, and logs those that fail."""
 
     def __init__(self, run: Callable[[Execution, datetime], None], *, executor: Executor) -> None:
-        """*run* brings an execution to its end; what it could not end is the reconciler's."""
+        """*run* ends an execution; the reconciler repeats what it could not end."""
         self._run = run
         self._executor = executor
 
     def begin(self, execution: Execution, now: datetime) -> None:
-        """Run an execution, and do not wait for it."""
+        """Run an execution without waiting for it."""
         self._executor.submit(self._run_to_the_end, execution, now)
 
     def _run_to_the_end(self, execution: Execution, now: datetime) -> None:

@@ -1,4 +1,4 @@
-"""Who gets whom: the one place where adapters are chosen and made."""
+"""The container: the one place where adapters are chosen and wired."""
 
 import random
 import uuid
@@ -52,7 +52,7 @@ def _threads(name: str, most: int) -> providers.Singleton[ThreadPoolExecutor]:
 
 
 class Container(containers.DeclarativeContainer):
-    """One process. The URLs choose the adapters: which database, memory or RabbitMQ."""
+    """The parts of one process. The URLs choose the database, and memory or RabbitMQ."""
 
     settings = providers.Dependency(instance_of=Settings)
     tasks = providers.Object(())
@@ -105,7 +105,7 @@ class Container(containers.DeclarativeContainer):
     catalog = providers.Singleton(Catalog, tasks)
     runner = providers.Singleton(ProcessRunner)
     ledger_threads = _threads("ledger", 2)
-    #: For what may have to wait for locks of others: the held starts, the held ends, adoptions.
+    #: For what may wait for locks of other sessions: starts, ends, adoptions.
     waiting_threads = _threads("waiting", 3)
 
     housekeeper = providers.Singleton(

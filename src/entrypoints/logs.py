@@ -1,7 +1,7 @@
 """Log lines: text for people (S1.16 in docs/compatibility.md), JSON for machines.
 
-Whatever a record carries, one line of it is one line of the log: what rows, messages and tasks
-bring along is escaped here, for both forms, and nowhere before.
+One line of a record is one line of the log: text from rows, messages and tasks is escaped here, for
+both forms, and nowhere else.
 """
 
 import logging
@@ -27,20 +27,20 @@ LEVELS = {
 
 COLOURS = {"DEBUG": 90, "INFO": 36, "SUCCESS": 32, "WARN": 33, "ERROR": 31}
 
-#: What a stack's lines begin with: none of them can pass for a line of ours.
+#: Begins a stack's lines, so that none can pass for a log line of ours.
 INDENT = "    "
 
-#: So many characters of a sentence, of a value in brackets and of a stack are logged.
+#: Characters that are logged of a message, of a value in brackets and of a stack.
 LONGEST_MESSAGE, LONGEST_VALUE, LONGEST_STACK = 16_384, 256, 32_768
 
 
 class _Formatter(logging.Formatter):
-    """What both forms share: the node, once it has a name, and what a record says."""
+    """What both forms share: the node, once it is named, and the parts of a record."""
 
     node: str | None = None
 
     def _context(self, record: logging.LogRecord) -> Mapping[str, object]:
-        """Give what stands in brackets; of an execution, the node is said as well."""
+        """Give the values in brackets, and the node beside an execution."""
         context = getattr(record, "context", None) or {}
         if self.node is not None and "execution" in context:
             return {**context, "node": self.node}
@@ -63,7 +63,7 @@ class TextFormatter(_Formatter):
     """
 
     def __init__(self, *, colours: bool = False) -> None:
-        """*colours* are for terminals only."""
+        """*colours* are for terminals alone."""
         super().__init__()
         self._colours = colours
 
@@ -119,20 +119,20 @@ def configure(*, style: str, level: str, stream: TextIO | None = None) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)  # libraries speak up only when something is wrong
-    # What these notice, we say in our own words, once: on a first start pika would warn of each of
-    # the forty objects that are not there yet, and of a broker that is away five times a try.
+    # We log what these notice, once: on a first start pika would warn of each of the forty objects
+    # that are not there yet, and five times a try of a broker that is away.
     for library in ("pika", "aio_pika", "aiormq"):
         logging.getLogger(library).setLevel(logging.CRITICAL)
     set_level(level)
 
 
 def set_level(level: str) -> None:
-    """Say from now on what is at least so weighty."""
+    """Log what is at least of this level from now on."""
     logging.getLogger("cronhare").setLevel("WARNING" if level == "WARN" else level)
 
 
 def sign_as(node: str) -> None:
-    """Name the node from now on: in each line about an execution, and in every line of JSON."""
+    """Name the node from now on in lines about an execution, and in every line of JSON."""
     for handler in logging.getLogger().handlers:
         if isinstance(handler.formatter, _Formatter):
             handler.formatter.node = node

@@ -1,4 +1,4 @@
-"""This process as a node, and what it can know of the others on its host."""
+"""The identity of this process as a node, and whether another process of its host lives."""
 
 import hashlib
 import os
@@ -20,7 +20,7 @@ def this_node() -> Node:
 
 
 def is_alive(pid: int) -> bool:
-    """Tell whether a PID is somebody's in our PID namespace."""
+    """Whether a process has this PID in our PID namespace."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -31,18 +31,18 @@ def is_alive(pid: int) -> bool:
 
 
 def _host() -> str:
-    """Name the host in characters that every ledger and log can take.
+    """Name the host in characters that every ledger and log can take; a kernel takes any bytes.
 
-    A kernel takes any bytes. It need not be unique: *place* and *nonce* are.
+    It need not be unique: *place* and *nonce* are.
     """
     name = socket.gethostname()
     return "".join(char if char.isprintable() else "?" for char in name) or "?"
 
 
 def _place() -> str | None:
-    """Name the PID namespace that we are in, and the boot of the kernel that counts them.
+    """Name our PID namespace, and the boot of the kernel that counts them.
 
-    The host name does not: containers may share one, and each has a PID 1.
+    Containers may share a host name, and each has a PID 1.
     """
     with suppress(OSError):
         named = f"{BOOT_ID.read_text()} {_PIDS.readlink()}"

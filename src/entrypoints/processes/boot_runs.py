@@ -1,6 +1,6 @@
-"""The schedules that no clock runs: at each start of `up`, and once at each boot of a host.
+"""Runs schedules at each start of `up`, and once at each boot of a host.
 
-One that cannot run is told, and keeps no other from its run.
+One that cannot run is logged; the others run.
 """
 
 import logging
@@ -34,7 +34,7 @@ def run_at_boot(container: Container, names: Sequence[str]) -> None:
     """Ask for the run of each schedule with `on_boot` that this boot of the host concerns.
 
     Raises:
-        LedgerUnavailable: to be repeated; what was asked for already is not run twice.
+        LedgerUnavailable: to be repeated; what was begun is not run twice.
     """
     if not names:
         return

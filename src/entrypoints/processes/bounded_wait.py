@@ -1,4 +1,4 @@
-"""Waiting within bounds, when a process takes its leave."""
+"""Waiting within bounds while a process ends."""
 
 import asyncio
 import logging
@@ -11,9 +11,9 @@ log = logging.getLogger(__name__)
 
 
 async def wait_at_most(seconds: float, what: str, waiting: Coroutine[Any, Any, object]) -> bool:
-    """Wait for something, and no longer than that; False if it was given up.
+    """Wait for *waiting* at most so long; False if it was given up.
 
-    What is given up is cancelled, and not waited for: that may take as long again.
+    It is then cancelled, and not waited for: that may take as long again.
     """
     task = asyncio.create_task(waiting, name=what)
     try:
@@ -30,6 +30,6 @@ async def wait_at_most(seconds: float, what: str, waiting: Coroutine[Any, Any, o
 
 
 def _forget(task: "asyncio.Task[object]") -> None:
-    """Take note of how it ended, or Python would complain that nobody did."""
+    """Retrieve its exception, or Python would warn that it never was."""
     if not task.cancelled():
         task.exception()

@@ -1,4 +1,4 @@
-"""Keeps the ledger's time on a node that works, and says how far its own is off."""
+"""Measures a node's clock against the ledger's again and again, and logs how far it is off."""
 
 import logging
 from datetime import timedelta
@@ -12,16 +12,16 @@ log = logging.getLogger(__name__)
 
 
 class ClockWatch:
-    """Asks again and again, and says once of each change how far this node is off."""
+    """Logs once for each change how far this node's clock is off."""
 
     def __init__(self, clock: LedgersClock, *, lease: timedelta) -> None:
-        """Leases of length *lease* are written by the *clock*'s time."""
+        """Leases of length *lease* are written by the *clock*."""
         self._clock = clock
         self._rest = measured_every(lease).total_seconds()
         self._said = timedelta(0)
 
     def round(self) -> float:
-        """Ask once; answers how many seconds to rest."""
+        """Measure once; answers how many seconds to rest."""
         skew = self._clock.measure()
         if abs(skew - self._said) > WORRYING_SKEW:
             self._said = skew

@@ -37,7 +37,7 @@ def queues_of(jobs: JobsFile) -> tuple[str, ...]:
 
 
 def prepare(container: Container, jobs: JobsFile) -> None:
-    """Bring ledger and schedules up to date, and take up what a former process left behind."""
+    """Bring ledger and schedules up to date, and recover what an earlier process left."""
     for revision in upgrade(container.engine()):
         say(log, logging.INFO, "db.upgrade", f"The ledger was brought to revision {revision}")
     claims, administrator = container.claims(), container.administrator()
@@ -52,10 +52,10 @@ def prepare(container: Container, jobs: JobsFile) -> None:
 
 
 def take(container: Container, jobs: JobsFile) -> None:
-    """Make schedules of a jobs file that was read again.
+    """Apply a jobs file that was read again.
 
     Raises:
-        JobsFileInvalid: some are on a queue that is new; nobody would serve it before a restart.
+        JobsFileInvalid: some are on a new queue, which is not served before a restart.
     """
     served = container.queues()
     strange = [draft for draft in jobs.drafts if draft.queue not in served]
@@ -70,7 +70,7 @@ def _is_new(draft: ScheduleDraft) -> FileFault:
 
 
 def apply(container: Container, jobs: JobsFile) -> None:
-    """Make the schedules as a jobs file says."""
+    """Apply a jobs file, whatever other files have, and log what changed."""
     applier = container.applier()
     _warn_of_other_files(applier, jobs)
     changes = applier.take_over(jobs, now=container.claims().now())
@@ -85,7 +85,7 @@ def apply(container: Container, jobs: JobsFile) -> None:
 
 
 def _warn_of_other_files(applier: JobsFileApplier, jobs: JobsFile) -> None:
-    """Warn of what other files on this ledger share with ours: nobody runs another's commands."""
+    """Warn of what other files on this ledger share with ours: none runs another's commands."""
     for clash in applier.clashes(jobs):
         taken = "; it is this file's from now on" if isinstance(clash, Namesake) else ""
         say(log, logging.WARNING, "jobs.clash", f"{jobs.path}: {clash}{taken}")

@@ -1,4 +1,4 @@
-"""A thread that does one thing again and again until it is told to stop."""
+"""A thread that calls a function again and again until it is stopped."""
 
 import asyncio
 import logging
@@ -14,18 +14,15 @@ from .bounded_wait import wait_at_most
 
 log = logging.getLogger(__name__)
 
-#: After a failure the next try comes after so many seconds, doubled each time. Once a server is
-#: back, what is due is that late at most; a fault of ours is a stack in the log each time.
+#: Seconds before the next try after a failure, doubled each time. What is due when a server comes
+#: back is that late at most; a fault of ours is a stack in the log each time.
 FIRST_PAUSE, LONGEST_PAUSE, LONGEST_AFTER_FAULT = 0.5, 3.0, 10.0
 
 _LOOK = 0.01
 
 
 class Loop:
-    """Calls *work*, which answers how many seconds to rest; survives whatever it raises.
-
-    None means that all is done: the loop ends.
-    """
+    """Calls *work*, which answers how many seconds to rest, or None to end; survives its errors."""
 
     def __init__(self, name: str, work: Callable[[], float | None]) -> None:
         """*name* is the thread's."""
@@ -39,18 +36,15 @@ class Loop:
         self._thread.start()
 
     async def stop(self, *, seconds: float) -> None:
-        """Let the round under way end, and no other begin; it is told if it does not in its time.
+        """Begin no other round, and wait at most so long for the one under way.
 
-        *seconds* is how long it may take. The thread is a daemon: nobody has to wait for it.
+        A round that takes longer is logged, and ends with the process: the thread is a daemon.
         """
         self._stopped.set()
         await wait_at_most(seconds, f"the last round of the {self.name}", self._over())
 
     async def _over(self) -> None:
-        """Look again and again: a thread that waited for it could have to wait itself.
-
-        While a server is silent, those of the event loop may all be taken.
-        """
+        """Poll: the event loop's threads, one of which could join it, may all wait for a server."""
         while self._thread.is_alive():  # noqa: ASYNC110 - it is a thread's end
             await asyncio.sleep(_LOOK)
 

@@ -1,4 +1,4 @@
-"""What a process waits for before it begins: its servers, and a ledger whose schema it knows."""
+"""Waits for a server until it answers, and for a ledger until its schema is known."""
 
 import asyncio
 import logging
@@ -22,10 +22,10 @@ log = logging.getLogger(__name__)
 
 
 async def answered(server: str, ask: Callable[[], Awaitable[None]], *, shutdown: Shutdown) -> bool:
-    """Ask a server until it answers, however long it is away; False if somebody wants us to stop.
+    """Ask a server until it answers; False if a shutdown is requested before.
 
     Raises:
-        LedgerOutdated: no pause mends that.
+        LedgerOutdated: waiting does not mend that.
     """
     outage = Outage(log, f"The {server} can be used", back=f"{server}.back")
     pauses = Waits(FIRST_PAUSE, LONGEST_PAUSE)
@@ -48,7 +48,7 @@ async def answered(server: str, ask: Callable[[], Awaitable[None]], *, shutdown:
 
 
 async def _asked(ask: Callable[[], Awaitable[None]], shutdown: Shutdown) -> bool:
-    """Ask once; False if somebody wants us to stop before there is an answer."""
+    """Ask once; False if a shutdown is requested before the answer."""
     asking = asyncio.ensure_future(ask())
     stop = asyncio.create_task(shutdown.requested.wait())
     try:
@@ -62,18 +62,18 @@ async def _asked(ask: Callable[[], Awaitable[None]], shutdown: Shutdown) -> bool
 
 
 async def ledger_is_ready(engine: Engine, shutdown: Shutdown) -> bool:
-    """Wait for the ledger; False if somebody wants us to stop.
+    """Wait for the ledger; False if a shutdown is requested before.
 
     Raises:
-        LedgerOutdated: there is no schema, or one that `cronhare db upgrade` has to mend.
+        LedgerOutdated: its schema needs `cronhare db upgrade`.
     """
     return await answered("ledger", partial(asyncio.to_thread, _check, engine), shutdown=shutdown)
 
 
 def _check(engine: Engine) -> None:
-    """Take a newer schema for fit: a release removes nothing that the one before it uses.
+    """Accept a newer schema: a release removes nothing that the one before it uses.
 
-    A process that dies during an upgrade has to come back.
+    A process that dies during an upgrade can then start again.
     """
     try:
         check_schema(engine)

@@ -1,8 +1,8 @@
 """Reading jobs file and settings again while a process runs: SIGHUP.
 
-A faulty file changes nothing. What can change while running, changes; of the rest it is said that
-it needs a restart. A ledger that does not answer may have taken the schedules all the same: it is
-asked until it answers.
+A faulty file changes nothing. Settings that cannot change while running are logged as waiting for a
+restart. A ledger that does not answer may have the schedules all the same: it is asked until it
+answers.
 """
 
 import asyncio
@@ -33,7 +33,6 @@ log = logging.getLogger(__name__)
 #: The settings, by their fields, that take effect while a process runs.
 LIVE: Final = frozenset({"log_level", "log_format", "shutdown_grace", "jobs"})
 
-
 _LOST: Final = (
     "has no {} at all, and the one before had some. Was it being written? Then ask again; "
     "if it is meant, end this process; what has tasks may be started again"
@@ -53,27 +52,26 @@ class Reloading:
         has_schedules: bool = False,
         take: Callable[[JobsFile], None] = lambda _: None,
     ) -> None:
-        """*jobs* goes before the setting. *take* does what else a file asks for, all or nothing.
+        """*jobs* goes before the setting. Without *has_tasks* there is no jobs file.
 
-        It is called in a thread, and again where the ledger does not answer. Without *has_tasks*
-        there is no jobs file, as in a scheduler. *has_schedules* tells of the file that was read
-        last.
+        *has_schedules* is about the file that was read last. *take* does what else a file asks
+        for, all or nothing; it is called in a thread, and again where the ledger does not answer.
         """
         self._container = container
-        self._resort = forced_exit
+        self._forced_exit = forced_exit
         self._jobs = jobs
         self._has_tasks = has_tasks
         self._has_schedules = has_schedules
         self._take = take
 
     async def reload(self) -> None:
-        """Read all of it; then take it, or say what is wrong with it."""
+        """Read jobs file and settings; then take both, or log every fault."""
         try:
             settings, file = await asyncio.to_thread(self._read)
             if file and (lost := self._lost(file)):
                 self._refuse([f"{file.path}: {_LOST.format(lost)}"])
                 return
-            told = await self._take_tasks(file) if file else None
+            changes = await self._take_tasks(file) if file else None
         except SettingsInvalid as error:
             self._refuse(error.faults)
         except JobsFileInvalid as error:
@@ -84,13 +82,13 @@ class Reloading:
             self._refuse([str(error)])
         else:
             self._take_settings(settings)
-            if told is not None:
-                say(log, logging.INFO, "reload", told)
+            if changes is not None:
+                say(log, logging.INFO, "reload", changes)
 
     def _lost(self, file: JobsFile) -> str | None:
-        """Say of what a file has none any more. An editor may have emptied, or half written it.
+        """Name what a file has none of any more: an editor may have emptied, or half written it.
 
-        What comes then would fail for want of its task, or be disabled.
+        Runs would fail for want of their task, or schedules be disabled.
         """
         if not file.tasks and any(self._container.catalog()):
             return "task"
@@ -107,47 +105,47 @@ class Reloading:
         text = f"Nothing was reloaded, all goes on as before; faults: {len(faults)}"
         say(log, logging.ERROR, "reload.refused", text, stack="\n".join(faults))
 
-    def _take_settings(self, told: Settings) -> None:
+    def _take_settings(self, read: Settings) -> None:
         current = self._container.settings()
         changed = {
             field: f"{PREFIX}{name.upper()}"
             for name, (field, _) in Settings.declared().items()
-            if getattr(told, field) != getattr(current, field)
+            if getattr(read, field) != getattr(current, field)
         }
-        live = {field: getattr(told, field) for field in changed.keys() & LIVE}
+        live = {field: getattr(read, field) for field in changed.keys() & LIVE}
         self._container.settings.override(providers.Object(attrs.evolve(current, **live)))
         if live.keys() & {"log_level", "log_format"}:
-            logs.configure(style=told.log_format, level=told.log_level)
+            logs.configure(style=read.log_format, level=read.log_level)
             logs.sign_as(self._container.node())
         if "shutdown_grace" in live and self._has_tasks:
-            self._resort.allow(told.shutdown_grace.total_seconds())
-        _tell(changed, live.keys())
+            self._forced_exit.allow(read.shutdown_grace.total_seconds())
+        _log_changes(changed, live.keys())
 
     async def _take_tasks(self, file: JobsFile) -> str:
-        """Take the tasks together with what else the file asks for, and say what is new."""
+        """Take the tasks together with what else the file asks for, and describe the changes."""
         catalog = self._container.catalog()
         before = {task.name: task for task in catalog}
         after = {task.name: task for task in file.tasks}
         with catalog.replacing(file.tasks):
-            await self._insist_on_taking(file)
+            await self._take_until_answered(file)
         self._has_schedules = bool(file.drafts)
         changes = "; ".join(_difference(before, after))
         return f"Reloaded {file.path}: {changes or 'the same tasks'}"
 
-    async def _insist_on_taking(self, file: JobsFile) -> None:
-        """Ask until there is an answer. What took place unheard is then found done."""
-        pauses, is_told = Waits(FIRST_PAUSE, LONGEST_PAUSE), False
+    async def _take_until_answered(self, file: JobsFile) -> None:
+        """Ask until there is an answer: what was done and not heard is then found done."""
+        pauses, is_logged = Waits(FIRST_PAUSE, LONGEST_PAUSE), False
         while True:
             try:
                 return await asyncio.to_thread(self._take, file)
             except LedgerUnavailable as error:
-                if not is_told:
-                    _tell_unknown(file, error)
-                    is_told = True
+                if not is_logged:
+                    _warn_unknown(file, error)
+                    is_logged = True
                 await asyncio.sleep(pauses.next())
 
 
-def _tell_unknown(file: JobsFile, error: LedgerUnavailable) -> None:
+def _warn_unknown(file: JobsFile, error: LedgerUnavailable) -> None:
     text = (
         f"It is not known whether the schedules are those of {file.path} by now: {error}. Tasks "
         "from before and new ones are both at hand, and the ledger is asked again until it answers"
@@ -155,8 +153,8 @@ def _tell_unknown(file: JobsFile, error: LedgerUnavailable) -> None:
     say(log, logging.WARNING, "reload.unknown", text)
 
 
-def _tell(changed: Mapping[str, str], live: Collection[str]) -> None:
-    """Name settings, never show them: they may hold passwords."""
+def _log_changes(changed: Mapping[str, str], live: Collection[str]) -> None:
+    """Name settings without their values, which may hold passwords."""
     now = sorted(changed[field] for field in live)
     later = sorted(name for field, name in changed.items() if field not in live)
     say(log, logging.INFO, "reload", f"Settings that changed: {', '.join(now) or 'none'}")

@@ -25,20 +25,19 @@ from .state_report import StateLine, StateReport
 
 log = logging.getLogger(__name__)
 
-#: How often a replica looks for what is overdue or lost: with each refresh, as that is by default.
-#: The graces and leases that it looks for are longer, and to look twice as often would make an idle
-#: minute cost nearly twice as much.
+#: How often a replica looks for what is overdue or lost: as often as it refreshes by default.
+#: Graces and leases are longer, and twice as often makes an idle minute cost nearly twice as much.
 RECONCILE_EVERY = timedelta(seconds=5)
 
-#: It looks so much earlier if it is awake anyhow.
+#: So much earlier it reconciles if it is awake anyhow.
 TOGETHER = timedelta(milliseconds=100)
 
-#: Seconds that the round under way may take once we are to stop, and the broker's farewell.
-ROUND, FAREWELL = 10.0, 5.0
+#: Seconds that the round under way may take in a shutdown, and closing the broker's connection.
+ROUND, CLOSING = 10.0, 5.0
 
 
 class SchedulerRound:
-    """What a scheduler process does between two rests."""
+    """Dispatches and reconciles once, between two rests."""
 
     def __init__(
         self,
@@ -49,7 +48,7 @@ class SchedulerRound:
         clock: ClockPort,
         lease: timedelta,
     ) -> None:
-        """One clock decides what is due: the ledger's. *clock* is read as a stopwatch alone."""
+        """The ledger's clock decides what is due; *clock* is a stopwatch alone."""
         self._claims = claims
         self._dispatcher = dispatcher
         self._reconciler = reconciler
@@ -80,10 +79,7 @@ class SchedulerRound:
         return now, at
 
     def _dispatch(self, now: datetime) -> None:
-        """Dispatch. Once that is possible again, so may renewals be that were not.
-
-        While it is not, it may be so for what is due alone: then nothing waits for its end.
-        """
+        """Dispatch. Where that failed before, renewals may have failed too: owners get a grace."""
         is_back, self._dispatched = not self._dispatched, False
         self._dispatcher.tick(now)
         self._dispatched = True
@@ -148,9 +144,9 @@ async def run(container: Container, shutdown: Shutdown, state: StateReport) -> N
     shutdown.forced_exit.waits_for("the round under way")
     await loop.stop(seconds=ROUND)
     shutdown.forced_exit.waits_for("the broker's farewell")
-    await declaring.stop(seconds=FAREWELL)
-    await reporting.stop(seconds=FAREWELL)
-    await wait_at_most(FAREWELL, "the broker's farewell", asyncio.to_thread(broker.close))
+    await declaring.stop(seconds=CLOSING)
+    await reporting.stop(seconds=CLOSING)
+    await wait_at_most(CLOSING, "the broker's farewell", asyncio.to_thread(broker.close))
     shutdown.forced_exit.leaving()
 
 

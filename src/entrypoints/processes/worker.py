@@ -111,7 +111,7 @@ def _wire(
 
 
 def _reading(runner: TaskRunnerPort, loop: asyncio.AbstractEventLoop) -> Reading:
-    """Let another thread read what attempts have written, in the loop to which they belong."""
+    """Let another thread read what attempts have written, in their event loop."""
 
     async def some(wanted: Mapping[int, int]) -> Sequence[Written]:
         return read_new_output(runner, wanted)

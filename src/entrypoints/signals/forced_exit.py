@@ -1,7 +1,7 @@
-"""The end of a process whose shutdown does not come to its end by itself.
+"""Ends a process whose shutdown takes too long.
 
-Every wait of a shutdown has a bound of its own. This one holds where they do not add up, or where
-one was forgotten: in a thread that waits for a server, in the interpreter's own wait for threads.
+Every wait of a shutdown has a bound. This one holds where they do not add up, or one is missing: in
+a thread that waits for a server, or in the interpreter's own wait for threads.
 """
 
 import logging
@@ -16,19 +16,19 @@ from cronhare.application.logs import say
 
 log = logging.getLogger(__name__)
 
-#: Seconds that a shutdown may take beside its grace: 5 from TERM to KILL of what runs, the others
-#: to write down how it ended and to take leave of the servers. Whoever stops us may wait 15.
+#: Seconds that a shutdown may take beside its grace: 5 from TERM to KILL of tasks, the others to
+#: record their ends and close connections. A service manager may wait 15.
 ENDING: Final = 14.0
-#: Seconds for threads that are left when all has been said.
+#: Seconds for threads that are left once everything is closed.
 LEAVING: Final = 6.0
-#: Seconds that the last word may take: whoever reads our log may stand still as well.
-_LAST_WORD = 1.0
+#: Seconds that the last log line may take: its reader may stand still as well.
+_LAST_LINE = 1.0
 #: As of a command that could not reach a server: it is why a shutdown does not end.
 _STATUS = 3
 
 
 class ForcedExit:
-    """Ends the process when its time is over: the grace and `ENDING` after the first signal.
+    """Ends the process the grace and `ENDING` after the first signal.
 
     The second signal takes the grace away, the third one ends it at once.
     """
@@ -47,29 +47,29 @@ class ForcedExit:
 
     def listen(self) -> None:
         """Wait for the first signal, in a thread that costs nothing until then."""
-        threading.Thread(target=self._run, name="last resort", daemon=True).start()
+        threading.Thread(target=self._run, name="forced exit", daemon=True).start()
 
     def signalled(self) -> float:
-        """Note a signal, and tell after how many seconds the process is gone for certain.
+        """Note a signal; answers after how many seconds the process is gone for certain.
 
-        To be called from a signal handler: it may interrupt whatever it likes.
+        Safe in a signal handler, whatever that interrupts.
         """
         limit = self._limits[min(self._signals, len(self._limits) - 1)]
         self._signals += 1
         self._ends.put(self._clock() + limit)  # reentrant, as a lock would not be
-        return limit + _LAST_WORD
+        return limit + _LAST_LINE
 
     def leaving(self) -> None:
-        """All has been said: what is left are threads, and they have `LEAVING` seconds."""
+        """Give the threads that are left `LEAVING` seconds: everything else has ended."""
         self.waits_for("threads that still wait for a server")
         self._ends.put(self._clock() + LEAVING)
 
     def waits_for(self, what: str) -> None:
-        """Note what the shutdown is waiting for, for the last word."""
+        """Note what the shutdown is waiting for, for the last log line."""
         self._waits_for = what
 
     def wait(self) -> None:
-        """Return when the time is over: the soonest of the ends that were told."""
+        """Return when the time is over: the soonest of all ends."""
         over_at = self._ends.get()
         while (left := over_at - self._clock()) > 0:
             try:
@@ -79,9 +79,9 @@ class ForcedExit:
 
     def _run(self) -> None:
         self.wait()
-        word = threading.Thread(target=self._say, daemon=True)
-        word.start()
-        word.join(_LAST_WORD)
+        line = threading.Thread(target=self._say, daemon=True)
+        line.start()
+        line.join(_LAST_LINE)
         os._exit(_STATUS)
 
     def _say(self) -> None:

@@ -1,4 +1,4 @@
-"""Answering the signals that end nothing: SIGHUP asks to reload, SIGUSR1 to tell the state."""
+"""Handles the signals that end nothing: SIGHUP reloads, SIGUSR1 reports the state."""
 
 import asyncio
 import logging
@@ -13,14 +13,14 @@ from .pending import PENDING, is_ignored, note_requests, silence_full_wakeup
 
 log = logging.getLogger(__name__)
 
-#: Seconds after which an answer no longer keeps others from theirs: a file system may hang.
+#: Seconds after which an answer no longer delays others: a file system may hang.
 LONGEST_ANSWER: Final = 60.0
 
 Answer = Callable[[], Awaitable[None]]
 
 
 class SignalHandlers:
-    """Answers these signals once there is a loop, and what `hearing` heard before."""
+    """Answers these signals once there is an event loop, and those that `pending` noted before."""
 
     def __init__(self, *, timeout: float = LONGEST_ANSWER) -> None:
         """*timeout*, in seconds, is how long an answer keeps the others waiting."""
@@ -32,7 +32,7 @@ class SignalHandlers:
         note_requests()
 
     def listen(self, answers: Mapping[signal.Signals, Answer]) -> None:
-        """Answer from now on, in this event loop, one after the other; and what came earlier."""
+        """Answer in this event loop from now on, one after the other, and what is pending."""
         loop = asyncio.get_running_loop()
         if is_ignored(signal.SIGHUP):
             text = "SIGHUP is ignored, as under nohup: what changes needs a restart"
@@ -46,7 +46,7 @@ class SignalHandlers:
         PENDING.clear()
 
     def _begin(self, number: signal.Signals, answer: Answer) -> None:
-        """Have a signal wait for its answer. One that has not begun is an answer to both."""
+        """Queue a signal for its answer; one answer that has not begun serves both."""
         if number in self._waiting:
             return
         self._waiting.add(number)
@@ -70,7 +70,7 @@ class SignalHandlers:
                 self._leave_behind(number, task)
 
     def _leave_behind(self, number: signal.Signals, task: "asyncio.Task[None]") -> None:
-        """Let an answer end when it may: a thread of it that hangs cannot be stopped."""
+        """Go on beside an answer that takes too long: a thread that hangs cannot be stopped."""
         self._late.add(number)
         task.add_done_callback(lambda _: self._late.discard(number))
         text = f"No answer to {number.name} within {self._timeout:g} s"
@@ -86,7 +86,7 @@ class SignalHandlers:
 
 
 def on_a_terminal() -> bool:
-    """Tell whether a terminal controls this process: when that is gone, it hears SIGHUP."""
+    """Whether a terminal controls this process, which gets a SIGHUP when that is gone."""
     try:
         os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
     except OSError:

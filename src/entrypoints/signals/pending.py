@@ -1,7 +1,6 @@
-"""The signals that end nothing, noted from a process's first moment on: before its imports.
+"""Notes the signals that end nothing from a process's first moment on, before its imports.
 
-Until somebody answers them, they must not end it either. It is imported before all else, and so
-imports next to nothing.
+They must not end it until they are handled. It is imported first, so it imports next to nothing.
 """
 
 import signal
@@ -9,18 +8,18 @@ from collections.abc import Sequence
 from types import FrameType
 from typing import Final
 
-#: SIGHUP asks to reload, SIGUSR1 to tell the state.
+#: SIGHUP asks for a reload, SIGUSR1 for a report of the state.
 REQUESTS: Final = (signal.SIGHUP, signal.SIGUSR1)
 
-#: The commands whose processes live long, and heed them.
+#: The commands whose processes live long, and handle them.
 LONG_LIVED: Final = frozenset({"up", "scheduler", "worker"})
 
-#: What was heard so far, for `handlers` to answer.
+#: The signals noted so far, for `SignalHandlers` to answer.
 PENDING: Final[list[int]] = []
 
 
 def is_long_lived(arguments: Sequence[str]) -> bool:
-    """Tell whether these arguments ask for a process that lives long.
+    """Whether these arguments ask for a process that lives long.
 
     >>> is_long_lived(["--config", "c.toml", "up"]), is_long_lived(["executions", "list"])
     (True, False)
@@ -35,22 +34,22 @@ def is_long_lived(arguments: Sequence[str]) -> bool:
 
 
 def note_requests() -> None:
-    """Note these signals from now on; what the process was started to ignore is ignored."""
+    """Note these signals from now on, except those that the process was started to ignore."""
     for number in REQUESTS:
         if not is_ignored(number):
             signal.signal(number, _note)
 
 
 def is_ignored(number: signal.Signals) -> bool:
-    """Tell whether whoever started us wants a signal to be ignored, as nohup does."""
+    """Whether the process was started to ignore a signal, as by nohup."""
     return signal.getsignal(number) is signal.SIG_IGN
 
 
 def silence_full_wakeup() -> None:
-    """Have no line on stderr for each signal that comes faster than the event loop reads them.
+    """Print no warning for each signal that comes faster than the event loop reads them.
 
-    What the loop has to read by then wakes it all the same. It asks for those lines with each
-    handler that it is given, so this comes after. No signal may come between the two calls.
+    What the loop has to read by then wakes it all the same. Each handler that it is given turns the
+    warnings on again, so this comes after. No signal may come between the two calls.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     try:

@@ -1,4 +1,4 @@
-"""The signals that end: the first asks, the second insists."""
+"""The signals that end: the first requests a shutdown, the second forces it."""
 
 import asyncio
 import logging
@@ -13,35 +13,35 @@ from .pending import silence_full_wakeup
 
 log = logging.getLogger(__name__)
 
-#: Seconds from the end that the last resort should have brought, to the kernel's.
+#: Seconds from the forced exit to the kernel's alarm, should that one fail.
 ALARM = 5
 
 
 @attrs.frozen
 class Shutdown:
-    """What SIGINT and SIGTERM have said so far."""
+    """What SIGINT and SIGTERM have requested so far."""
 
     forced_exit: ForcedExit
     requested: asyncio.Event = attrs.field(factory=asyncio.Event)
     force: asyncio.Event = attrs.field(factory=asyncio.Event)
 
     def listen(self) -> None:
-        """Take SIGINT and SIGTERM for this event loop."""
+        """Handle SIGINT and SIGTERM in this event loop."""
         loop = asyncio.get_running_loop()
         self.forced_exit.listen()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._on_signal, number)
-            # The loop hears of it all the same, through its wake-up descriptor. This is for a loop
-            # that does not turn any more; the kernel's alarm for threads that do not get to run.
+            # The loop still hears of it through its wake-up descriptor. This is for a loop that
+            # hangs, and the kernel's alarm for threads that do not get to run.
             signal.signal(
                 number, lambda *_: signal.alarm(int(self.forced_exit.signalled()) + ALARM)
             )
         silence_full_wakeup()
 
     async def hang_up(self) -> None:
-        """Begin to end, because the terminal is gone.
+        """Request a shutdown as the terminal is gone; a second hangup forces nothing.
 
-        A shell and the kernel may both say so: the second time insists on nothing.
+        A shell and the kernel may both send one.
         """
         if not self.requested.is_set():
             signal.alarm(int(self.forced_exit.signalled()) + ALARM)
