@@ -13,8 +13,11 @@ from pamqp.commands import Basic
 
 from cronhare.adapters.rabbitmq import AioPikaBroker
 from cronhare.adapters.rabbitmq.connection.address import Address
-from cronhare.adapters.rabbitmq.connection.framed import FramedConnection
-from cronhare.adapters.rabbitmq.connection.linking import close_connection, open_connection
+from cronhare.adapters.rabbitmq.connection.async_connection import (
+    FramedConnection,
+    close_connection,
+    open_connection,
+)
 from cronhare.adapters.rabbitmq.consumer.guarding import GuardedConnection
 from cronhare.domain.topology import MAIN_QUEUE, ToQueue
 from cronhare.ports.broker import Delivery, Envelope, Message

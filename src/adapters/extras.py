@@ -1,7 +1,7 @@
-"""Extras: the libraries that one kind of server alone needs, and the word for a missing one.
+"""Extras: the libraries that only one kind of server needs.
 
-Each is an entry of `[project.optional-dependencies]`. Whoever speaks to such a server calls
-`require` before the import, so that a missing library is a sentence and no traceback.
+Each is an entry of `[project.optional-dependencies]`. Call `require` before the import, so that a
+missing library is a sentence and no traceback.
 """
 
 import shlex
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import Final
 
-#: The modules that an extra brings, by its name.
+#: The modules that each extra installs.
 EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {
     "mysql": ("pymysql",),
     "postgresql": ("psycopg",),
@@ -23,10 +23,10 @@ class ExtraMissing(ValueError):
 
 
 def require(extra: str) -> None:
-    """Look for the modules of an extra, and import none of them.
+    """Make sure that the modules of an extra are installed; none is imported.
 
     Raises:
-        ExtraMissing: one of them is not there.
+        ExtraMissing: one of them is not.
     """
     if any(find_spec(module) is None for module in EXTRAS[extra]):
         command = f"{shlex.quote(sys.executable)} -m pip install 'cronhare[{extra}]'"

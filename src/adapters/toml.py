@@ -1,8 +1,8 @@
-"""Reading a TOML text whose size is bounded, in a time and a memory that are bounded as well.
+"""Parsing a TOML text of bounded size in bounded time and memory.
 
-The reader of the standard library copies a dotted key once for each of its parts, keeps a kilobyte
-for each table that a key opens, and descends by recursion: 50 KB of one key cost it gigabytes. So
-a text is scanned before, once and by its signs alone.
+The standard library's parser copies a dotted key once for each of its parts, keeps a kilobyte for
+each table that a key opens, and recurses: 50 KB of one key cost it gigabytes. So the text is
+scanned first, once, for its punctuation alone.
 """
 
 import re
@@ -14,8 +14,8 @@ from cronhare.domain.schedules.jobs_file import DEEPEST, LONGEST_WORD, MOST_PIEC
 #: What a scan stops at. A comment is no more than the end of its line.
 _SIGN: Final = re.compile(r'"""|\'\'\'|["\'\[\]{}.,=]|(?:#[^\n]*)?(?:\n\s*|\Z)')
 
-#: What a scan stops at within a text that begins so. Up to two quotes more than three belong to it.
-_IN_TEXT: Final = {
+#: Where a scan stops within a string, by its quotes. Up to two quotes more than three belong to it.
+_IN_STRING: Final = {
     '"""': re.compile(r'\\.|"{3,5}', re.DOTALL),
     "'''": re.compile(r"'{3,5}"),
     '"': re.compile(r'\\.|["\n]'),
@@ -24,14 +24,14 @@ _IN_TEXT: Final = {
 
 
 class TooMuch(ValueError):
-    """A text that would take too long to read; what it says continues the name of its file."""
+    """A text that would take too long to parse; the message continues the name of its file."""
 
 
 def read_toml(text: str) -> dict[str, Any]:
-    """Read a text, if it has no more than a bounded reader can bear.
+    """Parse a text, if its parts are within the bounds of `domain.jobs_file`.
 
     Raises:
-        TooMuch: it has more than that.
+        TooMuch: they are not.
         tomllib.TOMLDecodeError: it is not TOML.
         ValueError: it has a number of thousands of digits.
     """
@@ -40,19 +40,19 @@ def read_toml(text: str) -> dict[str, Any]:
 
 
 def _scan(text: str) -> None:
-    """Count the parts of each key, what is open around it, and all keys and values.
+    """Count the parts of each key, the depth of nesting, and all keys and values.
 
-    What is no TOML is counted somehow: the reader stops where it begins.
+    What is no TOML may be miscounted: the parser stops where it begins.
     """
     depth = pieces = end = 0
     parts = 1
     while end < len(text) and (sign := _SIGN.search(text, end)):
-        if sign.start() - end > LONGEST_WORD and _is_word(text[end : sign.start()]):
+        if sign.start() - end > LONGEST_WORD < len(text[end : sign.start()].strip()):
             raise _too_much(f"a word of more than {LONGEST_WORD:,} characters", text, end)
         end = sign.end()
         mark = sign[0]
-        if mark in _IN_TEXT:
-            end = _after_text(text, end, mark)
+        if mark in _IN_STRING:
+            end = _end_of_string(text, end, mark)
         elif mark == ".":
             parts, pieces = parts + 1, pieces + 1
         else:
@@ -65,13 +65,9 @@ def _scan(text: str) -> None:
             raise _too_much(f"more than {MOST_PIECES:,} keys and values", text, end)
 
 
-def _is_word(between: str) -> bool:
-    return len(between.strip()) > LONGEST_WORD
-
-
-def _after_text(text: str, start: int, quotes: str) -> int:
-    """Find where a text ends that began with *quotes* before *start*."""
-    for sign in _IN_TEXT[quotes].finditer(text, start):
+def _end_of_string(text: str, start: int, quotes: str) -> int:
+    """Find the end of the string whose opening *quotes* end at *start*."""
+    for sign in _IN_STRING[quotes].finditer(text, start):
         if not sign[0].startswith("\\"):
             return sign.end()
     return len(text)

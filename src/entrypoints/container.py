@@ -9,7 +9,7 @@ from types import MappingProxyType
 from dependency_injector import containers, providers
 
 from cronhare.adapters.memory.broker.broker import MemoryBroker
-from cronhare.adapters.memory.inspection import MemoryBrokerInspection
+from cronhare.adapters.memory.inspection import MemoryInspection
 from cronhare.adapters.process import ProcessRunner
 from cronhare.adapters.sql import (
     SqlAttemptStore,
@@ -195,7 +195,7 @@ class Container(containers.DeclarativeContainer):
 
     broker_inspection = providers.Selector(
         settings.provided.broker_kind,
-        memory=providers.Singleton(MemoryBrokerInspection),
+        memory=providers.Singleton(MemoryInspection),
         amqp=providers.Singleton(
             rabbitmq.inspection, settings.provided.broker_url, **_queue_options
         ),

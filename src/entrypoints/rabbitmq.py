@@ -1,4 +1,4 @@
-"""The adapters for RabbitMQ, imported where they are chosen: an extra brings their libraries."""
+"""The adapters for RabbitMQ, imported only when they are used: their libraries are an extra."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def check_usable(url: str) -> None:
-    """Find what keeps a URL that can be read from being used; to be asked before all others.
+    """Make sure that a URL can be used; to be called before the functions below.
 
     Raises:
         ExtraMissing: the libraries are not installed.
@@ -23,21 +23,21 @@ def check_usable(url: str) -> None:
 
 
 def pika_broker(url: str, **options: Any) -> "PikaBroker":  # noqa: ANN401 - as it takes them
-    """Make what publishes, and reads for operators."""
+    """Make the blocking broker."""
     from cronhare.adapters.rabbitmq import PikaBroker  # noqa: PLC0415
 
     return PikaBroker(url, **options)
 
 
 def aio_pika_broker(url: str, **options: Any) -> "AioPikaBroker":  # noqa: ANN401 - as it takes them
-    """Make what consumes, and publishes for the worker."""
+    """Make the asynchronous broker."""
     from cronhare.adapters.rabbitmq import AioPikaBroker  # noqa: PLC0415
 
     return AioPikaBroker(url, **options)
 
 
 def inspection(url: str, **options: Any) -> "RabbitInspection":  # noqa: ANN401 - as it takes them
-    """Make what looks at the broker for `cronhare doctor`."""
+    """Make the inspection for `cronhare doctor`."""
     from cronhare.adapters.rabbitmq.topology.inspection import RabbitInspection  # noqa: PLC0415
 
     return RabbitInspection(url, **options)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from cronhare.adapters.memory.broker.broker import MemoryBroker
 from cronhare.adapters.memory.clock import FrozenClock
-from cronhare.adapters.memory.inspection import MemoryBrokerInspection
+from cronhare.adapters.memory.inspection import MemoryInspection
 from cronhare.adapters.sql import open_engine, upgrade
 from cronhare.adapters.sql.inspection.ledger_inspection import SqlInspection
 from cronhare.adapters.sql.schema.tables import metadata
@@ -102,7 +102,7 @@ class Desk:
             schedules=ledger.schedules,
             records=ledger.records,
             nodes=ledger.nodes,
-            broker=MemoryBrokerInspection(),
+            broker=MemoryInspection(),
             retry_delay=timedelta(seconds=30),
             now=ledger.clock.now,
         )

@@ -1,7 +1,7 @@
 """What an operator, or a program that knows nothing of us, does with a broker."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from urllib.parse import urlsplit
 
 from pika.adapters.blocking_connection import BlockingChannel
@@ -9,7 +9,17 @@ from pika.exceptions import NackError
 
 from cronhare.adapters.rabbitmq.connection.address import Address
 from cronhare.adapters.rabbitmq.connection.blocking import connect
+from tests.services.proxy import Link, proxy
 from tests.services.rabbitmq import Server
+
+
+@asynccontextmanager
+async def linked(url: str) -> AsyncIterator[tuple[str, Link]]:
+    """Lead to a broker through a link that can be frozen or cut, and give the URL to it."""
+    port = urlsplit(url).port
+    assert port is not None
+    async with proxy(port) as (own_port, link):
+        yield url.replace(str(port), str(own_port)), link
 
 
 @contextmanager

@@ -13,10 +13,10 @@ import pytest
 from sqlalchemy import URL, Engine
 
 from cronhare.adapters.memory.clock import FrozenClock
+from cronhare.adapters.rabbitmq import PikaBroker
 from cronhare.adapters.rabbitmq.connection.address import Address
-from cronhare.adapters.rabbitmq.topology.declaring import declare
 from cronhare.adapters.rabbitmq.topology.inspection import RabbitInspection
-from cronhare.adapters.rabbitmq.topology.probing import probe_lanes
+from cronhare.adapters.rabbitmq.topology.lane_probe import probe_lanes
 from cronhare.adapters.sql import open_engine
 from cronhare.adapters.sql.inspection.ledger_inspection import SqlInspection
 from cronhare.adapters.sql.inspection.overdue_runs import outstanding
@@ -592,6 +592,11 @@ def test_why_a_database_cannot_be_used_is_told_apart(
     assert str(mariadb.url.password) not in facts.said.replace(str(mariadb.url.username), "")
 
 
+def declare(url: str, *, queue_type: str = "quorum") -> None:
+    with closing(PikaBroker(url, retry_delay=RETRY_DELAY, queue_type=queue_type)) as broker:
+        broker.declare([])
+
+
 def inspect(url: str, *, queue_type: str = "quorum") -> BrokerFacts:
     inspection: BrokerInspectionPort = RabbitInspection(url, queue_type=queue_type)
     facts = inspection.inspect(OURS)
@@ -609,7 +614,7 @@ def test_a_fresh_broker_has_nothing_of_ours_and_gets_nothing(vhost: str) -> None
 
 @pytest.mark.parametrize("queue_type", ["quorum", "classic"])
 def test_what_we_declared_fits(vhost: str, queue_type: str) -> None:
-    declare(Address.parse(vhost), OURS, queue_type=queue_type)
+    declare(vhost, queue_type=queue_type)
 
     facts = inspect(vhost, queue_type=queue_type)
 
@@ -652,7 +657,7 @@ def test_each_difference_is_told_by_its_argument(vhost: str) -> None:
 
 
 def test_messages_and_consumers_are_counted(vhost: str) -> None:
-    declare(Address.parse(vhost), OURS)
+    declare(vhost)
     connection = pika.BlockingConnection(pika.URLParameters(vhost))
     channel = connection.channel()
     channel.confirm_delivery()
@@ -681,7 +686,7 @@ def test_who_may_not_configure_sees_what_is_there_and_not_its_arguments(
     own_rabbitmq: rabbitmq_service.Server, vhost: str
 ) -> None:
     where = Address.parse(vhost)
-    declare(where, OURS)
+    declare(vhost)
     own_rabbitmq.control("add_user", "reader", "reader")
     own_rabbitmq.control("set_permissions", "--vhost", where.vhost, "reader", "", "", ".*")
 
@@ -726,7 +731,7 @@ def test_a_probe_tries_every_lane_and_finds_what_was_never_declared(vhost: str) 
     inspection: BrokerInspectionPort = RabbitInspection(vhost)
 
     before = inspection.probe()
-    declare(Address.parse(vhost), OURS)
+    declare(vhost)
     after = inspection.probe()
 
     assert before == tuple(LaneReport(lane, LaneState.BROKEN) for lane in range(LANES))
@@ -738,7 +743,7 @@ def test_where_no_probe_can_be_sent_the_reason_is_told(
     own_rabbitmq: rabbitmq_service.Server, vhost: str
 ) -> None:
     where = Address.parse(vhost)
-    declare(where, OURS)
+    declare(vhost)
     own_rabbitmq.control("add_user", "looker", "looker")
     own_rabbitmq.control("set_permissions", "--vhost", where.vhost, "looker", "", "", ".*")
 
@@ -754,7 +759,7 @@ def test_where_no_probe_can_be_sent_the_reason_is_told(
 
 
 def test_under_an_alarm_a_probe_gives_up(own_rabbitmq: rabbitmq_service.Server, vhost: str) -> None:
-    declare(Address.parse(vhost), OURS)
+    declare(vhost)
 
     with rabbitmq_service.alarm(own_rabbitmq), pytest.raises(BrokerUnavailable):
         probe_lanes(vhost, timeout=1.0)
@@ -786,7 +791,7 @@ def test_what_nobody_took_up_for_months_is_an_outage(applied: Path, planned_mysq
 def test_in_production_the_command_looks_at_both_servers(
     applied: Path, vhost: str, planned_mysql: URL
 ) -> None:
-    declare(Address.parse(vhost), OURS)
+    declare(vhost)
     settings = {
         "CRON_BROKER_URL": vhost,
         "CRON_DATABASE_URL": planned_mysql.render_as_string(hide_password=False),
@@ -803,7 +808,7 @@ def test_in_production_the_command_looks_at_both_servers(
 def test_a_queue_that_only_its_schedule_names_is_told_until_that_is_off_and_has_run_out(
     applied: Path, vhost: str
 ) -> None:
-    declare(Address.parse(vhost), OURS)
+    declare(vhost)
     shell = partial(Shell(applied), CRON_BROKER_URL=vhost)
 
     def missing() -> list[str]:

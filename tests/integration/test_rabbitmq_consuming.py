@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from itertools import pairwise
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
@@ -15,15 +14,13 @@ from pika.exceptions import ChannelClosedByBroker
 
 from cronhare.adapters.rabbitmq import AioPikaBroker, PikaBroker
 from cronhare.adapters.rabbitmq.connection.address import Address
+from cronhare.adapters.rabbitmq.connection.async_connection import ANSWER_TIMEOUT, open_connection
 from cronhare.adapters.rabbitmq.connection.backoff import FIRST
-from cronhare.adapters.rabbitmq.connection.linking import ANSWER_TIMEOUT, open_connection
-from cronhare.adapters.rabbitmq.consumer.consumer_channel import ConsumerChannel
-from cronhare.adapters.rabbitmq.consumer.subscription import HOLD_BACK_LIMIT as SURPLUS_PATIENCE
+from cronhare.adapters.rabbitmq.consumer.connection import ConsumerConnection
+from cronhare.adapters.rabbitmq.consumer.subscription import HOLD_BACK_LIMIT
 from cronhare.adapters.rabbitmq.publisher import async_publisher
-from cronhare.adapters.rabbitmq.topology import async_declarer as async_upkeep
-from cronhare.adapters.rabbitmq.topology import wanted
-from cronhare.adapters.rabbitmq.topology.async_declaring import declare
-from cronhare.adapters.rabbitmq.topology.declaration import Declared
+from cronhare.adapters.rabbitmq.topology import async_declarer, desired
+from cronhare.adapters.rabbitmq.topology.async_client import AsyncTopologyClient
 from cronhare.application.redelivery.delay import delay_count, redeliver_later
 from cronhare.domain.messages.messages import AttemptRef
 from cronhare.domain.topology import (
@@ -41,7 +38,6 @@ from cronhare.domain.topology import (
 from cronhare.ports.broker import BrokerUnavailable, Delivery, Envelope, Message, Published
 from tests.integration import amqp
 from tests.services.finding import free_port
-from tests.services.proxy import proxy
 from tests.services.rabbitmq import Server, alarm
 
 pytestmark = pytest.mark.integration
@@ -77,7 +73,7 @@ async def worker(
     url: str,
     *,
     publish_timeout: float = 5.0,
-    proof_every: float = 15.0,
+    liveness_interval: float = 15.0,
     answer_timeout: float = ANSWER_TIMEOUT,
 ) -> AsyncIterator[AioPikaBroker]:
     broker = AioPikaBroker(
@@ -85,7 +81,7 @@ async def worker(
         retry_delay=RETRY_DELAY,
         queues=[MAIN_QUEUE, REPORTS],
         publish_timeout=publish_timeout,
-        proof_every=proof_every,
+        liveness_interval=liveness_interval,
         answer_timeout=answer_timeout,
     )
     yield broker
@@ -243,7 +239,7 @@ async def test_a_queue_whose_consumer_cannot_be_proved_costs_the_others_nothing(
     """Of a stream the broker counts no consumers."""
     with amqp.channel(vhost) as plain:
         plain.queue_declare(REPORTS, durable=True, arguments={"x-queue-type": "stream"})
-    async with worker(vhost, proof_every=0.1) as broker:
+    async with worker(vhost, liveness_interval=0.1) as broker:
         await goes_on_beside(vhost, broker, seconds=1)
 
 
@@ -342,7 +338,7 @@ async def test_with_one_place_and_long_tasks_no_queue_waits_for_ever(vhost: str)
         order = []
         for _ in range(4):
             delivery = await hands.next()
-            await asyncio.sleep(SURPLUS_PATIENCE + 0.5)  # the surplus has been given back
+            await asyncio.sleep(HOLD_BACK_LIMIT + 0.5)  # the surplus has been given back
             order.append(delivery.message.body)
             await broker.ack(delivery)
 
@@ -354,19 +350,19 @@ async def test_connections_that_break_at_once_come_more_and_more_slowly_and_decl
 ) -> None:
     opened: list[float] = []
     declared: list[float] = []
-    consume = ConsumerChannel.consume
+    consume = ConsumerConnection.consume
 
-    async def consume_and_break(self: ConsumerChannel, queue: str) -> None:
+    async def consume_and_break(self: ConsumerConnection, queue: str) -> None:
         opened.append(time.monotonic())
         await consume(self, queue)
         asyncio.get_running_loop().call_soon(asyncio.create_task, self.abandon())
 
-    async def declare_and_count(*args: Any, **how: Any) -> Declared:  # noqa: ANN401 - its own
+    def client_that_counts(*args: Any) -> AsyncTopologyClient:  # noqa: ANN401 - its own
         declared.append(time.monotonic())
-        return await declare(*args, **how)
+        return AsyncTopologyClient(*args)
 
-    monkeypatch.setattr(ConsumerChannel, "consume", consume_and_break)
-    monkeypatch.setattr(async_upkeep, "declare", declare_and_count)
+    monkeypatch.setattr(ConsumerConnection, "consume", consume_and_break)
+    monkeypatch.setattr(async_declarer, "AsyncTopologyClient", client_that_counts)
     async with worker(vhost) as broker:
         await broker.consume([MAIN_QUEUE], prefetch=1, on_delivery=print)
         await eventually(lambda: len(opened) == 5, what="a fifth connection")
@@ -377,13 +373,9 @@ async def test_connections_that_break_at_once_come_more_and_more_slowly_and_decl
 
 
 async def test_a_frozen_link_is_found_out_by_the_proof_of_life(vhost: str) -> None:
-    parts = urlsplit(vhost)
-    assert parts.port is not None
     async with (
-        proxy(parts.port) as (port, link),
-        worker(
-            vhost.replace(str(parts.port), str(port)), proof_every=0.3, answer_timeout=1.0
-        ) as broker,
+        amqp.linked(vhost) as (url, link),
+        worker(url, liveness_interval=0.3, answer_timeout=1.0) as broker,
     ):
         hands = Hands()
         await broker.consume([MAIN_QUEUE], prefetch=5, on_delivery=hands.take)
@@ -399,12 +391,10 @@ async def test_a_frozen_link_is_found_out_by_the_proof_of_life(vhost: str) -> No
 
 
 async def test_after_a_publish_without_a_confirm_another_connection_is_used(vhost: str) -> None:
-    parts = urlsplit(vhost)
-    assert parts.port is not None
     envelope = Envelope(Message(body=b"one"), ToQueue())
     async with (
-        proxy(parts.port) as (port, link),
-        worker(vhost.replace(str(parts.port), str(port)), publish_timeout=1) as broker,
+        amqp.linked(vhost) as (url, link),
+        worker(url, publish_timeout=1) as broker,
     ):
         await broker.connect()
         await broker.publish(envelope)
@@ -450,7 +440,7 @@ async def test_a_queue_that_was_full_is_published_to_once_its_bound_is_lifted(
 async def test_a_queue_of_ours_that_is_deleted_is_there_for_the_next_message_of_a_worker(
     vhost: str, monkeypatch: pytest.MonkeyPatch, queue: str, to: Destination
 ) -> None:
-    monkeypatch.setattr(wanted, "FRESH", 0.0)
+    monkeypatch.setattr(desired, "FRESH", 0.0)
     envelope = Envelope(Message(body=b"one"), to)
     async with worker(vhost) as broker:
         await broker.connect()
@@ -465,7 +455,7 @@ async def test_a_queue_of_ours_that_is_deleted_is_there_for_the_next_message_of_
 async def test_what_cannot_be_put_off_rests_until_its_lane_is_there_again(
     vhost: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(wanted, "FRESH", 2.0)
+    monkeypatch.setattr(desired, "FRESH", 2.0)
     times, begun = list[int](), list[asyncio.Task[None]]()
 
     async with worker(vhost) as broker, asyncio.TaskGroup() as tasks:
@@ -492,14 +482,14 @@ async def test_what_cannot_be_put_off_rests_until_its_lane_is_there_again(
 
 
 async def test_a_living_consumer_passes_its_proofs(vhost: str) -> None:
-    async with worker(vhost, proof_every=0.05) as broker:
+    async with worker(vhost, liveness_interval=0.05) as broker:
         await goes_on_beside(vhost, broker, seconds=0.5)
         assert amqp.consumers(vhost, MAIN_QUEUE) == 1
 
 
 async def test_it_can_be_closed_at_any_moment_of_a_proof(vhost: str) -> None:
     for moment in range(40):
-        async with asyncio.timeout(SOON), worker(vhost, proof_every=0) as broker:
+        async with asyncio.timeout(SOON), worker(vhost, liveness_interval=0) as broker:
             await broker.consume([MAIN_QUEUE], prefetch=1, on_delivery=print)
             await asyncio.sleep(0.01 + moment / 9000)
 

@@ -10,10 +10,11 @@ from urllib.parse import urlsplit
 import pytest
 from pika import BlockingConnection
 
-from cronhare.adapters.rabbitmq import PikaBroker, probe_lanes
+from cronhare.adapters.rabbitmq import PikaBroker
 from cronhare.adapters.rabbitmq.connection.blocking import connect
-from cronhare.adapters.rabbitmq.topology import declaring, wanted
-from cronhare.adapters.rabbitmq.wire.asking import MOST_LOST
+from cronhare.adapters.rabbitmq.topology import declarer, desired
+from cronhare.adapters.rabbitmq.topology.lane_probe import probe_lanes
+from cronhare.adapters.rabbitmq.topology.steps import MOST_LOST
 from cronhare.domain.diagnosis import LaneState
 from cronhare.domain.topology import (
     DEAD_LETTER_EXCHANGE,
@@ -189,7 +190,7 @@ def test_where_the_broker_fails_over_many_queues_those_that_are_there_are_used_a
         return connect(*args, **how)
 
     broker_at(vhost).declare([])
-    monkeypatch.setattr(declaring, "connect", connect_and_count)
+    monkeypatch.setattr(declarer, "connect", connect_and_count)
     with amqp.undeclarable(vhost, own_rabbitmq, *many), closing(broker_at(vhost)) as broker:
         with pytest.raises(BrokerUnavailable) as caught:
             broker.declare(many)
@@ -243,7 +244,7 @@ def test_a_probe_does_not_wait_for_a_lane_that_says_nothing(
     leader = f"'{urlsplit(vhost).path[1:]}_{lane_queue(3)}'"
 
     own_rabbitmq.control("eval", f"sys:suspend({leader}).")
-    # The confirm comes then, long after the patience; and only then does the broker say good-bye.
+    # The confirm, and the answer to the close, come then, long after the timeout.
     later = threading.Timer(3, own_rabbitmq.control, ["eval", f"sys:resume({leader})."])
     later.start()
     reports = probe_lanes(vhost, timeout=0.5)
@@ -288,7 +289,7 @@ def test_a_message_can_be_given_back_more_often_than_any_default_allows(vhost: s
 def test_a_queue_of_ours_that_is_deleted_beside_a_connection_is_there_for_the_next_message(
     vhost: str, monkeypatch: pytest.MonkeyPatch, queue: str, to: Destination
 ) -> None:
-    monkeypatch.setattr(wanted, "FRESH", 0.0)
+    monkeypatch.setattr(desired, "FRESH", 0.0)
     broker = PikaBroker(vhost)
     message = [Envelope(Message(body=b"one"), to)]
     assert broker.publish(message) == [Published.CONFIRMED]
@@ -304,7 +305,7 @@ def test_a_queue_of_ours_that_is_deleted_beside_a_connection_is_there_for_the_ne
 def test_a_queue_of_others_that_is_missing_is_not_declared(
     vhost: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(wanted, "FRESH", 0.0)
+    monkeypatch.setattr(desired, "FRESH", 0.0)
     broker = PikaBroker(vhost)
     stray = [Envelope(Message(body=b"one"), ToQueue("theirs"))]
 

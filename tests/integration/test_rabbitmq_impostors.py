@@ -7,23 +7,25 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 
 from cronhare.adapters.rabbitmq import AioPikaBroker, PikaBroker
 from cronhare.adapters.rabbitmq.connection.address import Address
-from cronhare.adapters.rabbitmq.connection.framed import FramedConnection
-from cronhare.adapters.rabbitmq.connection.linking import close_connection, open_connection
+from cronhare.adapters.rabbitmq.connection.async_connection import (
+    FramedConnection,
+    close_connection,
+    open_connection,
+)
 from cronhare.adapters.rabbitmq.consumer.guarding import GuardedConnection
 from cronhare.adapters.rabbitmq.topology.inspection import RabbitInspection
-from cronhare.adapters.rabbitmq.wire.framing import LARGEST_FRAME
+from cronhare.adapters.rabbitmq.wire.frames import LARGEST_FRAME
 from cronhare.domain.diagnosis import BrokerFacts, Cause, Unreachable
 from cronhare.domain.topology import MAIN_QUEUE, ToQueue, topology
 from cronhare.ports.broker import BrokerUnavailable, Delivery, Envelope, Message, Published
+from tests.integration import amqp
 from tests.services.finding import wait_until
 from tests.services.frames import long, short, table
-from tests.services.proxy import proxy
 
 pytestmark = pytest.mark.integration
 
@@ -192,10 +194,8 @@ async def test_a_frame_that_nobody_agreed_to_ends_the_connection_and_fills_no_me
 async def test_to_close_while_the_broker_owes_the_answer_to_consume_is_no_fault(
     vhost: str,
 ) -> None:
-    parts = urlsplit(vhost)
-    assert parts.port is not None
-    async with proxy(parts.port) as (port, link):
-        broker = AioPikaBroker(vhost.replace(str(parts.port), str(port)))
+    async with amqp.linked(vhost) as (url, link):
+        broker = AioPikaBroker(url)
         await broker.connect()
         link.freezes_at = BASIC_CONSUME
 

@@ -3,17 +3,16 @@
 import asyncio
 import gc
 import time
-from urllib.parse import urlsplit
 
 import pytest
 
 from cronhare.adapters.rabbitmq import AioPikaBroker
-from cronhare.adapters.rabbitmq.connection import framed as of_ours
+from cronhare.adapters.rabbitmq.connection import async_connection
 from cronhare.adapters.rabbitmq.connection.address import Address
-from cronhare.adapters.rabbitmq.connection.linking import close_connection, open_connection
-from cronhare.adapters.rabbitmq.topology import async_declaring
+from cronhare.adapters.rabbitmq.connection.async_connection import close_connection, open_connection
+from cronhare.adapters.rabbitmq.topology import async_client
 from cronhare.ports.broker import BrokerUnavailable
-from tests.services.proxy import proxy
+from tests.integration import amqp
 
 pytestmark = pytest.mark.integration
 
@@ -45,11 +44,9 @@ async def test_channels_that_come_and_go_leave_nothing_at_their_connection(vhost
 
 
 async def test_a_channel_ends_with_its_connection_and_is_told_why(vhost: str) -> None:
-    parts = urlsplit(vhost)
-    assert parts.port is not None
     told = asyncio.Queue[BaseException | None]()
-    async with proxy(parts.port) as (port, link):
-        address = Address.parse(vhost.replace(str(parts.port), str(port)))
+    async with amqp.linked(vhost) as (url, link):
+        address = Address.parse(url)
         connection = await open_connection(address, name="tests")
         channel = await connection.channel()
         channel.close_callbacks.add(lambda _channel, error: told.put_nowait(error))
@@ -65,11 +62,9 @@ async def test_a_channel_ends_with_its_connection_and_is_told_why(vhost: str) ->
 async def test_who_answers_no_good_bye_is_hung_up_on(
     vhost: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(of_ours, "GOODBYE", 0.3)
-    parts = urlsplit(vhost)
-    assert parts.port is not None
-    async with proxy(parts.port) as (port, link):
-        address = Address.parse(vhost.replace(str(parts.port), str(port)))
+    monkeypatch.setattr(async_connection, "CLOSE_TIMEOUT", 0.3)
+    async with amqp.linked(vhost) as (url, link):
+        address = Address.parse(url)
         connection = await open_connection(address, name="tests")
         before = asyncio.all_tasks()
         link.freeze()
@@ -107,12 +102,10 @@ async def test_a_connection_that_is_given_up_while_it_opens_is_let_go_of() -> No
 async def test_a_declaration_that_is_not_answered_is_given_up(
     vhost: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(async_declaring, "ANSWER_TIMEOUT", 0.5)
-    monkeypatch.setattr(of_ours, "GOODBYE", 0.3)
-    parts = urlsplit(vhost)
-    assert parts.port is not None
-    async with proxy(parts.port) as (port, link):
-        broker = AioPikaBroker(vhost.replace(str(parts.port), str(port)))
+    monkeypatch.setattr(async_client, "ANSWER_TIMEOUT", 0.5)
+    monkeypatch.setattr(async_connection, "CLOSE_TIMEOUT", 0.3)
+    async with amqp.linked(vhost) as (url, link):
+        broker = AioPikaBroker(url)
         link.freezes_at = QUEUE_DECLARE
 
         with pytest.raises(BrokerUnavailable, match="declaring at"):

@@ -15,7 +15,7 @@ from pika.exceptions import ChannelClosedByBroker
 from cronhare.adapters.rabbitmq import PikaBroker
 from cronhare.adapters.rabbitmq.connection import address
 from cronhare.adapters.rabbitmq.publisher import connection as line
-from cronhare.adapters.rabbitmq.publisher.aside import MOST_ASKED
+from cronhare.adapters.rabbitmq.publisher.suspects import MOST_PROBES
 from cronhare.domain.lifecycle.failures import LARGEST_FAILED
 from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE, ToFailed, ToQueue, lane_exchange
 from cronhare.ports.broker import BrokerUnavailable, Envelope, Message, Published
@@ -433,7 +433,7 @@ def test_one_more_that_hangs_beside_many_costs_the_innocent_one_wait(
         broker.close()
         print(f"\n{waited:.0f} s, {len(publishers)} senders, end {time.monotonic() - ends:.1f} s")
 
-    assert len(publishers) <= 2 * MOST_ASKED + 1
+    assert len(publishers) <= 2 * MOST_PROBES + 1
 
 
 def is_served(broker: PikaBroker, mixed: Sequence[Envelope]) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cronhare.adapters.rabbitmq.connection.address import Address
-from cronhare.adapters.rabbitmq.connection.linking import close_connection, open_connection
+from cronhare.adapters.rabbitmq.connection.async_connection import close_connection, open_connection
 from cronhare.adapters.rabbitmq.consumer.guarding import GuardedConnection
 from cronhare.adapters.rabbitmq.topology.inspection import RabbitInspection
 from cronhare.domain.diagnosis import BrokerFacts, Link, Unreachable

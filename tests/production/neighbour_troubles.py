@@ -14,7 +14,6 @@ import pika
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.task import TaskRef
 from tests.integration import amqp
-from tests.ports import ids_of
 from tests.production.neighbours import SCHEDULES, Town, Trouble, nothing, repeatedly
 from tests.production.plant import PATIENCE, SCHEDULER, Process
 from tests.services import mariadb, rabbitmq
@@ -98,7 +97,7 @@ def rows(town: Town) -> Iterator[None]:
         ScheduleDraft(name=name, task=TaskRef("worker", 4), schedule="* * * * *") for name in names
     ]
     arena.schedules.save(drafts, source=None, now=arena.claims.now())
-    ids = ids_of(arena.schedules, names)
+    ids = arena.schedules.ids(names)
     statements = [
         f"UPDATE Scheduler SET {spoilt} WHERE id = {ids[f'spoilt-{name}']}"
         for name, spoilt in SPOILT_SCHEDULES.items()

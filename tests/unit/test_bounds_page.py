@@ -13,8 +13,9 @@ from cronhare.adapters.process.attempt import attempt
 from cronhare.adapters.process.output import attempt_log, capture, lines, log_rate, pipes
 from cronhare.adapters.process.output import ipc_messages as ipc
 from cronhare.adapters.process.warden import liveness
-from cronhare.adapters.rabbitmq.publisher import aside
-from cronhare.adapters.rabbitmq.wire import asking, framing, properties
+from cronhare.adapters.rabbitmq.publisher import suspects
+from cronhare.adapters.rabbitmq.topology import steps
+from cronhare.adapters.rabbitmq.wire import frames, properties
 from cronhare.adapters.sql import cooldown
 from cronhare.adapters.sql.claims import lock_backoff
 from cronhare.adapters.sql.dialects import sessions as server_sessions
@@ -24,7 +25,7 @@ from cronhare.adapters.sql.mapping import bounded_cache as cached
 from cronhare.application.administration import commands
 from cronhare.application.redelivery import delay, queue_backoff, waiting_room
 from cronhare.application.redelivery import quarantine_message as parking
-from cronhare.application.scheduling import gaps, reconcile
+from cronhare.application.scheduling import end_publisher, gaps, paging
 from cronhare.application.worker import live_output, lock_waits, recording
 from cronhare.domain import topology
 from cronhare.domain.addresses import broker, server_url
@@ -75,7 +76,9 @@ BOUNDS: dict[str, list[str]] = {
         f"{size(log_rate.PER_SECOND)} a second",
         f"{log_rate.LINE} bytes for each line",
     ],
-    "ends whose messages no queue has that are remembered as told": [f"{reconcile.MOST_LOGGED:,}"],
+    "ends whose messages no queue has that are remembered as logged": [
+        f"{end_publisher.MOST_LOGGED:,}"
+    ],
     "a line of a task's output": [size(lines.LOG_LINE_LIMIT)],
     "a task's output": [size(capture.KEPT)],
     "output that is kept of running attempts": [
@@ -135,14 +138,14 @@ BOUNDS: dict[str, list[str]] = {
     ],
     "broken executions that cannot be set apart": [
         f"{cooldown.MOST:,} at once",
-        f"a page of {reconcile.PAGE:,}",
+        f"a page of {paging.PAGE:,}",
     ],
     "a URL": [
         f"{server_url.LONGEST_URL:,} characters",
         f"{server_url.MOST_HOSTS} hosts",
         f"{server_url.LONGEST_LABEL} characters between two dots",
     ],
-    "a frame of the broker's, on a worker's links": [f"{framing.LARGEST_FRAME:,} bytes"],
+    "a frame of the broker's, on a worker's links": [f"{frames.LARGEST_FRAME:,} bytes"],
     "a broker's URL": [
         f"{broker.LONGEST_VHOST} bytes",
         f"{broker.LONGEST_HEARTBEAT:,} s",
@@ -189,9 +192,9 @@ BOUNDS: dict[str, list[str]] = {
         f"every {redelivery.Graces().ended.seconds} s",
     ],
     "what is sent again, given up, or doubted after a broker's silence, in a round": [
-        f"{reconcile.PAGES} pages of {reconcile.PAGE:,}",
+        f"{paging.PAGES} pages of {paging.PAGE:,}",
     ],
-    "sparings of what has lapsed, after outages or leaps of clocks": [
+    "grace periods for what has lapsed, after outages or leaps of clocks": [
         f"{gaps.MOST_IN_A_ROW} in a row"
     ],
     "params of a message of somebody else": [size(params.LARGEST_PARAMS)],
@@ -216,7 +219,7 @@ BOUNDS: dict[str, list[str]] = {
         f"{waiting_room.LONGEST_IN_A_CROWD:.0f} s while all are taken",
         f"{waiting_room.LONGEST_IN_VAIN} s in a crowd",
     ],
-    "connections on which a queue that confirms nothing is tried": [f"{aside.MOST_ASKED}"],
+    "connections on which a queue that confirms nothing is tried": [f"{suspects.MOST_PROBES}"],
     "results that wait for a row, without a place of the worker's": [
         f"{recording.MOST_PENDING:,}",
         size(recording.MOST_PENDING_BYTES),
@@ -225,7 +228,7 @@ BOUNDS: dict[str, list[str]] = {
     "nacks of a message of somebody else that count": [f"{deaths.MOST:,} at the most"],
     "a type in a message": [f"{messages.LONGEST_TYPE} letters"],
     "a queue's name": [f"{topology.LONGEST_QUEUE_NAME} bytes"],
-    "connections that a declaration loses over queues": [f"{asking.MOST_LOST}"],
+    "connections that a declaration loses over queues": [f"{steps.MOST_LOST}"],
     "queues of a process": [f"{topology.MOST_QUEUES}"],
     "crashes of an execution": [
         f"{retry.CRASH_LIMIT} within {retry.CRASH_WINDOW.total_seconds():.0f} s"

@@ -1,14 +1,13 @@
-"""A clock that stands still until it is told to move."""
+"""A clock that moves by calls alone."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 
 class FrozenClock:
-    """Tells the time it was given. Satisfies `ClockPort`.
+    """Satisfies `ClockPort`. Time passes by `advance` and `move_to` alone: no test waits.
 
-    Time passes by `advance` and `move_to` alone, so that a two-minute retry costs a test nothing.
-    Whoever asked by `on_jump` hears of each move before that call returns.
+    The callbacks of `on_jump` are called before a move returns.
     """
 
     def __init__(self, start: datetime) -> None:
@@ -22,7 +21,7 @@ class FrozenClock:
         self._callbacks: list[Callable[[], None]] = []
 
     def now(self) -> datetime:
-        """The instant at which the clock stands, aware, in UTC."""
+        """The current instant, aware, in UTC."""
         return self._now
 
     def monotonic(self) -> float:
@@ -37,7 +36,7 @@ class FrozenClock:
         """Let *duration* pass.
 
         Raises:
-            ValueError: *duration* is negative. A clock that is set back is `move_to`.
+            ValueError: *duration* is negative. Use `move_to` to set the clock back.
         """
         if duration < timedelta(0):
             raise ValueError(f"time does not go back: {duration}")
@@ -45,10 +44,10 @@ class FrozenClock:
         self._jump(self._now + duration)
 
     def move_to(self, instant: datetime) -> None:
-        """Stand at *instant*.
+        """Move to *instant*.
 
-        Forward, the time between passes. Backward, only the wall clock is set, as an operator
-        or NTP would: the stopwatch stays where it is.
+        Forward, the time between passes. Backward, only the wall clock is set, as by an operator
+        or NTP: the stopwatch stays.
 
         Raises:
             ValueError: *instant* is naive, or not in UTC.

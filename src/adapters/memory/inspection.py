@@ -1,24 +1,16 @@
-"""What is in memory cannot be looked at from another process."""
+"""What is in memory cannot be inspected from another process."""
 
 from cronhare.domain.diagnosis import InMemory
 from cronhare.domain.topology import Topology
 
 
-class MemoryBrokerInspection:
-    """Satisfies `BrokerInspectionPort`."""
+class MemoryInspection:
+    """Satisfies `BrokerInspectionPort` and `LedgerInspectionPort`."""
 
-    def inspect(self, topology: Topology) -> InMemory:  # noqa: ARG002 - the port's
-        """See `BrokerInspectionPort.inspect`."""
+    def inspect(self, topology: Topology | None = None) -> InMemory:  # noqa: ARG002 - the port's
+        """See `BrokerInspectionPort.inspect` and `LedgerInspectionPort.inspect`."""
         return InMemory()
 
     def probe(self) -> InMemory:
         """See `BrokerInspectionPort.probe`."""
-        return InMemory()
-
-
-class MemoryLedgerInspection:
-    """Satisfies `LedgerInspectionPort`."""
-
-    def inspect(self) -> InMemory:
-        """See `LedgerInspectionPort.inspect`."""
         return InMemory()

@@ -1,4 +1,4 @@
-"""A runner that runs nothing: a script says how each attempt ends."""
+"""A runner without processes: a script decides how each attempt ends."""
 
 import asyncio
 from collections.abc import Callable
@@ -15,11 +15,11 @@ def succeed(invocation: Invocation) -> Outcome:  # noqa: ARG001 - the shape of a
 
 
 class ScriptedRunner:
-    """Satisfies `TaskRunnerPort` without processes: what takes a year elsewhere takes none here.
+    """Satisfies `TaskRunnerPort`.
 
     An attempt ends at once as *script* says. If *holds*, it first runs until it is released or
-    stopped, so that a test can look at it, cancel it, or shut down around it; *says* tells what it
-    has written by then to its standard output.
+    stopped, so that a test can inspect it, cancel it, or shut down around it; *says* gives what it
+    has written to stdout by then.
     """
 
     def __init__(
@@ -32,12 +32,11 @@ class ScriptedRunner:
         self._script = script
         self._holds = holds
         self._says = says
-        self._running: dict[int, Invocation] = {}
-        self._held: dict[int, asyncio.Future[StopReason | None]] = {}
+        self._held: dict[int, tuple[Invocation, asyncio.Future[StopReason | None]]] = {}
 
     @property
     def running(self) -> frozenset[int]:
-        """The ids of the executions that run, held."""
+        """The ids of the executions that are held."""
         return frozenset(self._held)
 
     async def run(self, invocation: Invocation) -> AttemptResult:
@@ -59,40 +58,38 @@ class ScriptedRunner:
             raise LookupError(f"execution {execution_id} does not run here")
 
     def stop(self, execution_id: int, reason: StopReason) -> bool:
-        """See `TaskRunnerPort.stop`. A scripted attempt honours its TERM at once."""
+        """See `TaskRunnerPort.stop`. A held attempt ends at once."""
         return self._end(execution_id, reason)
 
     def written(self, execution_id: int, *, beyond: int = 0) -> Written | None:
         """See `TaskRunnerPort.written`."""
-        invocation = self._running.get(execution_id)
-        if invocation is None:
+        if execution_id not in self._held:
             return None
+        invocation, _ = self._held[execution_id]
         text = self._says(invocation)
         stdout = Captured(head=text, bytes=len(text.encode()))
         written = Written(execution_id=execution_id, attempt=invocation.attempt, stdout=stdout)
         return written if written.bytes > beyond else None
 
     async def close(self) -> None:
-        """See `TaskRunnerPort.close`: what is held ends as interrupted."""
+        """See `TaskRunnerPort.close`: held attempts end as interrupted."""
         for execution_id in self.running:
             self._end(execution_id, StopReason.INTERRUPTED)
 
     async def _released_or_stopped(self, invocation: Invocation) -> StopReason | None:
-        execution_id = invocation.execution_id
-        self._running[execution_id] = invocation
-        held: asyncio.Future[StopReason | None] = asyncio.get_running_loop().create_future()
-        self._held[execution_id] = held
+        end: asyncio.Future[StopReason | None] = asyncio.get_running_loop().create_future()
+        self._held[invocation.execution_id] = invocation, end
         try:
-            return await held
+            return await end
         finally:
-            del self._held[execution_id], self._running[execution_id]
+            del self._held[invocation.execution_id]
 
     def _end(self, execution_id: int, reason: StopReason | None) -> bool:
-        held = self._held.get(execution_id)
-        if held is None:
+        if execution_id not in self._held:
             return False
-        if not held.done():
-            held.set_result(reason)
+        _, end = self._held[execution_id]
+        if not end.done():
+            end.set_result(reason)
         return True
 
 

@@ -37,7 +37,7 @@ class NotAllowed(PermissionError):
 class ProcessRunner:
     """Runs attempts through a warden, which is started with the first of them.
 
-    *environ* is what tasks may be given parts of; ours if not given.
+    Tasks may be given parts of *environ*, by default of our own environment.
     """
 
     def __init__(self, environ: Mapping[str, str] | None = None) -> None:
@@ -50,7 +50,7 @@ class ProcessRunner:
         self._remover = Remover()
 
     async def run(self, invocation: Invocation) -> AttemptResult:
-        """See `TaskRunnerPort.run`. If it is itself cancelled, the attempt is killed first."""
+        """See `TaskRunnerPort.run`. If this call is cancelled, it first kills the attempt."""
         id_ = next(self._ids)
         try:
             account = await other_account(invocation.task.user)
@@ -85,7 +85,7 @@ class ProcessRunner:
         return None
 
     async def close(self) -> None:
-        """See `TaskRunnerPort.close`. What is killed by it ends as interrupted."""
+        """See `TaskRunnerPort.close`. Attempts that it kills end as interrupted."""
         running = list(self._attempts.values())
         for attempt in running:
             attempt.kill()
@@ -160,7 +160,7 @@ class ProcessRunner:
                 attempt.started(frame["pid"])
             else:
                 attempt.ended(frame)
-        except Exception as fault:  # it is that one attempt's, and neither ours nor its neighbours'
+        except Exception as fault:  # it ends that one attempt, not its neighbours
             text = f"A report of execution {attempt.invocation.execution_id} met a fault of ours"
             log.exception("%s", text, extra={"action": "fault"})
             attempt.abandon(f"{text}: {fault!r}", is_over="ended" in frame)
@@ -172,7 +172,7 @@ class ProcessRunner:
         cleanup.add_done_callback(self._cleanups.discard)
 
     async def _end_lost(self, attempts: Collection[Attempt], folder: str) -> None:
-        """End what is left of the attempts of a warden that is gone, then tell of them."""
+        """Kill what is left of the attempts of a warden that is gone, then settle them as lost."""
         sessions = {attempt.pid for attempt in attempts if attempt.pid is not None}
         try:
             await kill_orphans(sessions=sessions, folder=folder)
@@ -200,16 +200,17 @@ def _give_folder(folders: FolderPool, folder: Folder, account: Account, *, param
 
 
 def _give_pipes(writers: Collection[int], account: Account) -> None:
-    """Let the task open them by name as well, as `/dev/stderr`. It can write to them anyhow."""
+    """Let the task open them by name too, as `/dev/stderr`. It can write to them anyhow."""
     with contextlib.suppress(OSError):
         for fd in writers:
             os.fchown(fd, account.uid, account.gid)
 
 
 def _not_prepared(invocation: Invocation, error: OSError | UnknownUser) -> AttemptResult:
-    """No room, no descriptors, no processes: ours to mend, so the task may try again.
+    """The outcome where an attempt could not be prepared.
 
-    No such user, or none that we may become: for good.
+    Transient: no disk space, descriptors or processes. Permanent: no such user, or none that we
+    may become.
     """
     match error:
         case UnknownUser():

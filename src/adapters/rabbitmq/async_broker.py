@@ -8,13 +8,12 @@ from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.ports.broker import Delivery, Envelope, Published
 
 from .connection.address import Address
-from .connection.linking import ANSWER_TIMEOUT
+from .connection.async_connection import ANSWER_TIMEOUT
 from .consumer.async_consumer import AsyncConsumer
-from .consumer.subscription import PROOF_EVERY
+from .consumer.subscription import LIVENESS_INTERVAL
 from .publisher.async_publisher import AsyncPublisher
 from .topology.async_declarer import AsyncTopologyDeclarer
-from .topology.declaration import Difference
-from .topology.wanted import WantedTopology
+from .topology.desired import DesiredTopology
 from .wire.versions import QUORUM
 
 #: Seconds that a publish may take, connecting included.
@@ -24,7 +23,7 @@ PUBLISH_TIMEOUT = 10.0
 class AioPikaBroker:
     """Consumes and publishes for the worker, on one event loop. Satisfies `AsyncBrokerPort`.
 
-    Each call of `consume` has a connection of its own, and publishing has another; they are made
+    Each call of `consume` has a connection of its own, and publishing has another; they are opened
     when they are needed, and again whenever they are lost.
     """
 
@@ -37,40 +36,35 @@ class AioPikaBroker:
         queue_type: str = QUORUM,
         deduplication: bool = False,
         publish_timeout: float = PUBLISH_TIMEOUT,
-        proof_every: float = PROOF_EVERY,
+        liveness_interval: float = LIVENESS_INTERVAL,
         answer_timeout: float = ANSWER_TIMEOUT,
     ) -> None:
         """*retry_delay* is how long a nacked message rests; the times below it are in seconds.
 
-        The broker is asked for a sign of life every *proof_every*, and is taken for lost if it
-        does not answer within *answer_timeout*.
+        The broker is asked about our consumers every *liveness_interval*, and the connection is
+        lost if it does not answer within *answer_timeout*.
 
         Raises:
             ValueError: the URL, the name of a queue or *queue_type* cannot be used.
         """
         address = Address.parse(url)
-        self._wanted = WantedTopology(
+        desired = DesiredTopology(
             retry_delay=retry_delay,
             queues=queues,
             queue_type=queue_type,
             deduplication=deduplication,
         )
-        self._upkeep = AsyncTopologyDeclarer(address, self._wanted)
+        self._declarer = AsyncTopologyDeclarer(address, desired)
         self._consumer = AsyncConsumer(
             address,
-            self._wanted,
-            self._upkeep,
-            proof_every=proof_every,
+            desired,
+            self._declarer,
+            liveness_interval=liveness_interval,
             answer_timeout=answer_timeout,
         )
         self._publisher = AsyncPublisher(
-            address, timeout=publish_timeout, restore=self._upkeep.restore
+            address, timeout=publish_timeout, restore=self._declarer.restore
         )
-
-    @property
-    def differences(self) -> tuple[Difference, ...]:
-        """What exists otherwise than we would declare it, as of the last declaration."""
-        return self._wanted.differences
 
     async def connect(self) -> Self:
         """Declare the topology now instead of with the first `consume`.
@@ -78,7 +72,7 @@ class AioPikaBroker:
         Raises:
             BrokerUnavailable: the broker is away, or will not let us make what is missing.
         """
-        await self._upkeep.declare()
+        await self._declarer.declare()
         return self
 
     async def consume(

@@ -1,4 +1,4 @@
-"""Ending what earlier lives of ours were running when they vanished, without waiting for leases."""
+"""Ending what earlier processes of our name were running, without waiting for its leases."""
 
 import logging
 from collections.abc import Callable, Collection, Sequence
@@ -20,11 +20,11 @@ LOOKS = 5
 
 
 class PredecessorCleanup:
-    """Done once, at the start of whoever runs tasks.
+    """Done once, when a process that runs tasks starts.
 
-    An owner of our own PID namespace is known to be gone. One that has our host name and PID and
-    is of another namespace is our predecessor in a container that was restarted, or a neighbour
-    in a container that shares the host's name: a neighbour renews its leases.
+    An owner of our own PID namespace is known to be gone if its PID is. One of another namespace
+    with our host name and PID is our predecessor in a restarted container, or a neighbour in a
+    container that shares the host's name: a neighbour renews its leases.
     """
 
     def __init__(
@@ -36,9 +36,9 @@ class PredecessorCleanup:
         lives: Callable[[int], bool],
         lease: timedelta,
     ) -> None:
-        """*lives* tells whether a PID is somebody's; *lease* is as long as that of the others."""
+        """*lives* tells whether a PID is in use; *lease* is that of all workers."""
         self._claims = claims
-        self._reconciler = reconciler
+        self._lost_attempts = reconciler.lost_attempts
         self._ourselves = ourselves
         self._lives = lives
         self._silence = silence(lease)
@@ -46,13 +46,13 @@ class PredecessorCleanup:
         self._looks = 0
 
     def round(self) -> float | None:
-        """Settle what can be settled; answers how many seconds to wait for more, None for none."""
+        """End what can be ended; answers how many seconds to wait for more, None if it is done."""
         if self._suspected:
             return self._look_again()
         others = departed(self._claims.owners(), ourselves=self._ourselves, lives=self._lives)
         if others.gone:
-            lost = self._reconciler.end_attempts_of(self._claims.now(), gone=others.gone)
-            _tell(lost, others.gone)
+            lost = self._lost_attempts.end_run_by(others.gone, self._claims.now())
+            _log_ended(lost, others.gone)
         self._suspected = self._run_by(others.suspected)
         if not self._suspected:
             return None
@@ -65,7 +65,7 @@ class PredecessorCleanup:
         return self._pause()
 
     def _look_again(self) -> float | None:
-        """Count the looks that found nothing renewed: a ledger that was away hears no renewals."""
+        """Count the looks that found nothing renewed, anew after an outage of the ledger."""
         try:
             found = self._run_by({each.owner or "" for each in self._suspected})
         except LedgerUnavailable:
@@ -83,19 +83,19 @@ class PredecessorCleanup:
         self._suspected = silent
         self._looks += 1
         if silent and self._looks >= LOOKS:
-            lost = self._reconciler.give_up(silent, self._claims.now())
-            _tell(lost, {each.owner or "" for each in silent})
+            lost = self._lost_attempts.give_up(silent, self._claims.now())
+            _log_ended(lost, {each.owner or "" for each in silent})
             return None
         return self._pause() if silent else None
 
     def _run_by(self, nodes: Collection[str]) -> Sequence[Execution]:
-        return self._reconciler.run_by(nodes) if nodes else ()
+        return self._lost_attempts.run_by(nodes) if nodes else ()
 
     def _pause(self) -> float:
         return self._silence.total_seconds() / LOOKS
 
 
-def _tell(lost: int, gone: Collection[str]) -> None:
+def _log_ended(lost: int, gone: Collection[str]) -> None:
     if lost:
         names = ", ".join(sorted(gone))
         text = f"Settled {counted(lost, 'attempt')} that {names} left behind: it is gone"

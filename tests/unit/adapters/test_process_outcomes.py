@@ -5,7 +5,6 @@ from datetime import timedelta
 import pytest
 
 from cronhare.adapters.process.attempt.outcomes import (
-    Exit,
     not_started,
     of_exit,
     signal_name,
@@ -22,12 +21,12 @@ EXIT_3 = 3 << 8  # as wait(2) tells an exit code
 
 
 def test_exit_code_0_is_success() -> None:
-    assert of_exit(Exit(status=0)) == Outcome(ending=Ending.SUCCEEDED, exit_code=0)
+    assert of_exit(0) == Outcome(ending=Ending.SUCCEEDED, exit_code=0)
 
 
 @pytest.mark.parametrize("status", [0, EXIT_3, signal.SIGSEGV])
 def test_what_the_task_says_of_itself_weighs_most(status: int) -> None:
-    outcome = of_exit(Exit(status=status, failed=REFUSED))
+    outcome = of_exit(status, failed=REFUSED)
 
     assert (outcome.ending, outcome.error) == (Ending.FAILED, REFUSED)
 
@@ -74,14 +73,14 @@ def test_signals_have_names() -> None:
 
 
 def test_a_commands_last_line_stands_beside_its_exit_code() -> None:
-    outcome = of_exit(Exit(status=EXIT_3, stderr_tail="reading\ntar: \x1b[2Jgone\r\n \n"))
+    outcome = of_exit(EXIT_3, stderr_tail="reading\ntar: \x1b[2Jgone\r\n \n")
 
     assert outcome.error is not None
     assert outcome.error.message == "exited with code 3: tar: \\x1b[2Jgone"
 
 
 def test_a_last_line_without_end_is_cut() -> None:
-    outcome = of_exit(Exit(status=EXIT_3, stderr_tail="x" * 4096))
+    outcome = of_exit(EXIT_3, stderr_tail="x" * 4096)
 
     assert outcome.error is not None
     assert len(outcome.error.message) < 300

@@ -1,32 +1,34 @@
-"""What is asked to have a topology there, and what becomes of each no."""
+"""The steps of a declaration, and what becomes of each refusal."""
 
 from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
-
-from cronhare.adapters.rabbitmq.topology.declaration import Declared, declaration
-from cronhare.adapters.rabbitmq.wire.asking import (
+from pika.spec import (
     ACCESS_REFUSED,
     CONNECTION_FORCED,
-    LOCKED,
-    MOST_LOST,
+    INTERNAL_ERROR,
     NOT_FOUND,
     PRECONDITION_FAILED,
+    RESOURCE_LOCKED,
+)
+
+from cronhare.adapters.rabbitmq.topology.declaration import Declared, declaration
+from cronhare.adapters.rabbitmq.topology.steps import (
+    MOST_LOST,
     Bind,
-    Look,
-    Losses,
-    Make,
-    Question,
+    ConnectionLosses,
+    Declare,
+    PassiveDeclare,
     Refused,
+    Step,
 )
 from cronhare.domain.topology import DEAD_LETTER_EXCHANGE, MAIN_QUEUE, topology
 from cronhare.ports.broker import BrokerUnavailable
 
 TOPOLOGY = topology(retry_delay=timedelta(seconds=30))
-INTERNAL_ERROR = 541
 
-Answer = Callable[[Question], Refused | None]
+Answer = Callable[[Step], Refused | None]
 
 
 def no(code: int, *, costs_connection: bool = False) -> Refused:
@@ -35,10 +37,10 @@ def no(code: int, *, costs_connection: bool = False) -> Refused:
     )
 
 
-def declared(answer: Answer, losses: Losses | None = None) -> tuple[Declared, list[Question]]:
+def declared(answer: Answer, losses: ConnectionLosses | None = None) -> tuple[Declared, list[Step]]:
     """Answer each question; give what was found, and all that was asked."""
-    asked: list[Question] = []
-    steps = declaration(TOPOLOGY, vhost="v", losses=losses or Losses())
+    asked: list[Step] = []
+    steps = declaration(TOPOLOGY, vhost="v", losses=losses or ConnectionLosses())
     step = next(steps)
     while not isinstance(step, Declared):
         asked.append(step)
@@ -49,11 +51,11 @@ def declared(answer: Answer, losses: Losses | None = None) -> tuple[Declared, li
 def about(name: str, *, look: Refused | None, make: Refused | None = None) -> Answer:
     """Answer so for what has this name, and well for all others."""
 
-    def answer(question: Question) -> Refused | None:
-        match question:
-            case Look(thing) if thing.name == name:
+    def answer(step: Step) -> Refused | None:
+        match step:
+            case PassiveDeclare(thing) if thing.name == name:
                 return look
-            case Make(thing) if thing.name == name:
+            case Declare(thing) if thing.name == name:
                 return make
         return None
 
@@ -65,7 +67,7 @@ def test_everything_is_looked_for_then_made_then_bound() -> None:
 
     things = [type(each) for each in asked if not isinstance(each, Bind)]
     assert found == Declared()
-    assert things == [Look, Make] * len(TOPOLOGY.things)
+    assert things == [PassiveDeclare, Declare] * len(TOPOLOGY.things)
     assert asked[len(things) :] == [Bind(each) for each in TOPOLOGY.bindings]
 
 
@@ -83,7 +85,7 @@ def test_what_may_be_used_and_not_configured_is_used() -> None:
     assert found == Declared()
 
 
-@pytest.mark.parametrize("code", [NOT_FOUND, LOCKED])
+@pytest.mark.parametrize("code", [NOT_FOUND, RESOURCE_LOCKED])
 def test_a_queue_that_is_refused_is_left_out_with_its_roads(code: int) -> None:
     found, asked = declared(about(MAIN_QUEUE, look=no(code), make=no(ACCESS_REFUSED)))
 
@@ -100,14 +102,18 @@ def test_a_queue_over_which_the_connection_is_lost_is_not_asked_about_again() ->
     found, asked = declared(about(MAIN_QUEUE, look=lost))
 
     assert [each.what for each in found.refusals] == ["no 541"]
-    assert not [each for each in asked if isinstance(each, Make) and each.thing.name == MAIN_QUEUE]
+    assert not [
+        each for each in asked if isinstance(each, Declare) and each.thing.name == MAIN_QUEUE
+    ]
 
 
 def test_after_too_many_losses_what_is_missing_is_not_made() -> None:
-    found, asked = declared(about(MAIN_QUEUE, look=no(NOT_FOUND)), Losses(MOST_LOST))
+    found, asked = declared(about(MAIN_QUEUE, look=no(NOT_FOUND)), ConnectionLosses(MOST_LOST))
 
     assert "tried before it, cost the connection each" in found.refusals[0].what
-    assert not [each for each in asked if isinstance(each, Make) and each.thing.name == MAIN_QUEUE]
+    assert not [
+        each for each in asked if isinstance(each, Declare) and each.thing.name == MAIN_QUEUE
+    ]
 
 
 def test_an_exchange_that_cannot_be_made_stops_all() -> None:
@@ -120,7 +126,7 @@ def test_an_exchange_that_cannot_be_made_stops_all() -> None:
 
 
 def test_a_connection_that_is_ended_for_reasons_of_the_brokers_is_no_answer() -> None:
-    losses = Losses()
+    losses = ConnectionLosses()
 
     assert not losses.note(CONNECTION_FORCED)
     assert [losses.note(INTERNAL_ERROR) for _ in range(MOST_LOST + 1)] == [True] * MOST_LOST + [

@@ -11,7 +11,7 @@ from pika.adapters.utils.connection_workflow import (
     AMQPConnectorSocketConnectError,
 )
 
-from cronhare.adapters.rabbitmq.connection.errors import said_by, unconnected
+from cronhare.adapters.rabbitmq.connection.errors import describe, why_unreachable
 from cronhare.adapters.tls import CertificatesUnusable
 
 LOGIN = "ACCESS_REFUSED - Login was refused using authentication mechanism PLAIN"
@@ -61,7 +61,7 @@ def refused() -> AMQPConnectorSocketConnectError:
 def test_why_no_connection_can_be_made_is_told_with_what_to_do(
     error: BaseException, what: str
 ) -> None:
-    told = unconnected(error)
+    told = why_unreachable(error)
 
     assert what in told
     assert "s3cret" not in told
@@ -77,7 +77,7 @@ def test_why_no_connection_can_be_made_is_told_with_what_to_do(
     ],
 )
 def test_a_link_that_cannot_be_encrypted_is_no_absence(error: BaseException) -> None:
-    assert "nobody answers" not in unconnected(error)
+    assert "nobody answers" not in why_unreachable(error)
 
 
 @pytest.mark.parametrize(
@@ -85,4 +85,4 @@ def test_a_link_that_cannot_be_encrypted_is_no_absence(error: BaseException) -> 
     [of_pika.ConnectionClosedByBroker(320, LOST), of_aio_pika.ConnectionClosed(320, LOST)],
 )
 def test_why_a_connection_was_lost_is_told_in_the_brokers_words(error: BaseException) -> None:
-    assert said_by(error) == LOST
+    assert describe(error) == LOST

@@ -7,8 +7,8 @@ import pytest
 
 from cronhare.adapters.rabbitmq.connection.address import Address
 from cronhare.adapters.rabbitmq.connection.backoff import LONGEST, Backoff
-from cronhare.adapters.rabbitmq.wire.messages import packed, unpacked
-from cronhare.adapters.rabbitmq.wire.versions import LARGEST_BODY, arguments
+from cronhare.adapters.rabbitmq.wire.messages import decode, encode
+from cronhare.adapters.rabbitmq.wire.versions import LARGEST_BODY, queue_arguments
 from cronhare.domain.addresses import Host
 from cronhare.domain.topology import (
     FAILED_QUEUE,
@@ -113,9 +113,9 @@ def test_both_clients_are_told_the_same() -> None:
 
 
 def test_the_queues_of_the_original_are_declared_as_it_did() -> None:
-    main = arguments(QUEUES[MAIN_QUEUE], queue_type="classic", deduplication=True)
-    retry = arguments(QUEUES[RETRY_QUEUE], queue_type="classic", deduplication=True)
-    failed = arguments(QUEUES[FAILED_QUEUE], queue_type="classic", deduplication=True)
+    main = queue_arguments(QUEUES[MAIN_QUEUE], queue_type="classic", deduplication=True)
+    retry = queue_arguments(QUEUES[RETRY_QUEUE], queue_type="classic", deduplication=True)
+    failed = queue_arguments(QUEUES[FAILED_QUEUE], queue_type="classic", deduplication=True)
 
     assert main == {
         "x-message-deduplication": True,
@@ -134,14 +134,14 @@ def test_the_queues_of_the_original_are_declared_as_it_did() -> None:
 def test_a_delivery_limit_is_never_left_to_the_version_where_messages_are_consumed(
     queue: Queue,
 ) -> None:
-    wanted = arguments(queue, queue_type="quorum")
+    wanted = queue_arguments(queue, queue_type="quorum")
 
     assert wanted["x-queue-type"] == "quorum"
     assert ("x-delivery-limit" in wanted) == (queue.ttl is None)
 
 
 def test_the_last_lane_lasts_almost_an_hour() -> None:
-    wanted = arguments(QUEUES[lane_queue(15)], queue_type="classic")
+    wanted = queue_arguments(QUEUES[lane_queue(15)], queue_type="classic")
 
     assert wanted["x-message-ttl"] == 3_276_800
 
@@ -150,7 +150,7 @@ def test_headers_are_copied_and_made_plain_and_ask_for_no_copies() -> None:
     inner: dict[str, object] = {"colour": Colour.RED}
     message = Message(body=b"", headers={"inner": inner, "CC": ["q"], "BCC": ["q"], "list": [1]})
 
-    parcel = packed(Envelope(message, ToQueue()))
+    parcel = encode(Envelope(message, ToQueue()))
     inner["colour"] = "blue"
 
     assert parcel.headers == {"inner": {"colour": "red"}, "list": [1]}
@@ -162,14 +162,14 @@ def test_a_header_that_no_wire_carries_is_refused_by_name(value: object) -> None
     message = Message(body=b"", headers={"odd": value})
 
     with pytest.raises(TypeError, match="header odd"):
-        packed(Envelope(message, ToQueue()))
+        encode(Envelope(message, ToQueue()))
 
 
 def test_a_body_may_be_as_large_as_the_smallest_limit_of_all_versions() -> None:
-    packed(Envelope(Message(body=bytes(LARGEST_BODY)), ToQueue()))
+    encode(Envelope(Message(body=bytes(LARGEST_BODY)), ToQueue()))
 
     with pytest.raises(ValueError, match="the broker takes"):
-        packed(Envelope(Message(body=bytes(LARGEST_BODY + 1)), ToQueue()))
+        encode(Envelope(Message(body=bytes(LARGEST_BODY + 1)), ToQueue()))
 
 
 def test_what_came_is_plain_python_without_the_queues_own_counts() -> None:
@@ -179,7 +179,7 @@ def test_what_came_is_plain_python_without_the_queues_own_counts() -> None:
     at = datetime(2026, 3, 28, 12, tzinfo=UTC)
     came = {"x-death": [{"count": Long(2), "time": at.replace(tzinfo=None)}], "x-delivery-count": 0}
 
-    message = unpacked(b"body", {**came, "bytes": bytearray(b"b"), "yes": True}, "17:1")
+    message = decode(b"body", {**came, "bytes": bytearray(b"b"), "yes": True}, "17:1")
 
     assert message.headers == {
         "x-death": [{"count": 2, "time": at}],
@@ -187,7 +187,7 @@ def test_what_came_is_plain_python_without_the_queues_own_counts() -> None:
         "yes": True,
     }
     assert repr(message.headers["x-death"]).startswith("[{'count': 2,")
-    assert unpacked(b"", None, None) == Message(body=b"")
+    assert decode(b"", None, None) == Message(body=b"")
 
 
 def test_waits_double_up_to_the_longest_and_are_spread_over_their_second_half() -> None:

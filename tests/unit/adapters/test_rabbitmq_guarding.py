@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cronhare.adapters.rabbitmq.consumer.guarding import GuardedReader
-from cronhare.adapters.rabbitmq.wire.framing import LARGEST_FRAME, FrameReader
+from cronhare.adapters.rabbitmq.wire.frames import LARGEST_FRAME, FrameReader
 from cronhare.adapters.rabbitmq.wire.properties import (
     DEEPEST,
     UnreadableProperties,

@@ -16,53 +16,53 @@ class Clock:
         return self.now
 
 
-def allowance(limit: int) -> tuple[PrefetchLimiter, list[object], Clock]:
+def limiter(limit: int) -> tuple[PrefetchLimiter, list[object], Clock]:
     handed: list[object] = []
     clock = Clock()
     return PrefetchLimiter(limit, lambda one: handed.append(one.tag), clock), handed, clock
 
 
 def test_the_surplus_is_held_back_and_handed_over_in_order_as_places_become_free() -> None:
-    allowed, handed, _ = allowance(1)
+    prefetch, handed, _ = limiter(1)
     for number in (1, 2, 3):
-        allowed.offer(delivery(number))
+        prefetch.offer(delivery(number))
     before = list(handed)
 
-    allowed.settle(1)
-    allowed.settle(2)
+    prefetch.settle(1)
+    prefetch.settle(2)
 
     assert (before, handed) == ([1], [1, 2, 3])
 
 
 def test_a_tag_makes_room_once() -> None:
-    allowed, handed, _ = allowance(1)
+    prefetch, handed, _ = limiter(1)
     for number in (1, 2, 3):
-        allowed.offer(delivery(number))
+        prefetch.offer(delivery(number))
 
-    answers = [allowed.settle(1), allowed.settle(1), allowed.settle(99)]
+    answers = [prefetch.settle(1), prefetch.settle(1), prefetch.settle(99)]
 
     assert (answers, handed) == ([True, False, False], [1, 2])
 
 
 def test_it_tells_since_when_the_oldest_has_been_waiting() -> None:
-    allowed, _, clock = allowance(1)
-    allowed.offer(delivery(1))
-    nobody_waits = allowed.held_since
+    prefetch, _, clock = limiter(1)
+    prefetch.offer(delivery(1))
+    nobody_waits = prefetch.held_since
     for clock.now, number in ((5.0, 2), (6.0, 3)):
-        allowed.offer(delivery(number))
+        prefetch.offer(delivery(number))
 
-    first = allowed.held_since
-    allowed.settle(1)
+    first = prefetch.held_since
+    prefetch.settle(1)
 
-    assert (nobody_waits, first, allowed.held_since) == (None, 5.0, 6.0)
+    assert (nobody_waits, first, prefetch.held_since) == (None, 5.0, 6.0)
 
 
 def test_what_is_taken_back_does_not_come_any_more() -> None:
-    allowed, handed, _ = allowance(1)
+    prefetch, handed, _ = limiter(1)
     for number in (1, 2, 3):
-        allowed.offer(delivery(number))
+        prefetch.offer(delivery(number))
 
-    back = [one.tag for one in allowed.take_back()]
-    allowed.settle(1)
+    back = [one.tag for one in prefetch.take_back()]
+    prefetch.settle(1)
 
-    assert (back, handed, allowed.has_room) == ([2, 3], [1], True)
+    assert (back, handed, prefetch.has_room) == ([2, 3], [1], True)

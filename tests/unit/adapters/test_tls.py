@@ -41,7 +41,7 @@ def test_a_fifo_is_refused_at_once(tmp_path: Path, place: int) -> None:
     os.mkfifo(tmp_path / "fifo")
 
     with pytest.raises(tls.CertificatesUnusable) as caught:
-        tls.verifying(naming(place, tmp_path / "fifo", tmp_path))
+        tls.client_context(naming(place, tmp_path / "fifo", tmp_path))
 
     where = f"{OPTIONS[place]} ({tmp_path}/fifo)"
     assert str(caught.value) == f"{where} cannot be read as PEM: it is no plain file"
@@ -53,7 +53,7 @@ def test_a_file_without_end_is_not_read_to_its_end(tmp_path: Path, place: int) -
         long.truncate(2**40)
 
     with pytest.raises(tls.CertificatesUnusable, match="it is larger than 1 MiB"):
-        tls.verifying(naming(place, tmp_path / "long", tmp_path))
+        tls.client_context(naming(place, tmp_path / "long", tmp_path))
 
 
 @pytest.mark.parametrize("content", ["", "\n", "\N{LATIN SMALL LETTER E WITH ACUTE}", "no PEM"])
@@ -63,13 +63,13 @@ def test_a_ca_file_without_a_certificate_never_means_the_systems_own(
     (tmp_path / "ca.pem").write_text(content)
 
     with pytest.raises(tls.CertificatesUnusable, match=r"cafile .* cannot be read as PEM: "):
-        tls.verifying(naming(0, tmp_path / "ca.pem", tmp_path))
+        tls.client_context(naming(0, tmp_path / "ca.pem", tmp_path))
 
 
 def test_what_stands_between_certificates_may_be_in_any_script(tmp_path: Path) -> None:
     (tmp_path / "ca.pem").write_text(f"# Főtanúsítvány\n{CA}", encoding="utf-8")
 
-    context = tls.verifying(Certificates(options=OPTIONS, ca=str(tmp_path / "ca.pem")))
+    context = tls.client_context(Certificates(options=OPTIONS, ca=str(tmp_path / "ca.pem")))
 
     [trusted] = context.get_ca_certs(binary_form=True)
     assert trusted == ssl.PEM_cert_to_DER_cert(CA)

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 import attrs
 import pytest
 
-from cronhare.adapters.memory.inspection import MemoryBrokerInspection, MemoryLedgerInspection
+from cronhare.adapters.memory.inspection import MemoryInspection
 from cronhare.application.administration.doctor import Doctor
 from cronhare.domain.diagnosis import (
     Activity,
@@ -103,7 +103,7 @@ def test_beside_a_broker_in_memory_nobody_is_sent_to_a_scheduler_which_refuses_i
 
 
 def test_in_memory_there_is_nothing_to_look_at() -> None:
-    findings = examine(MemoryLedgerInspection(), MemoryBrokerInspection())
+    findings = examine(MemoryInspection(), MemoryInspection())
 
     assert subjects(findings, Severity.OK) == ["database", "broker"]
     assert subjects(findings, Severity.ERROR) == []
@@ -193,7 +193,7 @@ def test_beside_a_ledger_that_cannot_be_read_no_schedule_is_praised(
 def test_a_broker_in_memory_has_no_patience_to_lose() -> None:
     lasting = Task(name="lasting", ref=TaskRef("report", 1), command=("true",))
 
-    findings = examine(Ledger(LEDGER), MemoryBrokerInspection(), tasks=[lasting])
+    findings = examine(Ledger(LEDGER), MemoryInspection(), tasks=[lasting])
 
     assert not any("lasting" in finding.what for finding in findings)
 

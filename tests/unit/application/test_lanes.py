@@ -3,7 +3,7 @@ from collections.abc import Sequence
 import attrs
 import pytest
 
-from cronhare.adapters.memory.inspection import MemoryBrokerInspection
+from cronhare.adapters.memory.inspection import MemoryInspection
 from cronhare.application.scheduling.lanes import probe_lanes
 from cronhare.domain.diagnosis import Cause, InMemory, LaneReport, LaneState, Unreachable
 from cronhare.domain.topology import LANES, Topology
@@ -40,7 +40,7 @@ def test_a_broken_lane_is_said_loudly_and_says_who_has_the_cure(lines: Lines) ->
         Lanes(OPEN),
         Lanes([*OPEN[:7], LaneReport(7, LaneState.BUSY), *OPEN[8:]]),
         Lanes(Unreachable(Cause.ABSENT, "nobody answers")),
-        MemoryBrokerInspection(),
+        MemoryInspection(),
     ],
     ids=["open", "busy", "away", "memory"],
 )

@@ -10,7 +10,7 @@ import pytest
 from cronhare.adapters.memory.runner import Script
 from cronhare.application.outcome_log import log_late
 from cronhare.application.publishing.follow_up import follow_up_late
-from cronhare.application.scheduling import reconcile
+from cronhare.application.scheduling import end_publisher
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.archive import Ended, archive
 from cronhare.domain.lifecycle.redelivery import Graces
@@ -208,7 +208,7 @@ async def test_a_queue_of_ours_that_is_gone_is_told_of_ever_more_rarely(lines: L
 async def test_an_end_is_told_anew_only_beyond_those_that_are_remembered(
     lines: Lines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reconcile, "MOST_LOGGED", 1)
+    monkeypatch.setattr(end_publisher, "MOST_LOGGED", 1)
     house = doomed()
     house.add("other", schedule="1 12 2 3 *")
     await cut_off(house)

@@ -9,7 +9,7 @@ import attrs
 import msgspec
 import pytest
 
-from cronhare.adapters.memory.inspection import MemoryBrokerInspection
+from cronhare.adapters.memory.inspection import MemoryInspection
 from cronhare.adapters.memory.ledger.nodes import MemoryNodeStore
 from cronhare.adapters.system.ledger_clock import HostClock
 from cronhare.application.administration.lookup import NotFound, find_schedule
@@ -61,7 +61,7 @@ def queries(house: House, broker: BrokerInspectionPort | None = None) -> Queries
         schedules=house.schedules,
         records=house.records,
         nodes=MemoryNodeStore(house.ledger),
-        broker=broker or MemoryBrokerInspection(),
+        broker=broker or MemoryInspection(),
         retry_delay=timedelta(seconds=30),
         now=house.clock.now,
     )
@@ -438,9 +438,7 @@ def test_queues_are_counted_and_the_broker_is_asked_who_consumes() -> None:
 def test_what_the_broker_does_not_tell_is_unknown(broker: str) -> None:
     house = House()
     house.add(queue="gone")
-    inspection: BrokerInspectionPort = (
-        MemoryBrokerInspection() if broker == "memory" else Consumers({})
-    )
+    inspection: BrokerInspectionPort = MemoryInspection() if broker == "memory" else Consumers({})
     if broker == "away":
         inspection = Away()
 
@@ -449,9 +447,9 @@ def test_what_the_broker_does_not_tell_is_unknown(broker: str) -> None:
     assert (gone.waiting, gone.messages, gone.consumers) == (0, None, None)
 
 
-class Away(MemoryBrokerInspection):
+class Away(MemoryInspection):
     """A broker that cannot be reached."""
 
-    def inspect(self, topology: Topology) -> Any:  # noqa: ANN401, ARG002
+    def inspect(self, topology: Topology | None = None) -> Any:  # noqa: ANN401, ARG002
         """See `BrokerInspectionPort.inspect`."""
         return Unreachable(Cause.ABSENT, "nobody answers")

@@ -4,12 +4,11 @@ from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
 from cronhare.domain.topology import MAIN_QUEUE, topology
-from cronhare.ports.broker import BrokerUnavailable, Delivery, Envelope, Published
+from cronhare.ports.broker import Delivery, Envelope, Published
 from cronhare.ports.clock import ClockPort
 
 from .connection import MemoryConnection
 from .engine import Engine
-from .messages import routed_copy
 from .sessions import Session
 
 
@@ -20,8 +19,7 @@ class MemoryBroker:
     The topology for *queues* is declared from the start. Messages live as long as this object:
     the ledger brings back what was under way. Like RabbitMQ it delivers at least once.
 
-    For trying out what may befall a broker there are `go_away` and `come_back`, `drop` and
-    `drop_all`.
+    `go_away` and `come_back`, `drop` and `drop_all` simulate its faults.
     """
 
     def __init__(
@@ -54,19 +52,13 @@ class MemoryBroker:
             self._engine.topology.add(wanted)
 
     def publish(self, batch: Sequence[Envelope]) -> Sequence[Published]:
-        """Publish all, in order, and say of each what is known: all `UNKNOWN` while away.
+        """Publish all, in order: all `UNKNOWN` while away.
 
         Raises:
             ValueError: one is larger than the broker takes, or its delay than the lanes carry.
             TypeError: AMQP could not carry the headers of one. Nothing was published then.
         """
-        parcels = [routed_copy(envelope) for envelope in batch]
-        try:
-            with self._engine.visit():
-                routed = [self._engine.publish(*parcel) for parcel in parcels]
-        except BrokerUnavailable:
-            return [Published.UNKNOWN] * len(parcels)
-        return [Published.CONFIRMED if one else Published.RETURNED for one in routed]
+        return self._engine.publish(batch)
 
     def is_reachable(self) -> bool:
         """Tell whether it is there."""
@@ -84,36 +76,34 @@ class MemoryBroker:
 
     def ack(self, delivery: Delivery) -> None:
         """Settle a message that `receive` gave; any other is left alone, and comes again."""
-        with self._engine.turn():
-            self._engine.deliveries.settle(self._session, delivery.tag, requeue=False)
+        self._engine.ack(self._session, delivery.tag)
 
     def nack(self, delivery: Delivery, *, requeue: bool = False) -> None:
-        """Give a message back (*requeue*), or hand it to its queue's dead-letter exchange."""
-        with self._engine.turn():
-            self._engine.nack(self._session, delivery.tag, requeue=requeue)
+        """Give a message back (*requeue*), or to its queue's dead-letter exchange."""
+        self._engine.nack(self._session, delivery.tag, requeue=requeue)
 
     def close(self) -> None:
-        """Let go of what `receive` gave and nobody settled. The broker stays for the others."""
+        """Requeue what `receive` gave and was not settled. The broker serves others on."""
         with self._engine.turn():
             self._engine.deliveries.give_up(self._session)
 
     def depth(self, queue: str) -> int:
-        """Count the messages that wait in a queue, those in somebody's hands not among them."""
+        """Count the messages that wait in a queue, without those that are delivered."""
         with self._engine.turn():
             known = self._engine.topology.queues.get(queue)
             return 0 if known is None else len(known.ready)
 
     def go_away(self) -> None:
-        """Be out of everybody's reach, as when the network fails.
+        """Be unreachable, as when the network fails.
 
-        Connections break: what was unsettled goes back, and settling it later does nothing.
-        Publishing is `UNKNOWN` and does not arrive. Inside, time goes on.
+        Connections break: unsettled messages are requeued, and settling them later does nothing.
+        What is published is `UNKNOWN` and does not arrive. Queued messages still expire.
         """
         with self._engine.turn():
             self._engine.deliveries.go_away()
 
     def come_back(self) -> None:
-        """Be within reach again. Connections that consumed go on, as if they had redialled."""
+        """Be reachable again. Connections that consumed go on, as if they had reconnected."""
         with self._engine.turn():
             self._engine.deliveries.come_back()
 
@@ -125,7 +115,7 @@ class MemoryBroker:
     def drop_all(self) -> None:
         """Lose every message, as a broker whose disk was replaced. Queues and consumers stay.
 
-        What is in somebody's hands can still be worked on, but will not come back.
+        What is delivered can still be worked on, but is not requeued.
         """
         with self._engine.turn():
             self._engine.deliveries.lose(list(self._engine.topology.queues.values()))

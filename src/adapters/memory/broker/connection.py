@@ -1,4 +1,4 @@
-"""A worker's connection to the in-memory broker: it hands over on the worker's own loop."""
+"""A worker's connection to the in-memory broker: it delivers on the worker's own loop."""
 
 import asyncio
 from collections import deque
@@ -32,7 +32,7 @@ class MemoryConnection:
     async def consume(
         self, queues: Sequence[str], *, prefetch: int, on_delivery: Callable[[Delivery], None]
     ) -> None:
-        """Begin to hand out; a queue that nobody has declared yet is declared.
+        """Begin to deliver; a queue that is missing is declared.
 
         *prefetch* counts over all these queues. A second call adds a consumer with its own.
 
@@ -59,7 +59,7 @@ class MemoryConnection:
             )
 
     async def pause(self) -> None:
-        """Take no more deliveries. Those in hand can still be settled."""
+        """Take no more deliveries. Those that are unsettled can still be settled."""
         with self._engine.turn():
             self._engine.deliveries.cancel(self._session)
         self._set_timer()
@@ -71,25 +71,19 @@ class MemoryConnection:
             ValueError: it is larger than the broker takes, or its delay than the lanes carry.
             TypeError: AMQP could not carry its headers.
         """
-        exchange, key, message = routed_copy(envelope)
         if self._closed:
+            routed_copy(envelope)  # to raise all the same
             return Published.UNKNOWN
-        try:
-            with self._engine.visit():
-                routed = self._engine.publish(exchange, key, message)
-        except BrokerUnavailable:
-            return Published.UNKNOWN
-        return Published.CONFIRMED if routed else Published.RETURNED
+        [published] = self._engine.publish([envelope])
+        return published
 
     async def ack(self, delivery: Delivery) -> None:
         """Settle a delivery of this connection; any other is left alone, and comes again."""
-        with self._engine.turn():
-            self._engine.deliveries.settle(self._session, delivery.tag, requeue=False)
+        self._engine.ack(self._session, delivery.tag)
 
     async def nack(self, delivery: Delivery, *, requeue: bool = False) -> None:
-        """Give a delivery back (*requeue*), or hand it to its queue's dead-letter exchange."""
-        with self._engine.turn():
-            self._engine.nack(self._session, delivery.tag, requeue=requeue)
+        """Give a delivery back (*requeue*), or to its queue's dead-letter exchange."""
+        self._engine.nack(self._session, delivery.tag, requeue=requeue)
 
     async def close(self) -> None:
         """Stop consuming. What was not settled goes back to its queue. Safe to repeat."""
@@ -104,7 +98,7 @@ class MemoryConnection:
             self._declare(missing)
 
     def _wake(self) -> bool:
-        """Have the loop look at the inbox. Called by any thread, inside a turn."""
+        """Have the loop read the inbox. Called in any thread, inside a turn."""
         if self._loop is None:
             return True
         if not self._woken and not self._loop.is_closed():
@@ -119,13 +113,13 @@ class MemoryConnection:
         try:
             while (arrival := self._engine.next_arrival(self._session)) is not None:
                 arrival()
-        finally:  # a handler that raised must not hold up what came after its delivery
+        finally:  # a handler that raised must not stop later deliveries
             if self._session.inbox:
                 self._wake()
         self._set_timer()
 
     def _set_timer(self) -> None:
-        """Come back when the next message expires, if this connection waits for messages."""
+        """Wake when the next message expires, if this connection consumes."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -138,5 +132,5 @@ class MemoryConnection:
 
     def _on_timer(self, set_at: float) -> None:
         self._engine.catch_up()
-        if self._engine.stopwatch() != set_at:  # a clock that stands still tells of its jumps
+        if self._engine.stopwatch() != set_at:  # a frozen clock reports its jumps itself
             self._set_timer()

@@ -1,4 +1,4 @@
-"""Messages in hands: given out, settled, taken back."""
+"""Deliveries: sent, settled, requeued."""
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Iterable
@@ -14,9 +14,9 @@ from .sessions import Consumer, Session, Unacked
 
 
 class Deliveries:
-    """Hands messages to clients, round robin and within their prefetch, and takes them back.
+    """Delivers messages to clients, round robin and within their prefetch, and requeues them.
 
-    *now* reads the stopwatch. While the broker is *away* nobody is served.
+    *now* reads the stopwatch. While the broker is *away*, nothing is delivered.
     """
 
     def __init__(self, now: Callable[[], int]) -> None:
@@ -28,17 +28,17 @@ class Deliveries:
         self._tags = count(1)
 
     def open(self, session: Session) -> None:
-        """Know a client, so that it can be cut off."""
+        """Add a client."""
         self._sessions[session] = None
 
     def take(self, session: Session, queue: MemoryQueue) -> Delivery | None:
-        """Hand out the head of a queue, if there is one."""
+        """Deliver the head of a queue, if there is one."""
         return self._hand_out(session, queue, None) if queue.ready else None
 
     def settle(self, session: Session, tag: object, *, requeue: bool) -> Unacked | None:
-        """Take a message out of a client's hands; None if it was not there.
+        """Take a message from a client; None for a tag that it does not hold.
 
-        Stale tags are forgiven: their messages went back when the connection broke.
+        That is no error: the message was requeued when the connection broke.
         """
         held = session.settle(tag)
         if held is not None and requeue:
@@ -48,15 +48,15 @@ class Deliveries:
         return held
 
     def consume(self, consumer: Consumer) -> None:
-        """Begin to hand out the messages of the consumer's queues."""
+        """Begin to deliver the messages of the consumer's queues."""
         consumer.session.consumers.append(consumer)
         for queue in consumer.queues:
             self._waiting[queue].append(consumer)
         self._fill(consumer)
-        self._to_wake[consumer.session] = None  # it must also learn when the next one expires
+        self._to_wake[consumer.session] = None  # to set its timer for the next expiry
 
     def cancel(self, session: Session) -> None:
-        """Hand out no more to a client; what it has not seen yet goes back."""
+        """Deliver no more to a client; requeue what is still in its inbox."""
         for consumer in session.consumers:
             for queue in consumer.queues:
                 self._waiting[queue].remove(consumer)
@@ -64,33 +64,33 @@ class Deliveries:
         self._put_back(session.recall(lambda _held: True))
 
     def give_up(self, session: Session) -> None:
-        """Take back all that a client holds."""
+        """Requeue all that a client holds."""
         self._put_back(session.let_go())
 
     def close(self, session: Session) -> None:
-        """Forget a client; all that it holds goes back."""
+        """Forget a client; requeue all that it holds."""
         self.cancel(session)
         self.give_up(session)
         self._sessions.pop(session, None)
 
     def serve(self, queue: MemoryQueue) -> None:
-        """Hand out what waits in a queue while anybody has room."""
+        """Deliver what waits in a queue, while a consumer has room."""
         while queue.ready and not self.away and (consumer := self._next_for(queue)):
             self._send(queue, consumer)
 
     def go_away(self) -> None:
-        """Cut every client off and serve none."""
+        """Disconnect every client and serve none."""
         self.away = True
         for session in self._sessions:
             self._put_back(session.let_go())
 
     def come_back(self) -> None:
-        """Serve again: whoever consumed before goes on."""
+        """Serve again; consumers stay."""
         self.away = False
         self._fill_all()
 
     def lose(self, queues: Collection[MemoryQueue]) -> None:
-        """Lose the messages of these queues; those in somebody's hands will not come back."""
+        """Lose the messages of these queues; those that are delivered are not requeued."""
         for session in self._sessions:
             session.recall(lambda held: held.queue in queues)
             for held in session.held.values():
@@ -100,11 +100,11 @@ class Deliveries:
         self._fill_all()
 
     def wake_consuming(self) -> None:
-        """Mark all who consume as to be woken."""
+        """Mark all clients that consume as to be woken."""
         self._to_wake.update((session, None) for session in self._sessions if session.consumers)
 
     def wake(self) -> None:
-        """Wake whoever has something; one who is gone gives back what it had, to the others."""
+        """Wake the marked clients; what one that is gone held is requeued for the others."""
         while self._to_wake:
             session = next(iter(self._to_wake))
             del self._to_wake[session]
@@ -112,7 +112,7 @@ class Deliveries:
                 self.close(session)
 
     def _next_for(self, queue: MemoryQueue) -> Consumer | None:
-        """Whose turn it is: round robin among those with room."""
+        """The next consumer with room, round robin."""
         waiting = self._waiting[queue]
         for _ in range(len(waiting)):
             consumer = waiting[0]
@@ -122,7 +122,7 @@ class Deliveries:
         return None
 
     def _put_back(self, batch: Iterable[Unacked]) -> None:
-        # The youngest first: each older one then takes its place before it without a search.
+        # The newest first, so that each older one finds its place without a search.
         kept = [held for held in batch if not held.lost]
         for held in sorted(kept, key=lambda held: held.stored.place, reverse=True):
             held.queue.put_back(held.stored, self._now())
@@ -135,7 +135,7 @@ class Deliveries:
                 self._fill(consumer)
 
     def _fill(self, consumer: Consumer) -> None:
-        """Fill a consumer's hands, one message of each of its queues in turn."""
+        """Deliver up to the prefetch, one message of each of the consumer's queues in turn."""
         if self.away or consumer not in consumer.session.consumers:
             return
         empty = 0

@@ -1,20 +1,20 @@
-"""The broker behind the connections: routes, expires, dead-letters.
+"""The broker behind the connections: routes, expires, dead-letters, as RabbitMQ's classic queues.
 
-Its manners are RabbitMQ's with classic queues. The microseconds in here are the stopwatch's;
-the wall clock only dates the deaths.
+Microseconds are of the clock's stopwatch; the wall clock only dates the dead-letterings.
 """
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from weakref import WeakMethod
 
-from cronhare.ports.broker import BrokerUnavailable, Message
+from cronhare.ports.broker import BrokerUnavailable, Envelope, Message, Published
 from cronhare.ports.clock import ClockPort
 
 from .deliveries import Deliveries
+from .messages import routed_copy
 from .queues import MICROSECOND, MemoryQueue, Stored
 from .sessions import Session
 from .topology import DeclaredTopology
@@ -26,7 +26,8 @@ _log = logging.getLogger(__name__)
 class Engine:
     """One broker, shared by any number of threads and event loops, one turn after the other.
 
-    Its methods, `next_arrival` excepted, and those of *deliveries* are called inside a turn.
+    `publish`, `ack`, `nack` and `next_arrival` are a turn each. Everything else, *topology* and
+    *deliveries* included, is called inside one.
     """
 
     def __init__(self, clock: ClockPort) -> None:
@@ -39,7 +40,7 @@ class Engine:
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """Hold the broker: first what is due expires, at last whoever got something is woken."""
+        """Lock the broker: expire what is due before, wake the clients with deliveries after."""
         with self._lock:
             self._expire()
             try:
@@ -50,7 +51,7 @@ class Engine:
 
     @contextmanager
     def visit(self) -> Iterator[None]:
-        """Hold the broker for a client.
+        """Lock the broker for a client.
 
         Raises:
             BrokerUnavailable: the broker is away.
@@ -61,26 +62,37 @@ class Engine:
             yield
 
     def catch_up(self) -> None:
-        """Let expire what is due."""
+        """Expire what is due."""
         with self.turn():
             pass
 
-    def publish(self, exchange: str, key: str, message: Message) -> bool:
-        """Route a message that nobody else can change; say whether any queue took it."""
-        queues = self.topology.route(exchange, key)
-        now = self._now()
-        for queue in queues:
-            self._enqueue(queue, Stored(message, exchange, key), now)
-        return bool(queues)
+    def publish(self, batch: Sequence[Envelope]) -> list[Published]:
+        """Publish copies of all, in order: all `UNKNOWN` while away.
+
+        Raises:
+            ValueError, TypeError: see `routed_copy`. Nothing was published then.
+        """
+        copies = [routed_copy(envelope) for envelope in batch]
+        try:
+            with self.visit():
+                return [self._route(*copy) for copy in copies]
+        except BrokerUnavailable:
+            return [Published.UNKNOWN] * len(copies)
+
+    def ack(self, session: Session, tag: object) -> None:
+        """Settle a message that a client holds."""
+        with self.turn():
+            self.deliveries.settle(session, tag, requeue=False)
 
     def nack(self, session: Session, tag: object, *, requeue: bool) -> None:
-        """Take a message out of a client's hands: back to its place, or to the dead letters."""
-        held = self.deliveries.settle(session, tag, requeue=requeue)
-        if held is not None and not held.lost and not requeue:
-            self._dead_letter(held.stored, held.queue, Reason.REJECTED, self._now())
+        """Take a message from a client: back to its place, or to the dead-letter exchange."""
+        with self.turn():
+            held = self.deliveries.settle(session, tag, requeue=requeue)
+            if held is not None and not held.lost and not requeue:
+                self._dead_letter(held.stored, held.queue, Reason.REJECTED, self._now())
 
     def next_arrival(self, session: Session) -> Callable[[], None] | None:
-        """Take the next delivery out of a client's inbox; the answer hands it over."""
+        """Take the next delivery from a client's inbox; the answer is a call that delivers it."""
         with self._lock:
             if not session.inbox:
                 return None
@@ -88,13 +100,20 @@ class Engine:
         return lambda: consumer.on_delivery(delivery)
 
     def until_next_expiry(self) -> timedelta | None:
-        """How long until a message expires."""
+        """The time until the next message expires; None if none will."""
         head = self.topology.next_to_expire()
         return None if head is None else (head[0] - self._now()) * MICROSECOND
 
     def stopwatch(self) -> float:
         """Read the clock's stopwatch, in seconds."""
         return self._clock.monotonic()
+
+    def _route(self, exchange: str, key: str, message: Message) -> Published:
+        queues = self.topology.route(exchange, key)
+        now = self._now()
+        for queue in queues:
+            self._enqueue(queue, Stored(message, exchange, key), now)
+        return Published.CONFIRMED if queues else Published.RETURNED
 
     def _now(self) -> int:
         return round(self._clock.monotonic() * 1_000_000)
@@ -107,7 +126,7 @@ class Engine:
             self._dead_letter(queue.ready.popleft(), queue, Reason.EXPIRED, expired)
 
     def _announce_expiry(self) -> None:
-        """Wake the consuming loops if a message expires sooner than their timers know."""
+        """Wake the consuming loops if a message expires sooner than their timers are set for."""
         head = self.topology.next_to_expire()
         sooner = head is not None and (self._announced is None or head[0] < self._announced)
         self._announced = None if head is None else head[0]
@@ -119,7 +138,7 @@ class Engine:
         self.deliveries.serve(queue)
 
     def _dead_letter(self, stored: Stored, queue: MemoryQueue, reason: Reason, now: int) -> None:
-        """Publish a message anew, *now*; without a dead-letter exchange it is gone."""
+        """Publish a message again, as of *now*; without a dead-letter exchange it is gone."""
         exchange, key = queue.spec.dead_letter_exchange, queue.spec.dead_letter_key
         if exchange is None:
             return
@@ -148,7 +167,7 @@ class Engine:
 
 
 def _while_it_lives(method: WeakMethod[Callable[[], None]]) -> Callable[[], None]:
-    """Call a method as long as anybody has its object: a clock outlives the brokers of a test."""
+    """Call a method while its object lives: a clock outlives the brokers of a test."""
 
     def call() -> None:
         if (alive := method()) is not None:

@@ -5,11 +5,9 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 
-import attrs
-
 from cronhare.domain.topology import Binding, Exchange
 
-_ROUTES_REMEMBERED = 4096
+_ROUTES_CACHED = 4096
 
 Matches = Callable[[str], bool]
 
@@ -32,7 +30,7 @@ def topic(pattern: str) -> Matches:
 def _words(pattern: str) -> Iterator[str]:
     previous = None
     for word in pattern.split(".") if pattern else ():
-        if word != "#" or previous != "#":  # "#.#" says no more than "#", but costs a search
+        if word != "#" or previous != "#":  # "#.#" means "#", but costs a search
             yield word
         previous = word
 
@@ -49,46 +47,32 @@ def _fanout(_pattern: str) -> Matches:
 KINDS = {"direct": _direct, "topic": topic, "fanout": _fanout}
 
 
-@attrs.frozen
-class _Route:
-    matches: Matches
-    binding: Binding
-
-
-@attrs.frozen
-class _Node:
-    exchange: Exchange
-    routes: list[_Route] = attrs.field(factory=list[_Route])
-
-
 class Router:
     """All exchanges with their bindings, the default exchange excepted.
 
-    Routes are remembered until the next declaration: a busy broker asks for the same few.
+    Routes are cached until the next declaration, as a busy broker asks for the same few.
     """
 
     def __init__(self) -> None:
-        self._nodes: dict[str, _Node] = {}
-        self._bindings: set[Binding] = set()
-        self._remembered = lru_cache(_ROUTES_REMEMBERED)(self._walk)
+        self._exchanges: dict[str, Exchange] = {}
+        self._bindings: dict[str, dict[Binding, Matches]] = {}  # by source
+        self._cached = lru_cache(_ROUTES_CACHED)(self._walk)
 
     def add_exchange(self, exchange: Exchange) -> None:
         """Add an exchange; one that is known already stays with its bindings."""
-        self._nodes.setdefault(exchange.name, _Node(exchange))
-        self._remembered.cache_clear()
+        self._exchanges.setdefault(exchange.name, exchange)
+        self._bindings.setdefault(exchange.name, {})
+        self._cached.cache_clear()
 
     def bind(self, binding: Binding) -> None:
-        """Add a road. Its source must be known; a road that is there already is not doubled."""
-        if binding in self._bindings:
-            return
-        node = self._nodes[binding.source]
-        node.routes.append(_Route(KINDS[node.exchange.kind](binding.key), binding))
-        self._bindings.add(binding)
-        self._remembered.cache_clear()
+        """Add a binding, once however often it is declared. Its source must be known."""
+        kind = self._exchanges[binding.source].kind
+        self._bindings[binding.source].setdefault(binding, KINDS[kind](binding.key))
+        self._cached.cache_clear()
 
     def queues(self, exchange: str, key: str) -> tuple[str, ...]:
-        """Name the queues that a message reaches, each once; an unknown exchange reaches none."""
-        return self._remembered(exchange, key) if exchange else (key,)
+        """Name the queues that a message reaches, each once; none for an unknown exchange."""
+        return self._cached(exchange, key) if exchange else (key,)
 
     def _walk(self, exchange: str, key: str) -> tuple[str, ...]:
         reached: dict[str, None] = {}
@@ -102,12 +86,12 @@ class Router:
         return tuple(reached)
 
     def _one_hop(self, name: str, key: str) -> tuple[list[str], list[str]]:
-        node = self._nodes.get(name)
-        if node is None:
+        exchange = self._exchanges.get(name)
+        if exchange is None:
             return [], []
-        taken = [route.binding for route in node.routes if route.matches(key)]
-        if not taken and node.exchange.alternate:
-            return [], [node.exchange.alternate]
+        taken = [binding for binding, matches in self._bindings[name].items() if matches(key)]
+        if not taken and exchange.alternate:
+            return [], [exchange.alternate]
         return (
             [binding.target for binding in taken if not binding.to_exchange],
             list(dict.fromkeys(binding.target for binding in taken if binding.to_exchange)),

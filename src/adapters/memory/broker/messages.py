@@ -1,4 +1,4 @@
-"""The edge of the broker: what comes in or goes out is copied, and must fit a wire."""
+"""Copies of messages on their way in and out, limited to what AMQP can carry."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -7,7 +7,7 @@ from decimal import Decimal
 from cronhare.domain.topology import route
 from cronhare.ports.broker import Envelope, Message
 
-#: What RabbitMQ 3.x takes; 4.x takes 16 MiB unless told otherwise.
+#: Bytes that RabbitMQ 3.x takes; 4.x takes 16 MiB by default.
 LARGEST_BODY = 128 * 2**20
 
 _AS_THEY_ARE = frozenset({str, float, bool, bytes, Decimal, type(None)})
@@ -15,11 +15,11 @@ _INTEGERS = range(-(2**63), 2**63)
 
 
 def routed_copy(envelope: Envelope) -> tuple[str, str, Message]:
-    """Give a message's exchange, its key, and a copy of it.
+    """Return a message's exchange, its routing key, and a copy of it.
 
     Raises:
         ValueError: its body is larger than the broker takes, or its delay than the lanes carry.
-        TypeError: a header is of a kind that would not pass a wire.
+        TypeError: AMQP could not carry a header.
     """
     if len(envelope.message.body) > LARGEST_BODY:
         raise ValueError(
@@ -29,10 +29,10 @@ def routed_copy(envelope: Envelope) -> tuple[str, str, Message]:
 
 
 def copy_of(message: Message) -> Message:
-    """Copy a message so that nobody shares a mutable part of it.
+    """Copy a message with all its mutable parts.
 
     Raises:
-        TypeError: a header is of a kind that would not pass a wire.
+        TypeError: AMQP could not carry a header.
     """
     return Message(body=bytes(message.body), headers=_table(message.headers), id=message.id)
 

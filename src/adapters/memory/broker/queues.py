@@ -1,7 +1,7 @@
-"""Queues: the order in which messages wait, and how long.
+"""Queues: the order of messages, and when they expire.
 
-Times in here are whole microseconds of the clock's stopwatch: sums of lanes must be exact, and a
-wall clock that is set back must not hold a message up.
+Times are whole microseconds of the clock's stopwatch: sums of lanes must be exact, and a wall
+clock that is set back must not delay a message.
 """
 
 from collections import deque
@@ -18,7 +18,7 @@ MICROSECOND = timedelta(microseconds=1)
 
 @attrs.define(eq=False)
 class Stored:
-    """A message in a queue: by which road it came, where it stands, and until when."""
+    """A message in a queue: its route, its place, and when it expires."""
 
     message: Message
     exchange: str
@@ -47,17 +47,17 @@ class MemoryQueue:
         self._places = count()
 
     def append(self, stored: Stored, now: int) -> None:
-        """Take a new message at the tail."""
+        """Add a new message at the tail."""
         stored.place = next(self._places)
         if self._ttl is not None:
             stored.expires = now + self._ttl
         self.ready.append(stored)
 
     def put_back(self, stored: Stored, now: int) -> None:
-        """Take a message back at the place that it had, marked as redelivered."""
+        """Requeue a message at the place that it had, marked as redelivered."""
         stored.redelivered = True
         if stored.expires is not None:
-            stored.expires = max(stored.expires, now)  # it could not expire while it was held
+            stored.expires = max(stored.expires, now)  # it did not expire while it was delivered
         ahead: list[Stored] = []
         while self.ready and self.ready[0].place < stored.place:
             ahead.append(self.ready.popleft())

@@ -1,4 +1,4 @@
-"""Clients as the broker sees them: what they hold, and what is on its way to them."""
+"""Clients of the broker: their consumers, inbox and unacked messages."""
 
 from collections import deque
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from .queues import MemoryQueue, Stored
 
 @attrs.define(eq=False)
 class Consumer:
-    """Somebody who is handed the messages of some queues, at most *prefetch* unsettled in all."""
+    """Consumes from some queues, with at most *prefetch* unsettled messages in all."""
 
     session: "Session"
     queues: deque[MemoryQueue]
@@ -21,13 +21,13 @@ class Consumer:
     unsettled: int = 0
 
     def has_room(self) -> bool:
-        """Whether it may be handed one more."""
+        """Whether its prefetch allows one more."""
         return self.unsettled < self.prefetch
 
 
 @attrs.define(eq=False)
 class Unacked:
-    """A message in somebody's hands, and where it goes back to; a *lost* one goes nowhere."""
+    """A delivered message and the queue that it is requeued to, unless it is *lost*."""
 
     stored: Stored
     queue: MemoryQueue
@@ -39,8 +39,8 @@ class Unacked:
 class Session:
     """One client's connection.
 
-    *wake* tells the client to look at its inbox; False says that the client is gone for good.
-    *held* is everything unsettled, by tag; the inbox is the part that it has not seen yet.
+    *wake* asks the client to read its inbox, and returns False if the client is gone. *held* is
+    everything unsettled, by tag; the inbox is the part that the client has not seen yet.
     """
 
     wake: Callable[[], bool]
@@ -49,20 +49,20 @@ class Session:
     consumers: list[Consumer] = attrs.field(factory=list[Consumer])
 
     def settle(self, tag: object) -> Unacked | None:
-        """Let go of one message; None for a tag that means nothing (any more)."""
+        """Remove one message; None for an unknown tag."""
         held = self.held.pop(tag, None)
         if held is not None and held.consumer is not None:
             held.consumer.unsettled -= 1
         return held
 
     def recall(self, which: Callable[[Unacked], bool]) -> list[Unacked]:
-        """Take back what is on its way and not seen yet."""
+        """Remove the messages that are still in the inbox."""
         tags = {tag for _, delivery in self.inbox if which(self.held[tag := delivery.tag])}
         recalled = [held for tag in tags if (held := self.settle(tag)) is not None]
         self.inbox = deque(item for item in self.inbox if item[1].tag in self.held)
         return recalled
 
     def let_go(self) -> list[Unacked]:
-        """Let go of everything, as a connection does that breaks."""
+        """Remove everything, as when a connection breaks."""
         self.inbox.clear()
         return [held for tag in tuple(self.held) if (held := self.settle(tag)) is not None]

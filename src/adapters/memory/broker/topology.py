@@ -1,4 +1,4 @@
-"""What has been declared: exchanges and queues by name, and the roads between them."""
+"""The declared exchanges, queues and bindings."""
 
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
@@ -14,7 +14,7 @@ _Named = TypeVar("_Named", Exchange, Queue)
 
 
 class DeclaredTopology:
-    """All exchanges and queues. Once declared they stay, as they were declared."""
+    """All exchanges and queues. They stay as they were declared first."""
 
     def __init__(self) -> None:
         self.queues: dict[str, MemoryQueue] = {}
@@ -23,11 +23,11 @@ class DeclaredTopology:
         self._timed: list[MemoryQueue] = []
 
     def add(self, topology: Topology) -> None:
-        """Add all that is not there yet.
+        """Add all that is missing.
 
         Raises:
-            ValueError: something is there with other arguments, an exchange is of a type that
-                needs a plugin, or a binding leads from or to nowhere; nothing was added.
+            ValueError: something is declared with other arguments, an exchange is of a type that
+                needs a plugin, or a binding has an unknown end; nothing was added.
         """
         exchanges = _merged(self._exchanges, topology.exchanges)
         specs = {name: queue.spec for name, queue in self.queues.items()}
@@ -53,7 +53,7 @@ class DeclaredTopology:
         """Find the queue whose head expires first, and when."""
         first: tuple[int, MemoryQueue] | None = None
         for queue in self._timed:
-            if queue.ready:  # mostly none has anything, and this is asked all the time
+            if queue.ready:  # first, as this is hot and most are empty
                 expires = queue.expires()
                 if expires is not None and (first is None or expires < first[0]):
                     first = expires, queue

@@ -1,7 +1,7 @@
-"""What the broker writes on a message when it dead-letters it.
+"""The headers that the broker adds to a message when it dead-letters it.
 
-As RabbitMQ 3.10 to 3.13 do (www.rabbitmq.com/docs/dlx), in the order of 3.13.3 and later: the
-newest event first. RabbitMQ 4 differs in one point: it ignores an `x-death` that a client sends.
+As RabbitMQ 3.10 to 3.13 (www.rabbitmq.com/docs/dlx), in the order of 3.13.3 and later: the newest
+event first. RabbitMQ 4 differs in one point: it ignores an `x-death` that a client sends.
 """
 
 import enum
@@ -20,7 +20,7 @@ class Reason(enum.StrEnum):
 
 @attrs.frozen(kw_only=True)
 class Death:
-    """One dead-lettering. *exchange* and *key* are those by which the message came to *queue*."""
+    """One dead-lettering. *exchange* and *key* are how the message came to *queue*."""
 
     queue: str
     reason: Reason
@@ -29,7 +29,7 @@ class Death:
     at: datetime
 
     def entry(self) -> dict[str, object]:
-        """Write the first `x-death` entry for this queue and reason."""
+        """Make the first `x-death` entry for this queue and reason."""
         return {
             "count": 1,
             "reason": self.reason.value,
@@ -51,8 +51,8 @@ class Death:
 def add_death(headers: Mapping[str, object], death: Death) -> dict[str, object]:
     """Return *headers* with *death* added.
 
-    There is one entry per queue and reason, and it moves to the front when its count rises.
-    Everything else in it, the time too, tells of the first such event.
+    There is one entry per queue and reason, which moves to the front when its count rises. The
+    rest of it, the time too, is of the first such event.
     """
     known = headers.get("x-death")
     first = (
@@ -64,7 +64,7 @@ def add_death(headers: Mapping[str, object], death: Death) -> dict[str, object]:
             "x-first-death-exchange": death.exchange,
         }
     )
-    entries = known if isinstance(known, list) else []  # a client's nonsense is started afresh
+    entries = known if isinstance(known, list) else []  # a client's nonsense is replaced
     return {**headers, **first, "x-death": _counted(entries, death)}
 
 
@@ -79,10 +79,10 @@ def _counted(entries: Sequence[object], death: Death) -> list[object]:
 
 
 def is_cycle(queue: str, headers: Mapping[str, object]) -> bool:
-    """Whether the message would come back to *queue* without anybody having rejected it since.
+    """Whether the message would come back to *queue* without a rejection since.
 
-    RabbitMQ drops such a message, silently for its publisher: nothing but time moves it, so it
-    would circle for ever. An entry that no broker writes counts as somebody's doing.
+    RabbitMQ drops such a message, silently for its publisher: it would circle for ever. An entry
+    that no broker writes counts as a rejection.
     """
     deaths = headers.get("x-death")
     for entry in deaths if isinstance(deaths, list) else ():

@@ -36,7 +36,7 @@ from .tables import MemoryLedger
 
 
 class MemoryAttemptStore:
-    """Satisfies `AttemptStorePort`. What has a method here is one transaction."""
+    """Satisfies `AttemptStorePort`. Each public method is one transaction."""
 
     def __init__(self, ledger: MemoryLedger) -> None:
         self._ledger = ledger

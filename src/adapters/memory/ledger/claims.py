@@ -4,6 +4,7 @@ import heapq
 from collections.abc import Collection, Sequence
 from datetime import datetime
 from itertools import islice
+from operator import attrgetter
 
 import attrs
 import msgspec
@@ -27,9 +28,11 @@ from cronhare.ports.claims import Batch
 from .schedule_table import ScheduleRow
 from .tables import MemoryLedger
 
+_BY_ID, _BY_CHECK = attrgetter("id"), attrgetter("check_at", "id")
+
 
 class MemoryClaimStore:
-    """Satisfies `ClaimStorePort`. What has a method here is one transaction."""
+    """Satisfies `ClaimStorePort`. Each public method is one transaction."""
 
     def __init__(self, ledger: MemoryLedger) -> None:
         self._ledger = ledger
@@ -79,8 +82,8 @@ class MemoryClaimStore:
     ) -> tuple[Batch, int]:
         """See `ClaimStorePort.plan_problems`."""
         with self._ledger.lock:
-            rows = (row for row in self._schedules.rows() if row.id > after and self._fault(row))
-            page = [row for row in rows if since is None or self._is_late(row, since)][:limit]
+            rows = (row for row in self._schedules.rows() if row.id > after)
+            page = [row for row in rows if self._has_problem(row, since)][:limit]
             batch = self._plan(page, limit, now=now, node=node, planner=planner)
             return batch, page[batch.looked - 1].id if batch.looked else after
 
@@ -109,7 +112,7 @@ class MemoryClaimStore:
         """See `ClaimStorePort.doubt`."""
         with self._ledger.lock:
             sent = self._executions.in_states({State.PUBLISHED, State.RETRYING})
-            page = heapq.nsmallest(limit, (row for row in sent if row.id > after), key=_id)
+            page = heapq.nsmallest(limit, (row for row in sent if row.id > after), key=_BY_ID)
             for row in page:
                 check_at = doubted_until(row, since=since, now=now)
                 if check_at is not None:
@@ -120,11 +123,11 @@ class MemoryClaimStore:
         """See `ClaimStorePort.overdue`."""
         with self._ledger.lock:
             late = (
-                (row.check_at, row.id, row)
+                row
                 for row in self._executions.in_states(STARTABLE)
                 if row.check_at is not None and row.check_at + graces.of(row.state) <= now
             )
-            found = [row for _, _, row in heapq.nsmallest(limit, late)]
+            found = heapq.nsmallest(limit, late, key=_BY_CHECK)
             for row in found:
                 self._look_again(row, expected_anew_at(row, now, grace=graces.published))
             return tuple(found)
@@ -133,7 +136,7 @@ class MemoryClaimStore:
         """See `ClaimStorePort.unfinished`."""
         with self._ledger.lock:
             later = (row for row in self._executions.in_states(STARTABLE) if row.id > after)
-            return tuple(heapq.nsmallest(limit, later, key=_id))
+            return tuple(heapq.nsmallest(limit, later, key=_BY_ID))
 
     def owners(self) -> Collection[str]:
         """See `ClaimStorePort.owners`."""
@@ -149,14 +152,14 @@ class MemoryClaimStore:
                 for execution in self._executions.in_states({State.RUNNING})
                 if execution.lease_until is not None and execution.lease_until <= now
             )
-            return tuple(heapq.nsmallest(limit, lost, key=_id))
+            return tuple(heapq.nsmallest(limit, lost, key=_BY_ID))
 
     def run_by(self, nodes: Collection[str], *, limit: int) -> Sequence[Execution]:
         """See `ClaimStorePort.run_by`."""
         with self._ledger.lock:
             running = self._executions.in_states({State.RUNNING})
             theirs = (execution for execution in running if execution.owner in nodes)
-            return tuple(heapq.nsmallest(limit, theirs, key=_id))
+            return tuple(heapq.nsmallest(limit, theirs, key=_BY_ID))
 
     def regain(self, *, now: datetime, limit: int) -> int:  # noqa: ARG002 - the port's
         """See `ClaimStorePort.regain`: nobody edits what is in memory."""
@@ -165,20 +168,20 @@ class MemoryClaimStore:
     def mark_ends_published(self, ends: Collection[AttemptRef]) -> None:
         """See `ClaimStorePort.mark_ends_published`."""
         with self._ledger.lock:
-            told = {(end.execution_id, end.attempt) for end in ends}
+            published = {(end.execution_id, end.attempt) for end in ends}
             for row in tuple(self._ledger.archive.values()):
-                if (row.execution_id, row.attempts) in told:
+                if (row.execution_id, row.attempts) in published:
                     self._ledger.archive[row.id] = attrs.evolve(row, check_at=None)
 
     def overdue_ends(self, *, now: datetime, graces: Graces, limit: int) -> Sequence[Ended]:
         """See `ClaimStorePort.overdue_ends`."""
         with self._ledger.lock:
             late = (
-                (row.check_at, row.id, row)
+                row
                 for row in self._ledger.archive.values()
                 if row.check_at is not None and row.check_at + graces.ended <= now
             )
-            found = [row for _, _, row in heapq.nsmallest(limit, late)]
+            found = heapq.nsmallest(limit, late, key=_BY_CHECK)
             for row in found:
                 self._ledger.archive[row.id] = attrs.evolve(row, check_at=now)
             return tuple(Ended.of(row, self._crashes(row)) for row in found)
@@ -189,8 +192,6 @@ class MemoryClaimStore:
     def _crashes(self, row: Archived) -> Sequence[datetime]:
         execution = self._executions.get(row.execution_id)
         return () if execution is None else execution.crashed_at
-
-    # How plans are carried out
 
     def _plan(
         self,
@@ -207,7 +208,7 @@ class MemoryClaimStore:
         for row in rows:
             if weight >= INSTANTS_AT_ONCE:
                 break
-            planned, known = self._planned(row), self._fault(row)
+            planned, known = self._planned(row), self._schedules.cursor_of(row).problem
             plan = plan_or_problem(planner, planned)
             self._schedules.set_plan(row, cursor_after(planned, plan, now))
             looked += 1
@@ -226,20 +227,17 @@ class MemoryClaimStore:
             problems=tuple(problems),
         )
 
-    def _fault(self, row: ScheduleRow) -> str | None:
-        plan = self._schedules.plan_of(row)
-        return None if plan is None else plan.problem
-
-    def _is_late(self, row: ScheduleRow, since: datetime) -> bool:
-        plan = self._schedules.plan_of(row)
-        return row.updated_at > since and plan is not None and plan.next_due_at is None
+    def _has_problem(self, row: ScheduleRow, since: datetime | None) -> bool:
+        cursor = self._schedules.cursor_of(row)
+        is_asked_for = since is None or (row.updated_at > since and cursor.next_due is None)
+        return bool(cursor.problem) and is_asked_for
 
     def _planned(self, row: ScheduleRow) -> Planned:
-        plan = self._schedules.plan_of(row)
+        cursor = self._schedules.cursor_of(row)
         asked = row.schedule.overlap is OverlapPolicy.SKIP
         return Planned(
             schedule=row.schedule,
-            next_due=None if plan is None else plan.next_due_at or plan.resume_at,
+            next_due=cursor.next_due or cursor.resume_at,
             edited=self._schedules.is_edited(row),
             unfinished=self._executions.unfinished_of(row.id) if asked else None,
         )
@@ -247,7 +245,3 @@ class MemoryClaimStore:
     def _insert(self, wanted: Sequence[Execution]) -> list[Execution]:
         inserted = map(self._executions.insert, wanted)
         return [execution for execution in inserted if execution is not None]
-
-
-def _id(execution: Execution) -> int:
-    return execution.id

@@ -32,17 +32,17 @@ class ExecutionTable:
         return self._rows.get(self._id_of.get((scheduler_id, key), 0))
 
     def newest_first(self) -> Iterator[Execution]:
-        """Walk through all executions."""
+        """Yield all executions, newest first."""
         return reversed(self._rows.values())
 
     def in_states(self, states: Collection[State]) -> Iterator[Execution]:
-        """Walk through the executions that are in one of these states, in no order."""
+        """Yield the executions in one of these states, in no order."""
         for state in states:
             for id_ in self._in_state[state]:
                 yield self._rows[id_]
 
     def unfinished_of(self, scheduler_id: int) -> int | None:
-        """Name the oldest execution of a schedule that has not ended."""
+        """Find the oldest unfinished execution of a schedule."""
         return min(self._unfinished_of[scheduler_id], default=None)
 
     def insert(self, claim: Execution) -> Execution | None:

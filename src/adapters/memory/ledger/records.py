@@ -1,4 +1,4 @@
-"""What people read from the ledger in memory, and what they ask of it."""
+"""Records in memory: what people read of the ledger, and what they change."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ from .tables import MemoryLedger
 
 
 class MemoryRecords:
-    """Satisfies `RecordsPort`. What has a method here is one transaction."""
+    """Satisfies `RecordsPort`. Each public method is one transaction."""
 
     def __init__(self, ledger: MemoryLedger) -> None:
         self._ledger = ledger
@@ -213,13 +213,13 @@ class MemoryRecords:
 
 
 def _age(execution: Execution) -> tuple[bool, datetime, int]:
-    """Sort by when a run ended, and what has not ended last."""
+    """Sort by when a run ended; those that have not ended come last."""
     ended = execution.finished_at
     return (ended is None, ended or execution.executed_at, execution.id)
 
 
 def _is_of_a_boot(execution: Execution, now: datetime) -> bool:
-    """Tell whether somebody may ask for this run again, at the same boot."""
+    """Tell whether this run may be asked for again at the same boot."""
     return execution.key.startswith(BOOT) and not _has_outlived(execution, now - LONGEST_AGO)
 
 

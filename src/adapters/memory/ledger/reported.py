@@ -15,7 +15,7 @@ from .tables import MemoryLedger
 def keep_failure(
     ledger: MemoryLedger, failure: Failure, *, now: datetime, node: str
 ) -> Archived | Unproven | None:
-    """Archive a failure that the ledger has not heard of; None if it has."""
+    """Archive a failure; None if the ledger has it already."""
     scheduler_id, ticket = failure.message.scheduler_id, failure.ticket
     if ticket is not None:
         named = (scheduler_id, ticket.execution_id, ticket.attempt)
@@ -35,7 +35,7 @@ def keep_failure(
 
 
 def _is_known(ledger: MemoryLedger, failure: Failure) -> bool:
-    """Look for its execution, and for its row: the execution may be long forgotten."""
+    """Look for its execution, and in the archive: the execution may be deleted."""
     named = (failure.message.scheduler_id, failure.key)
     if ledger.executions.with_key(*named) is not None:
         return True

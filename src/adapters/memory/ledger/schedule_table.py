@@ -33,24 +33,15 @@ class ScheduleRow:
         return self.schedule.changed_at
 
 
-@attrs.frozen(kw_only=True)
-class PlanRow:
-    """A schedule's cursor, and the `updated_at` of the row that it was planned from."""
-
-    next_due_at: datetime | None
-    planned_at: datetime
-    problem: str | None
-    resume_at: datetime | None
-
-
 class ScheduleTable:
-    """Schedules by id and by name, and their plans in the order in which they are due."""
+    """Schedules by id and by name, and the plan of each: its cursor, and which row it is of."""
 
     def __init__(self) -> None:
         self._ids = count(1)
         self._rows: dict[int, ScheduleRow] = {}
         self._id_of: dict[str, int] = {}
-        self._plans: dict[int, PlanRow] = {}
+        self._cursors: dict[int, Cursor] = {}
+        self._planned_at: dict[int, datetime] = {}  # the `updated_at` of the row it was made from
         self._due_heap: list[tuple[datetime, int]] = []
 
     def rows(self) -> tuple[ScheduleRow, ...]:
@@ -65,12 +56,12 @@ class ScheduleTable:
         """Find a schedule by its name."""
         return self._rows.get(self._id_of.get(name, 0))
 
-    def plan_of(self, row: ScheduleRow) -> PlanRow | None:
-        """Find a schedule's plan."""
-        return self._plans.get(row.id)
+    def cursor_of(self, row: ScheduleRow) -> Cursor:
+        """Find a schedule's cursor; an empty one if it was never planned."""
+        return self._cursors.get(row.id, Cursor())
 
     def save(self, draft: ScheduleDraft, *, source: str | None, now: datetime) -> None:
-        """Write a row. Two edits at one instant are told apart, or the second went unnoticed."""
+        """Write a row. An edit's `updated_at` is later than any before, so that it is planned."""
         before = self.named(draft.name)
         id_, created_at, changed_at = next(self._ids), now, now
         if before is not None:
@@ -85,7 +76,7 @@ class ScheduleTable:
         )
 
     def name_task(self, row: ScheduleRow, task_name: str) -> None:
-        """Say which task of its source a row runs: no edit, so that its plan still holds."""
+        """Set the task that a row runs. This is no edit: its plan still holds."""
         self._rows[row.id] = attrs.evolve(
             row,
             draft=attrs.evolve(row.draft, task_name=task_name),
@@ -94,23 +85,18 @@ class ScheduleTable:
 
     def is_edited(self, row: ScheduleRow) -> bool:
         """Tell whether a row has no plan, or changed since it was planned."""
-        plan = self._plans.get(row.id)
-        return plan is None or plan.planned_at != row.updated_at
+        return self._planned_at.get(row.id) != row.updated_at
 
     def set_plan(self, row: ScheduleRow, cursor: Cursor) -> None:
         """Move a schedule's cursor."""
-        before = self._plans.get(row.id)
-        self._plans[row.id] = PlanRow(
-            next_due_at=cursor.next_due,
-            planned_at=row.updated_at,
-            problem=cursor.problem,
-            resume_at=cursor.resume_at,
-        )
-        if cursor.next_due is not None and (not before or before.next_due_at != cursor.next_due):
+        before = self.cursor_of(row).next_due
+        self._cursors[row.id] = cursor
+        self._planned_at[row.id] = row.updated_at
+        if cursor.next_due is not None and cursor.next_due != before:
             heapq.heappush(self._due_heap, (cursor.next_due, row.id))
 
     def next_due(self, after: datetime | None = None) -> datetime | None:
-        """Look at the earliest cursor, or at the earliest of those that are later than *after*."""
+        """Find the earliest due instant, or the earliest that is later than *after*."""
         while self._due_heap and self._is_stale(*self._due_heap[0]):
             heapq.heappop(self._due_heap)
         if after is None:
@@ -119,11 +105,11 @@ class ScheduleTable:
         return min(later, default=None)
 
     def due(self, now: datetime, since: datetime | None) -> Iterator[ScheduleRow]:
-        """Walk through what is due, earliest first. What is not planned anew stays due."""
+        """Yield the rows that are due, earliest first. A row stays due until it is planned."""
         entries = sorted(entry for entry in self._due_heap if entry[0] <= now)
         for due, id_ in dict.fromkeys(entries):
             if (since is None or due > since) and not self._is_stale(due, id_):
                 yield self._rows[id_]
 
     def _is_stale(self, due: datetime, scheduler_id: int) -> bool:
-        return self._plans[scheduler_id].next_due_at != due
+        return self._cursors[scheduler_id].next_due != due

@@ -13,7 +13,7 @@ from .tables import MemoryLedger
 
 
 class MemoryScheduleStore:
-    """Satisfies `ScheduleStorePort`. What has a method here is one transaction."""
+    """Satisfies `ScheduleStorePort`. Each public method is one transaction."""
 
     def __init__(self, ledger: MemoryLedger) -> None:
         self._ledger = ledger
@@ -46,6 +46,11 @@ class MemoryScheduleStore:
                     off = attrs.evolve(row.draft, status=False)
                     self._schedules.save(off, source=row.source, now=now)
 
+    def ids(self, names: Collection[str]) -> Mapping[str, int]:
+        """See `ScheduleStorePort.ids`."""
+        with self._ledger.lock:
+            return {row.draft.name: row.id for row in self._users_rows(names)}
+
     def _users_rows(self, names: Collection[str] | None) -> list[ScheduleRow]:
         return [
             row
@@ -54,15 +59,15 @@ class MemoryScheduleStore:
         ]
 
     def _stored(self, row: ScheduleRow) -> StoredSchedule:
-        plan = self._schedules.plan_of(row)
+        cursor = self._schedules.cursor_of(row)
         return StoredSchedule(
             id=row.id,
             name=row.draft.name,
             draft=row.draft,
-            problem=None if plan is None else plan.problem,
+            problem=cursor.problem,
             source=row.source,
             created_at=row.created_at,
             updated_at=row.updated_at,
-            next_due_at=None if plan is None else plan.next_due_at,
+            next_due_at=cursor.next_due,
             planned=not self._schedules.is_edited(row),
         )

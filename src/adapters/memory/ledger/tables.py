@@ -1,7 +1,6 @@
-"""The in-memory ledger: the tables that its four adapters share, and the lock around them.
+"""The in-memory ledger: the tables that its adapters share, and their lock.
 
-It keeps the promises of the ports, in memory alone: it ends with its process. Start at
-`claims.py` to see them kept.
+It keeps the promises of the ports, but not beyond its process. Start reading at `claims.py`.
 """
 
 from itertools import count
@@ -32,10 +31,10 @@ CLEANUP = ScheduleDraft(
 
 
 class MemoryLedger:
-    """The tables. An adapter holds the lock for the whole of a method: that is a transaction."""
+    """The tables. An adapter's method holds the lock throughout: that is its transaction."""
 
     def __init__(self, clock: ClockPort) -> None:
-        """Begin with nothing but the system's own schedule."""
+        """Begin with the system's own schedule only."""
         self.clock = clock
         self.lock = RLock()
         self.schedules = ScheduleTable()
@@ -50,7 +49,7 @@ class MemoryLedger:
         scheduler_id: int,
         **asked: Any,  # noqa: ANN401 - see the domain's
     ) -> Execution:
-        """Claim a run that no plan asked for. Its key is known to be free."""
+        """Claim a run that is not planned. Its key is known to be free."""
         row = self.schedules.row(scheduler_id)
         schedule = None if row is None else row.schedule
         run = claim_by_hand(schedule, scheduler_id, **asked)
@@ -59,7 +58,7 @@ class MemoryLedger:
         return inserted
 
     def keep(self, archived: Archived) -> Archived:
-        """Give a row of the archive its id, and keep it for ever."""
+        """Insert a row of the archive with an id."""
         kept = attrs.evolve(archived, id=next(self._archive_ids))
         self.archive[kept.id] = kept
         return kept

@@ -1,4 +1,4 @@
-"""Whom a task runs as, if not as the worker."""
+"""The user a task runs as, if not the worker's."""
 
 import asyncio
 import os
@@ -7,16 +7,16 @@ from collections.abc import Mapping
 
 import attrs
 
-#: Seconds that the host may take to find a user, which may be in a directory far away.
+#: Seconds to look up a user, who may be in a remote directory.
 TIMEOUT = 10.0
 
 
 class UnknownUser(LookupError):
-    """There is no such user on this host."""
+    """This host has no such user."""
 
 
 class LookupTimedOut(TimeoutError):
-    """The host did not say in time whether there is such a user."""
+    """The host did not answer in time whether there is such a user."""
 
 
 @attrs.frozen(kw_only=True)
@@ -32,13 +32,13 @@ class Account:
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """What a login would tell."""
+        """The variables that a login sets."""
         names = {"HOME": self.home, "USER": self.name, "LOGNAME": self.name}
         return {**names, "SHELL": self.shell} if self.shell else names
 
     @property
     def ids(self) -> list[int]:
-        """User, group and all groups: what the warden is told."""
+        """User, group and all groups, as the warden takes them."""
         return [self.uid, self.gid, *self.groups]
 
 
@@ -72,11 +72,11 @@ def is_known(name: str) -> bool:
 
 
 async def other_account(name: str | None) -> Account | None:
-    """Look up whom to run as; None if it is ourselves.
+    """Look up the user to run as; None if it is our own.
 
     Raises:
         UnknownUser: this host knows no such user.
-        NotTold: it did not say, in time.
+        LookupTimedOut: it did not answer within `TIMEOUT`.
     """
     if name is None:
         return None

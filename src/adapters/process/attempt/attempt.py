@@ -1,10 +1,12 @@
-"""One attempt while it runs: what it says, when it must end, how it ended."""
+"""One attempt while it runs: its output, its deadline, its end."""
 
 import asyncio
 import os
 import signal
 from collections.abc import Callable
 from functools import partial
+
+import attrs
 
 from cronhare.domain.retries.outcome import Ending, Outcome, TaskError
 from cronhare.ports.runner import AttemptResult, Invocation, StopReason, Written
@@ -15,15 +17,14 @@ from ..output.pipes import CHUNK, Pipe
 from ..warden.warden import Frame
 from . import outcomes
 
-#: How long a task that was asked to end may take.
+#: Seconds between SIGTERM and SIGKILL.
 GRACE = 5.0
-#: How long a task that was killed may take before its place is given away: it hangs in the kernel,
-#: and will never run a line of its own again.
+#: Seconds after which a killed task is given up: it hangs in the kernel and runs no more code.
 KILL_TIMEOUT = 60.0
-#: How long what a task says waits in its pipes at first. To listen to three of them costs as much
-#: as all else that the loop does for a task, and most of the short ones say nothing.
+#: Seconds until the pipes are read. Watching three of them costs the loop as much as the rest of a
+#: task, and most short tasks write nothing.
 LISTEN_DELAY = 0.05
-#: A message is more work than a line of output, and there are few of them.
+#: Small, as a message is more work than a line of output.
 _IPC_CHUNK = 8 * 1024
 _LAST_LINES = 20
 _LAST_BYTES = 4 * 1024
@@ -47,11 +48,11 @@ class Attempt:
         self._deadline = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._hanging: asyncio.TimerHandle | None = None
-        # What the end is to be called, if it is our signal that brings it about.
+        # Makes the outcome of an attempt that our signal ends, from its status if that is known.
         self._ending: Callable[[int | None], Outcome] | None = None
 
     def open_pipes(self) -> list[int]:
-        """Make the pipes; give the ends for the task's stdout, stderr and IPC.
+        """Make the pipes; return the ends for the task's stdout, stderr and IPC.
 
         Raises:
             OSError: too many files are open.
@@ -72,7 +73,7 @@ class Attempt:
         return writers
 
     def started(self, pid: int) -> None:
-        """The main process exists; the clock of its timeout runs."""
+        """Start the timeout of the main process, which now exists."""
         self.pid = pid
         self._log.hold_first_line(pid, "Process spawned (instant mode)")
         self._extend_deadline()
@@ -80,7 +81,7 @@ class Attempt:
             self._timer = self._loop.call_later(LISTEN_DELAY, self._begin)
 
     def written(self, *, beyond: int) -> Written | None:
-        """Give what it has written so far, if that is more than *beyond* bytes."""
+        """Return what it has written so far, if that is more than *beyond* bytes."""
         stdout, stderr = self._stdout.capture, self._stderr.capture
         if stdout.bytes + stderr.bytes <= beyond:
             return None
@@ -92,7 +93,7 @@ class Attempt:
         )
 
     def stop(self, reason: StopReason) -> None:
-        """End it early. The first reason counts, but a lost lease overrides all."""
+        """End it early. The first reason counts, but a lost lease overrides any."""
         if reason is StopReason.LEASE_LOST:
             self._ending = partial(outcomes.stopped, reason)
             self._kill()
@@ -100,44 +101,33 @@ class Attempt:
             self._terminate(partial(outcomes.stopped, reason))
 
     def kill(self) -> None:
-        """End it at once, because we shut down."""
+        """Kill it, because we shut down."""
         if self._ending is None:
             self._ending = partial(outcomes.stopped, StopReason.INTERRUPTED)
         self._kill()
 
     def ended(self, report: Frame) -> None:
-        """Nothing of it runs any more; *report* is the warden's."""
+        """Settle it by the warden's *report*: none of its processes is left."""
         failure = report["failure"]
         if failure is not None:
             self._log.drop_first_line()
         self._read_the_rest()
         if left := report.get("left"):
             self._log.warn(f"Processes of another user are left: {left}")
-        if failure is not None:  # what ran, if anything, was our own child on its way
-            self._settle(
-                AttemptResult(outcome=outcomes.not_started(self.invocation.task, *failure))
-            )
+        if failure is not None:  # all that ran was the warden's child, before its exec
+            ran = AttemptResult(outcome=outcomes.not_started(self.invocation.task, *failure))
         else:
-            self._settle(
-                AttemptResult(
-                    outcome=self._judge(report),
-                    pid=self.pid,
-                    peak_memory=report["max_rss"],
-                    cpu_seconds=report["cpu"],
-                    stdout=self._stdout.capture.result(),
-                    stderr=self._stderr.capture.result(),
-                )
-            )
+            ran = self._result(self._outcome(report))
+            ran = attrs.evolve(ran, peak_memory=report["max_rss"], cpu_seconds=report["cpu"])
+        self._settle(ran)
 
     def lost(self, why: str) -> None:
-        """Nothing of it runs any more, and nobody saw how it ended."""
+        """Settle it without a status: its processes are gone, and nobody reaped them."""
         self._read_the_rest()
-        stdout, stderr = self._stdout.capture.result(), self._stderr.capture.result()
-        outcome = outcomes.lost(why) if self._ending is None else self._ending(None)
-        self._settle(AttemptResult(outcome=outcome, pid=self.pid, stdout=stdout, stderr=stderr))
+        self._settle(self._result(self._unseen_end(why)))
 
     def abandon(self, why: str, *, is_over: bool) -> None:
-        """End it as lost, whatever state it is in. Of what *is_over* nothing more will come."""
+        """End it as lost, whatever its state. *is_over*: no report will come any more."""
         if self._ending is None:
             self._ending = lambda _: outcomes.lost(why)
         if not is_over:
@@ -154,23 +144,22 @@ class Attempt:
         for pipe in self._pipes:
             pipe.close()
 
-    def _judge(self, report: Frame) -> Outcome:
+    def _outcome(self, report: Frame) -> Outcome:
         if self._ending is not None and report["signalled"]:
             return self._ending(report["status"])
         stderr_tail = self._stderr.capture.last_lines(count=_LAST_LINES, limit=_LAST_BYTES)
-        return outcomes.of_exit(
-            outcomes.Exit(
-                status=report["status"], failed=self._failed, stderr_tail=stderr_tail or None
-            )
-        )
+        return outcomes.of_exit(report["status"], failed=self._failed, stderr_tail=stderr_tail)
+
+    def _unseen_end(self, why: str) -> Outcome:
+        return outcomes.lost(why) if self._ending is None else self._ending(None)
+
+    def _result(self, outcome: Outcome) -> AttemptResult:
+        stdout, stderr = self._stdout.capture.result(), self._stderr.capture.result()
+        return AttemptResult(outcome=outcome, pid=self.pid, stdout=stdout, stderr=stderr)
 
     def _settle(self, ran: AttemptResult) -> None:
         self.release()
-        outcome = ran.outcome
-        if outcome.ending is Ending.SUCCEEDED:
-            self._log.info("Process exited successfully (code: 0)")
-        else:
-            self._log.info(_end_line(outcome))
+        self._log.info(_end_line(ran.outcome))
         if not self.over.done():
             self.over.set_result(ran)
 
@@ -224,7 +213,7 @@ class Attempt:
 
     def _kill(self) -> None:
         self._send_signal(signal.SIGKILL)
-        if self._hanging is None:  # the first one counts: a lost lease kills again and again
+        if self._hanging is None:  # from the first kill on: a lost lease repeats it
             self._hanging = self._loop.call_later(KILL_TIMEOUT, self._abandon_hanging)
 
     def _abandon_hanging(self) -> None:
@@ -235,7 +224,8 @@ class Attempt:
 
 
 def _end_line(outcome: Outcome) -> str:
-    """The log line of an end that was not a good one."""
+    if outcome.ending is Ending.SUCCEEDED:
+        return "Process exited successfully (code: 0)"
     if outcome.signal is not None:
         return f"Process killed by signal {outcomes.signal_name(outcome.signal)}"
     if outcome.exit_code is not None:

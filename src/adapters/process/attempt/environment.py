@@ -1,4 +1,4 @@
-"""What a task finds in its environment: what is listed here, and nothing else."""
+"""A task's environment: what is listed here, and nothing else."""
 
 import os
 import sys
@@ -18,8 +18,8 @@ _OWN_PREFIX = "CRON_"
 def passed_environment(ours: Mapping[str, str]) -> dict[str, str]:
     """The part of our environment that every task is given.
 
-    The folder of our interpreter comes first in its PATH: `python` in a command is the
-    environment that cronhare lives in. Its output is to come as it is written, not at the end.
+    Our interpreter's folder comes first in PATH, so that `python` in a command is the one that
+    cronhare runs on. PYTHONUNBUFFERED, so that output comes as it is written, not at the end.
     """
     passed = {name: ours[name] for name in ours if name in PASSED or name.startswith("LC_")}
     python = str(Path(sys.executable).parent)
@@ -37,10 +37,10 @@ def environment(
     params_file: str,
     account: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """The whole environment of one attempt; *account* tells of another user, whom it runs as.
+    """The whole environment of one attempt; *account* has the variables of another user.
 
-    Settings of cronhare (`CRON_…`), which hold the passwords of broker and database, never come
-    from our environment, not even if the task's `pass_env` names them.
+    Settings of cronhare (`CRON_…`) hold the passwords of broker and database: they are never
+    passed, not even if the task's `pass_env` names them.
     """
     task = invocation.task
     attempt = (

@@ -1,24 +1,22 @@
-"""Judging how an attempt ended, from all that is known about it. Pure."""
+"""The outcome of an attempt, from all that is known about its end. Pure."""
 
 import errno
 import os
 import signal
 from datetime import timedelta
 
-import attrs
-
 from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskError
 from cronhare.domain.schedules.task import Task
 from cronhare.domain.texts.printable import printable, shortened
 from cronhare.ports.runner import StopReason
 
-#: Why a command could not be started, where it may be different the next time.
-_PASSING = frozenset(
+#: Errors that may pass until the next attempt.
+_TRANSIENT = frozenset(
     {errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EIO, errno.ENOSPC}
     | {errno.EINTR, errno.ETXTBSY, errno.ESTALE, errno.ETIMEDOUT}
 )
 
-#: In characters; all of its last lines are the failure's stack.
+#: Characters of stderr's last line in the failure's sentence; its stack has all the last lines.
 LONGEST_LAST_LINE = 200
 
 _RIGHTS = (
@@ -33,70 +31,61 @@ _STOPPED = {
 }
 
 
-@attrs.frozen(kw_only=True)
-class Exit:
-    """How the main process went: *status* as wait(2) tells it."""
+def of_exit(status: int, *, failed: TaskError | None = None, stderr_tail: str = "") -> Outcome:
+    """The outcome of a task that ended by itself, with *status* as wait(2) gives it.
 
-    status: int
-    failed: TaskError | None = None  # what the task itself said
-    stderr_tail: str | None = None  # the end of its stderr
-
-
-def of_exit(end: Exit) -> Outcome:
-    """The outcome of a task that ended by itself. What it said of itself weighs most."""
-    code = os.waitstatus_to_exitcode(end.status)
-    exit_code, signum = (code, None) if code >= 0 else (None, -code)
-    if end.failed is not None:
-        ending, error = Ending.FAILED, end.failed
+    *failed* is the task's own report, which outweighs its status; *stderr_tail* may be empty.
+    """
+    stack = stderr_tail or None
+    exit_code, signum = _code_and_signal(status)
+    if failed is not None:
+        ending, error = Ending.FAILED, failed
     elif signum is not None:
-        ending = Ending.CRASHED
-        error = TaskError(message=f"killed by signal {signal_name(signum)}", stack=end.stderr_tail)
-    elif code != 0:
-        ending = Ending.FAILED
-        message = f"exited with code {code}{_last_line(end.stderr_tail)}"
-        error = TaskError(message=message, stack=end.stderr_tail)
+        message = f"killed by signal {signal_name(signum)}"
+        ending, error = Ending.CRASHED, TaskError(message=message, stack=stack)
+    elif exit_code:
+        message = f"exited with code {exit_code}{_last_line(stderr_tail)}"
+        ending, error = Ending.FAILED, TaskError(message=message, stack=stack)
     else:
         return Outcome(ending=Ending.SUCCEEDED, exit_code=0)
     return Outcome(ending=ending, exit_code=exit_code, signal=signum, error=error)
 
 
-def _last_line(words: str | None) -> str:
-    r"""What a command said last on its stderr, for its failure's sentence.
+def _last_line(stderr: str) -> str:
+    r"""The last line of stderr, for a failure's sentence.
 
     >>> _last_line("usage: tar\ntar: \x1b[31mno such file\n\n")
     ': tar: \\x1b[31mno such file'
     """
-    said = (words or "").strip()
-    if not said:
-        return ""
-    last = said.splitlines()[-1].strip()
-    return f": {shortened(printable(last), LONGEST_LAST_LINE)}"
+    lines = stderr.strip().splitlines()
+    return f": {shortened(printable(lines[-1].strip()), LONGEST_LAST_LINE)}" if lines else ""
 
 
 def stopped(reason: StopReason, status: int | None) -> Outcome:
-    """The outcome of a task that was ended for *reason*; *status* if its end was seen."""
+    """The outcome of a task that we ended for *reason*; *status* if its end was seen."""
     return _ended_by_us(reason.ending, _STOPPED[reason], status)
 
 
 def timed_out(timeout: timedelta, status: int | None) -> Outcome:
-    """The outcome of a task that was ended at its deadline; *status* if its end was seen."""
+    """The outcome of a task that we ended at its deadline; *status* if its end was seen."""
     return _ended_by_us(Ending.TIMED_OUT, f"timed out after {timeout.total_seconds():g} s", status)
 
 
 def _ended_by_us(ending: Ending, message: str, status: int | None) -> Outcome:
-    code = None if status is None else os.waitstatus_to_exitcode(status)
-    return Outcome(
-        ending=ending,
-        exit_code=code if code is not None and code >= 0 else None,
-        signal=-code if code is not None and code < 0 else None,
-        error=TaskError(message=message),
-    )
+    exit_code, signum = (None, None) if status is None else _code_and_signal(status)
+    error = TaskError(message=message)
+    return Outcome(ending=ending, exit_code=exit_code, signal=signum, error=error)
+
+
+def _code_and_signal(status: int) -> tuple[int, None] | tuple[None, int]:
+    code = os.waitstatus_to_exitcode(status)
+    return (code, None) if code >= 0 else (None, -code)
 
 
 def not_started(task: Task, step: str, number: int) -> Outcome:
     """The outcome of a command that could not be started.
 
-    *step* is where it failed: user, cwd, exec, or something before that is not the task's fault.
+    *step* failed with errno *number*: user, cwd, exec, or one that is not the task's fault.
     """
     command = task.command[0]
     if step == "exec" and number == errno.ENOENT and "/" not in command:
@@ -108,21 +97,19 @@ def not_started(task: Task, step: str, number: int) -> Outcome:
             "user": f"user {task.user}: {_RIGHTS}",
         }
         problem = f"{subject.get(step, step)}: {os.strerror(number)}"
-    passing = number in _PASSING or step not in ("cwd", "exec", "user")
+    is_transient = number in _TRANSIENT or step not in ("cwd", "exec", "user")
     error = TaskError(
         message=f"cannot be started: {problem}",
         code=errno.errorcode.get(number),
-        error_class=ErrorClass.TRANSIENT if passing else ErrorClass.PERMANENT,
+        error_class=ErrorClass.TRANSIENT if is_transient else ErrorClass.PERMANENT,
     )
     return Outcome(ending=Ending.FAILED, error=error)
 
 
 def user_unavailable(task: Task, why: str, error_class: ErrorClass) -> Outcome:
     """The outcome of a task whose user this host does not have, or did not find in time."""
-    error = TaskError(
-        message=f"cannot be started: user {task.user}: {why}", error_class=error_class
-    )
-    return Outcome(ending=Ending.FAILED, error=error)
+    message = f"cannot be started: user {task.user}: {why}"
+    return Outcome(ending=Ending.FAILED, error=TaskError(message=message, error_class=error_class))
 
 
 def lost(why: str) -> Outcome:

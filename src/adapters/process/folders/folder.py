@@ -1,4 +1,4 @@
-"""The folders of the attempts, with the parameters that each is given."""
+"""The folders of attempts, with their parameters."""
 
 import contextlib
 import os
@@ -15,23 +15,23 @@ _PRIVATE = stat.S_IFDIR | 0o700
 
 @attrs.frozen
 class Folder:
-    """A folder that only we and the task can look into."""
+    """A folder that only we and the task can read."""
 
     path: str
 
     @property
     def params_file(self) -> str:
-        """Where the parameters are."""
+        """The path of the parameters."""
         return f"{self.path}/params.json"
 
     def open_params(self) -> int:
-        """A descriptor to read the parameters from: the task's stdin."""
+        """Open the parameters, as the task's stdin."""
         return os.open(self.params_file, os.O_RDONLY | os.O_NOFOLLOW)
 
     def hand_over(self, uid: int, gid: int, *, params: int) -> None:
-        """Hand it to another user, and to nobody else, with the *params* that are open.
+        """Give it to another user alone, with the *params* that are open.
 
-        From then on its names are that user's to change, so we must open none of them.
+        From then on that user may replace what is in it, so we must open nothing by name.
 
         Raises:
             OSError: we may not.
@@ -45,26 +45,25 @@ class Folder:
 
 
 class FolderPool:
-    """Lends a folder to each attempt, and lends it again if it comes back as it went.
+    """Gives a folder to each attempt, and reuses one that is released empty.
 
-    Making a folder and removing it costs a disk more than all else that an attempt asks of it,
-    and the event loop waits for that.
+    To make and remove a folder is most of an attempt's disk work, and the event loop waits for it.
 
-    A task, or whoever cleans the host's temporary files, may remove or change any of them while
-    nobody has it, and their parent as well. So each is looked at before it is lent.
+    A task, or a cleaner of temporary files, may remove or change spare folders, and their parent
+    as well. So each is checked before it is used.
     """
 
     def __init__(self, parent: str, remover: Remover) -> None:
-        """They are made in *parent*, and go with it."""
+        """Make them in *parent*."""
         self._parent = parent
         self._remover = remover
         self._spare: list[str] = []
 
     def acquire(self, params: object) -> Folder:
-        """Give a folder with *params* in it, as JSON.
+        """Return a folder with *params* in it, as JSON.
 
         Raises:
-            OSError: there is no room, or no right; nothing is left behind.
+            OSError: no space, or no permission; nothing is left behind.
         """
         self._ensure_parent()
         folder = Folder(self._take_spare() or tempfile.mkdtemp(prefix="", dir=self._parent))
@@ -78,11 +77,11 @@ class FolderPool:
         return folder
 
     def let_others_pass(self) -> None:
-        """Let other users pass to folders that are theirs. They still see no names."""
+        """Let other users pass through the parent to their folders, but not list it."""
         os.chmod(self._parent, 0o711)  # noqa: PTH101, S103 - to pass is all they may
 
     def release(self, folder: Folder) -> None:
-        """Remove all that the task may have put there, in a while if it is much. Never raises."""
+        """Take a folder back. What a task left in it is removed in a thread. Never raises."""
         with contextlib.suppress(OSError):
             os.unlink(folder.params_file)  # noqa: PTH108 - pathlib is slower, and this is hot
         if _is_pristine(folder.path):
@@ -91,7 +90,7 @@ class FolderPool:
             self._remover.remove(folder.path)
 
     def _ensure_parent(self) -> None:
-        """Make it anew if it has gone. What others put in its place is moved out of the way."""
+        """Make the parent again if it is gone. What others put in its place is removed."""
         try:
             status = os.lstat(self._parent)
         except FileNotFoundError:
@@ -114,12 +113,12 @@ class FolderPool:
 
 
 def _is_pristine(path: str) -> bool:
-    """Whether it is still ours alone, and empty."""
+    """Whether a folder is still ours alone, and empty."""
     try:
         status = os.lstat(path)
         if status.st_mode != _PRIVATE or status.st_uid != os.geteuid():
             return False
-        with os.scandir(path) as entries:  # the first tells: there may be any number
+        with os.scandir(path) as entries:  # only the first: there may be any number
             return next(entries, None) is None
     except OSError:
         return False

@@ -1,9 +1,9 @@
-"""Removes a folder with all that a task may have made of it: deep, wide, or hostile.
+"""Removes a folder with whatever a task has made in it: deep, wide, or hostile.
 
-Whatever the depth, nothing recurses and few descriptors are open: a folder within is moved up to
-the top and emptied there. A link is unlinked and never followed; a mount cannot be moved, so it is
-neither entered nor emptied. The warden runs this file by path, with a folder as its argument, so it
-imports nothing of cronhare.
+At any depth, nothing recurses and few descriptors are open: an inner folder is moved to the top
+and emptied there. A link is unlinked and never followed. A mount cannot be moved, so it is not
+entered. The warden runs this file by path, with a folder as argument: it imports nothing of
+cronhare.
 """
 
 import errno
@@ -14,15 +14,14 @@ from collections.abc import Callable
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
-# Somebody else who removes the same, and may be killed amidst it, moves things about: seconds
-# between the passes.
+# Seconds between passes: another process may remove the same and move folders meanwhile.
 _PAUSES = (0.0, 0.0, 0.1, 0.5, 2.0, 5.0)
 
 
 def remove(path: str) -> OSError | None:
-    """Remove the folder *path*, or what is there instead; give the first reason to leave something.
+    """Remove the folder *path*, or what is there instead; return the first error, if any is left.
 
-    Others may remove the same at the same time.
+    Other processes may remove the same at the same time.
     """
     try:
         top = os.open(path, _FOLDER)
@@ -47,14 +46,14 @@ class _Emptying:
 
     def __init__(self, top: int) -> None:
         self._top = top
-        self._prefix = os.urandom(8).hex()  # no task gives such a name
+        self._prefix = os.urandom(8).hex()  # a name that no task has chosen
         self._moved = 0
         self._left: OSError | None = None
 
     def run(self) -> OSError | None:
         self._clear(self._top)
         emptied = 0
-        while emptied < self._moved:
+        while emptied < self._moved:  # which grows meanwhile
             self._empty(self._name(emptied))
             emptied += 1
         return self._left
@@ -99,7 +98,7 @@ class _Emptying:
 
 
 def _attempt(step: Callable[..., None], *names: str, **where: int) -> OSError | None:
-    """Take a step; give the reason why not, unless what it is about has gone."""
+    """Call *step*; return its error, unless the file is gone."""
     try:
         step(*names, **where)
     except FileNotFoundError:

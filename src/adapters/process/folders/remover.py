@@ -16,7 +16,7 @@ _PAUSE = 0.01
 
 
 class Remover:
-    """Removes folders in a thread, which lives while there is work and holds up no shutdown."""
+    """Removes folders in a daemon thread, which lives while there is work."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -24,7 +24,7 @@ class Remover:
         self._is_working = False
 
     def remove(self, path: str) -> None:
-        """Remove a folder: at once if it is empty, else in a while. Never raises."""
+        """Remove a folder: at once if it is empty, else in the thread. Never raises."""
         try:
             os.rmdir(path)  # noqa: PTH106 - pathlib is slower, and this is hot
         except FileNotFoundError:
@@ -33,7 +33,7 @@ class Remover:
             self._later(path)
 
     async def idle(self, seconds: float) -> None:
-        """Wait until all is removed, for *seconds* at most."""
+        """Wait until all is removed, at most *seconds*."""
         loop = asyncio.get_running_loop()
         end = loop.time() + seconds
         while self._is_working and loop.time() < end:  # noqa: ASYNC110 - a thread's work
@@ -47,7 +47,7 @@ class Remover:
             self._is_working = True
         try:
             threading.Thread(target=self._work, name="removing", daemon=True).start()
-        except RuntimeError:  # no thread is to be had now: the next folder asks again
+        except RuntimeError:  # no thread can be started: the next folder tries again
             self._is_working = False
 
     def _work(self) -> None:

@@ -1,4 +1,4 @@
-"""What an attempt says, on its way to the log."""
+"""An attempt's log lines: its life, its output, and complaints about its IPC messages."""
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
@@ -13,9 +13,9 @@ from .log_rate import LINE, PER_SECOND, LogRateLimit
 
 _logger = logging.getLogger("cronhare.task")
 
-#: A task may break any number of messages; the log is not there to count them.
+#: Broken messages that are logged; a task may send any number.
 _MOST_WARNINGS = 10
-#: A task that broke so many is not listened to any more; how it ends is seen without its word.
+#: After so many broken messages no other is read: the task's end is seen without them.
 MOST_BROKEN = 1000
 
 
@@ -23,7 +23,7 @@ class AttemptLog:
     """Writes log lines in the name of a child: the record's `child` is `Report:Name:pid`."""
 
     def __init__(self, invocation: Invocation, clock: Callable[[], float]) -> None:
-        """*clock* gives monotonic seconds: the log takes only so many lines in a time."""
+        """*clock* gives monotonic seconds, for the rate limit."""
         self._label = invocation.task.label
         self._place = {
             "execution": invocation.execution_id,
@@ -38,25 +38,25 @@ class AttemptLog:
         self.wants_lines = _logger.isEnabledFor(logging.INFO)
 
     def hold_first_line(self, pid: int, text: str) -> None:
-        """Write in the name of this process from now on; *text* before all else that it says.
+        """Log as this process from now on; *text* before any other line.
 
-        Nobody knows yet whether it becomes its command: see `drop_first_line`.
+        It is held back as the command may fail to start: see `drop_first_line`.
         """
         self._child = f"{self._label}:{pid}"
         self._first_line = text
 
     def log_first_line(self) -> None:
-        """Write what the beginning was to be told with, if that is still to be written."""
+        """Write the first line, if it is still held back."""
         if self._first_line is not None:
             text, self._first_line = self._first_line, None
             self._write(logging.INFO, text)
 
     def drop_first_line(self) -> None:
-        """Forget the beginning: the command could not be started."""
+        """Forget the first line: the command could not be started."""
         self._first_line = None
 
     def info(self, text: str) -> None:
-        """Write a line of the child's life."""
+        """Write a line about the child."""
         self.log_first_line()
         self._write(logging.INFO, text)
 
@@ -70,11 +70,11 @@ class AttemptLog:
 
     @property
     def is_open(self) -> bool:
-        """Whether a line of the child's own may be written now."""
+        """Whether the rate limit lets a line of output through now."""
         return self._rate.is_open(self._clock())
 
     def line(self, line: Line) -> None:
-        """Write a line of the child's own, unless it has written too much."""
+        """Write a line of output, unless the rate limit omits it."""
         text = loggable(line)
         if not self._rate.take(len(printable(text)) + LINE, now=self._clock()):
             self.omit(1)
@@ -83,18 +83,18 @@ class AttemptLog:
         self.info(text)
 
     def omit(self, lines: int) -> None:
-        """Count lines that are not written."""
+        """Count lines of output that are not logged."""
         self._omitted += lines
 
     def report_omitted(self) -> None:
-        """Say how many lines were not written since it was said last, if any were."""
+        """Log how many lines were omitted since the last report, if any were."""
         if self._omitted:
             count, self._omitted = self._omitted, 0
             self.warn(f"{count} lines not logged: an attempt may log {PER_SECOND // 1024} KiB/s")
 
 
 class Output:
-    """One of a task's two streams: kept in part, logged line by line."""
+    """One of a task's two output streams: captured, and logged line by line."""
 
     def __init__(self, log: AttemptLog) -> None:
         self.capture = Capture()
@@ -113,17 +113,14 @@ class Output:
             self._log.line(line)
 
     def end(self) -> None:
-        """Log the last line, if it has no end, and how many were left out."""
+        """Log an unended last line, and how many lines were omitted."""
         for line in self._lines.rest():
             self._log.line(line)
         self._log.report_omitted()
 
 
 class MessageReader:
-    """The task's IPC messages. What is not one of them is complained of and skipped.
-
-    Whatever a task writes there is no more than a complaint: nothing is raised.
-    """
+    """Reads the task's IPC messages. A broken one is logged and skipped: nothing is raised."""
 
     def __init__(self, log: AttemptLog) -> None:
         self._log = log
@@ -131,11 +128,11 @@ class MessageReader:
         self._broken = 0
 
     def feed(self, chunk: bytes) -> list[Finished | Failed | Progress]:
-        """Take in what the task wrote; give the messages that are complete."""
+        """Take in what the task wrote; return the messages that are complete."""
         return list(self._read(self._lines.feed(chunk)))
 
     def end(self) -> list[Finished | Failed | Progress]:
-        """Give a last message that has no line's end."""
+        """Return a last message that has no line end."""
         return list(self._read(self._lines.rest()))
 
     def _read(self, lines: Iterable[Line]) -> Iterator[Finished | Failed | Progress]:

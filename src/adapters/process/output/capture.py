@@ -1,10 +1,10 @@
-"""Keeping the first and the last of an endless stream."""
+"""Keeping both ends of an endless stream."""
 
 from cronhare.ports.runner import Captured
 
 KEPT = 64 * 1024
 
-# The bytes of UTF-8: what continues a character, and what begins one of two, three or four bytes.
+# UTF-8: continuation bytes, and from where on a first byte begins two, three or four.
 _CONTINUATION = range(0x80, 0xC0)
 _PREFIXES = (0xC0, 0xE0, 0xF0)
 _LONGEST_CHARACTER = 4
@@ -33,20 +33,18 @@ class Capture:
         self._head += chunk[:room]
         if len(chunk) > room:
             self._tail += chunk[room:]
-            # Twice the size before it is cut: so each byte is moved once, not once per chunk.
+            # Cut at twice the size only, so that each byte is moved once, not once per chunk.
             if len(self._tail) > 2 * self._kept:
                 del self._tail[: -self._kept]
 
     def result(self) -> Captured:
         """What was kept, as text. Bytes that are not UTF-8 are replaced, cut characters dropped."""
-        head, tail = bytes(self._head), bytes(self._tail[-self._kept :])
-        if self.bytes <= 2 * self._kept:  # nothing lies between them, so a cut is only ours
-            whole = head + tail
-            head = whole_characters(head)
-            tail = whole[len(head) :] if tail else b""
-        else:
-            head = whole_characters(head)
+        kept, tail = bytes(self._head), bytes(self._tail[-self._kept :])
+        head = whole_characters(kept)
+        if self.bytes > 2 * self._kept:
             tail = _from_a_character(tail)
+        elif tail:  # it follows at once: the character that was cut is whole there
+            tail = kept[len(head) :] + tail
         return Captured(head=_text(head), tail=_text(tail), bytes=self.bytes)
 
     def last_lines(self, *, count: int, limit: int) -> str:
@@ -56,7 +54,7 @@ class Capture:
 
 
 def whole_characters(data: bytes) -> bytes:
-    """Leave out a UTF-8 character that is cut off at the end.
+    """Drop a UTF-8 character that is cut off at the end.
 
     >>> whole_characters("Grüße".encode()[:3])
     b'Gr'

@@ -1,11 +1,11 @@
-"""Cutting a stream into lines, and lines to a length that a log can bear."""
+"""Cutting a stream into lines, and lines to a length for the log."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from .capture import whole_characters
 
-#: What is longer is cut in the log; the capture keeps it.
+#: Bytes of a line in the log; the capture keeps more.
 LOG_LINE_LIMIT = 4 * 1024
 
 
@@ -17,7 +17,7 @@ class Line(NamedTuple):
 
 
 class LineSplitter:
-    r"""Cuts chunks into lines; a line that grows beyond *limit* is given at once, and cut there.
+    r"""Cuts chunks into lines; one that grows beyond *limit* bytes is cut there, and given at once.
 
     >>> splitter = LineSplitter(limit=4)
     >>> [*splitter.feed(b"one\ntwo"), *splitter.feed(b" and three\nfour"), *splitter.rest()]
@@ -30,7 +30,7 @@ class LineSplitter:
         self._skipping = False
 
     def feed(self, chunk: bytes) -> Iterator[Line]:
-        """Give the lines that end in *chunk*, and one that has become too long."""
+        """Yield the lines that end in *chunk*, and one that has become too long."""
         *ended, last = chunk.split(b"\n")
         for piece in ended:
             yield from self._grow(piece)
@@ -38,7 +38,7 @@ class LineSplitter:
         yield from self._grow(last)
 
     def skip(self, chunk: bytes) -> int:
-        r"""Let lines go by unread, which costs next to nothing; say how many.
+        r"""Skip lines unread, which costs next to nothing; return how many.
 
         >>> splitter = LineSplitter(limit=4)
         >>> splitter.skip(b"a\nb\nc"), splitter.skip(b"d\ne\n"), list(splitter.feed(b"f\n"))
@@ -49,7 +49,7 @@ class LineSplitter:
         return chunk.count(b"\n") + self._skipping - is_counted
 
     def rest(self) -> Iterator[Line]:
-        """Give the last line of a stream that did not end with a line's end."""
+        """Yield the last line of a stream that did not end with a line end."""
         if self._begun:
             yield from self._end()
 
@@ -70,7 +70,7 @@ class LineSplitter:
 
 
 def loggable(line: Line) -> str:
-    r"""The text of a line, as it is: what could harm a log or a terminal is escaped by the log.
+    r"""The text of a line, unescaped: the log escapes what could harm it or a terminal.
 
     >>> loggable(Line(b"\x1b[31mred\tsea\r"))
     '\x1b[31mred\tsea'

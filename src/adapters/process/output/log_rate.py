@@ -1,21 +1,21 @@
-"""How much of what an attempt writes may go to the log. No clock here: time is an argument."""
+"""How much of an attempt's output may go to the log. No clock here: time is an argument."""
 
 #: Bytes of log that an attempt may write at once, and in each second after that.
 BURST, PER_SECOND = 128 * 1024, 16 * 1024
-#: What a line costs beside its text: what stands before it, in either form of the log.
+#: Bytes that a line costs beside its text, for its prefix in either form of the log.
 LINE = 256
 
 
 class LogRateLimit:
-    """A bucket of bytes. Once it is empty it stays closed until a second's worth is in it again.
+    """A token bucket of bytes. Once empty, it stays closed until it holds a second's worth.
 
-    So a task that writes without end costs the log one burst, and then a second's worth at a time,
-    with one word between on what was left out.
+    So endless output costs the log one burst, then a second's worth at a time, with one line
+    between that counts what was omitted.
 
-    >>> budget = LogBudget()
-    >>> budget.is_open(0.0), budget.take(BURST, now=0.0), budget.take(1, now=0.0)
+    >>> rate = LogRateLimit()
+    >>> rate.is_open(0.0), rate.take(BURST, now=0.0), rate.take(1, now=0.0)
     (True, True, False)
-    >>> budget.is_open(0.5), budget.is_open(1.2)
+    >>> rate.is_open(0.5), rate.is_open(1.2)
     (False, True)
     """
 
@@ -32,7 +32,7 @@ class LogRateLimit:
         return not self._closed
 
     def take(self, size: int, *, now: float) -> bool:
-        """Pay for a line of *size* bytes; False if it may not be written."""
+        """Take *size* bytes for a line; False if it may not be written."""
         if not self.is_open(now):
             return False
         self._closed = self._left < size

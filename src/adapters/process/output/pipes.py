@@ -1,22 +1,22 @@
-"""Reading what a task writes, without a thread and without waiting for an end of file."""
+"""Reading a task's pipes, without a thread and without waiting for an end of file."""
 
 import asyncio
 import os
 from collections.abc import Callable
 
-#: At most so much is read in a turn of the loop: as much as a pipe holds by default.
+#: Bytes read at most in a turn of the loop: as much as a pipe holds by default.
 CHUNK = 64 * 1024
-#: A pipe that has more to say within so many seconds rests for as long, or for `_SHARE` times what
-#: it took to take its last words in, if that is longer. So one that is never empty takes a small
-#: part of the loop, however much work its words are, and its writer is slowed down by a full pipe.
+#: A pipe that is readable again within `_REST` seconds is not read for as long, or for `_SHARE`
+#: times what the last read took, if that is longer. So endless output takes a small part of the
+#: loop, however costly it is to handle, and its writer waits before a full pipe.
 _REST = 0.002
 _SHARE = 20
-#: The largest pipe that Linux lets a user make; more than that cannot be left in it.
+#: Bytes of the largest pipe that Linux lets a user make: no more can be left in one.
 _LARGEST_PIPE = 1024 * 1024
 
 
 class Pipe:
-    """A pipe from a task to *sink*. The end at *writer* is to be given away."""
+    """A pipe from a task to *sink*. The end at *writer* is for the task: we do not close it."""
 
     def __init__(self, sink: Callable[[bytes], None], *, chunk: int = CHUNK) -> None:
         """*sink* is given at most *chunk* bytes at a time."""
@@ -29,19 +29,19 @@ class Pipe:
         self._read_at = 0.0
 
     def listen(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Begin to hand on what comes, as it comes. Safe to repeat, and after `close`."""
+        """Pass on output as it comes. Safe to repeat, and after `close`."""
         if self._loop is None and self._rest is None and self._reader >= 0:
             self._loop = loop
             loop.add_reader(self._reader, self._on_readable, loop)
 
     def drain(self) -> None:
-        """Hand on what the pipe still holds. A writer that we do not know is not waited for."""
+        """Pass on what the pipe still holds, and do not wait for other processes that write."""
         left = _LARGEST_PIPE
         while left > 0 and (got := self._read()):
             left -= got
 
     def close(self) -> None:
-        """Let go of the reading end. Safe to repeat."""
+        """Close the reading end. Safe to repeat."""
         self._stop_listening()
         if self._rest is not None:
             self._rest.cancel()

@@ -1,4 +1,4 @@
-"""Our end of the line to a warden."""
+"""The worker's end of the socket to its warden."""
 
 import array
 import asyncio
@@ -26,10 +26,9 @@ _TIMEOUT = 5.0  # seconds for a warden to go
 class Link:
     """Starts a warden and talks to it, until one of the two ends.
 
-    *on_frame* is called for each of its reports; *on_lost*, once and with the link's folder, if
-    it vanishes before `close`, or has to be killed because it stands still while it is *needed*.
-    *folder* is ours while the link lives. The warden removes it at its end, even if we are killed;
-    if it is lost, whoever is told of that has to.
+    *on_frame* is called for each report. *on_lost* is called once, with the link's folder, if the
+    warden vanishes before `close`, or is killed as it does not answer while it is *needed*. The
+    warden removes the folder at its end, even if we are killed; if it is lost, *on_lost* has to.
     """
 
     def __init__(
@@ -64,7 +63,7 @@ class Link:
         return self._process.pid
 
     def send(self, frame: Frame, descriptors: Sequence[int] = ()) -> None:
-        """Send a frame; the *descriptors* are ours no more, and closed once they have gone."""
+        """Send a frame with *descriptors*, which are closed here once they are sent."""
         self._post(frame, descriptors)
         self._liveness.begin()
 
@@ -75,21 +74,21 @@ class Link:
         self.wake()
 
     def wake(self) -> None:
-        """Continue the warden: if somebody stopped it, it would hear nothing."""
+        """Continue the warden, in case a task has stopped it."""
         self._process.send_signal(signal.SIGCONT)
 
     async def close(self) -> None:
-        """Hang up. The warden kills what still runs and goes; we wait for that, within bounds."""
+        """Disconnect, and wait up to 10 s for the warden to kill what still runs and to end."""
         self._disconnect()
         self.wake()
         try:
             pidfd = os.pidfd_open(self.pid)
-        except ProcessLookupError:  # it has gone, and to wake it was to hear of that
+        except ProcessLookupError:  # it has ended, and `wake` has reaped it
             pass
         else:
             await self._wait_for_exit(pidfd)
         self._reap()
-        if self._process.returncode:  # else it removes that itself, however long that takes
+        if self._process.returncode:  # else it removes the folder itself
             self._remover.remove(self.folder)
 
     async def _wait_for_exit(self, pidfd: int) -> None:
@@ -98,7 +97,7 @@ class Link:
         try:
             async with asyncio.timeout(_TIMEOUT):
                 await gone.wait()
-        except TimeoutError:  # something that it killed hangs in the kernel
+        except TimeoutError:  # a process that it killed hangs in the kernel
             self._process.kill()
         finally:
             self._loop.remove_reader(pidfd)
@@ -113,7 +112,7 @@ class Link:
                 self._is_stuck = True
                 self._loop.add_writer(self._socket, self._flush)
                 return
-            except ConnectionError:  # told to us by an end of file, in a moment
+            except ConnectionError:  # an end of file follows, and is handled there
                 sent = len(data)
             _close(descriptors)
             if sent < len(data):
@@ -148,9 +147,9 @@ class Link:
     def _on_disconnect(self) -> None:
         try:
             self._disconnect()
-            self._process.kill()  # should it have closed the line and live
+            self._process.kill()  # it may have closed the socket and live
             self._reap()
-        finally:  # whatever else fails: its attempts wait for that
+        finally:  # its attempts wait for that
             self._on_lost(self.folder)
 
     def _disconnect(self) -> None:
@@ -168,8 +167,8 @@ class Link:
 
 
 def _start_warden(line: socket.socket, folder: str) -> "subprocess.Popen[bytes]":
-    # Its own session: a Ctrl-C at our terminal is for us, we decide what becomes of the tasks.
-    # Without our environment: it may hold passwords, and the warden needs none of it.
+    # A session of its own: Ctrl-C at our terminal is for us, who decide what becomes of the tasks.
+    # Without our environment, which may hold passwords.
     libraries = {k: v for k, v in os.environ.items() if k == "LD_LIBRARY_PATH"}
     flags = ("-I", "-S", "-X", "utf8")
     return subprocess.Popen(  # noqa: S603 - our own file

@@ -1,4 +1,4 @@
-"""Telling a warden that is busy from one that stands still."""
+"""Telling a busy warden from one that is stopped or hangs."""
 
 import asyncio
 import logging
@@ -8,25 +8,25 @@ from subprocess import Popen
 
 log = logging.getLogger(__name__)
 
-#: Seconds between two questions, each of which continues a warden that was stopped.
+#: Seconds between two pings, each of which continues a warden that was stopped.
 EVERY = 0.5
-#: A warden that leaves so many in a row unanswered is killed: nobody else would end what it runs.
+#: A warden is killed after so many pings without an answer, which ends the tasks it runs.
 UNANSWERED = 30
-#: Seconds between two words on a warden that is stopped again and again.
+#: Seconds between two warnings of a warden that is stopped again and again.
 QUIET = 10.0
 
 
 class LivenessCheck:
-    """Asks a warden whether it lives, as long as somebody depends on it; else it costs nothing.
+    """Pings a warden as long as it is *needed*; else it costs nothing.
 
-    A task of our user can stop it: then it is continued, and nothing is lost. If that does not
-    help it is killed, which is seen as the end of any warden is.
+    A task of our user can stop the warden: it is continued, and nothing is lost. If that does not
+    help it is killed, which the link sees as any warden's end.
     """
 
     def __init__(
         self, process: "Popen[bytes]", *, ask: Callable[[], None], needed: Callable[[], bool]
     ) -> None:
-        """*ask* sends a question, and continues it; `answered` is to be called for each answer."""
+        """*ask* pings the warden and continues it; call `answered` for each answer."""
         self._process = process
         self._ask = ask
         self._needed = needed
@@ -36,21 +36,21 @@ class LivenessCheck:
         self._warned_at = -QUIET
 
     def begin(self) -> None:
-        """Ask from now on, for as long as it is needed. Safe to repeat."""
+        """Ping from now on, as long as it is needed. Safe to repeat."""
         if self._timer is None:
             self._timer = self._loop.call_later(EVERY, self._check)
 
     def answered(self) -> None:
-        """It lives."""
+        """Note that it lives."""
         self._unanswered = 0
 
     def stop(self) -> None:
-        """Ask no more."""
+        """Ping no more."""
         if self._timer is not None:
             self._timer.cancel()
 
     def _check(self) -> None:
-        # Counted in questions and not in seconds: if it is we who stood still, nothing is missing.
+        # Counted in pings and not in seconds: if we stood still ourselves, none is missing.
         if self._unanswered >= UNANSWERED:
             self._warn("does not come to itself and is killed; its tasks are lost")
             self._process.kill()
@@ -66,10 +66,10 @@ class LivenessCheck:
         self._timer = self._loop.call_later(EVERY, self._check)
 
     def _is_stopped(self) -> bool:
-        """Ask the kernel: one that is merely busy is not to be complained of."""
+        """Ask the kernel, as a busy warden deserves no warning."""
         try:
             return os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WNOHANG) is not None
-        except ChildProcessError:  # it has ended, which is told by its line
+        except ChildProcessError:  # it has ended, which the link sees
             return False
 
     def _warn(self, what: str) -> None:

@@ -1,8 +1,8 @@
-"""Ending what tasks leave when their warden is killed: the one case in which nobody inherits it.
+"""Killing what tasks leave when their warden is killed: no subreaper inherits it then.
 
-The main processes die with the warden (PDEATHSIG); their descendants are known by the session
-of their main process, by the mark in their environment, or by a parent that is known. A process
-that shed all three is out of reach.
+The main processes die with the warden (PDEATHSIG). Their descendants are known by their session,
+by `CRON_PARAMS_FILE` in their environment, or by a parent that is known. A process that shed all
+three is out of reach.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 _PAUSE = 0.01
-_TIMEOUT = 10.0  # seconds; what a SIGKILL does not end in that time hangs in the kernel
+_TIMEOUT = 10.0  # seconds; what SIGKILL does not end by then hangs in the kernel
 
 
 class _Process(NamedTuple):
@@ -26,9 +26,9 @@ class _Process(NamedTuple):
 async def kill_orphans(*, sessions: Collection[int], folder: str) -> None:
     """Kill every process of these attempts, until none is left.
 
-    *folder* is where their parameters lie, which nobody else's do. *sessions* are pids of main
-    processes that were alive a moment ago: a number comes round again only after all others,
-    and not while its session has a member.
+    *folder* holds the parameters of these attempts alone. *sessions* are the pids of their main
+    processes, alive a moment ago: the kernel reuses a number only after all others, and not while
+    its session has a member.
     """
     mark = f"\0CRON_PARAMS_FILE={folder}/".encode()
     timeout = time.monotonic() + _TIMEOUT
@@ -48,7 +48,7 @@ def _find(sessions: Collection[int], mark: bytes) -> set[int]:
 
 
 def _processes() -> Iterator[_Process]:
-    """All that live; a zombie has ended and waits only for its parent."""
+    """All processes but zombies, which have ended."""
     for path in Path("/proc").iterdir():
         if path.name.isdigit():
             try:

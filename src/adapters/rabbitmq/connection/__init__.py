@@ -1,1 +1,1 @@
-"""How a connection is found, opened, guarded and given up."""
+"""Opening and closing connections, and the errors of both clients."""

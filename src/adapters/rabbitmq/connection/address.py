@@ -1,4 +1,4 @@
-"""Where the broker is, told to both clients alike."""
+"""The broker's address, in the form that each client takes."""
 
 import random
 import ssl
@@ -18,12 +18,12 @@ CONNECT_TIMEOUT: Final = 5.0
 
 @attrs.frozen(kw_only=True)
 class Address(BrokerServer):
-    """A broker's URL as each client is told it. Printed, it shows no password."""
+    """A broker's URL as each client takes it. Printed, it shows no password."""
 
     def nodes(self, shuffle: Callable[[list[Host]], None] = random.shuffle) -> list[Host]:
         """Give the nodes in the order in which they are to be tried now.
 
-        It is another one each time, so that what loses a node spreads over the others.
+        It is random, so that the clients of a lost node spread over the others.
         """
         nodes = list(self.url.hosts)
         shuffle(nodes)
@@ -37,7 +37,7 @@ class Address(BrokerServer):
         heartbeat: int | None = None,
         blocked_timeout: float | None = None,
     ) -> ConnectionParameters:
-        """Tell pika. *name* is shown by the broker's tools; times are in seconds."""
+        """Give pika's parameters. *name* is shown by the broker's tools; times are in seconds."""
         context = self.context()
         return ConnectionParameters(
             host=node.name,
@@ -53,19 +53,19 @@ class Address(BrokerServer):
         )
 
     def for_aio_pika(self, node: Host) -> str:
-        """Tell aio-pika, which also wants the `context`."""
+        """Give the URL for aio-pika, which takes the `context` beside it."""
         who = f"{quote(self._user, safe='')}:{quote(self._password, safe='')}"
         query = urlencode({"heartbeat": self.heartbeat})
         vhost = quote(self.vhost, safe="")
         return f"{self.url.scheme}://{who}@{node}/{vhost}?{query}"
 
     def context(self) -> ssl.SSLContext | None:
-        """Make what verifies the broker; None without TLS.
+        """Make the TLS context that verifies the broker; None without TLS.
 
         Raises:
             CertificatesUnusable: a certificate file cannot be read, or is none.
         """
-        return tls.verifying(self.certificates) if self.url.scheme == "amqps" else None
+        return tls.client_context(self.certificates) if self.url.scheme == "amqps" else None
 
     @property
     def _user(self) -> str:

@@ -1,4 +1,4 @@
-"""How long to wait before knocking again, and before refusals are no longer believed."""
+"""How long to wait before connecting again, and before a channel that was refused is replaced."""
 
 import random
 from collections.abc import Callable
@@ -9,13 +9,13 @@ from cronhare.domain.retries.backoff import Waits
 FIRST = 0.25
 LONGEST = 30.0
 
-#: Seconds after which a channel that is refused something is replaced. To one that a full queue has
-#: refused, RabbitMQ 3.10 refuses all that is for that queue for ever, when it has room again too.
+#: Seconds after which a channel that was refused something is replaced. Once a full queue has
+#: refused a publish, RabbitMQ 3.10 refuses all for it on that channel, also once it has room.
 RENEW_AFTER = 10.0
 
 
 class Backoff(Waits[float]):
-    """The waits before a broker is asked again, in seconds."""
+    """The waits between attempts to connect, in seconds."""
 
     def __init__(self, random_fraction: Callable[[], float] = random.random) -> None:
         """*random_fraction* gives numbers in [0, 1)."""

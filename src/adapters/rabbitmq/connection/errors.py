@@ -1,4 +1,4 @@
-"""What both clients raise when the broker is away, refuses, or has gone, and how people read it."""
+"""The clients' errors when the broker is away, refuses, or has gone, and their text for people."""
 
 import re
 import socket
@@ -17,9 +17,8 @@ from pika.exceptions import AMQPError, ProbableAccessDeniedError, ProbableAuthen
 from cronhare.adapters.tls import CertificatesUnusable
 from cronhare.domain.diagnosis import BROKER, Cause, cure_of
 
-#: pika's. A broker that takes a connection and then says nothing is told in a class that is no
-#: AMQPError.
-TROUBLE = (AMQPError, AMQPConnectorException, OSError)
+#: A broker that accepts a connection and then says nothing is an error that is no AMQPError.
+PIKA_ERRORS = (AMQPError, AMQPConnectorException, OSError)
 
 _USER: Final = re.compile(r"user \\?'[^']*'")
 
@@ -29,10 +28,10 @@ _QUOTED: Final = re.compile(r"""ConnectionClosedByBroker: \(\d+\) (['"])(.*)\1""
 
 @contextmanager
 def resolving() -> Iterator[None]:
-    """Connect to a host. One whose name cannot even be asked for is away as one without an address.
+    """Raise OSError for a host name that Python cannot encode, as for one that is not found.
 
-    Python encodes names before it asks a resolver, and raises UnicodeError of what it cannot: no
-    OSError. Which names those are is its matter, and not only that of what the settings refuse.
+    Python encodes a name before it asks a resolver, and raises UnicodeError where it cannot. The
+    settings refuse some of these names, but which they are is Python's matter.
     """
     try:
         yield
@@ -41,12 +40,12 @@ def resolving() -> Iterator[None]:
 
 
 def unresolved(error: UnicodeError) -> OSError:
-    """Tell that a host's name cannot be asked for, as a resolver tells of one that it lacks."""
+    """Make the error that a resolver raises for a name that it does not know."""
     return socket.gaierror(socket.EAI_NONAME, f"its name cannot be asked for: {error}")
 
 
 def cause_of(error: BaseException) -> Cause:
-    """Tell why no connection could be made."""
+    """Classify why no connection could be made."""
     inner = _innermost(error)
     match inner:
         case ProbableAuthenticationError() | AioAuthenticationError():
@@ -55,13 +54,13 @@ def cause_of(error: BaseException) -> Cause:
             return Cause.PLACE
         case ConnectionClosed() | CertificatesUnusable():
             return Cause.OTHER
-    # TLS spoken to a plain port, say, is an OSError as well, and no absence.
+    # TLS to a plain port, for example, is an OSError as well, and no absence.
     is_tls = "SSL" in f"{type(inner).__name__} {inner}"
     return Cause.ABSENT if isinstance(inner, OSError) and not is_tls else Cause.OTHER
 
 
-def said_by(error: BaseException) -> str:
-    """Write what happened, without the user in it: where passwords are mistyped, it may be one."""
+def describe(error: BaseException) -> str:
+    """Say what happened, without the user's name, which may be a password typed in its place."""
     inner = _innermost(error)
     said = getattr(inner, "reply_text", None) or getattr(inner, "strerror", None) or str(inner)
     if quoted := _QUOTED.search(str(said)):
@@ -69,16 +68,16 @@ def said_by(error: BaseException) -> str:
     return _USER.sub("this user", str(said)) or type(inner).__name__
 
 
-def unconnected(error: BaseException) -> str:
-    """Say why no connection could be made, and what to do about it."""
-    cause, said = cause_of(error), said_by(error)
+def why_unreachable(error: BaseException) -> str:
+    """Say why no connection could be made, and the cure."""
+    cause, said = cause_of(error), describe(error)
     if cause is Cause.OTHER:
         return said
     return f"{cause.value} ({said}): {cure_of(BROKER, cause)}"
 
 
 def _innermost(error: BaseException) -> BaseException:
-    """Unwrap pika's workflow errors, which carry what really happened inside."""
+    """Unwrap pika's workflow errors, which carry the cause inside."""
     while True:
         if isinstance(error, AMQPConnectionWorkflowFailed) and error.exceptions:
             error = error.exceptions[-1]

@@ -1,1 +1,1 @@
-"""Consuming: a subscription that outlives its connections, and how much it holds."""
+"""Consuming: subscriptions that survive their connections, within a prefetch."""

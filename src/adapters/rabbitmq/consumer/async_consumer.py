@@ -1,4 +1,4 @@
-"""Consuming on an event loop: each call of `consume` is a subscription that is kept alive."""
+"""Consuming on an event loop: each call of `consume` is a subscription."""
 
 from collections.abc import Callable, Sequence
 
@@ -6,13 +6,13 @@ from cronhare.ports.broker import BrokerUnavailable, Delivery
 
 from ..connection.address import Address
 from ..topology.async_declarer import AsyncTopologyDeclarer
-from ..topology.wanted import WantedTopology
+from ..topology.desired import DesiredTopology
 from .consumer import Tag
 from .subscription import Subscription
 
 
 class AsyncConsumer:
-    """Hands out deliveries, and settles them. The consuming half of `AsyncBrokerPort`.
+    """Hands deliveries out, and settles them: the consuming half of `AsyncBrokerPort`.
 
     Each call of `consume` has a connection of its own, made again whenever it is lost. What was
     consumed before a loss is consumed after it.
@@ -21,17 +21,17 @@ class AsyncConsumer:
     def __init__(
         self,
         address: Address,
-        wanted: WantedTopology,
-        upkeep: AsyncTopologyDeclarer,
+        desired: DesiredTopology,
+        declarer: AsyncTopologyDeclarer,
         *,
-        proof_every: float,
+        liveness_interval: float,
         answer_timeout: float,
     ) -> None:
         """Times are in seconds: see `AioPikaBroker`."""
         self._address = address
-        self._wanted = wanted
-        self._upkeep = upkeep
-        self._proof_every = proof_every
+        self._desired = desired
+        self._declarer = declarer
+        self._liveness_interval = liveness_interval
         self._answer_timeout = answer_timeout
         self._subscriptions: list[Subscription] = []
         self._closed = False
@@ -39,35 +39,35 @@ class AsyncConsumer:
     async def consume(
         self, queues: Sequence[str], *, prefetch: int, on_delivery: Callable[[Delivery], None]
     ) -> None:
-        """Begin to hand out; a queue that nobody has declared yet is declared.
+        """Begin to hand deliveries out; a queue that was not declared yet is declared.
 
         *prefetch* counts over all these queues. A second call adds a consumer with its own.
 
         Raises:
-            BrokerUnavailable: the broker is away, or has none of them for us, or this is closed.
+            BrokerUnavailable: the broker is away, or refuses all of the queues, or this is closed.
             ValueError: *prefetch* is less than 1, or a queue cannot have that name.
         """
         if prefetch < 1:
             raise ValueError(f"a prefetch of {prefetch} would never deliver anything")
         if self._closed:
             raise BrokerUnavailable("this connection is closed")
-        self._wanted.want(queue for queue in queues if not self._wanted.knows(queue))
+        self._desired.add_queues(queue for queue in queues if not self._desired.includes(queue))
         await self._drop_idle()
         subscription = Subscription(
             self._address,
             queues,
             prefetch=prefetch,
             on_delivery=on_delivery,
-            declare=self._upkeep.refresh,
-            doubt=self._wanted.doubt,
-            proof_every=self._proof_every,
+            declare=self._declarer.refresh,
+            invalidate=self._desired.invalidate,
+            liveness_interval=self._liveness_interval,
             answer_timeout=self._answer_timeout,
         )
         self._subscriptions.append(subscription)  # first: deliveries may be settled at once
         try:
             await subscription.start()
         except BaseException:
-            if subscription in self._subscriptions:  # or we were closed meanwhile
+            if subscription in self._subscriptions:  # else it was closed meanwhile
                 self._subscriptions.remove(subscription)
             raise
 

@@ -1,9 +1,9 @@
-"""A guard between the socket and the client: of what others wrote it lets nothing through raw.
+"""A guard between the socket and the client, so that no publisher's bytes make the client raise.
 
 The client decodes every frame in its reading task, and whatever it raises there ends the
 connection. So a delivery's names are taken out (we use none of them), its properties are wrapped
-into one header of plain bytes, which cannot fail to be decoded, and a body is cut where no message
-that we read goes on. `received` takes the wrapping off again.
+into one header of plain bytes, which always decodes, and a body is cut at the size of the largest
+message that we read. `received` unwraps the properties.
 """
 
 import asyncio
@@ -14,8 +14,8 @@ from aiormq.abc import DeliveredMessage
 
 from cronhare.ports.broker import LARGEST_TAKEN, Defect, Message, too_large
 
-from ..connection.framed import FramedConnection
-from ..wire.framing import BODY, HEADER, FrameReader, Framing
+from ..connection.async_connection import FramedConnection
+from ..wire.frames import BODY, HEADER, FrameReader
 from ..wire.properties import UnreadableProperties, read_properties
 
 _CONTENT: Final = struct.Struct(">HHQ")
@@ -27,7 +27,7 @@ _RAW, _SIZE = "properties", "size"
 
 
 class GuardedReader(FrameReader):
-    """Lets frames through as they may be read."""
+    """Changes frames so that the client can decode all of them."""
 
     def __init__(self, reader: asyncio.StreamReader) -> None:
         super().__init__(reader)
@@ -59,29 +59,23 @@ class GuardedReader(FrameReader):
         return payload[:left]
 
 
-class Guarding(Framing):
-    """Puts the guard before the client's reader."""
+class GuardedConnection(FramedConnection):
+    """A connection whose frames pass the guard."""
 
     reader = GuardedReader
 
 
-class GuardedConnection(FramedConnection):
-    """Has the guard on its road."""
-
-    framing = Guarding
-
-
 def _without_names(deliver: bytes) -> bytes:
-    """Take exchange and routing key out of a delivery: a publisher may make them of any bytes.
+    """Take exchange and routing key out of a delivery: they may be any bytes.
 
-    What is left: the consumer's tag, the delivery's number, and whether it comes again.
+    What is left: consumer tag, delivery tag and the redelivered flag.
     """
     upto = len(_DELIVER) + 1 + deliver[len(_DELIVER)] + 8 + 1
     return deliver[:upto] + b"\x00\x00"
 
 
 def received(message: DeliveredMessage) -> tuple[Message, Defect | None]:
-    """Understand what came through the guard; a message with a defect has what could be read."""
+    """Decode what came through the guard; a message with a defect has what could be read."""
     wrapped = cast("dict[str, Any]", message.header.properties.headers)
     raw, size = bytes(wrapped[_RAW]), int(wrapped[_SIZE])
     try:

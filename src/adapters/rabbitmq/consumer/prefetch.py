@@ -1,7 +1,7 @@
-"""Counting deliveries in hand, over all queues of a consumer. No I/O here.
+"""Limiting unsettled deliveries over all queues of a subscription. No I/O here.
 
 RabbitMQ counts a prefetch for each queue's consumer; a channel-wide one works with classic queues
-only, and is on its way out. And after a reconnect it knows nothing of what is still worked on. So
+only, and is deprecated. And after a reconnect the broker does not count what is still worked on. So
 we count, and hold back the surplus: it is handed over as places become free, or given back to
 the queue before it has kept others waiting for long.
 """
@@ -40,16 +40,16 @@ class PrefetchLimiter:
 
     @property
     def in_hand(self) -> int:
-        """How many are unsettled."""
+        """How many deliveries are unsettled."""
         return len(self._in_hand)
 
     @property
     def held_since(self) -> float | None:
-        """Since when the oldest of the surplus has been waiting."""
+        """Since when the oldest of the surplus has been held back."""
         return self._surplus[0].since if self._surplus else None
 
     def offer(self, delivery: Delivery) -> None:
-        """Take a delivery that arrived, and hand it over if there is room."""
+        """Hand a delivery over if there is room, or hold it back."""
         if self.has_room and not self._surplus:
             self._give(delivery)
         else:
@@ -60,18 +60,15 @@ class PrefetchLimiter:
         if tag not in self._in_hand:
             return False
         self._in_hand.discard(tag)
-        self._fill()
+        while self._surplus and self.has_room:
+            self._give(self._surplus.popleft().delivery)
         return True
 
     def take_back(self) -> list[Delivery]:
-        """Give up the surplus, the oldest first."""
+        """Give the surplus, the oldest first, and hold it no more."""
         surplus = [held.delivery for held in self._surplus]
         self._surplus.clear()
         return surplus
-
-    def _fill(self) -> None:
-        while self._surplus and self.has_room:
-            self._give(self._surplus.popleft().delivery)
 
     def _give(self, delivery: Delivery) -> None:
         self._in_hand.add(delivery.tag)

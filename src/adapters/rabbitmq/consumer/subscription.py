@@ -1,4 +1,4 @@
-"""One call of `consume`, kept alive: whenever its hookup is lost, another takes its place."""
+"""One call of `consume`, kept alive: whenever its connection is lost, another one is opened."""
 
 import asyncio
 import logging
@@ -10,27 +10,28 @@ from cronhare.domain.texts.listing import listed
 from cronhare.ports.broker import BrokerUnavailable, Delivery
 
 from ..connection.address import Address
+from ..connection.async_connection import open_connection
 from ..connection.backoff import Backoff
-from ..connection.linking import ANSWER_TIMEOUT
-from .absences import Absences
+from .connection import ConsumerConnection
 from .consumer import QueueRefused, Tag
-from .consumer_channel import ConsumerChannel
+from .guarding import GuardedConnection
 from .prefetch import PrefetchLimiter
+from .unavailable_queues import UnavailableQueues
 
 log = logging.getLogger(__name__)
 
-#: Seconds between two proofs of life. A connection can look open and consume nothing for ever.
-PROOF_EVERY = 15.0
+#: Seconds between two liveness checks. A connection can look open and consume nothing for ever.
+LIVENESS_INTERVAL = 15.0
 
-#: Seconds that a delivery may be held back before it is left to other workers.
+#: Seconds that a delivery may be held back before it is given back for other workers.
 HOLD_BACK_LIMIT = 2.0
 
 
 class Subscription:
     """Consumes some queues until it is paused or closed.
 
-    A queue that the broker refuses, because it is gone or somebody else's, is left out and tried
-    again by itself, ever more rarely, while the others are served.
+    A queue that the broker refuses, because it is gone or exclusive to another, is left out and
+    tried again by itself, with growing waits, while the others are served.
 
     What was in hand when a connection was lost still counts against the prefetch until it is
     settled: its task may be running.
@@ -44,33 +45,33 @@ class Subscription:
         prefetch: int,
         on_delivery: Callable[[Delivery], None],
         declare: Callable[[], Awaitable[None]],
-        doubt: Callable[[], None],
-        proof_every: float = PROOF_EVERY,
-        answer_timeout: float = ANSWER_TIMEOUT,
+        invalidate: Callable[[], None],
+        liveness_interval: float,
+        answer_timeout: float,
     ) -> None:
         """*declare* makes what it can of the queues, or raises BrokerUnavailable.
 
-        *doubt* is told when they may not be, and another `declare` has to look.
+        *invalidate* is called when one may be missing, so that the next `declare` looks.
 
-        *proof_every* and *answer_timeout* are in seconds.
+        *liveness_interval* and *answer_timeout* are in seconds.
         """
         self._address = address
         self._queues = deque(dict.fromkeys(queues))
         self._prefetch = prefetch
         self._on_delivery = on_delivery
         self._declare = declare
-        self._doubt = doubt
+        self._invalidate = invalidate
         self._backoff = Backoff()
-        self._proof_every = proof_every
+        self._liveness_interval = liveness_interval
         self._answer_timeout = answer_timeout
         self._loop = asyncio.get_running_loop()
-        self._absences = Absences(self._loop.time)
-        self._allowance = PrefetchLimiter(prefetch, self._hand_over, self._loop.time)
-        self._hookup: ConsumerChannel | None = None
+        self._unavailable = UnavailableQueues(self._loop.time)
+        self._limiter = PrefetchLimiter(prefetch, self._hand_over, self._loop.time)
+        self._connection: ConsumerConnection | None = None
         # True once the surplus was given back: nothing is consumed until there is room again.
-        self._resting = False
-        self._stirred = asyncio.Event()
-        self._taking = False
+        self._is_full = False
+        self._wake = asyncio.Event()
+        self._is_consuming = False
         self._watch: asyncio.Task[None] | None = None
         self._named = listed(tuple(self._queues))
         self._outage = Outage(log, f"Consuming {self._named} again", back="broker.back")
@@ -78,21 +79,21 @@ class Subscription:
     @property
     def is_idle(self) -> bool:
         """Whether it was paused and has nothing in hand."""
-        return not self._taking and not self._allowance.in_hand
+        return not self._is_consuming and not self._limiter.in_hand
 
     async def start(self) -> None:
-        """Begin to consume, and see to it from then on.
+        """Begin to consume, and keep consuming.
 
         Raises:
             BrokerUnavailable: not consuming.
         """
-        self._taking = True
+        self._is_consuming = True
         await self._begin()
         self._watch = asyncio.create_task(self._keep_alive(), name="cronhare consuming")
 
     async def settle(self, tag: Tag, *, acked: bool, requeue: bool = False) -> None:
         """Ack or nack what was handed over; anything else, or a second time, does nothing."""
-        if not self._allowance.settle(tag):
+        if not self._limiter.settle(tag):
             return
         if self._is_live(tag):
             self._backoff.reset()  # a connection alone is no success: it may be lost over and over
@@ -100,142 +101,142 @@ class Subscription:
             await tag.consumer.ack(tag.number)
         else:
             await tag.consumer.nack(tag.number, requeue=requeue)
-        if self._resting and self._allowance.has_room:
-            self._stirred.set()
+        if self._is_full and self._limiter.has_room:
+            self._wake.set()
 
     async def pause(self) -> None:
         """Take no more deliveries. Those in hand can still be settled."""
-        self._taking = False
+        self._is_consuming = False
         await self._end_watch()
-        if self._hookup is not None:
-            await self._hookup.cancel()
+        if self._connection is not None:
+            await self._connection.cancel()
             await self._give_back()
 
     async def close(self) -> None:
         """Stop. What was not settled goes back to its queue."""
-        self._taking = False
+        self._is_consuming = False
         await self._end_watch()
-        self._allowance.take_back()
-        hookup, self._hookup = self._hookup, None
-        if hookup is not None:
-            await hookup.close()
+        self._limiter.take_back()
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.close()
 
     async def _begin(self) -> None:
-        """Connect anew without a queue that cost the connection, until those left are consumed.
+        """Connect again without a queue that cost the connection, until those left are consumed.
 
-        Whoever called `start` again would know of none, and meet the same one for ever.
+        Another call of `start` would not know that queue, and would fail over it for ever.
 
         Raises:
             BrokerUnavailable: not consuming.
         """
-        while self._hookup is None:
-            absent = len(self._absences.names)
+        while self._connection is None:
+            absent = len(self._unavailable.names)
             try:
-                await self._hook_up()
+                await self._connect()
             except BrokerUnavailable:
-                if not absent < len(self._absences.names) < len(self._queues):
+                if not absent < len(self._unavailable.names) < len(self._queues):
                     raise
 
-    async def _hook_up(self) -> None:
+    async def _connect(self) -> None:
         await self._declare()
-        hookup = await ConsumerChannel.open(
-            self._address,
+        connection = ConsumerConnection(
+            await open_connection(self._address, name="cronhare consuming", kind=GuardedConnection),
             prefetch=self._prefetch,
             on_delivery=self._arrived,
-            on_dropped=self._stirred.set,
+            on_dropped=self._wake.set,
             answer_timeout=self._answer_timeout,
         )
-        self._resting = False
-        self._allowance.take_back()  # from a channel that is gone: the broker has them back
-        self._hookup = hookup
+        self._is_full = False
+        self._limiter.take_back()  # of a connection that is gone: the broker has them back
+        self._connection = connection
         try:
-            await self._consume(hookup)
+            await self._consume(connection)
         except BaseException:
-            self._doubt()  # a queue may be gone
-            self._hookup = None
-            await hookup.close()
+            self._invalidate()  # a queue may be gone
+            self._connection = None
+            await connection.close()
             raise
 
-    async def _consume(self, hookup: ConsumerChannel) -> None:
-        """Begin with another queue each time: the first is served first.
+    async def _consume(self, connection: ConsumerConnection) -> None:
+        """Consume those that are available, beginning with another one each time.
 
-        With one place, and tasks that take long, the others would never be served.
+        The first is served first: with a prefetch of 1 and long tasks, the others would never be.
 
-        Those left out are tried once others are served: one that costs the connection does so
-        before the others had it, each time. Where all are left out, one that serves is enough.
+        Those left out are tried later, as one may cost the connection, which the others would then
+        never have. Where all are left out, they are tried until one is consumed.
 
         Raises:
             BrokerUnavailable: none is consumed.
         """
-        queues, absent = list(self._queues), self._absences.names
+        queues, absent = list(self._queues), self._unavailable.names
         self._queues.rotate(-1)
         wanted = [queue for queue in queues if queue not in absent]
         refusals: list[QueueRefused | None] = []
         for queue in wanted or queues:
-            refusals.append(await self._try(hookup, queue))
-            if hookup.consuming and not wanted:
+            refusals.append(await self._try_queue(connection, queue))
+            if connection.consuming and not wanted:
                 break
-        if not hookup.consuming:
-            raise next(filter(None, refusals), BrokerUnavailable(hookup.lost_by))
+        if not connection.consuming:
+            raise next(filter(None, refusals), BrokerUnavailable(connection.lost_by))
 
-    async def _try(self, hookup: ConsumerChannel, queue: str) -> QueueRefused | None:
-        """Consume a queue; one that cannot be is left out for a while, and next time as well."""
+    async def _try_queue(self, connection: ConsumerConnection, queue: str) -> QueueRefused | None:
+        """Consume a queue; if that fails, leave it out for a while, also on the next connection."""
         try:
-            await hookup.consume(queue)
+            await connection.consume(queue)
         except QueueRefused as refusal:
-            self._absences.note(queue, refusal)
+            self._unavailable.note(queue, refusal)
             return refusal
-        except BrokerUnavailable as error:  # there are queues that cost the connection
-            self._absences.note(queue, error)
+        except BrokerUnavailable as error:  # the queue may have cost the connection
+            self._unavailable.note(queue, error)
             raise
-        self._absences.tried(queue)
+        self._unavailable.tried(queue)
         return None
 
     async def _arrived(self, delivery: Delivery) -> None:
         tag = delivery.tag
         assert isinstance(tag, Tag)
-        if self._taking and self._is_live(tag) and not self._resting:
-            self._allowance.offer(delivery)
-            if self._allowance.held_since is not None:
-                self._stirred.set()
-        else:  # it was on its way when we stopped
+        if self._is_consuming and self._is_live(tag) and not self._is_full:
+            self._limiter.offer(delivery)
+            if self._limiter.held_since is not None:
+                self._wake.set()
+        else:  # it was under way when we stopped
             await tag.consumer.nack(tag.number, requeue=True)
 
     def _is_live(self, tag: Tag) -> bool:
-        return self._hookup is not None and self._hookup.has(tag.consumer)
+        return self._connection is not None and self._connection.has(tag.consumer)
 
     def _hand_over(self, delivery: Delivery) -> None:
         try:
             self._on_delivery(delivery)
-        except Exception as error:  # noqa: BLE001 - a fault of one delivery is not ours to judge
+        except Exception as error:  # noqa: BLE001 - the event loop reports it
             text = "The handler of a delivery raised"
             self._loop.call_exception_handler({"message": text, "exception": error})
 
     async def _keep_alive(self) -> None:
         while True:
-            hookup = self._hookup
-            if hookup is None:
-                await self._return()
+            connection = self._connection
+            if connection is None:
+                await self._reconnect()
                 continue
             try:
-                await self._attend(hookup)
+                await self._supervise(connection)
             except BrokerUnavailable as error:
                 text = f"Lost the consumer of {self._named} at {self._address}"
                 self._outage.lasts(logging.WARNING, "broker.lost", text, error)
-            except Exception:  # whatever it is, nobody else would bring the consumer back
+            except Exception:  # whatever it is, consuming goes on
                 log.exception("The consumer met a fault", extra={"action": "broker.fault"})
-            if hookup.has_dropped:
-                self._doubt()
-            self._hookup = None
-            self._allowance.take_back()
-            await hookup.abandon()
+            if connection.has_dropped:
+                self._invalidate()
+            self._connection = None
+            self._limiter.take_back()
+            await connection.abandon()
 
-    async def _return(self) -> None:
-        """Knock until the broker is there again."""
-        while self._hookup is None:
+    async def _reconnect(self) -> None:
+        """Connect until it works."""
+        while self._connection is None:
             await asyncio.sleep(self._backoff.next())
             try:
-                await self._hook_up()
+                await self._connect()
             except BrokerUnavailable as error:
                 text = f"Cannot consume {self._named}, asking again"
                 self._outage.lasts(logging.WARNING, "broker.unavailable", text, error)
@@ -243,73 +244,73 @@ class Subscription:
                 log.exception("The consumer met a fault", extra={"action": "broker.fault"})
         self._outage.is_over()
 
-    async def _attend(self, hookup: ConsumerChannel) -> None:
-        """See to the surplus and ask for proofs, until the hookup is lost.
+    async def _supervise(self, connection: ConsumerConnection) -> None:
+        """Release the surplus, retry queues and check liveness, until the connection is lost.
 
         Raises:
             BrokerUnavailable: it is lost, for this reason.
         """
-        proof_at = self._loop.time() + self._proof_every
-        lost = asyncio.create_task(hookup.lost.wait())
+        check_at = self._loop.time() + self._liveness_interval
+        lost = asyncio.create_task(connection.lost.wait())
         try:
-            while not hookup.lost.is_set():
-                self._stirred.clear()
-                await self._see_to_surplus(hookup)
-                await self._see_to_absences(hookup)
-                if self._loop.time() >= proof_at:
-                    await hookup.prove()
+            while not connection.lost.is_set():
+                self._wake.clear()
+                await self._release_surplus(connection)
+                await self._retry_unavailable(connection)
+                if self._loop.time() >= check_at:
+                    await connection.check_liveness()
                     self._backoff.reset()
-                    self._absences.are_over(hookup.consuming)
-                    proof_at = self._loop.time() + self._proof_every
-                await self._rest(lost, until=proof_at)
+                    self._unavailable.recovered(connection.consuming)
+                    check_at = self._loop.time() + self._liveness_interval
+                await self._wait(lost, until=check_at)
         finally:
             lost.cancel()
-        raise BrokerUnavailable(hookup.lost_by)
+        raise BrokerUnavailable(connection.lost_by)
 
-    async def _rest(self, lost: "asyncio.Task[bool]", *, until: float) -> None:
-        held_since = self._allowance.held_since
+    async def _wait(self, lost: "asyncio.Task[bool]", *, until: float) -> None:
+        held_since = self._limiter.held_since
         if held_since is not None:
             until = min(until, held_since + HOLD_BACK_LIMIT)
-        if self._absences.next_at is not None and not self._resting:
-            until = min(until, self._absences.next_at)
-        stirred = asyncio.create_task(self._stirred.wait())
+        if self._unavailable.next_at is not None and not self._is_full:
+            until = min(until, self._unavailable.next_at)
+        woken = asyncio.create_task(self._wake.wait())
         try:
             seconds = max(until - self._loop.time(), 0)
-            both = {lost, stirred}
+            both = {lost, woken}
             await asyncio.wait(both, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            stirred.cancel()
+            woken.cancel()
 
-    async def _see_to_surplus(self, hookup: ConsumerChannel) -> None:
-        held_since = self._allowance.held_since
+    async def _release_surplus(self, connection: ConsumerConnection) -> None:
+        held_since = self._limiter.held_since
         if held_since is not None and self._loop.time() >= held_since + HOLD_BACK_LIMIT:
-            self._resting = True
-            await hookup.cancel()
+            self._is_full = True
+            await connection.cancel()
             await self._give_back()
-        if self._resting and self._allowance.has_room:
-            self._resting = False
-            await self._consume(hookup)
+        if self._is_full and self._limiter.has_room:
+            self._is_full = False
+            await self._consume(connection)
 
-    async def _see_to_absences(self, hookup: ConsumerChannel) -> None:
-        """Leave out queues that were lost by themselves, try those again whose time has come."""
-        for queue, reason in (await hookup.clear_dropped()).items():
-            self._absences.note(queue, reason)
+    async def _retry_unavailable(self, connection: ConsumerConnection) -> None:
+        """Leave out queues that were lost by themselves, and try those that are due."""
+        for queue, reason in (await connection.clear_dropped()).items():
+            self._unavailable.note(queue, reason)
             await self._give_back()  # what is held of it has gone back to it
-        due = [] if self._resting else self._absences.due()
+        due = [] if self._is_full else self._unavailable.due()
         if not due:
             return
-        self._doubt()
+        self._invalidate()
         try:
             await self._declare()
         except BrokerUnavailable as error:
             for queue in due:
-                self._absences.note(queue, error)
+                self._unavailable.note(queue, error)
         else:
             for queue in due:
-                await self._try(hookup, queue)
+                await self._try_queue(connection, queue)
 
     async def _give_back(self) -> None:
-        for delivery in self._allowance.take_back():
+        for delivery in self._limiter.take_back():
             tag = delivery.tag
             assert isinstance(tag, Tag)
             await tag.consumer.nack(tag.number, requeue=True)
@@ -318,4 +319,4 @@ class Subscription:
         watch, self._watch = self._watch, None
         if watch is not None:
             watch.cancel()
-            await asyncio.wait({watch})  # awaited itself, its end would hide one meant for us
+            await asyncio.wait({watch})  # awaiting it alone would hide a cancellation of ours

@@ -16,20 +16,23 @@ from cronhare.domain.topology import first_queue
 from cronhare.ports.broker import BrokerUnavailable, Envelope, Published
 
 from ..connection.address import Address
+from ..connection.async_connection import (
+    AIO_PIKA_ERRORS,
+    FramedConnection,
+    close_connection,
+    open_connection,
+    translate_errors,
+)
 from ..connection.backoff import RENEW_AFTER, Backoff
-from ..connection.framed import FramedConnection
-from ..connection.linking import TROUBLE, close_connection, open_connection, translate_errors
-from ..wire.messages import PERSISTENT, AmqpMessage, packed
+from ..wire.messages import PERSISTENT, AmqpMessage, encode
 
 log = logging.getLogger(__name__)
 
 
 class AsyncPublisher:
-    """Publishes and waits for the confirm, within a bound; connects when it must.
+    """Publishes and waits for the confirm: the publishing half of `AsyncBrokerPort`.
 
-    The publishing half of `AsyncBrokerPort`.
-
-    While the broker is away it is knocked at now and then only; between two knocks the answer is
+    It connects when it must; while the broker is away with growing waits, in which the answer is
     `UNKNOWN` at once.
     """
 
@@ -42,7 +45,7 @@ class AsyncPublisher:
     ) -> None:
         """*timeout* is in seconds and covers everything, connecting too.
 
-        *restore* is told the queues for which a message came back: somebody has deleted them.
+        *restore* is called with the queues for which a message was returned: they may be deleted.
         """
         self._address = address
         self._restore = restore
@@ -58,94 +61,96 @@ class AsyncPublisher:
         self._closed = False
 
     async def publish(self, envelope: Envelope) -> Published:
-        """Publish one message; `UNKNOWN`, told with the reason, while the broker is away.
+        """Publish one message; `UNKNOWN`, logged with the reason, while the broker is away.
 
         Raises:
             ValueError: it is larger than the broker takes, or its delay than the lanes carry.
             TypeError: AMQP could not carry its headers.
         """
-        published = await self._bounded(packed(envelope))
+        published = await self._bounded(encode(envelope))
         if published is Published.RETURNED:
             await self._restore([first_queue(envelope.to)])
         return published
 
     async def close(self) -> None:
-        """Close the connection, for good."""
+        """Close the connection, and open no other one."""
         self._closed = True
         async with self._opening:
             await self._forget()
 
-    async def _bounded(self, parcel: AmqpMessage) -> Published:
+    async def _bounded(self, message: AmqpMessage) -> Published:
         try:
             with translate_errors(f"publishing at {self._address}"):
                 async with asyncio.timeout(self._timeout):
-                    return await self._publish(parcel)
+                    return await self._publish(message)
         except BrokerUnavailable as error:
-            text = f"It is unknown whether message {parcel.id or '(no id)'} arrived: {error}"
+            text = f"It is unknown whether message {message.id or '(no id)'} arrived: {error}"
             say(log, logging.WARNING, "publish.unknown", text)
             return Published.UNKNOWN
 
-    async def _publish(self, parcel: AmqpMessage) -> Published:
-        """Publish it when no other of its id is under way.
+    async def _publish(self, message: AmqpMessage) -> Published:
+        """Publish it when no other message with its id is under way.
 
-        The client below takes what comes back for the latest that has its id: of two, one for a
-        queue that is there, it would say that this one was returned, and the other confirmed.
+        aiormq takes a return for the latest message with its id: of two, of which the first is
+        returned, it would report the second as returned, and the first as confirmed.
         """
-        if not parcel.id:
-            return await self._publish_now(parcel)
-        turn = self._turns.setdefault(parcel.id, asyncio.Lock())
+        if not message.id:
+            return await self._publish_now(message)
+        turn = self._turns.setdefault(message.id, asyncio.Lock())
         async with turn:
-            return await self._publish_now(parcel)
+            return await self._publish_now(message)
 
-    async def _publish_now(self, parcel: AmqpMessage) -> Published:
+    async def _publish_now(self, message: AmqpMessage) -> Published:
         channel = await self._open()
         loop = asyncio.get_running_loop()
         began = loop.time()
         try:
-            await self._send(channel, parcel)
+            await self._send(channel, message)
         except PublishError:
             self._has_answered()
             return Published.RETURNED
         except DeliveryError:
             self._has_answered()
             self._retire(channel)
-            text = f"A queue took no message {parcel.id or '(no id)'}: it is full, or has no master"
+            text = (
+                f"A queue took no message {message.id or '(no id)'}: it is full, or has no master"
+            )
             say(log, logging.WARNING, "publish.refused", text)
             return Published.REFUSED
-        except asyncio.CancelledError:  # out of time: a channel can be without a word for ever
-            if loop.time() - began >= self._timeout / 2:  # it had little, after others of its id
-                self._leave(channel)
+        except asyncio.CancelledError:  # out of time: a channel can stay silent for ever
+            if loop.time() - began >= self._timeout / 2:  # else others used up its time
+                self._abandon(channel)
             raise
         self._has_answered()
         return Published.CONFIRMED
 
     def _has_answered(self) -> None:
-        """Reconnect at once if need be: a connection alone would prove nothing."""
+        """Let the next connection be made at once: an open connection alone is no success."""
         self._backoff.reset()
         self._not_before = 0.0
 
-    async def _send(self, channel: AbstractChannel, parcel: AmqpMessage) -> None:
+    async def _send(self, channel: AbstractChannel, message: AmqpMessage) -> None:
         underlay = await channel.get_underlay_channel()  # ADR 41
         await underlay.basic_publish(
-            parcel.body,
-            exchange=parcel.exchange,
-            routing_key=parcel.key,
+            message.body,
+            exchange=message.exchange,
+            routing_key=message.key,
             mandatory=True,
             properties=Basic.Properties(
                 delivery_mode=PERSISTENT,
-                headers=_in_its_types(parcel.headers),
-                message_id=parcel.id,
+                headers=_for_pamqp(message.headers),
+                message_id=message.id,
             ),
         )
 
-    def _leave(self, channel: AbstractChannel) -> None:
-        """Publish on this channel no more, nor on this connection."""
+    def _abandon(self, channel: AbstractChannel) -> None:
+        """Stop using this channel and its connection."""
         if self._channel is channel:
             self._channel = None
             self._retired.clear()
 
     def _retire(self, channel: AbstractChannel) -> None:
-        """Publish on another channel from now on: see `RENEW_AFTER`. On this one, some may wait."""
+        """Use another channel from now on: see `RENEW_AFTER`. Publishes may wait on this one."""
         if self._channel is channel and asyncio.get_running_loop().time() >= self._renew_at:
             self._channel = None
             self._retired.append(channel)
@@ -169,11 +174,11 @@ class AsyncPublisher:
             return self._channel
 
     async def _renewed(self, connection: FramedConnection) -> AbstractChannel:
-        """Give another channel, and close those whose last publish is out of time."""
+        """Open another channel, and close those whose last publish is out of time."""
         *over, last = self._retired
         self._retired = [last]
         for channel in over:
-            with suppress(*TROUBLE):
+            with suppress(*AIO_PIKA_ERRORS):
                 await channel.close()
         return await self._channel_of(connection)
 
@@ -194,13 +199,13 @@ class AsyncPublisher:
             await close_connection(connection)
 
 
-def _in_its_types(value: Any) -> Any:  # noqa: ANN401 - what AMQP carries, as `packed` gives it
-    """Write bytes as pamqp knows them; pika has another type for the same."""
+def _for_pamqp(value: Any) -> Any:  # noqa: ANN401 - what AMQP carries, as `encode` gives it
+    """Give bytes as bytearray, for pamqp; pika takes bytes."""
     match value:
         case bytes():
             return bytearray(value)
         case dict():
-            return {name: _in_its_types(item) for name, item in value.items()}
+            return {name: _for_pamqp(item) for name, item in value.items()}
         case list():
-            return [_in_its_types(item) for item in value]
+            return [_for_pamqp(item) for item in value]
     return value

@@ -1,8 +1,9 @@
-"""One connection for publishing, from its opening to its end. Runs in the sending thread."""
+"""One connection for publishing, from its opening to its end. Runs in the publishing thread."""
 
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from pika import BasicProperties, ConnectionParameters, SelectConnection
 from pika.channel import Channel
@@ -13,16 +14,22 @@ from pika.spec import Basic
 from cronhare.ports.broker import Published
 
 from ..connection.backoff import RENEW_AFTER
-from ..connection.bundling import BundlingConnection
+from ..connection.buffered_writes import BufferedConnection
 from ..wire.messages import PERSISTENT, AmqpMessage
-from .trust import TRIAL
-from .window import Batch, Window
+from .confirms import Batch, Window
 
 #: Unconfirmed messages at a time. More gains nothing, and more would be unknown after a crash.
 WINDOW = 1_000
 
-#: Seconds that are given to the broker's good-bye; under an alarm it says none.
-GOODBYE = 2.0
+#: Seconds that the broker has for its answer to a close; under an alarm there is none.
+CLOSE_TIMEOUT = 2.0
+
+#: What is published first on a connection that is not trusted: the broker may accept connections,
+#: and answer no message. It is for a queue that must not exist: it is returned, and confirmed, and
+#: nothing that is due is ventured. About as long as messages of ours.
+TRIAL: Final = AmqpMessage(
+    exchange="", key="cronhare.trial", body=b"trial".ljust(512), headers={}, id=None
+)
 
 
 class PublisherConnection:
@@ -42,21 +49,21 @@ class PublisherConnection:
         on_life: Callable[[], None],
         on_silence: Callable[[Sequence[AmqpMessage]], None],
     ) -> None:
-        """*waiting* is shared: others append, the line takes.
+        """*waiting* is shared: other threads append to it, and the connection takes from it.
 
         *on_ready* is called when it is open, or, where it is not *is_trusted*, when the broker has
-        answered a trial on it: before, nothing that waits is published.
+        answered a trial on it; nothing that waits is published before.
 
         *on_life* is called with each sign that the broker serves us: a confirm of what waited, or,
-        where it is trusted, that the connection has held for *timeout* seconds.
+        where it is trusted, that the connection has lasted for *timeout* seconds.
 
-        A confirm that is owed for *timeout* seconds, or twice that, ends the connection;
-        *on_silence* is called before with all that is unconfirmed.
+        The connection ends if a confirm is due for one to two times *timeout* seconds;
+        *on_silence* is called before with all unconfirmed messages.
         """
         self.was_open = False
         self.was_refused = False
-        self.was_heard = False  # a message that waited was confirmed, or refused
-        self.was_vain = False  # it ended because no confirm came, or before any did
+        self.was_answered = False  # a message that waited was confirmed, or refused
+        self.was_unresponsive = False  # it ended because no confirm came, or before any did
         self.ended_by: BaseException | None = None
         self._waiting = waiting
         self._timeout = timeout
@@ -68,11 +75,11 @@ class PublisherConnection:
         self._on_silence = on_silence
         self._window = Window(WINDOW)
         self._channel: Channel | None = None
-        self._left: Channel | None = None
+        self._replaced: Channel | None = None
         self._renew_at = 0.0
         self._is_to_renew = False
         self._is_blocked = False
-        self._connection = BundlingConnection(
+        self._connection = BufferedConnection(
             parameters,
             on_open_callback=self._on_open,
             on_open_error_callback=self._on_end,
@@ -86,33 +93,33 @@ class PublisherConnection:
         """Publish until the connection ends.
 
         Raises:
-            Exception: what pika says (`TROUBLE`): it could not be opened.
+            Exception: what pika says (`PIKA_ERRORS`): it could not be opened.
         """
         self._loop.start()
         if not self.was_open and self.ended_by is not None:
             raise self.ended_by
 
     def end(self) -> None:
-        """Let go of everything. What was under way is unknown."""
-        if not self.was_heard and self._window.oldest is not None:
-            # an alarm says nothing of our road, and all others wait for its end as well
-            self.was_vain |= not isinstance(self.ended_by, ConnectionBlockedTimeout)
+        """Close the loop. What was under way is unknown."""
+        if not self.was_answered and self._window.oldest is not None:
+            # an alarm is no fault of this connection, and all others wait for its end as well
+            self.was_unresponsive |= not isinstance(self.ended_by, ConnectionBlockedTimeout)
         self._window.lose()
         self._loop.close()
 
     def nudge(self) -> None:
-        """Have the line look at what waits."""
+        """Look at what waits."""
         self._loop.add_callback_threadsafe(self._pump)
 
     def stop(self) -> None:
-        """End the connection in good order."""
-        self._loop.add_callback_threadsafe(self._say_goodbye)
+        """Close the connection."""
+        self._loop.add_callback_threadsafe(self._close)
 
-    def _say_goodbye(self) -> None:
-        if not self._connection.is_open:  # of one that opens pika closes nothing without a fault
+    def _close(self) -> None:
+        if not self._connection.is_open:  # pika cannot close one that is being opened
             self._loop.stop()
             return
-        self._loop.call_later(GOODBYE, lambda: self._hang_up("no good-bye"))
+        self._loop.call_later(CLOSE_TIMEOUT, lambda: self._hang_up("no answer to a close"))
         self._connection.close()
 
     def _hang_up(self, why: str) -> None:
@@ -134,8 +141,8 @@ class PublisherConnection:
         channel.confirm_delivery(self._on_confirm, callback=lambda _frame: self._begin(channel))
 
     def _on_channel_end(self, channel: Channel, reason: Exception) -> None:
-        """The broker refused something: begin anew, and declare what may be missing."""
-        if channel is self._left:
+        """The broker refused something: close, so that what may be missing is declared again."""
+        if channel is self._replaced:
             return
         self._channel = None
         self.was_refused = True
@@ -162,23 +169,23 @@ class PublisherConnection:
         self._is_blocked = True
 
     def _on_unblocked(self, *_: object) -> None:
-        """Give what waits its time anew, once, or alarms that come and go would hide who hangs."""
+        """Restart the time of what waits, once: repeated alarms must not hide what hangs."""
         self._is_blocked = False
         if self._window.oldest != self._spared:
             self._spared, self._waited_for = self._window.oldest, None
 
     def _watch(self) -> None:
-        """End a connection whose confirms do not come, unless the broker says why: an alarm.
+        """End a connection whose confirms do not come, unless an alarm is the reason.
 
         When a quorum queue is deleted while messages are on their way to it, RabbitMQ can leave
-        their channel without a word for ever, with heartbeats as if all were well.
+        their channel without any confirm for ever, while heartbeats go on.
         """
         oldest = self._window.oldest
         if oldest is not None and oldest == self._waited_for and not self._is_blocked:
-            self.was_vain = True
+            self.was_unresponsive = True
             if not self._is_on_trial:
-                self._on_silence(self._window.parcels)
-            # Who does not confirm says no good-bye.
+                self._on_silence(self._window.messages)
+            # Without a close, which would not be answered, either.
             self._hang_up(f"no confirm within {self._timeout:.1f} s")
             return
         self._waited_for = oldest
@@ -187,18 +194,17 @@ class PublisherConnection:
     def _renew(self) -> None:
         """Publish on another channel, now that nothing is under way: see `RENEW_AFTER`."""
         self._is_to_renew = False
-        self._left, self._channel = self._channel, None
+        self._replaced, self._channel = self._channel, None
         self._window = Window(WINDOW)
-        if self._left is not None:
-            self._left.close()
+        if self._replaced is not None:
+            self._replaced.close()
         self._connection.channel(on_open_callback=self._on_channel)
 
-    def _can_publish(self) -> bool:
-        return self._window.has_room and not self._is_to_renew and not self._is_on_trial
-
     def _pump(self) -> None:
-        with self._connection.bundled():
-            while self._waiting and self._can_publish() and self._channel is not None:
+        with self._connection.buffered():
+            while self._waiting and self._window.has_room and self._channel is not None:
+                if self._is_to_renew or self._is_on_trial:
+                    return
                 batch = self._waiting[0]
                 if batch.is_out:
                     self._waiting.popleft()
@@ -206,13 +212,15 @@ class PublisherConnection:
                     self._publish(self._channel, batch, batch.next())
 
     def _publish(self, channel: Channel, batch: Batch, index: int) -> None:
-        parcel = batch.parcels[index]
+        message = batch.messages[index]
         self._window.publish(batch, index)
         channel.basic_publish(
-            parcel.exchange,
-            parcel.key,
-            parcel.body,
-            BasicProperties(delivery_mode=PERSISTENT, headers=parcel.headers, message_id=parcel.id),
+            message.exchange,
+            message.key,
+            message.body,
+            BasicProperties(
+                delivery_mode=PERSISTENT, headers=message.headers, message_id=message.id
+            ),
             mandatory=True,
         )
 
@@ -223,7 +231,7 @@ class PublisherConnection:
             self._is_on_trial = False
             self._on_ready()
         else:
-            self.was_heard = True
+            self.was_answered = True
             self._on_life()
         self._window.confirm(answer.delivery_tag, multiple=answer.multiple, outcome=outcome)
         if outcome is Published.REFUSED and time.monotonic() >= self._renew_at:

@@ -1,1 +1,1 @@
-"""Declaring what is needed without harming what is there, and looking at it."""
+"""Declaring queues, exchanges and bindings without changing existing ones, and inspecting them."""

@@ -1,4 +1,4 @@
-"""Keeping the wanted topology there: declared at the start and after each loss."""
+"""Declaring the desired topology through aio-pika: `declarer` for an event loop."""
 
 import asyncio
 from collections.abc import Iterable
@@ -7,46 +7,52 @@ from contextlib import suppress
 from cronhare.ports.broker import BrokerUnavailable
 
 from ..connection.address import Address
-from .async_declaring import declare
-from .declaration import Declared
-from .wanted import WantedTopology
+from ..connection.async_connection import translate_errors
+from ..connection.errors import why_unreachable
+from .async_client import AsyncTopologyClient
+from .declaration import Declared, declaration
+from .desired import DesiredTopology
 
 
 class AsyncTopologyDeclarer:
-    """Declares what is *wanted*, as often as asked."""
+    """See `TopologyDeclarer`; each step has `ANSWER_TIMEOUT`."""
 
-    def __init__(self, address: Address, wanted: WantedTopology) -> None:
+    def __init__(self, address: Address, desired: DesiredTopology) -> None:
         """Nothing is declared yet."""
         self._address = address
-        self._wanted = wanted
-        self._declaring = asyncio.Lock()
+        self._desired = desired
+        self._lock = asyncio.Lock()
 
     async def refresh(self) -> None:
         """See `TopologyDeclarer.refresh`."""
-        async with self._declaring:
-            if not self._wanted.is_fresh:
+        async with self._lock:
+            if not self._desired.is_fresh:
                 await self._declare()
 
     async def restore(self, queues: Iterable[str]) -> None:
         """See `TopologyDeclarer.restore`."""
-        if any(map(self._wanted.knows, queues)):
+        if any(map(self._desired.includes, queues)):
             with suppress(BrokerUnavailable):
                 await self.refresh()
 
     async def declare(self) -> None:
         """See `TopologyDeclarer.declare`."""
-        async with self._declaring:
+        async with self._lock:
             found = await self._declare()
         found.check()
 
     async def _declare(self) -> Declared:
-        wanted = self._wanted
-        topology, began = wanted.topology, wanted.now()
-        found = await declare(
-            self._address,
-            topology,
-            queue_type=wanted.queue_type,
-            deduplication=wanted.deduplication,
-        )
-        wanted.note(topology, found, began=began)
-        return found
+        desired = self._desired
+        topology, began = desired.topology, desired.now()
+        client = AsyncTopologyClient(self._address, desired.arguments_of)
+        steps = declaration(topology, vhost=self._address.vhost, losses=client.losses)
+        step = next(steps)
+        try:
+            while not isinstance(step, Declared):
+                with translate_errors(f"declaring at {self._address}", why_unreachable):
+                    refused = await client.perform(step)
+                step = steps.send(refused)
+        finally:
+            await client.close()
+        desired.note(topology, step, began=began)
+        return step

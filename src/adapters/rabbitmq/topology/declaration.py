@@ -1,39 +1,28 @@
-"""Making sure that the queues, exchanges and roads are there, without ever harming what is.
+"""The rules of declaring: what is missing is made, and what exists is never changed.
 
 Nothing is deleted or changed. What exists with other arguments is used as it is, and the
-difference is told with its cure: arguments cannot be changed once a queue is declared. A queue that
-the broker will not let us have is left out: the others are worth having without it.
+difference is reported with its cure: arguments cannot be changed once a queue is declared. A queue
+that the broker refuses is left out, and the others are used without it.
 
-No I/O here: both clients ask what is to be asked, and tell what came of it.
+No I/O here: a generator gives the steps to both clients, and takes the broker's refusals.
 """
 
 import logging
 from collections.abc import Generator
 
 import attrs
+from pika.spec import ACCESS_REFUSED, NOT_FOUND, PRECONDITION_FAILED, RESOURCE_LOCKED
 
 from cronhare.application.logs import say
 from cronhare.domain.topology import Binding, Exchange, Queue, Topology
 from cronhare.ports.broker import BrokerUnavailable
 
-from ..wire.asking import (
-    ACCESS_REFUSED,
-    LOCKED,
-    MOST_LOST,
-    NOT_FOUND,
-    PRECONDITION_FAILED,
-    Bind,
-    Look,
-    Losses,
-    Make,
-    Question,
-    Refused,
-)
+from .steps import MOST_LOST, Bind, ConnectionLosses, Declare, PassiveDeclare, Refused, Step
 
 log = logging.getLogger(__name__)
 
-#: What a look says of what is missing, or exclusive to another connection.
-_NOT_OURS = (NOT_FOUND, LOCKED)
+#: A passive declaration's refusal of what is missing, or exclusive to another connection.
+_NOT_OURS = (NOT_FOUND, RESOURCE_LOCKED)
 
 #: What is said of a queue that is missing and was not declared.
 _NOT_TRIED = f"it is missing, and {MOST_LOST} others, tried before it, cost the connection each"
@@ -56,7 +45,7 @@ class Difference:
 
 @attrs.frozen(kw_only=True)
 class Refusal:
-    """A queue that is missing and cannot be made, that is somebody's own, or that has no road."""
+    """A queue that is missing and cannot be made, is another connection's own, or is unbound."""
 
     name: str
     what: str  # the broker's own words
@@ -82,14 +71,14 @@ class Declared:
             raise BrokerUnavailable("; ".join(map(str, self.refusals)))
 
 
-#: Gives what is to be asked next, and takes the broker's no, or None.
-Asking = Generator[Question, Refused | None, None]
+#: Gives the next step, and takes the broker's refusal, or None.
+Steps = Generator[Step, Refused | None, None]
 
 
 def declaration(
-    topology: Topology, *, vhost: str, losses: Losses
-) -> Generator[Question | Declared, Refused | None, None]:
-    """Ask for all that is not there yet; at the end tell what was otherwise, or refused.
+    topology: Topology, *, vhost: str, losses: ConnectionLosses
+) -> Generator[Step | Declared, Refused | None, None]:
+    """Give the steps that declare a topology, and at the end what they found.
 
     Raises:
         BrokerUnavailable: the broker will not let us make an exchange that is missing.
@@ -99,33 +88,29 @@ def declaration(
         yield from declaring.ensure(thing)
     for binding in topology.bindings:
         yield from declaring.bind(binding)
-    yield declaring.result()
+    yield Declared(
+        differences=tuple(declaring.differences), refusals=tuple(declaring.refusals.values())
+    )
 
 
 class _Declaring:
-    """What one walk through the topology has made, and what it found otherwise."""
+    """What one pass through the topology has made, and what it found otherwise."""
 
-    def __init__(self, vhost: str, losses: Losses) -> None:
-        self._differences: list[Difference] = []
-        self._refusals: dict[str, Refusal] = {}  # by queue
+    def __init__(self, vhost: str, losses: ConnectionLosses) -> None:
+        self.differences: list[Difference] = []
+        self.refusals: dict[str, Refusal] = {}  # by queue
         self._vhost = vhost
         self._losses = losses
 
-    def result(self) -> Declared:
-        """Tell what it was."""
-        return Declared(
-            differences=tuple(self._differences), refusals=tuple(self._refusals.values())
-        )
-
-    def ensure(self, thing: Exchange | Queue) -> Asking:
+    def ensure(self, thing: Exchange | Queue) -> Steps:
         """Look first: who may not configure the broker may still use what is there."""
-        looked = yield Look(thing)
-        is_lost = looked is not None and looked.costs_connection
-        is_missing = looked is not None and not is_lost and looked.code in _NOT_OURS
-        if is_missing and isinstance(thing, Queue) and not self._losses.are_bearable:
+        absence = yield PassiveDeclare(thing)
+        is_lost = absence is not None and absence.costs_connection
+        is_missing = absence is not None and not is_lost and absence.code in _NOT_OURS
+        if is_missing and isinstance(thing, Queue) and not self._losses.within_limit:
             self._refuse(thing.name, _NOT_TRIED)
             return
-        refusal = looked if is_lost else (yield Make(thing))
+        refusal = absence if is_lost else (yield Declare(thing))
         if refusal is None:
             return
         kind = "queue" if isinstance(thing, Queue) else "exchange"
@@ -136,28 +121,28 @@ class _Declaring:
         else:
             raise BrokerUnavailable(f"{kind} {thing.name}: {refusal.text}") from refusal.cause
 
-    def bind(self, binding: Binding) -> Asking:
-        """Make sure of a road; the broker does not double one."""
-        if binding.target in self._refusals:
+    def bind(self, binding: Binding) -> Steps:
+        """Make sure of a binding; the broker does not double one."""
+        if binding.target in self.refusals:
             return
         refusal = yield Bind(binding)
         if refusal is not None and refusal.code == ACCESS_REFUSED:
             text = f"Cannot see whether {binding.source} leads to {binding.target}"
             say(log, logging.WARNING, "topology.unseen", text)
         elif refusal is not None and binding.to_exchange:
-            road = f"binding {binding.source} to {binding.target}"
-            raise BrokerUnavailable(f"{road}: {refusal.text}") from refusal.cause
-        elif refusal is not None:  # somebody deletes it while we declare
+            where = f"binding {binding.source} to {binding.target}"
+            raise BrokerUnavailable(f"{where}: {refusal.text}") from refusal.cause
+        elif refusal is not None:  # the queue was deleted meanwhile
             self._refuse(binding.target, refusal.text)
 
     def _note(self, kind: str, name: str, refusal: Refused) -> None:
-        """Note what is there with other arguments. Who may not configure it cannot know."""
+        """Note other arguments. Who may not configure the broker cannot know of them."""
         if refusal.code == PRECONDITION_FAILED:
             cure = self._cure(kind, name)
-            self._differences.append(Difference(kind=kind, name=name, what=refusal.text, cure=cure))
+            self.differences.append(Difference(kind=kind, name=name, what=refusal.text, cure=cure))
 
     def _refuse(self, queue: str, what: str) -> None:
-        self._refusals[queue] = Refusal(name=queue, what=what)
+        self.refusals[queue] = Refusal(name=queue, what=what)
 
     def _cure(self, kind: str, name: str) -> str:
         again = "start a scheduler or worker, which declares it anew"

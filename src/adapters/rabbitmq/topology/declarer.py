@@ -1,46 +1,53 @@
-"""Keeping the wanted topology there: declared at the start and after each loss."""
+"""Declaring the desired topology through pika, at the start and after each loss."""
 
 import threading
 from collections.abc import Iterable
 from contextlib import suppress
+from functools import partial
 
 from cronhare.ports.broker import BrokerUnavailable
 
 from ..connection.address import Address
-from .declaration import Declared
-from .declaring import declare
-from .wanted import WantedTopology
+from ..connection.blocking import connect
+from ..connection.errors import PIKA_ERRORS, why_unreachable
+from .client import TopologyClient
+from .declaration import Declared, declaration
+from .desired import DesiredTopology
 
 
 class TopologyDeclarer:
-    """Declares what is *wanted*, as often as asked. Safe to share between threads."""
+    """Declares what is missing of the *desired* topology. Safe to share between threads.
 
-    def __init__(self, address: Address, wanted: WantedTopology) -> None:
+    A declaration takes a connection of its own, some 60 short round trips, and can be repeated at
+    any time. A queue that the broker fails over costs another connection, and is left out as well.
+    """
+
+    def __init__(self, address: Address, desired: DesiredTopology) -> None:
         """Nothing is declared yet."""
         self._address = address
-        self._wanted = wanted
-        self._declaring = threading.Lock()
+        self._desired = desired
+        self._lock = threading.Lock()
 
     def refresh(self) -> None:
-        """Declare, unless that was done a moment ago and nobody has doubted it since.
+        """Declare, unless that was done a moment ago and the result has not been invalidated.
 
-        A queue that is refused is told in the log, and keeps nobody from using the others.
+        A queue that is refused is logged, and the others are used.
 
         Raises:
-            BrokerUnavailable: the broker is away, or will not let us make what all need.
+            BrokerUnavailable: the broker is away, or will not let us make an exchange.
         """
-        with self._declaring:  # who has waited for another's declaration needs none of his own
-            if not self._wanted.is_fresh:
+        with self._lock:  # who has waited for another's declaration needs none of his own
+            if not self._desired.is_fresh:
                 self._declare()
 
     def restore(self, queues: Iterable[str]) -> None:
-        """Messages for these queues came back: have those that are sent again find ours there.
+        """Declare again if one of these queues, for which messages were returned, is ours.
 
-        Somebody has deleted one beside a sound connection, and may do so all the time: it is
-        declared not more often than after losses of the connection.
+        It was deleted beside a sound connection, which may happen all the time: it is declared no
+        more often than after losses of the connection.
         """
-        if any(map(self._wanted.knows, queues)):
-            with suppress(BrokerUnavailable):  # the connections tell of it
+        if any(map(self._desired.includes, queues)):
+            with suppress(BrokerUnavailable):  # the connections report it
                 self.refresh()
 
     def declare(self) -> None:
@@ -49,18 +56,22 @@ class TopologyDeclarer:
         Raises:
             BrokerUnavailable: the broker is away, or will not let us make what is missing.
         """
-        with self._declaring:
+        with self._lock:
             found = self._declare()
         found.check()
 
     def _declare(self) -> Declared:
-        wanted = self._wanted
-        topology, began = wanted.topology, wanted.now()
-        found = declare(
-            self._address,
-            topology,
-            queue_type=wanted.queue_type,
-            deduplication=wanted.deduplication,
-        )
-        wanted.note(topology, found, began=began)
-        return found
+        desired = self._desired
+        topology, began = desired.topology, desired.now()
+        connecting = partial(connect, self._address, name="cronhare declaring")
+        try:
+            with TopologyClient(connecting, desired.arguments_of) as client:
+                steps = declaration(topology, vhost=self._address.vhost, losses=client.losses)
+                step = next(steps)
+                while not isinstance(step, Declared):
+                    step = steps.send(client.perform(step))
+        except PIKA_ERRORS as error:
+            why = why_unreachable(error)
+            raise BrokerUnavailable(f"declaring at {self._address}: {why}") from error
+        desired.note(topology, step, began=began)
+        return step

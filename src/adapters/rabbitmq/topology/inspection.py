@@ -1,4 +1,4 @@
-"""Looking at a broker over AMQP alone: no management plugin, no right to administer."""
+"""The facts about a broker that AMQP alone gives: no management plugin, no right to administer."""
 
 import re
 import time
@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import attrs
 from pika import BlockingConnection
+from pika.spec import NOT_FOUND, PRECONDITION_FAILED
 
 from cronhare.domain.addresses import Host
 from cronhare.domain.diagnosis import (
@@ -25,18 +26,19 @@ from cronhare.domain.topology import Exchange, Queue, Topology
 from cronhare.ports.broker import BrokerUnavailable
 
 from ..connection.address import Address
-from ..connection.blocking import TopologyClient, connect, letting_go
-from ..connection.errors import TROUBLE, cause_of, resolving, said_by
-from ..wire.asking import NOT_FOUND, PRECONDITION_FAILED, Refused
-from ..wire.versions import QUORUM, arguments
-from .probing import probe_lanes
+from ..connection.blocking import closing_connection, connect
+from ..connection.errors import PIKA_ERRORS, cause_of, describe, resolving
+from ..wire.versions import QUORUM, queue_arguments
+from .client import TopologyClient
+from .lane_probe import probe_lanes
+from .steps import Declare, PassiveDeclare, Refused
 
-#: Seconds that the broker has for its answer to a message, and then to the farewell.
+#: Seconds that the broker has for its answer to a message, and then to the close.
 TIMEOUT: Final = 3.0
-_FAREWELL: Final = 2.0
+_CLOSE_TIMEOUT: Final = 2.0
 
 #: Seconds that probes have for their way, which takes milliseconds. A busy broker is not broken.
-PROBING: Final = 10.0
+PROBE_TIMEOUT: Final = 10.0
 
 # … inequivalent arg 'x-message-ttl' for queue 'q' in vhost '/': received the value '100' of type
 # 'signedint' but current is none
@@ -52,27 +54,29 @@ class RabbitInspection:
     """Satisfies `BrokerInspectionPort`."""
 
     def __init__(self, url: str, *, queue_type: str = QUORUM, deduplication: bool = False) -> None:
-        """*queue_type* and *deduplication* are what our queues are wanted to have.
+        """*queue_type* and *deduplication* are the settings that our queues are compared with.
 
         Raises:
             ValueError: the URL cannot be used.
         """
         self._url = url
         self._address = Address.parse(url)
-        self._arguments_of = partial(arguments, queue_type=queue_type, deduplication=deduplication)
+        self._arguments_of = partial(
+            queue_arguments, queue_type=queue_type, deduplication=deduplication
+        )
 
     def inspect(self, topology: Topology) -> BrokerFacts | Unreachable:
         """See `BrokerInspectionPort.inspect`."""
         try:
-            with TopologyClient(self._connect, self._arguments_of) as walk:
-                # pika keeps what the server said of itself to itself.
-                said = walk.connection._impl.server_properties or {}  # noqa: SLF001
-                link = _link(walk.connection)
-                things = [_thing(walk, each) for each in topology.things]
-            with letting_go(self._connect()) as connection:
+            with TopologyClient(self._connect, self._arguments_of) as client:
+                # Nothing public in pika gives the server's properties.
+                said = client.connection._impl.server_properties or {}  # noqa: SLF001
+                link = _link(client.connection)
+                things = [_thing(client, each) for each in topology.things]
+            with closing_connection(self._connect()) as connection:
                 alarm, answered = _ask_for_alarms(connection)
-        except TROUBLE as error:
-            return Unreachable(cause_of(error), f"{self._address}: {said_by(error)}")
+        except PIKA_ERRORS as error:
+            return Unreachable(cause_of(error), f"{self._address}: {describe(error)}")
         return BrokerFacts(
             product=str(said.get("product", "a broker without a name")),
             version=str(said.get("version", "")),
@@ -87,13 +91,13 @@ class RabbitInspection:
     def probe(self) -> Sequence[LaneReport] | Unreachable:
         """See `BrokerInspectionPort.probe`."""
         try:
-            return probe_lanes(self._url, timeout=PROBING)
+            return probe_lanes(self._url, timeout=PROBE_TIMEOUT)
         except BrokerUnavailable as error:
             cause = error.__cause__ or error
-            return Unreachable(cause_of(cause), f"{self._address}: {said_by(cause)}")
+            return Unreachable(cause_of(cause), f"{self._address}: {describe(cause)}")
 
     def _absent(self) -> Iterator[str]:
-        """Try each node of several by itself."""
+        """Name those of several nodes that cannot be connected to."""
         nodes = self._address.url.hosts
         for node in nodes if len(nodes) > 1 else ():
             try:
@@ -102,15 +106,15 @@ class RabbitInspection:
                         self._address.for_pika(node, name="cronhare doctor")
                     )
                 connection.close()
-            except TROUBLE as error:
-                yield f"{node}: {said_by(error)}"
+            except PIKA_ERRORS as error:
+                yield f"{node}: {describe(error)}"
 
     def _connect(self) -> BlockingConnection:
-        return connect(self._address, name="cronhare doctor", blocked_timeout=_FAREWELL)
+        return connect(self._address, name="cronhare doctor", blocked_timeout=_CLOSE_TIMEOUT)
 
 
 def _link(connection: BlockingConnection) -> Link:
-    """Tell how this very connection is encrypted; pika keeps its socket to itself, too."""
+    """Say how this connection is encrypted; nothing public in pika gives its socket, either."""
     inner: Any = connection._impl  # noqa: SLF001
     host = Host(inner.params.host, inner.params.port)
     options = inner.params.ssl_options
@@ -124,18 +128,18 @@ def _link(connection: BlockingConnection) -> Link:
     )
 
 
-def _thing(walk: TopologyClient, wanted: Exchange | Queue) -> Thing:
-    """Look whether it is there; only then declare it, which changes nothing that exists."""
+def _thing(client: TopologyClient, wanted: Exchange | Queue) -> Thing:
+    """Declare it only if it is there, which changes nothing."""
     kind = Kind.QUEUE if isinstance(wanted, Queue) else Kind.EXCHANGE
     thing = Thing(kind=kind, name=wanted.name, fit=Fit.FITS)
-    seen = walk.look_at(wanted)
+    seen = client.ask(PassiveDeclare(wanted))
     if isinstance(seen, Refused):
         missing = seen.code == NOT_FOUND
         return attrs.evolve(thing, fit=Fit.MISSING if missing else Fit.HIDDEN)
     if thing.kind is Kind.QUEUE:
         counts = seen.method
         thing = attrs.evolve(thing, messages=counts.message_count, consumers=counts.consumer_count)
-    refusal = walk.declare(wanted)
+    refusal = client.perform(Declare(wanted))
     if refusal is None:
         return thing
     if refusal.code != PRECONDITION_FAILED:
@@ -144,7 +148,7 @@ def _thing(walk: TopologyClient, wanted: Exchange | Queue) -> Thing:
 
 
 def difference(text: str) -> Difference:
-    """Read the broker's words for the first argument that differs.
+    """Read which argument differs from the broker's words, which name the first one.
 
     >>> str(difference(
     ...     "PRECONDITION_FAILED - inequivalent arg 'x-message-ttl' for queue 'q' in vhost '/': "
@@ -163,9 +167,9 @@ def difference(text: str) -> Difference:
 
 
 def _ask_for_alarms(connection: BlockingConnection) -> tuple[str | None, bool]:
-    """Publish a message that no queue wants, and hear whether it comes back or we are blocked.
+    """Publish a message for no queue, and see whether it is returned, or an alarm blocks us.
 
-    An alarm is told only to those who publish. The broker answers it before the message.
+    The broker reports an alarm to publishers only, and before it answers the message.
     """
     alarms: list[str] = []
     returned: list[object] = []
@@ -178,6 +182,6 @@ def _ask_for_alarms(connection: BlockingConnection) -> tuple[str | None, bool]:
     give_up_at = time.monotonic() + TIMEOUT
     while channel.is_open and not alarms and not returned and time.monotonic() < give_up_at:
         connection.process_data_events(time_limit=0.05)
-    # Who may not write to the default exchange loses the channel: an answer, too.
+    # Who may not write to the default exchange loses the channel: that is an answer, too.
     answered = bool(returned) or not channel.is_open
     return (alarms[0], True) if alarms else (None, answered)

@@ -1,1 +1,1 @@
-"""What goes over the wire: messages, their properties and frames, and what queues are asked."""
+"""What goes over the wire: messages, properties, frames, and the arguments of queues."""

@@ -1,4 +1,4 @@
-"""The port's messages in AMQP's form, and back."""
+"""The port's messages, encoded for AMQP and decoded."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -15,26 +15,26 @@ from .versions import LARGEST_BODY
 
 PERSISTENT = 2
 
-#: RabbitMQ would send copies to the queues that these name. No message of ours asks for that, and
-#: one that we park or pass on for somebody else must not.
+#: RabbitMQ would send copies to the queues that these name. No message of ours asks for that, and a
+#: foreign one that we park or pass on must not.
 _COPYING = frozenset({"CC", "BCC"})
 
-_AS_THEY_ARE = frozenset({str, float, bool, bytes, Decimal, type(None)})
+_PLAIN = frozenset({str, float, bool, bytes, Decimal, type(None)})
 _INTEGERS = range(-(2**63), 2**63)
 
 
 class AmqpMessage(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """A message, checked, with its road."""
+    """A checked message with its exchange and routing key."""
 
     exchange: str
     key: str
     body: bytes
-    headers: dict[str, Any]  # both clients have types of their own for what is checked here
+    headers: dict[str, Any]  # each client has types of its own for these values
     id: str | None
 
 
-def packed(envelope: Envelope) -> AmqpMessage:
-    """Make a message ready for the wire. Its headers are copied.
+def encode(envelope: Envelope) -> AmqpMessage:
+    """Encode a message. Its headers are copied.
 
     Raises:
         ValueError: its body is larger than the broker takes, or its delay than the lanes carry.
@@ -49,7 +49,7 @@ def packed(envelope: Envelope) -> AmqpMessage:
         key=key,
         body=bytes(message.body),
         headers={
-            name: value if type(value) in _AS_THEY_ARE else _outward(name, value)
+            name: value if type(value) in _PLAIN else _encoded(name, value)
             for name, value in message.headers.items()
             if name not in _COPYING
         },
@@ -57,36 +57,36 @@ def packed(envelope: Envelope) -> AmqpMessage:
     )
 
 
-def unpacked(body: bytes, headers: Mapping[str, object] | None, id: str | None) -> Message:  # noqa: A002 - the field's name
-    """Make a message of what came, in plain Python: dict, list, str, int, aware datetime."""
-    plain = {name: _inward(value) for name, value in (headers or {}).items() if name not in COUNTS}
+def decode(body: bytes, headers: Mapping[str, object] | None, id: str | None) -> Message:  # noqa: A002 - the field's name
+    """Decode a message into plain Python: dict, list, str, int, aware datetime."""
+    plain = {name: _decoded(value) for name, value in (headers or {}).items() if name not in COUNTS}
     return Message(body=body, headers=plain, id=id)
 
 
-def _outward(name: str, value: object) -> object:
+def _encoded(name: str, value: object) -> object:
     match value:
         case int() if value in _INTEGERS:
             return value
         case dict():
-            return {key: _outward(f"{name}.{key}", item) for key, item in value.items()}
+            return {key: _encoded(f"{name}.{key}", item) for key, item in value.items()}
         case list():
-            return [_outward(name, item) for item in value]
+            return [_encoded(name, item) for item in value]
         case str():
-            return str.__str__(value)  # the text of an enum's member, not the member
+            return str.__str__(value)  # the text of an enum's member
         case datetime():
             return value
-        case _ if type(value) in _AS_THEY_ARE:
+        case _ if type(value) in _PLAIN:
             return value
         case _:
             raise TypeError(f"header {name}: AMQP cannot carry {value!r}")
 
 
-def _inward(value: object) -> object:
+def _decoded(value: object) -> object:
     match value:
         case dict():
-            return {str(key): _inward(item) for key, item in value.items()}
+            return {str(key): _decoded(item) for key, item in value.items()}
         case list():
-            return [_inward(item) for item in value]
+            return [_decoded(item) for item in value]
         case bytearray():
             return bytes(value)
         case int() if type(value) is not bool:

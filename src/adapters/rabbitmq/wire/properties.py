@@ -1,8 +1,8 @@
-"""Reading a message's properties: total, whatever bytes a publisher wrote.
+"""Decoding a message's properties, whatever bytes a publisher wrote.
 
-A client that raises here loses its connection, and the message is the first that the next one is
-given. So the properties are read in our own hands: what means nothing to us is passed over unread,
-text that is no UTF-8 is shown with escapes, and what no reading can get past has a reason.
+A client that raises here loses its connection, and its next connection gets the same message
+first. So we decode them: properties that we do not use are skipped, text that is no UTF-8 is
+escaped, and what cannot be decoded is an error with a reason.
 """
 
 import struct
@@ -14,36 +14,36 @@ from typing import Final
 
 import msgspec
 
-#: How deep tables and arrays of headers may be nested.
+#: How deep the tables and arrays of headers may be nested.
 DEEPEST: Final = 32
 
-#: A quorum queue's own counts; `redelivered` says what is to be known of them.
+#: A quorum queue's own counts; `redelivered` says all that we need of them.
 COUNTS: Final = frozenset({"x-delivery-count", "x-acquired-count"})
 
-#: Bytes of a short string, as an id is one.
+#: Bytes of AMQP's short string, such as an id.
 LONGEST_SHORT: Final = 255
 
 _LENGTH: Final = struct.Struct(">I")
 _SHORT, _TABLE = -1, -2
 
-#: The properties in the order of their flags, from the highest bit: what each takes.
+#: The encoding of each property in the order of the flags, from the highest bit: bytes, or a kind.
 _FORMS: Final = (_SHORT, _SHORT, _TABLE, 1, 1, _SHORT, _SHORT, _SHORT, _SHORT, 8, *[_SHORT] * 4)
 _MESSAGE_ID: Final = 8
 
 
 class Properties(msgspec.Struct, frozen=True, kw_only=True):
-    """What we want to know of a message's properties, in plain Python."""
+    """The properties that we use, in plain Python."""
 
     headers: dict[str, object]
     id: str | None
 
 
 class UnreadableProperties(ValueError):
-    """They cannot be read to their end; the text says why."""
+    """The properties cannot be decoded; the text says why."""
 
 
 def read_properties(raw: bytes) -> Properties:
-    r"""Read flags and properties as they came in the content header.
+    r"""Decode flags and properties as they came in the content header.
 
     >>> read_properties(b"\x00\x80" b"\x02\xff7")
     Properties(headers={}, id='\\xff7')
@@ -137,7 +137,7 @@ def _bytes(raw: bytes, offset: int, size: int) -> tuple[bytes, int]:
 
 
 def _id(text: bytes) -> str:
-    """Show an id; one that is no text may be too long then to be written to a copy."""
+    """Decode an id; escaped, it may be too long for a copy of the message: then a digest of it."""
     shown = _text(text)
     if len(shown.encode()) <= LONGEST_SHORT:
         return shown
@@ -149,7 +149,7 @@ def _text(text: bytes) -> str:
 
 
 def _text_or_bytes(text: bytes) -> str | bytes:
-    """A long string is any bytes to AMQP, and text to almost everybody."""
+    """AMQP's long string is any bytes, and text in almost all messages."""
     try:
         return text.decode()
     except UnicodeDecodeError:
@@ -157,7 +157,7 @@ def _text_or_bytes(text: bytes) -> str | bytes:
 
 
 def _moment(raw: bytes) -> datetime | int:
-    """Understand seconds since 1970; a number that is no moment of ours stays a number."""
+    """Decode seconds since 1970; a number beyond datetime's range stays a number."""
     seconds = int.from_bytes(raw, "big")
     try:
         return datetime.fromtimestamp(seconds, tz=UTC)
@@ -174,7 +174,7 @@ def _unpacked(form: str) -> tuple[int, Callable[[bytes], object]]:
     return compiled.size, lambda raw: compiled.unpack(raw)[0]
 
 
-#: Types of values with a fixed size, as RabbitMQ reads them.
+#: Types of values with a fixed size, as RabbitMQ decodes them.
 _FIXED: Final[dict[int, tuple[int, Callable[[bytes], object]]]] = {
     ord("t"): _unpacked("?"),
     ord("b"): _unpacked("b"),

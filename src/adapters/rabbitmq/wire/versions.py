@@ -1,14 +1,15 @@
-"""What differs between the versions of RabbitMQ that we speak to, 3.10 to 4.x, and our answer.
+"""How RabbitMQ's versions 3.10 to 4.x differ, and the queue arguments that fit all of them.
 
 Delivery limit of a quorum queue: none unless set; from 4.0 it is 20. Ours is always set.
 Largest message: 128 MiB; from 4.0 it is 16 MiB. We take the smaller everywhere.
 `x-death` from a client: counted, and may pass for a cycle; ignored from 4.0. The application never
-    sends it, but for messages that stay where they go.
-Order of `x-death`: before 3.13.3 only the first entry is the newest. Nobody reads the order.
-Channel-wide prefetch: classic queues only, and deprecated in 4.x. Never used: `allowance` counts.
+    sends it, except with messages that stay where they go.
+Order of `x-death`: before 3.13.3 only the first entry is the newest. We do not read the order.
+Channel-wide prefetch: classic queues only, and deprecated in 4.x. Never used: `PrefetchLimiter`
+    counts.
 Consumer timeout: closes the channel; from 4.3 quorum queues only, and the consumer may be cancelled
-    instead. Either is a lost consumer, for which `subscription` finds another.
-Queues that are transient and not exclusive: refused from 4.3 on. There are none.
+    instead. Either is a lost consumer, which `Subscription` replaces.
+Queues that are transient and not exclusive: refused from 4.3 on. We have none.
 An answer to the broker's `basic.cancel`: closes the channel; from 4.3.7 it is wanted. aiormq finds
     out which.
 """
@@ -27,11 +28,13 @@ LARGEST_BODY = 16 * 2**20
 DELIVERY_LIMIT = 1_000_000
 
 
-def arguments(queue: Queue, *, queue_type: str, deduplication: bool = False) -> dict[str, object]:
+def queue_arguments(
+    queue: Queue, *, queue_type: str = QUORUM, deduplication: bool = False
+) -> dict[str, object]:
     """Give the arguments to declare a queue with.
 
-    *deduplication* asks for a plugin's help on task queues; without the plugin, and for quorum
-    queues, it does nothing. What is there may differ in it: RabbitMQ 3.10.8 does not refuse that.
+    *deduplication* asks a plugin to drop copies in task queues; without the plugin, and for quorum
+    queues, it does nothing. RabbitMQ 3.10.8 does not refuse a queue that differs in it.
     """
     wanted: dict[str, object] = {}
     if queue.ttl is not None:

@@ -14,7 +14,7 @@ def verifying(server: LedgerServer) -> ssl.SSLContext:
     Raises:
         CertificatesUnusable: one of them cannot be read, or is none.
     """
-    context = tls.verifying(server.certificates)
+    context = tls.client_context(server.certificates)
     # What MySQL makes for itself does not pass the strictest reading of RFC 5280.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     return context

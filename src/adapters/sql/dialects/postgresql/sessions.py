@@ -58,7 +58,9 @@ class PostgresqlSessions(Sessions[Session]):
         """
         super().__init__(server)
         if server.certificates.named:
-            tls.verifying(server.certificates)  # the driver would find out late that they are none
+            tls.client_context(
+                server.certificates
+            )  # the driver would find out late that they are none
 
     def make_engine(self, **options: Any) -> Engine:  # noqa: ANN401
         """See `Sessions.make_engine`."""

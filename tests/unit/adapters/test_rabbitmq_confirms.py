@@ -4,19 +4,19 @@ import threading
 
 import pytest
 
-from cronhare.adapters.rabbitmq.publisher.window import Batch, Window
+from cronhare.adapters.rabbitmq.publisher.confirms import Batch, Window
 from cronhare.adapters.rabbitmq.wire.messages import AmqpMessage
 from cronhare.ports.broker import Published
 
 CONFIRMED, RETURNED, UNKNOWN = Published.CONFIRMED, Published.RETURNED, Published.UNKNOWN
 
 
-def parcel(body: bytes = b"", *, key: str = "q") -> AmqpMessage:
+def message(body: bytes = b"", *, key: str = "q") -> AmqpMessage:
     return AmqpMessage(exchange="", key=key, body=body, headers={}, id=None)
 
 
 def batch_of(count: int) -> Batch:
-    return Batch([parcel(b"%d" % n) for n in range(count)])
+    return Batch([message(b"%d" % n) for n in range(count)])
 
 
 def publish_all(window: Window, batch: Batch) -> None:
@@ -64,7 +64,7 @@ def test_a_confirm_after_a_return_confirms_the_return() -> None:
 
 
 def test_each_of_two_equal_messages_is_returned_once() -> None:
-    window, batch = Window(10), Batch([parcel(), parcel(), parcel(key="other")])
+    window, batch = Window(10), Batch([message(), message(), message(key="other")])
     publish_all(window, batch)
 
     for _ in range(3):  # one more than there are

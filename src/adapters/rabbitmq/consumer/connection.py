@@ -1,26 +1,22 @@
-"""One connection for consuming: its consumers, and the signs that they live."""
+"""One connection for consuming: its consumers, and the checks that they live."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Self
 
 from aio_pika.abc import AbstractChannel
 
 from cronhare.ports.broker import BrokerUnavailable, Delivery
 
-from ..connection.address import Address
-from ..connection.errors import said_by
-from ..connection.framed import FramedConnection
-from ..connection.linking import ANSWER_TIMEOUT, close_connection, open_connection, translate_errors
-from .consumer import Consumer, QueueRefused, refusals
-from .guarding import GuardedConnection
+from ..connection.async_connection import FramedConnection, close_connection, translate_errors
+from ..connection.errors import describe
+from .consumer import Consumer, QueueRefused, translate_refusals
 
 
-class ConsumerChannel:
+class ConsumerConnection:
     """A connection that consumes, until it or the last of its consumers is lost.
 
-    It is never mended: another one takes its place. Nothing is published here: a broker under an
+    It is never repaired: another one is opened. Nothing is published here: a broker under an
     alarm would stop reading our acks.
     """
 
@@ -33,7 +29,10 @@ class ConsumerChannel:
         on_dropped: Callable[[], None],
         answer_timeout: float,
     ) -> None:
-        """`open` makes one."""
+        """Nothing is consumed yet. *answer_timeout*, in seconds, bounds each of our questions.
+
+        *prefetch* counts for each queue. *on_dropped* is called when there is something to clear.
+        """
         self.lost = asyncio.Event()
         self.lost_by = "the connection was closed"
         self.has_dropped = False
@@ -44,36 +43,8 @@ class ConsumerChannel:
         self._answer_timeout = answer_timeout
         self._consumers: dict[str, Consumer] = {}  # by queue
         self._dropped: list[tuple[Consumer, str]] = []  # with the reasons
-        self._beginning: str | None = None  # the queue whose refusal `consume` tells
+        self._starting: str | None = None  # the queue whose refusal `consume` raises
         connection.close_callbacks.add(self._on_closing)
-
-    @classmethod
-    async def open(
-        cls,
-        address: Address,
-        *,
-        prefetch: int,
-        on_delivery: Callable[[Delivery], Awaitable[None]],
-        on_dropped: Callable[[], None],
-        answer_timeout: float = ANSWER_TIMEOUT,
-    ) -> Self:
-        """Connect; nothing is consumed yet. *answer_timeout*, in seconds, bounds each question.
-
-        *prefetch* counts for each queue. *on_dropped* is told when there is something to clear.
-
-        Raises:
-            BrokerUnavailable: it did not work.
-        """
-        connection = await open_connection(
-            address, name="cronhare consuming", kind=GuardedConnection
-        )
-        return cls(
-            connection,
-            prefetch=prefetch,
-            on_delivery=on_delivery,
-            on_dropped=on_dropped,
-            answer_timeout=answer_timeout,
-        )
 
     @property
     def consuming(self) -> list[str]:
@@ -93,26 +64,19 @@ class ConsumerChannel:
         """
         consumer = self._consumers.get(queue)
         if consumer is None:
-            consumer = self._consumers[queue] = await Consumer.open(
-                self._connection,
-                queue,
-                prefetch=self._prefetch,
-                on_delivery=self._on_delivery,
-                on_lost=self._on_lost,
-                answer_timeout=self._answer_timeout,
-            )
-        self._beginning = queue
+            consumer = self._consumers[queue] = await self._open_consumer(queue)
+        self._starting = queue
         try:
             await consumer.consume()
         except QueueRefused:
-            consumer.leave()
+            consumer.detach()
             self._consumers.pop(queue, None)
             raise
         finally:
-            self._beginning = None
+            self._starting = None
 
     async def clear_dropped(self) -> dict[str, str]:
-        """Let go of the consumers that were lost while others live: each queue with its reason."""
+        """Close the consumers that were lost while others live: each queue with its reason."""
         dropped, self._dropped = self._dropped, []
         for consumer, _ in dropped:
             with suppress(BrokerUnavailable):
@@ -125,7 +89,7 @@ class ConsumerChannel:
             for consumer in list(self._consumers.values()):
                 await consumer.cancel()
 
-    async def prove(self) -> None:
+    async def check_liveness(self) -> None:
         """Ask the broker whether it still knows our consumers. One that it does not is dropped.
 
         Raises:
@@ -134,45 +98,56 @@ class ConsumerChannel:
         if self.lost.is_set():
             raise BrokerUnavailable(self.lost_by)
         channel: AbstractChannel | None = None
-        for queue in self.consuming:
-            # Of its own: asking for a queue that is gone costs the channel.
-            if channel is None or channel.is_closed:
-                channel = await self._asking()
-            await self._prove(queue, channel)
-        if channel is not None and not channel.is_closed:
-            with translate_errors("proving that the consumers live"):
+        with translate_errors("proving that the consumers live"):
+            for queue in self.consuming:
+                # A channel of its own: asking for a queue that is gone costs the channel.
+                if channel is None or channel.is_closed:
+                    async with asyncio.timeout(self._answer_timeout):
+                        channel = await self._connection.channel(publisher_confirms=False)
+                await self._check_consumer(queue, channel)
+            if channel is not None and not channel.is_closed:
                 async with asyncio.timeout(self._answer_timeout):
                     await channel.close()
         if self.lost.is_set():
             raise BrokerUnavailable(self.lost_by)
 
     async def abandon(self) -> None:
-        """End it when it is lost, or cannot be believed: without asking the broker anything."""
+        """End it when it is lost, or does not answer: without asking the broker anything."""
         for consumer in self._consumers.values():
-            consumer.leave()
+            consumer.detach()
         await close_connection(self._connection)
 
     async def close(self) -> None:
         """End it. What was not settled goes back to the heads of its queues, in order."""
         consumers = list(self._consumers.values())
         for consumer in consumers:
-            consumer.leave()
+            consumer.detach()
         await self.cancel()
         with suppress(BrokerUnavailable):
             for consumer in consumers:
                 await consumer.close()
         await close_connection(self._connection)
 
-    async def _asking(self) -> AbstractChannel:
-        with translate_errors("proving that the consumers live"):
+    async def _open_consumer(self, queue: str) -> Consumer:
+        with translate_errors(f"opening a channel for {queue}"):
             async with asyncio.timeout(self._answer_timeout):
-                return await self._connection.channel(publisher_confirms=False)
+                channel = await self._connection.channel(publisher_confirms=False)
+                await channel.set_qos(prefetch_count=self._prefetch)
+                underlay = await channel.get_underlay_channel()
+        return Consumer(
+            channel,
+            underlay,
+            queue,
+            on_delivery=self._on_delivery,
+            on_lost=self._on_lost,
+            answer_timeout=self._answer_timeout,
+        )
 
-    async def _prove(self, queue: str, channel: AbstractChannel) -> None:
+    async def _check_consumer(self, queue: str, channel: AbstractChannel) -> None:
         consumer = self._consumers.get(queue)
         reason: str | None = None
         try:
-            with refusals(f"proving that the consumer of {queue} lives"):
+            with translate_refusals(f"proving that the consumer of {queue} lives"):
                 found = await channel.declare_queue(
                     queue, passive=True, timeout=self._answer_timeout
                 )
@@ -182,11 +157,11 @@ class ConsumerChannel:
             if not found.declaration_result.consumer_count:
                 reason = f"the broker knows no consumer of {queue}"
         if reason is not None and consumer is not None and consumer.is_consuming:
-            consumer.leave()
+            consumer.detach()
             self._on_lost(consumer, reason, True)  # noqa: FBT003
 
     def _on_lost(self, consumer: Consumer, reason: str, alone: bool) -> None:  # noqa: FBT001
-        if not self.has(consumer) or (alone and consumer.queue == self._beginning):
+        if not self.has(consumer) or (alone and consumer.queue == self._starting):
             return
         del self._consumers[consumer.queue]
         self._dropped.append((consumer, reason))
@@ -197,7 +172,7 @@ class ConsumerChannel:
             self._lose(reason)
 
     def _on_closing(self, _connection: object, error: BaseException | None) -> None:
-        self._lose(said_by(error) if error is not None else "the connection was closed")
+        self._lose(describe(error) if error is not None else "the connection was closed")
 
     def _lose(self, reason: str) -> None:
         if not self.lost.is_set():

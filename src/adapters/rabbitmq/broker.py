@@ -3,21 +3,20 @@
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
-from functools import partial
 from itertools import compress
 
 from cronhare.domain.topology import MAIN_QUEUE, first_queue
 from cronhare.ports.broker import Delivery, Envelope, Published
 
 from .connection.address import Address
-from .publisher.aside import Aside
-from .publisher.sending import Sender
-from .publisher.window import Batch
-from .reading import Reader
+from .publisher.confirms import Batch
+from .publisher.suspects import SuspectPublisher
+from .publisher.thread import PublisherThread
+from .queue_reader import QueueReader
 from .topology.declaration import Difference
 from .topology.declarer import TopologyDeclarer
-from .topology.wanted import WantedTopology
-from .wire.messages import AmqpMessage, packed
+from .topology.desired import DesiredTopology
+from .wire.messages import AmqpMessage, encode
 from .wire.versions import QUORUM
 
 #: Seconds that a publish may take, and the seconds that each message of its batch adds.
@@ -26,7 +25,7 @@ PUBLISH_TIMEOUT_PER_MESSAGE = 0.001
 
 
 class PikaBroker:
-    """Publishes for the scheduler, and reads for operator commands. Satisfies `BrokerPort`.
+    """Publishes for the scheduler, and reads single messages. Satisfies `BrokerPort`.
 
     It connects when it is first used, and again whenever it must. The topology for *queues* is
     declared before each connection for publishing.
@@ -44,46 +43,43 @@ class PikaBroker:
     ) -> None:
         """*retry_delay* is how long a nacked message rests; *publish_timeout* is in seconds.
 
-        Half of *publish_timeout* is given to a broker's alarm or silence, then the connection is
-        given up.
+        After half of it in a broker's alarm or silence, the connection is closed.
 
         Raises:
             ValueError: the URL, the name of a queue or *queue_type* cannot be used.
         """
-        address = Address.parse(url)
-        self._wanted = WantedTopology(
+        self._address = address = Address.parse(url)
+        self._desired = DesiredTopology(
             retry_delay=retry_delay,
             queues=queues,
             queue_type=queue_type,
             deduplication=deduplication,
         )
-        self._upkeep = TopologyDeclarer(address, self._wanted)
+        self._declarer = TopologyDeclarer(address, self._desired)
         self._publish_timeout = publish_timeout
-        self._reader = Reader(address)
-        connect = partial(self._connect, address, timeout=publish_timeout / 2)
-        self._aside = Aside(partial(connect, prepare=lambda: None, level=logging.DEBUG))
-        self._sender = connect(prepare=self._upkeep.refresh, level=logging.WARNING)
+        self._reader = QueueReader(address)
+        self._suspects = SuspectPublisher(lambda: self._start(lambda: None, logging.DEBUG))
+        self._publisher = self._start(self._declarer.refresh, logging.WARNING)
 
     @property
     def differences(self) -> tuple[Difference, ...]:
         """What exists otherwise than we would declare it, as of the last declaration."""
-        return self._wanted.differences
+        return self._desired.differences
 
     def declare(self, queues: Iterable[str]) -> None:
         """Make sure that the topology for these task queues exists. Safe to repeat.
 
-        What exists with other arguments is used as it is; `differences` tells them, and so does
-        the log, once.
+        What exists with other arguments is used as it is, logged once, and in `differences`.
 
         Raises:
             BrokerUnavailable: the broker is away, or will not let us make what is missing.
             ValueError: a queue cannot have that name.
         """
-        self._wanted.want(queues)
-        self._upkeep.declare()
+        self._desired.add_queues(queues)
+        self._declarer.declare()
 
     def publish(self, batch: Sequence[Envelope]) -> Sequence[Published]:
-        """Publish all, in order, and say of each what is known.
+        """Publish all, in order, and give the outcome of each.
 
         Raises:
             ValueError: one is larger than the broker takes, or its delay than the lanes carry.
@@ -91,55 +87,53 @@ class PikaBroker:
         """
         if not batch:
             return []
-        outcomes = self._publish([packed(envelope) for envelope in batch])
+        outcomes = self._publish([encode(envelope) for envelope in batch])
         if Published.RETURNED in outcomes:
             returned = {
                 first_queue(envelope.to)
                 for envelope, outcome in zip(batch, outcomes, strict=True)
                 if outcome is Published.RETURNED
             }
-            self._upkeep.restore(returned)
+            self._declarer.restore(returned)
         return outcomes
 
-    def _publish(self, parcels: Sequence[AmqpMessage]) -> Sequence[Published]:
-        """Publish suspects apart, unless the broker is away: that is nobody's fault."""
-        timeout = self._publish_timeout + PUBLISH_TIMEOUT_PER_MESSAGE * len(parcels)
-        apart = self._aside.takes(parcels)
-        if not any(apart) or not self._sender.is_hopeful():
-            waiting = Batch(parcels)
-            self._sender.submit(waiting)
+    def _publish(self, messages: Sequence[AmqpMessage]) -> Sequence[Published]:
+        """Publish apart what is for suspects, unless the broker is away as a whole."""
+        timeout = self._publish_timeout + PUBLISH_TIMEOUT_PER_MESSAGE * len(messages)
+        apart = self._suspects.are_suspect(messages)
+        if not any(apart) or not self._publisher.is_available():
+            waiting = Batch(messages)
+            self._publisher.submit(waiting)
             return waiting.wait(timeout)
         innocent = Batch(
-            [each for each, is_apart in zip(parcels, apart, strict=True) if not is_apart]
+            [each for each, is_apart in zip(messages, apart, strict=True) if not is_apart]
         )
-        self._sender.submit(innocent)
-        suspected = iter(self._aside.publish(list(compress(parcels, apart)), timeout=timeout))
+        self._publisher.submit(innocent)
+        suspected = iter(self._suspects.publish(list(compress(messages, apart)), timeout=timeout))
         others = iter(innocent.wait(timeout))
         return [next(suspected if is_apart else others) for is_apart in apart]
 
-    def _connect(
-        self, address: Address, *, timeout: float, prepare: Callable[[], None], level: int
-    ) -> Sender:
-        return Sender(
-            address,
+    def _start(self, prepare: Callable[[], None], level: int) -> PublisherThread:
+        return PublisherThread(
+            self._address,
             prepare=prepare,
-            doubt=self._wanted.doubt,
-            timeout=timeout,
-            suspect=self._aside.suspect,
+            invalidate=self._desired.invalidate,
+            timeout=self._publish_timeout / 2,
+            suspect=self._suspects.suspect,
             level=level,
         )
 
     def is_reachable(self) -> bool:
-        """Tell whether the publishing connection is open, or hoped to be; the first call opens it.
+        """Say whether the publishing connection is open, or may be soon; the first call opens it.
 
-        A broker's alarm is no outage, what it has it keeps; but who has published in vain
-        meanwhile is told False until he is connected again, and has had an answer where that alone
-        is no sign that the broker serves him.
+        A broker's alarm is no outage: it keeps what it has. But after a publish in vain the answer
+        is False until another connection is open, and has had an answer where an open connection
+        alone is no sign that the broker serves us.
         """
-        return self._sender.is_hopeful()
+        return self._publisher.is_available()
 
     def receive(self, queue: str) -> Delivery | None:
-        """Take the next message of a queue; None for an unknown queue, too.
+        """Take the next message of a queue; None if there is none, or no such queue.
 
         Raises:
             BrokerUnavailable: the broker cannot be asked, or this is closed.
@@ -155,7 +149,7 @@ class PikaBroker:
         self._reader.settle(delivery.tag, acked=False, requeue=requeue)
 
     def close(self) -> None:
-        """Let go of all connections, for good. What was received and not settled comes again."""
-        self._sender.close()
-        self._aside.close()
+        """Close all connections. What was received and not settled comes again."""
+        self._publisher.close()
+        self._suspects.close()
         self._reader.close()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cronhare.adapters.rabbitmq.connection.bundling import LARGEST_BUNDLE, BundlingConnection
+from cronhare.adapters.rabbitmq.connection.buffered_writes import LARGEST_WRITE, BufferedConnection
 
 
 class Transport:
@@ -21,17 +21,17 @@ def transport() -> Transport:
 
 
 @pytest.fixture
-def connection(transport: Transport) -> BundlingConnection:
+def connection(transport: Transport) -> BufferedConnection:
     """A connection that was never opened."""
-    connection = BundlingConnection.__new__(BundlingConnection)
+    connection = BufferedConnection.__new__(BufferedConnection)
     connection._transport = transport  # type: ignore[assignment]
     return connection
 
 
 def test_what_is_sent_together_is_one_piece(
-    connection: BundlingConnection, transport: Transport
+    connection: BufferedConnection, transport: Transport
 ) -> None:
-    with connection.bundled():
+    with connection.buffered():
         for frame in (b"method", b"header", b"body"):
             connection._adapter_emit_data(frame)
     connection._adapter_emit_data(b"heartbeat")
@@ -40,10 +40,10 @@ def test_what_is_sent_together_is_one_piece(
 
 
 def test_nothing_is_kept_back_when_one_cannot_be_written(
-    connection: BundlingConnection, transport: Transport
+    connection: BufferedConnection, transport: Transport
 ) -> None:
     def publish_two() -> None:
-        with connection.bundled():
+        with connection.buffered():
             connection._adapter_emit_data(b"whole")
             raise TypeError("a header that AMQP cannot carry")
 
@@ -55,21 +55,21 @@ def test_nothing_is_kept_back_when_one_cannot_be_written(
 
 
 def test_a_bundle_is_no_larger_than_it_has_to_be(
-    connection: BundlingConnection, transport: Transport
+    connection: BufferedConnection, transport: Transport
 ) -> None:
-    frame = b"x" * (LARGEST_BUNDLE // 2)
+    frame = b"x" * (LARGEST_WRITE // 2)
 
-    with connection.bundled():
+    with connection.buffered():
         for _ in range(5):
             connection._adapter_emit_data(frame)
 
-    assert [len(piece) for piece in transport.pieces] == [LARGEST_BUNDLE] * 2 + [len(frame)]
+    assert [len(piece) for piece in transport.pieces] == [LARGEST_WRITE] * 2 + [len(frame)]
 
 
 def test_a_bundle_of_nothing_is_not_sent(
-    connection: BundlingConnection, transport: Transport
+    connection: BufferedConnection, transport: Transport
 ) -> None:
-    with connection.bundled():
+    with connection.buffered():
         pass
 
     assert transport.pieces == []

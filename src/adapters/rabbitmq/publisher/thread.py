@@ -1,7 +1,7 @@
-"""The thread that publishes: one connection that does nothing else, confirms pipelined.
+"""The thread that publishes, on a connection that does nothing else, with pipelined confirms.
 
-A connection under a memory alarm is read by the broker no further: an ack behind a blocked publish
-would never arrive. So nobody consumes here.
+Under a memory alarm the broker stops reading the connections that publish: an ack behind a blocked
+publish would never arrive. So nothing is consumed here.
 """
 
 import logging
@@ -18,24 +18,23 @@ from cronhare.ports.broker import BrokerUnavailable
 
 from ..connection.address import Address
 from ..connection.backoff import Backoff
-from ..connection.errors import TROUBLE, said_by, unconnected, unresolved
+from ..connection.errors import PIKA_ERRORS, describe, unresolved, why_unreachable
 from ..wire.messages import AmqpMessage
+from .confirms import Batch
 from .connection import PublisherConnection
-from .trust import Trust
-from .window import Batch
 
 log = logging.getLogger(__name__)
 
-#: Seconds that `close` waits for the broker's good-bye.
+#: Seconds that `close` waits for the thread.
 CLOSE_TIMEOUT = 5.0
 
 
-class Sender:
+class PublisherThread:
     """Publishes the batches of any number of threads, in order, from a thread of its own.
 
-    The first attempt to connect, and the first after a loss, is worth waiting for; while later
-    ones fail, batches are answered at once, so that nobody's loop hangs in an outage. So they are
-    after a connection that took messages and confirmed none, until the broker has answered a trial.
+    Batches wait for the first attempt to connect, and the first after a loss; while later ones
+    fail, they are answered at once, so that no caller hangs in an outage. So they are after a
+    connection that took messages and confirmed none, until the broker has answered a trial.
     """
 
     def __init__(
@@ -43,21 +42,21 @@ class Sender:
         address: Address,
         *,
         prepare: Callable[[], None],
-        doubt: Callable[[], None],
+        invalidate: Callable[[], None],
         timeout: float,
         suspect: Callable[[Sequence[AmqpMessage]], None],
-        level: int = logging.WARNING,
+        level: int,
     ) -> None:
         """*prepare* is called before each connection is made, and may raise BrokerUnavailable.
 
-        *doubt* is called when the broker refused something that *prepare* should have prepared.
+        *invalidate* is called when the broker refused something that *prepare* should have made.
 
-        After *timeout* seconds of a broker's alarm, or of its silence, the connection is given up.
-        *suspect* is told what was under way in a silence. Troubles are told at this *level*.
+        After *timeout* seconds of a broker's alarm, or of its silence, the connection is closed.
+        *suspect* is called with what a silence left unconfirmed. Outages are logged at *level*.
         """
         self._address = address
         self._prepare = prepare
-        self._doubt = doubt
+        self._invalidate = invalidate
         self._suspect = suspect
         self._level = level
         self.was_refused = False  # the broker answered, and ended the latest channel
@@ -66,34 +65,37 @@ class Sender:
         self._timeout = timeout
         self._lock = threading.Lock()
         self._waiting: deque[Batch] = deque()
-        self._line: PublisherConnection | None = None
-        self._hopeful = True
-        self._trust = Trust()
+        self._connection: PublisherConnection | None = None
+        self._is_available = True
+        # Whether a connection that opens is a sign that the broker serves us. It is not after one
+        # that was unresponsive, until another has brought an answer: else we would take what is
+        # due from other replicas, again and again, and publish nothing.
+        self._is_trusted = True
         self._outage = Outage(log, f"Publishing again at {address}", back="broker.back")
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
 
     def submit(self, batch: Batch) -> None:
-        """Have a batch published; it is given up at once if there is no hope."""
+        """Have a batch published; it is given up at once while the broker is unavailable."""
         with self._lock:
-            if self._closing.is_set() or not self._hopeful:
+            if self._closing.is_set() or not self._is_available:
                 batch.give_up()
                 return
             self._waiting.append(batch)
-            line = self._line
+            connection = self._connection
             self._begin()
-        if line is not None:
-            line.nudge()
+        if connection is not None:
+            connection.nudge()
 
-    def is_hopeful(self) -> bool:
-        """Tell whether the latest connection served, or one does; from now on there are some."""
+    def is_available(self) -> bool:
+        """Say whether a connection serves, or the latest one did. The first call connects."""
         with self._lock:
             if not self._closing.is_set():
                 self._begin()
-            return self._hopeful
+            return self._is_available
 
     def retire(self) -> None:
-        """Make no other connection once this one has ended."""
+        """Open no other connection once this one has ended."""
         with self._lock:
             self._closing.set()
 
@@ -106,9 +108,9 @@ class Sender:
         """End the connection and the thread. What is under way stays unknown."""
         with self._lock:
             self._closing.set()
-            line, thread = self._line, self._thread
-        if line is not None:
-            line.stop()
+            connection, thread = self._connection, self._thread
+        if connection is not None:
+            connection.stop()
         if thread is not None:
             thread.join(CLOSE_TIMEOUT)
         self._give_up_waiting()
@@ -125,16 +127,16 @@ class Sender:
             opened = False
             try:
                 self._prepare()
-                opened = self._live()
+                opened = self._serve()
             except BrokerUnavailable as error:
                 self._is_away(str(error))
-            except TROUBLE as error:
-                self._is_away(f"connecting to {self._address}: {unconnected(error)}")
+            except PIKA_ERRORS as error:
+                self._is_away(f"connecting to {self._address}: {why_unreachable(error)}")
             except Exception:  # whatever it is, the thread must not die of it
                 log.exception("The publishing thread met a fault", extra={"action": "broker.fault"})
             with self._lock:
-                self._hopeful = is_hopeful = opened and not self._trust.is_lost
-            if not is_hopeful:
+                self._is_available = is_available = opened and self._is_trusted
+            if not is_available:
                 self._give_up_waiting()
             self._closing.wait(self._backoff.next())
         self._give_up_waiting()
@@ -143,59 +145,61 @@ class Sender:
         text = "Cannot publish, and what is due waits in the ledger"
         self._outage.lasts(self._level, "broker.unavailable", text, why)
 
-    def _live(self) -> bool:
-        """Publish until the connection ends, and say whether it had been open.
+    def _serve(self) -> bool:
+        """Publish until the connection ends, and say whether it was open.
 
         Raises:
-            Exception: what pika says of the last node (`TROUBLE`): none could be opened.
+            Exception: what pika says of the last node (`PIKA_ERRORS`): none could be opened.
         """
         *others, last = self._address.nodes()
         for node in others:
-            with suppress(*TROUBLE):
-                return self._live_at(node)
-        return self._live_at(last)
+            with suppress(*PIKA_ERRORS):
+                return self._serve_at(node)
+        return self._serve_at(last)
 
-    def _live_at(self, node: Host) -> bool:
-        parameters = self._address.for_pika(
-            node, name="cronhare publishing", blocked_timeout=self._timeout
-        )
-        line = PublisherConnection(
-            parameters,
+    def _serve_at(self, node: Host) -> bool:
+        connection = PublisherConnection(
+            self._address.for_pika(node, name="cronhare publishing", blocked_timeout=self._timeout),
             self._waiting,
             timeout=self._timeout,
-            is_trusted=not self._trust.is_lost,
+            is_trusted=self._is_trusted,
             on_ready=self._is_ready,
             on_life=self._backoff.reset,
             on_silence=self._suspect,
         )
         with self._lock:
-            self._line = line
+            self._connection = connection
         try:
             if not self._closing.is_set():
-                line.run()
+                connection.run()
         except UnicodeError as error:
-            if line.was_open:  # it is no host's name
+            if connection.was_open:  # it is not about the host's name
                 raise
             raise unresolved(error) from error
         finally:
             with self._lock:
-                self._line = None
-            self.was_refused = line.was_refused
-            self.was_blocked = isinstance(line.ended_by, ConnectionBlockedTimeout)
-            line.end()
-        self._trust.note(vain=line.was_vain, heard=line.was_heard)
-        if line.was_refused:
-            self._doubt()
+                self._connection = None
+            self.was_refused = connection.was_refused
+            self.was_blocked = isinstance(connection.ended_by, ConnectionBlockedTimeout)
+            connection.end()
+        self._has_ended(connection)
+        return connection.was_open
+
+    def _has_ended(self, connection: PublisherConnection) -> None:
+        has_trust = self._is_trusted or connection.was_answered
+        self._is_trusted = has_trust and not connection.was_unresponsive
+        if connection.was_refused:
+            self._invalidate()
         if not self._closing.is_set():
             text = f"Lost the publishing connection to {self._address}"
-            why = said_by(line.ended_by) if line.ended_by is not None else "nobody says why"
+            error = connection.ended_by
+            why = "nobody says why" if error is None else describe(error)
             self._outage.lasts(self._level, "broker.lost", text, why)
-        return line.was_open
 
     def _is_ready(self) -> None:
         self._outage.is_over(min(self._level, logging.INFO))
         with self._lock:
-            self._hopeful = True
+            self._is_available = True
 
     def _give_up_waiting(self) -> None:
         with self._lock:

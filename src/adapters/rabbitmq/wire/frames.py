@@ -1,15 +1,16 @@
-"""Frames as a broker writes them, none of them larger than ours may be.
+"""Reading a broker's frames, none of them larger than a bound.
 
-A frame announces its size, up to 4 GiB, and the client would make room for whatever is announced.
+A frame announces its size, up to 4 GiB, and the client would allocate whatever is announced.
 """
 
 import asyncio
 import struct
-from typing import Any, ClassVar, Final, cast
+from collections.abc import Callable
+from typing import Any, Final, cast
 
 from yarl import URL
 
-#: Bytes. No frame is larger, whatever the broker would allow; it is RabbitMQ's own default.
+#: Bytes. No frame is larger, whatever the broker would allow; RabbitMQ's default.
 LARGEST_FRAME: Final = 131_072
 
 METHOD, HEADER, BODY = 1, 2, 3
@@ -22,7 +23,7 @@ _PROPOSED: Final = struct.Struct(">4sHIH")
 
 
 class FrameReader:
-    """Reads as a stream does, frame by frame: the part of it that the client uses."""
+    """The part of a stream's interface that the client uses, read frame by frame."""
 
     def __init__(self, reader: asyncio.StreamReader) -> None:
         self._reader = reader
@@ -47,16 +48,16 @@ class FrameReader:
         return piece
 
     async def read(self, n: int = -1) -> bytes:
-        """Read what the client shows in an error."""
+        """Read what the client quotes in an error."""
         return await self._reader.read(LARGEST_FRAME if n < 0 else min(n, LARGEST_FRAME))
 
     def let_through(self, kind: int, channel: int, payload: bytes) -> bytes:  # noqa: ARG002
-        """Say what is let through of a frame; nothing lets the whole frame go."""
+        """Give the payload that the client is to read; a body frame without one is left out."""
         return payload
 
     async def _next(self) -> bytes:
         head = await self._reader.readexactly(HEAD.size)
-        if head.startswith(b"AMQP"):  # it speaks another version, and begins anew
+        if head.startswith(b"AMQP"):  # its answer to a protocol version that it does not speak
             return head
         kind, channel, size = HEAD.unpack(head)
         if size + HEAD.size + len(END) > LARGEST_FRAME:
@@ -75,12 +76,11 @@ class FrameReader:
         return HEAD.pack(kind, channel, len(through)) + through + END
 
 
-class Framing:
-    """Connects for the client, and puts a reader of frames before its own: one connection's."""
+class TransportFactory:
+    """Connects one connection of the client, which then reads through a `FrameReader`."""
 
-    reader: ClassVar[type[FrameReader]] = FrameReader
-
-    def __init__(self) -> None:
+    def __init__(self, reader: Callable[[asyncio.StreamReader], FrameReader]) -> None:
+        self._reader = reader
         self._writer: asyncio.StreamWriter | None = None
 
     async def create(
@@ -92,20 +92,20 @@ class Framing:
         """Connect.
 
         Raises:
-            OSError: it did not work.
+            OSError: it cannot connect.
         """
         context = await ssl_context_provider.get_context() if url.scheme == "amqps" else None
         reader, self._writer = await asyncio.open_connection(url.host, url.port, ssl=context)
-        return cast("asyncio.StreamReader", self.reader(reader)), self._writer
+        return cast("asyncio.StreamReader", self._reader(reader)), self._writer
 
     def hang_up(self) -> None:
-        """End the link at once, without a word: the client notices, and ends what it has on it."""
+        """Abort the transport; the client notices, and closes its channels."""
         if self._writer is not None:
             self._writer.transport.abort()
 
 
 def _tuned(payload: bytes) -> bytes:
-    """Lower the largest frame that a broker proposes: the client agrees to whatever it is."""
+    """Lower the largest frame that a broker proposes: the client agrees to any."""
     if len(payload) != _PROPOSED.size or not payload.startswith(_TUNE):
         return payload
     method, channels, largest, heartbeat = _PROPOSED.unpack(payload)

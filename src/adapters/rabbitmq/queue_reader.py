@@ -1,4 +1,4 @@
-"""Taking single messages for operator commands, on a connection that publishes nothing."""
+"""Reading single messages of a queue, on a connection that publishes nothing."""
 
 import threading
 from collections.abc import Iterator
@@ -8,16 +8,16 @@ import attrs
 from pika import BlockingConnection
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ChannelClosedByBroker
+from pika.spec import NOT_FOUND
 
 from cronhare.ports.broker import BrokerUnavailable, Delivery
 
 from .connection.address import Address
 from .connection.blocking import connect
-from .connection.errors import TROUBLE, unconnected
-from .wire.asking import NOT_FOUND
-from .wire.messages import unpacked
+from .connection.errors import PIKA_ERRORS, why_unreachable
+from .wire.messages import decode
 
-#: Seconds. Between two commands nobody answers heartbeats, so the broker must not expect them soon.
+#: Seconds. Between two calls no heartbeat is answered, so the broker must not expect one soon.
 HEARTBEAT = 600
 
 
@@ -27,7 +27,7 @@ class _Tag:
     number: int
 
 
-class Reader:
+class QueueReader:
     """Takes and settles messages. Safe to share between threads; connects when it must."""
 
     def __init__(self, address: Address) -> None:
@@ -39,7 +39,7 @@ class Reader:
         self._closed = False
 
     def receive(self, queue: str) -> Delivery | None:
-        """Take the next message of a queue; None for an unknown queue, too.
+        """Take the next message of a queue; None if there is none, or no such queue.
 
         Raises:
             BrokerUnavailable: the broker cannot be asked, or this reader is closed.
@@ -57,7 +57,7 @@ class Reader:
             tag = _Tag(channel, method.delivery_tag)
             self._held.add(tag)
             return Delivery(
-                message=unpacked(body or b"", properties.headers, properties.message_id),
+                message=decode(body or b"", properties.headers, properties.message_id),
                 queue=queue,
                 redelivered=method.redelivered,
                 tag=tag,
@@ -69,23 +69,23 @@ class Reader:
             if not isinstance(tag, _Tag) or tag not in self._held:
                 return
             self._held.discard(tag)
-            with suppress(*TROUBLE):  # the message comes again
+            with suppress(*PIKA_ERRORS):  # the message comes again
                 if acked:
                     tag.channel.basic_ack(tag.number)
                 else:
                     tag.channel.basic_nack(tag.number, requeue=requeue)
 
     def close(self) -> None:
-        """Let go. What was not settled goes back to its queue, to its head and in order."""
+        """Close. What was not settled goes back to the head of its queue, in order."""
         with self._lock:
             self._closed = True
-            with suppress(*TROUBLE):
+            with suppress(*PIKA_ERRORS):
                 for channel in {tag.channel for tag in self._held}:
                     channel.basic_nack(0, multiple=True, requeue=True)
             self._forget()
 
     def _channel(self, queue: str) -> BlockingChannel:
-        """One channel per queue: a queue that is not there costs no message of another."""
+        """One channel per queue: a queue that is missing costs the channel, and what it holds."""
         if self._closed:
             raise BrokerUnavailable("this connection is closed")
         if self._connection is None or not self._connection.is_open:
@@ -100,14 +100,16 @@ class Reader:
     def _own_errors(self, doing: str) -> Iterator[None]:
         try:
             yield
-        except TROUBLE as error:
+        except PIKA_ERRORS as error:
             self._forget()
-            raise BrokerUnavailable(f"{doing} at {self._address}: {unconnected(error)}") from error
+            raise BrokerUnavailable(
+                f"{doing} at {self._address}: {why_unreachable(error)}"
+            ) from error
 
     def _forget(self) -> None:
         connection, self._connection = self._connection, None
         self._channels.clear()
         self._held.clear()
         if connection is not None:
-            with suppress(*TROUBLE):
+            with suppress(*PIKA_ERRORS):
                 connection.close()

@@ -1,6 +1,6 @@
-"""Trying the lanes: one message through each, from its exchange to the end of the road.
+"""Probing the lanes: one message through each, from its exchange to a queue at the end.
 
-`mandatory` watches the first hop only. A lane whose way out is broken would confirm every message
+`mandatory` covers the first hop only. A lane whose way out is broken would confirm every message
 and lose it.
 """
 
@@ -10,28 +10,27 @@ from contextlib import suppress
 
 from pika import BasicProperties, BlockingConnection
 from pika.exceptions import ChannelClosedByBroker
+from pika.spec import NOT_FOUND
 
 from cronhare.domain.diagnosis import LaneReport, LaneState
 from cronhare.domain.topology import DELIVERY_EXCHANGE, LANE_UNIT, LANES, ToQueue, lane_queue, route
 from cronhare.ports.broker import BrokerUnavailable
 
 from ..connection.address import Address
-from ..connection.blocking import connect, letting_go
-from ..connection.errors import TROUBLE, unconnected
-from ..wire.asking import NOT_FOUND
+from ..connection.blocking import closing_connection, connect
+from ..connection.errors import PIKA_ERRORS, why_unreachable
 
-#: Seconds between two looks at the end of the road.
+#: Seconds between two looks into the queue at the end.
 _PAUSE = 0.01
 
 _BODY = b'"A probe of the delay lanes. It came too late, and may be thrown away."'
 
 
 def probe_lanes(url: str, *, timeout: float = 5.0) -> tuple[LaneReport, ...]:
-    """Send one message through each lane that nobody waits in, and say of each what it found.
+    """Send one message through each lane in which nothing waits, and report on each lane.
 
-    Where nothing was declared, all of them are broken. A probe carries a time to live of its own,
-    so that the longest lane takes no longer than the first; *timeout*, in seconds, bounds the
-    whole.
+    Where nothing was declared, all of them are broken. A probe has a TTL of its own, so that the
+    longest lane takes no longer than the first; *timeout*, in seconds, bounds the whole.
 
     Raises:
         BrokerUnavailable: the broker could not be asked.
@@ -40,10 +39,12 @@ def probe_lanes(url: str, *, timeout: float = 5.0) -> tuple[LaneReport, ...]:
     address = Address.parse(url)
     try:
         connection = connect(address, name="cronhare probing", blocked_timeout=timeout)
-        with letting_go(connection):
+        with closing_connection(connection):
             return _probe(connection, timeout)
-    except TROUBLE as error:
-        raise BrokerUnavailable(f"probing the lanes at {address}: {unconnected(error)}") from error
+    except PIKA_ERRORS as error:
+        raise BrokerUnavailable(
+            f"probing the lanes at {address}: {why_unreachable(error)}"
+        ) from error
 
 
 def _probe(connection: BlockingConnection, timeout: float) -> tuple[LaneReport, ...]:
@@ -68,11 +69,11 @@ def _probe(connection: BlockingConnection, timeout: float) -> tuple[LaneReport, 
 
 
 def _send(connection: BlockingConnection, lane: int, end: str) -> LaneState:
-    """Send a probe on its way; its lane counts as broken until it is seen again.
+    """Send a probe; its lane counts as broken until it arrives.
 
-    Its confirm would tell no more, and is waited for without an end where a queue has no leader.
+    No confirm is asked for: it would say no more, and never comes where a queue has no leader.
     """
-    channel = connection.channel()  # of its own: what is missing costs the channel
+    channel = connection.channel()  # one each: what is missing costs the channel
     exchange, key = route(ToQueue(end, LANE_UNIT * 2**lane))
     properties = BasicProperties(message_id=str(lane), expiration="0")
     with suppress(ChannelClosedByBroker):

@@ -1,22 +1,22 @@
-"""Who is tried apart, in which order, and what the others hear meanwhile."""
+"""Which suspects are probed, in which order, and what is answered meanwhile."""
 
 import threading
 from typing import Any, cast
 
 import pytest
 
-from cronhare.adapters.rabbitmq.publisher import aside
-from cronhare.adapters.rabbitmq.publisher.aside import FIRST_CONFIRM, Aside
-from cronhare.adapters.rabbitmq.publisher.sending import Sender
-from cronhare.adapters.rabbitmq.publisher.window import Batch
+from cronhare.adapters.rabbitmq.publisher import suspects
+from cronhare.adapters.rabbitmq.publisher.confirms import Batch
+from cronhare.adapters.rabbitmq.publisher.suspects import PROBE_TIMEOUT, SuspectPublisher
+from cronhare.adapters.rabbitmq.publisher.thread import PublisherThread
 from cronhare.adapters.rabbitmq.wire.messages import AmqpMessage
 from cronhare.ports.broker import Published
 
 CONFIRMED, REFUSED, UNKNOWN = Published.CONFIRMED, Published.REFUSED, Published.UNKNOWN
 
 
-class PublisherConnection:
-    """A sender whose broker confirms all until something comes for a queue that hangs."""
+class FakePublisher:
+    """A publisher whose broker confirms all until something comes for a queue that hangs."""
 
     def __init__(self, house: "House") -> None:
         self.tried: list[str] = []
@@ -30,17 +30,17 @@ class PublisherConnection:
     def submit(self, batch: Batch) -> None:
         while self._house.is_there and not self.is_ending and not batch.is_out:
             index = batch.next()
-            road = batch.parcels[index].key
-            self.tried.append(road)
-            self._is_silent |= road in self._house.hanging
+            target = batch.messages[index].key
+            self.tried.append(target)
+            self._is_silent |= target in self._house.hanging
             if not self._is_silent and not self._house.is_slow:
                 batch.settle(index, CONFIRMED)
-        if self._house.is_slow and batch.parcels:
+        if self._house.is_slow and batch.messages:
             self._house.open.append(batch)
             return
         if self._is_silent:
-            self._house.now += FIRST_CONFIRM
-            self._house.aside.suspect(batch.parcels)
+            self._house.now += PROBE_TIMEOUT
+            self._house.suspect_publisher.suspect(batch.messages)
         batch.give_up()
 
     def retire(self) -> None:
@@ -52,7 +52,7 @@ class PublisherConnection:
 
 
 class House:
-    """An aside on a clock of its own."""
+    """A `SuspectPublisher` on a clock of its own."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -60,16 +60,16 @@ class House:
         self.is_slow = False
         self.open: list[Batch] = []
         self.hanging = set[str]()
-        self.lines: list[PublisherConnection] = []
-        self.aside = Aside(self._connect, monotonic=lambda: self.now)
+        self.publishers: list[FakePublisher] = []
+        self.suspect_publisher = SuspectPublisher(self._connect, monotonic=lambda: self.now)
 
     @property
     def tried(self) -> list[str]:
-        return [road for line in self.lines for road in line.tried]
+        return [target for publisher in self.publishers for target in publisher.tried]
 
-    def _connect(self) -> Sender:
-        self.lines.append(PublisherConnection(self))
-        return cast("Sender", self.lines[-1])
+    def _connect(self) -> PublisherThread:
+        self.publishers.append(FakePublisher(self))
+        return cast("PublisherThread", self.publishers[-1])
 
     def answer(self, outcome: Published = CONFIRMED) -> None:
         """Let all that is under way have its answer."""
@@ -77,17 +77,17 @@ class House:
             batch.settle(0, outcome)
         self.open.clear()
 
-    def suspect(self, *roads: str) -> None:
-        self.aside.suspect([parcel(road) for road in roads])
+    def suspect(self, *targets: str) -> None:
+        self.suspect_publisher.suspect([message(target) for target in targets])
 
-    def publish(self, *roads: str) -> list[Published]:
+    def publish(self, *targets: str) -> list[Published]:
         """Ask what is suspected and publish it, as a broker does."""
-        parcels = [parcel(road) for road in roads]
-        self.aside.takes(parcels)
-        return [*self.aside.publish(parcels, timeout=9)]
+        messages = [message(target) for target in targets]
+        self.suspect_publisher.are_suspect(messages)
+        return [*self.suspect_publisher.publish(messages, timeout=9)]
 
-    def suspected(self, *roads: str) -> list[bool]:
-        return [*self.aside.takes([parcel(road) for road in roads])]
+    def suspected(self, *targets: str) -> list[bool]:
+        return [*self.suspect_publisher.are_suspect([message(target) for target in targets])]
 
 
 @pytest.fixture
@@ -95,9 +95,9 @@ def house() -> House:
     return House()
 
 
-def parcel(road: str, **changes: Any) -> AmqpMessage:  # noqa: ANN401
+def message(target: str, **changes: Any) -> AmqpMessage:  # noqa: ANN401
     return AmqpMessage(
-        **{"exchange": "", "key": road, "body": b"", "headers": {}, "id": None, **changes}
+        **{"exchange": "", "key": target, "body": b"", "headers": {}, "id": None, **changes}
     )
 
 
@@ -120,8 +120,8 @@ def test_who_hangs_loses_its_connection_and_keeps_nobody_waiting(house: House) -
 
     assert answers == [REFUSED, REFUSED, CONFIRMED]
     assert house.tried == ["bad", "good"]
-    assert house.lines[0].closed.wait(60)
-    assert [line.is_ending for line in house.lines] == [True, False]
+    assert house.publishers[0].closed.wait(60)
+    assert [publisher.is_ending for publisher in house.publishers] == [True, False]
     assert house.suspected("bad", "good") == [True, False]
 
 
@@ -141,8 +141,8 @@ def test_who_hangs_is_tried_ever_more_rarely_and_is_refused_meanwhile(house: Hou
 
 @pytest.fixture
 def slow(house: House, monkeypatch: pytest.MonkeyPatch) -> House:
-    """One whose broker confirms nothing until it is told to."""
-    monkeypatch.setattr(aside, "FIRST_CONFIRM", 0.001)
+    """One whose broker confirms nothing until `answer` is called."""
+    monkeypatch.setattr(suspects, "PROBE_TIMEOUT", 0.001)
     house.is_slow = True
     return house
 
@@ -157,8 +157,8 @@ def test_who_is_slow_is_heard_by_the_next_call_and_loses_no_connection(slow: Hou
 
     assert (first, later) == ([[REFUSED] * 2] * 2, [CONFIRMED] * 2)
     assert slow.tried == ["main"] * 3
-    [line] = slow.lines
-    assert not line.closed.is_set()
+    [publisher] = slow.publishers
+    assert not publisher.closed.is_set()
     assert slow.suspected("main") == []
 
 
@@ -168,25 +168,25 @@ def test_while_one_is_waited_for_the_next_is_asked_on_another_connection(slow: H
     slow.publish("a")
     slow.publish("b")
 
-    assert [line.tried for line in slow.lines] == [["a"], ["b"]]
+    assert [publisher.tried for publisher in slow.publishers] == [["a"], ["b"]]
 
 
 def test_eight_are_asked_at_a_time_and_all_are_heard_though_nothing_is_for_them(
     slow: House,
 ) -> None:
-    roads = [f"road-{n:02}" for n in range(20)]
-    slow.suspect(*roads)
+    targets = [f"target-{n:02}" for n in range(20)]
+    slow.suspect(*targets)
 
     for _ in range(3):
-        slow.publish(*roads)
+        slow.publish(*targets)
     asked = slow.tried
     slow.answer()
     slow.publish()
 
-    assert asked == roads[:8]
-    assert slow.suspected(*roads) == [False] * 8 + [True] * 12
-    assert [line.closed.wait(60) for line in slow.lines[1:]] == [True] * 7
-    assert not slow.lines[0].closed.is_set()
+    assert asked == targets[:8]
+    assert slow.suspected(*targets) == [False] * 8 + [True] * 12
+    assert [publisher.closed.wait(60) for publisher in slow.publishers[1:]] == [True] * 7
+    assert not slow.publishers[0].closed.is_set()
 
 
 def test_those_who_hung_before_leave_room_for_one_who_is_new(slow: House) -> None:
@@ -198,15 +198,15 @@ def test_those_who_hung_before_leave_room_for_one_who_is_new(slow: House) -> Non
     slow.answer(UNKNOWN)
     slow.publish()
     slow.now += 60
-    before = len(slow.lines)
+    before = len(slow.publishers)
 
     slow.publish(*hung)
-    again = len(slow.lines)
+    again = len(slow.publishers)
     slow.suspect("new")
     slow.publish(*hung, "new")
 
     assert again - before == 4
-    assert slow.lines[-1].tried == ["new"]
+    assert slow.publishers[-1].tried == ["new"]
 
 
 def test_the_end_closes_every_connection_whatever_is_under_way_on_it(slow: House) -> None:
@@ -216,9 +216,9 @@ def test_the_end_closes_every_connection_whatever_is_under_way_on_it(slow: House
     slow.suspect("c")
     slow.publish("c")
 
-    slow.aside.close()
+    slow.suspect_publisher.close()
 
-    assert [line.closed.is_set() for line in slow.lines] == [True] * 3
+    assert [publisher.closed.is_set() for publisher in slow.publishers] == [True] * 3
 
 
 def test_the_log_tells_who_hangs_and_when_it_is_back(
@@ -243,28 +243,28 @@ def test_the_log_tells_who_hangs_and_when_it_is_back(
 def test_nobody_is_to_blame_for_an_alarm(slow: House, caplog: pytest.LogCaptureFixture) -> None:
     slow.suspect("a")
     slow.publish("a")
-    slow.lines[0].was_blocked = True
+    slow.publishers[0].was_blocked = True
     slow.answer(UNKNOWN)
     slow.is_slow = False
 
     answers = slow.publish("a", "a")
 
     assert answers == [CONFIRMED] * 2
-    assert [line.tried for line in slow.lines] == [["a"], ["a", "a"]]
-    assert slow.lines[0].closed.wait(60)
+    assert [publisher.tried for publisher in slow.publishers] == [["a"], ["a", "a"]]
+    assert slow.publishers[0].closed.wait(60)
     assert not caplog.records
 
 
 def test_one_whose_exchange_is_missing_goes_with_the_others_who_declare_it(slow: House) -> None:
     slow.suspect("a")
     slow.publish("a")
-    slow.lines[0].was_refused = True
+    slow.publishers[0].was_refused = True
     slow.answer(UNKNOWN)
 
     slow.publish()
 
     assert slow.suspected("a") == []
-    assert slow.lines[0].closed.wait(60)
+    assert slow.publishers[0].closed.wait(60)
 
 
 def test_one_whose_connections_are_lost_is_left_out_and_told(
@@ -278,12 +278,12 @@ def test_one_whose_connections_are_lost_is_left_out_and_told(
 
     assert answers == [[REFUSED]] * 20
     assert slow.tried == ["a"]
-    [line] = caplog.records
-    assert "its connection is lost" in line.getMessage()
+    [record] = caplog.records
+    assert "its connection is lost" in record.getMessage()
 
 
 def test_a_connection_that_is_to_end_is_not_kept(slow: House) -> None:
-    """Another silence may name a road whose own connection answers after all."""
+    """Another silence may name a target whose own connection answers after all."""
     slow.suspect("a", "b")
     slow.publish("a")
     slow.suspect("a")
@@ -291,34 +291,34 @@ def test_a_connection_that_is_to_end_is_not_kept(slow: House) -> None:
     slow.is_slow = False
 
     assert slow.publish("b") == [CONFIRMED]
-    assert [line.tried for line in slow.lines] == [["a"], ["b"]]
-    assert slow.lines[0].closed.wait(60)
+    assert [publisher.tried for publisher in slow.publishers] == [["a"], ["b"]]
+    assert slow.publishers[0].closed.wait(60)
 
 
 def test_nor_is_one_that_is_to_end_while_it_answers(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    submit = PublisherConnection.submit
+    submit = FakePublisher.submit
 
-    def submit_and_retire(line: PublisherConnection, batch: Batch) -> None:
-        submit(line, batch)
-        line.retire()
+    def submit_and_retire(publisher: FakePublisher, batch: Batch) -> None:
+        submit(publisher, batch)
+        publisher.retire()
 
     house.suspect("a", "b")
-    monkeypatch.setattr(PublisherConnection, "submit", submit_and_retire)
+    monkeypatch.setattr(FakePublisher, "submit", submit_and_retire)
 
     assert house.publish("a", "b") == [CONFIRMED] * 2
-    assert [line.tried for line in house.lines][:2] == [["a"], ["b"]]
-    assert house.lines[0].closed.wait(60)
+    assert [publisher.tried for publisher in house.publishers][:2] == [["a"], ["b"]]
+    assert house.publishers[0].closed.wait(60)
 
 
 def test_after_the_end_nothing_is_published(house: House) -> None:
     house.suspect("a")
-    house.aside.close()
+    house.suspect_publisher.close()
 
     assert house.publish("a", "b") == [UNKNOWN, UNKNOWN]
     assert house.tried == []
-    assert all(line.closed.is_set() for line in house.lines)
+    assert all(publisher.closed.is_set() for publisher in house.publishers)
 
 
 def test_what_hangs_while_it_is_published_takes_its_connection_along(house: House) -> None:
@@ -327,14 +327,14 @@ def test_what_hangs_while_it_is_published_takes_its_connection_along(house: Hous
     answers = [house.publish("bad"), house.publish("good")]
 
     assert answers == [[UNKNOWN], [CONFIRMED]]
-    assert [line.tried for line in house.lines] == [["bad"], ["good"]]
+    assert [publisher.tried for publisher in house.publishers] == [["bad"], ["good"]]
 
 
 def test_who_has_answered_meanwhile_is_served_on_the_same_connection(house: House) -> None:
     answers = [house.publish("a", "b"), house.publish("a")]
 
     assert answers == [[CONFIRMED] * 2, [CONFIRMED]]
-    assert [line.tried for line in house.lines] == [["a", "b", "a"]]
+    assert [publisher.tried for publisher in house.publishers] == [["a", "b", "a"]]
 
 
 def test_of_many_that_hang_few_are_waited_for_at_a_time(house: House) -> None:
@@ -360,7 +360,7 @@ def test_who_cannot_be_judged_apart_goes_with_the_others_again(house: House) -> 
 
     assert answers == [[UNKNOWN] * 2] * 2
     assert (before, house.suspected("a")) == ([True], [])
-    assert [line.closed.wait(60) for line in house.lines] == [True] * 3
+    assert [publisher.closed.wait(60) for publisher in house.publishers] == [True] * 3
     house.is_there = True
     assert house.publish("a") == [CONFIRMED]
 
@@ -380,8 +380,10 @@ def test_an_idle_connection_that_was_lost_acquits_nobody(house: House) -> None:
     assert house.suspected("a") == [True]
 
 
-def test_a_lane_is_a_road_of_its_own(house: House) -> None:
-    house.aside.suspect([parcel("0.1.a", exchange="cron_delay.00")])
+def test_a_lane_is_a_target_of_its_own(house: House) -> None:
+    house.suspect_publisher.suspect([message("0.1.a", exchange="cron_delay.00")])
 
     assert house.suspected("0.1.a", "a") == [False, False]
-    assert house.aside.takes([parcel("0.1.b", exchange="cron_delay.00")]) == [True]
+    assert house.suspect_publisher.are_suspect([message("0.1.b", exchange="cron_delay.00")]) == [
+        True
+    ]

@@ -1,5 +1,6 @@
-"""When the publishing thread hopes, on connections that end as a test says."""
+"""When the publishing thread is available, on connections that end as a test says."""
 
+import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from queue import Queue
@@ -7,18 +8,18 @@ from queue import Queue
 import pytest
 
 from cronhare.adapters.rabbitmq.connection.address import Address
-from cronhare.adapters.rabbitmq.publisher import sending
-from cronhare.adapters.rabbitmq.publisher.sending import Sender
-from cronhare.adapters.rabbitmq.publisher.trust import TRIAL
-from cronhare.adapters.rabbitmq.publisher.window import Batch
+from cronhare.adapters.rabbitmq.publisher import thread
+from cronhare.adapters.rabbitmq.publisher.confirms import Batch
+from cronhare.adapters.rabbitmq.publisher.connection import TRIAL
+from cronhare.adapters.rabbitmq.publisher.thread import PublisherThread
 from tests.services.finding import wait_until
 
 #: Seconds. What takes longer is stuck.
 STUCK = 60.0
 
 CLOSED = {"was_open": True}
-VAIN = {"was_open": True, "was_vain": True}
-CONFIRMED = {"was_open": True, "was_heard": True}
+UNRESPONSIVE = {"was_open": True, "was_unresponsive": True}
+ANSWERED = {"was_open": True, "was_answered": True}
 NEVER_OPEN: Mapping[str, bool] = {}
 
 
@@ -32,7 +33,7 @@ class Connections:
         self.rested = 0
         self.over = False
 
-    def line(
+    def connect(
         self, *_: object, is_trusted: bool, on_ready: Callable[[], None], **__: object
     ) -> "Connections":
         """Make one."""
@@ -42,7 +43,7 @@ class Connections:
 
     def run(self) -> None:
         """Open, and end as the test says."""
-        self.was_open = self.was_vain = self.was_heard = self.was_refused = False
+        self.was_open = self.was_unresponsive = self.was_answered = self.was_refused = False
         self.ended_by = None
         vars(self).update(self.ends.get())
 
@@ -82,67 +83,74 @@ class Connections:
 def connections(monkeypatch: pytest.MonkeyPatch) -> Connections:
     """What stands for connections."""
     stand_in = Connections()
-    monkeypatch.setattr(sending, "PublisherConnection", stand_in.line)
-    monkeypatch.setattr(sending, "Backoff", lambda: stand_in)
+    monkeypatch.setattr(thread, "PublisherConnection", stand_in.connect)
+    monkeypatch.setattr(thread, "Backoff", lambda: stand_in)
     return stand_in
 
 
 @pytest.fixture
-def sender(connections: Connections) -> Iterator[Sender]:
-    """A sender that has begun."""
+def publisher(connections: Connections) -> Iterator[PublisherThread]:
+    """One that has begun."""
     address = Address.parse("amqp://nowhere.example/")
-    sender = Sender(address, prepare=lambda: None, doubt=lambda: None, timeout=1.0, suspect=print)
-    assert sender.is_hopeful()
-    yield sender
+    publisher = PublisherThread(
+        address,
+        prepare=lambda: None,
+        invalidate=lambda: None,
+        timeout=1.0,
+        suspect=print,
+        level=logging.WARNING,
+    )
+    assert publisher.is_available()
+    yield publisher
     connections.over = True
     connections.rests.release()
     connections.ends.put(NEVER_OPEN)
-    sender.close()
+    publisher.close()
 
 
 @pytest.mark.parametrize(
-    ("how", "hopeful"),
-    [(CLOSED, True), (CONFIRMED, True), (VAIN, False), (NEVER_OPEN, False)],
-    ids=["closed", "confirmed", "vain", "never open"],
+    ("how", "available"),
+    [(CLOSED, True), (ANSWERED, True), (UNRESPONSIVE, False), (NEVER_OPEN, False)],
+    ids=["closed", "answered", "unresponsive", "never open"],
 )
-def test_it_hopes_after_connections_that_served(
-    sender: Sender, connections: Connections, how: Mapping[str, bool], hopeful: bool
+def test_it_is_available_after_connections_that_served(
+    publisher: PublisherThread, connections: Connections, how: Mapping[str, bool], available: bool
 ) -> None:
     connections.let_end(**how)
 
-    assert sender.is_hopeful() is hopeful
+    assert publisher.is_available() is available
 
 
-def test_after_a_vain_connection_it_hopes_only_once_the_broker_has_answered(
-    sender: Sender, connections: Connections
+def test_after_an_unresponsive_connection_it_is_available_only_once_the_broker_has_answered(
+    publisher: PublisherThread, connections: Connections
 ) -> None:
-    connections.let_end(**VAIN)
+    connections.let_end(**UNRESPONSIVE)
     connections.go_on()
-    opened = sender.is_hopeful()
+    opened = publisher.is_available()
     connections.is_ready()
-    answered = sender.is_hopeful()
+    answered = publisher.is_available()
     connections.let_end(**CLOSED)
 
-    assert (opened, answered, sender.is_hopeful()) == (False, True, False)
+    assert (opened, answered, publisher.is_available()) == (False, True, False)
 
 
-def test_after_a_vain_connection_one_of_the_next_has_to_confirm_what_waited(
-    sender: Sender, connections: Connections
+def test_after_an_unresponsive_connection_one_of_the_next_has_to_confirm_what_waited(
+    publisher: PublisherThread, connections: Connections
 ) -> None:
-    for how in (VAIN, CLOSED, CONFIRMED):
+    for how in (UNRESPONSIVE, CLOSED, ANSWERED):
         connections.let_end(**how)
         connections.go_on()
 
-    assert sender.is_hopeful()
+    assert publisher.is_available()
     assert connections.trusted == [True, False, False, True]
 
 
-def test_what_waits_behind_a_vain_connection_is_given_up_with_it(
-    sender: Sender, connections: Connections
+def test_what_waits_behind_an_unresponsive_connection_is_given_up_with_it(
+    publisher: PublisherThread, connections: Connections
 ) -> None:
     waiting = Batch([TRIAL])
-    sender.submit(waiting)
+    publisher.submit(waiting)
 
-    connections.let_end(**VAIN)
+    connections.let_end(**UNRESPONSIVE)
 
     assert waiting.is_out
