@@ -1,4 +1,4 @@
-"""Nodes: the processes that own attempts, what they are called, and which of them are no more."""
+"""Nodes: the processes that own attempts. Their names, which of them are gone, and lease times."""
 
 import re
 from collections.abc import Callable, Collection, Iterable
@@ -12,14 +12,13 @@ _NAME = re.compile(
     r"(?P<host>.+)-(?P<pid>[1-9]\d{0,9})-(?P<place>[0-9a-f]{8})(?P<nonce>[0-9a-f]{8})"
 )
 
-
-#: A task whose lease could not be renewed is gone so long after it was given up.
+#: A task whose lease could not be renewed has ended so long after it was given up.
 TIME_TO_END: Final = timedelta(seconds=5)
 
-#: Between two renewals of a lease lies no more than this, and of a short one a sixth.
+#: The longest time between two renewals of a lease; for a short lease it is a sixth.
 LONGEST_RENEWAL, RENEWALS = timedelta(seconds=2), 6
 
-#: Between two questions for the ledger's time lies no more than this, and of a short lease a sixth.
+#: The longest time between two readings of the ledger's clock; for a short lease it is a sixth.
 LONGEST_MEASURE, MEASURES = timedelta(seconds=30), 6
 
 
@@ -27,8 +26,8 @@ LONGEST_MEASURE, MEASURES = timedelta(seconds=30), 6
 class Node:
     """One process, from its start to its end.
 
-    *place* stands for the table of processes that *pid* is a number of: of all that are alive, no
-    two tables share it. *nonce* is made by chance at the start. Both are eight hex digits.
+    *place* names the PID namespace of *pid*: no two that are alive share it. *nonce* is random,
+    made at the start. Both are eight hex digits.
     """
 
     host: str
@@ -37,7 +36,7 @@ class Node:
     nonce: str
 
     def __str__(self) -> str:
-        """Write the name under which it owns attempts."""
+        """The name under which it owns attempts."""
         return f"{self.host}-{self.pid}-{self.place}{self.nonce}"
 
 
@@ -91,14 +90,14 @@ def alive(nodes: Iterable[NodeReport], now: datetime) -> list[NodeReport]:
 
 @attrs.frozen(kw_only=True)
 class Departed:
-    """Who is no more: *gone* for certain, *suspected* unless it renews a lease."""
+    """Nodes that are *gone* for certain, or *suspected* unless they renew a lease."""
 
     gone: Collection[str]
     suspected: Collection[str]
 
 
 def read_node(name: str) -> Node | None:
-    """Read a node's name; None if it is none of ours, or of a release that had no nonces.
+    """Parse a node's name; None if it is not ours, or of a release without nonces.
 
     >>> node = read_node("web-1-4711-0a1b2c3d4e5f6071")
     >>> node.host, node.pid, str(node)
@@ -115,7 +114,7 @@ def read_node(name: str) -> Node | None:
 
 @lru_cache(maxsize=1024)
 def container_id(name: str) -> str:
-    """Give the short name of a node, as `container_id` has it: host and PID.
+    """Give a node's host and PID, the `container_id` of the original system.
 
     >>> container_id("web-1-4711-0a1b2c3d4e5f6071")
     'web-1-4711'
@@ -125,11 +124,11 @@ def container_id(name: str) -> str:
 
 
 def departed(owners: Iterable[str], *, ourselves: Node, lives: Callable[[int], bool]) -> Departed:
-    """Tell which owners of attempts are no more, from what one process can know.
+    """Tell which owners of attempts are gone, from what one process can know.
 
-    A PID of our own place is proof: two processes never have one at a time, and *lives* tells of
-    the others. A PID of another place proves nothing, even if the host has our name: it may be our
-    predecessor in a container, or a neighbour's. Then only its silence tells them apart.
+    A PID of our own place is proof: no two processes have it at a time, and *lives* checks the
+    others. A PID of another place proves nothing, even if the host has our name: it may be our
+    predecessor in a container, or a neighbour. Only its silence tells them apart.
     """
     read = ((owner, read_node(owner)) for owner in owners)
     others = {owner: node for owner, node in read if node is not None and node != ourselves}
@@ -157,10 +156,10 @@ def renewed_every(lease: timedelta) -> timedelta:
 
 
 def measured_every(lease: timedelta) -> timedelta:
-    """Say how often a worker asks for the ledger's time.
+    """Say how often a worker reads the ledger's clock.
 
-    If that was set, what starts or is renewed has a lease of yesterday until then: within the lease
-    that schedulers wait after such a leap all of them are to be written anew.
+    After that clock was set, leases are written by the old time until the next reading. Schedulers
+    wait for one lease after such a leap: by then all leases have to be written anew.
 
     >>> measured_every(timedelta(seconds=30)), measured_every(timedelta(hours=1))
     (datetime.timedelta(seconds=5), datetime.timedelta(seconds=30))
@@ -169,7 +168,7 @@ def measured_every(lease: timedelta) -> timedelta:
 
 
 def given_up_after(lease: timedelta) -> timedelta:
-    """Say after how long an owner ends a task whose lease it cannot renew.
+    """Say when an owner ends a task whose lease it cannot renew, counted from the last renewal.
 
     >>> given_up_after(timedelta(seconds=30))
     datetime.timedelta(seconds=20)
@@ -178,10 +177,10 @@ def given_up_after(lease: timedelta) -> timedelta:
 
 
 def silence(lease: timedelta) -> timedelta:
-    """Say how long somebody suspected may be silent: by then it has ended what it ran.
+    """Say how long a suspected node may be silent: by then its tasks have ended.
 
-    That is the lease at the most, for then anybody may take over: a lease below 15 s leaves less
-    time to end than `TIME_TO_END`.
+    At most the lease, when others may take over anyway: one below 15 s leaves tasks less time to
+    end than `TIME_TO_END`.
 
     >>> silence(timedelta(seconds=30))
     datetime.timedelta(seconds=25)

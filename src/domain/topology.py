@@ -1,6 +1,6 @@
-"""Where messages live: queues, exchanges and lanes, as plain values; drawn in docs/design.md.
+"""Queues, exchanges and delay lanes, as values; drawn in docs/design.md.
 
-Both brokers, the real one and the in-memory one, declare what `topology()` returns.
+RabbitMQ and the broker in memory declare what `topology()` returns.
 """
 
 from collections.abc import Iterable, Iterator
@@ -25,10 +25,10 @@ LANES = 16
 LANE_UNIT = timedelta(milliseconds=100)
 LONGEST_LANE_DELAY = LANE_UNIT * (2**LANES - 1)
 
-#: So many task queues a process may serve.
+#: The most task queues of a process.
 MOST_QUEUES = 256
 
-#: A routing key has at most 255 bytes; the bits and their dots take the first of them.
+#: A routing key has at most 255 bytes; a lane's bits and dots take some of them.
 LONGEST_QUEUE_NAME = 255 - 2 * LANES
 
 
@@ -56,7 +56,7 @@ class Queue:
 
 @attrs.frozen(kw_only=True)
 class Binding:
-    """A road from an exchange to a queue, or to another exchange."""
+    """A binding from an exchange to a queue, or to another exchange."""
 
     source: str
     target: str
@@ -66,7 +66,7 @@ class Binding:
 
 @attrs.frozen(kw_only=True)
 class Topology:
-    """Everything to declare, in an order that can be declared."""
+    """Everything to declare, in an order that works."""
 
     exchanges: tuple[Exchange, ...]
     queues: tuple[Queue, ...]
@@ -74,12 +74,12 @@ class Topology:
 
     @property
     def things(self) -> tuple[Exchange | Queue, ...]:
-        """All that bindings lead from and to."""
+        """All exchanges and queues."""
         return (*self.exchanges, *self.queues)
 
 
 class ToQueue(msgspec.Struct, frozen=True):
-    """Deliver to a task queue, after *delay*, rounded up to the lanes' 100 ms."""
+    """Deliver to a task queue after *delay*, rounded up to 100 ms, the unit of the lanes."""
 
     queue: str = MAIN_QUEUE
     delay: timedelta = timedelta(0)
@@ -90,11 +90,11 @@ class ToFailed(msgspec.Struct, frozen=True):
 
 
 class ToQuarantine(msgspec.Struct, frozen=True):
-    """Deliver to the queue of what nobody may run."""
+    """Deliver to the queue of what no worker may run."""
 
 
 class ToWaiting(msgspec.Struct, frozen=True):
-    """Deliver to the queue of what has no row in the ledger, and cannot be taken over for now."""
+    """Deliver to the queue of foreign messages that cannot be adopted for now."""
 
 
 Destination = ToQueue | ToFailed | ToQuarantine | ToWaiting
@@ -119,10 +119,10 @@ def lane_queue(lane: int) -> str:
 
 
 def route(destination: Destination) -> tuple[str, str]:
-    """Say to which exchange, with which key, a message goes.
+    """Give the exchange and routing key for a message.
 
-    A delay is written in binary, highest bit first, in units of 100 ms; each bit is a word of
-    the key. The message enters at its highest set bit.
+    A delay is written in binary, in units of 100 ms; each bit, highest first, is a word of the
+    key. The message enters at the lane of its highest set bit.
 
     >>> route(ToQueue("cron_scheduler"))
     ('', 'cron_scheduler')
@@ -149,11 +149,11 @@ def route(destination: Destination) -> tuple[str, str]:
                     f"a delay of {delay} does not fit the lanes ({LONGEST_LANE_DELAY})"
                 )
             bits = ".".join(f"{_units(delay):0{LANES}b}")
-            return lane_exchange(_lane(delay)), f"{bits}.{queue}"
+            return lane_exchange(_first_lane(delay)), f"{bits}.{queue}"
 
 
 def first_queue(destination: Destination) -> str:
-    """Name the queue that a message enters first: without it the broker returns the message.
+    """Name the queue that a message enters first; if it is missing, the message is returned.
 
     >>> first_queue(ToQueue("cron_scheduler"))
     'cron_scheduler'
@@ -168,13 +168,13 @@ def first_queue(destination: Destination) -> str:
         case ToWaiting():
             return WAITING_QUEUE
         case ToQueue(queue, delay):
-            return lane_queue(_lane(delay)) if delay > timedelta(0) else queue
+            return lane_queue(_first_lane(delay)) if delay > timedelta(0) else queue
 
 
 def topology(*, retry_delay: timedelta, queues: Iterable[str] = (MAIN_QUEUE,)) -> Topology:
-    """Describe all that the system needs for the given task queues.
+    """Give the topology for these task queues.
 
-    *retry_delay* is the TTL of `cron_scheduler_retry`, the way back for whatever is nacked.
+    *retry_delay* is the TTL of `cron_scheduler_retry`, through which nacked messages come back.
 
     Raises:
         ValueError: a task queue cannot have that name.
@@ -188,14 +188,7 @@ def topology(*, retry_delay: timedelta, queues: Iterable[str] = (MAIN_QUEUE,)) -
             *(Exchange(name=lane_exchange(lane), kind="topic") for lane in range(LANES)),
         ),
         queues=(
-            *(
-                Queue(
-                    name=name,
-                    dead_letter_exchange=DEAD_LETTER_EXCHANGE,
-                    dead_letter_key="retry",
-                )
-                for name in names
-            ),
+            *(_task_queue(name) for name in names),
             Queue(
                 name=RETRY_QUEUE,
                 ttl=retry_delay,
@@ -205,14 +198,7 @@ def topology(*, retry_delay: timedelta, queues: Iterable[str] = (MAIN_QUEUE,)) -
             Queue(name=FAILED_QUEUE),
             Queue(name=QUARANTINE_QUEUE),
             Queue(name=WAITING_QUEUE),
-            *(
-                Queue(
-                    name=lane_queue(lane),
-                    ttl=LANE_UNIT * 2**lane,
-                    dead_letter_exchange=_after(lane),
-                )
-                for lane in range(LANES)
-            ),
+            *(_lane(lane) for lane in range(LANES)),
         ),
         bindings=(
             Binding(source=DEAD_LETTER_EXCHANGE, target=RETRY_QUEUE, key="retry"),
@@ -229,18 +215,18 @@ def topology(*, retry_delay: timedelta, queues: Iterable[str] = (MAIN_QUEUE,)) -
 
 
 def is_ours(queue: str) -> bool:
-    """Tell a queue of the system's own from a task queue."""
+    """Whether a queue is one of the system's own, and no task queue."""
     ours = (RETRY_QUEUE, FAILED_QUEUE, QUARANTINE_QUEUE, WAITING_QUEUE)
     return queue in ours or queue.startswith(f"{RETRY_QUEUE}.")
 
 
-#: No queue can be declared under a name that begins so (AMQP 0-9-1, queue.declare). Some lead
-#: to what is inside the broker, and one of a wrong form ends the connection that publishes to it.
+#: No queue may be declared under a name that begins so (AMQP 0-9-1, queue.declare). Some are
+#: internal to the broker, and publishing to a malformed one closes the connection.
 BROKERS = "amq."
 
 
 def checked_queue(queue: str) -> str:
-    """Refuse a name that would make a task queue of one of ours, or a pattern of its binding.
+    """Refuse the name of one of our own queues, and one that cannot be bound as a task queue.
 
     Raises:
         ValueError: a task queue cannot have that name.
@@ -263,7 +249,7 @@ def checked_queue(queue: str) -> str:
 
 
 def checked_queues(queues: Iterable[str]) -> tuple[str, ...]:
-    """Give each of the task queues of a process once.
+    """Check the task queues of a process, and leave out repetitions.
 
     Raises:
         ValueError: one cannot have its name, or there are too many.
@@ -278,9 +264,17 @@ def _units(delay: timedelta) -> int:
     return -(-delay // LANE_UNIT)
 
 
-def _lane(delay: timedelta) -> int:
-    """Number the lane of the highest bit of a delay."""
+def _first_lane(delay: timedelta) -> int:
+    """Give the lane of the highest bit of a delay."""
     return _units(delay).bit_length() - 1
+
+
+def _task_queue(name: str) -> Queue:
+    return Queue(name=name, dead_letter_exchange=DEAD_LETTER_EXCHANGE, dead_letter_key="retry")
+
+
+def _lane(lane: int) -> Queue:
+    return Queue(name=lane_queue(lane), ttl=LANE_UNIT * 2**lane, dead_letter_exchange=_after(lane))
 
 
 def _lane_bindings() -> Iterator[Binding]:

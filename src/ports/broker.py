@@ -77,7 +77,7 @@ class Published(enum.Enum):
 
 
 class BrokerPort(Protocol):
-    """The blocking side: dispatch publishes through it, operator commands read through it.
+    """The blocking side: schedulers declare and publish through it.
 
     Safe to share between threads. What tests/integration/test_broker_contract.py does not
     assert is not promised.
@@ -106,24 +106,8 @@ class BrokerPort(Protocol):
         """
         ...
 
-    def receive(self, queue: str) -> Delivery | None:
-        """Take the next message of a queue, if there is one.
-
-        Raises:
-            BrokerUnavailable: nothing was taken for good: what is not acked comes again.
-        """
-        ...
-
-    def ack(self, delivery: Delivery) -> None:
-        """Settle a received message. Its failure is harmless: the message comes again."""
-        ...
-
-    def nack(self, delivery: Delivery, *, requeue: bool = False) -> None:
-        """Give a message back (*requeue*), or hand it to its queue's dead-letter exchange."""
-        ...
-
     def close(self) -> None:
-        """Let go of the connection. What was received and not settled comes again."""
+        """Let go of the connection."""
         ...
 
 

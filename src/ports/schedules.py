@@ -60,7 +60,3 @@ class ScheduleStorePort(Protocol):
         Unknown names are left out of both.
         """
         ...
-
-    def ids(self, names: Collection[str]) -> Mapping[str, int]:
-        """Find the ids of schedules by name; unknown names are left out."""
-        ...

@@ -23,6 +23,7 @@ from cronhare.domain.schedules.keys import manual_key
 from cronhare.domain.schedules.planning import plan
 from cronhare.ports.records import ExecutionFilter
 from tests.faults.jobs import MARK, SCHEDULES, hold, jobs, once_a_year
+from tests.ports import ids_of
 from tests.services.finding import wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -117,7 +118,7 @@ class Arena:
         A reconciler sends their messages, for the first time.
         """
         asked = set()
-        ids = self.schedules.ids(of or [f"s{n}" for n in range(1, many + 1)])
+        ids = ids_of(self.schedules, of or [f"s{n}" for n in range(1, many + 1)])
         for name, scheduler_id in ids.items():
             key = manual_key(uuid4())
             now = self.claims.now()

@@ -8,6 +8,7 @@ from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.task import TaskRef
 from tests.fuzz.corpus import Answer, Boundary, Entry, Mishandled
 from tests.fuzz.works import PATIENCE, Works, works
+from tests.ports import ids_of
 from tests.services import mariadb
 from tests.services.finding import wait_until
 
@@ -95,7 +96,7 @@ def _try(works: Works, spoilt: str) -> tuple[Answer, int]:
     name = f"victim-{next(_numbers)}"
     draft = ScheduleDraft(name=name, task=TaskRef("worker", 1), schedule="@yearly")
     arena.schedules.save([draft], source="by hand", now=arena.claims.now())
-    id_ = arena.schedules.ids([name])[name]
+    id_ = ids_of(arena.schedules, [name])[name]
     _wait(lambda: _is_planned(works, id_), "it is not planned")
     mariadb.run(
         arena.database,

@@ -43,6 +43,7 @@ from cronhare.ports.nodes import NodeStorePort
 from cronhare.ports.records import ExecutionFilter, RecordsPort
 from cronhare.ports.runner import AttemptResult
 from cronhare.ports.schedules import ScheduleStorePort
+from tests.ports import ids_of
 from tests.services.databases import run
 
 T = TypeVar("T")
@@ -135,7 +136,7 @@ class Ledger:
         """Write a schedule, plan it, and give its id."""
         self.save(draft(name, **changes))
         self.plan_edited()
-        return self.schedules.ids([name])[name]
+        return ids_of(self.schedules, [name])[name]
 
     def claim_due(self, *, node: str = "ant", limit: int = 1_000) -> Batch:
         """Claim what is due now."""

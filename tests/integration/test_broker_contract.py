@@ -23,7 +23,8 @@ from cronhare.domain.topology import (
     ToQueue,
     ToWaiting,
 )
-from cronhare.ports.broker import BrokerPort, Delivery, Envelope, Message, Published
+from cronhare.ports.broker import Delivery, Envelope, Message, Published
+from tests.ports import ReadableBroker
 from tests.services.rabbitmq import Server
 
 REPORTS = "cron_scheduler.reports"
@@ -41,8 +42,8 @@ class Bench:
     at least that much of the broker's time pass, and whatever falls due in it happen.
     """
 
-    broker: BrokerPort
-    reconnect: Callable[[], BrokerPort]
+    broker: ReadableBroker
+    reconnect: Callable[[], ReadableBroker]
     elapse: Callable[[timedelta], None]
 
     def publish(self, body: bytes, to: Destination | None = None) -> Published:
@@ -75,7 +76,7 @@ def memory_bench() -> Iterator[Bench]:
 def rabbitmq_bench(server: Server, queue_type: str) -> Iterator[Bench]:
     with server.vhost() as url, ExitStack() as at_the_end:
 
-        def connect() -> BrokerPort:
+        def connect() -> ReadableBroker:
             broker = PikaBroker(
                 url, retry_delay=RETRY_DELAY, queues=[MAIN_QUEUE, REPORTS], queue_type=queue_type
             )

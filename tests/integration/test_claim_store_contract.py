@@ -32,6 +32,7 @@ from tests.integration.ledgers import (
     at_once,
     draft,
 )
+from tests.ports import ids_of
 
 
 def test_the_ledgers_time_is_in_utc(ledger: Ledger) -> None:
@@ -341,7 +342,7 @@ def test_what_nobody_can_plan_is_set_aside_and_caught_up_once_somebody_can(
     assert (still.looked, still.problems, after) == (
         1,
         (),
-        ledger.schedules.ids(["report"])["report"],
+        ids_of(ledger.schedules, ["report"])["report"],
     )
     assert [one.due_at for one in found.claimed] == [NOON + n * MINUTE for n in range(1, 12)]
     assert plan_problems(ledger, ledger.planner) == (Batch(), 0)
@@ -376,7 +377,11 @@ def test_of_late_edits_those_are_looked_at_that_are_due_for_nobody(ledger: Ledge
     found, after = plan_problems(ledger, ledger.planner, since=ledger.now - SECOND)
     again, _ = plan_problems(ledger, ledger.planner, since=ledger.now - SECOND)
 
-    assert (found.looked, found.more, after) == (1, False, ledger.schedules.ids(["late"])["late"])
+    assert (found.looked, found.more, after) == (
+        1,
+        False,
+        ids_of(ledger.schedules, ["late"])["late"],
+    )
     assert again == Batch()
     assert {row.name for row in ledger.schedules.schedules() if row.problem} == {"old", "due"}
 

@@ -41,6 +41,7 @@ from tests.integration.ledgers import (
     sql_ledger,
 )
 from tests.integration.rules import Holding, all_started, claim_all, holding_in, some, start_all
+from tests.ports import ids_of
 from tests.services.mariadb import until_one_waits
 
 pytestmark = [pytest.mark.integration, pytest.mark.long]  # by `make faults`
@@ -374,7 +375,7 @@ def with_a_run_each(ledger: Ledger, count: int = 9) -> list[int]:
     ledger.clock.advance(MINUTE)
     ledger.claim_due()
     ledger.clock.advance(MINUTE)
-    return sorted(ledger.schedules.ids(names).values())
+    return sorted(ids_of(ledger.schedules, names).values())
 
 
 def claimed_now(ledger: Ledger) -> list[int]:
@@ -532,7 +533,7 @@ def test_of_edited_schedules_the_one_whose_plan_is_held_is_planned_later(
     ledger.save(*map(draft, names))
     ledger.plan_edited()
     ledger.save(*(draft(name, params='{"v":2}') for name in names))
-    held = ledger.schedules.ids(names)["report-2"]
+    held = ids_of(ledger.schedules, names)["report-2"]
 
     with holding(f"SELECT * FROM SchedulerPlan WHERE scheduler_id = {held} FOR UPDATE"):
         beside = ledger.plan_edited()
@@ -550,7 +551,7 @@ def test_a_new_schedule_that_a_frozen_replica_plans_keeps_no_other_waiting(
     ledger: Ledger, holding: Holding, server: str
 ) -> None:
     ledger.save(draft("ant"), draft("bee"))
-    held = ledger.schedules.ids(["ant"])["ant"]
+    held = ids_of(ledger.schedules, ["ant"])["ant"]
 
     with holding(
         "INSERT INTO SchedulerPlan (scheduler_id, planned_at) "
@@ -572,7 +573,7 @@ def test_schedules_behind_a_whole_page_of_held_plans_are_planned(
     ledger.plan_edited()
     for name in names:
         ledger.save(draft(name, params='{"v":2}'))
-    held = tuple(ledger.schedules.ids(names[:4]).values())
+    held = tuple(ids_of(ledger.schedules, names[:4]).values())
 
     def page() -> Batch:
         return ledger.claims.plan_edited(
@@ -599,7 +600,7 @@ def test_of_schedules_that_could_not_be_planned_the_held_one_is_planned_later(
     ledger.claims.plan_edited(
         now=ledger.now, since=None, limit=9, node="old", planner=lambda _: Plan(problem="too old")
     )
-    held = ledger.schedules.ids(["bee"])["bee"]
+    held = ids_of(ledger.schedules, ["bee"])["bee"]
 
     def plan() -> int:
         batch, _ = ledger.claims.plan_problems(

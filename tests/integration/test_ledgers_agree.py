@@ -44,6 +44,7 @@ from tests.integration.ledgers import (
     server_ledger,
     sqlite_ledger,
 )
+from tests.ports import ids_of
 
 #: Opens a ledger, and gives a person's hand that writes `cancel_requested` into a row of it.
 Opened = tuple[Ledger, Callable[[Execution], None]]
@@ -100,7 +101,7 @@ class TwoLedgers(RuleBasedStateMachine):
             ledger.save(*SCHEDULES)
             ledger.plan_edited()
         self.schedule_ids = [
-            ledger.schedules.ids([one.name for one in SCHEDULES]) for ledger in self.ledgers
+            ids_of(ledger.schedules, [one.name for one in SCHEDULES]) for ledger in self.ledgers
         ]
 
     def teardown(self) -> None:

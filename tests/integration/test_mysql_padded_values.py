@@ -19,6 +19,7 @@ from cronhare.ports.attempts import Finish, Superseded
 from cronhare.ports.ledger import LedgerRefused
 from tests.integration.ledgers import LEASE, SUCCESS, Ledger, Shell, draft, sql_ledger
 from tests.integration.rules import Holding, all_started, some
+from tests.ports import ids_of
 from tests.services.mariadb import run
 
 pytestmark = pytest.mark.integration
@@ -169,7 +170,7 @@ def test_an_instant_whose_key_has_a_blank_is_claimed_already_and_keeps_no_other(
     ledger.add("sound")
     ledger.clock.advance(timedelta(minutes=1))
     first = [one.schedule_name for one in ledger.claim_due().claimed]
-    spoilt = ledger.schedules.ids(["spoilt"])["spoilt"]
+    spoilt = ids_of(ledger.schedules, ["spoilt"])["spoilt"]
     mysql_shell(
         "UPDATE SchedulerExecution SET execution_key = CONCAT(execution_key, ' ') "
         f"WHERE scheduler_id = {spoilt}"

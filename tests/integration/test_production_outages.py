@@ -16,6 +16,7 @@ from cronhare.domain.messages.signing import Seal
 from cronhare.domain.schedules.keys import manual_key
 from cronhare.domain.topology import MAIN_QUEUE
 from tests.integration import amqp
+from tests.ports import ids_of
 from tests.production.plant import PATIENCE, Plant, plant
 from tests.services.finding import wait_until
 from tests.services.mariadb import Server as Mariadb
@@ -58,7 +59,7 @@ def wait_for(condition: Callable[[], bool], what: str) -> None:
 
 def publish(house: Plant) -> None:
     """Ask for one run, and send its message as a scheduler would."""
-    [scheduler_id] = house.arena.schedules.ids(["held"]).values()
+    [scheduler_id] = ids_of(house.arena.schedules, ["held"]).values()
     now, key = house.arena.claims.now(), manual_key(uuid4())
     run = house.arena.records.run_now(scheduler_id, key=key, params=None, now=now, node="by-hand")
     message = envelope(run, now=now, seal=Seal()).message
@@ -68,7 +69,7 @@ def publish(house: Plant) -> None:
 
 
 def publish_as_somebody_else(house: Plant) -> None:
-    [scheduler_id] = house.arena.schedules.ids(["held"]).values()
+    [scheduler_id] = ids_of(house.arena.schedules, ["held"]).values()
     body = f'{{"type":"worker","id":1,"scheduler_id":{scheduler_id},"params_scheduler":"{{}}"}}'
     with amqp.channel(house.broker_url) as plain:
         plain.basic_publish("", MAIN_QUEUE, body.encode())

@@ -11,6 +11,7 @@ import pytest
 from sqlalchemy import make_url
 
 from cronhare.domain.execution import State
+from tests.ports import ids_of
 from tests.production import minutes
 from tests.production.plant import PATIENCE, SCHEDULER, Plant, plant
 from tests.services.finding import free_port, wait_until
@@ -58,7 +59,7 @@ def test_a_plain_update_is_seen_within_the_refresh_by_a_scheduler_at_work(quiet:
     arena = quiet.arena
     quiet.start(*SCHEDULER)
     wait_until(lambda: next_run(quiet) != [], seconds=PATIENCE, what="the first plans")
-    id_ = arena.schedules.ids(["s1"])["s1"]
+    id_ = ids_of(arena.schedules, ["s1"])["s1"]
     off = f"UPDATE Scheduler SET status = 0 WHERE id = {id_}"
     on = f"UPDATE Scheduler SET status = 1, schedule = '0 8 * * *' WHERE id = {id_}"
 

@@ -40,6 +40,7 @@ from tests.integration.ledgers import (
     draft,
 )
 from tests.integration.rules import SAYS, Refusing, all_started, apart, some, start_all, states
+from tests.ports import ids_of
 
 DAY = timedelta(days=1)
 
@@ -207,7 +208,7 @@ def test_of_edits_the_one_whose_plan_is_refused_keeps_no_other_waiting(
     ledger: Ledger, refusing: Refusing
 ) -> None:
     ledger.save(*(draft(f"report-{number}") for number in range(5)))
-    broken = ledger.schedules.ids(["report-2"])["report-2"]
+    broken = ids_of(ledger.schedules, ["report-2"])["report-2"]
     when = f"NEW.scheduler_id = {broken} AND NEW.problem IS NULL"
 
     with refusing("SchedulerPlan", "INSERT", when):
@@ -799,7 +800,7 @@ def test_very_many_whose_runs_are_refused_are_divided_once_a_minute(
     broken = [f"broken-{number:02}" for number in range(40)]
     ledger.save(*map(draft, broken), draft("sound"))
     ledger.plan_edited()
-    last = max(ledger.schedules.ids(broken).values())
+    last = max(ids_of(ledger.schedules, broken).values())
     ledger.clock.advance(MINUTE)
     written: list[str] = []
     write = Database.write
@@ -842,7 +843,7 @@ def test_of_very_many_plans_that_cannot_be_written_at_all_none_stops_another(
     broken = [f"broken-{number:03}" for number in range(120)]
     ledger.save(*map(draft, broken), draft("sound"))
     ledger.plan_edited()
-    last = max(ledger.schedules.ids(broken).values())
+    last = max(ids_of(ledger.schedules, broken).values())
     ledger.clock.advance(MINUTE)
 
     with refusing("SchedulerPlan", "UPDATE", f"NEW.scheduler_id <= {last}"):

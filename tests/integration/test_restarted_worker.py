@@ -24,6 +24,7 @@ from cronhare.domain.retries.retry import CRASH_LIMIT, CRASH_WINDOW
 from cronhare.domain.schedules.keys import manual_key
 from cronhare.domain.topology import MAIN_QUEUE
 from tests.integration import amqp
+from tests.ports import ids_of
 from tests.production.plant import PATIENCE, Plant, Process, plant
 from tests.services.finding import missing, wait_until
 from tests.services.mariadb import Server as Mariadb
@@ -87,7 +88,7 @@ def namespace_of(process: Process) -> Iterator[None]:
 
 def publish(house: Plant) -> None:
     """Ask for one run, and send its message as a scheduler would."""
-    [scheduler_id] = house.arena.schedules.ids(["poison"]).values()
+    [scheduler_id] = ids_of(house.arena.schedules, ["poison"]).values()
     now, key = house.arena.claims.now(), manual_key(uuid4())
     run = house.arena.records.run_now(scheduler_id, key=key, params=None, now=now, node="by-hand")
     message = envelope(run, now=now, seal=Seal()).message

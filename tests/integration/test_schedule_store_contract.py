@@ -7,6 +7,7 @@ from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPolicy
 from cronhare.domain.schedules.task import TaskRef
 from tests.integration.ledgers import EVERY_MINUTE, MINUTE, NOON, SECOND, Ledger, at_once, draft
+from tests.ports import ids_of
 
 
 def test_a_new_ledger_has_no_schedules(ledger: Ledger) -> None:
@@ -84,14 +85,14 @@ def test_a_schedule_shows_its_plan(ledger: Ledger) -> None:
 
 def test_a_schedule_of_the_same_name_is_replaced(ledger: Ledger) -> None:
     ledger.save(draft(description="old", timeout=MINUTE))
-    before = ledger.schedules.ids(["report"])
+    before = ids_of(ledger.schedules, ["report"])
     ledger.clock.advance(SECOND)
 
     ledger.schedules.save([draft(params='{"v":2}')], source="other.toml", now=ledger.now)
 
     (stored,) = ledger.schedules.schedules()
     assert stored.draft == draft(params='{"v":2}')
-    assert (stored.source, ledger.schedules.ids(["report"])) == ("other.toml", before)
+    assert (stored.source, ids_of(ledger.schedules, ["report"])) == ("other.toml", before)
     assert (stored.created_at, stored.updated_at) == (NOON, NOON + SECOND)
 
 
@@ -153,8 +154,8 @@ def test_ids_are_found_by_name_and_unknown_names_left_out(ledger: Ledger) -> Non
     ledger.save(draft("a"), draft("b"))
     stored = {row.name: row.id for row in ledger.schedules.schedules()}
 
-    assert ledger.schedules.ids(["a", "b", "x"]) == stored
-    assert ledger.schedules.ids([]) == {}
+    assert ids_of(ledger.schedules, ["a", "b", "x"]) == stored
+    assert ids_of(ledger.schedules, []) == {}
 
 
 def test_saving_nothing_and_disabling_nothing_changes_nothing(ledger: Ledger) -> None:

@@ -10,6 +10,7 @@ from cronhare.domain.schedules.planning import Plan, Planned
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.claims import Batch
 from tests.integration.ledgers import FOR_GOOD, MINUTE, Ledger, Shell, draft
+from tests.ports import ids_of
 
 SQLITE = "sqlite"
 MYSQL = pytest.param("mysql", marks=pytest.mark.integration)
@@ -94,7 +95,7 @@ def test_a_hand_made_row_is_a_schedule(ledger: Ledger, shell: Shell) -> None:
     assert (stored.name, stored.draft.task) == (name, TaskRef("report", 25))
     assert stored.created_at == stored.updated_at
     assert batch == Batch(looked=1)
-    assert ledger.schedules.ids([name, nobody]) == {name: id_}
+    assert ids_of(ledger.schedules, [name, nobody]) == {name: id_}
 
 
 def test_other_peoples_columns_outlive_our_edits(ledger: Ledger, shell: Shell) -> None:
@@ -259,7 +260,7 @@ def test_an_empty_source_is_none(ledger: Ledger, shell: Shell) -> None:
 
 def test_a_message_stays_within_the_source_of_a_broken_row(ledger: Ledger, shell: Shell) -> None:
     ledger.schedules.save([draft()], source="shop", now=ledger.now)
-    scheduler_id = ledger.schedules.ids(["report"])["report"]
+    scheduler_id = ids_of(ledger.schedules, ["report"])["report"]
     shell("UPDATE Scheduler SET schedule = 'every day' WHERE name = 'report'")
     message = TaskMessage(type="worker", id=1, scheduler_id=scheduler_id, params_scheduler="{}")
 

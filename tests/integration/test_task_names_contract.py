@@ -11,6 +11,7 @@ from cronhare.domain.messages.messages import FailedMessage, TaskMessage
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.attempts import Busy, Refused
 from tests.integration.ledgers import EVERY_MINUTE, FOR_GOOD, MINUTE, NOON, SECOND, Ledger, draft
+from tests.ports import ids_of
 
 REPORT_25 = TaskRef("report", 25)
 
@@ -20,7 +21,7 @@ def add(ledger: Ledger, name: str = "nightly", **changes: Any) -> int:  # noqa: 
     wanted = draft(name, **{"task_name": "backup", **changes})
     ledger.schedules.save([wanted], source="shop", now=ledger.now)
     ledger.plan_edited()
-    return ledger.schedules.ids([name])[name]
+    return ids_of(ledger.schedules, [name])[name]
 
 
 def claimed(ledger: Ledger, **changes: Any) -> Execution:  # noqa: ANN401

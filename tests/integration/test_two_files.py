@@ -20,6 +20,7 @@ from cronhare.domain.execution import Execution, State
 from cronhare.domain.schedules.keys import manual_key
 from cronhare.ports.records import ExecutionFilter
 from tests.integration.shell import PROGRAM, Shell, clean_environment
+from tests.ports import ids_of
 from tests.services import mariadb as mariadb_service
 from tests.services.finding import wait_until
 from tests.services.mariadb import Server as Mariadb
@@ -86,7 +87,7 @@ class Ledger:
         """
         clock = SystemClock()
         records = SqlRecords(self.engine, clock)
-        ids = SqlScheduleStore(self.engine, clock).ids(list(TABLES))
+        ids = ids_of(SqlScheduleStore(self.engine, clock), list(TABLES))
         wanted = sorted(product(range(many), ids), key=lambda one: (one[0] // 2, one[1]))
         for number, name in wanted:
             key, now = manual_key(UUID(int=number)), clock.now()

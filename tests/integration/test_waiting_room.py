@@ -12,6 +12,7 @@ from sqlalchemy import make_url
 
 from cronhare.domain.topology import MAIN_QUEUE, WAITING_QUEUE
 from tests.integration import amqp
+from tests.ports import ids_of
 from tests.production.plant import PATIENCE, Plant, plant
 from tests.services.finding import wait_until
 from tests.services.mariadb import Server as Mariadb
@@ -57,7 +58,7 @@ def publish(house: Plant, schedule: str, number: int = 1) -> None:
 
 
 def id_of(house: Plant, schedule: str) -> int:
-    [scheduler_id] = house.arena.schedules.ids([schedule]).values()
+    [scheduler_id] = ids_of(house.arena.schedules, [schedule]).values()
     return scheduler_id
 
 

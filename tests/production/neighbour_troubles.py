@@ -14,6 +14,7 @@ import pika
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.task import TaskRef
 from tests.integration import amqp
+from tests.ports import ids_of
 from tests.production.neighbours import SCHEDULES, Town, Trouble, nothing, repeatedly
 from tests.production.plant import PATIENCE, SCHEDULER, Process
 from tests.services import mariadb, rabbitmq
@@ -97,7 +98,7 @@ def rows(town: Town) -> Iterator[None]:
         ScheduleDraft(name=name, task=TaskRef("worker", 4), schedule="* * * * *") for name in names
     ]
     arena.schedules.save(drafts, source=None, now=arena.claims.now())
-    ids = arena.schedules.ids(names)
+    ids = ids_of(arena.schedules, names)
     statements = [
         f"UPDATE Scheduler SET {spoilt} WHERE id = {ids[f'spoilt-{name}']}"
         for name, spoilt in SPOILT_SCHEDULES.items()

@@ -10,6 +10,7 @@ from sqlalchemy import URL
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.keys import cron_key
 from cronhare.domain.schedules.task import TaskRef
+from tests.ports import ids_of
 from tests.production.plant import PATIENCE, SCHEDULER, Plant
 from tests.services import databases
 from tests.services.finding import wait_until
@@ -118,7 +119,7 @@ def _save(plant: Plant, schedules: int) -> tuple[datetime, Collection[int]]:
         every=0.2,
         what=f"the planning of {schedules} schedules before their minute",
     )
-    return minute, arena.schedules.ids(names).values()
+    return minute, ids_of(arena.schedules, names).values()
 
 
 def _written(plant: Plant, moment: datetime) -> datetime:

@@ -143,13 +143,6 @@ class SqlScheduleStore:
                 if values:
                     connection.execute(statement, values)
 
-    @repeatable
-    def ids(self, names: Collection[str]) -> Mapping[str, int]:
-        """See `ScheduleStorePort.ids`."""
-        with self._database.read("finding schedules") as connection:
-            rows = _find(connection, _USERS, names)
-        return {answer_to(row.name, row.id): row.id for row in rows}
-
 
 def _find(
     connection: Connection, statement: Select[Any], names: Iterable[str]

@@ -45,7 +45,7 @@ def start(
     nacked = (
         0
         if nacks is None
-        else nacks.since(in_queue_since(execution), queue=execution.queue, now=now)
+        else nacks.since(_in_queue_since(execution), queue=execution.queue, now=now)
     )
     deaths = execution.deaths + nacked
     return begin(execution, deaths=deaths, node=node, lease_until=until, now=now)
@@ -60,7 +60,7 @@ def _waits_until(execution: Execution, now: datetime) -> datetime | None:
     return begins if begins is not None and known <= now < begins - EARLIEST else None
 
 
-def in_queue_since(execution: Execution) -> datetime | None:
+def _in_queue_since(execution: Execution) -> datetime | None:
     """Say since when a worker could take the coming attempt's message; None if unknown."""
     match execution:
         case Execution(state=State.RETRYING, next_attempt_at=begins):

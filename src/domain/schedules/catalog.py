@@ -1,8 +1,8 @@
 """The tasks that a worker may run, and the one rule that finds a run's task among them.
 
-A run of a jobs file names its task within that file, its source; one of a row that somebody wrote
-by hand, or of an adopted table, has only the task's type and id. Nobody runs a task of another
-source: two files may call two tasks alike, and number them alike.
+A run from a jobs file names its task within that file, its source; one of a row written by hand, or
+of an adopted table, has only the task's type and id. No worker runs a task of another source: two
+files may use one name, or one number, for two tasks.
 """
 
 import enum
@@ -19,13 +19,13 @@ class MissingKind(enum.Enum):
     """Why there is no task for a run."""
 
     UNKNOWN = "unknown"
-    FOREIGN = "foreign"  # it is another source's
+    FOREIGN = "foreign"  # it is of another source
     CONTRADICTED = "contradicted"  # its name and its number are two tasks'
 
 
 @attrs.frozen
 class MissingTask:
-    """There is nothing to run here: why, and what mends it."""
+    """This worker has no task for a run: why, and what helps."""
 
     kind: MissingKind
     reason: str
@@ -39,15 +39,15 @@ class Catalog:
     """Finds a task by its source and name, or by its number where a run knows no name."""
 
     def __init__(self, tasks: Iterable[Task] = ()) -> None:
-        """Keep the tasks of a jobs file, which has no two of one name or one number."""
+        """*tasks* are those of a jobs file; no two have one name or one number."""
         self._kept = self._coming = _Tasks(tasks)
 
     @contextmanager
     def replacing(self, tasks: Iterable[Task]) -> Iterator[None]:
-        """Keep these from the end of the block on: the file was read again.
+        """Replace the tasks at the end of the block: the file was read again.
 
-        Within it the schedules become as the file says, and runs of both files find their tasks.
-        An exception leaves the tasks from before. What has begun goes on as it began.
+        Within the block schedules are changed, and runs find the tasks of both files. An exception
+        keeps the old tasks. Attempts that have begun are not touched.
         """
         self._coming = _Tasks(tasks)
         try:
@@ -64,7 +64,7 @@ class Catalog:
     def find(
         self, ref: TaskRef, *, source: str | None = None, name: str | None = None
     ) -> Task | MissingTask:
-        """Give the task of a run that has this number, and this source and name or None."""
+        """Find the task of a run with this number, and with this source and name if it has them."""
         found = self._kept.find(ref, source, name)
         if isinstance(found, MissingTask) and isinstance(
             new := self._coming.find(ref, source, name), Task

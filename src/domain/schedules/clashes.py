@@ -1,8 +1,8 @@
 """What several jobs files on one ledger must not share: schedules' names, tasks' numbers, queues.
 
-Our own workers go by source and name, and never run a task of another file. Rows that people
-write, and messages of other programs, know numbers alone; and a worker takes whatever its
-queue brings, has one file, and refuses the runs of another.
+Our own workers find a task by source and name, and never run one of another file. Rows written by
+hand and messages of other programs have numbers alone. And a worker takes what its queue brings,
+but has one file, and refuses the runs of another.
 """
 
 from collections import defaultdict
@@ -18,7 +18,7 @@ from .task import Task, TaskRef
 
 @attrs.frozen(kw_only=True)
 class Holder:
-    """A number that is in use: by a task of *source*, seen at *place*."""
+    """A task of *source*, found at *place*, that has a number."""
 
     ref: TaskRef
     source: str
@@ -27,7 +27,7 @@ class Holder:
 
 @attrs.frozen
 class Collision:
-    """One number, two holders."""
+    """Two tasks with one number."""
 
     ref: TaskRef
     ours: str
@@ -42,7 +42,7 @@ class Collision:
 
 @attrs.frozen
 class Namesake:
-    """A schedule by whose name another source has one, on or off."""
+    """A schedule whose name a schedule of another source has, enabled or not."""
 
     name: str
     source: str
@@ -51,7 +51,7 @@ class Namesake:
         return f"schedules.{self.name}: is the name of a schedule of {self.source}, too"
 
 
-#: What keeps a file from being applied beside another one.
+#: Why a file cannot be applied beside another one.
 Clash: TypeAlias = Collision | Namesake
 
 
@@ -62,38 +62,34 @@ def clashes(
     names: Mapping[str, str],
     holders: Iterable[Holder],
 ) -> tuple[Clash, ...]:
-    """Find what a file has in common with others: *names* of their schedules, and their numbers.
+    """Find the names and numbers that a file shares with others.
 
-    *names* leads to the source of each. One that is off counts as well: its file would be refused
+    *names* maps their schedules to sources. One that is disabled counts: its file would be refused
     at its own next `apply`.
     """
     namesakes = (
         Namesake(draft.name, source) for draft in drafts if (source := names.get(draft.name))
     )
-    return (*namesakes, *_collisions(tasks, holders))
-
-
-def _collisions(tasks: Iterable[Task], others: Iterable[Holder]) -> tuple[Collision, ...]:
-    """Find the numbers of *tasks* that *others*, of other sources, have as well."""
-    holders: dict[TaskRef, Holder] = {}
-    for holder in others:
-        holders.setdefault(holder.ref, holder)
-    return tuple(
-        Collision(task.ref, f"tasks.{task.name}", holder)
+    first: dict[TaskRef, Holder] = {}
+    for holder in holders:
+        first.setdefault(holder.ref, holder)
+    collisions = (
+        Collision(task.ref, f"tasks.{task.name}", first[task.ref])
         for task in tasks
-        for holder in filter(None, (holders.get(task.ref),))
+        if task.ref in first
     )
+    return (*namesakes, *collisions)
 
 
 def shared_queues(used: Iterable[tuple[str, str]]) -> Mapping[str, Sequence[str]]:
-    """Find the queues that more than one source has schedules on, from pairs of both."""
+    """Find the queues with schedules of several sources, from pairs of queue and source."""
     sources: defaultdict[str, set[str]] = defaultdict(set)
     for queue, source in used:
         sources[queue].add(source)
     return {queue: sorted(found) for queue, found in sorted(sources.items()) if len(found) > 1}
 
 
-#: What mends a queue that is shared.
+#: What helps against a shared queue.
 ONE_FILE_EACH = (
     "put their tasks and schedules into one file, or give the schedules of each a queue of its "
     'own, queue = "…", and its workers that queue alone, --queues …'
@@ -101,7 +97,7 @@ ONE_FILE_EACH = (
 
 
 def say_shared(queue: str, sources: Sequence[str]) -> str:
-    """Say what comes of a shared queue.
+    """Say what a shared queue leads to.
 
     >>> say_shared("slow", ["jobs.toml", "user.toml"]).partition(":")[0]
     'queue slow has schedules of jobs.toml and user.toml, and a worker has one file'
@@ -114,7 +110,7 @@ def say_shared(queue: str, sources: Sequence[str]) -> str:
 
 
 def say_disabled(names: Sequence[str], source: str) -> str:
-    """Say what a file has no more, and how two files of one name are told apart.
+    """Say which schedules a file no longer has, and how to tell apart two files of one name.
 
     >>> say_disabled(["nightly"], "jobs.toml").partition(". ")[0]
     'disabled, for they came from jobs.toml and are not in it: nightly'

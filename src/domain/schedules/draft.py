@@ -1,4 +1,4 @@
-"""A schedule as people write it, and the one place that understands or refuses it."""
+"""A schedule as people write it, and the one place that validates it."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -21,13 +21,14 @@ from .schedule import (
     OverlapPolicy,
     Recurring,
     Schedule,
+    Timing,
 )
 from .task import TaskRef
 
 
 @attrs.frozen
 class Fault:
-    """One thing that is wrong with one field."""
+    """What is wrong with one field."""
 
     field: str
     problem: str
@@ -37,21 +38,20 @@ class Fault:
 
 
 class ScheduleInvalid(ValueError):
-    """A schedule that cannot be; *faults* names everything that is wrong."""
+    """A draft is refused; *faults* has everything that is wrong with it."""
 
     def __init__(self, faults: tuple[Fault, ...]) -> None:
-        """Keep the faults, and say them."""
+        """Join the faults into the message."""
         self.faults = faults
         super().__init__("; ".join(map(str, faults)))
 
 
 @attrs.frozen(kw_only=True)
 class ScheduleDraft:
-    """A schedule as somebody wants it to be: what a row says, already checked.
+    """A schedule as a person or a file wants it; its values have the right types.
 
-    *task_name* is the task's name in the jobs file that the draft came from. *schedule* is cron
-    text, *date_time* an instant in UTC; with neither it runs by hand.
-    *params* is canonical JSON text.
+    *task_name* is the task's name in the jobs file of the draft. *schedule* is cron text,
+    *date_time* an instant in UTC; with neither it runs by hand. *params* is canonical JSON text.
     """
 
     name: str
@@ -78,9 +78,8 @@ _RENAMED: Final = {"status": "enabled"}
 
 
 def faults_of(draft: ScheduleDraft) -> tuple[Fault, ...]:
-    """Name everything for which a draft would be refused."""
-    _, faults = _judge(draft)
-    return faults
+    """List everything for which a draft would be refused."""
+    return _validate(draft)[1]
 
 
 def compile_schedule(
@@ -95,15 +94,15 @@ def compile_schedule(
     Raises:
         ScheduleInvalid: with every fault at once.
     """
-    timing, faults = _judge(draft)
+    timing, faults = _validate(draft)
     if faults:
         raise ScheduleInvalid(faults)
-    said = attrs.asdict(draft, recurse=False)
-    return Schedule(id=id, timing=timing, changed_at=changed_at, source=source, **kept_fields(said))
+    fields = kept_fields(attrs.asdict(draft, recurse=False))
+    return Schedule(id=id, timing=timing, changed_at=changed_at, source=source, **fields)
 
 
 def kept_fields(draft: Mapping[str, Any]) -> dict[str, Any]:
-    """Give those of a draft's fields that its schedule has as well, by their names there."""
+    """Give those fields of a draft that a schedule has, under the schedule's names."""
     renamed = {_RENAMED.get(field, field): value for field, value in draft.items()}
     return {field: value for field, value in renamed.items() if field in _OF_A_SCHEDULE}
 
@@ -115,8 +114,8 @@ def validate_times(
     timezone: str,
     starts_at: datetime | None,
     ends_at: datetime | None,
-) -> tuple[Recurring | Once | ByHand, tuple[Fault, ...]]:
-    """Understand what a draft says of its times, and name what is wrong with it."""
+) -> tuple[Timing, tuple[Fault, ...]]:
+    """Build the timing of a draft, and list the faults of its times."""
     faults: list[Fault] = []
     if schedule is not None and date_time is not None:
         faults.append(Fault("date_time", "a schedule has cron text or a date-time, not both"))
@@ -130,7 +129,7 @@ def validate_times(
 
 
 def validate_run_options(*, timeout: timedelta | None, queue: str) -> tuple[Fault, ...]:
-    """Name what is wrong with how a draft wants to be run."""
+    """List the faults of a draft's timeout and queue."""
     faults: list[Fault] = []
     if timeout is not None and timeout <= timedelta(0):
         faults.append(Fault("timeout", "must be longer than nothing"))
@@ -141,7 +140,7 @@ def validate_run_options(*, timeout: timedelta | None, queue: str) -> tuple[Faul
     return tuple(faults)
 
 
-def _judge(draft: ScheduleDraft) -> tuple[Recurring | Once | ByHand, tuple[Fault, ...]]:
+def _validate(draft: ScheduleDraft) -> tuple[Timing, tuple[Fault, ...]]:
     timing, faults = validate_times(
         schedule=draft.schedule,
         date_time=draft.date_time,

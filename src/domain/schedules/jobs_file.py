@@ -1,22 +1,22 @@
-"""What a jobs file may be at most: for whoever reads one, and whoever writes one."""
+"""The bounds of a jobs file, for its readers and writers."""
 
-#: No jobs file that people write is larger; something else may be, or have no end at all.
+#: Bytes; no jobs file that people write is larger. Another file may be, or have no end.
 LARGEST_FILE = 8 * 2**20
 
-#: The name under which the ledger remembers a file.
+#: Characters of the name under which the ledger knows a file.
 LONGEST_SOURCE = 255
 
-#: A table in a table in a table: params of people are not deeper.
+#: How deep tables and lists may be nested, in params above all.
 DEEPEST = 64
 
 #: Keys and values of all tables and lists; 10,000 schedules with their tasks have 200,000.
 MOST_PIECES = 250_000
 
-#: A number, a date or a key without quotes: each of its letters costs the reader a hundred bytes.
+#: A number, a date or a key without quotes: each character costs the reader a hundred bytes.
 LONGEST_WORD = 65_536
 
 #: Whole numbers in TOML have 64 bits.
 SMALLEST_INTEGER, LARGEST_INTEGER = -(2**63), 2**63 - 1
 
-#: So many faults are told at once; who has more has another problem.
+#: The most faults that are reported at once.
 MOST_FAULTS = 100

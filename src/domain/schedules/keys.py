@@ -1,25 +1,21 @@
 """The execution key: the name of one run of a schedule, unique together with the schedule's id.
 
-It is built from the UTC minute, never from wall time: a repeated hour has two keys, so that
-neither run is lost, and a schedule whose zone is edited cannot run the same instant twice
-(C12 in docs/compatibility.md).
+It is built from the UTC minute, never from wall time: so the two runs of a repeated hour have two
+keys, and a schedule whose zone is edited cannot run the same instant twice (C12 in
+docs/compatibility.md).
 """
 
 from datetime import UTC, datetime
 from hashlib import sha256
 from uuid import NAMESPACE_OID, UUID, uuid5
 
-#: No key is longer, in letters: neither ours, nor one that stands in a row.
+#: The most characters of any key, in a message or a row.
 LONGEST_KEY = 255
 
-#: How the key of a run begins that somebody asked for.
-MANUAL = "manual-"
+#: How the keys of manual runs and of runs at a boot begin.
+MANUAL, BOOT = "manual-", "boot-"
 
-
-#: How the key of a run begins that a boot asked for.
-BOOT = "boot-"
-
-#: How the keys begin of what is due by itself: schedulers alone claim those.
+#: How the keys of due instants begin: schedulers alone claim those.
 CRON, ONCE = "cron-", "once-"
 
 
@@ -42,12 +38,12 @@ def once_key(due: datetime) -> str:
 
 
 def manual_key(uuid: UUID) -> str:
-    """Name a run that somebody asked for; *uuid* is the caller's chance."""
+    """Name a manual run; *uuid* is random, and the caller's."""
     return f"{MANUAL}{uuid}"
 
 
 def boot_key(boot: str) -> str:
-    """Name a schedule's run at a boot: however often it is asked for, it is the same one.
+    """Name a schedule's run at a boot; *boot* is the kernel's name for it.
 
     >>> boot_key("0b5c8f7e")
     'boot-0b5c8f7e'
@@ -56,10 +52,7 @@ def boot_key(boot: str) -> str:
 
 
 def reported_key(body: bytes) -> str:
-    """Name a run of which nothing is known but the message that reports its failure.
-
-    Copies of a message have one key.
-    """
+    """Name a run that is known from a report of its failure alone; copies have one key."""
     return manual_key(uuid5(NAMESPACE_OID, sha256(body).hexdigest()))
 
 

@@ -1,15 +1,15 @@
-"""What params may be, and what happens to them on their way to a task."""
+"""The bound of params, and how they are changed on their way to a task."""
 
 from typing import Any
 
-#: So many bytes of JSON may be handed to a task. A message holds them as text inside of its own
-#: JSON, which at worst doubles them: with this bound it is never too large for its own worker.
+#: The most bytes of JSON for a task. A message has them as text within its own JSON, which at
+#: worst doubles them: with this bound no message is too large for our own workers.
 LARGEST_PARAMS = 100 * 1024
 
 
 def fault_of_params(params: str) -> str | None:
-    """Say what is wrong with params that are JSON text already; None if nothing is."""
-    if 4 * len(params) <= LARGEST_PARAMS:  # no letter has more bytes
+    """Say what is wrong with params, given as JSON text; None if nothing is."""
+    if 4 * len(params) <= LARGEST_PARAMS:  # no character has more bytes
         return None
     size = len(params.encode(errors="replace"))
     if size <= LARGEST_PARAMS:
@@ -20,8 +20,7 @@ def fault_of_params(params: str) -> str | None:
 def force_instant(params: Any) -> Any:  # noqa: ANN401 - any JSON value
     """Make a report run in the foreground, so that its errors come back.
 
-    Where `options_interface.delivery` exists, its `instant` becomes true. Nothing is changed in
-    place.
+    Where `options_interface.delivery` exists, its `instant` becomes true; in a copy.
 
     >>> force_instant({"options_interface": {"delivery": {"to": "me", "instant": False}}})
     {'options_interface': {'delivery': {'to': 'me', 'instant': True}}}

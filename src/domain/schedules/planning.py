@@ -1,8 +1,8 @@
 """Which due instants run, which do not and why, and what is due next: a pure decision.
 
-An instant that is claimed within the grace ran on time, whatever the policy. Older ones were
-missed: the policy, its window and its cap say what becomes of them. Every instant that does not
-run is recorded, so that "why did it not run at 8:00?" has an answer.
+An instant that is claimed within the grace runs on time, whatever the misfire policy. Older ones
+were missed: the policy, its window and its cap decide. Every instant that does not run is recorded,
+so that "why did it not run at 8:00?" has an answer.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,22 +14,22 @@ import msgspec
 from ..texts.moments import say_moment
 from .schedule import BrokenSchedule, MisfirePolicy, OverlapPolicy, Schedule
 
-#: So late may a claim be and still count as on time: a short stall runs late, not never.
+#: A claim that is no later counts as on time: after a short stall runs are late, not missed.
 GRACE = timedelta(seconds=60)
 
-#: So long a replica that cannot publish leaves what has become due to those that can: a sixth of
-#: the grace, so that it is on time still where there are none.
+#: A replica that cannot publish leaves due instants so long to those that can: a sixth of the
+#: grace, so that its own claim is still on time.
 HEAD_START = timedelta(seconds=10)
 
-#: So many missed instants are counted; of a longer row only the ends are known.
+#: The most missed instants that are counted; of more only the first and the latest are known.
 MOST_COUNTED = 10_000
 
-#: Once so many instants were looked at, a transaction ends: 1,000 schedules that run each minute
+#: A transaction ends once so many instants were looked at: 1,000 schedules that run each minute
 #: and are a week behind have ten million, which take most of a minute.
 INSTANTS_AT_ONCE = 50_000
 
-#: So long a due instant waits for a replica that can plan it. Then it is looked at with every full
-#: comparison alone.
+#: A due instant waits so long for a replica that can plan it; later only each full comparison
+#: looks at it.
 SET_ASIDE_AFTER = timedelta(minutes=10)
 
 
@@ -42,7 +42,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Skip(msgspec.Struct, frozen=True, kw_only=True):
-    """A row of due instants that do not run. *key* is the first one's."""
+    """Consecutive due instants that do not run. *key* is the first one's."""
 
     first: datetime
     last: datetime
@@ -52,9 +52,9 @@ class Skip(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """What a look at one schedule decided. Without *next_due* it is never due again.
+    """What was decided of one schedule. Without *next_due* it is never due again.
 
-    *problem* says why nothing can be planned at all. *weight* is how many instants were looked at.
+    *problem* says why it cannot be planned at all. *weight* counts the instants that were examined.
     """
 
     runs: tuple[Run, ...] = ()
@@ -65,11 +65,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Planned(msgspec.Struct, frozen=True, kw_only=True):
-    """A schedule as a replica finds it when it looks.
+    """A schedule with the state of its plan.
 
-    *next_due* is its plan's cursor, None if it has none. *edited* tells that the row was
-    created, changed or enabled since it was planned. *unfinished* is an execution that has not
-    ended, looked up where the overlap policy asks for it.
+    *next_due* is the plan's cursor, None if it has none. *edited* says that the row was created,
+    changed or enabled since it was planned. *unfinished* is the id of an execution that has not
+    ended, looked up where the overlap policy needs it.
     """
 
     schedule: Schedule | BrokenSchedule
@@ -79,9 +79,9 @@ class Planned(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Cursor(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a schedule's plan stands after a look.
+    """What a schedule's plan says after a look.
 
-    A due instant that nobody could plan is kept as *resume_at*, so that it is not lost.
+    A due instant that no replica could plan is kept as *resume_at*, so that it is not lost.
     """
 
     next_due: datetime | None = None
@@ -90,10 +90,10 @@ class Cursor(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def cursor_after(planned: Planned, plan: Plan, now: datetime) -> Cursor:
-    """Say where a plan stands after a look.
+    """Give what a plan says after a look.
 
-    What this replica cannot plan another may: one with newer zone data, or of another release. So
-    an instant that somebody planned stays due for them, for a while.
+    What this replica cannot plan another one may, with newer zone data or of another release. So
+    a due instant stays due for the others, for a while.
     """
     if plan.problem is None:
         return Cursor(next_due=plan.next_due)
@@ -119,7 +119,7 @@ def plan_or_problem(planner: Planner, planned: Planned) -> Plan:
 
 
 def plan(planned: Planned, now: datetime) -> Plan:
-    """Decide what becomes of a schedule at *now*."""
+    """Decide what of a schedule runs or is skipped at *now*, and what is due next."""
     schedule = planned.schedule
     if isinstance(schedule, BrokenSchedule):
         return Plan(problem=schedule.problem)
@@ -131,7 +131,7 @@ def plan(planned: Planned, now: datetime) -> Plan:
 
 
 def _plan_anew(schedule: Schedule, abandoned: datetime | None) -> Plan:
-    """Plan from the edit on; an instant that was due before it and not claimed is given up."""
+    """Plan from the edit on; an instant that was due before it and not claimed is skipped."""
     skips: tuple[Skip, ...] = ()
     if abandoned is not None and abandoned <= schedule.changed_at:
         reason = (
@@ -159,7 +159,7 @@ def _plan_due(schedule: Schedule, next_due: datetime, now: datetime) -> Plan:
 def _due_instants(
     schedule: Schedule, first: datetime, now: datetime
 ) -> tuple[list[datetime], Skip | None]:
-    """List what is due, oldest first. Of a very long row the oldest part is skipped unread."""
+    """List what is due, oldest first. Of very many the oldest are skipped unread."""
     due: list[datetime] = []
     instant: datetime | None = first
     while instant is not None and instant <= now:
@@ -223,7 +223,7 @@ def _catch_up(
 
 
 def _without_overlap(plan: Plan, schedule: Schedule, planned: Planned) -> Plan:
-    """Keep a run from beginning beside an unfinished one, where the schedule forbids it."""
+    """Skip runs that would overlap an unfinished one, if the schedule forbids that."""
     if schedule.overlap is OverlapPolicy.ALLOW or not plan.runs:
         return plan
     allowed = () if planned.unfinished is not None else plan.runs[:1]
@@ -243,7 +243,7 @@ def _run(schedule: Schedule, due: datetime) -> Run:
 
 
 def _spread(schedule: Schedule, key: str) -> timedelta:
-    """Spread runs over the schedule's jitter, the same way on every replica."""
+    """Delay a run within the schedule's jitter, equally on every replica."""
     if not schedule.jitter:
         return timedelta(0)
     digest = blake2b(f"{schedule.id} {key}".encode(), digest_size=8).digest()

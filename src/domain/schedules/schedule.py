@@ -1,8 +1,8 @@
-"""A schedule: what is due when, and what may be done about a moment that was missed."""
+"""A schedule: when it is due, and what its misfire and overlap policies are."""
 
 import enum
 from datetime import UTC, datetime, timedelta
-from typing import Protocol
+from typing import TypeAlias
 from zoneinfo import ZoneInfo
 
 import attrs
@@ -14,25 +14,24 @@ from ..topology import MAIN_QUEUE
 from .keys import cron_key, once_key
 from .task import TaskRef
 
-#: The zone of a schedule that names none.
 DEFAULT_ZONE = "UTC"
 
-#: So many runs at once may a schedule ask for, in a file as in a row.
+#: How many missed runs a schedule may catch up at once.
 CAPS = range(1, 10_000 + 1)
 
-#: The longest texts of a row, in letters: MySQL's columns hold no more, SQLite's hold anything.
+#: The longest texts of a row, in characters: MySQL's columns hold no more, SQLite's anything.
 LONGEST_NAME = 255
 LONGEST_EXPRESSION = 255
 LONGEST_ZONE = 64
 
-#: How the names of the system's own schedules begin: nobody else's may.
+#: How only the names of the system's own schedules begin.
 SYSTEM_PREFIX = "cronhare-"
-#: The one that deletes old history.
+#: The schedule that deletes old history.
 CLEANUP_NAME = f"{SYSTEM_PREFIX}cleanup"
 
 
 class MisfirePolicy(enum.StrEnum):
-    """What to do with instants that nobody claimed in time."""
+    """What to do with instants that were not claimed in time."""
 
     SKIP = "skip"
     ONCE = "once"
@@ -55,25 +54,8 @@ class Misfire:
     cap: int = 100
 
 
-#: What is done with missed instants, and beside an earlier run, unless a schedule says otherwise.
 DEFAULT_MISFIRE = Misfire()
 DEFAULT_OVERLAP = OverlapPolicy.ALLOW
-
-
-class Timing(Protocol):
-    """When a schedule is due, as instants in UTC."""
-
-    def next(self, after: datetime) -> datetime | None:
-        """Give the first due instant strictly after *after*."""
-        ...
-
-    def previous(self, before: datetime) -> datetime | None:
-        """Give the last due instant strictly before *before*."""
-        ...
-
-    def key(self, due: datetime) -> str:
-        """Give the execution key of a due instant."""
-        ...
 
 
 @attrs.frozen
@@ -84,15 +66,15 @@ class Recurring:
     zone: ZoneInfo
 
     def next(self, after: datetime) -> datetime | None:
-        """See `Timing.next`."""
+        """Give the first due instant strictly after *after*, in UTC."""
         return self.expression.next(after, self.zone)
 
     def previous(self, before: datetime) -> datetime | None:
-        """See `Timing.previous`."""
+        """Give the last due instant strictly before *before*, in UTC."""
         return self.expression.previous(before, self.zone)
 
     def key(self, due: datetime) -> str:
-        """See `Timing.key`."""
+        """Give the execution key of a due instant."""
         return cron_key(due)
 
 
@@ -102,54 +84,57 @@ def _utc_minute(moment: datetime) -> datetime:
 
 @attrs.frozen
 class Once:
-    """Due at one instant; its seconds are cut, as cron's grain is the minute."""
+    """Due at one instant, cut to the minute, as cron is."""
 
     at: datetime = attrs.field(converter=_utc_minute)
 
     def next(self, after: datetime) -> datetime | None:
-        """See `Timing.next`."""
+        """See `Recurring.next`."""
         return self.at if self.at > after else None
 
     def previous(self, before: datetime) -> datetime | None:
-        """See `Timing.previous`."""
+        """See `Recurring.previous`."""
         return self.at if self.at < before else None
 
     def key(self, due: datetime) -> str:
-        """See `Timing.key`."""
+        """See `Recurring.key`."""
         return once_key(due)
 
 
 @attrs.frozen
 class ByHand:
-    """Never due by itself: it runs when somebody asks."""
+    """Never due by itself: it runs on request."""
 
-    def next(self, after: datetime) -> datetime | None:  # noqa: ARG002 - the protocol's shape
-        """See `Timing.next`."""
+    def next(self, after: datetime) -> datetime | None:  # noqa: ARG002 - as the others
+        """See `Recurring.next`."""
         return None
 
     def previous(self, before: datetime) -> datetime | None:  # noqa: ARG002 - likewise
-        """See `Timing.previous`."""
+        """See `Recurring.previous`."""
         return None
 
     def key(self, due: datetime) -> str:
-        """Name an instant that was due before the schedule was changed to run by hand."""
+        """Give the key of an instant that was due before the schedule was changed to this."""
         return cron_key(due)
 
 
-class Schedule(msgspec.Struct, frozen=True, kw_only=True):
-    """A row of the users' table, understood.
+#: When a schedule is due.
+Timing: TypeAlias = Recurring | Once | ByHand
 
-    *source* is the jobs file that it came from, and *task_name* its task's name there; a row that
-    somebody wrote by hand has neither, and only the *task*'s number. *params* is JSON text.
-    *changed_at* is when the row was created, edited or enabled: no
-    instant from before it is ever run. None for *retry* and *timeout* means the
-    system's and the task's own.
+
+class Schedule(msgspec.Struct, frozen=True, kw_only=True):
+    """A valid row of the users' table.
+
+    *source* is the jobs file that it came from, and *task_name* its task's name there; a row
+    written by hand has neither, and only the *task*'s number. *params* is JSON text. *changed_at*
+    is when the row was created, edited or enabled: no instant before it is ever run. *retry* and
+    *timeout* default to the system's and the task's.
     """
 
     id: int
     name: str
     task: TaskRef
-    timing: Recurring | Once | ByHand
+    timing: Timing
     changed_at: datetime
     source: str | None = None
     task_name: str | None = None
@@ -166,11 +151,11 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_system(self) -> bool:
-        """Whether it is the system's own: no message runs anything in its name."""
+        """Whether it is the system's own: no message may run anything for it."""
         return self.task.is_system or self.name == CLEANUP_NAME
 
     def next(self, after: datetime) -> datetime | None:
-        """Give the first instant after *after* at which it is to run, or None."""
+        """Give the first instant strictly after *after* at which it is due, or None."""
         if not self.enabled:
             return None
         if self.starts_at is not None and self.starts_at > after:
@@ -184,7 +169,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
 
 @attrs.frozen(kw_only=True)
 class BrokenSchedule:
-    """A row that cannot be understood, after an UPDATE by hand, say. It is never due."""
+    """An invalid row, after an UPDATE by hand for example. It is never due."""
 
     id: int
     name: str

@@ -1,4 +1,4 @@
-"""What a task is: a command that a worker may run. Tasks come from files, never from messages."""
+"""A task: a command that a worker may run. Tasks come from files, never from messages."""
 
 import enum
 import re
@@ -13,13 +13,13 @@ from attrs import validators
 
 DEFAULT_TIMEOUT = timedelta(hours=1)
 
-#: Where the numbers begin that are assigned; what people choose is far below.
+#: The smallest number that is assigned; people choose far smaller ones.
 FIRST_ASSIGNED = 1_000_000_000
 
 #: The largest number that a column such as `report_id` holds.
 LARGEST_NUMBER = 2**31 - 1
 
-#: The type of what the system runs inside of itself. No worker and no message reaches it.
+#: The type of what schedulers run themselves. No worker and no message reaches it.
 SYSTEM = "system"
 
 #: The names of users that a task may run as.
@@ -38,7 +38,7 @@ class TaskType(enum.StrEnum):
 class TaskRef(msgspec.Struct, frozen=True, order=True):
     """How a schedule or a message names a task: `report 25`.
 
-    *type* is plain text, because a message may name a type that nobody here knows.
+    *type* is plain text, because a message may name an unknown type.
     """
 
     type: str
@@ -54,10 +54,10 @@ class TaskRef(msgspec.Struct, frozen=True, order=True):
 
 
 def assigned_number(source: str, name: str) -> int:
-    """Number a task that was given no id: rows by hand and messages name it by one.
+    """Number a task that has no id: rows written by hand and messages need a number.
 
-    It depends on nothing but source and name: whoever reads the file finds the same, on any host,
-    and tasks that come and go leave the others as they are.
+    It depends on source and name alone: it is the same on any host, whatever other tasks come and
+    go.
 
     >>> assigned_number("jobs.toml", "backup") == assigned_number("jobs.toml", "backup")
     True
@@ -73,8 +73,8 @@ def assigned_number(source: str, name: str) -> int:
 class Task:
     """A command with its limits, as a jobs file describes it.
 
-    Its name within its *source* is what it is called by (see `catalog.py`); *ref* is for rows and
-    messages that can name it by nothing else.
+    Runs name it by *source* and *name* (see `catalog.py`); rows and messages that cannot, by *ref*.
+    It runs as *user*, or as the worker's own.
     """
 
     name: str
@@ -85,7 +85,7 @@ class Task:
     cwd: PurePath | None = None
     env: Mapping[str, str] = attrs.field(factory=dict[str, str])
     pass_env: tuple[str, ...] = ()
-    user: str | None = None  # whom it runs as; the worker's own user if not given
+    user: str | None = None
 
     @property
     def label(self) -> str:

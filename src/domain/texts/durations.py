@@ -13,7 +13,7 @@ UNITS = {
     "ms": timedelta(milliseconds=1),
 }
 
-#: A hundred years: beyond them, times could not be reckoned with.
+#: A hundred years: with longer ones, times would overflow.
 LONGEST = timedelta(days=36_525)
 
 _PART = re.compile(r"([0-9]{1,9})(ms|[dhms])")

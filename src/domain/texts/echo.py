@@ -1,4 +1,4 @@
-"""Quoting what came from outside in a sentence: short, on one line, and whatever it is."""
+"""Quoting input of any kind in a sentence: short, and on one line."""
 
 import math
 from typing import Final
@@ -7,7 +7,7 @@ LONGEST_ECHO: Final = 64
 
 
 def shown(text: str) -> str:
-    r"""Make input fit to stand in any log: ASCII, one line, at most 64 characters.
+    r"""Escape input for any log: ASCII, one line, at most 64 characters.
 
     >>> shown("0-24")
     '0-24'
@@ -21,7 +21,7 @@ def shown(text: str) -> str:
 
 
 def echo(value: object) -> str:
-    """Quote a value so that it can stand in any log.
+    """Quote a value for any log.
 
     >>> echo("tomorrow"), echo(-5), echo(b"12"), echo(10**400)
     ("'tomorrow'", '-5', '2 bytes', 'a number of 401 digits')

@@ -1,11 +1,11 @@
-"""Lists and numbers within a sentence: the first few, and how many more there are."""
+"""Lists and counts within a sentence: the first few, and how many more there are."""
 
 from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
 F = TypeVar("F")
 
-#: So many names are listed for somebody who asked for none of them.
+#: The most names in a list that was not asked for.
 MOST_LISTED: Final = 10
 
 
@@ -19,7 +19,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def plural(number: int, noun: str) -> str:
-    """Put a noun into the number of what it names."""
+    """Give the singular or plural of a regular noun."""
     return noun if number == 1 else f"{noun}s"
 
 
@@ -29,12 +29,12 @@ def listed(names: Sequence[str], *, most: int = MOST_LISTED) -> str:
     >>> listed(["a", "b"]), listed(list("abcdefgh"), most=5)
     ('a, b', 'a, b, c, d, e and 3 others')
     """
-    told, rest = ", ".join(names[:most]), len(names) - most
-    return f"{told} and {counted(rest, 'other')}" if rest > 0 else told
+    first, rest = ", ".join(names[:most]), len(names) - most
+    return f"{first} and {counted(rest, 'other')}" if rest > 0 else first
 
 
 def first_faults(faults: Sequence[F], most: int, *, as_fault: Callable[[str], F]) -> tuple[F, ...]:
-    """Give the first of very many faults, and say in one more that there are others.
+    """Give the first of many faults, and one more that says there are others.
 
     >>> first_faults(["a is missing", "b is missing"], 1, as_fault=str)
     ('a is missing', 'these are the first 1 faults; there are more')

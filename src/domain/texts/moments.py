@@ -1,4 +1,4 @@
-"""How a moment is printed for people: in UTC, to the second or as exact as is asked."""
+"""Moments for people, in UTC."""
 
 from datetime import UTC, datetime
 
@@ -13,7 +13,7 @@ def say_moment(moment: datetime) -> str:
 
 
 def say_minute(moment: datetime) -> str:
-    """Print a due instant, whose grain is the minute.
+    """Print a due instant, to the minute.
 
     >>> say_minute(datetime(2026, 3, 2, 12, 0, tzinfo=UTC))
     '2026-03-02 12:00Z'
@@ -22,7 +22,7 @@ def say_minute(moment: datetime) -> str:
 
 
 def say_time(moment: datetime) -> str:
-    """Print a moment of today.
+    """Print the time of day, for a moment of today.
 
     >>> say_time(datetime(2026, 3, 2, 12, 0, 30, tzinfo=UTC))
     '12:00:30Z'

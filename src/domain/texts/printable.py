@@ -1,20 +1,20 @@
-"""Text from outside, on its way to a log or a terminal: it may look like nothing that it is not."""
+"""Text from outside for a log or a terminal: what could deceive a reader is escaped."""
 
 import re
 import unicodedata
 
 #: Control characters, format characters (bidirectional marks, zero widths, tags), lone surrogates,
-#: and the two separators that some viewers take for a line's end.
+#: and the two separators that end a line in some viewers.
 _HARMFUL = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
-#: All that could be one of them; the rest is plain ASCII.
+#: All but printable ASCII: these could be one of them.
 _DOUBTFUL = re.compile(r"[^ -~]")
 
 
 def printable(text: str, *, keep: str = "\t") -> str:
-    r"""Escape what could move a cursor, turn text around, hide in it, or begin a line of its own.
+    r"""Escape what could move the cursor, reverse or hide text, or begin a new line.
 
-    *keep* are characters that may stay as they are.
+    *keep* has characters that are not escaped.
 
     >>> printable("\x1b[31mred\tsea\n")
     '\\x1b[31mred\tsea\\n'
@@ -27,10 +27,10 @@ def printable(text: str, *, keep: str = "\t") -> str:
 
 
 def printable_json(document: str) -> str:
-    r"""Escape the same in a JSON document, whose strings stay what they were.
+    r"""Escape the same in a JSON document; its strings keep their values.
 
-    A lone surrogate stands for a byte that was no text, and no reader of JSON need take it: it
-    becomes text itself.
+    A lone surrogate stands for a byte that was not text, and readers of JSON may refuse it: its
+    escape becomes text.
 
     >>> printable_json('{"name": "a\u202eb"}')
     '{"name": "a\\u202eb"}'
@@ -41,7 +41,7 @@ def printable_json(document: str) -> str:
 
 
 def shortened(text: str, most: int) -> str:
-    """Leave out the middle of what is longer than *most* characters, and say so.
+    """Leave out the middle of a text that is longer than *most* characters, and say so.
 
     >>> shortened("abcdefghij", 4)
     'ab … [6 characters left out] … ij'
@@ -62,7 +62,7 @@ def _escape(char: str, keep: str) -> str:
 
 
 def _escape_in_json(char: str) -> str:
-    if char == "\n" or not _is_harmful(char):  # a raw newline is the document's own, between values
+    if char == "\n" or not _is_harmful(char):  # between values, not in a string
         return char
     if unicodedata.category(char) == "Cs":
         return f"\\\\u{ord(char):04x}"

@@ -14,6 +14,7 @@ from cronhare.adapters.memory.broker.messages import LARGEST_BODY
 from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.domain.topology import FAILED_QUEUE, LANE_UNIT, MAIN_QUEUE, RETRY_QUEUE, ToQueue
 from cronhare.ports.broker import BrokerPort, Delivery, Envelope, Message, Published
+from tests.ports import ReadableBroker
 
 START = datetime(2026, 3, 28, 12, 0, 0, 700_000, tzinfo=UTC)
 RETRY_DELAY = timedelta(seconds=30)
@@ -48,7 +49,7 @@ def _publish(
     return answer
 
 
-def _receive(broker: BrokerPort) -> Delivery:
+def _receive(broker: ReadableBroker) -> Delivery:
     delivery = broker.receive(MAIN_QUEUE)
     assert delivery is not None
     return delivery

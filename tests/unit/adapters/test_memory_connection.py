@@ -19,6 +19,7 @@ from cronhare.ports.broker import (
     Message,
     Published,
 )
+from tests.ports import ReadableBroker
 
 START = datetime(2026, 3, 28, 12, 0, 0, 700_000, tzinfo=UTC)
 A_DAY = timedelta(days=1)
@@ -41,7 +42,7 @@ def _publish(
     return answer
 
 
-def _receive(broker: BrokerPort) -> Delivery:
+def _receive(broker: ReadableBroker) -> Delivery:
     delivery = broker.receive(MAIN_QUEUE)
     assert delivery is not None
     return delivery

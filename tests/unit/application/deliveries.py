@@ -7,6 +7,7 @@ from typing import Any
 
 from cronhare.domain.execution import Execution
 from cronhare.domain.schedules.planning import HEAD_START, plan
+from tests.ports import ids_of
 from tests.unit.application.house import House
 
 SECOND = timedelta(seconds=1)
@@ -67,7 +68,7 @@ def foreign_body(house: House, **changes: object) -> bytes:
     fields = {
         "type": "report",
         "id": 25,
-        "scheduler_id": house.schedules.ids(["report"]).get("report", STRANGE_ID),
+        "scheduler_id": ids_of(house.schedules, ["report"]).get("report", STRANGE_ID),
         "params_scheduler": '{"a":1}',
     }
     return json.dumps({**fields, **changes}, separators=(",", ":")).encode()

@@ -12,6 +12,7 @@ from cronhare.domain.retries.outcome import ErrorClass
 from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE, QUARANTINE_QUEUE, ToFailed
 from cronhare.ports.broker import Delivery, Envelope, Message
 from cronhare.ports.ledger import LedgerBusy
+from tests.ports import ids_of
 from tests.unit.application.conftest import Lines
 from tests.unit.application.deliveries import due
 from tests.unit.application.endings import Seen, always, failure
@@ -179,7 +180,7 @@ async def test_what_somebody_holds_is_put_off_and_the_next_is_seen_to() -> None:
 async def test_copies_of_a_failed_message_are_kept_once() -> None:
     house = House()
     house.add(schedule=None)
-    [scheduler_id] = house.schedules.ids(["report"]).values()
+    [scheduler_id] = ids_of(house.schedules, ["report"]).values()
     body = BODY.replace(b'"scheduler_id":16', f'"scheduler_id":{scheduler_id}'.encode())
 
     for _ in range(2):

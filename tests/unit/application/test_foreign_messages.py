@@ -15,6 +15,7 @@ from cronhare.domain.schedules.schedule import CLEANUP_NAME
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE, QUARANTINE_QUEUE
 from cronhare.ports.records import ExecutionFilter
+from tests.ports import ids_of
 from tests.unit.application.conftest import Lines
 from tests.unit.application.deliveries import (
     STRANGE_ID,
@@ -514,7 +515,7 @@ async def test_a_message_whose_schedule_is_held_gives_its_place_to_others(lines:
     house = House(script=seen)
     house.add(schedule=None)
     house.add("other", schedule=None)
-    held, other = house.schedules.ids(["report", "other"]).values()
+    held, other = ids_of(house.schedules, ["report", "other"]).values()
     house.outage.held_schedules.add(held)
     await deliver(house, foreign_body(house, scheduler_id=held), {"trace": "abc"})
     await deliver(house, foreign_body(house, scheduler_id=other))
@@ -532,7 +533,7 @@ async def test_a_message_whose_schedule_is_held_gives_its_place_to_others(lines:
 async def test_a_message_that_was_put_off_in_doubt_is_taken_over_once() -> None:
     house = House()
     house.add(schedule=None)
-    [held] = house.schedules.ids(["report"]).values()
+    [held] = ids_of(house.schedules, ["report"]).values()
     house.outage.begin("adopt", calls=1, heard=True)
     house.outage.slow["adopt"] = lambda: house.outage.held_schedules.add(held)
     await house.open()

@@ -10,6 +10,7 @@ from cronhare.domain.schedules.clashes import ONE_FILE_EACH
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.domain.topology import MAIN_QUEUE
+from tests.ports import ids_of
 from tests.unit.application.conftest import Lines
 from tests.unit.application.deliveries import MINUTE, deliver, foreign_body
 from tests.unit.application.endings import Seen
@@ -97,7 +98,7 @@ async def test_the_message_says_no_more_than_the_original_did() -> None:
 
     [message] = house.messages(MAIN_QUEUE)
 
-    scheduler_id = house.schedules.ids(["report"])["report"]
+    scheduler_id = ids_of(house.schedules, ["report"])["report"]
     assert message.body == (
         b'{"type":"worker","id":1,"scheduler_id":%d,"params_scheduler":"{}"}' % scheduler_id
     )

@@ -19,6 +19,7 @@ from cronhare.domain.topology import (
     ToWaiting,
 )
 from cronhare.ports.broker import Envelope, Message, Published
+from tests.ports import ids_of
 from tests.unit.application.conftest import Lines
 from tests.unit.application.deliveries import deliver, foreign_body
 from tests.unit.application.house import House
@@ -38,7 +39,7 @@ def put_in(house: House, body: bytes = b"one", **headers: object) -> None:
 async def test_what_cannot_be_taken_over_waits_under_an_id_that_stays_its_own() -> None:
     house = House()
     house.add(schedule=None)
-    house.outage.held_schedules.update(house.schedules.ids(["report"]).values())
+    house.outage.held_schedules.update(ids_of(house.schedules, ["report"]).values())
 
     await deliver(house, foreign_body(house), {"trace": "abc", "x-of-the-broker": 1})
 

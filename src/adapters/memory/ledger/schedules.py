@@ -46,11 +46,6 @@ class MemoryScheduleStore:
                     off = attrs.evolve(row.draft, status=False)
                     self._schedules.save(off, source=row.source, now=now)
 
-    def ids(self, names: Collection[str]) -> Mapping[str, int]:
-        """See `ScheduleStorePort.ids`."""
-        with self._ledger.lock:
-            return {row.draft.name: row.id for row in self._users_rows(names)}
-
     def _users_rows(self, names: Collection[str] | None) -> list[ScheduleRow]:
         return [
             row
