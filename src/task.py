@@ -1,4 +1,4 @@
-"""For tasks that are written in Python: what they are told, and what they may say.
+"""For tasks that are written in Python: their parameters, and reports to the worker.
 
     from cronhare import task
 
@@ -9,9 +9,9 @@
 
     task.run(main)
 
-Everything here also works when the script is run by hand: the parameters then come from stdin
-(`{}` if that is a terminal) and what is said goes nowhere. Imports nothing but the standard
-library, and that late, so that it costs a task next to nothing.
+All of it also works when the script is run by hand: parameters then come from stdin (`{}` if that
+is a terminal), and reports go nowhere. Imports only the standard library, and late, so that it
+costs a task next to nothing.
 """
 
 import os
@@ -40,7 +40,7 @@ _LONGEST_TEXT = 3 * 1024
 
 
 class _TaskError(Exception):
-    """A failure that knows its class."""
+    """A failure with a class."""
 
     error_class: str
 
@@ -62,7 +62,7 @@ class PermanentError(_TaskError):
 
 
 class RateLimited(_TaskError):
-    """A server asks for patience: try again, not before *retry_after* seconds."""
+    """A server limits the rate: try again, not before *retry_after* seconds."""
 
     error_class = "rate-limited"
 
@@ -74,7 +74,7 @@ class RateLimited(_TaskError):
 
 
 class _SimulatedFailure(RuntimeError):
-    """What `SIMULATE_FAILURE` asks for (S0.11 in docs/compatibility.md)."""
+    """The failure of `SIMULATE_FAILURE` (S0.11 in docs/compatibility.md)."""
 
 
 def params() -> Any:  # noqa: ANN401 - any JSON value
@@ -86,15 +86,15 @@ def params() -> Any:  # noqa: ANN401 - any JSON value
 
 
 def execution_id() -> int | None:
-    """The id of the execution; the same in each of its attempts. None by hand."""
+    """The id of the execution, the same in each of its attempts; None by hand."""
     text = os.environ.get("CRON_EXECUTION_ID")
     return int(text) if text else None
 
 
 def execution_key() -> str | None:
-    """What names the due instant, like `cron-2025-12-12-8-0`. None by hand.
+    """The name of the due instant, like `cron-2025-12-12-8-0`; None by hand.
 
-    Together with the schedule it makes a good idempotency key.
+    With the schedule it makes a good idempotency key.
     """
     return os.environ.get("CRON_EXECUTION_KEY")
 
@@ -110,13 +110,13 @@ def retry_count() -> int:
 
 
 def progress(fraction: float) -> None:
-    """Say that the work goes on. The task's timeout starts anew."""
-    _say({"progress": float(fraction)})
+    """Report that the work goes on. The task's timeout starts anew."""
+    _send({"progress": float(fraction)})
 
 
 def finish() -> None:
-    """Say that the work is done. `run` says it for you."""
-    _say({"finish": os.getpid()})
+    """Report that the work is done, as `run` does."""
+    _send({"finish": os.getpid()})
 
 
 def fail(
@@ -126,30 +126,30 @@ def fail(
     permanent: bool = False,
     retry_after: float | None = None,
 ) -> NoReturn:
-    """Say that the work cannot be done, and end the process with code 1.
+    """Report that the work cannot be done, and end the process with code 1.
 
-    *code* (`ETIMEDOUT`, `AUTH_INVALID` …) tells the class of the failure, unless it is
+    *code* (`ETIMEDOUT`, `AUTH_INVALID` …) decides the class of the failure, unless it is
     *permanent* or a rate limit that ends in *retry_after* seconds.
     """
     error_class = "permanent" if permanent else None
     if retry_after is not None and not permanent:
         error_class = "rate-limited"
-    print(message, file=sys.stderr)  # noqa: T201 - for the log, and for whoever runs it by hand
-    _say_failed(message, code=code, error_class=error_class, retry_after=retry_after)
+    print(message, file=sys.stderr)  # noqa: T201 - for the log, and for a run by hand
+    _send_failure(message, code=code, error_class=error_class, retry_after=retry_after)
     sys.exit(1)
 
 
 def run(main: Callable[[Any], object]) -> NoReturn:
     """Call `main(params)` and end the process: with 0 if it returns, with 1 if it raises.
 
-    An exception is reported with its class, its code and its stack trace. `SystemExit` keeps its
-    meaning. With `SIMULATE_FAILURE=true` in the environment the task fails without being called.
+    An exception is reported with its class, code and stack trace; `SystemExit` keeps its meaning.
+    With `SIMULATE_FAILURE=true` in the environment the task fails without being called.
     """
     try:
         if os.environ.get("SIMULATE_FAILURE") == "true":
-            raise _SimulatedFailure("Simulated failure for testing")  # noqa: TRY301 - told as any other
+            raise _SimulatedFailure("Simulated failure for testing")  # noqa: TRY301 - reported as any other
         main(params())
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is the task's failure
+    except Exception as error:  # noqa: BLE001 - any is the task's failure
         _report(error)
         sys.exit(1)
     finish()
@@ -157,11 +157,11 @@ def run(main: Callable[[Any], object]) -> NoReturn:
 
 
 def _report(error: Exception) -> None:
-    # What a task raises on purpose is a sentence; what it did not expect needs its traceback.
+    # One that the task raises on purpose is a sentence; an unexpected one needs its traceback.
     stack = None if isinstance(error, _TaskError) else _traceback()
-    print(stack or _words_of(error), file=sys.stderr)  # noqa: T201 - see fail
-    _say_failed(
-        _words_of(error),
+    print(stack or _message_of(error), file=sys.stderr)  # noqa: T201 - see fail
+    _send_failure(
+        _message_of(error),
         code=_code_of(error),
         error_class=getattr(error, "error_class", None),
         retry_after=getattr(error, "retry_after", None),
@@ -169,12 +169,12 @@ def _report(error: Exception) -> None:
     )
 
 
-def _words_of(error: Exception) -> str:
-    """`KeyError: 'x'` for what was not expected, as Python says it; else the sentence alone."""
+def _message_of(error: Exception) -> str:
+    """`KeyError: 'x'` for an unexpected one, as Python has it; else the sentence alone."""
     name = type(error).__name__
     try:
         text = str(error)
-    except Exception:  # noqa: BLE001 - an error that cannot be told is still that error
+    except Exception:  # noqa: BLE001 - its name is left
         text = ""
     if isinstance(error, _TaskError | _SimulatedFailure):
         return text or name
@@ -188,7 +188,7 @@ def _traceback() -> str:
 
 
 def _code_of(error: Exception) -> str | None:
-    """`ECONNREFUSED` for a refused connection, and so on; the code that an error carries itself."""
+    """The code that an error carries, or its errno's name, as `ECONNREFUSED`."""
     code = getattr(error, "code", None)
     if isinstance(code, str):
         return code
@@ -203,7 +203,7 @@ def _code_of(error: Exception) -> str | None:
     return None
 
 
-def _say_failed(
+def _send_failure(
     message: str,
     *,
     code: str | None = None,
@@ -219,12 +219,12 @@ def _say_failed(
     if isinstance(retry_after, int | float) and 0 <= retry_after < float("inf"):
         error["retry_after_ms"] = round(retry_after * 1000)
     if stack is not None:
-        error["stack"] = stack[-_LONGEST_TEXT:]  # its end says what happened
-    _say({"failed": True, "error": error})
+        error["stack"] = stack[-_LONGEST_TEXT:]  # its end has the cause
+    _send({"failed": True, "error": error})
 
 
-def _say(message: dict[str, object]) -> None:
-    """Send one line. That nobody listens any more is no reason for a task to fail."""
+def _send(message: dict[str, object]) -> None:
+    """Send one line. A closed pipe is no reason for a task to fail."""
     if _ipc is None:
         return
     import json  # noqa: PLC0415 - see params
@@ -238,10 +238,10 @@ def _say(message: dict[str, object]) -> None:
 
 
 def _open_ipc() -> int | None:
-    """The descriptor to speak through, if there is one.
+    """The descriptor of the IPC pipe, if there is one.
 
-    A process that a task started inherits the number in its environment, but not always the pipe:
-    what it opens later may get that number, and must not be written to. Hence the look at once.
+    A child of the task inherits the number in its environment, but not always the pipe: a file that
+    it opens later may get that number. So this is checked at import.
     """
     try:
         fd = int(os.environ["CRON_IPC_FD"])

@@ -20,10 +20,9 @@ from cronhare.adapters.sql import (
     open_engine,
 )
 from cronhare.adapters.sql.inspection.ledger_inspection import SqlInspection
-from cronhare.adapters.system.boot import this_boot
 from cronhare.adapters.system.clock import SystemClock
+from cronhare.adapters.system.host import release, this_boot
 from cronhare.adapters.system.ledger_clock import HostClock, LedgerClock
-from cronhare.adapters.system.release import release
 from cronhare.application.administration.commands import Administrator
 from cronhare.application.administration.doctor import Doctor
 from cronhare.application.administration.jobs_files import JobsFileApplier

@@ -7,7 +7,7 @@ import socket
 from contextlib import suppress
 from pathlib import Path
 
-from cronhare.adapters.system.boot import BOOT_ID
+from cronhare.adapters.system.host import BOOT_ID
 from cronhare.domain.nodes import Node
 
 _PIDS = Path("/proc/self/ns/pid")

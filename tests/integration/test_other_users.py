@@ -226,7 +226,7 @@ def test_check_refuses_a_user_that_this_host_has_not(tmp_path: Path) -> None:
 #: Somebody who is not root, and becomes private as a worker does; or lets himself be seen.
 PRIVATE = """
 import ctypes, os, sys, time
-from cronhare.adapters.system.privacy import be_private
+from cronhare.adapters.system.host import be_private
 if os.geteuid() == 0:
     os.setgroups([])
     os.setresgid(65534, 65534, 65534)

@@ -1,4 +1,4 @@
-"""Fields that mean more than their TOML type: durations, moments, and params."""
+"""Fields that are more than their TOML type: durations, moments, params."""
 
 import math
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ def read_moment(
     *,
     fold: int = 0,
 ) -> datetime | None:
-    """Read a moment: with an offset it is that instant, without one wall time in the zone."""
+    """Read a moment: an instant if it has an offset, else wall time in *zone*."""
     if value is None:
         return None
     try:
@@ -42,7 +42,7 @@ def read_moment(
         if moment.tzinfo is not None:
             return moment.astimezone(UTC)
         if zone is None:
-            return None  # the zone's own fault is told already
+            return None  # the zone has a fault of its own
         return resolve_wall_time(moment, zone, fold=fold)
     except OverflowError:
         faults.append(Fault(field, f"{written(value)} is too close to the edge of the calendar"))
@@ -65,7 +65,7 @@ def _moment(value: object) -> datetime:
             raise ValueError(f"{value} has no time; write {value}T00:00:00")
         case str():
             return _moment_of_text(value)
-    raise ValueError(f'{written(value)} is no date-time; write "2025-12-15T15:00:00Z"')
+    raise _no_moment(value)
 
 
 def _moment_of_text(text: str) -> datetime:
@@ -78,9 +78,11 @@ def _moment_of_text(text: str) -> datetime:
     try:
         return datetime.fromisoformat(text)
     except ValueError:
-        raise ValueError(
-            f'{written(text)} is no date-time; write "2025-12-15T15:00:00Z"'
-        ) from None  # the standard library's words would say less
+        raise _no_moment(text) from None  # the standard library's message says less
+
+
+def _no_moment(value: object) -> ValueError:
+    return ValueError(f'{written(value)} is no date-time; write "2025-12-15T15:00:00Z"')
 
 
 def _beyond_json(place: str, value: Any) -> Iterator[Fault]:  # noqa: ANN401 - what TOML can hold

@@ -1,6 +1,6 @@
-"""What a TOML file can hold and nobody downstream could: too deep, or too large for 64 bits.
+"""Limits of values: nesting, and integers of 64 bits.
 
-The reader of the standard library takes both; what JSON, a column or a call can bear is less.
+The standard library's reader takes more than JSON, a column or the call stack can hold.
 """
 
 from collections.abc import Iterable, Iterator
@@ -9,12 +9,12 @@ from cronhare.domain.schedules.jobs_file import DEEPEST, LARGEST_INTEGER, SMALLE
 
 NO_INTEGER = "is no whole number of TOML, which are from -2^63 to 2^63-1"
 
-#: Where a value is: the names of its tables and its numbers in lists, as they are written.
+#: Where a value is: the names of its tables and its numbers in lists, as in `tasks.a.env[0]`.
 Path = tuple[str, ...]
 
 
 def beyond_toml(content: dict[str, object]) -> Iterator[tuple[Path, str]]:
-    """Name every value that nobody downstream could bear, without descending too deep itself."""
+    """Yield the path of every value beyond the limits, and what is wrong. It does not recurse."""
     waiting: list[tuple[Path, object]] = [((), content)]
     while waiting:
         path, value = waiting.pop()

@@ -20,16 +20,14 @@ from cronhare.domain.texts.listing import first_faults
 
 from .limits import NO_INTEGER, beyond_toml
 from .schedules import read_draft
-from .schema import FileTable, ScheduleTable, TaskTable
+from .schema import NAME, FileTable, ScheduleTable, TaskTable
 from .tables import hint, read_table
 from .tasks import read_task
-
-NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 
 
 @attrs.frozen
 class FileFault:
-    """One fault, with the place where it is."""
+    """A fault and the table that it is in; empty for the file itself."""
 
     place: str
     fault: Fault
@@ -39,7 +37,7 @@ class FileFault:
 
 
 class JobsFileInvalid(ValueError):
-    """A jobs file that cannot be used; *faults* names everything that is wrong with it."""
+    """A jobs file that cannot be used, with all its *faults*."""
 
     def __init__(self, path: Path, faults: tuple[FileFault, ...]) -> None:
         """Keep the faults, and say them."""
@@ -50,11 +48,11 @@ class JobsFileInvalid(ValueError):
 
 @attrs.frozen(kw_only=True)
 class JobsFile:
-    """A jobs file, understood.
+    """A jobs file that was read.
 
-    *source* is the name under which the ledger remembers what came from it: the file's own name,
-    unless it says another. *on_start* names the schedules to run whenever `cronhare up` starts,
-    *on_boot* those to run once per boot of the host; the disabled do not.
+    The ledger keeps its schedules and tasks under *source*: the file's name, unless it gives
+    another. *on_start* names the enabled schedules to run whenever `cronhare up` starts, *on_boot*
+    those to run once per boot of the host.
     """
 
     path: Path
@@ -80,17 +78,14 @@ def read_jobs(path: Path, *, policy: RetryPolicy) -> JobsFile:
     known = None if "tasks" in {fault.field for fault in found} else tasks
     schedules = dict(_schedules(file.schedules, known, policy, faults))
     if faults:
-        raise JobsFileInvalid(path, _told(faults))
+        raise JobsFileInvalid(path, _capped(faults))
+    enabled = [(draft.name, table) for draft, table in schedules.values() if draft.status]
     return JobsFile(
         path=path,
         tasks=tuple(tasks.values()),
         drafts=tuple(draft for draft, _ in schedules.values()),
-        on_start=tuple(
-            draft.name for draft, table in schedules.values() if table.on_start and draft.status
-        ),
-        on_boot=tuple(
-            draft.name for draft, table in schedules.values() if table.on_boot and draft.status
-        ),
+        on_start=tuple(name for name, table in enabled if table.on_start),
+        on_boot=tuple(name for name, table in enabled if table.on_boot),
         source=source,
     )
 
@@ -106,12 +101,12 @@ def _parse(path: Path) -> dict[str, Any]:
     except ValueError as error:  # `int` reads no number of thousands of digits
         raise _unreadable(path, f"has a number that {NO_INTEGER}") from error
     if faults := [_at(place, problem) for place, problem in beyond_toml(content)]:
-        raise JobsFileInvalid(path, _told(faults))
+        raise JobsFileInvalid(path, _capped(faults))
     return content
 
 
 def _at(place: Sequence[str], problem: str) -> FileFault:
-    """Name the table, `tasks.NAME` or `schedules.NAME`, and the field in it."""
+    """Make a fault of a table, `tasks.NAME` or `schedules.NAME`, and the field in it."""
     table, field = ("".join(part).removeprefix(".") for part in (place[:2], place[2:]))
     return FileFault(table, Fault(field, problem))
 
@@ -131,12 +126,12 @@ def _unreadable(path: Path, problem: str) -> JobsFileInvalid:
     return JobsFileInvalid(path, (FileFault("", Fault("", problem)),))
 
 
-def _told(faults: Sequence[FileFault]) -> tuple[FileFault, ...]:
+def _capped(faults: Sequence[FileFault]) -> tuple[FileFault, ...]:
     return first_faults(faults, MOST_FAULTS, as_fault=lambda text: FileFault("", Fault("", text)))
 
 
 def _source(given: str | None, path: Path, faults: list[Fault]) -> str:
-    """Name the source; a file's own name will do, if it is text and a column can hold it."""
+    """Name the source: the file's own name serves if it is printable and fits the column."""
     name = given or path.name
     if not given and (len(name) > LONGEST_SOURCE or not name.isprintable()):
         allowed = 'give it another in its first line, such as source = "shop"'
@@ -180,7 +175,7 @@ def _schedules(
 
 
 def _find(name: str, tasks: Mapping[str, Task] | None, faults: list[Fault]) -> TaskRef:
-    """Find a task by its name; what is at fault already is not told again."""
+    """Find a task by its name; a fault that is known already is not added again."""
     if tasks is not None and name in tasks:
         return tasks[name].ref
     if tasks is not None and not {"", "task"} & {fault.field for fault in faults}:
@@ -190,7 +185,7 @@ def _find(name: str, tasks: Mapping[str, Task] | None, faults: list[Fault]) -> T
 
 
 def _name_faults(name: str) -> list[Fault]:
-    if NAME.fullmatch(name):
+    if re.fullmatch(NAME, name):
         return []
     allowed = "a-z, 0-9, dot, dash and underscore, at most 63, beginning with a letter or digit"
     return [Fault("name", f"{echo(name)} is not allowed; allowed are {allowed}")]

@@ -19,7 +19,7 @@ from .tables import read_table
 def read_draft(
     name: str, table: ScheduleTable, task: TaskRef, policy: RetryPolicy, faults: list[Fault]
 ) -> ScheduleDraft:
-    """Make a draft; where a field is at fault, something harmless stands in its place."""
+    """Make a draft; a field at fault gets a harmless value."""
     zone = _zone(table.timezone)
     if not _says_when(table, faults):
         ways = "schedule, date_time, on_boot = true or on_start = true"
@@ -50,7 +50,7 @@ def read_draft(
 
 
 def _says_when(table: ScheduleTable, faults: list[Fault]) -> bool:
-    """Tell whether anything says when, be it at fault itself."""
+    """Tell whether any field says when it is due, even one at fault."""
     tried = {fault.field for fault in faults} & {"schedule", "on_start", "on_boot"}
     given = table.on_start, table.on_boot, table.schedule, table.date_time
     return bool(tried) or given != (False, False, None, None)
@@ -60,7 +60,7 @@ def _zone(name: str) -> ZoneInfo | None:
     try:
         return find_zone(name)
     except UnknownZone:
-        return None  # `faults_of` tells it
+        return None  # `faults_of` reports it
 
 
 def _retry(value: object, policy: RetryPolicy, faults: list[Fault]) -> RetryPolicy | None:

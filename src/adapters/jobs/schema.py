@@ -17,15 +17,17 @@ from cronhare.domain.schedules.task import LARGEST_NUMBER, USER_NAME, TaskType
 
 from .tables import REQUIRED
 
-Id = Annotated[
-    int, Meta(ge=1, le=LARGEST_NUMBER, description=f"a whole number, 1-{LARGEST_NUMBER}")
-]
-Source = Annotated[
-    str, Meta(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$", description="a name of a-z, 0-9 and . _ -")
-]
-Cap = Annotated[
-    int, Meta(ge=CAPS[0], le=CAPS[-1], description=f"a whole number, {CAPS[0]}-{CAPS[-1]}")
-]
+#: A name of a task, a schedule or a source.
+NAME = r"[a-z0-9][a-z0-9._-]{0,62}"
+
+
+def _whole_number(least: int, most: int) -> Meta:
+    return Meta(ge=least, le=most, description=f"a whole number, {least}-{most}")
+
+
+Id = Annotated[int, _whole_number(1, LARGEST_NUMBER)]
+Source = Annotated[str, Meta(pattern=f"^{NAME}$", description="a name of a-z, 0-9 and . _ -")]
+Cap = Annotated[int, _whole_number(CAPS[0], CAPS[-1])]
 User = Annotated[
     str,
     Meta(

@@ -1,7 +1,7 @@
-"""Reading one TOML table into a value, with every fault of it at once.
+"""Reading one TOML table into a value, with all its faults at once.
 
-msgspec checks each field strictly, but stops at the first fault of a whole; so we ask it field by
-field. A field at fault is replaced by its default, so that whoever reads on can judge the rest.
+msgspec stops at the first fault of a value, so each field is converted by itself. A field at fault
+gets its default, so that the rest can be checked.
 """
 
 import enum
@@ -20,11 +20,10 @@ from cronhare.domain.texts.listing import listed
 
 T = TypeVar("T", bound=attrs.AttrsInstance)
 
-#: Metadata of a field that must be given, though it has a default to stand in for it.
+#: Metadata of a field that must be given; its default stands in for a missing one.
 REQUIRED = {"required": True}
 
-
-#: So many names are compared with a misspelt one, which takes a while; and so many are listed.
+#: How many names are compared with a misspelt one, which is slow; and how many are listed.
 MOST_COMPARED, MOST_LISTED = 1_000, 20
 
 WORDS = {
@@ -63,23 +62,21 @@ def read_table(kind: type[T], table: object, faults: list[Fault]) -> T:
 
 
 def hint(name: str, known: Sequence[str]) -> str:
-    """Say which of the known names may have been meant, or which there are."""
+    """Suggest the known name that may have been meant, or list those that there are."""
     close = get_close_matches(name[:LONGEST_ECHO], known[:MOST_COMPARED], n=1)
-    return (
-        f"did you mean {close[0]}?"
-        if close
-        else f"there are {listed(sorted(known), most=MOST_LISTED)}"
-    )
+    if close:
+        return f"did you mean {close[0]}?"
+    return f"there are {listed(sorted(known), most=MOST_LISTED)}"
 
 
 def written(value: object) -> str:
-    """Show a value about as it was written, cut when it is long."""
+    """Show a value about as it was written, cut to `LONGEST_ECHO`."""
     text = msgspec.json.encode(value).decode()
     return text if len(text) <= LONGEST_ECHO else f"{text[: LONGEST_ECHO - 3]}..."
 
 
 def _words(kind: Any) -> str:  # noqa: ANN401 - any annotation
-    """Say what an annotation allows; `msgspec.Meta(description=…)` has its own words."""
+    """Describe what an annotation allows, by its `msgspec.Meta(description=…)` if it has one."""
     if kind in WORDS:
         return WORDS[kind]
     parts = get_args(kind)

@@ -11,7 +11,7 @@ from .schema import TaskTable
 
 
 def read_task(name: str, table: TaskTable, folder: Path, source: str, faults: list[Fault]) -> Task:
-    """Make a task; *folder* is where its command runs unless it says otherwise."""
+    """Make a task; *folder* is its default working directory, and what `cwd` is relative to."""
     timeout = read_duration("timeout", table.timeout, faults)
     if timeout is not None and not timeout:
         faults.append(Fault("timeout", "must be longer than nothing"))
@@ -30,7 +30,7 @@ def read_task(name: str, table: TaskTable, folder: Path, source: str, faults: li
 
 
 def _faults_of_command(table: TaskTable) -> Iterator[Fault]:
-    """Find what no operating system would start."""
+    """Find what no operating system could start."""
     if not table.command[0]:
         yield Fault("command", "its first text names the program, and is empty")
     texts = {

@@ -6,7 +6,7 @@ import logging
 import signal
 from collections.abc import Coroutine
 
-from cronhare.adapters.system.privacy import be_private
+from cronhare.adapters.system.host import be_private
 from cronhare.application.logs import say
 from cronhare.domain.addresses import BrokerServer
 

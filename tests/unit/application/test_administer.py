@@ -5,7 +5,7 @@ from typing import Any
 import attrs
 import pytest
 
-from cronhare.adapters.system.boot import this_boot
+from cronhare.adapters.system.host import this_boot
 from cronhare.application.administration.commands import (
     LONGEST_SPREAD,
     SPREAD,

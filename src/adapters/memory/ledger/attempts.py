@@ -93,9 +93,6 @@ class MemoryAttemptStore:
     ) -> Execution | Refused | Busy:
         """See `AttemptStorePort.adopt`."""
         with self._ledger.lock:
-            known = self._executions.with_key(message.scheduler_id, key)
-            if known is not None:
-                return known
             try:
                 return self._ledger.claim_by_hand(
                     message.scheduler_id,

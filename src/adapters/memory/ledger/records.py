@@ -118,9 +118,6 @@ class MemoryRecords:
     ) -> Execution:
         """See `RecordsPort.run_now`."""
         with self._ledger.lock:
-            asked_before = self._executions.with_key(scheduler_id, key)
-            if asked_before is not None:
-                return asked_before
             changes = {} if params is None else {"params": params}
             return self._ledger.claim_by_hand(
                 scheduler_id,

@@ -47,13 +47,17 @@ class MemoryLedger:
     def claim_by_hand(
         self,
         scheduler_id: int,
+        *,
+        key: str,
         **asked: Any,  # noqa: ANN401 - see the domain's
     ) -> Execution:
-        """Claim a run that is not planned. Its key is known to be free."""
+        """Claim a run that is not planned; an execution that has the key already is the answer."""
+        known = self.executions.with_key(scheduler_id, key)
+        if known is not None:
+            return known
         row = self.schedules.row(scheduler_id)
         schedule = None if row is None else row.schedule
-        run = claim_by_hand(schedule, scheduler_id, **asked)
-        inserted = self.executions.insert(run)
+        inserted = self.executions.insert(claim_by_hand(schedule, scheduler_id, key=key, **asked))
         assert inserted is not None, "the key was free a moment ago, under the same lock"
         return inserted
 

@@ -38,12 +38,12 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
-#: What a task finds at its descriptors: parameters, output, errors, and the IPC pipe. The last
-#: has one digit because `dash` can redirect to no other.
+#: A task's descriptors: parameters, stdout, stderr, and the IPC pipe. The last has one digit, as
+#: `dash` can redirect to no other.
 DESCRIPTORS = 4
 IPC_FD = 3
 
-#: What the processor tells of a fault of ours: blocked, it would end us all the same.
+#: A fault of the processor ends us even if its signal is blocked.
 _FAULTS = (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGTRAP)
 
 _LENGTH = struct.Struct("!I")
@@ -56,10 +56,10 @@ _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_DUMPABLE = 4
 _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL = 47, 4
 _CAP_KILL = 5
-#: Looked up before any fork: between fork and exec the less happens the better.
+#: Looked up here, so that less happens between fork and exec.
 _prctl = ctypes.PyDLL(None).prctl
 _prctl.argtypes = (ctypes.c_int, *[ctypes.c_ulong] * 4)
-# As the standard library's own costs a child, which has to answer with enums.
+# The standard library's own makes enums, which costs the child.
 _sigprocmask = ctypes.PyDLL(None).sigprocmask
 _sigprocmask.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)
 _SETMASK, _NO_SIGNALS = int(signal.SIG_SETMASK), bytes(128)
@@ -76,7 +76,7 @@ Frame = dict[str, Any]
 
 
 def pack(frame: Frame) -> bytes:
-    """Make the bytes of a frame. Surrogates carry what is not UTF-8 unharmed."""
+    """Encode a frame. Surrogates keep what is not UTF-8."""
     body = marshal.dumps(frame)
     return _LENGTH.pack(len(body)) + body
 
@@ -93,7 +93,7 @@ class Unpacker:
         self._buffer = bytearray()
 
     def feed(self, chunk: bytes) -> Iterator[Frame]:
-        """Take in *chunk*; give every frame that is complete."""
+        """Take in *chunk*; yield every frame that is complete."""
         buffer = self._buffer
         buffer += chunk
         while len(buffer) >= _LENGTH.size:
@@ -106,7 +106,7 @@ class Unpacker:
 
 
 class _Attempt:
-    """A main process, from its fork until nothing of it remains."""
+    """A main process, from its fork until no descendant is left."""
 
     __slots__ = ("ended", "id", "pid", "remnants", "signalled")
 
@@ -119,7 +119,7 @@ class _Attempt:
 
 
 class Warden:
-    """The loop: requests come in, children end, reports go out."""
+    """The loop: takes requests, reaps children, sends reports."""
 
     def __init__(self, control: socket.socket) -> None:
         self._control = control
@@ -140,8 +140,8 @@ class Warden:
         self._parent = os.pidfd_open(os.getppid())
 
     def run(self) -> None:
-        """Serve until the worker is gone, then until nothing that it started is left."""
-        # Two signs of the worker's end: a process that it forked may hold its end of the socket.
+        """Serve until the worker is gone, then until no process of its tasks is left."""
+        # The parent as well as the socket, whose end a process that it forked may hold open.
         for fd in (self._control.fileno(), self._parent, self._wakeup):
             self._poll.register(fd, select.POLLIN)
         while not (self._shutting_down and self._all_gone()):
@@ -151,21 +151,21 @@ class Warden:
                 elif fd == self._parent:
                     self._shut_down()
                 elif event & ~select.POLLOUT and not self._shutting_down:
-                    # All that is there: between two forks the less happens the better, too.
+                    # All that is there, so that less happens between two forks.
                     while self._receive():
                         pass
             self._reap()
             self._flush()
 
     def _receive(self) -> bool:
-        """Take in and obey what came in one piece; False if there was nothing."""
+        """Receive once and handle the frames; False if there was nothing."""
         try:
             chunk, ancillary, flags, _ = self._control.recvmsg(_RECEIVE, _SPACE, _TO_RECEIVE)
         except BlockingIOError:
             return False
         except ConnectionError:
             chunk, ancillary, flags = b"", [], 0
-        if flags & _TRUNCATED:  # descriptors were dropped: nothing fits together any more
+        if flags & _TRUNCATED:  # descriptors were dropped: they no longer match the frames
             raise OSError(errno.EMFILE, "no room for a task's descriptors")
         for _, _, data in ancillary:
             self._descriptors += memoryview(data).cast("i")
@@ -184,7 +184,7 @@ class Warden:
             self._kill(frame["kill"], frame["signal"])
 
     def _spawn(self, task: Frame) -> None:
-        # A stream keeps descriptors and bytes in one order: these belong to this frame.
+        # The socket keeps descriptors and bytes in one order: these belong to this frame.
         fds, self._descriptors = self._descriptors[:DESCRIPTORS], self._descriptors[DESCRIPTORS:]
         try:
             pid = os.fork()
@@ -218,7 +218,7 @@ class Warden:
     def _reap_one(self, pid: int) -> None:
         attempt = self._running.pop(pid, None)
         if attempt is not None:
-            # Before the wait: until then nobody else can have this number.
+            # Before the wait: until then the kernel does not reuse the number.
             _signal_group(pid, _KILL)
         _, status, usage = os.wait4(pid, 0)
         if attempt is not None:
@@ -228,15 +228,15 @@ class Warden:
                 "signalled": attempt.signalled,
                 "max_rss": usage.ru_maxrss * 1024,
                 "cpu": usage.ru_utime + usage.ru_stime,
-                # One that failed so did not end well: no other has to be asked.
+                # A child that could not exec ended with 127: only then the pipe is read.
                 "failure": self._failures.of(pid) if status else None,
             }
             self._ending.append(attempt)
 
     def _kill_remnants(self) -> None:
-        """Kill what ended attempts left; report those of which nothing remains.
+        """Kill the remnants of ended attempts; report the attempts without any.
 
-        A remnant's own children come to us when it dies, with a SIGCHLD that calls us again.
+        A remnant's children become ours when it dies, with a SIGCHLD that calls us again.
         """
         remnants = self._children.pids() - self._running.keys()
         self._unkillable &= remnants
@@ -251,7 +251,7 @@ class Warden:
         self._ending = [attempt for attempt in self._ending if attempt.remnants]
 
     def _kill_remnant(self, pid: int) -> bool:
-        """Kill a remnant and its group. False if we may not: it runs as another user."""
+        """Kill a remnant and its group; False if it runs as another user, so that we may not."""
         try:
             os.kill(pid, _KILL)
             group = os.getpgid(pid)
@@ -285,7 +285,7 @@ class Warden:
         except BlockingIOError:
             pass
         except ConnectionError:
-            return  # its end shows on the way in
+            return  # `_receive` sees the end
         if self._outbox or self._is_stuck:
             self._is_stuck = bool(self._outbox)
             events = select.POLLIN | (select.POLLOUT if self._is_stuck else 0)
@@ -293,18 +293,18 @@ class Warden:
 
 
 class _Failures:
-    """A pipe in which children say why they could not become their commands."""
+    """A pipe in which children report why they could not become their commands."""
 
     def __init__(self) -> None:
         self._readable, self._writable = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._said: dict[int, list[str | int]] = {}
 
     def report(self, step: str, number: int) -> None:
-        """In the child: name the step that failed, and the error."""
+        """In the child: report the step that failed, and the errno."""
         os.write(self._writable, f"{os.getpid()} {step} {number}\n".encode())
 
     def of(self, pid: int) -> list[str | int] | None:
-        """Tell what a child said that has ended."""
+        """Return the report of a child that has ended."""
         try:
             for line in os.read(self._readable, _RECEIVE).decode().splitlines():
                 child, step, number = line.split()
@@ -315,10 +315,7 @@ class _Failures:
 
 
 class _Children:
-    """Our children, dead ones that are not reaped yet included.
-
-    Only we reap them, so that none can vanish from the list while it is read.
-    """
+    """Our children, zombies included. Only we reap, so none vanishes while the list is read."""
 
     def __init__(self) -> None:
         self._own = os.getpid()
@@ -347,16 +344,16 @@ class _Children:
 
 
 def _exec_command(task: Frame, fds: Sequence[int], failures: _Failures, warden: int) -> NoReturn:
-    """In the child: turn into the command, or say at which step that failed."""
+    """In the child: become the command, or report the step that failed."""
     step = "prepare"
     try:
         os.setsid()
-        _prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)  # rights of ours, if any
+        _prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)  # our capabilities, if any
         if task["ids"] is not None:
             step = "user"
             _switch_user(task["ids"])
             step = "prepare"
-        # After that: a change of user clears it.
+        # After the change of user, which clears it.
         _prctl(_PR_SET_PDEATHSIG, _KILL, 0, 0, 0)
         if os.getppid() != warden:  # it died before we asked
             os._exit(1)
@@ -378,7 +375,7 @@ def _exec_command(task: Frame, fds: Sequence[int], failures: _Failures, warden: 
 
 
 def _switch_user(ids: Sequence[int]) -> None:
-    """In the child: become another user, whom we must be able to end as well."""
+    """In the child: become another user, if the warden may kill that user's processes."""
     if not _may_kill_others():
         raise PermissionError(errno.EPERM, "not allowed to end what runs as another user")
     user, group, *groups = ids
@@ -406,7 +403,7 @@ def _exec(argv: list[str], env: Mapping[str, str]) -> NoReturn:
         if os.access(path, os.F_OK):
             try:
                 os.execve(path, argv, env)  # noqa: S606 - never a shell
-            except PermissionError as error:  # as execvp: look further, but remember
+            except PermissionError as error:  # as execvp: try the other folders first
                 failure = error
     raise failure
 
@@ -433,10 +430,10 @@ def _wake_up_on_sigchld() -> int:
 
 
 def _set_up_signals() -> None:
-    """Let our children begin with default signals, and stay whatever a task or a service sends.
+    """Let our children begin with default signals, and block all that a task may send to us.
 
-    Our end is the end of all tasks beside the one that sent it. Blocked rather than ignored or
-    handled: what reaches a child between fork and exec waits until it may take effect.
+    Our end would end every other task. Blocked rather than ignored or handled: a signal to a child
+    between fork and exec waits until it may take effect.
     """
     for signum in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         if signal.getsignal(signum) is not signal.SIG_DFL:
@@ -446,7 +443,7 @@ def _set_up_signals() -> None:
 
 
 def _set_up_descriptors(inherited: int) -> socket.socket:
-    """Keep the numbers that a task's descriptors take out of use for anything else."""
+    """Reserve the numbers of a task's descriptors."""
     control = fcntl.fcntl(inherited, fcntl.F_DUPFD_CLOEXEC, _CONTROL_FD)
     os.close(inherited)
     os.closerange(IPC_FD, _CONTROL_FD)
@@ -456,7 +453,7 @@ def _set_up_descriptors(inherited: int) -> socket.socket:
 
 
 def _remove(folder: str) -> None:
-    """Have FOLDER removed by a process that may take its time; we wait a second for it."""
+    """Remove *folder* in a process that may outlive us; wait a second for it."""
     child = os.fork()
     if child == 0:
         process = os.path.dirname(os.path.dirname(__file__))  # noqa: PTH120 - pathlib is heavy
@@ -471,18 +468,18 @@ def _remove(folder: str) -> None:
 
 
 def main() -> None:
-    """Run as `python -I -S warden.py SOCKET FOLDER`; FOLDER holds parameters and goes with us."""
+    """Run as `python -I -S warden.py SOCKET FOLDER`. Removes FOLDER at its end."""
     control = _set_up_descriptors(int(sys.argv[1]))
     _set_up_signals()
     with open("/proc/self/comm", "w") as name:  # noqa: PTH123 - pathlib is heavy
         name.write("cronhare-warden")
     if _prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
         sys.exit("cronhare: this kernel has no subreapers; tasks could leave processes behind")
-    _prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)  # what tasks are told is for them alone
-    # Stopped by a task, we could not see our worker's end.
+    _prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)  # parameters are for their task alone
+    # If a task has stopped us, our worker's end continues us.
     _prctl(_PR_SET_PDEATHSIG, _CONT, 0, 0, 0)
     warden = Warden(control)
-    gc.freeze()  # keeps collections from touching, and a fork from copying, what we loaded
+    gc.freeze()  # collections touch, and forks copy, nothing that is loaded by now
     warden.run()
     _remove(sys.argv[2])
 
