@@ -143,7 +143,7 @@ class ProcessRunner:
             "argv": task.command,
             "env": env,
             "cwd": None if task.cwd is None else str(task.cwd),
-            "ids": None if account is None else account.ids,
+            "ids": None if account is None else [account.uid, account.gid, *account.groups],
         }
         link.send(frame, descriptors)
 

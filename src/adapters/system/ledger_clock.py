@@ -1,4 +1,4 @@
-"""The ledger's time, kept on this node: one clock decides, and nobody waits for it."""
+"""The ledger's time, kept on this node."""
 
 import threading
 from collections.abc import Callable
@@ -10,57 +10,54 @@ import attrs
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerUnavailable
 
-#: A wall clock that has gone so far from the stopwatch was set, or the machine stood still.
+#: If wall clock and stopwatch differ by more, one was set, or the machine was suspended.
 STEP: Final = timedelta(seconds=1)
 
 
 @attrs.frozen
 class _Reading:
-    """What the ledger *told* was right at some time in *took* seconds, of which *at* is the middle.
+    """The ledger's time *ledger*, true at some moment of the *took* seconds around *at*.
 
-    Both times are of the stopwatch; *wall* is what the wall clock showed then.
+    Both are seconds of the stopwatch; *wall* is what the wall clock showed *at* that moment.
     """
 
-    told: datetime
+    ledger: datetime
     at: float
     wall: datetime
     took: float
 
     def is_contradicted_by(self, other: "_Reading") -> bool:
-        """Tell whether the ledger's time cannot have been by both."""
-        apart = other.told - self.told - timedelta(seconds=other.at - self.at)
+        """Tell whether the ledger's clock cannot have shown both."""
+        apart = other.ledger - self.ledger - timedelta(seconds=other.at - self.at)
         return abs(apart) > timedelta(seconds=(self.took + other.took) / 2)
 
 
 class LedgerClock:
-    """Satisfies `ClockPort`: what the ledger told last, and the time on the stopwatch since.
+    """Satisfies `ClockPort`: the ledger's last answer, and the time on the stopwatch since.
 
-    A node whose own clock is wrong by an hour thereby does everything at the right time; how
-    wrong it is, `measure` tells. Once wall clock and stopwatch disagree one of them has leapt, and
-    nobody knows which: the ledger is asked again. That may take a while, so whoever serves an event
-    loop reads this clock in a thread.
+    So a node whose own clock is wrong by an hour does everything at the right time; `measure` gives
+    the error. If wall clock and stopwatch disagree, one of them has leapt, and the ledger is asked
+    again. That blocks: read this clock in a thread, not in an event loop.
     """
 
     def __init__(self, ask: Callable[[], datetime], clock: ClockPort) -> None:
-        """*ask* tells the ledger's time, and may raise `LedgerUnavailable`."""
+        """*ask* returns the ledger's time, or raises `LedgerUnavailable`."""
         self._ask = ask
         self._clock = clock
         self._lock = threading.Lock()
         self._reading: _Reading | None = None
 
     def measure(self) -> timedelta:
-        """Ask the ledger, and say how far this node's own clock is ahead of it."""
+        """Ask the ledger, and return how far this node's own clock is ahead of it."""
         before = self._clock.monotonic()
-        told = self._ask()
+        ledger = self._ask()
         after = self._clock.monotonic()
         took = after - before
-        reading = self._best(
-            _Reading(told, (before + after) / 2, self._wall(since=took / 2), took=took)
-        )
-        return self._clock.now() - self._now(reading)
+        new = _Reading(ledger, (before + after) / 2, self._wall(since=took / 2), took=took)
+        return self._clock.now() - self._now(self._best(new))
 
     def _best(self, new: _Reading) -> _Reading:
-        """Keep what is known if the *new* reading took longer and does not contradict it."""
+        """Keep the known reading if the *new* one took longer and does not contradict it."""
         with self._lock:
             known = self._reading
             if known is None or new.took <= known.took or known.is_contradicted_by(new):
@@ -70,7 +67,7 @@ class LedgerClock:
             return self._reading
 
     def now(self) -> datetime:
-        """See `ClockPort.now`. Asks the ledger only if it was never asked, or time has leapt."""
+        """See `ClockPort.now`. Asks the ledger only the first time, or if a clock has leapt."""
         with self._lock:
             reading = self._reading
         if reading is None:
@@ -90,13 +87,13 @@ class LedgerClock:
         self._clock.on_jump(callback)
 
     def _measure_anew(self, reading: _Reading) -> None:
-        """Ask once. While the ledger is away the last answer stands, by the stopwatch."""
+        """Ask once. While the ledger is unavailable, the last answer stands, by the stopwatch."""
         try:
             self.measure()
         except LedgerUnavailable:
             accepted = attrs.evolve(reading, wall=reading.wall + self._leap(reading))
             with self._lock:
-                if self._reading is reading:  # or another thread was answered meanwhile
+                if self._reading is reading:  # else another thread has a newer one
                     self._reading = accepted
 
     def _leap(self, reading: _Reading) -> timedelta:
@@ -106,14 +103,14 @@ class LedgerClock:
         return self._clock.now() - timedelta(seconds=since)
 
     def _now(self, reading: _Reading) -> datetime:
-        return reading.told + timedelta(seconds=self._clock.monotonic() - reading.at)
+        return reading.ledger + timedelta(seconds=self._clock.monotonic() - reading.at)
 
 
 class HostClock:
-    """Satisfies `ClockPort` for a ledger in a file, whose time is this host's, set or not.
+    """Satisfies `ClockPort` for a ledger in a file, whose time is this host's, even if it is set.
 
-    All processes then have one time at any moment: a lease that was written after the clock was
-    set has not lapsed for whoever reads it.
+    So all processes have one time: a lease that one wrote after the clock was set has not lapsed
+    for the others.
     """
 
     def __init__(self, clock: ClockPort) -> None:

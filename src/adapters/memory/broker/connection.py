@@ -44,19 +44,18 @@ class MemoryConnection:
             raise ValueError(f"a prefetch of {prefetch} would never deliver anything")
         if self._closed:
             raise BrokerUnavailable("this connection is closed")
-        self._declare_missing(queues)
+        declared = self._engine.topology.queues
+        if missing := [name for name in queues if name not in declared]:
+            self._declare(missing)
         self._loop = asyncio.get_running_loop()
         with self._engine.visit():
-            self._engine.deliveries.consume(
-                Consumer(
-                    session=self._session,
-                    queues=deque(
-                        self._engine.topology.queues[name] for name in dict.fromkeys(queues)
-                    ),
-                    prefetch=prefetch,
-                    on_delivery=on_delivery,
-                )
+            consumer = Consumer(
+                session=self._session,
+                queues=deque(declared[name] for name in dict.fromkeys(queues)),
+                prefetch=prefetch,
+                on_delivery=on_delivery,
             )
+            self._engine.deliveries.consume(consumer)
 
     async def pause(self) -> None:
         """Take no more deliveries. Those that are unsettled can still be settled."""
@@ -91,11 +90,6 @@ class MemoryConnection:
         with self._engine.turn():
             self._engine.deliveries.close(self._session)
         self._set_timer()
-
-    def _declare_missing(self, queues: Sequence[str]) -> None:
-        missing = [name for name in queues if name not in self._engine.topology.queues]
-        if missing:
-            self._declare(missing)
 
     def _wake(self) -> bool:
         """Have the loop read the inbox. Called in any thread, inside a turn."""

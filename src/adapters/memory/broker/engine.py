@@ -7,8 +7,10 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import timedelta
 from weakref import WeakMethod
+
+import msgspec
 
 from cronhare.ports.broker import BrokerUnavailable, Envelope, Message, Published
 from cronhare.ports.clock import ClockPort
@@ -21,6 +23,8 @@ from .topology import DeclaredTopology
 from .x_death import Death, Reason, add_death, is_cycle
 
 _log = logging.getLogger(__name__)
+
+_CYCLE = "Message %s dropped: it would come back to %s, and nobody has rejected it since"
 
 
 class Engine:
@@ -142,28 +146,22 @@ class Engine:
         exchange, key = queue.spec.dead_letter_exchange, queue.spec.dead_letter_key
         if exchange is None:
             return
-        message = self._with_death(stored, queue, reason, now)
-        key = stored.key if key is None else key
-        for target in self.topology.route(exchange, key):
-            if is_cycle(target.spec.name, message.headers):
-                _warn_of_cycle(message, target)
-            else:
-                self._enqueue(target, Stored(message, exchange, key), now)
-
-    def _with_death(self, stored: Stored, queue: MemoryQueue, reason: Reason, now: int) -> Message:
         death = Death(
             queue=queue.spec.name,
             reason=reason,
             exchange=stored.exchange,
             key=stored.key,
-            at=self._wall_at(now),
+            at=self._clock.now() - (self._now() - now) * MICROSECOND,
         )
-        message = stored.message
-        headers = add_death(message.headers, death)
-        return Message(body=message.body, headers=headers, id=message.id)
-
-    def _wall_at(self, moment: int) -> datetime:
-        return self._clock.now() - (self._now() - moment) * MICROSECOND
+        headers = add_death(stored.message.headers, death)
+        message = msgspec.structs.replace(stored.message, headers=headers)
+        key = stored.key if key is None else key
+        for target in self.topology.route(exchange, key):
+            if is_cycle(target.spec.name, message.headers):
+                extra = {"action": "broker.cycle_dropped"}
+                _log.warning(_CYCLE, message.id, target.spec.name, extra=extra)
+            else:
+                self._enqueue(target, Stored(message, exchange, key), now)
 
 
 def _while_it_lives(method: WeakMethod[Callable[[], None]]) -> Callable[[], None]:
@@ -174,12 +172,3 @@ def _while_it_lives(method: WeakMethod[Callable[[], None]]) -> Callable[[], None
             alive()
 
     return call
-
-
-def _warn_of_cycle(message: Message, target: MemoryQueue) -> None:
-    _log.warning(
-        "Message %s dropped: it would come back to %s, and nobody has rejected it since",
-        message.id,
-        target.spec.name,
-        extra={"action": "broker.cycle_dropped"},
-    )

@@ -33,7 +33,9 @@ class DeclaredTopology:
         specs = {name: queue.spec for name, queue in self.queues.items()}
         specs = _merged(specs, topology.queues)
         for exchange in topology.exchanges:
-            _check_kind(exchange)
+            if exchange.kind not in KINDS:
+                kinds = " or ".join(KINDS)
+                raise ValueError(f"exchange {exchange.name}: type {exchange.kind}, not {kinds}")
         for binding in topology.bindings:
             _check_ends(binding, exchanges, specs)
         self._exchanges = exchanges
@@ -83,13 +85,6 @@ def _difference(there: _Named, wanted: _Named) -> str:
         for field in attrs.fields(type(there))
         if (old := getattr(there, field.name)) != (new := getattr(wanted, field.name))
     )
-
-
-def _check_kind(exchange: Exchange) -> None:
-    if exchange.kind not in KINDS:
-        raise ValueError(
-            f"exchange {exchange.name}: type {exchange.kind}, not {' or '.join(KINDS)}"
-        )
 
 
 def _check_ends(

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import pwd
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import attrs
 
@@ -21,25 +21,12 @@ class LookupTimedOut(TimeoutError):
 
 @attrs.frozen(kw_only=True)
 class Account:
-    """A user of this host, with all groups."""
+    """A user of this host, with all groups, and the variables that a login sets."""
 
-    name: str
     uid: int
     gid: int
-    groups: tuple[int, ...]
-    home: str
-    shell: str
-
-    @property
-    def environment(self) -> Mapping[str, str]:
-        """The variables that a login sets."""
-        names = {"HOME": self.home, "USER": self.name, "LOGNAME": self.name}
-        return {**names, "SHELL": self.shell} if self.shell else names
-
-    @property
-    def ids(self) -> list[int]:
-        """User, group and all groups, as the warden takes them."""
-        return [self.uid, self.gid, *self.groups]
+    groups: Sequence[int]
+    environment: Mapping[str, str]
 
 
 def find(name: str) -> Account:
@@ -52,14 +39,11 @@ def find(name: str) -> Account:
         found = pwd.getpwnam(name)
     except (KeyError, ValueError) as error:
         raise UnknownUser(f"this host has no user {name}") from error
-    return Account(
-        name=name,
-        uid=found.pw_uid,
-        gid=found.pw_gid,
-        groups=tuple(os.getgrouplist(name, found.pw_gid)),
-        home=found.pw_dir,
-        shell=found.pw_shell,
-    )
+    variables = {"HOME": found.pw_dir, "USER": name, "LOGNAME": name, "SHELL": found.pw_shell}
+    if not found.pw_shell:
+        del variables["SHELL"]
+    groups = os.getgrouplist(name, found.pw_gid)
+    return Account(uid=found.pw_uid, gid=found.pw_gid, groups=groups, environment=variables)
 
 
 def is_known(name: str) -> bool:
