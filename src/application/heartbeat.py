@@ -1,4 +1,4 @@
-"""Reporting this process to the ledger, again and again, for whoever asks who works on it."""
+"""Reporting this process to the ledger, again and again, for `cronhare nodes list`."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -13,14 +13,14 @@ from cronhare.ports.nodes import NodeStorePort
 
 
 class LedgersClock(Protocol):
-    """Tells the ledger's time, and how far this node's own is ahead of it."""
+    """The ledger's time, and how far this node's clock is ahead of it."""
 
     def now(self) -> datetime:
         """The ledger's time."""
         ...
 
     def measure(self) -> timedelta:
-        """Ask the ledger, and say how far this node's own clock is ahead."""
+        """Ask the ledger, and say how far this node's clock is ahead."""
         ...
 
 
@@ -42,7 +42,7 @@ class Heartbeat:
     def round(self) -> float:
         """Report once; answers how many seconds to rest.
 
-        What keeps the ledger from taking it is told by those who work: nothing waits for this.
+        A failure is not logged: the loops that work log it, and nothing waits for a report.
         """
         with suppress(LedgerUnavailable, LedgerRefused):
             offset, now = self.clock.measure(), self.clock.now()

@@ -1,4 +1,4 @@
-"""What is told at once, and then ever more rarely while it lasts."""
+"""Rate-limited logging: a trouble is logged at once, and then ever more rarely while it lasts."""
 
 import attrs
 
@@ -7,16 +7,16 @@ from cronhare.domain.lifecycle.redelivery import wait_after
 
 @attrs.define
 class _Alarm:
-    said_at: float
+    logged_at: float
     times: int = 1
 
     def is_due_again(self, now: float) -> bool:
-        """Tell whether to say it anew; the waits are those of a message that is sent again."""
-        return not 0.0 <= now - self.said_at < self._wait
+        """Tell whether to log it anew; the waits are those of a message that is sent again."""
+        return not 0.0 <= now - self.logged_at < self._wait
 
     def has_passed(self, now: float) -> bool:
-        """Tell whether nothing was wrong when it was due again, nor for as long after that."""
-        return not 0.0 <= now - self.said_at < 2 * self._wait
+        """Tell whether it was not reported when it was due again, nor for as long after that."""
+        return not 0.0 <= now - self.logged_at < 2 * self._wait
 
     @property
     def _wait(self) -> float:
@@ -24,13 +24,13 @@ class _Alarm:
 
 
 class LogLimiter:
-    """Says of each queue when its trouble is to be told.
+    """Says when the trouble of a queue is to be logged.
 
-    Threads may share this: a line too many is the worst of it.
+    Threads may share this: at worst a line is logged twice.
     """
 
     def __init__(self, *, most: int | None = None) -> None:
-        """Of no more than *most* queues it is told at a time."""
+        """*most* bounds the queues whose trouble is logged at a time."""
         self._most = most
         self._alarms: dict[str, _Alarm] = {}
 
@@ -39,7 +39,7 @@ class LogLimiter:
         return bool(self._alarms)
 
     def is_due(self, queue: str, now: float) -> bool:
-        """Tell whether to say so at *now*, in seconds of one clock; then it is taken as said."""
+        """Tell whether to log at *now*, in seconds of one clock; the caller then does so."""
         alarm = self._alarms.get(queue)
         if alarm is None:
             if self._most is not None and len(self._alarms) >= self._most:
@@ -54,11 +54,11 @@ class LogLimiter:
         return True
 
     def reset(self, queue: str) -> None:
-        """Begin anew with the next trouble of a queue."""
+        """Forget a queue's trouble, as it is over."""
         self._alarms.pop(queue, None)
 
     def _forget(self, now: float) -> None:
-        """Let go of what lasts no more, though nobody has said that it is over."""
+        """Forget troubles that are no longer reported, though they were not reset."""
         lasting = [
             (queue, each) for queue, each in self._alarms.items() if not each.has_passed(now)
         ]

@@ -1,4 +1,4 @@
-"""What the use cases say to a log: a stable action for machines, a sentence for people."""
+"""Log lines of the use cases: a stable action for machines, a sentence for people."""
 
 import logging
 from typing import Any
@@ -21,7 +21,7 @@ def say(
 ) -> None:
     """Log a line. *context* is shown in brackets.
 
-    What is said *about* an execution begins with type, id and scheduler_id, and ends with what
+    A line *about* an execution begins it with type, id and scheduler_id, and ends it with what
     joins the line to the ledger.
     """
     if about is not None:

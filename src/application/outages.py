@@ -1,4 +1,4 @@
-"""What is said of a server that is away: its first silence, a reminder now and then, its return."""
+"""Logging the outage of a server: its begin, a reminder once a minute, its end."""
 
 import logging
 import re
@@ -8,23 +8,22 @@ from typing import Final
 
 from .logs import say
 
-#: Seconds after which the same trouble is told again while it lasts.
+#: Seconds after which the same error is logged again while it lasts.
 REMIND_EVERY: Final = 60.0
 
-#: So many different troubles of one outage are told at once; each further one waits its minute.
-SORTS: Final = 8
+#: So many different errors of one outage are logged at once; all others count as one.
+KINDS: Final = 8
 
-
-#: What differs from one time to the next, a port or a tag of a broker's, makes no other trouble.
+#: Numbers, such as a port or a tag of the broker, do not make an error a different one.
 _DIGITS: Final = re.compile(r"[0-9a-f]*[0-9][0-9a-f]*")
 
 
 class Outage:
-    """The outages of one server, as one of those who need it sees them.
+    """The outages of one server, as one of its users sees them.
 
-    Whoever asks again every few seconds would fill a log with one sentence. So each trouble is told
-    when it is new, and once a minute; what follows is told of as well, for the alarm to end.
-    Safe to share between threads: a line too many is the worst of it.
+    A server is asked again every few seconds. So each error is logged when it is new, and then
+    once a minute; the end is logged as well, so that an alarm can end. Threads may share this: at
+    worst a line is logged twice.
     """
 
     def __init__(
@@ -35,32 +34,32 @@ class Outage:
         back: str = "server.back",
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """*restored* is what is said once it is over, with the action *back*."""
+        """*restored* is logged once an outage is over, with the action *back*."""
         self._log = log
         self._restored = restored
         self._back = back
         self._monotonic = monotonic
         self._began: float | None = None
-        self._told: dict[str, float] = {}
+        self._logged: dict[str, float] = {}
 
     def lasts(self, level: int, action: str, text: str, error: object) -> None:
-        """Say *text* and *error*, unless that error was told within the last minute."""
-        now, sort = self._monotonic(), _DIGITS.sub("0", str(error))
+        """Log *text* and *error*, unless that error was logged within the last minute."""
+        now, kind = self._monotonic(), _DIGITS.sub("0", str(error))
         self._began = now if self._began is None else self._began
-        if sort not in self._told and len(self._told) >= SORTS:
-            sort = ""
-        last = self._told.get(sort)
+        if kind not in self._logged and len(self._logged) >= KINDS:
+            kind = ""
+        last = self._logged.get(kind)
         if last is not None and now - last < REMIND_EVERY:
             return
-        self._told[sort] = now
+        self._logged[kind] = now
         since = "" if now == self._began else f" (for {now - self._began:.0f} s now)"
         say(self._log, level, action, f"{text}: {error}{since}")
 
     def is_over(self, level: int = logging.INFO) -> None:
-        """Say that the server answers again, if it did not."""
+        """Log that the server answers again, if it did not."""
         began, self._began = self._began, None
         if began is None:
             return
-        self._told = {}
+        self._logged = {}
         text = f"{self._restored}, after {self._monotonic() - began:.0f} s"
         say(self._log, level, self._back, text)

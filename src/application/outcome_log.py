@@ -1,8 +1,7 @@
-"""The log lines that tell how an attempt ended, in the words of docs/compatibility.md.
+"""Logging how attempts ended, in the words of docs/compatibility.md.
 
-One attempt that failed is one line at ERROR, with its stack. What follows from that
-is told at WARN: a retry, the archive, the quarantine. The monitor's line for what failed for good
-is at ERROR again (S0.7).
+A failed attempt is one line at ERROR, with its stack. What follows from it is logged at WARN: a
+retry, the archive, the quarantine. The monitor logs a last failure at ERROR again (S0.7).
 """
 
 import logging
@@ -44,11 +43,11 @@ def log_outcome(finish: Finish, recorded: Recorded, *, duration: str, policy: Re
             text = f"Task given back: {verdict.reason}"
             say(log, logging.WARNING, "attempt.given-back", text, execution, duration=duration)
         case _:
-            _tell_failure(finish, recorded, duration, execution.retry or policy)
+            _log_failure(finish, recorded, duration, execution.retry or policy)
 
 
 def log_refused(finish: Finish, refused: EndRefused, *, duration: str) -> None:
-    """Log in one line what the task did and what the ledger did not take: they have two cures."""
+    """Log in one line how the task ended and what the ledger refused: they have two cures."""
     execution, outcome = finish.execution, finish.ran.outcome
     stack = None if outcome.error is None else _stack(outcome.error)
     text = f"{_WHERE[refused.apart]}: {refused.reason}. {_cure(finish, refused.apart)}"
@@ -56,7 +55,7 @@ def log_refused(finish: Finish, refused: EndRefused, *, duration: str) -> None:
 
 
 def log_late(archived: Archived) -> None:
-    """Log an end for good of which nobody may have heard; twice is better than never."""
+    """Log the last end of an execution whose message may be lost; twice is better than never."""
     is_failed = archived.state is State.FAILED
     end = "failed for good" if is_failed else "quarantined"
     say(
@@ -74,7 +73,7 @@ def log_late(archived: Archived) -> None:
 
 
 def log_unsendable(archived: Archived, reason: str) -> None:
-    """Log an end for good of which no queue will ever hear."""
+    """Log the last end of an execution whose message cannot be made."""
     text = (
         f"The end of execution {archived.execution_id} of {archived.schedule_name} is in the "
         f"archive alone, its message cannot be made: {echo(reason)}. Somebody has spoilt row "
@@ -83,7 +82,7 @@ def log_unsendable(archived: Archived, reason: str) -> None:
     say(log, logging.ERROR, "execution.unsendable", text)
 
 
-def _tell_failure(finish: Finish, state: State, duration: str, policy: RetryPolicy) -> None:
+def _log_failure(finish: Finish, state: State, duration: str, policy: RetryPolicy) -> None:
     execution, verdict = finish.execution, finish.verdict
     stack = _stack(finish.ran.outcome.error)
     text = "Task execution failed"
@@ -102,7 +101,7 @@ def _tell_failure(finish: Finish, state: State, duration: str, policy: RetryPoli
 
 
 def _cure(finish: Finish, apart: Apart) -> str:
-    """Say what to do: what has done its work is not to be run again."""
+    """Say what to do: a task that has done its work is not to be run again."""
     is_done = finish.ran.outcome.ending in {Ending.SUCCEEDED, Ending.CANCELLED}
     match apart:
         case Apart.ARCHIVED:

@@ -1,1 +1,1 @@
-"""From an execution to its message, and what became of it."""
+"""From an execution to its message, and what became of that."""

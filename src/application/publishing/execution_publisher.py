@@ -1,4 +1,4 @@
-"""Handing attempts to the broker, and noting in the ledger that it has them."""
+"""Publishing attempts, and marking them as published in the ledger."""
 
 import logging
 from collections import Counter
@@ -25,9 +25,9 @@ log = logging.getLogger(__name__)
 
 @attrs.frozen(kw_only=True)
 class PublishResult:
-    """What became of a batch: how many are in a queue, came back, were refused, or are in doubt.
+    """How many messages of a batch are in a queue, came back, were refused, or are in doubt.
 
-    *deaf* are the queues that took none of what the broker gave an answer for.
+    *unreachable* are the queues that took no message, of those about which the broker answered.
     """
 
     published: int = 0
@@ -38,20 +38,20 @@ class PublishResult:
 
     @property
     def is_answered(self) -> bool:
-        """Whether the broker said a word, be it no: whatever is full or missing, it is there."""
+        """Whether the broker answered at all: it is there, even if queues are full or missing."""
         return self.published + self.returned + self.refused > 0
 
 
 @attrs.frozen(kw_only=True)
-class _DoubtedSpan:
-    """What was sent before *since* may be lost; that was told of all up to the id *after*."""
+class _Doubted:
+    """What was sent before *since* may be lost; rows up to the id *after* are marked."""
 
     since: datetime
     after: int = -LARGEST_ID
 
 
 def envelope(execution: Execution, *, now: datetime, seal: Seal) -> Envelope:
-    """Make the message of the execution's coming attempt, signed, held back until its time."""
+    """Make the message of the execution's coming attempt, signed, delayed until its time."""
     body = task_body(execution)
     headers = seal.sign(body, headers_of(execution))
     return Envelope(
@@ -61,21 +61,21 @@ def envelope(execution: Execution, *, now: datetime, seal: Seal) -> Envelope:
 
 
 def is_carried(execution: Execution, *, now: datetime) -> bool:
-    """Tell whether the coming attempt travels as a message: the lanes reach far enough for it.
+    """Tell whether the coming attempt is sent as a message: the lanes must reach far enough.
 
-    The system's own executions never do.
+    The system's own executions never are.
     """
     return not execution.task.is_system and wait(execution, now=now) <= LONGEST_LANE_DELAY
 
 
 def wait(execution: Execution, *, now: datetime) -> timedelta:
-    """Say how long the coming attempt is still to wait."""
+    """Say how long the coming attempt still has to wait."""
     due = execution.next_attempt_at
     return timedelta(0) if due is None else max(due - now, timedelta(0))
 
 
 class ExecutionPublisher:
-    """Publishes attempts. What is in doubt stays as it is: the reconciler owns it."""
+    """Publishes attempts. What is in doubt is left to the reconciler."""
 
     def __init__(
         self,
@@ -86,16 +86,16 @@ class ExecutionPublisher:
         seal: Seal,
         foreign_queues: Collection[str] = (),
     ) -> None:
-        """*inside* runs the system's own executions, which no worker is asked to run.
+        """*run_system_task* runs the system's own executions, which no worker is asked to run.
 
-        What arrives in one of *foreign_queues* is out of our hands: the ledger ends it there.
+        An execution that arrives in one of *foreign_queues* is marked as handed over.
         """
         self._broker = broker
         self._claims = claims
-        self._inside = run_system_task
+        self._run_system_task = run_system_task
         self._silent_since: datetime | None = None
         self._away = False
-        self._doubt: _DoubtedSpan | None = None
+        self._doubt: _Doubted | None = None
         self._seal = seal
         self._foreign_queues = frozenset(foreign_queues)
         self.missing_queues = MissingQueues()
@@ -103,23 +103,23 @@ class ExecutionPublisher:
     def publish(self, executions: Sequence[Execution], *, now: datetime) -> PublishResult:
         """Publish the coming attempts of *executions*.
 
-        A wait that is longer than the lanes can carry is left to the ledger: the reconciler
-        publishes the attempt when it is due.
+        One that waits for longer than the lanes reach is published by the reconciler when it is
+        due.
         """
         result = self._publish([each for each in executions if is_carried(each, now=now)], now)
         for execution in executions:  # last: it may take long, or fail
             if execution.task.is_system:
-                self._inside(execution, now)
+                self._run_system_task(execution, now)
         return result
 
     def can_publish(self) -> bool:
-        """Tell whether the broker is there for us, as far as is known."""
+        """Tell whether the broker can be reached from here, as far as is known."""
         return self._broker.is_reachable()
 
     def check_broker(self, now: datetime) -> None:
-        """Notice that the broker is back, though nothing was published while it was away.
+        """Notice an outage of the broker during which nothing was published.
 
-        It may have lost all that it had been told.
+        It may have lost its messages.
         """
         if not self._broker.is_reachable():
             self._silent_since, self._away = self._silent_since or now, True
@@ -127,10 +127,10 @@ class ExecutionPublisher:
             self._is_back(now)
 
     def mark_doubtful(self, now: datetime, *, limit: int) -> bool:
-        """Let up to *limit* messages be sent again that a broker which is back may have lost.
+        """Have up to *limit* messages sent again that the broker may have lost in an outage.
 
-        Answers whether there may be more. What was sent after our silence began is left alone: the
-        broker was there for whoever sent it, and they heed silences of their own.
+        Answers whether there may be more. Messages that others sent during our outage are left
+        alone: the broker was there for them, and they notice outages of their own.
         """
         doubt = self._doubt
         if doubt is None:
@@ -151,7 +151,7 @@ class ExecutionPublisher:
             for execution, outcome in zip(sendable, outcomes, strict=True)
             if outcome is Published.CONFIRMED
         ]
-        self._note(confirmed, now)
+        self._mark(confirmed, now)
         self.missing_queues.note(map(Sent.of, envelopes, sendable), outcomes, now=now)
         result = _result_of(sendable, outcomes)
         if result.unknown and (was_there or self._broker.is_reachable()):
@@ -162,7 +162,7 @@ class ExecutionPublisher:
         self._note_answer(result, now)
         return result
 
-    def _note(self, confirmed: Sequence[Execution], now: datetime) -> None:
+    def _mark(self, confirmed: Sequence[Execution], now: datetime) -> None:
         theirs = [each for each in confirmed if each.queue in self._foreign_queues]
         ours = [each for each in confirmed if each.queue not in self._foreign_queues]
         if ours:
@@ -181,7 +181,7 @@ class ExecutionPublisher:
         if since is not None and now - since >= DOUBTED_AFTER:
             text = f"The broker answered nothing since {say_time(since)}: what waits is sent again"
             say(log, logging.WARNING, "broker.doubted", text)
-            self._doubt = _DoubtedSpan(since=since)
+            self._doubt = _Doubted(since=since)
         self._silent_since, self._away = None, False
 
 

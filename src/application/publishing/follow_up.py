@@ -1,4 +1,4 @@
-"""What follows an attempt: the message that has to go out once its end is in the ledger."""
+"""The message that follows an attempt, once its end is in the ledger."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -30,9 +30,9 @@ def follow_up(
 ) -> Envelope | None:
     """Make the message that follows the end of an attempt, if any does.
 
-    *recorded* is what the ledger answered, *headers* are those of the message that began it: a
-    failed message keeps what there is room for, a retry none of them (ADR 7). What no message
-    carries waits in the ledger alone: the reconciler finds it when it is due.
+    *recorded* is what the ledger answered. Of *headers*, those of the message that began the
+    attempt, a failed message keeps what there is room for, a retry none (ADR 7). A retry that
+    waits for longer than the lanes reach has no message: the reconciler finds it when it is due.
     """
     execution, verdict = finish.execution, finish.verdict
     match recorded:
@@ -50,26 +50,26 @@ def follow_up(
 
 
 def is_last(following: Envelope) -> bool:
-    """Tell the message that follows an end for good: the archive asks whether a queue has it."""
+    """Tell whether a message follows a last attempt: the archive tracks if a queue has it."""
     return isinstance(following.to, ToFailed | ToQuarantine)
 
 
 @attrs.frozen
 class Unsendable:
-    """Why an end can have no message: somebody has spoilt its row in the archive."""
+    """Why an end can have no message: its row in the archive was spoilt."""
 
     reason: str
 
 
 def follow_up_late(ended: Ended, seal: Seal) -> Envelope | Unsendable:
-    """Make the message of an end that may have none in a queue.
+    """Make the message of an end again, where no queue is known to have it.
 
-    It is as the first, but for the headers that the attempt's own message came with. A row that
-    no message can be made of, or none that its reader would take, is its own fault alone.
+    It lacks the headers of the message that began the attempt. A row of which no message can be
+    made, or none that a reader would accept, affects no other.
     """
     try:
         late = _late(ended, seal)
-    except Exception as error:  # noqa: BLE001 - whatever it is, the others are to be sent
+    except Exception as error:  # noqa: BLE001 - the others are to be sent
         return Unsendable(f"{type(error).__name__}: {error}")
     size = len(late.message.body)
     if size > LARGEST_FAILED:
@@ -91,7 +91,7 @@ def _late(ended: Ended, seal: Seal) -> Envelope:
 def _signed(
     execution: Execution, seal: Seal, headers: Mapping[str, object]
 ) -> Mapping[str, object]:
-    """Sign what the last message tells of: the task message, with the headers as they are now."""
+    """Sign the task message that the last message is about, with its headers as they are now."""
     signed = seal.sign(task_body(execution), headers_of(execution))
     return {**kept_headers(headers), **signed}
 

@@ -1,4 +1,4 @@
-"""Messages for a queue that is not there: the log says so at once, and then ever more rarely."""
+"""Logging queues that do not exist: at once, and then ever more rarely."""
 
 import logging
 from collections.abc import Iterable, Sequence
@@ -18,13 +18,13 @@ from ..logs import say
 
 log = logging.getLogger(__name__)
 
-#: So many schedules and executions are named.
+#: So many schedules and executions are named in a line.
 MOST_NAMED: Final = 5
 
 
 @attrs.frozen(kw_only=True)
 class Sent:
-    """A message that was published, and whose it is."""
+    """A published message, and the attempt that it is about."""
 
     envelope: Envelope
     ticket: AttemptRef
@@ -32,7 +32,7 @@ class Sent:
 
     @classmethod
     def of(cls, envelope: Envelope, execution: Execution) -> Self:
-        """Say that a message is of an execution's attempt."""
+        """Make it of a message about the present attempt of *execution*."""
         return cls(
             envelope=envelope,
             ticket=AttemptRef(execution_id=execution.id, attempt=execution.attempt),
@@ -41,18 +41,18 @@ class Sent:
 
 
 class MissingQueues:
-    """Complains of queues that are not there.
+    """Logs queues that do not exist.
 
-    What they would hold is sent again every few seconds, so that whoever brings the queue has it at
-    once. Threads may share this: a line too many is the worst of it.
+    Their messages are sent again every few seconds, so that they are there soon after the queue.
+    Threads may share this: at worst a line is logged twice.
     """
 
     def __init__(self) -> None:
-        self._alarms = LogLimiter()
+        self._limiter = LogLimiter()
 
     def note(self, sent: Iterable[Sent], outcomes: Sequence[Published], *, now: datetime) -> None:
-        """Take note of what became of a batch, and complain where that is due."""
-        if not self._alarms and Published.RETURNED not in outcomes:
+        """Take note of what became of a batch, and log missing queues where that is due."""
+        if not self._limiter and Published.RETURNED not in outcomes:
             return
         returned = dict[str, list[Sent]]()
         for each, outcome in zip(sent, outcomes, strict=True):
@@ -60,12 +60,12 @@ class MissingQueues:
             if outcome is Published.RETURNED:
                 returned.setdefault(queue, []).append(each)
             elif outcome is Published.CONFIRMED:
-                self._alarms.reset(queue)
+                self._limiter.reset(queue)
         for queue, messages in returned.items():
-            self._alarm(queue, messages, now)
+            self._log(queue, messages, now)
 
-    def _alarm(self, queue: str, returned: Sequence[Sent], now: datetime) -> None:
-        if not self._alarms.is_due(queue, now.timestamp()):
+    def _log(self, queue: str, returned: Sequence[Sent], now: datetime) -> None:
+        if not self._limiter.is_due(queue, now.timestamp()):
             return
         advice = _advice_on_ours if is_ours(queue) else _advice_on_tasks
         text = (

@@ -1,4 +1,4 @@
-"""Publishing batches while the next one is being claimed."""
+"""Publishing batches while the next one is claimed."""
 
 import logging
 from collections import deque
@@ -14,15 +14,15 @@ from .execution_publisher import ExecutionPublisher, PublishResult
 
 log = logging.getLogger(__name__)
 
-#: So many batches are under way at a time: one is on its way to the broker while another is marked
-#: as published. Not more, so that memory stays flat.
+#: So many batches are under way at a time: one is sent while another is marked as published. Not
+#: more, so that memory stays flat.
 AT_ONCE: Final = 2
 
 
 class PublishPipeline:
-    """The publishing side of one tick.
+    """The publishing side of one tick; leaving it waits for all batches.
 
-    Leaving it waits for all. What was claimed and could not be published is the reconciler's.
+    What was claimed and could not be published is left to the reconciler.
     """
 
     def __init__(self, publisher: ExecutionPublisher, executor: Executor, *, now: datetime) -> None:
@@ -59,7 +59,7 @@ class PublishPipeline:
     def publish(self, batch: Sequence[Execution]) -> None:
         """Begin to publish *batch*, once there is a thread for it.
 
-        Raises what came of an earlier one; *batch* is published all the same.
+        Raises the error of an earlier batch; *batch* is published all the same.
         """
         try:
             if len(self._under_way) == AT_ONCE:

@@ -1,1 +1,1 @@
-"""What cannot be handled yet, or ever: put off, resting, parked."""
+"""What becomes of a delivery that cannot be handled now: it is delayed, rests, or is parked."""

@@ -1,4 +1,4 @@
-"""Setting messages apart that nobody can read, with the reason and what of them can be kept."""
+"""Moving messages that cannot be handled to the quarantine queue, with the reason."""
 
 import asyncio
 import logging
@@ -17,10 +17,10 @@ log = logging.getLogger(__name__)
 REASON_HEADER: Final = "cron-parked-because"
 QUEUE_HEADER: Final = "cron-parked-from"
 
-#: The size of the body as it came; of one that is larger than `LARGEST_PARKED` the rest is gone.
+#: The size of the body as it came; it is cut to `LARGEST_PARKED`.
 SIZE_HEADER: Final = "cron-parked-size"
 
-#: The raw properties of a message whose properties make no sense.
+#: The raw properties of a message whose properties cannot be decoded.
 PROPERTIES_HEADER: Final = "cron-parked-properties"
 
 #: Bytes of a body, of raw properties, of a reason, of a name that are kept.
@@ -29,28 +29,27 @@ LARGEST_PROPERTIES: Final = 16 * 1024
 LARGEST_REASON: Final = 2 * 1024
 LARGEST_NAME: Final = 255
 
-#: Bytes of a body that are kept where the broker did not take more.
+#: Bytes of a body that are kept if the broker does not take more.
 STUB: Final = 1024
 
-#: Why a message of somebody else is parked where only ours are wanted.
+#: Why a message of another program is parked where only ours are accepted.
 FOREIGN_REFUSED: Final = (
     "it has none of our headers, and messages of others are refused (CRON_FOREIGN_MESSAGES)"
 )
 
-#: Seconds that what cannot be parked either is held where nothing dead-letters it: it comes back
-#: at once.
+#: Seconds before a message that cannot be parked is given back to a queue without dead letters: it
+#: comes back at once.
 PAUSE = 5.0
 
 
 async def quarantine_message(broker: AsyncBrokerPort, delivery: Delivery, reason: str) -> None:
-    """Move a delivery to quarantine and settle it; the worker goes on.
+    """Move a delivery to quarantine and settle it.
 
-    What the broker does not take is tried once more as a mere stub. If that fails, too, it is left
-    to the queue's dead-letter exchange, which brings it back after a while: in our hands it would
-    take a place from the innocent.
+    If the broker does not take it, a stub is tried. If that fails too, it is nacked: the queue's
+    dead-letter exchange brings it back after a while, and it takes no place from others meanwhile.
     """
     reason = cut(reason, LARGEST_REASON)
-    for parked in _ever_smaller(delivery, reason):
+    for parked in _copies(delivery, reason):
         if await _is_taken(broker, parked):
             text = f"Parked a message of {delivery.queue} in quarantine: {reason}"
             say(log, logging.ERROR, "message.parked", text)
@@ -61,14 +60,14 @@ async def quarantine_message(broker: AsyncBrokerPort, delivery: Delivery, reason
         f"It was to be parked because: {reason}"
     )
     say(log, logging.ERROR, "message.unparkable", text)
-    # Where there are none it would be gone.
+    # Without them it would be lost.
     has_dead_letters = delivery.queue not in (FAILED_QUEUE, WAITING_QUEUE)
     if not has_dead_letters:
         await asyncio.sleep(PAUSE)
     await broker.nack(delivery, requeue=not has_dead_letters)
 
 
-def _ever_smaller(delivery: Delivery, reason: str) -> Iterator[Message]:
+def _copies(delivery: Delivery, reason: str) -> Iterator[Message]:
     message, defect = delivery.message, delivery.defect
     headers: dict[str, object] = {
         REASON_HEADER: reason,
@@ -87,6 +86,6 @@ def _ever_smaller(delivery: Delivery, reason: str) -> Iterator[Message]:
 async def _is_taken(broker: AsyncBrokerPort, parked: Message) -> bool:
     try:
         return await broker.publish(Envelope(parked, ToQuarantine())) is Published.CONFIRMED
-    except Exception:  # whatever cannot be written must not be met again and again
+    except Exception:  # what cannot be written must not come again and again
         log.exception("A message cannot be written", extra={"action": "message.unwritable"})
         return False

@@ -1,4 +1,4 @@
-"""The queues that were tried in vain a moment ago, and are not tried again meanwhile."""
+"""Backoff of queues: one that was published to in vain is not tried again for a while."""
 
 from typing import Final
 
@@ -6,61 +6,60 @@ import attrs
 
 from cronhare.domain.retries.backoff import exponential
 
-#: Seconds that a queue is left out, and that a message rests, for the first time.
+#: Seconds that a queue is paused, and that a message rests, for the first time.
 FIRST_PAUSE: Final = 1.0
 
 
 @attrs.define
 class _Pause:
     until: float
-    timed_out: int  # so often in a row
+    timeouts: int  # in a row
 
 
 class QueueBackoff:
-    """Knows queues that took nothing: missing or full ones, and those that do not answer.
+    """Pauses queues that took nothing.
 
-    To ask the former costs little. Each question to the latter holds up what is beside it, so they
-    are asked ever more rarely.
+    A missing or full one is paused for `FIRST_PAUSE` each time, as to try it costs little. A try
+    that times out holds up what is beside it, so that pause grows.
     """
 
     def __init__(self, *, most: int, longest: float, remembered_for: float) -> None:
-        """Of no more than *most* it knows at a time, and leaves none out for more than *longest*.
+        """*most* bounds the queues that are known at a time, *longest* a pause.
 
-        For *remembered_for* after that, all in seconds, it is known to have been tried in vain.
+        For *remembered_for* after its pause a queue counts as failed recently. All in seconds.
         """
         self._most = most
         self._longest = longest
-        self._known_for = remembered_for
-        self._left = dict[str, _Pause]()
+        self._remembered_for = remembered_for
+        self._paused = dict[str, _Pause]()
 
     def record_failure(self, queue: str, now: float, *, timed_out: bool) -> None:
-        """Leave a queue out from *now*; of those who asked at the same time the first counts."""
+        """Pause a queue from *now*; of tries at the same time only the first counts."""
         if self.is_paused(queue, now):
             return
-        before = self._left.get(queue)
-        if before is None and len(self._left) >= self._most:
+        before = self._paused.get(queue)
+        if before is None and len(self._paused) >= self._most:
             self._forget(now)
-            if len(self._left) >= self._most:
+            if len(self._paused) >= self._most:
                 return
-        times = before.timed_out if before is not None and timed_out else 0
+        times = before.timeouts if before is not None and timed_out else 0
         until = now + exponential(FIRST_PAUSE, times, self._longest)
-        self._left[queue] = _Pause(until, times + 1 if timed_out else 0)
+        self._paused[queue] = _Pause(until, times + 1 if timed_out else 0)
 
     def is_paused(self, queue: str, now: float) -> bool:
-        """Tell whether not to try it."""
-        left = self._left.get(queue)
-        return left is not None and now < left.until
+        """Tell whether it is not to be tried."""
+        pause = self._paused.get(queue)
+        return pause is not None and now < pause.until
 
     def failed_recently(self, queue: str, now: float) -> bool:
-        """Tell whether it is left out, or was a moment ago."""
-        left = self._left.get(queue)
-        return left is not None and now < left.until + self._known_for
+        """Tell whether it is paused, or was a moment ago."""
+        pause = self._paused.get(queue)
+        return pause is not None and now < pause.until + self._remembered_for
 
     def reset(self, queue: str) -> None:
-        """It took something."""
-        self._left.pop(queue, None)
+        """Forget a queue, as it took something."""
+        self._paused.pop(queue, None)
 
     def _forget(self, now: float) -> None:
-        self._left = {
-            queue: left for queue, left in self._left.items() if self.failed_recently(queue, now)
-        }
+        recent = [queue for queue in self._paused if self.failed_recently(queue, now)]
+        self._paused = {queue: self._paused[queue] for queue in recent}

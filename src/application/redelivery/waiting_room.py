@@ -1,7 +1,7 @@
-"""The waiting room: brings back what was deferred to the queue that it came from.
+"""The waiting room: brings waiting messages back to the queues that they came from.
 
-A message rests in a worker's hands, where the broker still has it; it is acked once its own queue
-has a copy. So each step is at least once, and none of them is a dead letter's.
+A message rests unacked in a worker, and is acked once its own queue has a copy. So each step is at
+least once, which a dead letter is not.
 """
 
 import asyncio
@@ -30,24 +30,23 @@ from . import delay
 from .delay import LONGEST_DELAY, copy_headers, delay_count
 from .quarantine_message import quarantine_message
 from .queue_backoff import FIRST_PAUSE, QueueBackoff
-from .waiting_room_sender import WAITS_FOR_HEADER, waits, without_origin
+from .waiting_room_sender import WAITS_FOR_HEADER, send_to_waiting_room, without_origin
 
 log = logging.getLogger(__name__)
 
-#: So many rest in the hands of one worker, beside those that it runs.
+#: So many rest in one worker, beside those that it runs.
 PLACES: Final = 100
 
-#: Once all places are taken others may wait for one, and nobody keeps it for any longer than this.
-#: Shorter, and hundreds that one gap holds would take from others the places in which to ask.
+#: The longest rest while all places are taken, as others may wait for one. If it were shorter,
+#: hundreds that one locked gap holds up would take the places in which others ask the ledger.
 LONGEST_IN_A_CROWD: Final = 4.0
 
-#: Nor for longer than this, if its queue was tried in vain a moment ago and most places are taken:
-#: others pass by it.
+#: The longest rest if most places are taken, and its queue took nothing a moment ago.
 LONGEST_IN_VAIN: Final = 0.5
 
 
 class WaitingRoom:
-    """Holds deliveries of the waiting queue for their rest, and sends them on."""
+    """Lets deliveries of the waiting queue rest, and sends them back."""
 
     def __init__(
         self,
@@ -57,9 +56,9 @@ class WaitingRoom:
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """*broker* is what the deliveries come from, *places* at a time.
+        """*broker* is what the deliveries come from, at most *places* at a time.
 
-        *sleep* lets so many seconds pass, and *monotonic* counts them.
+        *sleep* waits for so many seconds, *monotonic* counts them.
         """
         self._broker = broker
         self._places = places
@@ -67,8 +66,8 @@ class WaitingRoom:
         self._monotonic = monotonic
         self._is_drained = False
         self._in_hand = 0
-        self._leaves = set[asyncio.Event]()  # of all who rest
-        self._patient = dict[asyncio.Event, None]()  # who may be told to leave
+        self._leaves = set[asyncio.Event]()  # one for each that rests
+        self._may_leave = dict[asyncio.Event, None]()  # oldest first
         self._missing = LogLimiter(most=MOST_QUEUES)
         self._backoff = QueueBackoff(
             most=MOST_QUEUES,
@@ -77,7 +76,7 @@ class WaitingRoom:
         )
 
     def drain(self) -> None:
-        """From now on hold nothing: what rests is given back at once."""
+        """Give back what rests at once, and from now on all that comes."""
         self._is_drained = True
         for leave in self._leaves:
             leave.set()
@@ -111,7 +110,7 @@ class WaitingRoom:
             await self._broker.nack(delivery, requeue=True)
 
     async def _send_back(self, delivery: Delivery, queue: str) -> None:
-        """Publish it to its queue. What only that queue does not take waits anew, behind others."""
+        """Publish it to its queue. If that does not take it, it waits anew, behind the others."""
         times = delay_count(delivery.message.headers)
         published = await self._publish(delivery, queue, times=times)
         if published is Published.CONFIRMED:
@@ -120,19 +119,19 @@ class WaitingRoom:
             await self._broker.ack(delivery)
             return
         if published is Published.RETURNED:
-            self._complain(queue)
-        may_be_innocent = published is Published.UNKNOWN  # and what is beside it timed_out
-        times = times if may_be_innocent else times + 1
-        if not await waits(self._broker, delivery, queue, times=times):
+            self._log_missing(queue)
+        if published is not Published.UNKNOWN:  # which may be the fault of a queue beside it
+            times += 1
+        if not await send_to_waiting_room(self._broker, delivery, queue, times=times):
             await self._give_back(delivery)
             return
-        if published is not None:  # what is unknown hung: the broker has just answered for another
-            timed_out = published is Published.UNKNOWN
+        if published is not None:
+            timed_out = published is Published.UNKNOWN  # the broker has just answered for another
             self._backoff.record_failure(queue, self._monotonic(), timed_out=timed_out)
         await self._broker.ack(delivery)
 
     async def _publish(self, delivery: Delivery, queue: str, *, times: int) -> Published | None:
-        """Publish to a queue; None if it is left out, as it was tried in vain a moment ago."""
+        """Publish to a queue; None if that is paused."""
         if self._backoff.is_paused(queue, self._monotonic()):
             return None
         headers = without_origin(copy_headers(delivery, times=times))
@@ -145,7 +144,7 @@ class WaitingRoom:
         await self._broker.nack(delivery, requeue=True)
 
     async def _has_rested(self, delivery: Delivery, queue: str) -> bool:
-        """Let it rest for its time, or less if others may wait; False once it is drained."""
+        """Let it rest for its time, or less if others may wait; answers False after `drain`."""
         before = max(delay_count(delivery.message.headers) - 1, 0)
         seconds = exponential(FIRST_PAUSE, before, LONGEST_DELAY.total_seconds())
         if self._is_crowded and self._backoff.failed_recently(queue, self._monotonic()):
@@ -153,20 +152,20 @@ class WaitingRoom:
         leave = asyncio.Event()
         self._leaves.add(leave)
         try:
-            if self._is_full and self._patient:
-                self._call_one()
+            if self._is_full and self._may_leave:
+                self._release_oldest()
             await self._rest(min(seconds, LONGEST_IN_A_CROWD), leave)
             if seconds > LONGEST_IN_A_CROWD and not self._is_full:
-                self._patient[leave] = None
+                self._may_leave[leave] = None
                 await self._rest(seconds - LONGEST_IN_A_CROWD, leave)
         finally:
-            self._patient.pop(leave, None)
+            self._may_leave.pop(leave, None)
             self._leaves.discard(leave)
         return not self._is_drained
 
-    def _call_one(self) -> None:
-        oldest = next(iter(self._patient))
-        del self._patient[oldest]
+    def _release_oldest(self) -> None:
+        oldest = next(iter(self._may_leave))
+        del self._may_leave[oldest]
         oldest.set()
 
     @property
@@ -188,8 +187,8 @@ class WaitingRoom:
             rest.cancel()
             called.cancel()
 
-    def _complain(self, queue: str) -> None:
-        """Say that a queue is not there, and then ever more rarely."""
+    def _log_missing(self, queue: str) -> None:
+        """Log that a queue is not there: at once, and then ever more rarely."""
         if not self._missing.is_due(queue, self._monotonic()):
             return
         text = (
@@ -201,7 +200,7 @@ class WaitingRoom:
 
 
 def _fault_of(queue: str) -> str | None:
-    """Say why nothing is sent to a queue: of our own ones only the failed queue is served."""
+    """Say why nothing is sent to a queue: of our own only the failed queue is served."""
     if queue == FAILED_QUEUE:
         return None
     if is_ours(queue):

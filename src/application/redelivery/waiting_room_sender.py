@@ -1,7 +1,7 @@
-"""Putting off what has no row in the ledger: a copy of it goes to the waiting room.
+"""Putting off messages without a row in the ledger: a copy goes to the waiting room.
 
-Nobody could send it again if it were lost. So it leaves its queue only once another has a copy, and
-that one has no TTL: see `waiting_room`, which brings it back.
+No reconciler could send them again. So one is acked only once the waiting queue has a copy, and
+that queue has no TTL: `waiting_room` brings them back.
 """
 
 import logging
@@ -19,56 +19,57 @@ from .delay import MOST_DOUBLINGS, WARN_AT_COUNT, copy_headers, delay_count, set
 
 log = logging.getLogger(__name__)
 
-#: The queue that a message in the waiting room came from, and goes back to.
+#: The queue that a waiting message came from, and goes back to.
 WAITS_FOR_HEADER: Final = "cron-waits-for"
 
-#: Of those that rest longest one is told of in so many seconds: they may be very many.
-TELL_EVERY: Final = 60.0
+#: Of the messages with the longest rest one is logged in so many seconds: there may be very many.
+WARN_EVERY: Final = 60.0
 
 
 class WaitingRoomSender:
-    """Settles deliveries once a copy of them waits."""
+    """Sends copies of deliveries to the waiting room, and settles those that are there."""
 
     def __init__(self, broker: AsyncBrokerPort, monotonic: Callable[[], float]) -> None:
         """*broker* is what the deliveries come from; *monotonic* counts seconds."""
         self._broker = broker
         self._monotonic = monotonic
-        self._told_at = float("-inf")
+        self._warned_at = float("-inf")
 
     async def defer(self, delivery: Delivery, reason: str, *, id_: str | None = None) -> None:
         """Have a message delivered to the same queue after a rest, as *id_* if it has none.
 
-        What the broker does not confirm is given back after a pause. A copy of it may wait then.
+        What the broker does not confirm is given back after a pause; a copy may wait all the same.
         """
         times = delay_count(delivery.message.headers)
-        level = logging.WARNING if self._is_told(times) else logging.DEBUG
+        level = logging.WARNING if self._is_warned(times) else logging.DEBUG
         say(log, level, "attempt.put-off", f"Put off: {reason}")
-        await self._wait(delivery, times=times + 1, id_=id_)
+        await self._send(delivery, times=times + 1, id_=id_)
 
     async def defer_untried(self, delivery: Delivery, *, last_failed: bool, id_: str) -> None:
-        """Do so for one that nobody has looked for this time.
+        """Do the same for one whose row was not looked for this time.
 
-        It comes back soon, unless another was just looked for *in_vain*: then it rests like that
-        one.
+        It comes back soon, unless the *last* look *failed*: then it rests like that one.
         """
         times = delay_count(delivery.message.headers) if last_failed else 0
-        await self._wait(delivery, times=times + 1, id_=id_)
+        await self._send(delivery, times=times + 1, id_=id_)
 
-    async def _wait(self, delivery: Delivery, *, times: int, id_: str | None) -> None:
-        is_sent = await waits(self._broker, delivery, delivery.queue, times=times, id_=id_)
+    async def _send(self, delivery: Delivery, *, times: int, id_: str | None) -> None:
+        is_sent = await send_to_waiting_room(
+            self._broker, delivery, delivery.queue, times=times, id_=id_
+        )
         await settle(self._broker, delivery, is_sent=is_sent)
 
-    def _is_told(self, times: int) -> bool:
+    def _is_warned(self, times: int) -> bool:
         if times < MOST_DOUBLINGS:
             return times + 1 == WARN_AT_COUNT
         now = self._monotonic()
-        if now - self._told_at < TELL_EVERY:
+        if now - self._warned_at < WARN_EVERY:
             return False
-        self._told_at = now
+        self._warned_at = now
         return True
 
 
-async def waits(
+async def send_to_waiting_room(
     broker: AsyncBrokerPort,
     delivery: Delivery,
     queue: str,
@@ -76,7 +77,7 @@ async def waits(
     times: int,
     id_: str | None = None,
 ) -> bool:
-    """Tell whether a copy of a delivery now waits for *queue*: only then may it be acked."""
+    """Send a copy that waits for *queue*; tells whether it is there: only then ack the original."""
     message = delivery.message
     copied = copy_headers(delivery, times=min(times, MOST_DOUBLINGS))
     headers = kept_headers({WAITS_FOR_HEADER: queue, **without_origin(copied)})
@@ -85,5 +86,5 @@ async def waits(
 
 
 def without_origin(headers: dict[str, object]) -> dict[str, object]:
-    """Leave out what is of the waiting room alone."""
+    """Leave out the header that is of the waiting room alone."""
     return {name: headers[name] for name in headers if name != WAITS_FOR_HEADER}

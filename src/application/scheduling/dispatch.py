@@ -20,14 +20,14 @@ log = logging.getLogger(__name__)
 #: A row may commit a while after the time in its updated_at: look back so far.
 LATE_COMMITS = timedelta(seconds=60)
 
-#: So often every row is compared, for whatever the search by time did not see. Of 100,000 that
-#: takes a third of a second: what is due goes first, unless that is so each time.
+#: So often every row is compared, as the search by time may have missed an edit. Of 100,000 rows
+#: that takes a third of a second: what is due goes first, unless that is so each time.
 FULL_COMPARISON = timedelta(minutes=10)
 
-#: So soon it is compared again where somebody held a plan: what was edited may be of any age.
+#: So soon they are compared again if a plan was locked: what was edited may be of any age.
 NEXT_COMPARISON = timedelta(minutes=1)
 
-#: So soon what was due and not to be had is looked for again, at first and in the end.
+#: The first and the longest pause before another look for due plans that could not be claimed.
 FIRST_PAUSE, LONGEST_PAUSE = timedelta(milliseconds=20), timedelta(seconds=1)
 
 
@@ -54,10 +54,7 @@ class Dispatcher:
         refresh: timedelta = timedelta(seconds=5),
         batch: int = 1_000,
     ) -> None:
-        """*executor* publishes; *refresh* is how soon an edit is noticed.
-
-        *batch* is how many plans are taken at once.
-        """
+        """*executor* publishes; *refresh* is how soon an edit is noticed, *batch* in plans."""
         self._claims = claims
         self._publisher = publisher
         self._executor = executor
@@ -71,7 +68,7 @@ class Dispatcher:
         self._waits_for_others = timedelta(0)
         self._is_behind = False
         self._pauses = Waits(FIRST_PAUSE, LONGEST_PAUSE)
-        self._told: dict[str, str] = {}
+        self._logged_problems: dict[str, str] = {}
 
     def tick(self, now: datetime) -> Tick:
         """Notice edits, claim what is due at *now*, and publish it."""
@@ -95,10 +92,10 @@ class Dispatcher:
         return Tick(planned=planned, claimed=claimed, skipped=skipped, published=pipeline.published)
 
     def wake_at(self, now: datetime) -> datetime:
-        """Say until when nothing is to do after a tick: the earliest plan, or the next refresh.
+        """Say when the next tick is to be: at the earliest plan, or at the next refresh.
 
-        What is due and was not to be had is in another replica's hands, or cannot be planned here:
-        it is looked for again, ever more rarely while nothing else happens.
+        A due plan that could not be claimed is another replica's, or cannot be planned here: it is
+        looked for again, ever more rarely while nothing else happens.
         """
         if self._is_behind:
             return now
@@ -108,7 +105,7 @@ class Dispatcher:
         return min(self._next_due + self._waits_for_others, refresh_at)
 
     def _look_ahead(self, until: datetime, *, did_something: bool) -> None:
-        """Find out what is due next; what still is, though it was looked for, comes later."""
+        """Find out what is due next; what is due and could not be claimed waits for a pause."""
         self._next_due = self._claims.next_due()
         if did_something:
             self._pauses.reset()
@@ -120,14 +117,14 @@ class Dispatcher:
 
     @property
     def outlook(self) -> tuple[datetime | None, datetime | None]:
-        """When the table was last looked at for edits, and what is due next, as far as is known."""
+        """When edits were last looked for, and what is due next, as far as is known."""
         return self._refreshed_at, self._next_due
 
     def _claim_due(self, now: datetime) -> Iterator[Batch]:
         """Claim what has just become due, then a part of what was missed.
 
-        The missed may be very many, and wait already: the others are not to wait for them.
-        While nothing can be published, what replicas that can have had the time to claim is left.
+        The missed may be very many, and are late already: the others are not to wait for them.
+        While nothing can be published, other replicas have a head start to claim what is due.
         """
         self._is_behind = False
         self._waits_for_others = timedelta(0) if self._publisher.can_publish() else HEAD_START
@@ -158,7 +155,7 @@ class Dispatcher:
             since=since,
             until=until,
         )
-        self._complain(batch)
+        self._log_problems(batch)
         return batch
 
     def _plan_edited(self, now: datetime) -> int:
@@ -169,13 +166,13 @@ class Dispatcher:
             return 0
         since = self._since(now)
         if since is None:
-            self._told.clear()
+            self._logged_problems.clear()
         planned, busy, more = 0, 0, True
         while more:
             batch = self._claims.plan_edited(
                 now=now, since=since, limit=self._batch, node=self._node, planner=_plan_at(now)
             )
-            self._complain(batch)
+            self._log_problems(batch)
             planned, busy = planned + batch.looked, busy + batch.busy
             more = batch.more
         self._refreshed_at = now
@@ -183,14 +180,14 @@ class Dispatcher:
         if since is None:
             self._compared_at = now - FULL_COMPARISON + NEXT_COMPARISON if busy else now
         if not busy or self._noticed_until is None:
-            self._noticed_until = now  # or the next look is to find what somebody holds
+            self._noticed_until = now  # or the next look is to find what is locked now
         return planned
 
     def _plan_problems(self, now: datetime, since: datetime | None) -> None:
-        """Look again at what could not be planned: another release, or a passing fault, said so.
+        """Plan again what could not be planned, by another release or because of a passing fault.
 
-        At what was edited lately, with each refresh: an edit may have met the wrong replica first.
-        What it claims is the reconciler's to publish: those are few, and late already.
+        With each refresh what was edited lately: another replica may have met the edit first. The
+        reconciler publishes what is claimed here: those are few, and late already.
         """
         after, more = 0, True
         while more:
@@ -202,7 +199,7 @@ class Dispatcher:
                 node=self._node,
                 planner=_plan_at(now),
             )
-            self._complain(batch)
+            self._log_problems(batch)
             more = batch.more
 
     def _since(self, now: datetime) -> datetime | None:
@@ -214,11 +211,11 @@ class Dispatcher:
             return None
         return self._noticed_until - LATE_COMMITS
 
-    def _complain(self, batch: Batch) -> None:
+    def _log_problems(self, batch: Batch) -> None:
         for name, problem in batch.problems:
-            if self._told.get(name) == problem:
-                continue  # another replica could plan it meanwhile
-            self._told[name] = problem
+            if self._logged_problems.get(name) == problem:
+                continue
+            self._logged_problems[name] = problem
             text = f"Schedule {name} cannot be planned and is left out: {problem}"
             say(log, logging.ERROR, "schedule.broken", text)
 

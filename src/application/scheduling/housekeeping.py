@@ -34,11 +34,11 @@ TRY_AGAIN = timedelta(minutes=10)
 
 
 class LeaseLost(Exception):
-    """Somebody else has decided of the cleanup meanwhile: it is theirs."""
+    """Another replica has taken the cleanup over."""
 
 
 class Housekeeper:
-    """Runs the system's own executions inside of the scheduler that claimed them."""
+    """Runs the system's own executions inside the scheduler that claimed them."""
 
     def __init__(
         self,
@@ -48,13 +48,13 @@ class Housekeeper:
         node: str,
         clock: ClockPort,
         retention: Retention | None = None,
-        rest: Callable[[float], object] = time.sleep,
+        sleep: Callable[[float], object] = time.sleep,
     ) -> None:
-        """*retention* says how long rows are kept. *clock* is read as a stopwatch alone.
+        """*retention* says how long rows are kept. Of *clock* only the stopwatch is read.
 
-        *rest* waits for so many seconds.
+        *sleep* waits for so many seconds.
         """
-        self._rest = rest
+        self._sleep = sleep
         self._clock = clock
         self._attempts = attempts
         self._records = records
@@ -62,7 +62,7 @@ class Housekeeper:
         self._retention = retention or Retention()
 
     def run(self, execution: Execution, now: datetime) -> None:
-        """Fence, clean up, finish: as a worker would. Not done counts as lost, and is retried."""
+        """Start, clean up, finish, as a worker would. Without an end it counts as lost."""
         request = StartRequest(execution_id=execution.id, attempt=execution.attempt, nacks=None)
         [started] = self._attempts.start([request], now=now, node=self._node, lease=LEASE)
         if isinstance(started, Refused | Busy):
@@ -75,13 +75,13 @@ class Housekeeper:
             say(log, logging.WARNING, "cleanup.lost", text, execution)
             return
         ended = now + timedelta(seconds=self._clock.monotonic() - began)
-        self._tell(finish, ended)
+        self._record(finish, ended)
 
-    def _tell(self, finish: Finish, ended: datetime) -> None:
-        """Record the result. A row that is held for a moment is to cost no second cleanup.
+    def _record(self, finish: Finish, ended: datetime) -> None:
+        """Record the result, and wait if the row is locked, rather than repeat the cleanup.
 
         Raises:
-            LedgerBusy: it was held for long: once its lease has lapsed, the cleanup is repeated.
+            LedgerBusy: it was locked for long; once the lease has lapsed, the cleanup is repeated.
         """
         for pause in (*LOCK_PAUSES, None):
             [answer] = self._attempts.finish([finish], now=ended, node=self._node)
@@ -90,7 +90,7 @@ class Housekeeper:
             if not isinstance(answer, Busy):
                 return
             if pause is not None:
-                self._rest(pause)
+                self._sleep(pause)
         raise LedgerBusy(f"its result cannot be recorded, because {ROW_LOCKED}")
 
     def _clean_up(self, execution: Execution, now: datetime) -> Finish:
@@ -110,7 +110,7 @@ class Housekeeper:
         return Finish(execution=execution, ran=ran, verdict=Complete())
 
     def _renewing(self, execution: Execution, now: datetime) -> Callable[[], None]:
-        """Keep the lease between two steps, however many they are."""
+        """Make a function that renews the lease between two steps, where that is due."""
         began = renewed = self._clock.monotonic()
 
         def renew() -> None:

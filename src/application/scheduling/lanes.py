@@ -1,4 +1,4 @@
-"""Trying the delay lanes once, beside the work: loud only if retries would come late."""
+"""Probing the delay lanes once, beside the work."""
 
 import logging
 
@@ -11,9 +11,9 @@ log = logging.getLogger(__name__)
 
 
 def probe_lanes(broker: BrokerInspectionPort) -> None:
-    """Send a probe through each lane, and say what is broken.
+    """Send a probe through each lane, and log those that are broken: retries would come late.
 
-    A broker that is away, or lets us send no probe, is no news here.
+    A broker that is away, or lets us send no probe, is not logged here.
     """
     reports = broker.probe()
     if isinstance(reports, InMemory | Unreachable):

@@ -1,4 +1,4 @@
-"""Attempts that lapsed while their rows were held: nobody could renew them, or record their end."""
+"""Leases that lapsed while their rows were locked: the owner could neither renew nor end them."""
 
 import logging
 from collections import defaultdict
@@ -15,11 +15,11 @@ log = logging.getLogger(__name__)
 
 
 class LockedLeases:
-    """Once such a row is free, its owner has a lease again to be heard.
+    """Gives the owner of such a row another lease once the row is free.
 
-    It is written into the row, in the owner's name: so all replicas heed it, and its version tells
-    those who saw the row held that it was given. That happens once each time the row is held. If
-    it cannot be written, the next look tries once more, and then waits no longer.
+    It is written into the row in the owner's name: so it holds for all replicas, and the row's
+    version tells those that saw it locked that it was given. It is given once each time a row is
+    locked. If it cannot be written, the next round tries once more, and then waits no longer.
     """
 
     def __init__(self, attempts: AttemptStorePort, lease: timedelta) -> None:
@@ -27,27 +27,27 @@ class LockedLeases:
         self._attempts = attempts
         self._lease = lease
         self._before: dict[int, int] = {}
-        self._held: dict[int, int] = {}  # the versions of those that the present look found held
+        self._locked: dict[int, int] = {}  # versions of the rows that this round found locked
         self._unwritten: dict[int, int] = {}  # and of those whose leases it could not write
         self._unwritten_before: dict[int, int] = {}
 
     def begin_round(self) -> None:
-        """Begin a look: what the last one did not find held is forgotten."""
-        self._before, self._held = self._held, {}
+        """Begin a round: what the last one did not find locked is forgotten."""
+        self._before, self._locked = self._locked, {}
         self._unwritten_before, self._unwritten = self._unwritten, {}
 
     def note(self, found: Sequence[Execution], answers: Sequence[object]) -> None:
-        """Note which of *found* could not be given up, for somebody held their rows.
+        """Note which of *found* could not be given up, as their rows are locked.
 
-        What was not asked is not among them: its owner may be dead, and nobody holds its row.
+        One that was not asked for is not among them: its row may be free, and its owner dead.
         """
-        for each, told in zip(found, answers, strict=True):
-            if isinstance(told, Busy) and told.is_asked:
-                self._held[each.id] = each.version
+        for each, answer in zip(found, answers, strict=True):
+            if isinstance(answer, Busy) and answer.is_asked:
+                self._locked[each.id] = each.version
 
     def renew_unlocked(self, found: Sequence[Execution], now: datetime) -> Sequence[Execution]:
-        """Write a lease for those of *found* that were held; answers the others."""
-        known = self._before | self._held
+        """Write a lease for those of *found* that were locked; answers the others."""
+        known = self._before | self._locked
         others = []
         by_owner = defaultdict[str, list[Execution]](list)
         for each in found:
@@ -56,11 +56,11 @@ class LockedLeases:
             else:
                 others.append(each)
         for owner, theirs in by_owner.items():
-            others += self._spare(owner, theirs, now)
+            others += self._renew(owner, theirs, now)
         return others
 
-    def _spare(self, owner: str, theirs: Sequence[Execution], now: datetime) -> Sequence[Execution]:
-        """Write a lease for what *owner* runs; answers that of which it failed once before."""
+    def _renew(self, owner: str, theirs: Sequence[Execution], now: datetime) -> Sequence[Execution]:
+        """Write leases in *owner*'s name; answers those for which that failed once before."""
         versions = {each.id: each.version for each in theirs}
         try:
             ids = versions.keys()
@@ -68,8 +68,8 @@ class LockedLeases:
         except LedgerUnavailable as error:
             text = f"No lease can be written for attempts of {owner} whose rows were held: {error}"
             say(log, logging.ERROR, "ledger.unavailable", text)
-            self._held.update(versions)
+            self._locked.update(versions)
             self._unwritten.update(versions)
             return [one for one in theirs if self._unwritten_before.get(one.id) == one.version]
-        self._held.update({id_: versions[id_] for id_ in renewal.busy})
+        self._locked.update({id_: versions[id_] for id_ in renewal.busy})
         return ()

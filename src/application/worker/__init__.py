@@ -1,1 +1,1 @@
-"""What a worker does with a delivery: start, run, finish, and keep its lease."""
+"""What a worker does with a delivery: start the attempt, run it, keep its lease, record its end."""

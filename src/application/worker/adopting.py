@@ -105,7 +105,7 @@ class Adopter:
         """Publish our own message. If that is in doubt, the reconciler sends it again."""
         now = await self._ledger.in_thread(self._ledger.clock.now)
         ours = envelope(adopted, now=now, seal=self._seal)
-        headers = {**_theirs(delivery.message.headers), **ours.message.headers}
+        headers = {**_publisher_headers(delivery.message.headers), **ours.message.headers}
         message = msgspec.structs.replace(ours.message, headers=headers)
         if await self._broker.publish(Envelope(message, ours.to)) is Published.CONFIRMED:
             with suppress(LedgerUnavailable):  # then it is sent once more, and fenced
@@ -118,12 +118,14 @@ class Adopter:
         message = delivery.message
         if message.id is not None:
             return False
-        renamed = msgspec.structs.replace(message, id=name, headers=_theirs(message.headers))
+        renamed = msgspec.structs.replace(
+            message, id=name, headers=_publisher_headers(message.headers)
+        )
         published = await self._broker.publish(Envelope(renamed, ToQueue(delivery.queue)))
         return published is Published.CONFIRMED
 
 
-def _theirs(headers: Mapping[str, object]) -> dict[str, object]:
+def _publisher_headers(headers: Mapping[str, object]) -> dict[str, object]:
     """Pick the headers of the publisher: a broker's never go back to it (ADR 7)."""
     theirs = without_delay_count(headers)
     return kept_headers({name: theirs[name] for name in theirs if not name.startswith("x-")})

@@ -1,7 +1,7 @@
-"""Grouping what concurrent tasks ask of the ledger into one statement.
+"""Batching: what concurrent tasks ask of the ledger becomes one statement.
 
-While one group is on its way, the next one gathers, and then waits a moment to become as large
-as the one before: what was answered together comes back together. A single question after another
+While one batch is under way, the next one gathers, and then waits a moment to become as large as
+the one before: what was answered together comes back together. A single question after another
 single one goes at once.
 """
 
@@ -30,13 +30,13 @@ class Batcher(Generic[Q, A]):
     ) -> None:
         """*ask* is called on *executor*, never twice at a time, with at most *most* questions.
 
-        A group waits for company no longer than *linger* seconds.
+        A batch waits for more questions for up to *linger* seconds.
         """
         self._ask = ask
         self._executor = executor
         self._most = most
         self._linger = linger
-        self._expected = 1  # as many as were asked together last
+        self._expected = 1  # the size of the last batch
         self._complete = asyncio.Event()
         self._waiting: list[tuple[Q, asyncio.Future[A]]] = []
         self._asking: asyncio.Task[None] | None = None
@@ -44,8 +44,8 @@ class Batcher(Generic[Q, A]):
     async def submit(self, question: Q) -> A:
         """Ask, and wait for the answer.
 
-        A ledger that is away is everybody's error who asked at once; any other error is that of
-        the question alone.
+        `LedgerUnavailable` is raised for each question of a batch; any other error is raised for
+        the question that causes it alone.
         """
         answer: asyncio.Future[A] = asyncio.get_running_loop().create_future()
         self._waiting.append((question, answer))
@@ -58,39 +58,39 @@ class Batcher(Generic[Q, A]):
     async def _ask_all(self) -> None:
         try:
             while self._waiting:
-                await self._wait_for_company()
-                group, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
-                self._expected = len(group)
-                await self._ask_group(group)
+                await self._wait_for_more()
+                batch, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
+                self._expected = len(batch)
+                await self._ask_batch(batch)
         finally:
             self._asking = None
 
-    async def _wait_for_company(self) -> None:
+    async def _wait_for_more(self) -> None:
         if len(self._waiting) < self._expected:
             self._complete.clear()
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._linger):
                     await self._complete.wait()
 
-    async def _ask_group(self, group: Sequence[tuple[Q, asyncio.Future[A]]]) -> None:
-        questions = [question for question, _ in group]
+    async def _ask_batch(self, batch: Sequence[tuple[Q, asyncio.Future[A]]]) -> None:
+        questions = [question for question, _ in batch]
         loop = asyncio.get_running_loop()
         try:
             answers = await loop.run_in_executor(self._executor, self._ask, questions)
-            answered = list(zip(group, answers, strict=True))
-        except Exception as error:  # noqa: BLE001 - handed on to whoever waits
-            await self._fail(group, error)
+            answered = list(zip(batch, answers, strict=True))
+        except Exception as error:  # noqa: BLE001 - raised where it is awaited
+            await self._fail(batch, error)
             return
         for (_, future), answer in answered:
             if not future.cancelled():
                 future.set_result(answer)
 
-    async def _fail(self, group: Sequence[tuple[Q, asyncio.Future[A]]], error: Exception) -> None:
-        """Hand on an error; what is not the ledger's silence may be the fault of one question."""
-        if len(group) > 1 and not isinstance(error, LedgerUnavailable):
-            for single in group:
-                await self._ask_group([single])
+    async def _fail(self, batch: Sequence[tuple[Q, asyncio.Future[A]]], error: Exception) -> None:
+        """Hand on an error; one that is no outage may be the fault of a single question."""
+        if len(batch) > 1 and not isinstance(error, LedgerUnavailable):
+            for single in batch:
+                await self._ask_batch([single])
             return
-        for _, future in group:
+        for _, future in batch:
             if not future.cancelled():
                 future.set_exception(error)

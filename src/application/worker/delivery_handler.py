@@ -125,11 +125,11 @@ class DeliveryHandler:
 
     @property
     def pending_ends(self) -> int:
-        """How many ends wait for the ledger without a place."""
+        """How many ends wait for the ledger, without a place."""
         return len(self._recorder)
 
     async def settled(self) -> None:
-        """Wait until no end waits any more."""
+        """Wait until no end is pending."""
         await self._recorder.settled()
 
     def drain(self) -> None:
@@ -137,7 +137,7 @@ class DeliveryHandler:
         self._retry.drain()
 
     def interrupt(self) -> None:
-        """Stop what runs; what was asked for and begins from now on ends before it is run."""
+        """Stop what runs; an attempt that begins from now on ends before it is run."""
         self._runner.interrupt()
 
     async def handle(self, delivery: Delivery) -> None:
@@ -147,8 +147,8 @@ class DeliveryHandler:
         except (Draining, LedgerUnavailable):
             await self._broker.nack(delivery, requeue=True)
         except Exception as fault:
-            # Unsettled, it would hold a place of the prefetch for ever; of what had begun, the
-            # lease lapses, and the reconciler decides.
+            # Unsettled, it would keep a place of the prefetch for ever. The lease of what had begun
+            # lapses, and the reconciler decides.
             text = "A delivery met a fault of ours"
             log.exception("%s", text, extra={"action": "delivery.fault"})
             await self._quarantine(delivery, f"{text}: {fault!r}")
@@ -188,10 +188,9 @@ class DeliveryHandler:
                 await self._broker.ack(delivery)
 
     async def _handle_ours(self, delivery: Delivery, ticket: AttemptRef, nacks: Nacks) -> None:
-        """Begin the attempt that the ticket stands for, if the ledger lets us.
+        """Run the attempt of a ticket, unless a copy of the message is at hand.
 
-        The ledger would let us twice, because a start can be repeated. So the second of two copies
-        that are here at once ends here.
+        The ledger would let both begin, because a start may be repeated.
         """
         if ticket in self._in_progress or self._recorder.has_pending(ticket):
             await self._fence_off(delivery, "a copy of its message is at hand")

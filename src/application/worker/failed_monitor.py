@@ -1,4 +1,4 @@
-"""The failed-queue monitor: logs what failed for good, and archives it before it acks.
+"""The failed-queue monitor: logs last failures, and archives them before it acks.
 
 So the queue is no storage: S0.7 and C9 in docs/compatibility.md.
 """
@@ -28,15 +28,15 @@ from .ledger_retry import Draining, LedgerRetry
 
 log = logging.getLogger(__name__)
 
-#: As of a task queue's message: it may come from another ledger, or from before this one was lost.
+#: It may come from another ledger, or from before this one was lost, as a task queue's may.
 UNKNOWN = "the ledger knows no such execution of that schedule"
 
 
 class FailedMonitor:
-    """Logs each message of the failed queue, sees that it is in the archive, and only then acks it.
+    """Logs each message of the failed queue, and acks it once it is in the archive.
 
-    Failures of our own are in the archive before they get here; those of other workers are not.
-    What nobody can read is parked, and what tells of a run that the ledger does not know.
+    Our own failures are there before they are published; those of other workers are not. What
+    cannot be read is parked, and so is a message about an execution that the ledger does not know.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class FailedMonitor:
     ) -> None:
         """*broker* is what the deliveries come from; *executor* has the threads for the ledger.
 
-        *seal* proves what is told of our messages; *accepts_foreign* as the worker's.
+        *seal* verifies our messages; *accepts_foreign* as for the worker.
         """
         self._broker = broker
         self._waiting_room = WaitingRoomSender(broker, clock.monotonic)
@@ -66,7 +66,7 @@ class FailedMonitor:
         self._ledger_retry = LedgerRetry(clock, timeout=timeout)
 
     def drain(self) -> None:
-        """From now on give back what the ledger has not heard of."""
+        """From now on give back what the ledger has not answered."""
         self._ledger_retry.drain()
 
     async def handle(self, delivery: Delivery) -> None:
@@ -99,7 +99,7 @@ class FailedMonitor:
         try:
             kept = await self._keep(failure)
         except LedgerBusy as busy:
-            # A copy needs no id: what is kept is named by the body.
+            # A copy needs no id: the archive knows a failure by its body.
             await self._waiting_room.defer(delivery, str(busy))
             return
         match kept:
@@ -107,17 +107,17 @@ class FailedMonitor:
                 await quarantine_message(self._broker, delivery, UNKNOWN)
                 return
             case Unproven(ticket, State() as state):
-                _say_unproven(ticket, state)
+                _log_unproven(ticket, state)
             case Archived() | None:
-                _say(failure, delivery.message.body)
-                _say_kept(kept)
+                _log_failure(failure, delivery.message.body)
+                _log_kept(kept)
         await self._broker.ack(delivery)
 
     async def _keep(self, failure: Failure) -> Archived | Unproven | None:
         """Have the ledger keep it.
 
         Raises:
-            LedgerBusy: somebody holds its rows: the messages behind it do not wait for that.
+            LedgerBusy: its rows are locked: the messages behind it do not wait for that.
         """
         loop = asyncio.get_running_loop()
 
@@ -129,7 +129,7 @@ class FailedMonitor:
         )
 
 
-def _say(failure: Failure, body: bytes) -> None:
+def _log_failure(failure: Failure, body: bytes) -> None:
     message, ticket = failure.message, failure.ticket
     place: dict[str, Any] = {}
     if ticket is not None:
@@ -147,18 +147,18 @@ def _say(failure: Failure, body: bytes) -> None:
         **place,
     )
     if log.isEnabledFor(logging.DEBUG):
-        # A field that nobody reads may be in another encoding.
+        # A field that is not read may be in another encoding.
         details = msgspec.json.format(body, indent=0).decode(errors="backslashreplace")
         say(log, logging.DEBUG, "failed.details", f"Failed task details: {details}")
 
 
-def _say_kept(kept: Archived | None) -> None:
+def _log_kept(kept: Archived | None) -> None:
     if kept is not None:
         text = f"It failed at a worker that is not ours; the archive has it as {kept.id}"
         say(log, logging.INFO, "failed.kept", text)
 
 
-def _say_unproven(ticket: AttemptRef, state: State) -> None:
+def _log_unproven(ticket: AttemptRef, state: State) -> None:
     text = (
         f"A message in the failed queue says that attempt {ticket.attempt} of execution "
         f"{ticket.execution_id} failed for good; the ledger has it as {state}, and nothing is "
@@ -168,7 +168,7 @@ def _say_unproven(ticket: AttemptRef, state: State) -> None:
 
 
 def _hint(state: State) -> str:
-    """Say what would let the ledger believe it; of what runs or has ended nothing does."""
+    """Say what would make the ledger accept it; nothing does if the execution runs or has ended."""
     if state in STARTABLE:
         return (
             "If its publisher is a worker of another program, it is believed of the attempt that "

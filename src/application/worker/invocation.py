@@ -1,4 +1,4 @@
-"""From an execution to what is run: its task from the catalog, its params from the ledger."""
+"""From an execution to its invocation: the task from the catalog, the params from the ledger."""
 
 import logging
 
@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 def prepare(execution: Execution, catalog: Catalog) -> Invocation | AttemptResult:
-    """Say what to run; or how the attempt ends, where there is nothing that could be run."""
+    """Say what to run; or how the attempt ends if nothing can be run."""
     task = catalog.find(execution.task, source=execution.source, name=execution.task_name)
     if isinstance(task, MissingTask):
         return _without_task(execution, task)
@@ -44,7 +44,7 @@ def gone_astray(execution: Execution, catalog: Catalog, *, queue: str) -> str | 
     """Say why an execution that came out of *queue* goes back to its own; None if it is run here.
 
     What another program's worker nacks in a named queue comes back through the main one, whose
-    worker may lack the task. So may what somebody forged: whoever lacks the task ends nothing.
+    worker may lack the task; so may a forged message. A worker that lacks the task ends nothing.
     """
     task = catalog.find(execution.task, source=execution.source, name=execution.task_name)
     if queue == execution.queue or not isinstance(task, MissingTask):
@@ -53,9 +53,9 @@ def gone_astray(execution: Execution, catalog: Catalog, *, queue: str) -> str | 
 
 
 def _without_task(execution: Execution, missing: MissingTask) -> AttemptResult:
-    """Nobody listens to an event: that is no failure. An unknown task is one, for good.
+    """End the attempt: an event without a task succeeds, an unknown task fails for good.
 
-    So is another source's: whether a worker that has it would ever take the message, nobody knows.
+    So does another source's task: it is unknown whether a worker that has it ever gets the message.
     """
     match missing.kind:
         case MissingKind.UNKNOWN if execution.task.type == TaskType.EVENT:

@@ -126,7 +126,7 @@ class House:
             node=self.node,
             clock=self.clock,
             retention=self.retention,
-            rest=lambda seconds: self.clock.advance(timedelta(seconds=seconds)),
+            sleep=lambda seconds: self.clock.advance(timedelta(seconds=seconds)),
         )
         self.publisher = self._publisher(run_system_task=housekeeper.run)
         self.dispatcher = Dispatcher(

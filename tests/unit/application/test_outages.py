@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from cronhare.application.outages import REMIND_EVERY, SORTS, Outage
+from cronhare.application.outages import KINDS, REMIND_EVERY, Outage
 
 
 class Clock:
@@ -66,7 +66,7 @@ def test_troubles_that_are_all_different_fill_no_log(
     for number in range(1_000):
         ask(outage, f"refused by {chr(ord('g') + number // 100)}{chr(ord('g') + number % 17)}")
 
-    assert len(told(caplog)) == SORTS + 1
+    assert len(told(caplog)) == KINDS + 1
 
 
 def test_a_port_or_a_tag_makes_no_other_trouble(
