@@ -56,15 +56,15 @@ def columns_in(name: str) -> "Columns":
     """
     match name:
         case "sqlite":
-            from .sqlite.columns import COLUMNS as SQLITE_COLUMNS  # noqa: PLC0415
+            from .sqlite.schema import COLUMNS as SQLITE_COLUMNS  # noqa: PLC0415
 
             return SQLITE_COLUMNS
         case "mysql":
-            from .mysql.columns import COLUMNS as MYSQL_COLUMNS  # noqa: PLC0415
+            from .mysql.schema import COLUMNS as MYSQL_COLUMNS  # noqa: PLC0415
 
             return MYSQL_COLUMNS
         case "postgresql":
-            from .postgresql.columns import COLUMNS as POSTGRESQL_COLUMNS  # noqa: PLC0415
+            from .postgresql.schema import COLUMNS as POSTGRESQL_COLUMNS  # noqa: PLC0415
 
             return POSTGRESQL_COLUMNS
     raise _unknown(name)

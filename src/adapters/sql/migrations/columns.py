@@ -1,8 +1,13 @@
-"""Column types and table options, for all migrations; each database has its own of them."""
+"""What migrations are written with: column types, table options, and steps that can be repeated.
+
+Where each step commits by itself, a migration that was cut off is run again: see
+`Schema.has_transactional_ddl`.
+"""
 
 from typing import Any, Final
 
 import sqlalchemy as sa
+from alembic import op
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
 from cronhare.adapters.sql.dialects import columns_in
@@ -66,7 +71,26 @@ def string(length: int) -> ShortText:
     return ShortText(length)
 
 
-def columns_of(connection: sa.Connection, table: str) -> set[str]:
+def add_columns(table: str, *columns: sa.Column[Any]) -> None:
+    """Add those that a table lacks."""
+    there = columns_of(table)
+    for column in columns:
+        if column.name not in there:
+            op.add_column(table, column)
+
+
+def add_index(name: str, table: str, columns: list[str]) -> None:
+    """Make an index, unless it is there."""
+    if name not in indexes_of(table):
+        op.create_index(name, table, columns)
+
+
+def columns_of(table: str) -> set[str]:
     """By a SELECT, not by reflection: that stumbles over types such as TINYINT(1) in SQLite."""
     nothing = sa.select(sa.text("*")).select_from(sa.table(table)).limit(0)
-    return set(connection.execute(nothing).keys())
+    return set(op.get_bind().execute(nothing).keys())
+
+
+def indexes_of(table: str) -> set[str | None]:
+    """Give the names of a table's indexes."""
+    return {index["name"] for index in sa.inspect(op.get_bind()).get_indexes(table)}

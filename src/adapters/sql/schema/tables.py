@@ -3,6 +3,8 @@
 `Scheduler` and `SchedulerExecution` begin as S1.3 and S1.4 in docs/compatibility.md; ours follow.
 """
 
+from collections.abc import Iterable, Iterator
+
 from sqlalchemy import (
     BigInteger,
     Column,
@@ -59,7 +61,7 @@ schedulers = Table(
     Column("queue", String(255)),
     Column("source", LongText),
     Column("task_name", String(255)),
-    # Kept up by the database itself in rows that people write: see `migrations.upkeep`.
+    # Kept up by the database itself in rows that people write: see migration 0004.
     Column("created_at", HandWritten, nullable=False, server_default=""),
     Column("updated_at", HandWritten, nullable=False, server_default=""),
     Index("ux_scheduler_name", "name", unique=True),
@@ -211,3 +213,9 @@ nodes = Table(
     Column("running", Integer),
     Column("clock_offset_ms", BigInteger, nullable=False),
 )
+
+
+def own_tables(names: Iterable[str]) -> Iterator[str]:
+    """Give those that are ours, as we write them: a database may fold their letters."""
+    ours = {name.lower(): name for name in metadata.tables}
+    return (ours[name.lower()] for name in names if name.lower() in ours)

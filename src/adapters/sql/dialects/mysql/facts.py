@@ -9,7 +9,7 @@ from cronhare.domain.addresses import Host
 from cronhare.domain.diagnosis import DatabaseFacts, Exhausted, Link
 from cronhare.domain.messages.messages import LARGEST_ID
 
-from ...schema.tables import metadata
+from ...schema.tables import metadata, own_tables
 from .requirements import REQUIREMENTS
 
 _VARIABLES: Final = text(
@@ -43,10 +43,8 @@ def facts_of(connection: Connection) -> DatabaseFacts:
 
 
 def _exhausted(connection: Connection) -> Iterator[Exhausted]:
-    names = {name.lower(): name for name in metadata.tables}
-    for found in connection.scalars(_NUMBERED, {"last": LARGEST_ID}):
-        if (table := names.get(found.lower())) is not None:
-            yield Exhausted(table, f"ALTER TABLE {table} AUTO_INCREMENT = 1")
+    for table in own_tables(connection.scalars(_NUMBERED, {"last": LARGEST_ID})):
+        yield Exhausted(table, f"ALTER TABLE {table} AUTO_INCREMENT = 1")
 
 
 def _variables(connection: Connection) -> Mapping[str, str]:

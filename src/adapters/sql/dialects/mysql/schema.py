@@ -1,13 +1,27 @@
-"""How the tables of MySQL and MariaDB are made and taken over. They keep up times by themselves."""
+"""The tables of MySQL and MariaDB: the types of columns, and how tables are made and adopted."""
 
 from collections.abc import Sequence
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import mysql
 from sqlalchemy.types import TypeEngine
 
-from .columns import COLLATION
+from ...dialect import Columns
+
+#: A text column says its collation: an adopted table may have any, and a key or a name is the same
+#: only if every letter is.
+COLLATION: Final = "utf8mb4_bin"
+
+COLUMNS: Final = Columns(
+    id=sa.BigInteger(),
+    moment=mysql.DATETIME(fsp=6),
+    flag=sa.Boolean(),
+    text=mysql.MEDIUMTEXT(collation=COLLATION),  # MySQL's own TEXT ends at 64 KB
+    string=partial(mysql.VARCHAR, collation=COLLATION),
+    reads_moments=True,
+)
 
 _ADOPTED = ("Scheduler", "SchedulerExecution")
 

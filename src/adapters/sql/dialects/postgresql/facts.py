@@ -9,7 +9,7 @@ from cronhare.domain.addresses import Host
 from cronhare.domain.diagnosis import DatabaseFacts, Exhausted, Link
 from cronhare.domain.messages.messages import LARGEST_ID
 
-from ...schema.tables import metadata
+from ...schema.tables import own_tables
 from .requirements import REQUIREMENTS
 
 _SETTINGS: Final = text(
@@ -41,12 +41,10 @@ def facts_of(connection: Connection) -> DatabaseFacts:
 
 
 def _exhausted(connection: Connection) -> Iterator[Exhausted]:
-    names = {name.lower(): name for name in metadata.tables}
-    for found in connection.scalars(_NUMBERED, {"last": LARGEST_ID}):
-        if (table := names.get(found.lower())) is not None:
-            newest = f"(SELECT coalesce(max(id), 0) + 1 FROM {table})"  # noqa: S608 - our own name
-            sequence = f"pg_get_serial_sequence('{table}', 'id')"
-            yield Exhausted(table, f"SELECT setval({sequence}, {newest}, false)")
+    for table in own_tables(connection.scalars(_NUMBERED, {"last": LARGEST_ID})):
+        newest = f"(SELECT coalesce(max(id), 0) + 1 FROM {table})"  # noqa: S608 - our own name
+        sequence = f"pg_get_serial_sequence('{table}', 'id')"
+        yield Exhausted(table, f"SELECT setval({sequence}, {newest}, false)")
 
 
 def _link(connection: Connection) -> Link:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from sqlalchemy.dialects import registry
 from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg, PGIdentifierPreparer_psycopg
 
-from .columns import COLLATION
+from .schema import COLLATION
 
 #: How SQLAlchemy's dialect with such names is called in a URL.
 DRIVER: Final = "postgresql+cronhare"

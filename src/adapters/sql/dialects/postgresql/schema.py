@@ -1,12 +1,27 @@
-"""How PostgreSQL's tables are made and taken over, and times of edits kept up by triggers."""
+"""PostgreSQL's tables: the types of columns, how tables are made and adopted, their triggers."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, Final
 
 import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import TEXT, TIMESTAMP, VARCHAR
 from sqlalchemy.types import TypeEngine
 
-from .columns import COLLATION, COLUMNS
+from ...dialect import Columns
+
+#: Texts are compared byte by byte, and an index of them outlives an upgrade of the system's own
+#: collations.
+COLLATION: Final = "C"
+
+COLUMNS: Final = Columns(
+    id=sa.BigInteger(),
+    moment=TIMESTAMP(timezone=True),
+    flag=sa.SmallInteger(),  # `SET status = 1` is refused for a BOOLEAN
+    text=TEXT(collation=COLLATION),
+    string=partial(VARCHAR, collation=COLLATION),
+    reads_moments=True,
+)
 
 _NOW: Final = sa.text("clock_timestamp()")
 

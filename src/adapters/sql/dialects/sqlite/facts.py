@@ -9,7 +9,7 @@ from sqlalchemy import Connection, text
 from cronhare.domain.diagnosis import DatabaseFacts, Exhausted
 from cronhare.domain.messages.messages import LARGEST_ID
 
-from ...schema.tables import metadata
+from ...schema.tables import own_tables
 from .requirements import REQUIREMENTS
 
 _COUNTS: Final = text("SELECT COUNT(*) FROM sqlite_master WHERE name = 'sqlite_sequence'")
@@ -39,14 +39,10 @@ def _exhausted(connection: Connection) -> Iterator[Exhausted]:
     """Name the tables that can number no other row. An empty file counts nothing yet."""
     if not connection.scalar(_COUNTS):
         return
-    names = {name.lower(): name for name in metadata.tables}
-    for found in connection.scalars(_NUMBERED, {"last": LARGEST_ID}):
-        if (table := names.get(found.lower())) is not None:
-            newest = f"(SELECT MAX(id) FROM {table})"  # noqa: S608 - a name of our own
-            yield Exhausted(
-                table,
-                f"UPDATE sqlite_sequence SET seq = {newest} WHERE name = '{table}'",  # noqa: S608
-            )
+    for table in own_tables(connection.scalars(_NUMBERED, {"last": LARGEST_ID})):
+        newest = f"(SELECT MAX(id) FROM {table})"  # noqa: S608 - a name of our own
+        cure = f"UPDATE sqlite_sequence SET seq = {newest} WHERE name = '{table}'"  # noqa: S608
+        yield Exhausted(table, cure)
 
 
 def _pragma(connection: Connection, name: str) -> str:

@@ -1,4 +1,4 @@
-"""How SQLite's tables are made and kept up: times of edits by triggers."""
+"""SQLite's tables: the types of columns, and the triggers that keep up the times of edits."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -6,7 +6,20 @@ from typing import Any, Final
 import sqlalchemy as sa
 from sqlalchemy.types import TypeEngine
 
-from .columns import COLUMNS
+from ...dialect import Columns
+
+#: Moments are text of one length, and of a form that our triggers can write.
+LENGTH: Final = len("2025-12-12 08:00:00.000000")
+
+#: The types are but a hint: each column takes values of any type.
+COLUMNS: Final = Columns(
+    id=sa.Integer(),  # only an INTEGER PRIMARY KEY is numbered by itself
+    moment=sa.String(LENGTH),
+    flag=sa.Boolean(),
+    text=sa.Text(),
+    string=sa.String,
+    reads_moments=False,
+)
 
 _NOW: Final = "strftime('%Y-%m-%d %H:%M:%f', 'now')"  # to the millisecond
 

@@ -19,14 +19,14 @@ from cronhare.adapters.sql.migrations.columns import (
     LONG_TEXT,
     MOMENT,
     TABLE_OPTIONS,
+    add_columns,
     columns_of,
+    indexes_of,
     string,
 )
 
 revision = "0001"
 down_revision = None
-branch_labels = None
-depends_on = None
 
 
 def _schema() -> Schema:
@@ -128,17 +128,14 @@ def _make_or_complete(name: str, columns: list[sa.Column[Any]]) -> bool:
     if not sa.inspect(op.get_bind()).has_table(name):
         op.create_table(name, *columns, **TABLE_OPTIONS)
         return False
-    there = columns_of(op.get_bind(), name)
-    for column in columns:
-        if column.name not in there:
-            op.add_column(name, column)
+    add_columns(name, *columns)
     return True
 
 
 def _make(name: str, *columns: sa.Column[Any]) -> None:
     """Make a table of our own. One with all its columns may be what was left of a try."""
     if not _schema().has_transactional_ddl and sa.inspect(op.get_bind()).has_table(name):
-        lacking = {column.name for column in columns} - columns_of(op.get_bind(), name)
+        lacking = {column.name for column in columns} - columns_of(name)
         if not lacking:
             return
     op.create_table(name, *columns, **TABLE_OPTIONS)
@@ -235,11 +232,8 @@ def _make_indexes() -> None:
 
 
 def _index(name: str, table: str, columns: list[str], **options: Any) -> None:  # noqa: ANN401 - Alembic's own
-    if not _schema().has_transactional_ddl:
-        there = {index["name"] for index in sa.inspect(op.get_bind()).get_indexes(table)}
-        if name in there:
-            return
-    op.create_index(name, table, columns, **options)
+    if _schema().has_transactional_ddl or name not in indexes_of(table):
+        op.create_index(name, table, columns, **options)
 
 
 def _insert_cleanup(now: datetime) -> None:

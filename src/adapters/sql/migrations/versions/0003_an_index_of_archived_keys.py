@@ -4,19 +4,12 @@ Nothing else knows it then, and the archive is kept for ever: to read through al
 longer each year.
 """
 
-import sqlalchemy as sa
-from alembic import op
+from cronhare.adapters.sql.migrations.columns import add_index
 
 revision = "0003"
 down_revision = "0002"
-branch_labels = None
-depends_on = None
-
-_TABLE = "FailedTask"
 
 
 def upgrade() -> None:
-    """Make the index, unless a try that was cut off has left it."""
-    there = {index["name"] for index in sa.inspect(op.get_bind()).get_indexes(_TABLE)}
-    if "ix_failed_key" not in there:
-        op.create_index("ix_failed_key", _TABLE, ["scheduler_id", "execution_key"])
+    """Make the index."""
+    add_index("ix_failed_key", "FailedTask", ["scheduler_id", "execution_key"])

@@ -8,13 +8,42 @@ import sqlalchemy as sa
 from alembic import op
 
 from cronhare.adapters.sql.dialect import schema_on
-from cronhare.adapters.sql.migrations.columns import columns_of, string
-from cronhare.adapters.sql.migrations.upkeep import EDITABLE
+from cronhare.adapters.sql.migrations.columns import add_columns, string
 
 revision = "0004"
 down_revision = "0003"
-branch_labels = None
-depends_on = None
+
+#: An UPDATE of one of these is an edit: the schedule is planned by them. One of `task_name` alone
+#: changes nothing that is planned.
+_EDITABLE = (
+    "schedule",
+    "date_time",
+    "params",
+    "status",
+    "stay_alive",
+    "description",
+    "report_id",
+    "worker_id",
+    "reminder_id",
+    "user_id",
+    "group_id",
+    "language_id",
+    "name",
+    "event_id",
+    "system_id",
+    "timezone",
+    "retry",
+    "misfire_policy",
+    "misfire_window_ms",
+    "misfire_cap",
+    "overlap_policy",
+    "timeout_ms",
+    "jitter_ms",
+    "starts_at",
+    "ends_at",
+    "queue",
+    "source",
+)
 
 _ADDED = {
     "Scheduler": ("task_name",),
@@ -29,13 +58,10 @@ _STILL_TO_RUN = ("claimed", "published", "running", "retrying", "failed", "quara
 
 
 def upgrade() -> None:
-    """Add the columns, unless a try that was cut off has left them, and fill in the sources."""
+    """Add the columns, and fill in the sources."""
     for table, names in _ADDED.items():
-        there = columns_of(op.get_bind(), table)
-        for name in names:
-            if name not in there:
-                op.add_column(table, sa.Column(name, string(_LENGTH)))
-    schema_on(op.get_bind()).limit_update_trigger(op.get_bind(), EDITABLE)
+        add_columns(table, *(sa.Column(name, string(_LENGTH)) for name in names))
+    schema_on(op.get_bind()).limit_update_trigger(op.get_bind(), _EDITABLE)
     _fill_in_sources()
 
 

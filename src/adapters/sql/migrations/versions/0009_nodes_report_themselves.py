@@ -7,8 +7,6 @@ from cronhare.adapters.sql.migrations.columns import LONG_TEXT, MOMENT, TABLE_OP
 
 revision = "0009"
 down_revision = "0008"
-branch_labels = None
-depends_on = None
 
 _TABLE = "SchedulerNode"
 
