@@ -218,7 +218,9 @@ class Dialect(Protocol):
         """Begin a transaction that writes."""
         ...
 
-    def lock_timeout(self, connection: Connection, seconds: int) -> AbstractContextManager[object]:
+    def lock_timeout(
+        self, connection: Connection, seconds: int, /
+    ) -> AbstractContextManager[object]:
         """Have the transaction's statements wait so long for what others hold.
 
         0 stands for as short as the database can; one with a single writer waits for nothing.
@@ -248,7 +250,7 @@ class Dialect(Protocol):
         ...
 
     def read_uncommitted(
-        self, connect: Connect, statement: Select[Any], parameters: Mapping[str, Any]
+        self, connect: Connect, statement: Select[Any], parameters: Mapping[str, Any], /
     ) -> Sequence[Row[Any]]:
         """Execute a SELECT that also finds what others have not committed yet.
 

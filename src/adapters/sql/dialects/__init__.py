@@ -3,7 +3,9 @@
 Each is imported where it is chosen: a driver that is not used would take a megabyte or more.
 """
 
-from typing import TYPE_CHECKING, Final
+from functools import cache
+from importlib import import_module
+from typing import Any, Final
 
 from sqlalchemy import Engine
 
@@ -11,10 +13,10 @@ from cronhare.adapters.extras import require
 from cronhare.domain.addresses import LedgerFile, parse_ledger
 from cronhare.domain.texts.listing import listed
 
-if TYPE_CHECKING:
-    from ..dialect import Columns
+from ..dialect import Columns
 
-#: The folders. The schemes of their URLs are in `cronhare.domain.addresses`.
+#: The folders. The schemes of their URLs are in `cronhare.domain.addresses`, and the libraries of
+#: those on servers are extras of the same names.
 NAMES: Final = ("sqlite", "mysql", "postgresql")
 
 
@@ -31,44 +33,26 @@ def open_engine(url: str) -> Engine:
     """
     address = parse_ledger(url)
     if isinstance(address, LedgerFile):
-        from .sqlite import dialect as sqlite  # noqa: PLC0415
-
-        return sqlite.open_engine(address)
-    match address.kind:
-        case "mysql":
-            require("mysql")
-            from .mysql import dialect as mysql  # noqa: PLC0415
-
-            return mysql.open_engine(address)
-        case "postgresql":
-            require("postgresql")
-            from .postgresql import dialect as postgresql  # noqa: PLC0415
-
-            return postgresql.open_engine(address)
-    raise _unknown(address.kind)
+        name = "sqlite"
+    else:
+        name = address.kind
+        require(name)
+    engine: Engine = _module(name, "dialect").open_engine(address)
+    return engine
 
 
-def columns_in(name: str) -> "Columns":
+@cache
+def columns_in(name: str) -> Columns:
     """Give the types of the columns of one database.
 
     Raises:
         ValueError: nobody knows it.
     """
-    match name:
-        case "sqlite":
-            from .sqlite.schema import COLUMNS as SQLITE_COLUMNS  # noqa: PLC0415
-
-            return SQLITE_COLUMNS
-        case "mysql":
-            from .mysql.schema import COLUMNS as MYSQL_COLUMNS  # noqa: PLC0415
-
-            return MYSQL_COLUMNS
-        case "postgresql":
-            from .postgresql.schema import COLUMNS as POSTGRESQL_COLUMNS  # noqa: PLC0415
-
-            return POSTGRESQL_COLUMNS
-    raise _unknown(name)
+    columns: Columns = _module(name, "schema").COLUMNS
+    return columns
 
 
-def _unknown(name: str) -> ValueError:
-    return ValueError(f"no ledger can be kept in {name}; it can in {listed(NAMES)}")
+def _module(name: str, part: str) -> Any:  # noqa: ANN401 - a module
+    if name not in NAMES:
+        raise ValueError(f"no ledger can be kept in {name}; it can in {listed(NAMES)}")
+    return import_module(f".{name}.{part}", __name__)

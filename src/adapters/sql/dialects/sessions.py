@@ -1,7 +1,6 @@
 """Sessions with a database on servers, and the engines that keep them."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
 from typing import Any, Final, Generic, Protocol
 
 from sqlalchemy import Engine, ExceptionContext, NullPool, QueuePool, event
@@ -50,6 +49,9 @@ class Sessions(ABC, Generic[S]):
 
     errors: ServerErrors
 
+    #: What chooses among the hosts.
+    hosts: type[Hosts[S]]
+
     def __init__(self, server: LedgerServer) -> None:
         """Connects to nothing yet."""
         self.server = server
@@ -65,10 +67,6 @@ class Sessions(ABC, Generic[S]):
     @abstractmethod
     def prepare(self, session: S, answer_seconds: int | None) -> None:
         """Set up the session that is used. From now on each answer may take *answer_seconds*."""
-
-    @abstractmethod
-    def hosts(self, open_: Callable[[Host], S], hosts: Sequence[Host]) -> Hosts[S]:
-        """Make what chooses among the hosts."""
 
     @abstractmethod
     def make_engine(self, **options: Any) -> Engine:  # noqa: ANN401 - SQLAlchemy's own

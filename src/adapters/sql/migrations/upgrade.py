@@ -61,10 +61,11 @@ def check_schema(engine: Engine) -> None:
         revision = _revision(connection)
     if revision == HEAD:
         return
+    place = dialect_of(engine).place
     if revision is None:
-        raise LedgerOutdated(f"{_where(engine)} holds no ledger yet: {UPGRADE}")
+        raise LedgerOutdated(f"{place} holds no ledger yet: {UPGRADE}")
     if revision in _known():
-        raise LedgerOutdated(f"{_where(engine)} is at schema {revision}, not {HEAD}: {UPGRADE}")
+        raise LedgerOutdated(f"{place} is at schema {revision}, not {HEAD}: {UPGRADE}")
     raise LedgerNewer(_newer(engine))
 
 
@@ -79,8 +80,4 @@ def _known() -> set[str]:
 
 
 def _newer(engine: Engine) -> str:
-    return f"{_where(engine)} was made by a newer cronhare: install that version here"
-
-
-def _where(engine: Engine) -> str:
-    return dialect_of(engine).place
+    return f"{dialect_of(engine).place} was made by a newer cronhare: install that version here"

@@ -24,7 +24,7 @@ from ...schema.tables import executions
 from ...transactions.lock_waits import waits_for_no_lock
 from . import errors
 from .reading import as_list
-from .rows import LARGEST_DOCUMENT, Rows
+from .rows import Rows, parts_of
 
 _NEWEST: Final = select(func.coalesce(func.max(executions.c.id), 0))
 _NEWER: Final = (  # as JSON: see `reading`
@@ -87,7 +87,8 @@ def inserts(values: Sequence[tuple[Any, ...]]) -> Iterator[Insert]:
     }
     columns = ", ".join((*agreed, *rows.differing))
     said = [f"%({name})s" for name in agreed]
-    for part in _parts(rows, agreed):
+    smallest = sum(map(_size, agreed.values()))
+    for part in parts_of((row, smallest + sum(map(_size, row))) for row in rows.differences):
         tuples = []
         parameters = dict(agreed)
         for place, row in enumerate(part):
@@ -99,22 +100,6 @@ def inserts(values: Sequence[tuple[Any, ...]]) -> Iterator[Insert]:
             f"VALUES {', '.join(tuples)} ON DUPLICATE KEY UPDATE id = `SchedulerExecution`.id"
         )
         yield Insert(text, parameters)
-
-
-def _parts(rows: Rows, agreed: dict[str, Any]) -> Iterator[Sequence[tuple[Any, ...]]]:
-    """Divide rows, so that no statement is much larger than the largest document."""
-    said = sum(map(_size, agreed.values()))
-    part: list[tuple[Any, ...]] = []
-    size = 0
-    for row in rows.differences:
-        more = said + sum(map(_size, row))
-        if part and size + more > LARGEST_DOCUMENT:
-            yield part
-            part, size = [], 0
-        part.append(row)
-        size += more
-    if part:
-        yield part
 
 
 def _size(value: object) -> int:

@@ -10,7 +10,7 @@ from typing import Any, Final
 import pymysql
 from pymysql.constants import CR
 
-from .passwords import Reserved
+from .login import Reserved
 
 #: All that a server to whom we have only just come says until its session is set up; later, an
 #: answer to what is asked of no table. Of small rows Python makes fifty times as much.

@@ -7,7 +7,7 @@ same in all rows of a batch.
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 from sqlalchemy import Update, literal_column, text
@@ -15,6 +15,8 @@ from sqlalchemy.types import DateTime, Float, Integer, TypeDecorator, TypeEngine
 
 from .. import batches
 from ..batches import ColumnTypes, parameters_of, with_columns
+
+T = TypeVar("T")
 
 #: So much goes into one statement, to stay below the smallest `max_allowed_packet` in use (16 MB)
 #: even if the driver has to escape every letter.
@@ -52,17 +54,23 @@ def value_of(name: str, differing: Collection[str]) -> str:
 
 def documents(rows: Iterable[Sequence[Any]]) -> Iterator[str]:
     """Write rows as JSON arrays, in as few documents as their size allows."""
-    pieces: list[bytes] = []
+    written = map(msgspec.json.encode, rows)
+    for part in parts_of((piece, len(piece) + 1) for piece in written):
+        yield f"[{b','.join(part).decode()}]"
+
+
+def parts_of(sized: Iterable[tuple[T, int]]) -> Iterator[Sequence[T]]:
+    """Divide what has a size in bytes, so that no part is much larger than the largest document."""
+    part: list[T] = []
     size = 0
-    for row in rows:
-        piece = msgspec.json.encode(row)
-        if pieces and size + len(piece) > LARGEST_DOCUMENT:
-            yield _array(pieces)
-            pieces, size = [], 0
-        pieces.append(piece)
-        size += len(piece) + 1
-    if pieces:
-        yield _array(pieces)
+    for item, more in sized:
+        if part and size + more > LARGEST_DOCUMENT:
+            yield part
+            part, size = [], 0
+        part.append(item)
+        size += more
+    if part:
+        yield part
 
 
 @lru_cache(maxsize=256)
@@ -104,7 +112,3 @@ def _type(kind: TypeEngine[Any]) -> str:
         case Float():
             return "DOUBLE"
     return "LONGTEXT CHARACTER SET utf8mb4"  # or letters that the database's own lacks become ?
-
-
-def _array(pieces: Sequence[bytes]) -> str:
-    return f"[{b','.join(pieces).decode()}]"

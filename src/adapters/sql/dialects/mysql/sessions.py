@@ -4,21 +4,21 @@ They depend on nothing that an administrator may have set: time zone, isolation,
 character set are ours.
 """
 
-from collections.abc import Callable, Sequence
+import ssl
 from typing import Any, Final
 
 import pymysql
 from pymysql.constants import FIELD_TYPE
 from sqlalchemy import URL, Engine, create_engine
 
+from cronhare.adapters import tls
 from cronhare.domain.addresses import Host, LedgerServer, Tls
 
 from ..sessions import IDLE_SECONDS, LOCK_SECONDS, Sessions
 from . import errors, reading
 from .hosts import MysqlHosts
+from .login import REFUSING_THE_PASSWORD
 from .opening import Opening, is_understood, not_understood
-from .passwords import REFUSING_THE_PASSWORD
-from .tls import verifying
 
 #: Strict, or too long a text would be cut in silence. Zero dates, which strict modes refuse as
 #: well, may stand in rows that people wrote: the plans quote them.
@@ -41,6 +41,7 @@ class MysqlSessions(Sessions[Opening]):
     """See `Sessions`."""
 
     errors = errors
+    hosts = MysqlHosts
 
     def __init__(self, server: LedgerServer) -> None:
         """Connects to nothing yet.
@@ -49,17 +50,16 @@ class MysqlSessions(Sessions[Opening]):
             ValueError: the certificates that the address names cannot be read.
         """
         super().__init__(server)
-        verified = any(server.tls_to(host) is Tls.VERIFIED for host in server.hosts)
-        self._verifying = verifying(server) if verified else None
+        self._verifying = None
+        if any(server.tls_to(host) is Tls.VERIFIED for host in server.hosts):
+            self._verifying = tls.client_context(server.certificates)
+            # What MySQL makes for itself does not pass the strictest reading of RFC 5280.
+            self._verifying.verify_flags &= ~ssl.VERIFY_X509_STRICT
 
     def make_engine(self, **options: Any) -> Engine:  # noqa: ANN401
         """See `Sessions.make_engine`."""
         url = URL.create("mysql+pymysql", database=self.server.database)
         return create_engine(url, **options)
-
-    def hosts(self, open_: Callable[[Host], Opening], hosts: Sequence[Host]) -> MysqlHosts:
-        """See `Sessions.hosts`."""
-        return MysqlHosts(open_, hosts)
 
     def open(self, host: Host, answer_seconds: int | None) -> Opening:
         """See `Sessions.open`."""

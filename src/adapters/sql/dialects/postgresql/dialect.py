@@ -6,7 +6,7 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import Any, Final
 
-from sqlalchemy import Connection, Engine, Row, Select, Update, func, select, text
+from sqlalchemy import Connection, Engine, Row, Update, func, select, text
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -15,7 +15,7 @@ from cronhare.domain.diagnosis import DatabaseFacts, Requirements
 from cronhare.domain.execution import Execution
 from cronhare.ports.ledger import LedgerUnavailable
 
-from ...dialect import Connect, PlanRow, with_dialect
+from ...dialect import PlanRow, with_dialect
 from ...mapping.execution_rows import NEW_COLUMNS, new_values
 from ...schema.tables import executions, outputs
 from ..batches import PLAN_COLUMNS, Rows, parameters_of, plan_values
@@ -68,12 +68,7 @@ class PostgresqlDialect(ServerDialect):
         connection.exec_driver_sql(f"SET LOCAL lock_timeout = {max(1_000 * seconds, 1)}")
         yield
 
-    def read_uncommitted(
-        self,
-        connect: Connect,  # noqa: ARG002
-        statement: Select[Any],  # noqa: ARG002
-        parameters: Mapping[str, Any],  # noqa: ARG002
-    ) -> Sequence[Row[Any]]:
+    def read_uncommitted(self, *_: object) -> Sequence[Row[Any]]:
         """Nobody sees it here: whoever inserts the same waits, as for any lock."""
         return ()
 

@@ -5,7 +5,6 @@ ours; nor on the environment, or files in a home, that the driver would read.
 """
 
 import ssl
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -49,6 +48,7 @@ class PostgresqlSessions(Sessions[Session]):
     """See `Sessions`."""
 
     errors = errors
+    hosts = PostgresqlHosts
 
     def __init__(self, server: LedgerServer) -> None:
         """Connects to nothing yet.
@@ -65,10 +65,6 @@ class PostgresqlSessions(Sessions[Session]):
     def make_engine(self, **options: Any) -> Engine:  # noqa: ANN401
         """See `Sessions.make_engine`."""
         return create_engine(f"{DRIVER}://", use_native_hstore=False, **options)
-
-    def hosts(self, open_: Callable[[Host], Session], hosts: Sequence[Host]) -> PostgresqlHosts:
-        """See `Sessions.hosts`."""
-        return PostgresqlHosts(open_, hosts)
 
     def open(self, host: Host, answer_seconds: int | None) -> Session:  # noqa: ARG002
         """See `Sessions.open`."""

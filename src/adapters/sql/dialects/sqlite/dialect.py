@@ -101,20 +101,11 @@ class SqliteDialect:
         """See `Dialect.read`: the driver is fast enough."""
         return connection.execute(statement, parameters).all()
 
-    def lock_timeout(
-        self,
-        connection: Connection,  # noqa: ARG002
-        seconds: int,  # noqa: ARG002
-    ) -> AbstractContextManager[object]:
+    def lock_timeout(self, *_: object) -> AbstractContextManager[object]:
         """Whoever writes is alone here."""
         return nullcontext()
 
-    def read_uncommitted(
-        self,
-        connect: Connect,  # noqa: ARG002
-        statement: Select[Any],  # noqa: ARG002
-        parameters: Mapping[str, Any],  # noqa: ARG002
-    ) -> Sequence[Row[Any]]:
+    def read_uncommitted(self, *_: object) -> Sequence[Row[Any]]:
         """Whoever writes is alone here."""
         return ()
 

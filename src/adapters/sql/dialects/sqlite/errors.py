@@ -59,20 +59,21 @@ def cause_of(error: BaseException | None) -> Cause:  # noqa: ARG001
 
 def explain(error: SQLAlchemyError) -> str:
     """See `Errors.explain`."""
-    original = error.orig if isinstance(error, DBAPIError) else None
     name = _name_of(error)
     for known, advice in _ADVICE.items():
         if name.startswith(known):
-            return f"{advice} ({original})"
-    return str(original or error)
+            return f"{advice} ({_original(error)})"
+    return str(_original(error) or error)
 
 
 def is_missing(error: SQLAlchemyError) -> bool:
     """See `Errors.is_missing`."""
-    original = error.orig if isinstance(error, DBAPIError) else None
-    return _MISSING.search(str(original)) is not None
+    return _MISSING.search(str(_original(error))) is not None
 
 
 def _name_of(error: SQLAlchemyError) -> str:
-    original = error.orig if isinstance(error, DBAPIError) else None
-    return getattr(original, "sqlite_errorname", None) or ""
+    return getattr(_original(error), "sqlite_errorname", None) or ""
+
+
+def _original(error: SQLAlchemyError) -> BaseException | None:
+    return error.orig if isinstance(error, DBAPIError) else None
