@@ -52,7 +52,7 @@ SOON = 180.0
 
 
 class Hands:
-    """Somebody who takes deliveries and settles nothing by himself."""
+    """Takes deliveries, and settles none by itself."""
 
     def __init__(self) -> None:
         self._seen: asyncio.Queue[Delivery] = asyncio.Queue()
@@ -95,7 +95,7 @@ def publish(url: str, *bodies: bytes, queue: str = MAIN_QUEUE) -> None:
 
 
 def consumed(url: str, queue: str) -> bool:
-    """Whether somebody consumes a queue, if there is one."""
+    """Whether a queue is there and consumed."""
     try:
         return amqp.consumers(url, queue) > 0
     except ChannelClosedByBroker:
@@ -220,7 +220,7 @@ async def test_where_every_queue_is_occupied_nothing_is_consumed_and_the_reason_
 
 
 async def goes_on_beside(vhost: str, broker: AioPikaBroker, *, seconds: float) -> None:
-    """See that who consumes from both queues keeps its channel, and with it what it holds."""
+    """See that a consumer of both queues keeps its channel, and with it what it holds."""
     hands = Hands()
     await broker.consume([MAIN_QUEUE, REPORTS], prefetch=5, on_delivery=hands.take)
     publish(vhost, b"one")
@@ -542,11 +542,11 @@ async def test_without_a_broker_consuming_is_refused_and_a_publish_is_unknown_at
 
     assert set(answers) == {Published.UNKNOWN}
     assert time.monotonic() - began < SOON
-    told = [
+    logged = [
         one.getMessage() for one in caplog.records if vars(one).get("action") == "publish.unknown"
     ]
-    assert len(told) == len(answers)
-    assert all(one.startswith("It is unknown whether message 1:2 arrived: ") for one in told)
+    assert len(logged) == len(answers)
+    assert all(one.startswith("It is unknown whether message 1:2 arrived: ") for one in logged)
     await broker.close()
 
 

@@ -1,4 +1,4 @@
-"""Nodes that are none: names that nobody can ask for, and who answers in a broker's place."""
+"""Nodes that are none: host names that cannot be encoded, and servers that are no broker."""
 
 import asyncio
 import socket
@@ -97,7 +97,7 @@ async def test_a_name_that_cannot_be_asked_for_is_a_broker_that_is_away(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     url = f"amqp://guest:guest@{UNASKABLE}/"
-    told = "nobody answers (its name cannot be asked for"
+    expected = "nobody answers (its name cannot be asked for"
     asynchronous = AioPikaBroker(url)
     synchronous = PikaBroker(url)
 
@@ -109,8 +109,8 @@ async def test_a_name_that_cannot_be_asked_for_is_a_broker_that_is_away(
     examined = RabbitInspection(url, queue_type="quorum", deduplication=False).inspect(OURS)
     await asyncio.to_thread(synchronous.close)
 
-    assert told in str(unconnected.value)
-    assert told in str(unopened.value)
+    assert expected in str(unconnected.value)
+    assert expected in str(unopened.value)
     assert published == [Published.UNKNOWN]
     assert isinstance(examined, Unreachable)
     assert examined.cause is Cause.ABSENT

@@ -1,4 +1,4 @@
-"""What is left of aio-pika's connections and channels: nothing, however they end."""
+"""What aio-pika's connections and channels leave behind: nothing, however they end."""
 
 import asyncio
 import gc
@@ -20,7 +20,7 @@ QUEUE_DECLARE = b"\x00\x32\x00\x0a"
 
 
 def futures() -> int:
-    """Count those that somebody keeps."""
+    """Count those that are referenced."""
     gc.collect()
     return sum(isinstance(each, asyncio.Future) for each in gc.get_objects())
 
@@ -44,15 +44,15 @@ async def test_channels_that_come_and_go_leave_nothing_at_their_connection(vhost
 
 
 async def test_a_channel_ends_with_its_connection_and_is_told_why(vhost: str) -> None:
-    told = asyncio.Queue[BaseException | None]()
+    closed_by = asyncio.Queue[BaseException | None]()
     async with amqp.linked(vhost) as (url, link):
         address = Address.parse(url)
         connection = await open_connection(address, name="tests")
         channel = await connection.channel()
-        channel.close_callbacks.add(lambda _channel, error: told.put_nowait(error))
+        channel.close_callbacks.add(lambda _channel, error: closed_by.put_nowait(error))
         link.cut()
 
-        error = await asyncio.wait_for(told.get(), 10)
+        error = await asyncio.wait_for(closed_by.get(), 10)
         await close_connection(connection)
 
     assert isinstance(error, OSError)

@@ -14,7 +14,7 @@ from pika.exceptions import ChannelClosedByBroker
 
 from cronhare.adapters.rabbitmq import PikaBroker
 from cronhare.adapters.rabbitmq.connection import address
-from cronhare.adapters.rabbitmq.publisher import connection as line
+from cronhare.adapters.rabbitmq.publisher import connection
 from cronhare.adapters.rabbitmq.publisher.suspects import MOST_PROBES
 from cronhare.domain.lifecycle.failures import LARGEST_FAILED
 from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE, ToFailed, ToQueue, lane_exchange
@@ -83,7 +83,7 @@ def test_what_the_broker_refuses_is_told_so(vhost: str) -> None:
 def test_a_queue_that_was_full_is_published_to_once_its_bound_is_lifted(
     vhost: str, own_rabbitmq: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(line, "RENEW_AFTER", 0.1)
+    monkeypatch.setattr(connection, "RENEW_AFTER", 0.1)
     with publisher(vhost) as broker:
         broker.declare([])
         with amqp.full(vhost, MAIN_QUEUE, own_rabbitmq):
@@ -258,7 +258,7 @@ def test_an_alarm_is_taken_for_no_silence(
                 lambda: innocents(broker.publish(mixed), hung=1), seconds=HANGS, what="the others"
             )
 
-    assert all(line.startswith(HANGING) for line in told("queue.unavailable", caplog))
+    assert all(line.startswith(HANGING) for line in logged("queue.unavailable", caplog))
 
 
 def test_closing_does_not_wait_for_an_alarm_to_end(vhost: str, own_rabbitmq: Server) -> None:
@@ -393,7 +393,7 @@ def test_a_queue_that_hangs_keeps_nothing_of_others_back(
         give_up_at = time.monotonic() + HANGS
         with hanging(HANGING, vhost, own_rabbitmq):
             answers = broker.publish(mixed)
-            while not told("queue.unavailable", caplog) or not innocents(answers):
+            while not logged("queue.unavailable", caplog) or not innocents(answers):
                 assert time.monotonic() < give_up_at, "others wait for the one that hangs"
                 answers = broker.publish(mixed)
             assert all(innocents(broker.publish(mixed)) for _ in range(20))
@@ -403,9 +403,9 @@ def test_a_queue_that_hangs_keeps_nothing_of_others_back(
             what="publishing to the one again",
         )
 
-    [line] = told("queue.unavailable", caplog)
+    [line] = logged("queue.unavailable", caplog)
     assert line.startswith(f"{HANGING} confirms nothing")
-    assert len(told("queue.back", caplog)) == 1
+    assert len(logged("queue.back", caplog)) == 1
 
 
 @pytest.mark.long
@@ -431,7 +431,9 @@ def test_one_more_that_hangs_beside_many_costs_the_innocent_one_wait(
         publishers = [each for each in threading.enumerate() if each.name == "cronhare-publisher"]
         ends = time.monotonic()
         broker.close()
-        print(f"\n{waited:.0f} s, {len(publishers)} senders, end {time.monotonic() - ends:.1f} s")
+        print(
+            f"\n{waited:.0f} s, {len(publishers)} publishers, end {time.monotonic() - ends:.1f} s"
+        )
 
     assert len(publishers) <= 2 * MOST_PROBES + 1
 
@@ -447,5 +449,5 @@ def innocents(answers: Sequence[Published], *, hung: int = 2) -> bool:
     return {*answers[:3], *answers[3 + hung :]} == {Published.CONFIRMED}
 
 
-def told(action: str, caplog: pytest.LogCaptureFixture) -> list[str]:
+def logged(action: str, caplog: pytest.LogCaptureFixture) -> list[str]:
     return [one.getMessage() for one in caplog.records if vars(one).get("action") == action]

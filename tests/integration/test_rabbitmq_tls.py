@@ -54,10 +54,10 @@ def names(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let names that are not of this machine lead to it."""
     real: Callable[..., Any] = socket.getaddrinfo
 
-    def told(host: str, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as the real one
+    def resolve(host: str, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as the real one
         return real("127.0.0.1" if host.endswith(".test") else host, *args, **kwargs)
 
-    monkeypatch.setattr(socket, "getaddrinfo", told)
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
 
 
 def amqps(port: int, host: str, ca: Path | None) -> str:

@@ -61,11 +61,11 @@ def refused() -> AMQPConnectorSocketConnectError:
 def test_why_no_connection_can_be_made_is_told_with_what_to_do(
     error: BaseException, what: str
 ) -> None:
-    told = why_unreachable(error)
+    text = why_unreachable(error)
 
-    assert what in told
-    assert "s3cret" not in told
-    assert "Error" not in told
+    assert what in text
+    assert "s3cret" not in text
+    assert "Error" not in text
 
 
 @pytest.mark.parametrize(

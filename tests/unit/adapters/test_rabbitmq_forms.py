@@ -150,11 +150,11 @@ def test_headers_are_copied_and_made_plain_and_ask_for_no_copies() -> None:
     inner: dict[str, object] = {"colour": Colour.RED}
     message = Message(body=b"", headers={"inner": inner, "CC": ["q"], "BCC": ["q"], "list": [1]})
 
-    parcel = encode(Envelope(message, ToQueue()))
+    encoded = encode(Envelope(message, ToQueue()))
     inner["colour"] = "blue"
 
-    assert parcel.headers == {"inner": {"colour": "red"}, "list": [1]}
-    assert type(parcel.headers["inner"]["colour"]) is str
+    assert encoded.headers == {"inner": {"colour": "red"}, "list": [1]}
+    assert type(encoded.headers["inner"]["colour"]) is str
 
 
 @pytest.mark.parametrize("value", [{1, 2}, object(), 2**63, [object()], {"in": (1,)}])

@@ -233,9 +233,9 @@ def test_the_log_tells_who_hangs_and_when_it_is_back(
         house.hanging.clear()
         house.publish("bad")
 
-    told = [(record.__dict__["action"], record.getMessage()) for record in caplog.records]
-    assert [action for action, _ in told] == ["queue.unavailable", "queue.back"]
-    assert told[0][1] == (
+    logged = [(record.__dict__["action"], record.getMessage()) for record in caplog.records]
+    assert [action for action, _ in logged] == ["queue.unavailable", "queue.back"]
+    assert logged[0][1] == (
         "bad confirms nothing, and is published to beside the others: its connection is silent"
     )
 

@@ -51,7 +51,7 @@ class Connections:
         """Have nothing under way."""
 
     def nudge(self) -> None:
-        """Be told that something waits."""
+        """Ignore that something waits."""
 
     def stop(self) -> None:
         """Be ended by now, or soon."""
@@ -64,7 +64,7 @@ class Connections:
         return 0.0
 
     def reset(self) -> None:
-        """Be told of a sign of life."""
+        """Ignore a sign of life."""
 
     def let_end(self, **how: bool) -> None:
         """End a connection, and wait for the rest that follows."""

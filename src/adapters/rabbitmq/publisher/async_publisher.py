@@ -32,8 +32,8 @@ log = logging.getLogger(__name__)
 class AsyncPublisher:
     """Publishes and waits for the confirm: the publishing half of `AsyncBrokerPort`.
 
-    It connects when it must; while the broker is away with growing waits, in which the answer is
-    `UNKNOWN` at once.
+    Each publish is bounded in time. It connects when it must, with growing waits while the broker
+    is away; in those the answer is `UNKNOWN` at once.
     """
 
     def __init__(
