@@ -168,6 +168,10 @@ class Errors(Protocol):
         """Tell why the database cannot be used."""
         ...
 
+    def hint(self, cause: Cause) -> str:
+        """Give the statements that do something about a cause; empty for none."""
+        ...
+
     def explain(self, error: SQLAlchemyError) -> str:
         """Say what an error means, and what to do."""
         ...

@@ -5,9 +5,9 @@ from datetime import timedelta
 
 from cronhare.domain.diagnosis import (
     BROKER,
-    CONSUMER_TIMEOUT,
     DATABASE,
     BrokerFacts,
+    BrokerGuide,
     Finding,
     Fit,
     InMemory,
@@ -71,10 +71,10 @@ class Doctor:
         yield from _of_broker(broker, task_queues, others, jobs)
         yield from _of_quarantine(ledger, broker)
         if isinstance(broker, BrokerFacts):
-            yield judge_unseen(probed=probe, vhost=broker.vhost)
-            yield from judge_timeouts(schedules, tasks, timeout=CONSUMER_TIMEOUT)
+            yield judge_unseen(broker.guide, probed=probe)
+            yield from judge_timeouts(schedules, tasks, broker.guide)
             if probe:
-                yield from _of_lanes(self._broker.probe(), broker.vhost)
+                yield from _of_lanes(self._broker.probe(), broker.guide)
 
 
 def _of_ledger(facts: LedgerFacts | InMemory | Unreachable) -> Iterator[Finding]:
@@ -143,7 +143,7 @@ def _of_broker(
         case BrokerFacts():
             yield from judge_broker(facts)
             yield from judge_things(
-                facts.things, task_queues=task_queues, others=others, vhost=facts.vhost, jobs=jobs
+                facts.things, facts.guide, task_queues=task_queues, others=others, jobs=jobs
             )
 
 
@@ -152,15 +152,15 @@ def _of_quarantine(
 ) -> Iterator[Finding]:
     activity = ledger.activity if isinstance(ledger, LedgerFacts) else None
     runs = None if activity is None else activity.quarantined
-    messages, vhost = 0, ""
+    messages, guide = 0, None
     if isinstance(broker, BrokerFacts):
         kept = (thing.messages for thing in broker.things if thing.name == QUARANTINE_QUEUE)
-        messages, vhost = sum(kept), broker.vhost
-    yield from judge_quarantine(runs, messages, vhost=vhost)
+        messages, guide = sum(kept), broker.guide
+    yield from judge_quarantine(runs, messages, guide)
 
 
 def _of_lanes(
-    reports: Sequence[LaneReport] | InMemory | Unreachable, vhost: str
+    reports: Sequence[LaneReport] | InMemory | Unreachable, guide: BrokerGuide
 ) -> Iterator[Finding]:
     match reports:
         case Unreachable():
@@ -168,4 +168,4 @@ def _of_lanes(
         case InMemory():
             pass
         case _:
-            yield from judge_lanes(reports, vhost=vhost)
+            yield from judge_lanes(reports, guide)

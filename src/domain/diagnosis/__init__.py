@@ -3,10 +3,11 @@
 Facts come from adapters as plain values; the judgement is here. Start reading at `finding`.
 """
 
-from .broker import CONSUMER_TIMEOUT, BrokerFacts, judge_broker
+from .broker import BrokerFacts, judge_broker
 from .clock import WORRYING_SKEW
 from .database import ASKED_FOR, DatabaseFacts, Exhausted, Need, Requirements, judge_database
 from .finding import Finding, Severity
+from .guide import BrokerGuide
 from .identity import judge_sources
 from .lanes import LaneReport, LaneState, judge_lanes, judge_unseen
 from .ledger import Activity, LedgerFacts, SchemaFault, judge_activity, judge_ledger, judge_unserved
@@ -23,13 +24,13 @@ from .work import ScheduleFacts, judge_rows, judge_tasks, judge_timeouts
 __all__ = [
     "ASKED_FOR",
     "BROKER",
-    "CONSUMER_TIMEOUT",
     "DATABASE",
     "LOOK_FOR_HELD",
     "OVERDUE_AFTER",
     "WORRYING_SKEW",
     "Activity",
     "BrokerFacts",
+    "BrokerGuide",
     "Cause",
     "DatabaseFacts",
     "Difference",

@@ -1,23 +1,16 @@
 """The broker itself: which it is, and whether it takes messages."""
 
 from collections.abc import Iterator
-from datetime import timedelta
 
 import attrs
 
 from .finding import Finding, Severity
+from .guide import BrokerGuide
 from .link import Link, judge_link
 from .queues import Thing
 from .servers import BROKER, version_of
 
 SUBJECT = BROKER.subject
-
-#: From 3.10 on, quorum queues have TTLs and the lanes can be made of them.
-OLDEST = (3, 10)
-FIRST_UNTRIED = (5,)
-
-#: RabbitMQ's default: so long may a delivery stay unsettled. Over AMQP nobody can see another.
-CONSUMER_TIMEOUT = timedelta(minutes=30)
 
 
 @attrs.frozen(kw_only=True)
@@ -32,7 +25,7 @@ class BrokerFacts:
 
     product: str
     version: str
-    vhost: str = "/"
+    guide: BrokerGuide
     things: tuple[Thing, ...] = ()
     alarm: str | None = None
     answered: bool = True
@@ -56,35 +49,22 @@ def judge_broker(facts: BrokerFacts) -> Iterator[Finding]:
 
 
 def _version(facts: BrokerFacts) -> Finding:
-    name, version = f"{facts.product} {facts.version}", version_of(facts.version)
-    if facts.product != "RabbitMQ":
-        return Finding(
-            Severity.WARNING,
-            SUBJECT,
-            f"{name} was never tried: queue arguments and dead-lettering may differ",
-            "use RabbitMQ 3.10 or newer",
-        )
+    guide, version = facts.guide, version_of(facts.version)
+    name = f"{facts.product} {facts.version}"
+    oldest, newest = ".".join(map(str, guide.oldest)), f"{guide.first_untried[0] - 1}.x"
+    if facts.product != guide.product:
+        what = f"{name} was never tried: queue arguments and dead-lettering may differ"
+        return Finding(Severity.WARNING, SUBJECT, what, f"use {guide.product} {oldest} or newer")
     if not version:
-        return Finding(
-            Severity.WARNING,
-            SUBJECT,
-            f"{name}: nobody can tell how old that is",
-            "see that it is 3.10 or newer",
-        )
-    if version < OLDEST:
-        return Finding(
-            Severity.ERROR,
-            SUBJECT,
-            f"{name} is too old: its quorum queues know no message TTL",
-            "upgrade to 3.10 or newer, or set CRON_QUEUE_TYPE=classic, which was not tried there",
-        )
-    if version >= FIRST_UNTRIED:
-        return Finding(
-            Severity.WARNING,
-            SUBJECT,
-            f"{name} is newer than what this version was written for, 3.10 to 4.x",
-            "see whether there is a newer cronhare",
-        )
+        what = f"{name}: nobody can tell how old that is"
+        return Finding(Severity.WARNING, SUBJECT, what, f"see that it is {oldest} or newer")
+    if version < guide.oldest:
+        what = f"{name} is too old: {guide.lack}"
+        cure = f"upgrade to {oldest} or newer, or {guide.without}"
+        return Finding(Severity.ERROR, SUBJECT, what, cure)
+    if version >= guide.first_untried:
+        what = f"{name} is newer than what this version was written for, {oldest} to {newest}"
+        return Finding(Severity.WARNING, SUBJECT, what, "see whether there is a newer cronhare")
     return Finding(Severity.OK, SUBJECT, name)
 
 
@@ -94,14 +74,13 @@ def _alarm(facts: BrokerFacts) -> Finding:
             Severity.ERROR,
             SUBJECT,
             f"It takes no messages: {facts.alarm}. Nothing is lost, but nothing new begins",
-            "`rabbitmqctl status` lists the alarms and the limits; make room (memory or disk), or "
-            "raise vm_memory_high_watermark or disk_free_limit. It then goes on by itself",
+            f"{facts.guide.alarm}. It then goes on by itself",
         )
     if not facts.answered:
         return Finding(
             Severity.ERROR,
             SUBJECT,
             "It lets us in, and does not answer to a message",
-            "`rabbitmqctl status` and its log say what it is busy with; ask again in a minute",
+            f"{facts.guide.busy}; ask again in a minute",
         )
     return Finding(Severity.OK, SUBJECT, "It takes messages; no alarm")

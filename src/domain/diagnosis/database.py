@@ -31,11 +31,15 @@ class Need:
 
 @attrs.frozen(kw_only=True)
 class Requirements:
-    """What a kind of database must be. *lack* says what is missing before its *oldest* version."""
+    """What a kind of database must be. *lack* says what is missing before its *oldest* version.
+
+    *transactions* is the statement that lets a table have them, where one may not.
+    """
 
     oldest: tuple[int, ...]
     lack: str
     needs: Sequence[Need]
+    transactions: str = ""
 
 
 @attrs.frozen
@@ -68,7 +72,8 @@ def judge_database(facts: DatabaseFacts) -> Iterator[Finding]:
     yield _version(facts)
     if facts.link is not None:
         yield judge_link(facts.link, DATABASE)
-    needs = () if facts.requirements is None else facts.requirements.needs
+    required = facts.requirements
+    needs = () if required is None else required.needs
     read = [need for need in needs if need.setting in facts.settings]
     broken = [need for need in read if not need.holds(facts.settings[need.setting])]
     for need in broken:
@@ -78,12 +83,12 @@ def judge_database(facts: DatabaseFacts) -> Iterator[Finding]:
     if read and not broken:
         shown = ", ".join(need.setting for need in read)
         yield Finding(Severity.OK, SUBJECT, f"Its settings are as they must be: {shown}")
-    if facts.plain_tables:
+    if required is not None and facts.plain_tables:
         yield Finding(
             Severity.ERROR,
             SUBJECT,
             f"Tables without transactions: {named(facts.plain_tables)}",
-            "for each of them: `ALTER TABLE name ENGINE = InnoDB`",
+            f"for each of them: `{required.transactions}`",
         )
     yield from map(_exhausted, facts.exhausted)
 

@@ -8,6 +8,7 @@ import attrs
 from cronhare.domain.topology import LANE_UNIT, lane_queue
 
 from .finding import NAMES_TOLD, Finding, Severity, named
+from .guide import BrokerGuide
 
 SUBJECT = "lanes"
 
@@ -28,8 +29,13 @@ class LaneReport:
     state: LaneState
 
 
-def judge_lanes(reports: Sequence[LaneReport], *, vhost: str = "/") -> Iterator[Finding]:
-    """Judge all lanes at once: what is cut behind one of them is cut for all that come before."""
+def judge_lanes(
+    reports: Sequence[LaneReport], guide: BrokerGuide | None = None
+) -> Iterator[Finding]:
+    """Judge all lanes at once: what is cut behind one of them is cut for all that come before.
+
+    Without a *guide* the cures name no command.
+    """
     broken, busy = _in(reports, LaneState.BROKEN), _in(reports, LaneState.BUSY)
     if broken:
         yield Finding(
@@ -39,8 +45,7 @@ def judge_lanes(reports: Sequence[LaneReport], *, vhost: str = "/") -> Iterator[
             "need one of them come late, sent again from the ledger",
             "start a scheduler or worker anew: it declares what is missing, bindings included; "
             "then `cronhare doctor --probe`. If that does not mend it, see where "
-            f"{lane_queue(broken[0])} leads: `rabbitmqctl list_bindings --vhost {vhost}`, "
-            f"`rabbitmqctl list_policies --vhost {vhost}`",
+            f"{lane_queue(broken[0])} leads{f': {_look(guide)}' if guide else ''}",
         )
     if busy:
         longest = LANE_UNIT * 2 ** busy[-1]
@@ -49,14 +54,14 @@ def judge_lanes(reports: Sequence[LaneReport], *, vhost: str = "/") -> Iterator[
             SUBJECT,
             f"Messages wait in {_names(busy)}, behind which a probe would have to wait as well",
             f"look whether they come out: within {longest.total_seconds():,.1f} s these have to be "
-            f"gone (`rabbitmqctl list_queues --vhost {vhost} name messages`); or probe again then",
+            f"gone{f' ({guide.count_messages})' if guide else ''}; or probe again then",
         )
     if not broken:
         what = f"A probe came through each of {len(reports) - len(busy)} lanes"
         yield Finding(Severity.OK, SUBJECT, what)
 
 
-def judge_unseen(*, probed: bool, vhost: str = "/") -> Finding:
+def judge_unseen(guide: BrokerGuide, *, probed: bool) -> Finding:
     """Say what an examination of the broker leaves out."""
     lanes = "" if probed else "; `cronhare doctor --probe` tries those of the lanes with a message"
     return Finding(
@@ -64,8 +69,12 @@ def judge_unseen(*, probed: bool, vhost: str = "/") -> Finding:
         "queues",
         "Bindings, policies and the broker's own limits are not to be seen over AMQP",
         f"each start of a scheduler or worker makes missing bindings anew{lanes}. To look: "
-        f"`rabbitmqctl list_bindings --vhost {vhost}`, `rabbitmqctl list_policies --vhost {vhost}`",
+        f"{_look(guide)}",
     )
+
+
+def _look(guide: BrokerGuide) -> str:
+    return f"{guide.list_bindings}, {guide.list_policies}"
 
 
 def _in(reports: Sequence[LaneReport], state: LaneState) -> list[int]:

@@ -14,8 +14,8 @@ from .waiting import OVERDUE_AFTER
 #: What tells why a scheduler cannot have one schedule, and what ends that.
 LOOK_FOR_HELD = (
     "look for `schedule.held` and `schedule.refused` in the schedulers' logs: they say what is in "
-    "the way. On MySQL, `SELECT * FROM information_schema.INNODB_TRX` shows a transaction that was "
-    "left open, on PostgreSQL pg_stat_activity does: end it"
+    "the way. End the transaction that was left open; docs/operators.md says at `ledger.busy` how "
+    "to find it"
 )
 
 

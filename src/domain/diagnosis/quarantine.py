@@ -8,6 +8,7 @@ from cronhare.domain.texts.listing import counted
 from cronhare.domain.topology import QUARANTINE_QUEUE
 
 from .finding import Finding, Severity
+from .guide import BrokerGuide
 
 
 @attrs.frozen(kw_only=True)
@@ -18,9 +19,12 @@ class Quarantined:
     of_late: int = 0
 
 
-def judge_quarantine(runs: Quarantined | None, messages: int, *, vhost: str) -> Iterator[Finding]:
+def judge_quarantine(
+    runs: Quarantined | None, messages: int, guide: BrokerGuide | None
+) -> Iterator[Finding]:
     """Judge what is set apart: *runs*, None if the ledger cannot tell, and as many *messages*.
 
+    Without a *guide* no broker was asked for messages.
     A message stays when its run is resolved: it is no sign of anything that is left to do. There
     are more than runs only where somebody published what is of none.
     """
@@ -34,7 +38,7 @@ def judge_quarantine(runs: Quarantined | None, messages: int, *, vhost: str) -> 
             "`cronhare failed list` has the reasons; mend them, then `cronhare failed replay ID`, "
             "or `cronhare failed discard ID`",
         )
-    if not messages:
+    if guide is None or not messages:
         return
     kept = f"{counted(messages, 'message')} in {QUARANTINE_QUEUE}"
     if runs is not None and messages <= runs.of_late:
@@ -48,5 +52,5 @@ def judge_quarantine(runs: Quarantined | None, messages: int, *, vhost: str) -> 
         "queues",
         what,
         "each message's headers say its reason. No replay needs them; once they are read: "
-        f"`rabbitmqctl purge_queue --vhost {vhost} {QUARANTINE_QUEUE}`",
+        f"{guide.purge(QUARANTINE_QUEUE)}",
     )

@@ -9,6 +9,7 @@ from cronhare.domain.texts.listing import counted, plural
 from cronhare.domain.topology import FAILED_QUEUE, RETRY_QUEUE, WAITING_QUEUE
 
 from .finding import Finding, Severity, named
+from .guide import BrokerGuide
 from .starting import start_worker
 
 SUBJECT = "queues"
@@ -56,10 +57,10 @@ class Thing:
 
 def judge_things(
     things: Sequence[Thing],
+    guide: BrokerGuide,
     *,
     task_queues: Collection[str],
     others: Mapping[str, Sequence[str]] | None = None,
-    vhost: str = "/",
     jobs: str | None = None,
 ) -> Iterator[Finding]:
     """Judge all of the topology. From the *task_queues* workers take their tasks.
@@ -77,10 +78,10 @@ def judge_things(
     missing = [thing.name for thing in things if thing.fit is Fit.MISSING]
     yield from _missing([name for name in missing if name not in others])
     yield from _missing_others({name: others[name] for name in missing if name in others}, jobs)
-    yield from _hidden([thing.name for thing in things if thing.fit is Fit.HIDDEN])
+    yield from _hidden([thing.name for thing in things if thing.fit is Fit.HIDDEN], guide)
     for thing in things:
         if thing.difference is not None:
-            yield _different(thing, thing.difference, vhost)
+            yield _different(thing, thing.difference, guide)
     for thing in things:
         yield from _kept(thing)
     served = [each for each in things if each.name in task_queues and each.fit is not Fit.MISSING]
@@ -112,23 +113,23 @@ def _missing_others(queues: Mapping[str, Sequence[str]], jobs: str | None) -> It
         )
 
 
-def _hidden(names: Sequence[str]) -> Iterator[Finding]:
+def _hidden(names: Sequence[str], guide: BrokerGuide) -> Iterator[Finding]:
     if names:
         yield Finding(
             Severity.NOTE,
             SUBJECT,
             f"This user may not see the arguments of {named(names)}",
             "to compare them, run doctor as a user who may configure these names "
-            "(`rabbitmqctl list_permissions`), or look at `rabbitmqctl list_queues name arguments`",
+            f"({guide.list_permissions}), or look at {guide.list_arguments}",
         )
 
 
-def _different(thing: Thing, difference: Difference, vhost: str) -> Finding:
+def _different(thing: Thing, difference: Difference, guide: BrokerGuide) -> Finding:
     return Finding(
         Severity.ERROR if _is_harmful(thing, difference) else Severity.WARNING,
         SUBJECT,
         f"{thing.kind.capitalize()} {thing.name}: {difference}. It is used as it is",
-        _cure(thing, difference, vhost),
+        _cure(thing, difference, guide),
     )
 
 
@@ -147,7 +148,7 @@ def _is_harmful(thing: Thing, difference: Difference) -> bool:
     }
 
 
-def _cure(thing: Thing, difference: Difference, vhost: str) -> str:
+def _cure(thing: Thing, difference: Difference, guide: BrokerGuide) -> str:
     if thing.kind is Kind.EXCHANGE:
         return (
             f"stop what publishes, delete the exchange {thing.name}, then start a scheduler or "
@@ -155,7 +156,7 @@ def _cure(thing: Thing, difference: Difference, vhost: str) -> str:
         )
     anew = (
         "let it run empty, stop what consumes it, "
-        f"`rabbitmqctl delete_queue --vhost {vhost} {thing.name} --if-empty`, "
+        f"{guide.delete(thing.name)}, "
         "then start a scheduler or worker, which declares it anew"
     )
     match difference.argument, difference.found:

@@ -19,10 +19,14 @@ class Cause(enum.Enum):
 
 @attrs.frozen
 class Unreachable:
-    """A server that could not be asked; *said* is what was heard instead."""
+    """A server that could not be asked; *said* is what was heard instead.
+
+    *hint* is what its vendor's commands do about the cause.
+    """
 
     cause: Cause
     said: str
+    hint: str = ""
 
 
 @attrs.frozen
@@ -32,10 +36,9 @@ class InMemory:
 
 @attrs.frozen(kw_only=True)
 class Server:
-    """How a server is spoken of: its *setting*, and how its *places* are made.
+    """How a server is spoken of: by its *setting*, and what a *place* on it is.
 
     *plain* is what asks for plain text in the setting, *encrypted* what is done to have TLS.
-    *login* is what else may keep a user out.
     """
 
     subject: str
@@ -43,23 +46,19 @@ class Server:
     place: str
     plain: str
     encrypted: str
-    login: str = ""
 
 
 BROKER = Server(
     subject="broker",
     setting="CRON_BROKER_URL",
-    place="make the virtual host (`rabbitmqctl add_vhost NAME`) and let the user into it "
-    "(`rabbitmqctl set_permissions --vhost NAME USER '.*' '.*' '.*'`)",
+    place="virtual host",
     plain="amqp://",
     encrypted="write amqps:// in CRON_BROKER_URL, with ?cafile= where the CA is your own,",
-    login="; RabbitMQ lets `guest` in from its own host only",
 )
 DATABASE = Server(
     subject="database",
     setting="CRON_DATABASE_URL",
-    place="make the database (`CREATE DATABASE name CHARACTER SET utf8mb4`) and let the user into "
-    "it (`GRANT ALL ON name.* TO user`; on PostgreSQL `CREATE DATABASE name OWNER user`)",
+    place="database",
     plain="?tls=off",
     encrypted="take ?tls=off out of CRON_DATABASE_URL",
 )
@@ -67,12 +66,12 @@ DATABASE = Server(
 
 def judge_unreachable(server: Server, facts: Unreachable) -> Finding:
     """Say why a server cannot be asked, and what to look at."""
-    what, cure = f"It cannot be used: {facts.said}", cure_of(server, facts.cause)
+    what, cure = f"It cannot be used: {facts.said}", cure_of(server, facts.cause, facts.hint)
     return Finding(Severity.ERROR, server.subject, what, cure)
 
 
-def cure_of(server: Server, cause: Cause) -> str:
-    """Say what to look at when a server cannot be used."""
+def cure_of(server: Server, cause: Cause, hint: str) -> str:
+    """Say what to look at when a server cannot be used; for *hint* see `Unreachable`."""
     match cause:
         case Cause.ABSENT:
             return (
@@ -82,10 +81,11 @@ def cure_of(server: Server, cause: Cause) -> str:
         case Cause.LOGIN:
             return (
                 f"see the user and password in {server.setting}, or in the file that "
-                f"{server.setting}_FILE names{server.login}"
+                f"{server.setting}_FILE names{f'; {hint}' if hint else ''}"
             )
         case Cause.PLACE:
-            return f"{server.place}; or name another one at the end of {server.setting}"
+            made = f"make the {server.place} and let the user into it{f' ({hint})' if hint else ''}"
+            return f"{made}; or name another one at the end of {server.setting}"
         case Cause.OTHER:
             return f"the server's own log may say more; the address is {server.setting}"
 

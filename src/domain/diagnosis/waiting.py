@@ -134,7 +134,8 @@ def _unsent(waiting: Sequence[Waiting]) -> Iterator[Finding]:
             "no scheduler runs, it has no such queue, or another session holds their rows",
             "start `cronhare scheduler` (or `cronhare up` with the jobs file of that queue); if "
             "one runs, its log says what keeps it from the broker, and if nothing does, "
-            f"information_schema.INNODB_TRX who holds rows. They are sent as soon as it can{_OR}",
+            "docs/operators.md says at `ledger.busy` how to find who holds rows. "
+            f"They are sent as soon as it can{_OR}",
         )
 
 

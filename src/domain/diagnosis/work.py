@@ -11,8 +11,7 @@ from cronhare.domain.texts.durations import say_duration
 from cronhare.domain.texts.listing import counted
 
 from .finding import Finding, Severity, named
-
-_HOW_TO_ASK = "`rabbitmqctl eval 'application:get_env(rabbit, consumer_timeout).'` in milliseconds"
+from .guide import BrokerGuide
 
 
 @attrs.frozen(kw_only=True)
@@ -113,13 +112,14 @@ def lookup(schedule: ScheduleFacts, catalog: Catalog) -> Task | MissingTask | No
 
 
 def judge_timeouts(
-    schedules: Sequence[ScheduleFacts] | None, tasks: Sequence[Task] | None, *, timeout: timedelta
+    schedules: Sequence[ScheduleFacts] | None, tasks: Sequence[Task] | None, guide: BrokerGuide
 ) -> Iterator[Finding]:
-    """Name what is given longer than the broker waits for an ack, its *timeout*.
+    """Name what is given longer than the broker waits for an ack.
 
     The default is longer than that, too, and says nothing of how long a task takes.
     Of *tasks* that nobody named, and *schedules* that are not known, nothing good can be said.
     """
+    timeout = guide.consumer_timeout
     long = {
         f"task {task.name}"
         for task in tasks or ()
@@ -141,6 +141,5 @@ def judge_timeouts(
         "tasks",
         f"Longer than {usual}, may run: {named(sorted(long))}. That is harmless: the broker hands "
         "out the message again, the start fence refuses the copy, the task goes on undisturbed",
-        "nothing must be done. To spare the worker a new channel, raise consumer_timeout in "
-        f"rabbitmq.conf; what it is now, tells {_HOW_TO_ASK}",
+        f"nothing must be done. To spare the worker a new channel, {guide.longer}",
     )

@@ -5,6 +5,7 @@ import attrs
 import pytest
 
 from cronhare.adapters.memory.inspection import MemoryInspection
+from cronhare.adapters.rabbitmq.topology.guide import guide
 from cronhare.application.administration.doctor import Doctor
 from cronhare.domain.diagnosis import (
     Activity,
@@ -36,7 +37,7 @@ HOURLY = ScheduleFacts(name="hourly", task=TaskRef("report", 1), queue="cron_sch
 LEDGER = LedgerFacts(
     database=DatabaseFacts(product="SQLite", version="3.40.1"), schema="0001", schedules=[HOURLY]
 )
-RABBIT = BrokerFacts(product="RabbitMQ", version="4.1.0")
+RABBIT = BrokerFacts(product="RabbitMQ", version="4.1.0", guide=guide("jobs"))
 
 
 @attrs.define
@@ -160,7 +161,7 @@ def test_quarantined_runs_are_told_whatever_the_broker_has(
 def test_messages_that_were_set_apart_are_told_with_their_virtual_host() -> None:
     apart = Thing(kind=Kind.QUEUE, name=QUARANTINE_QUEUE, fit=Fit.FITS, messages=3)
 
-    findings = examine(Ledger(AWAY), Broker(attrs.evolve(RABBIT, vhost="jobs", things=(apart,))))
+    findings = examine(Ledger(AWAY), Broker(attrs.evolve(RABBIT, things=(apart,))))
 
     [told] = [finding for finding in findings if finding.what.startswith("3 messages in")]
     assert "purge_queue --vhost jobs" in told.cure

@@ -11,6 +11,7 @@ import pytest
 
 from cronhare.adapters.memory.inspection import MemoryInspection
 from cronhare.adapters.memory.ledger.nodes import MemoryNodeStore
+from cronhare.adapters.rabbitmq.topology.guide import guide
 from cronhare.adapters.system.ledger_clock import HostClock
 from cronhare.application.administration.lookup import NotFound, find_schedule
 from cronhare.application.administration.queries import LOOK_EVERY, SILENT_FOR, Queries
@@ -49,7 +50,9 @@ class Consumers:
             for name, count in self.counts.items()
         ]
         gone = Thing(kind=Kind.QUEUE, name="gone", fit=Fit.MISSING)
-        return BrokerFacts(product="RabbitMQ", version="4.0", things=(*things, gone))
+        return BrokerFacts(
+            product="RabbitMQ", version="4.0", guide=guide("/"), things=(*things, gone)
+        )
 
     def probe(self) -> Sequence[Any]:
         """See `BrokerInspectionPort.probe`."""

@@ -5,6 +5,8 @@ from typing import Any
 import attrs
 import pytest
 
+from cronhare.adapters.rabbitmq.connection.errors import HINTS
+from cronhare.adapters.rabbitmq.topology.guide import guide
 from cronhare.adapters.sql.dialects.mysql import requirements as mysql
 from cronhare.adapters.sql.dialects.sqlite import requirements as sqlite
 from cronhare.domain.diagnosis import (
@@ -54,7 +56,8 @@ from cronhare.domain.schedules.task import DEFAULT_TIMEOUT, Task, TaskRef
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 OK, NOTE, WARNING, ERROR = Severity.OK, Severity.NOTE, Severity.WARNING, Severity.ERROR
 
-RABBIT = BrokerFacts(product="RabbitMQ", version="3.10.8")
+GUIDE = guide("jobs")
+RABBIT = BrokerFacts(product="RabbitMQ", version="3.10.8", guide=GUIDE)
 MARIADB = DatabaseFacts(
     product="MariaDB",
     version="10.11.6-MariaDB-1",
@@ -91,7 +94,7 @@ def differing(name: str, argument: str, wanted: str | None, found: str | None) -
 
 
 def of_things(*things: Thing) -> list[Finding]:
-    return list(judge_things(things, task_queues=["cron_scheduler"], vhost="jobs"))
+    return list(judge_things(things, GUIDE, task_queues=["cron_scheduler"]))
 
 
 def of_database(facts: DatabaseFacts) -> list[Finding]:
@@ -194,7 +197,7 @@ def test_a_missing_queue_that_nobody_is_told_to_serve_is_not_declared_by_who_ser
     others = {"mails": ["other", "third"], "served": ["fourth"]}
 
     ours, theirs = judge_things(
-        missing, task_queues=["cron_scheduler", "mails"], others=others, jobs="jobs.toml"
+        missing, GUIDE, task_queues=["cron_scheduler", "mails"], others=others, jobs="jobs.toml"
     )
 
     assert ours.what == "Not there yet: cron_scheduler"
@@ -286,8 +289,8 @@ def test_what_failed_is_a_note() -> None:
 def test_runs_that_are_quarantined_are_a_warning_until_somebody_has_resolved_them() -> None:
     waiting, resolved = Quarantined(unresolved=2, of_late=4), Quarantined(of_late=4)
 
-    warning, kept = judge_quarantine(waiting, 4, vhost="jobs")
-    [still_kept] = judge_quarantine(resolved, 4, vhost="jobs")
+    warning, kept = judge_quarantine(waiting, 4, GUIDE)
+    [still_kept] = judge_quarantine(resolved, 4, GUIDE)
 
     assert warning.severity is WARNING
     assert warning.what.startswith("2 runs are quarantined")
@@ -295,12 +298,12 @@ def test_runs_that_are_quarantined_are_a_warning_until_somebody_has_resolved_the
     assert kept == still_kept
     assert kept.severity is NOTE
     assert "`rabbitmqctl purge_queue --vhost jobs cron_scheduler_quarantine`" in kept.cure
-    assert [*judge_quarantine(resolved, 0, vhost="jobs")] == []
+    assert [*judge_quarantine(resolved, 0, GUIDE)] == []
 
 
 @pytest.mark.parametrize("runs", [Quarantined(of_late=4), Quarantined(), None])
 def test_messages_that_no_run_accounts_for_are_a_warning(runs: Quarantined | None) -> None:
-    [finding] = judge_quarantine(runs, 5, vhost="/")
+    [finding] = judge_quarantine(runs, 5, GUIDE)
 
     assert finding.severity is WARNING
     assert finding.what.startswith("5 messages in cron_scheduler_quarantine")
@@ -463,7 +466,7 @@ def test_of_schedules_that_nobody_could_read_nothing_good_is_said() -> None:
 
     assert finding.what.startswith("1 task in the jobs file; whether every schedule")
     assert "database" in finding.cure
-    assert list(judge_timeouts(None, [task()], timeout=timedelta(minutes=30))) == []
+    assert list(judge_timeouts(None, [task()], GUIDE)) == []
 
 
 @pytest.mark.parametrize("enabled", [True, False])
@@ -598,12 +601,15 @@ def test_who_runs_something_is_at_work_until_its_lease_ends(
     assert not Activity(now=NOON, owners=[attrs.evolve(owner, lease_until=None)]).is_at_work
 
 
-@pytest.mark.parametrize(("server", "guest"), [(BROKER, True), (DATABASE, False)])
-def test_a_refused_login_is_told_by_what_its_server_knows(server: Server, *, guest: bool) -> None:
-    finding = judge_unreachable(server, Unreachable(Cause.LOGIN, "refused"))
+@pytest.mark.parametrize("server", [BROKER, DATABASE])
+def test_a_refused_login_is_told_by_what_its_server_knows(server: Server) -> None:
+    refused = Unreachable(Cause.LOGIN, "refused", HINTS[Cause.LOGIN])
+
+    finding = judge_unreachable(server, refused)
 
     assert server.setting in finding.cure
-    assert ("guest" in finding.cure) is guest
+    assert "guest" in finding.cure
+    assert "guest" not in judge_unreachable(server, attrs.evolve(refused, hint="")).cure
 
 
 @pytest.mark.parametrize(
@@ -617,7 +623,7 @@ def test_a_refused_login_is_told_by_what_its_server_knows(server: Server, *, gue
 )
 def test_the_link_to_a_server_is_told(link: Link, severity: Severity, words: str) -> None:
     database = DatabaseFacts(product="MariaDB", version="10.11.6-MariaDB", link=link)
-    broker = BrokerFacts(product="RabbitMQ", version="4.1.0", link=link)
+    broker = BrokerFacts(product="RabbitMQ", version="4.1.0", link=link, guide=GUIDE)
 
     for findings in (judge_database(database), judge_broker(broker)):
         told = [finding for finding in findings if link.host in finding.what]
@@ -634,9 +640,7 @@ def test_what_may_outlast_the_consumer_timeout_is_named_and_called_harmless() ->
     hours = timedelta(hours=2)
     schedules = [ScheduleFacts(name="daily", task=REPORT, timeout=hours)]
 
-    [finding] = judge_timeouts(
-        schedules, [task("long", timeout=hours)], timeout=timedelta(minutes=30)
-    )
+    [finding] = judge_timeouts(schedules, [task("long", timeout=hours)], GUIDE)
 
     assert finding.severity is NOTE
     assert "schedule daily, task long. That is harmless" in finding.what
@@ -645,7 +649,7 @@ def test_what_may_outlast_the_consumer_timeout_is_named_and_called_harmless() ->
 
 @pytest.mark.parametrize("timeout", [timedelta(minutes=30), DEFAULT_TIMEOUT])
 def test_what_nobody_gave_longer_than_the_consumer_timeout_is_fine(timeout: timedelta) -> None:
-    [finding] = judge_timeouts([], [task(timeout=timeout)], timeout=timedelta(minutes=30))
+    [finding] = judge_timeouts([], [task(timeout=timeout)], GUIDE)
 
     assert finding.severity is OK
     assert "None is given longer than the broker's consumer timeout, 30m" in finding.what
@@ -728,7 +732,7 @@ def test_a_lane_in_which_messages_wait_is_a_note_and_says_until_when() -> None:
 
 
 def test_broken_lanes_are_one_error_that_names_the_first() -> None:
-    [finding] = judge_lanes(lanes(broken=range(4, 16)), vhost="jobs")
+    [finding] = judge_lanes(lanes(broken=range(4, 16)), GUIDE)
 
     assert finding.severity is ERROR
     assert "cron_scheduler_retry.04 to .15" in finding.what
@@ -745,7 +749,7 @@ def test_broken_and_busy_lanes_are_told_apart() -> None:
 
 
 def test_what_amqp_does_not_show_is_a_note_that_names_who_does() -> None:
-    finding = judge_unseen(probed=False, vhost="jobs")
+    finding = judge_unseen(GUIDE, probed=False)
 
     assert finding.severity is NOTE
     assert "rabbitmqctl list_bindings --vhost jobs" in finding.cure

@@ -20,6 +20,13 @@ from cronhare.domain.diagnosis import BROKER, Cause, cure_of
 #: A broker that accepts a connection and then says nothing is an error that is no AMQPError.
 PIKA_ERRORS = (AMQPError, AMQPConnectorException, OSError)
 
+#: What else there is to know, or to type, of why a broker cannot be used.
+HINTS: Final = {
+    Cause.LOGIN: "RabbitMQ lets `guest` in from its own host only",
+    Cause.PLACE: "`rabbitmqctl add_vhost NAME`, "
+    "`rabbitmqctl set_permissions --vhost NAME USER '.*' '.*' '.*'`",
+}
+
 _USER: Final = re.compile(r"user \\?'[^']*'")
 
 #: What the broker says, as pika quotes it.
@@ -73,7 +80,7 @@ def why_unreachable(error: BaseException) -> str:
     cause, said = cause_of(error), describe(error)
     if cause is Cause.OTHER:
         return said
-    return f"{cause.value} ({said}): {cure_of(BROKER, cause)}"
+    return f"{cause.value} ({said}): {cure_of(BROKER, cause, HINTS.get(cause, ''))}"
 
 
 def _innermost(error: BaseException) -> BaseException:

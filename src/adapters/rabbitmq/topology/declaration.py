@@ -17,6 +17,7 @@ from cronhare.application.logs import say
 from cronhare.domain.topology import Binding, Exchange, Queue, Topology
 from cronhare.ports.broker import BrokerUnavailable
 
+from .guide import guide
 from .steps import MOST_LOST, Bind, ConnectionLosses, Declare, PassiveDeclare, Refused, Step
 
 log = logging.getLogger(__name__)
@@ -147,6 +148,6 @@ class _Declaring:
     def _cure(self, kind: str, name: str) -> str:
         again = "start a scheduler or worker, which declares it anew"
         if kind == "queue":
-            delete = f"rabbitmqctl delete_queue --vhost {self._vhost} {name} --if-empty"
-            return f"stop what uses it, let it run empty, `{delete}`, then {again}"
+            delete = guide(self._vhost).delete(name)
+            return f"stop what uses it, let it run empty, {delete}, then {again}"
         return f"stop what uses it, delete the exchange, then {again}"

@@ -27,9 +27,10 @@ from cronhare.ports.broker import BrokerUnavailable
 
 from ..connection.address import Address
 from ..connection.blocking import closing_connection, connect
-from ..connection.errors import PIKA_ERRORS, cause_of, describe, resolving
+from ..connection.errors import HINTS, PIKA_ERRORS, cause_of, describe, resolving
 from ..wire.versions import QUORUM, queue_arguments
 from .client import TopologyClient
+from .guide import guide
 from .lane_probe import probe_lanes
 from .steps import Declare, PassiveDeclare, Refused
 
@@ -76,11 +77,11 @@ class RabbitInspection:
             with closing_connection(self._connect()) as connection:
                 alarm, answered = _ask_for_alarms(connection)
         except PIKA_ERRORS as error:
-            return Unreachable(cause_of(error), f"{self._address}: {describe(error)}")
+            return self._unreachable(error)
         return BrokerFacts(
             product=str(said.get("product", "a broker without a name")),
             version=str(said.get("version", "")),
-            vhost=self._address.vhost,
+            guide=guide(self._address.vhost),
             things=tuple(things),
             alarm=alarm,
             answered=answered,
@@ -93,8 +94,11 @@ class RabbitInspection:
         try:
             return probe_lanes(self._url, timeout=PROBE_TIMEOUT)
         except BrokerUnavailable as error:
-            cause = error.__cause__ or error
-            return Unreachable(cause_of(cause), f"{self._address}: {describe(cause)}")
+            return self._unreachable(error.__cause__ or error)
+
+    def _unreachable(self, error: BaseException) -> Unreachable:
+        cause = cause_of(error)
+        return Unreachable(cause, f"{self._address}: {describe(error)}", HINTS.get(cause, ""))
 
     def _absent(self) -> Iterator[str]:
         """Name those of several nodes that cannot be connected to."""

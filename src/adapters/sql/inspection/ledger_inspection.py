@@ -49,7 +49,8 @@ class SqlInspection:
         try:
             return dialect.missing() or self._look(engine)
         except LedgerUnavailable as error:
-            return Unreachable(dialect.errors.cause_of(error.__cause__), str(error))
+            cause = dialect.errors.cause_of(error.__cause__)
+            return Unreachable(cause, str(error), dialect.errors.hint(cause))
 
     def _look(self, engine: Engine) -> LedgerFacts:
         database = Database(engine, self._clock)

@@ -170,6 +170,15 @@ def cause_of(error: BaseException | None) -> Cause:
     return _CAUSES.get(number_of(error), Cause.OTHER)
 
 
+def hint(cause: Cause) -> str:
+    """See `Errors.hint`."""
+    return (
+        "`CREATE DATABASE name CHARACTER SET utf8mb4`, `GRANT ALL ON name.* TO user`"
+        if cause is Cause.PLACE
+        else ""
+    )
+
+
 def explain(error: SQLAlchemyError) -> str:
     """See `Errors.explain`."""
     if isinstance(error, PoolTimeout):

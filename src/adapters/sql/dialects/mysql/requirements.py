@@ -7,6 +7,8 @@ from cronhare.domain.diagnosis import ASKED_FOR, Need, Requirements, Severity
 #: A thousand schedules with large params travel as one parameter.
 SMALLEST_PACKET: Final = 16 * 2**20
 
+_TRANSACTIONS: Final = "ALTER TABLE name ENGINE = InnoDB"
+
 _NEEDS: Final = (
     Need(
         setting="transaction_isolation",
@@ -60,8 +62,12 @@ REQUIREMENTS: Final = {
         oldest=(10, 6),
         lack="knows no SKIP LOCKED: replicas would wait for each other",
         needs=_NEEDS,
+        transactions=_TRANSACTIONS,
     ),
     "MySQL": Requirements(
-        oldest=(8, 0, 4), lack="knows no SKIP LOCKED or no JSON_TABLE", needs=_NEEDS
+        oldest=(8, 0, 4),
+        lack="knows no SKIP LOCKED or no JSON_TABLE",
+        needs=_NEEDS,
+        transactions=_TRANSACTIONS,
     ),
 }

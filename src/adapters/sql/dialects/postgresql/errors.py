@@ -154,6 +154,11 @@ def cause_of(error: BaseException | None) -> Cause:
     return next((c for known, c in _CAUSES.items() if state.startswith(known)), Cause.OTHER)
 
 
+def hint(cause: Cause) -> str:
+    """See `Errors.hint`."""
+    return "`CREATE DATABASE name OWNER user`" if cause is Cause.PLACE else ""
+
+
 def explain(error: BaseException) -> str:
     """See `Errors.explain`."""
     if isinstance(error, PoolTimeout):

@@ -57,6 +57,11 @@ def cause_of(error: BaseException | None) -> Cause:  # noqa: ARG001
     return Cause.OTHER
 
 
+def hint(cause: Cause) -> str:  # noqa: ARG001
+    """There is no server that keeps anybody out."""
+    return ""
+
+
 def explain(error: SQLAlchemyError) -> str:
     """See `Errors.explain`."""
     name = _name_of(error)
