@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cronhare.adapters.crontab import Crontab, CrontabKind, Host, import_crontabs, parse_usable
-from cronhare.domain.cron import find_zone
+from cronhare.adapters.crontab import Crontab, CrontabKind, Host, import_crontabs
 
 pytestmark = pytest.mark.integration
 
@@ -15,9 +14,7 @@ def run_imported(line: str, *settings: str, cwd: Path) -> subprocess.CompletedPr
     """Import one line and run the command that it became, with text to read that is not its own."""
     text = "".join(f"{each}\n" for each in (*settings, f"@daily {line}"))
     crontab = Crontab(name="mine", text=text, kind=CrontabKind.USER)
-    imported = import_crontabs(
-        [crontab], parse=parse_usable, find_zone=find_zone, host=Host(run_as="root")
-    )
+    imported = import_crontabs([crontab], host=Host(run_as="root"))
     (task,) = tomllib.loads(imported.text)["tasks"].values()
     return subprocess.run(
         task["command"],

@@ -2,10 +2,8 @@
 
 from .carrier import import_crontabs
 from .guess import accounts_in, guess_kind
-from .host import Host
 from .report import Finding, Imported, Verdict
-from .source import Crontab, CrontabKind
-from .usable import parse_usable
+from .source import Crontab, CrontabKind, Host
 
 __all__ = [
     "Crontab",
@@ -17,5 +15,4 @@ __all__ = [
     "accounts_in",
     "guess_kind",
     "import_crontabs",
-    "parse_usable",
 ]

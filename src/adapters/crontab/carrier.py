@@ -1,7 +1,7 @@
 """Carrying crontabs over into a jobs file, and telling what that changes."""
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import PurePosixPath
 
 import attrs
@@ -12,33 +12,24 @@ from cronhare.domain.schedules.task import USER_NAME
 
 from .description import describe
 from .differences import list_changes, list_notes, why_dormant
-from .host import Host
 from .job import Job
 from .naming import clean_name, make_unique, name_command
 from .percent import as_argv
 from .reader import Entry, Line, Setting, Unreadable, read_crontab
 from .report import Finding, Imported, Verdict
 from .settings import Surroundings, apply_setting
-from .source import Crontab, CrontabKind
+from .source import Crontab, CrontabKind, Host, parse_usable
 from .toml import write_comment
 
 _FULL = f"the jobs file has {LARGEST_FILE // 2**20} MiB: import this into another one"
 
 
-def import_crontabs(
-    crontabs: Iterable[Crontab],
-    *,
-    parse: Callable[[str], object],
-    find_zone: Callable[[str], object],
-    host: Host,
-) -> Imported:
+def import_crontabs(crontabs: Iterable[Crontab], *, host: Host) -> Imported:
     """Carry crontabs over into the text of a jobs file.
 
-    *parse* and *find_zone* raise ValueError, whose text is the reason, for a cron expression or
-    a zone that cannot be used; an expression that can never fire is one. Nothing is raised for
-    what the crontabs hold: it is in the findings.
+    Nothing is raised for what the crontabs hold: it is in the findings.
     """
-    carrier = _Carrier(parse=parse, find_zone=find_zone, host=host)
+    carrier = _Carrier(host)
     files = tuple(crontabs)
     for crontab in files:
         carrier.carry(crontab)
@@ -49,12 +40,10 @@ def import_crontabs(
     return Imported(text="\n".join(pieces), findings=tuple(carrier.findings), notes=notes)
 
 
-@attrs.define(kw_only=True)
+@attrs.define
 class _Carrier:
     """The one import under way: the names given so far, and what was found."""
 
-    parse: Callable[[str], object]
-    find_zone: Callable[[str], object]
     host: Host
     names: dict[str, int] = attrs.field(factory=dict[str, int])
     size: int = 0
@@ -66,7 +55,7 @@ class _Carrier:
         for line in read_crontab(crontab.text, crontab.kind):
             match line:
                 case Setting():
-                    judged = apply_setting(line, here, self.find_zone)
+                    judged = apply_setting(line, here)
                     here = judged.now
                     reasons = (judged.reason,) if judged.reason else ()
                     self._tell(crontab, line, judged.verdict, reasons)
@@ -78,7 +67,7 @@ class _Carrier:
     def _carry_entry(self, crontab: Crontab, entry: Entry, here: Surroundings) -> None:
         if entry.when != "@reboot":
             try:
-                self.parse(entry.when)
+                parse_usable(entry.when)
             except ValueError as error:
                 self._tell(crontab, entry, Verdict.LEFT_OUT, (str(error),))
                 return
@@ -114,7 +103,7 @@ class _Carrier:
             when=None if entry.when == "@reboot" else entry.when,
             timezone=here.timezone,
             enabled=not dormant,
-            description=describe(entry.comment, self.parse),
+            description=describe(entry.comment),
             remarks=(f"{crontab.name}, line {entry.line}", *changes),
         )
 

@@ -4,10 +4,9 @@ import re
 
 from cronhare.domain.schedules.task import USER_NAME
 
-from .host import ROOT, Host
 from .job import Job
 from .reader import Entry
-from .source import Crontab
+from .source import ROOT, Crontab, Host
 
 _STDIN = "the text after '%' is piped into the command"
 _BOTH_DAYS = (

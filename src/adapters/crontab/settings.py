@@ -1,8 +1,10 @@
 """What the `NAME=value` lines of a crontab mean for the entries below them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import attrs
+
+from cronhare.domain.cron import UnknownZone, find_zone
 
 from .reader import Setting
 from .report import Verdict
@@ -40,16 +42,11 @@ class Judged:
     reason: str | None = None
 
 
-def apply_setting(
-    setting: Setting, before: Surroundings, find_zone: Callable[[str], object]
-) -> Judged:
-    """Take a setting over into the surroundings of the entries below it, or tell why not.
-
-    *find_zone* raises ValueError for a zone that does not exist.
-    """
+def apply_setting(setting: Setting, before: Surroundings) -> Judged:
+    """Take a setting over into the surroundings of the entries below it, or say why not."""
     name, value = setting.name, setting.value
     if name == "CRON_TZ":
-        return _timezone(value, before, find_zone)
+        return _timezone(value, before)
     if reason := _why_not(name):
         return Judged(before, Verdict.LEFT_OUT, reason)
     size = before.size + len(value) - len(before.env.get(name, ""))
@@ -76,10 +73,10 @@ def _why_not(name: str) -> str | None:
     return None
 
 
-def _timezone(value: str, before: Surroundings, find_zone: Callable[[str], object]) -> Judged:
+def _timezone(value: str, before: Surroundings) -> Judged:
     try:
         find_zone(value)
-    except ValueError as error:
+    except UnknownZone as error:
         return Judged(before, Verdict.LEFT_OUT, str(error))
     told = (
         f"the schedules below run in {value}; "

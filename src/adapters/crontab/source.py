@@ -1,10 +1,15 @@
-"""What is imported: the text of a crontab, its name, and the dialect that it is written in."""
+"""What is imported: a crontab, the machine that ran it, and the cron expressions that may stay."""
 
 import enum
 import re
+from collections.abc import Mapping
 from pathlib import PurePosixPath
 
 import attrs
+
+from cronhare.domain.cron import CronExpression
+
+ROOT = "root"
 
 
 class CrontabKind(enum.Enum):
@@ -41,3 +46,39 @@ class Crontab:
         """
         path = PurePosixPath(self.name)
         return path.parent.name == "cron.d" and not re.fullmatch(r"[A-Za-z0-9_-]+", path.name)
+
+
+@attrs.frozen(kw_only=True)
+class Host:
+    """What the crontabs leave unsaid about the machine that ran them, and the one that will.
+
+    *run_as* is the worker's user; *timezone* the host's zone and *home* the home folder of
+    *run_as*, None where unknown; *homes* are those of the others. *timeout* is written into every
+    task, because cron knows none and the default of an hour could end what used to run for longer.
+    """
+
+    run_as: str
+    homes: Mapping[str, str] = attrs.field(factory=dict[str, str])
+    timezone: str | None = None
+    home: str | None = None
+    timeout: str | None = "24h"
+
+    def other(self, user: str | None) -> str | None:
+        """Whom a job has to name as its user, because the worker is another; None if it is not."""
+        return None if user in {None, self.run_as} else user
+
+    def home_of(self, user: str | None) -> str | None:
+        """The home folder that cron would start a command in."""
+        return self.home if user is None else self.homes.get(user)
+
+
+def parse_usable(text: str) -> CronExpression:
+    """Parse a cron expression, and refuse what no schedule may have because it never fires.
+
+    Raises:
+        ValueError: with the reason.
+    """
+    expression = CronExpression.parse(text)
+    if not expression.fires:
+        raise ValueError(f"it never fires: {expression.why_never}")
+    return expression

@@ -25,7 +25,6 @@ from cronhare.adapters.crontab import (
     accounts_in,
     guess_kind,
     import_crontabs,
-    parse_usable,
 )
 from cronhare.adapters.plain_files import read_plain_file
 from cronhare.domain.cron import UnknownZone, find_zone
@@ -79,7 +78,7 @@ def crontab(
         run_as=user, timezone=_checked_zone(timezone), home=_home(user), homes=dict(_homes())
     )
     crontabs, unread = _read_all(files, kind)
-    imported = import_crontabs(crontabs, parse=parse_usable, find_zone=find_zone, host=host)
+    imported = import_crontabs(crontabs, host=host)
     _write(imported.text, output)
     with suppress(OSError):  # what cannot be told changes nothing of what was written
         if kind is None:

@@ -1,6 +1,6 @@
 import pytest
 
-from cronhare.adapters.crontab import CrontabKind, parse_usable
+from cronhare.adapters.crontab import CrontabKind
 from cronhare.adapters.crontab.description import describe
 from cronhare.adapters.crontab.reader import Entry, read_crontab
 
@@ -8,7 +8,7 @@ from cronhare.adapters.crontab.reader import Entry, read_crontab
 def describe_entry(text: str) -> str | None:
     *_, entry = read_crontab(text, CrontabKind.USER)
     assert isinstance(entry, Entry)
-    return describe(entry.comment, parse_usable)
+    return describe(entry.comment)
 
 
 def test_the_lines_of_a_comment_become_one_paragraph() -> None:

@@ -15,11 +15,10 @@ from cronhare.adapters.crontab import (
     Imported,
     Verdict,
     import_crontabs,
-    parse_usable,
 )
 from cronhare.adapters.crontab.reader import LONGEST_LINE
 from cronhare.adapters.crontab.settings import LARGEST_ENVIRONMENT
-from cronhare.domain.cron import find_zone
+from cronhare.adapters.crontab.source import parse_usable
 from cronhare.domain.schedules.jobs_file import LARGEST_FILE
 
 # /etc/crontab of Debian 12, from its package cron-daemon-common 3.0pl1-162.
@@ -55,7 +54,7 @@ ONCE = {"attempts": 1}
 
 
 def carry(*crontabs: Crontab, host: Host = HOST) -> Imported:
-    return import_crontabs(crontabs, parse=parse_usable, find_zone=find_zone, host=host)
+    return import_crontabs(crontabs, host=host)
 
 
 def user_table(text: str, name: str = "mine") -> Crontab:
