@@ -1,11 +1,10 @@
-from datetime import UTC, datetime
 from itertools import pairwise
 
 import pytest
 
-from cronhare.domain.execution import STARTABLE, UNFINISHED, Execution, State
+from cronhare.domain.execution import STARTABLE, UNFINISHED, State
 from cronhare.domain.lifecycle.transitions import ALLOWED_TRANSITIONS, can_transition
-from cronhare.domain.schedules.task import TaskRef
+from tests.unit.executions import execution
 
 
 @pytest.mark.parametrize(
@@ -58,22 +57,4 @@ def test_whatever_is_unfinished_can_be_cancelled_and_nothing_else() -> None:
 
 
 def test_a_message_is_named_by_execution_and_attempt() -> None:
-    noon = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
-    execution = Execution(
-        id=17,
-        scheduler_id=16,
-        schedule_name="report",
-        key="cron-2026-3-2-12-0",
-        state=State.CLAIMED,
-        task=TaskRef("report", 25),
-        params="{}",
-        queue="cron_scheduler",
-        attempt=3,
-        deaths=2,
-        version=1,
-        due_at=noon,
-        executed_at=noon,
-        container_id="host:1",
-    )
-
-    assert execution.message_id == "17:3"
+    assert execution(id=17, attempt=3).message_id == "17:3"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhare.domain.execution import Execution, State
+from cronhare.domain.execution import State
 from cronhare.domain.messages.messages import (
     LARGEST_BODY,
     LARGEST_ID,
@@ -21,23 +21,16 @@ from cronhare.domain.messages.messages import (
     task_body,
 )
 from cronhare.domain.messages.signing import Seal
-from cronhare.domain.schedules.task import TaskRef
+from tests.unit.executions import execution
 
 MAIN = "cron_scheduler"
 NOON = datetime(2025, 12, 12, 12, 0, tzinfo=UTC)
 
-EXECUTION = Execution(
+EXECUTION = execution(
     id=17,
     scheduler_id=16,
-    schedule_name="report",
     key="cron-2025-12-12-12-0",
-    state=State.CLAIMED,
-    task=TaskRef("report", 25),
     params="{...}",
-    queue=MAIN,
-    attempt=1,
-    deaths=0,
-    version=1,
     due_at=NOON,
     executed_at=NOON,
     container_id="host:1",

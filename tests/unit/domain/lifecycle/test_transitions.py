@@ -1,38 +1,15 @@
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
-import msgspec
 import pytest
 
-from cronhare.domain.execution import REPLAYABLE, STARTABLE, UNFINISHED, Execution, State
+from cronhare.domain.execution import REPLAYABLE, STARTABLE, UNFINISHED, State
 from cronhare.domain.lifecycle.replay import ALREADY_OVERDUE, replays
 from cronhare.domain.lifecycle.transitions import cancel, changes, end, may_hand_over, publish
 from cronhare.domain.retries.outcome import Ending
 from cronhare.domain.retries.retry import RetryAfter
-from cronhare.domain.schedules.task import TaskRef
+from tests.unit.executions import NOON, execution
 
-NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
-
-
-def execution(state: State = State.CLAIMED, **changes: object) -> Execution:
-    """Describe an execution in whatever state."""
-    claimed = Execution(
-        id=1,
-        scheduler_id=1,
-        schedule_name="report",
-        key="cron-2026-3-2-12-0",
-        state=state,
-        task=TaskRef("report", 25),
-        params="{}",
-        queue="cron_scheduler",
-        attempt=1,
-        deaths=0,
-        version=1,
-        due_at=NOON,
-        executed_at=NOON,
-        container_id="ant",
-    )
-    return msgspec.structs.replace(claimed, **changes)
 
 
 def test_a_change_is_told_by_the_fields_in_which_it_differs() -> None:
