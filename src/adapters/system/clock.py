@@ -4,20 +4,20 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-#: Linux stops CLOCK_MONOTONIC while the machine is suspended; others have no other, or need none.
+#: Linux stops CLOCK_MONOTONIC while the machine is suspended; other systems have no CLOCK_BOOTTIME.
 _STOPWATCH = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 class SystemClock:
-    """Tells the machine's time. Satisfies `ClockPort`."""
+    """Satisfies `ClockPort` with the machine's time."""
 
     def now(self) -> datetime:
-        """The present instant, aware, in UTC."""
+        """The current instant, aware, in UTC."""
         return datetime.now(UTC)
 
     def monotonic(self) -> float:
-        """Seconds since some fixed moment; never goes back. Leases lapse in a suspend, too."""
+        """Seconds since a fixed moment. Never goes back, and counts a suspend, as leases lapse."""
         return time.clock_gettime(_STOPWATCH)
 
     def on_jump(self, callback: Callable[[], None]) -> None:
-        """Do nothing: nobody moves this clock by hand, so *callback* would never be called."""
+        """Do nothing: this clock is not moved by calls."""

@@ -19,7 +19,7 @@ def this_boot() -> Boot:
     """Name this boot of the host, and its age; a container has its host's.
 
     Raises:
-        OSError: the kernel does not tell.
+        OSError: the kernel does not name it.
     """
     name = BOOT_ID.read_text(encoding="ascii").strip()
     return Boot(name=name, ago=time.clock_gettime(time.CLOCK_BOOTTIME))

@@ -61,7 +61,7 @@ class MemoryBroker:
         return self._engine.publish(batch)
 
     def is_reachable(self) -> bool:
-        """Tell whether it is there."""
+        """Tell whether it is reachable."""
         return not self._engine.deliveries.away
 
     def receive(self, queue: str) -> Delivery | None:
@@ -85,7 +85,7 @@ class MemoryBroker:
     def close(self) -> None:
         """Requeue what `receive` gave and was not settled. The broker serves others on."""
         with self._engine.turn():
-            self._engine.deliveries.give_up(self._session)
+            self._engine.deliveries.requeue_all(self._session)
 
     def depth(self, queue: str) -> int:
         """Count the messages that wait in a queue, without those that are delivered."""

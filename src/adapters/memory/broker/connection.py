@@ -98,15 +98,15 @@ class MemoryConnection:
         if not self._woken and not self._loop.is_closed():
             self._woken = True  # first: the loop may run at once
             with suppress(RuntimeError):  # it was closed just now
-                self._loop.call_soon_threadsafe(self._hand_over)
+                self._loop.call_soon_threadsafe(self._drain_inbox)
         self._closed = self._closed or self._loop.is_closed()
         return not self._loop.is_closed()
 
-    def _hand_over(self) -> None:
+    def _drain_inbox(self) -> None:
         self._woken = False
         try:
-            while (arrival := self._engine.next_arrival(self._session)) is not None:
-                arrival()
+            while (deliver := self._engine.next_delivery(self._session)) is not None:
+                deliver()
         finally:  # a handler that raised must not stop later deliveries
             if self._session.inbox:
                 self._wake()

@@ -33,7 +33,7 @@ class Deliveries:
 
     def take(self, session: Session, queue: MemoryQueue) -> Delivery | None:
         """Deliver the head of a queue, if there is one."""
-        return self._hand_out(session, queue, None) if queue.ready else None
+        return self._deliver(session, queue, None) if queue.ready else None
 
     def settle(self, session: Session, tag: object, *, requeue: bool) -> Unacked | None:
         """Take a message from a client; None for a tag that it does not hold.
@@ -63,14 +63,14 @@ class Deliveries:
         session.consumers.clear()
         self._put_back(session.recall(lambda _held: True))
 
-    def give_up(self, session: Session) -> None:
+    def requeue_all(self, session: Session) -> None:
         """Requeue all that a client holds."""
-        self._put_back(session.let_go())
+        self._put_back(session.remove_all())
 
     def close(self, session: Session) -> None:
         """Forget a client; requeue all that it holds."""
         self.cancel(session)
-        self.give_up(session)
+        self.requeue_all(session)
         self._sessions.pop(session, None)
 
     def serve(self, queue: MemoryQueue) -> None:
@@ -82,7 +82,7 @@ class Deliveries:
         """Disconnect every client and serve none."""
         self.away = True
         for session in self._sessions:
-            self._put_back(session.let_go())
+            self._put_back(session.remove_all())
 
     def come_back(self) -> None:
         """Serve again; consumers stay."""
@@ -149,12 +149,10 @@ class Deliveries:
     def _send(self, queue: MemoryQueue, consumer: Consumer) -> None:
         session = consumer.session
         consumer.unsettled += 1
-        session.inbox.append((consumer, self._hand_out(session, queue, consumer)))
+        session.inbox.append((consumer, self._deliver(session, queue, consumer)))
         self._to_wake[session] = None
 
-    def _hand_out(
-        self, session: Session, queue: MemoryQueue, consumer: Consumer | None
-    ) -> Delivery:
+    def _deliver(self, session: Session, queue: MemoryQueue, consumer: Consumer | None) -> Delivery:
         stored = queue.ready.popleft()
         tag = next(self._tags)
         session.held[tag] = Unacked(stored, queue, consumer)

@@ -30,7 +30,7 @@ _CYCLE = "Message %s dropped: it would come back to %s, and nobody has rejected 
 class Engine:
     """One broker, shared by any number of threads and event loops, one turn after the other.
 
-    `publish`, `ack`, `nack` and `next_arrival` are a turn each. Everything else, *topology* and
+    `publish`, `ack`, `nack` and `next_delivery` are a turn each. Everything else, *topology* and
     *deliveries* included, is called inside one.
     """
 
@@ -95,7 +95,7 @@ class Engine:
             if held is not None and not held.lost and not requeue:
                 self._dead_letter(held.stored, held.queue, Reason.REJECTED, self._now())
 
-    def next_arrival(self, session: Session) -> Callable[[], None] | None:
+    def next_delivery(self, session: Session) -> Callable[[], None] | None:
         """Take the next delivery from a client's inbox; the answer is a call that delivers it."""
         with self._lock:
             if not session.inbox:

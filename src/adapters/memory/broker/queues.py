@@ -63,7 +63,3 @@ class MemoryQueue:
             ahead.append(self.ready.popleft())
         self.ready.appendleft(stored)
         self.ready.extendleft(reversed(ahead))
-
-    def expires(self) -> int | None:
-        """When the head expires. A message further back never expires before it."""
-        return self.ready[0].expires if self.ready else None

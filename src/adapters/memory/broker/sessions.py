@@ -62,7 +62,7 @@ class Session:
         self.inbox = deque(item for item in self.inbox if item[1].tag in self.held)
         return recalled
 
-    def let_go(self) -> list[Unacked]:
+    def remove_all(self) -> list[Unacked]:
         """Remove everything, as when a connection breaks."""
         self.inbox.clear()
         return [held for tag in tuple(self.held) if (held := self.settle(tag)) is not None]

@@ -56,7 +56,7 @@ class DeclaredTopology:
         first: tuple[int, MemoryQueue] | None = None
         for queue in self._timed:
             if queue.ready:  # first, as this is hot and most are empty
-                expires = queue.expires()
+                expires = queue.ready[0].expires  # no later message expires before the head
                 if expires is not None and (first is None or expires < first[0]):
                     first = expires, queue
         return first

@@ -45,7 +45,7 @@ class MemoryAttemptStore:
     def start(
         self, requests: Sequence[StartRequest], *, now: datetime, node: str, lease: timedelta
     ) -> Sequence[Execution | Refused | Busy]:
-        """See `AttemptStorePort.start`. Nobody holds a row here for longer than a call."""
+        """See `AttemptStorePort.start`. No row is ever held here."""
         with self._ledger.lock:
             return tuple(self._start(request, now, node, now + lease) for request in requests)
 

@@ -162,7 +162,7 @@ class MemoryClaimStore:
             return tuple(heapq.nsmallest(limit, theirs, key=_BY_ID))
 
     def regain(self, *, now: datetime, limit: int) -> int:  # noqa: ARG002 - the port's
-        """See `ClaimStorePort.regain`: nobody edits what is in memory."""
+        """See `ClaimStorePort.regain`: nothing is edited by hand in memory."""
         return 0
 
     def mark_ends_published(self, ends: Collection[AttemptRef]) -> None:

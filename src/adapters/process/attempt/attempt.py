@@ -122,7 +122,7 @@ class Attempt:
         self._settle(ran)
 
     def lost(self, why: str) -> None:
-        """Settle it without a status: its processes are gone, and nobody reaped them."""
+        """Settle it without a status: its processes are gone, but the warden died before."""
         self._read_the_rest()
         self._settle(self._result(self._unseen_end(why)))
 

@@ -113,7 +113,7 @@ def user_unavailable(task: Task, why: str, error_class: ErrorClass) -> Outcome:
 
 
 def lost(why: str) -> Outcome:
-    """The outcome of an attempt whose end nobody saw."""
+    """The outcome of an attempt whose end was not seen."""
     return Outcome(ending=Ending.LOST, error=TaskError(message=why))
 
 

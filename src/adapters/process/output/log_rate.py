@@ -26,7 +26,8 @@ class LogRateLimit:
 
     def is_open(self, now: float) -> bool:
         """Whether a line may be tried at *now*, a monotonic time in seconds."""
-        self._fill(now)
+        self._left = min(BURST, self._left + (now - self._at) * PER_SECOND)
+        self._at = now
         if self._closed and self._left >= PER_SECOND:
             self._closed = False
         return not self._closed
@@ -39,7 +40,3 @@ class LogRateLimit:
         if not self._closed:
             self._left -= size
         return not self._closed
-
-    def _fill(self, now: float) -> None:
-        self._left = min(BURST, self._left + (now - self._at) * PER_SECOND)
-        self._at = now

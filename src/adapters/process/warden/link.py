@@ -57,11 +57,6 @@ class Link:
             self._process, ask=lambda: self._post({"ping": True}), needed=needed
         )
 
-    @property
-    def pid(self) -> int:
-        """The warden's process id."""
-        return self._process.pid
-
     def send(self, frame: Frame, descriptors: Sequence[int] = ()) -> None:
         """Send a frame with *descriptors*, which are closed here once they are sent."""
         self._post(frame, descriptors)
@@ -71,19 +66,19 @@ class Link:
         self._outbox.append((pack(frame), descriptors))
         if len(self._outbox) == 1:
             self._flush()
-        self.wake()
+        self._wake()
 
-    def wake(self) -> None:
+    def _wake(self) -> None:
         """Continue the warden, in case a task has stopped it."""
         self._process.send_signal(signal.SIGCONT)
 
     async def close(self) -> None:
         """Disconnect, and wait up to 10 s for the warden to kill what still runs and to end."""
         self._disconnect()
-        self.wake()
+        self._wake()
         try:
-            pidfd = os.pidfd_open(self.pid)
-        except ProcessLookupError:  # it has ended, and `wake` has reaped it
+            pidfd = os.pidfd_open(self._process.pid)
+        except ProcessLookupError:  # it has ended, and `_wake` has reaped it
             pass
         else:
             await self._wait_for_exit(pidfd)

@@ -144,7 +144,7 @@ class Warden:
         # The parent as well as the socket, whose end a process that it forked may hold open.
         for fd in (self._control.fileno(), self._parent, self._wakeup):
             self._poll.register(fd, select.POLLIN)
-        while not (self._shutting_down and self._all_gone()):
+        while not self._shutting_down or self._running or self._killed:
             for fd, event in self._poll.poll():
                 if fd == self._wakeup:
                     os.read(fd, _RECEIVE)
@@ -203,7 +203,7 @@ class Warden:
             if attempt.id == id_ and not _is_over(attempt.pid):
                 attempt.signalled = True
                 _signal_group(attempt.pid, signum)
-                if signum == _TERM:  # a stopped process would not hear it
+                if signum == _TERM:  # else a stopped process would not handle it
                     _signal_group(attempt.pid, _CONT)
 
     def _reap(self) -> None:
@@ -269,9 +269,6 @@ class Warden:
             self._poll.unregister(self._parent)
             for pid in self._running:
                 _signal_group(pid, _KILL)
-
-    def _all_gone(self) -> bool:
-        return not self._running and not self._killed
 
     def _send(self, frame: Frame) -> None:
         self._outbox += pack(frame)
