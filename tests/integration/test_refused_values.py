@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 from sqlalchemy import Connection
 
-from cronhare.adapters.sql.attempts import store as attempts
+from cronhare.adapters.sql.attempts import starts
 from cronhare.adapters.sql.isolation import quarantine
 from cronhare.adapters.sql.transactions.database import Database
 from cronhare.application.administration.commands import Administrator
@@ -670,7 +670,7 @@ def test_what_another_replica_has_started_is_not_set_apart(
         ledger.started(found[0], node="bee")
         quarantine_and_log(*args, still=still)
 
-    monkeypatch.setattr(attempts, "quarantine_and_log", after_another_has_started_it)
+    monkeypatch.setattr(starts, "quarantine_and_log", after_another_has_started_it)
     when = f"NEW.node = 'ant' AND NEW.execution_id = {found[0].id}"
     with refusing("ExecutionAttempt", "INSERT", when):
         answers = start_all(ledger, found)

@@ -13,7 +13,7 @@ from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerRefused
 from cronhare.ports.schedules import StoredSchedule
 
-from .mapping.execution_rows import answer_to, batches, id_answering_to
+from .mapping.execution_rows import batches, display_name, id_of_display_name
 from .mapping.schedule_columns import RUN_OPTION_COLUMNS, TIME_COLUMNS
 from .mapping.schedule_rows import READ, STAMP, draft_of, moment_or_long_ago, row_values
 from .mapping.task_columns import COLUMN_OF_TYPE
@@ -115,7 +115,7 @@ class SqlScheduleStore:
         task_names = task_names or {}
         with self._database.write("saving schedules") as connection:
             rows = _find(connection, self._users, [*by_name, *task_names, *disabled])
-            known = {answer_to(row.name, row.id): row for row in rows}
+            known = {display_name(row.name, row.id): row for row in rows}
             new = [
                 {**values, "source": source, "created_at": now, "updated_at": now}
                 for name, values in by_name.items()
@@ -149,7 +149,7 @@ def _find(
 ) -> Sequence[Row[Any]]:
     rows: list[Row[Any]] = []
     for piece in batches(list(dict.fromkeys(names)), _NAMES):
-        ids = [id_ for name in piece if (id_ := id_answering_to(name)) is not None]
+        ids = [id_ for name in piece if (id_ := id_of_display_name(name)) is not None]
         rows += connection.execute(statement, {"names": piece, "ids": ids})
     return rows
 
@@ -162,7 +162,7 @@ def _refuse_namesakes(
     It compares by its own rules: blanks at the end do not count, in some tables capitals do not.
     """
     rows = _find(connection, statement, names)
-    others = [row for row in rows if answer_to(row.name, row.id) not in names]
+    others = [row for row in rows if display_name(row.name, row.id) not in names]
     if not others:
         return
     told = [f"row {row.id} of Scheduler is named {echo(row.name)}" for row in others]
@@ -195,7 +195,7 @@ def _stored(row: Row[Any]) -> StoredSchedule:
     planned = bool(row.is_planned)
     return StoredSchedule(
         id=row.id,
-        name=answer_to(row.name, row.id),
+        name=display_name(row.name, row.id),
         draft=draft,
         problem=problem or _problem_elsewhere(row),
         source=row.source if isinstance(row.source, str) else None,

@@ -37,7 +37,7 @@ _END_ATTEMPT = (
         cpu_seconds=bindparam("cpu_seconds"),
     )
 )
-# Of its own, because it is rare: MySQL writes long texts of many rows by way of a file.
+# A statement of its own, as it is rare: MySQL writes long texts of many rows by way of a file.
 _END_BADLY = _END_ATTEMPT.values(
     ending=bindparam("ending"), signal=bindparam("signal"), error=bindparam("error")
 )
@@ -47,9 +47,9 @@ _ARCHIVED = [column for column in failed_tasks.c if column.name != "id"]
 
 
 def kind_of_ending(execution: Execution, finish: Finish) -> Kind:
-    """Say what a rule can tell of an end: the states it leads to, and whether there is output.
+    """Say what a rule can tell of an end: the state after it, its ending, whether it has output.
 
-    The state tells as well whether there is a row in the archive.
+    The state also tells whether there is a row in the archive.
     """
     state = state_after(overruled(execution, finish.verdict))
     return state, finish.ran.outcome.ending, _said_anything(finish)

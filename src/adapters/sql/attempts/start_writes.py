@@ -25,8 +25,8 @@ _RECORD = insert(attempts).from_select(
         _THESE, ~exists().where(_THIS_ATTEMPT)
     ),
 )
-#: Somebody has put an execution back by hand whose attempt has a row, and output perhaps: it begins
-#: anew. A row that refused it would refuse the starts of all others beside it.
+#: An execution was put back by hand, and its attempt has a row, perhaps output: both begin anew. A
+#: duplicate row would refuse the starts of the whole batch.
 _RECORD_ANEW = (
     update(attempts)
     .where(exists().where(_THIS_ATTEMPT, _THESE))
@@ -55,7 +55,7 @@ _FORGET_OUTPUT = delete(outputs).where(
 
 
 class StartKind(NamedTuple):
-    """What a rule can tell of a start: from which state it leads, and whether it is the first."""
+    """What a rule can tell of a start: the state before it, and whether it is the first."""
 
     state: State
     is_first: bool

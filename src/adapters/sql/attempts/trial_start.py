@@ -1,4 +1,4 @@
-"""Whether another execution could start: tried, and taken back."""
+"""Whether another execution could start: tried, and rolled back."""
 
 import random
 from collections.abc import Collection
@@ -17,7 +17,7 @@ from ..schema.tables import executions
 from ..transactions.database import Database
 from .start_writes import StartKind, write_starts
 
-#: One of so many is tried, by chance: another time it is another one.
+#: A random one of so many is tried: another time it is another one.
 _CHOICE = 10
 
 _OTHERS = (
@@ -37,7 +37,7 @@ _OTHERS = (
 
 
 class TrialSucceeded(Exception):
-    """It could: that is all we wanted to know."""
+    """It could; raised to roll the trial back."""
 
 
 def could_start_another(
@@ -49,9 +49,9 @@ def could_start_another(
     node: str,
     until: datetime,
 ) -> bool:
-    """Tell whether what waits of other schedules than the *wanted* could start, of this *kind*.
+    """Tell whether an execution of another schedule than the *wanted* could start.
 
-    Where nothing else waits, nobody is kept waiting by those of them that were refused.
+    The *kind* of start is the same. If no other waits, the refused ones keep none waiting.
     """
     if not isinstance(kind, StartKind):
         return False

@@ -10,7 +10,7 @@ from cronhare.domain.schedules.planning import Plan, Planned, Planner
 
 from ..cooldown import Cooldown
 from ..dialect import InDoubt
-from ..mapping.execution_rows import answer_to
+from ..mapping.execution_rows import display_name
 
 
 class PagePlanner:
@@ -45,7 +45,7 @@ class PagePlanner:
     def note(self, rows: Sequence[Row[Any]]) -> None:
         """Take note of the page that was found."""
         self.ids = [row.id or row.planned_id for row in rows]
-        self.name = answer_to(rows[0].name, self.ids[0]) if rows else ""
+        self.name = display_name(rows[0].name, self.ids[0]) if rows else ""
 
     def __call__(self, planned: Planned) -> Plan:
         """Plan a schedule, or say what is wrong."""

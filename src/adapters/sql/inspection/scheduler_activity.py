@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Select, bindparam, or_, select
 from cronhare.domain.diagnosis import LastClaim, Late
 from cronhare.domain.schedules.keys import CRON, ONCE
 
-from ..mapping.execution_rows import answer_to
+from ..mapping.execution_rows import display_name
 from ..mapping.schedule_rows import moment_or_long_ago
 from ..schema.tables import executions, plans, schedulers
 from ..schema.types import UtcDateTime
@@ -50,6 +50,6 @@ def last_claim(connection: Connection) -> LastClaim | None:
 def overdue(connection: Connection, now: datetime) -> Sequence[Late]:
     """List the schedules, the system's own as well, that are due and could be claimed."""
     return [
-        Late(answer_to(row.name, row.scheduler_id), moment_or_long_ago(row.next_due_at))
+        Late(display_name(row.name, row.scheduler_id), moment_or_long_ago(row.next_due_at))
         for row in connection.execute(_OVERDUE, {"now": now})
     ]

@@ -1,7 +1,7 @@
-"""Remembering what has been understood of cells, within a bound of bytes.
+"""A cache of what was read from columns, bounded in bytes.
 
-An `lru_cache` counts entries: twelve edits of a cell of 8 MB would keep 100 MB. What is large is
-understood anew each time; it is rare, and refused by what reads it.
+An `lru_cache` counts entries: twelve edits of a value of 8 MB would keep 100 MB. Large values are
+read anew each time; they are rare, and refused by their readers.
 """
 
 from collections.abc import Callable
@@ -11,15 +11,15 @@ from typing import Any, Final, Generic, TypeVar
 
 T = TypeVar("T")
 
-#: A question of more bytes is not remembered. A cache keeps at most so much, times its entries.
+#: Larger values, in bytes, are not cached. A cache keeps at most so much, times its entries.
 LARGEST_CACHED: Final = 2_048
 
-#: So many answers are remembered.
+#: The entries of each cache.
 TIMES_CACHED, RUN_OPTIONS_CACHED, TASKS_CACHED, POLICIES_CACHED = 4_096, 1_024, 1_024, 1_024
 
 
 class _TooLarge(Exception, Generic[T]):
-    """An answer, on the one way past the cache."""
+    """Carries an answer past the cache."""
 
     def __init__(self, answer: T) -> None:
         super().__init__(answer)
@@ -27,11 +27,11 @@ class _TooLarge(Exception, Generic[T]):
 
 
 def cached(entries: int) -> Callable[[Callable[[Any], T]], Callable[[Any], T]]:
-    """Remember the answers to *entries* small questions: texts, or tuples of cells."""
+    """Cache the last *entries* answers to small values: texts, or tuples of columns."""
 
     def decorate(call: Callable[[Any], T]) -> Callable[[Any], T]:
         @lru_cache(maxsize=entries)
-        def remembered(question: Any) -> T:  # noqa: ANN401 - whatever a cell may hold
+        def remembered(question: Any) -> T:  # noqa: ANN401 - whatever a column may hold
             answer = call(question)
             if _size(question) > LARGEST_CACHED:
                 raise _TooLarge(answer)

@@ -22,17 +22,17 @@ from cronhare.domain.topology import MAIN_QUEUE, checked_queue
 from ..schema.tables import attempts, executions, schedulers
 from ..schema.types import duration, milliseconds, to_text
 from .schedule_columns import SPANS_MS, read_retry, write_retry
-from .tolerant_reading import COUNTS, VERSIONS, ColumnRule, TableReader, moment, text, whole
+from .tolerant_reading import COUNTS, VERSIONS, ColumnRule, TableReader, text, whole
 
 Reading = Callable[[Connection, Select[Any], Mapping[str, Any]], Iterable[Row[Any]]]
 
-#: The name of an execution's schedule. No join: whoever holds executions would hold their
-#: schedules as well, and everybody would wait for a person who edits one.
+#: The name of an execution's schedule. No join: locking executions would lock their schedules as
+#: well, and wait for a person who edits one.
 SCHEDULE_NAME = (
     select(schedulers.c.name).where(schedulers.c.id == executions.c.scheduler_id).scalar_subquery()
 )
 
-#: Begin of every statement that answers executions; `executions_of` reads its rows.
+#: Every statement that selects executions begins so; `executions_of` reads its rows.
 EXECUTION: Select[Any] = select(executions, SCHEDULE_NAME.label("schedule_name"))
 
 #: Executions by their `ids`.
@@ -49,51 +49,37 @@ _CRASHED_AT = (
 
 _STATES: Final[Mapping[str, State]] = {state.value: state for state in State}
 
-#: What the database takes a state for: it compares texts by the column's own rules. In ours, those
-#: of MySQL, blanks at the end do not count, in others capitals do not either; and by these rules
-#: every statement finds the row.
+#: The state that the database takes a text for. It compares by the column's collation, and so does
+#: every statement that finds the row: MySQL ignores blanks at the end, some collations ignore case.
 _TAKEN_FOR = select(
     executions.c.id,
     case(*((executions.c.state == state.value, state.value) for state in State)).label("state"),
 ).where(executions.c.id.in_(bindparam("ids", expanding=True)))
 
-_CELLS: Final = TableReader(
-    "SchedulerExecution",
-    {
-        # Whatever it is, it names the row: in an adopted table it may have no sign.
-        "id": whole(range(-LARGEST_ID - 1, 2 * LARGEST_ID + 2)),
-        "scheduler_id": whole(range(LARGEST_ID + 1)),
-        "execution_key": text(LONGEST_KEY),
-        "executed_at": moment(nullable=False),
-        "container_id": text(LONGEST_NAME, nullable=True),
-        "due_at": moment(),
-        "state": text(),
-        "attempt": whole(COUNTS[1:]),
-        "deaths": whole(COUNTS),
-        "crashes": whole(COUNTS),
-        "version": whole(VERSIONS),
-        "task_type": text(LONGEST_TYPE),
-        "task_id": whole(range(LARGEST_ID + 1)),
-        "queue": text(LONGEST_NAME, stand_in=MAIN_QUEUE),
-        "params": text(LARGEST_PARAMS, nullable=True),
-        "retry": text(LONGEST_POLICY, nullable=True),
-        "timeout_ms": whole(SPANS_MS, nullable=True),
-        "owner": text(LONGEST_NAME, nullable=True),
-        "lease_until": moment(),
-        "next_attempt_at": moment(),
-        "check_at": moment(),
-        "published_at": moment(),
-        "started_at": moment(),
-        "finished_at": moment(),
-        "last_error": text(nullable=True),
-        "cancel_requested": whole(range(2)),
-        "last_due_at": moment(),
-        "missed": whole(range(LARGEST_ID + 1)),
-        "resends": whole(COUNTS),
-        "source": text(LONGEST_NAME, nullable=True),
-        "task_name": text(LONGEST_NAME, nullable=True),
-        "schedule_name": ColumnRule(kind=object, wanted="", stand_in=None),  # see `answer_to`
-    },
+_READER: Final = TableReader(
+    executions,
+    # Whatever it is, it names the row: in an adopted table it may have no sign.
+    id=whole(range(-LARGEST_ID - 1, 2 * LARGEST_ID + 2)),
+    scheduler_id=whole(range(LARGEST_ID + 1)),
+    execution_key=text(LONGEST_KEY),
+    container_id=text(LONGEST_NAME, nullable=True),
+    attempt=whole(COUNTS[1:]),
+    deaths=whole(COUNTS),
+    crashes=whole(COUNTS),
+    version=whole(VERSIONS),
+    task_type=text(LONGEST_TYPE),
+    task_id=whole(range(LARGEST_ID + 1)),
+    queue=text(LONGEST_NAME, stand_in=MAIN_QUEUE),
+    params=text(LARGEST_PARAMS, nullable=True),
+    retry=text(LONGEST_POLICY, nullable=True),
+    timeout_ms=whole(SPANS_MS, nullable=True),
+    owner=text(LONGEST_NAME, nullable=True),
+    cancel_requested=whole(range(2)),
+    missed=whole(range(LARGEST_ID + 1)),
+    resends=whole(COUNTS),
+    source=text(LONGEST_NAME, nullable=True),
+    task_name=text(LONGEST_NAME, nullable=True),
+    schedule_name=ColumnRule(kind=object, wanted="", stand_in=None),  # see `display_name`
 )
 
 #: The columns of a new execution, in the order of `new_values`.
@@ -125,11 +111,10 @@ NEW_COLUMNS: Final = (
 
 
 def is_in(state: State) -> ColumnElement[bool]:
-    """Ask for the state of rows that an UPDATE finds by their ids, and must find by nothing else.
+    """Ask for the state of rows that are locked by their ids, and keep its index out of it.
 
-    Of few rows MySQL and MariaDB would rather take those of the state from its index, and hold
-    their entries there before the rows. Whoever starts or ends them holds the rows first: each
-    would wait for the other.
+    Of a small table MySQL and MariaDB would rather read the index of states, and lock its entries
+    before the rows. A start or an end locks the rows first: both would deadlock.
     """
     return func.coalesce(executions.c.state, "") == state.value
 
@@ -168,15 +153,15 @@ def moment_text(moment: datetime | None) -> str | None:
     return None if moment is None else to_text(moment)
 
 
-def answer_to(name: object, scheduler_id: object) -> str:
-    """Name a schedule; a row without a name that can be one answers to `#` and its id."""
+def display_name(name: object, scheduler_id: object) -> str:
+    """Name a schedule; one whose name is missing or impossible is called `#` and its id."""
     if isinstance(name, str) and 0 < len(name) <= LONGEST_NAME:
         return name
     return f"#{echo(scheduler_id)}"
 
 
-def id_answering_to(name: str) -> int | None:
-    """Read the id from the name that a nameless row answers to."""
+def id_of_display_name(name: str) -> int | None:
+    """Read the id from such a `#` name."""
     digits = name.removeprefix("#")
     if name == digits or not (digits.isascii() and digits.isdigit()):
         return None
@@ -186,11 +171,11 @@ def id_answering_to(name: str) -> int | None:
 
 
 def executions_of(connection: Connection, rows: Iterable[Row[Any]]) -> list[Execution]:
-    """Turn rows of `EXECUTION` into executions, with their crashes where they had any.
+    """Turn rows of `EXECUTION` into executions with their crashes.
 
-    Of rows that somebody spoilt, too: see `Execution.problem`.
+    Broken rows too: see `Execution.problem`.
     """
-    read = [_CELLS.read(row) for row in rows]
+    read = [_READER.read(row) for row in rows]
     crashes = _crashes(connection, {row.id: row.crashes for row, _ in read if row.crashes})
     odd = _taken_for(connection, [row.id for row, _ in read if row.state not in _STATES])
     return [
@@ -215,7 +200,7 @@ def find_executions(
 
 
 def _crashes(connection: Connection, counts: dict[int, int]) -> dict[int, tuple[datetime, ...]]:
-    """Read when each execution crashed. Its count drops to 0 with a replay: only the last count."""
+    """Read when each execution crashed: the last ones, as many as it counts since a replay."""
     if not counts:
         return {}
     moments: dict[int, list[datetime]] = {id_: [] for id_ in counts}
@@ -226,7 +211,7 @@ def _crashes(connection: Connection, counts: dict[int, int]) -> dict[int, tuple[
 
 
 def _taken_for(connection: Connection, ids: Collection[int]) -> dict[int, str]:
-    """Ask for which state the database takes one that is none. Nearly always there are none."""
+    """Ask which state the database takes an unknown one for; nearly always there are none."""
     if not ids:
         return {}
     rows = connection.execute(_TAKEN_FOR, {"ids": list(ids)})
@@ -245,7 +230,7 @@ def _execution(
     return Execution(
         id=row.id,
         scheduler_id=row.scheduler_id,
-        schedule_name=answer_to(row.schedule_name, row.scheduler_id),
+        schedule_name=display_name(row.schedule_name, row.scheduler_id),
         key=row.execution_key,
         state=state or State.SKIPPED,
         task=TaskRef(row.task_type, row.task_id),
@@ -279,7 +264,7 @@ def _execution(
 
 
 def _fault_of(row: Any, state: State | None, policy: RetryPolicy | str | None) -> str | None:  # noqa: ANN401
-    """Say what is wrong with a row whose cells are what they should be, each by itself."""
+    """Say what is wrong with a row each of whose values is possible by itself."""
     if not 0 < row.id <= LARGEST_ID:
         return f"SchedulerExecution: id: {row.id} is not 1-{LARGEST_ID}"
     if row.state not in _STATES:

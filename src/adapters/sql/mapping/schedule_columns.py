@@ -1,4 +1,4 @@
-"""What groups of a row's columns say: often the same, and understood once for all that share them.
+"""Groups of a schedule's columns, read once for all rows that share their values.
 
 People write them by hand. An impossible value is reported as a fault, and the default is used.
 """
@@ -45,7 +45,7 @@ T = TypeVar("T")
 D = TypeVar("D")
 E = TypeVar("E", bound=StrEnum)
 
-#: Stands for a time that cannot be read.
+#: Replaces a time that cannot be read.
 LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 SPANS_MS: Final = range(LONGEST // timedelta(milliseconds=1) + 1)
@@ -53,7 +53,7 @@ SPANS_MS: Final = range(LONGEST // timedelta(milliseconds=1) + 1)
 #: The columns that say when.
 TIME_COLUMNS: Final = ("schedule", "date_time", "timezone", "starts_at", "ends_at")
 
-#: How each column that says how a schedule is run is written from a draft.
+#: How each column of the run options is written from a draft.
 _RUN_OPTIONS: Final[Mapping[str, Callable[[ScheduleDraft], object]]] = {
     "status": lambda draft: draft.status,
     "retry": lambda draft: write_retry(draft.retry),
@@ -65,12 +65,12 @@ _RUN_OPTIONS: Final[Mapping[str, Callable[[ScheduleDraft], object]]] = {
     "jitter_ms": lambda draft: milliseconds(draft.jitter),
     "queue": lambda draft: draft.queue,
 }
-#: The columns that say how.
+#: The columns that say how a schedule is run.
 RUN_OPTION_COLUMNS: Final = tuple(_RUN_OPTIONS)
 
 
 class ScheduleTimes(msgspec.Struct, frozen=True, kw_only=True):
-    """When a schedule is due: fields of its draft, and those that it keeps with its timing."""
+    """When a schedule is due: the fields of its draft, and those of the schedule itself."""
 
     draft: Mapping[str, Any]
     schedule: Mapping[str, Any]
@@ -78,7 +78,7 @@ class ScheduleTimes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How a schedule is run: fields of its draft, and the same as the schedule has them."""
+    """How a schedule is run: the fields of its draft, and those of the schedule itself."""
 
     draft: Mapping[str, Any]
     schedule: Mapping[str, Any]
@@ -86,14 +86,14 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def column_values(draft: ScheduleDraft) -> dict[str, object]:
-    """Write a draft as the columns of `TIME_COLUMNS` and `RUN_OPTION_COLUMNS`."""
+    """Write a draft as `TIME_COLUMNS` and `RUN_OPTION_COLUMNS`."""
     times = {column: getattr(draft, column) for column in TIME_COLUMNS}
     return times | {column: write(draft) for column, write in _RUN_OPTIONS.items()}
 
 
 @cached(entries=TIMES_CACHED)
 def read_times(values: tuple[Any, ...]) -> ScheduleTimes:
-    """Read the columns of `TIME_COLUMNS`, in their order."""
+    """Read `TIME_COLUMNS`, in their order."""
     schedule, date_time, timezone, starts_at, ends_at = values
     faults: list[Fault] = []
 
@@ -116,7 +116,7 @@ def read_times(values: tuple[Any, ...]) -> ScheduleTimes:
 
 @cached(entries=RUN_OPTIONS_CACHED)
 def read_run_options(values: tuple[Any, ...]) -> RunOptions:
-    """Read the columns of `RUN_OPTION_COLUMNS`."""
+    """Read `RUN_OPTION_COLUMNS`, in their order."""
     row = dict(zip(RUN_OPTION_COLUMNS, values, strict=True))
     faults: list[Fault] = []
 
@@ -189,7 +189,7 @@ def _text(field: str, value: object, longest: int, faults: list[Fault]) -> str:
 
 
 def _status(value: object, faults: list[Fault]) -> bool:
-    """Read whether a schedule is on. Without a word it is off."""
+    """Read whether a schedule is on; NULL is off."""
     if value is None or value in (0, 1):
         return bool(value)
     faults.append(Fault("status", f"{echo(value)} is not 0 (off) or 1 (on)"))

@@ -1,4 +1,4 @@
-"""Rows of the users' table, understood or found broken. People write them by hand."""
+"""Rows of the users' table, read or found broken. People write them by hand."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -14,7 +14,7 @@ from cronhare.domain.schedules.schedule import LONGEST_NAME, BrokenSchedule, Sch
 from cronhare.domain.texts.echo import echo, shown
 
 from ..schema.tables import schedulers
-from .execution_rows import answer_to
+from .execution_rows import display_name
 from .schedule_columns import (
     LONG_AGO,
     RUN_OPTION_COLUMNS,
@@ -27,18 +27,18 @@ from .schedule_columns import (
 )
 from .task_columns import COLUMN_OF_TYPE, NOWHERE, TASK_COLUMNS, NamedTask, read_task
 
-#: A row's updated_at exactly as it is: a plan keeps it, and compares no clocks by it.
+#: A row's updated_at exactly as it is: a plan keeps it, to see edits without comparing clocks.
 STAMP = type_coerce(schedulers.c.updated_at, NullType())
 
-#: What stands for a row that cannot be read at all.
+#: These replace the columns of a row that cannot be read at all.
 _NO_TIMES = read_times((None,) * len(TIME_COLUMNS))
-_NO_MANNER = read_run_options((None,) * len(RUN_OPTION_COLUMNS))
+_NO_OPTIONS = read_run_options((None,) * len(RUN_OPTION_COLUMNS))
 
-#: What stands for the task of a row that cannot be read at all: nobody's, lest it be anybody's.
+# Its task has a source of its own, lest it pass for a task of a jobs file.
 _NO_TASK = NamedTask(ref=NOWHERE, source="a row that cannot be read", name=None)
 
-#: What is read of a row, and what each row begins with that is read here. Not all columns, and by
-#: their places: most of a busy minute is spent on reading.
+#: The columns that each row begins with that is read here. Not all of them, and read by place: most
+#: of a busy minute is spent on reading.
 READ = tuple(
     schedulers.c[name]
     for name in (
@@ -53,31 +53,31 @@ READ = tuple(
 )
 _IN_TASK = slice(4, 4 + len(TASK_COLUMNS))
 _IN_TIMES = slice(_IN_TASK.stop, _IN_TASK.stop + len(TIME_COLUMNS))
-_IN_MANNER = slice(_IN_TIMES.stop, len(READ))
+_IN_OPTIONS = slice(_IN_TIMES.stop, len(READ))
 
 
 def draft_of(row: Row[Any]) -> tuple[ScheduleDraft | None, str | None]:
     """Read a row as a draft, or say what is wrong with it."""
-    times, manner, task, params, faults = _read(row)
+    times, options, task, params, faults = _read(row)
     if row.description is not None and not isinstance(row.description, str):
         faults.append(Fault("description", f"{echo(row.description)} is not text"))
     if faults:
         return None, _say(faults)
     return ScheduleDraft(
-        name=answer_to(row.name, row.id),
+        name=display_name(row.name, row.id),
         task=task.ref,
         task_name=task.name,
         params=params,
         description=row.description,
         **times.draft,
-        **manner.draft,
+        **options.draft,
     ), None
 
 
 def schedule_of(row: Row[Any]) -> Schedule | BrokenSchedule:
-    """Read a row as a schedule. For each due one: as `compile_schedule`, with less to make."""
-    times, manner, task, params, faults = _read(row)
-    name = answer_to(row.name, row.id)
+    """Read a row as a schedule: as `compile_schedule` does, but faster, for each due one."""
+    times, options, task, params, faults = _read(row)
+    name = display_name(row.name, row.id)
     if faults:
         changed_at = moment_or_long_ago(row.updated_at)
         return BrokenSchedule(
@@ -96,7 +96,7 @@ def schedule_of(row: Row[Any]) -> Schedule | BrokenSchedule:
         changed_at=row.updated_at,
         params=params,
         **times.schedule,
-        **manner.schedule,
+        **options.schedule,
     )
 
 
@@ -118,19 +118,19 @@ def row_values(draft: ScheduleDraft) -> dict[str, Any]:
 
 
 def moment_or_long_ago(value: object) -> datetime:
-    """Take a moment that may have been spoilt by hand."""
+    """Give a moment; `LONG_AGO` for what is none."""
     return value if isinstance(value, datetime) else LONG_AGO
 
 
 def _read(row: Row[Any]) -> tuple[ScheduleTimes, RunOptions, NamedTask, str, list[Fault]]:
-    """Read a row, whatever is in it: this is the one place where that may go wrong.
+    """Read a row, whatever is in it.
 
-    What nobody foresaw is a fault of that row as well, or it would stop all others.
+    An unforeseen error is a fault of that row as well, or it would stop all others.
     """
     try:
-        times, manner = read_times(row[_IN_TIMES]), read_run_options(row[_IN_MANNER])
+        times, options = read_times(row[_IN_TIMES]), read_run_options(row[_IN_OPTIONS])
         task = read_task(row[_IN_TASK])
-        faults = [*times.faults, *manner.faults, *task.faults]
+        faults = [*times.faults, *options.faults, *task.faults]
         params = _params(row.params, faults)
         name = row.name
         if name is not None and not (isinstance(name, str) and len(name) <= LONGEST_NAME):
@@ -141,8 +141,8 @@ def _read(row: Row[Any]) -> tuple[ScheduleTimes, RunOptions, NamedTask, str, lis
         raise
     except Exception as error:  # noqa: BLE001 - see above
         unforeseen = Fault("row", f"cannot be read: {type(error).__name__}: {shown(str(error))}")
-        return _NO_TIMES, _NO_MANNER, _NO_TASK, "{}", [unforeseen]
-    return times, manner, task, params, faults
+        return _NO_TIMES, _NO_OPTIONS, _NO_TASK, "{}", [unforeseen]
+    return times, options, task, params, faults
 
 
 def _fault_of_name(name: object) -> Fault:

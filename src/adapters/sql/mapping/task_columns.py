@@ -1,4 +1,4 @@
-"""Which task a row of the users' table names: a group of its columns, understood as in `cells`."""
+"""The columns that name a schedule's task: a group, as in `schedule_columns`."""
 
 from typing import Any, Final
 
@@ -21,7 +21,7 @@ COLUMN_OF_TYPE: Final = {
     SYSTEM: "system_id",
 }
 
-#: The columns that say which.
+#: The columns that name the task.
 TASK_COLUMNS: Final = ("source", "task_name", *COLUMN_OF_TYPE.values())
 
 #: The task of a schedule whose row names none.
@@ -39,7 +39,7 @@ class NamedTask(msgspec.Struct, frozen=True, kw_only=True):
 
 @cached(entries=TASKS_CACHED)
 def read_task(values: tuple[Any, ...]) -> NamedTask:
-    """Read the columns of `TASK_COLUMNS`, in their order."""
+    """Read `TASK_COLUMNS`, in their order."""
     faults: list[Fault] = []
     source, name = _name("source", values[0], faults), _name("task_name", values[1], faults)
     if name is not None and source is None:
@@ -49,9 +49,9 @@ def read_task(values: tuple[Any, ...]) -> NamedTask:
 
 
 def _name(column: str, value: object, faults: list[Fault]) -> str | None:
-    """Read a name that is kept with each execution, where its column has a bound.
+    """Read a name; each execution keeps it, in a column with a bound.
 
-    A name at fault stays one, and another than all others: its row is nobody else's.
+    A faulty name stays a name of its own: its row must not pass for that of another source.
     """
     if value is None or value == "":
         return None

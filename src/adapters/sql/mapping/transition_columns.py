@@ -1,7 +1,7 @@
-"""What a change of executions writes: the columns in which they differ before it and after it.
+"""Writing changes of executions: the columns in which they differ before and after.
 
-Their rows are held. Most of a batch change alike, and are written by one plain statement; the rest
-by one of many rows.
+Their rows are locked. Most of a batch change alike, and are written by one plain UPDATE; the rest
+by one with many rows of parameters.
 """
 
 from collections import defaultdict
@@ -20,7 +20,7 @@ from ..schema.tables import executions
 #: An execution before a change and after it.
 Change = tuple[Execution, Execution]
 
-#: Numbers of which it is written by how much they grow, as a row's own may be another.
+#: Numbers that are written as an increment: the row's own may be another.
 _GROWING: Final = {"version_by": executions.c.version, "crashes_by": executions.c.crashes}
 
 
@@ -28,9 +28,9 @@ def write_changes(connection: Connection, dialect: Dialect, changed: Iterable[Ch
     """Write what each change changes, and nothing else of a row."""
     by_names: dict[tuple[str, ...], dict[tuple[object, ...], list[int]]] = {}
     for before, after in changed:
-        if cells := _cells(before, after):
-            alike = by_names.setdefault(tuple(cells), defaultdict(list))
-            alike[tuple(cells.values())].append(before.id)
+        if columns := _columns(before, after):
+            alike = by_names.setdefault(tuple(columns), defaultdict(list))
+            alike[tuple(columns.values())].append(before.id)
     for names, alike in by_names.items():
         most = max(alike, key=lambda values: len(alike[values]))
         said = dict(zip(names, most, strict=True))
@@ -45,22 +45,22 @@ def write_changes(connection: Connection, dialect: Dialect, changed: Iterable[Ch
 
 
 def write_fields(connection: Connection, execution: Execution, *fields: str) -> None:
-    """Write these fields, whatever stands in the row: it may be what could not be read."""
-    cells = {field: getattr(execution, field) for field in fields}
-    connection.execute(_update_alike(fields), {**cells, "ids": [execution.id]})
+    """Write these fields, whatever the row holds: it may be what could not be read."""
+    columns = {field: getattr(execution, field) for field in fields}
+    connection.execute(_update_alike(fields), {**columns, "ids": [execution.id]})
 
 
-def _cells(before: Execution, after: Execution) -> dict[str, Any]:
-    cells = changes(before, after)
-    if "version" in cells:
-        cells["version_by"] = cells.pop("version") - before.version
-    if "crashed_at" in cells:
-        crashes = len(cells.pop("crashed_at"))
+def _columns(before: Execution, after: Execution) -> dict[str, Any]:
+    columns = changes(before, after)
+    if "version" in columns:
+        columns["version_by"] = columns.pop("version") - before.version
+    if "crashed_at" in columns:
+        crashes = len(columns.pop("crashed_at"))
         if crashes:
-            cells["crashes_by"] = crashes - len(before.crashed_at)
+            columns["crashes_by"] = crashes - len(before.crashed_at)
         else:
-            cells["crashes"] = 0
-    return cells
+            columns["crashes"] = 0
+    return columns
 
 
 @lru_cache

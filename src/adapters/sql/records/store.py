@@ -27,7 +27,7 @@ from ..mapping.execution_rows import (
     SCHEDULE_NAME,
     executions_of,
     find_executions,
-    id_answering_to,
+    id_of_display_name,
 )
 from ..mapping.tolerant_reading import ARCHIVED, ATTEMPT, OUTPUT, TableReader
 from ..mapping.transition_columns import write_changes
@@ -260,7 +260,7 @@ class SqlRecords:
 
 
 def _of_schedule(statement: Select[Any], name: str) -> Select[Any]:
-    id_ = id_answering_to(name)
+    id_ = id_of_display_name(name)
     if id_ is None:
         named = select(schedulers.c.id).where(schedulers.c.name == name)
         return statement.where(executions.c.scheduler_id.in_(named))

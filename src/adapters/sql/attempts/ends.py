@@ -1,0 +1,217 @@
+"""Ending attempts, by their result or as lost: a batch is read and judged, then written."""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+import attrs
+import msgspec
+from sqlalchemy import Connection, Row, bindparam, select
+
+from cronhare.domain.execution import Execution, State
+from cronhare.domain.lifecycle.transitions import Standing, may_finish, may_give_up
+from cronhare.domain.retries.outcome import Outcome, TaskError
+from cronhare.domain.retries.retry import Quarantine
+from cronhare.ports.attempts import Apart, Busy, EndRefused, Finish, Recorded, Superseded
+from cronhare.ports.ledger import LedgerRefused
+from cronhare.ports.runner import AttemptResult
+
+from ..isolation.bisection import BatchResult, OnLocked
+from ..isolation.quarantine import quarantine_refused
+from ..isolation.refusals import bisect_and_judge
+from ..isolation.suspects import Kind, Suspects
+from ..schema.tables import attempts, executions
+from ..transactions.database import Database, StorePart, repeatable
+from .end_writes import kind_of_ending, write_ends
+from .standing import UNLOCKED_STANDING, locked_elsewhere
+
+_STATES = frozenset(State)
+_RECORDED = (
+    select(
+        attempts.c.execution_id,
+        attempts.c.attempt,
+        attempts.c.ending,
+        executions.c.state,
+        executions.c.attempt.label("due"),
+        executions.c.last_error,
+    )
+    .join(executions, executions.c.id == attempts.c.execution_id)
+    .where(
+        attempts.c.execution_id.in_(bindparam("ids", expanding=True)),
+        attempts.c.node == bindparam("node"),
+    )
+)
+
+
+class AttemptEnds(StorePart):
+    """The part of `AttemptStorePort` that ends attempts."""
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
+        self._refused_ends = Suspects()
+        self._locked_ends = OnLocked[Finish, Recorded | Busy](
+            lambda _: Busy(), unasked=lambda _: Busy(is_asked=False)
+        )
+
+    def finish(
+        self, finishes: Sequence[Finish], *, now: datetime, node: str
+    ) -> Sequence[Recorded | Busy]:
+        """See `AttemptStorePort.finish`."""
+
+        def may(standing: Standing, finish: Finish) -> bool:
+            return may_finish(standing, finish.execution.attempt, node=node)
+
+        return self._end(finishes, "recording results", may, now, node=node)
+
+    def give_up(self, finishes: Sequence[Finish], *, now: datetime) -> Sequence[Recorded | Busy]:
+        """See `AttemptStorePort.give_up`."""
+
+        def may(standing: Standing, finish: Finish) -> bool:
+            return may_give_up(standing, version=finish.execution.version)
+
+        def pass_over(finish: Finish) -> Recorded | Busy:
+            self._database.passed_over.note(finish.execution.id, now)
+            return Superseded()
+
+        return self._end(finishes, "giving up lost attempts", may, now, unproven=pass_over)
+
+    def _end(
+        self,
+        finishes: Sequence[Finish],
+        doing: str,
+        may: Callable[[Standing, Finish], bool],
+        now: datetime,
+        *,
+        node: str | None = None,
+        unproven: Callable[[Finish], Recorded | Busy] | None = None,
+    ) -> Sequence[Recorded | Busy]:
+        """End those that *may* end; what *node* has recorded before is answered once more."""
+        kinds: dict[int, Kind] = {}
+
+        @repeatable
+        def ask(part: Sequence[Finish]) -> BatchResult[Recorded | Busy]:
+            with self._database.write(doing) as connection:
+                ended = self._write(connection, part, may, now, kinds)
+                if node is None:
+                    return ended
+                again = _answered_again(connection, part, ended.answers, node)
+                return attrs.evolve(ended, answers=again)
+
+        return bisect_and_judge(
+            finishes,
+            ask,
+            alone=partial(self._end_refused, ask, now, may),
+            suspects=self._refused_ends,
+            on_locked=self._locked_ends,
+            id_of=lambda finish: finish.execution.id,
+            kinds=kinds,
+            unproven=unproven,
+        )
+
+    def _end_refused(
+        self,
+        ask: Callable[[Sequence[Finish]], BatchResult[Recorded | Busy]],
+        now: datetime,
+        may: Callable[[Standing, Finish], bool],
+        finish: Finish,
+        refusal: LedgerRefused,
+    ) -> Recorded | Busy:
+        """Quarantine an execution whose end is refused, without output and error of the attempt.
+
+        Not logged here: the caller logs each end in one line.
+        """
+        ended = finish.ran.outcome
+        error = TaskError(message=f"it ended ({ended.in_brief}), but that is refused: {refusal}")
+        outcome = Outcome(
+            ending=ended.ending, exit_code=ended.exit_code, signal=ended.signal, error=error
+        )
+        bare = Finish(
+            execution=finish.execution,
+            ran=AttemptResult(outcome=outcome),
+            verdict=Quarantine(error.message),
+        )
+        try:
+            [answer] = ask([bare]).answers
+        except LedgerRefused:
+            apart = quarantine_refused(
+                self._database,
+                finish.execution.id,
+                error.message,
+                now,
+                still=lambda found: may(found, finish),
+            )
+            return EndRefused(error.message, apart) if isinstance(apart, Apart) else apart
+        return EndRefused(error.message) if answer is State.QUARANTINED else answer
+
+    def _write(
+        self,
+        connection: Connection,
+        finishes: Sequence[Finish],
+        may: Callable[[Standing, Finish], bool],
+        now: datetime,
+        kinds: dict[int, Kind],
+    ) -> BatchResult[Recorded | Busy]:
+        ids = {finish.execution.id for finish in finishes}
+        rows = connection.execute(UNLOCKED_STANDING, {"ids": list(ids)})
+        standing = {row.id: row for row in rows}
+        busy = locked_elsewhere(connection, ids - standing.keys())
+        ended: dict[int, tuple[Execution, Finish]] = {}
+        for place, finish in enumerate(finishes):
+            row = standing.get(finish.execution.id)
+            if row is not None and may(row, finish):
+                del standing[row.id]  # of two ends of one attempt the first counts
+                ended[place] = (_as_it_stands(finish.execution, row), finish)
+        kinds.update((one.id, kind_of_ending(one, finish)) for one, finish in ended.values())
+        states = dict(
+            zip(
+                ended,
+                write_ends(connection, self._database.dialect, list(ended.values()), now=now),
+                strict=True,
+            )
+        )
+        answers = [
+            Busy() if finish.execution.id in busy else states.get(place, Superseded())
+            for place, finish in enumerate(finishes)
+        ]
+        return BatchResult(answers, [execution.id for execution, _ in ended.values()])
+
+
+def _answered_again(
+    connection: Connection,
+    finishes: Sequence[Finish],
+    answers: Sequence[Recorded | Busy],
+    node: str,
+) -> Sequence[Recorded | Busy]:
+    """Replace `Superseded` by the former answer where this node had recorded the end."""
+    pairs = list(zip(finishes, answers, strict=True))
+    ids = [finish.execution.id for finish, answer in pairs if answer == Superseded()]
+    if not ids:
+        return answers
+    rows = connection.execute(_RECORDED, {"ids": ids, "node": node})
+    recorded = {(row.execution_id, row.attempt): row for row in rows}
+
+    def again(finish: Finish) -> Recorded:
+        row = recorded.get((finish.execution.id, finish.execution.attempt))
+        if row is None or row.state not in _STATES:  # written by hand
+            return Superseded()
+        return finish.repeated(
+            row.ending, state=State(row.state), attempt=row.due, last_error=row.last_error
+        )
+
+    return [again(finish) if answer == Superseded() else answer for finish, answer in pairs]
+
+
+def _as_it_stands(execution: Execution, row: Row[Any]) -> Execution:
+    """Give a running attempt's execution as the ledger has it: with a request to cancel, say."""
+    seen = (row.owner, row.deaths, row.cancel_requested)
+    if seen == (execution.owner, execution.deaths, execution.cancel_requested):
+        return execution
+    return msgspec.structs.replace(
+        execution,
+        state=State.RUNNING,
+        owner=row.owner,
+        lease_until=row.lease_until,
+        deaths=row.deaths if isinstance(row.deaths, int) else execution.deaths,
+        cancel_requested=bool(row.cancel_requested),
+    )
