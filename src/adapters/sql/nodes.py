@@ -1,4 +1,4 @@
-"""Reports of nodes: one row each, written by nobody else."""
+"""Reports of nodes: one row each, which only its node writes."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -23,6 +23,7 @@ _FORGET: Final = delete(nodes).where(
 )
 
 _SEPARATOR: Final = "\n"
+_AS_THEY_ARE: Final = ("role", "host", "version", "started_at", "seen_at", "concurrency", "running")
 
 
 class SqlNodeStore:
@@ -36,11 +37,10 @@ class SqlNodeStore:
     def report(self, report: NodeReport, *, forget_before: datetime) -> None:
         """See `NodeStorePort.report`."""
         values = _values(report)
-        known = {"node": report.name, **values}
         with self._database.write(f"reporting node {report.name}") as connection:
             # Asked first: MySQL counts no row that an UPDATE finds and leaves as it was.
             if connection.scalar(_KNOWN, {"node": report.name}):
-                connection.execute(_UPDATE, known)
+                connection.execute(_UPDATE, {"node": report.name, **values})
             else:
                 connection.execute(_FORGET, {"before": forget_before})
                 connection.execute(_INSERT, {"name": report.name, **values})
@@ -55,14 +55,8 @@ class SqlNodeStore:
 
 def _values(report: NodeReport) -> dict[str, Any]:
     return {
-        "role": report.role,
-        "host": report.host,
-        "version": report.version,
-        "started_at": report.started_at,
-        "seen_at": report.seen_at,
+        **{field: getattr(report, field) for field in _AS_THEY_ARE},
         "queues": _SEPARATOR.join(report.queues),
-        "concurrency": report.concurrency,
-        "running": report.running,
         "clock_offset_ms": milliseconds(report.clock_offset),
     }
 
@@ -70,13 +64,7 @@ def _values(report: NodeReport) -> dict[str, Any]:
 def _report(row: Row[Any]) -> NodeReport:
     return NodeReport(
         name=row.name,
-        role=row.role,
-        host=row.host,
-        version=row.version,
-        started_at=row.started_at,
-        seen_at=row.seen_at,
+        **{field: getattr(row, field) for field in _AS_THEY_ARE},
         queues=tuple(row.queues.split(_SEPARATOR)) if row.queues else (),
-        concurrency=row.concurrency,
-        running=row.running,
         clock_offset=duration(row.clock_offset_ms) or timedelta(0),
     )

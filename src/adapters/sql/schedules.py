@@ -65,7 +65,7 @@ _REPLACE = (
 _NAME_TASK = (
     update(schedulers)
     .where(schedulers.c.id == bindparam("row_id"))
-    # As it was: by itself MySQL would call it an edit.
+    # Set to itself: otherwise MySQL would count it as an edit.
     .values(task_name=bindparam("new_name"), updated_at=schedulers.c.updated_at)
 )
 _DISABLE = (
@@ -74,7 +74,7 @@ _DISABLE = (
     .values(status=False, updated_at=bindparam("at", type_=HandWritten))
 )
 
-#: No moment is later, and none can be told apart from it.
+#: The latest moment: an edit at it cannot be told from the one before.
 LATEST = datetime.max.replace(tzinfo=UTC)
 
 #: So many names are asked for in one statement.
@@ -110,7 +110,7 @@ class SqlScheduleStore:
         disabled: Collection[str] = (),
     ) -> None:
         """See `ScheduleStorePort.save`."""
-        # Of two drafts with one name the later is the one that stays.
+        # Of two drafts with one name the later one counts.
         by_name = {draft.name: row_values(draft) for draft in drafts}
         task_names = task_names or {}
         with self._database.write("saving schedules") as connection:
@@ -157,9 +157,9 @@ def _find(
 def _refuse_namesakes(
     connection: Connection, statement: Select[Any], names: Collection[str]
 ) -> None:
-    """Refuse names that are new to us and not to the table, whose unique index would.
+    """Refuse new names that the table's unique index takes for names it has.
 
-    It compares by its own rules: blanks at the end do not count, in some tables capitals do not.
+    It compares by the column's collation: blanks at the end are ignored, in some tables case is.
     """
     rows = _find(connection, statement, names)
     others = [row for row in rows if display_name(row.name, row.id) not in names]
@@ -179,13 +179,13 @@ def _is_alike(name: str, stored: object) -> bool:
 
 
 def _replacement(row: Row[Any], values: dict[str, Any], now: datetime) -> dict[str, Any]:
-    """Replace what a draft says; columns that are not ours (user_id …), name and id stay."""
+    """Replace the draft's columns; those that are not ours (user_id …), name and id stay."""
     new = {f"new_{column}": value for column, value in values.items() if column != "name"}
     return {**new, "row_id": row.id, "new_updated_at": _edited_at(row, now)}
 
 
 def _edited_at(row: Row[Any], now: datetime) -> datetime:
-    """Tell two edits at one instant apart, or the second would go unnoticed."""
+    """Give a later time than the last edit's, or this one would go unnoticed."""
     before = moment_or_long_ago(row.updated_at)
     return now if before >= LATEST else max(now, before + timedelta(microseconds=1))
 
@@ -208,7 +208,7 @@ def _stored(row: Row[Any]) -> StoredSchedule:
 
 
 def _problem_elsewhere(row: Row[Any]) -> str | None:
-    """Say what a replica made of a row that can be understood here."""
+    """Say why another replica could not plan a row that can be read here."""
     if not row.problem or not row.is_planned:
         return None
     return f"{row.problem} (says {row.judged_by})" if row.judged_by else str(row.problem)

@@ -1,4 +1,4 @@
-"""Carrying out what the planner decides for a batch of schedules, in one transaction."""
+"""Applying the planner's decisions for a batch of schedules, in one transaction."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -62,7 +62,7 @@ def apply_plans(
 ) -> Batch:
     """Plan each schedule, claim its runs, record its skips, and move its cursor.
 
-    It may leave the last ones, once it has looked at very many instants: `looked` tells.
+    After very many instants it leaves the rest of the batch: see `Batch.looked`.
     """
     _forget(connection, [look.planned_id for look in looks if look.id is None])
     known = [(look, schedule_of(look)) for look in looks if look.id is not None]
@@ -100,7 +100,7 @@ def apply_plans(
 
 
 def _forget(connection: Connection, orphans: Sequence[int]) -> None:
-    """Drop the plans of schedules that somebody deleted past the foreign keys."""
+    """Drop the plans of schedules that were deleted past the foreign keys."""
     if orphans:
         connection.execute(_FORGET, {"ids": orphans})
 
@@ -125,7 +125,7 @@ def _planned(
     next_due = look.next_due_at or look.resume_at
     return Planned(
         schedule=schedule,
-        # A cursor that somebody spoilt is none: the schedule is planned from its edit on.
+        # A broken cursor is none: the schedule is planned from its edit on.
         next_due=next_due if isinstance(next_due, datetime) else None,
         edited=not look.is_current,
         unfinished=unfinished.get(schedule.id),
@@ -146,7 +146,7 @@ def _plan_row(look: Row[Any], cursor: Cursor, judge: str | None = None) -> PlanR
 def _insert(
     connection: Connection, dialect: Dialect, wanted: Sequence[Execution]
 ) -> list[Execution]:
-    """Insert in the same order everywhere, so that no two replicas wait for each other."""
+    """Insert in the same order everywhere, so that two replicas cannot deadlock."""
     if not wanted:
         return []
     ordered = sorted(wanted, key=lambda one: (one.scheduler_id, one.due_at, one.key))

@@ -1,4 +1,4 @@
-"""Claiming a run that no plan asked for: somebody did, or somebody's message."""
+"""Claiming a run that no plan asked for: a person did, or another program's message."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ _SCHEDULE: Select[Any] = select(*READ).where(schedulers.c.id == bindparam("sched
 
 
 def find_by_key(connection: Connection, scheduler_id: int, key: str) -> Execution | None:
-    """Find an execution by what is unique of it."""
+    """Find an execution by its unique key."""
     if not 0 < scheduler_id <= LARGEST_ID:
         return None
     rows = connection.execute(_BY_KEY, {"scheduler_id": scheduler_id, "key": key})

@@ -1,4 +1,4 @@
-"""Pages of plans and schedules: each goes on where a full one ended."""
+"""Statements that select plans and schedules in pages, each behind the one before."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -21,7 +21,7 @@ def _after(
 ) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
     """Find the rows behind a place, whose parameters are `at` and `id`.
 
-    Said twice: MySQL sees no range of an index in a comparison of pairs, SQLite none in OR.
+    Both conditions say the same: MySQL uses no index range for pairs, SQLite none for OR.
     """
     at, after = bindparam("at", type_=kind), bindparam("id", type_=BigInteger)
     return tuple_(moment, id_) > tuple_(at, after), or_(
@@ -61,7 +61,7 @@ PROBLEMS_OF_LATE = PROBLEMS.where(
 
 
 def schedules_of(due: Select[Any]) -> Select[Any]:
-    """Read plans with their schedules. Only the plans are held: the schedules are people's."""
+    """Read plans with their schedules, locking the plans alone: people edit the schedules."""
     taken = due.subquery("taken")
     return (
         look(taken)
@@ -71,7 +71,7 @@ def schedules_of(due: Select[Any]) -> Select[Any]:
 
 
 def is_later(place: Place, floor: Place) -> bool:
-    """Tell whether a place lies behind another; one that a hand-made row has spoilt does not."""
+    """Tell whether a place lies behind another; one from a broken row does not."""
     match place, floor:
         case (datetime() as at, int(id_)), (datetime() as floor_at, int(floor_id)):
             return (at, id_) > (floor_at, floor_id)

@@ -3,8 +3,9 @@
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from functools import partial
+from typing import Any
 
-from sqlalchemy import Update
+from sqlalchemy import Select, Update
 
 from cronhare.domain.execution import STARTABLE, UNFINISHED, Execution
 from cronhare.domain.lifecycle.redelivery import Graces, expected_after_doubt
@@ -68,8 +69,6 @@ class ReconcilerQueries(StorePart):
         until = {state.value: now - graces.of(state) for state in STARTABLE}
         refused = self._database.passed_over.at(now)
         statement = excluding(statements.LONGEST_OVERDUE, executions.c.id, refused)
-        kinds: dict[int, Kind] = {}
-        take = partial(self._take_overdue, until=until, now=now, graces=graces, kinds=kinds)
 
         @repeatable
         def choose(most: int, left: int) -> Sequence[int]:
@@ -77,41 +76,30 @@ class ReconcilerQueries(StorePart):
             with self._database.read("looking for what is overdue") as connection:
                 return connection.scalars(statement, asked).all()
 
-        def take_free(ids: Sequence[int]) -> Sequence[Execution]:
-            return take_isolated(
-                self._database,
-                ids,
-                take,
-                now=now,
-                suspects=self._waiting,
-                budget=self._queries_budget,
-                states=STARTABLE,
-                kinds=kinds,
-            )
+        @repeatable
+        def take(ids: Sequence[int], kinds: dict[int, Kind]) -> BatchResult[Execution]:
+            with self._database.write("taking what is overdue") as connection:
+                rows = connection.execute(statements.OVERDUE, {**until, "ids": ids})
+                found = executions_of(connection, rows)
+                kinds.update((one.id, (one.state, one.problem is None)) for one in found)
+                apart = quarantine_broken(connection, found, now)
+                sound = [one for one in found if one.problem is None]
+                checks = [statements.postponement(one, now, graces) for one in sound]
+                self._database.dialect.update_many(connection, statements.POSTPONE, checks)
+            left = pass_over(self._database, found, apart, now)
+            taken = [one for one in as_quarantined(found, apart) if one.id not in left]
+            return BatchResult(taken, [one.id for one in taken])
 
-        return take_past_locked(choose, take_free, limit=limit)
-
-    @repeatable
-    def _take_overdue(
-        self,
-        ids: Sequence[int],
-        *,
-        until: Mapping[str, object],
-        now: datetime,
-        graces: Graces,
-        kinds: dict[int, Kind],
-    ) -> BatchResult[Execution]:
-        with self._database.write("taking what is overdue") as connection:
-            rows = connection.execute(statements.OVERDUE, {**until, "ids": ids})
-            found = executions_of(connection, rows)
-            kinds.update((one.id, (one.state, one.problem is None)) for one in found)
-            apart = quarantine_broken(connection, found, now)
-            sound = [one for one in found if one.problem is None]
-            checks = [statements.postponement(one, now, graces) for one in sound]
-            self._database.dialect.update_many(connection, statements.POSTPONE, checks)
-        left = pass_over(self._database, found, apart, now)
-        taken = [one for one in as_quarantined(found, apart) if one.id not in left]
-        return BatchResult(taken, [one.id for one in taken])
+        take_unlocked = partial(
+            take_isolated,
+            self._database,
+            take=take,
+            now=now,
+            suspects=self._waiting,
+            budget=self._queries_budget,
+            states=STARTABLE,
+        )
+        return take_past_locked(choose, take_unlocked, limit=limit)
 
     @repeatable
     def unfinished(self, *, after: int, limit: int) -> Sequence[Execution]:
@@ -119,7 +107,7 @@ class ReconcilerQueries(StorePart):
         with self._database.read("listing what is unfinished") as connection:
             rows = connection.execute(statements.UNFINISHED, {"after": after, "limit": limit})
             found = executions_of(connection, rows)
-        return self._set_apart(found, self._ledger_now())
+        return self._quarantine_broken(found, self._ledger_now())
 
     @repeatable
     def owners(self) -> Collection[str]:
@@ -131,53 +119,42 @@ class ReconcilerQueries(StorePart):
     @repeatable
     def regain(self, *, now: datetime, limit: int) -> int:
         """See `ClaimStorePort.regain`. Most looks find nothing, and take no lock."""
-        asked = {"now": now, "horizon": now + LONGEST}
-        refused = self._database.passed_over.at(now)
-        with self._database.read("looking for what nobody would find") as connection:
-            strays_of = [
-                (
-                    regain,
-                    connection.scalars(
-                        excluding(strays, executions.c.id, refused), {**asked, "limit": limit}
-                    ).all(),
-                )
-                for strays, regain in statements.REGAIN
-            ]
-        regained = 0
-        for regain, ids in strays_of:
-            if ids:
-                kinds: dict[int, Kind] = {}
-                give = partial(self._regain, statement=regain, asked=asked, kinds=kinds)
-                found = take_isolated(
-                    self._database,
-                    ids,
-                    give,
-                    now=now,
-                    suspects=self._stray,
-                    budget=self._queries_budget,
-                    states=UNFINISHED,
-                    kinds=kinds,
-                )
-                regained += len(found)
-        return regained
+        return sum(
+            self._regain(strays, give_time, {"now": now, "horizon": now + LONGEST}, limit)
+            for strays, give_time in statements.REGAIN
+        )
 
-    @repeatable
     def _regain(
-        self,
-        ids: Sequence[int],
-        *,
-        statement: Update,
-        asked: Mapping[str, object],
-        kinds: dict[int, Kind],
-    ) -> BatchResult[int]:
-        with self._database.write("finding what nobody would find") as connection:
-            free = lock_rows(connection, statements.UNLOCKED, ids)
-            if not free:
-                return BatchResult(())
-            kinds.update((id_, row.state) for id_, row in free.items())
-            rows = connection.execute(statement, {**asked, "ids": list(free)}).rowcount
-        # Which of them were strays still is not known, unless all of them were.
-        return BatchResult(ids[:rows], free.keys() if rows == len(free) else ())
+        self, strays: Select[Any], give_time: Update, asked: Mapping[str, Any], limit: int
+    ) -> int:
+        now = asked["now"]
+        statement = excluding(strays, executions.c.id, self._database.passed_over.at(now))
+        with self._database.read("looking for what nobody would find") as connection:
+            ids = connection.scalars(statement, {**asked, "limit": limit}).all()
+
+        @repeatable
+        def take(part: Sequence[int], kinds: dict[int, Kind]) -> BatchResult[int]:
+            with self._database.write("finding what nobody would find") as connection:
+                free = lock_rows(connection, statements.UNLOCKED, part)
+                if not free:
+                    return BatchResult(())
+                kinds.update((id_, row.state) for id_, row in free.items())
+                rows = connection.execute(give_time, {**asked, "ids": list(free)}).rowcount
+            # Which of them were strays still is not known, unless all of them were.
+            return BatchResult(part[:rows], free.keys() if rows == len(free) else ())
+
+        if not ids:
+            return 0
+        taken = take_isolated(
+            self._database,
+            ids,
+            take,
+            now=now,
+            suspects=self._stray,
+            budget=self._queries_budget,
+            states=UNFINISHED,
+        )
+        return len(taken)
 
     @repeatable
     def lapsed(self, *, now: datetime, limit: int) -> Sequence[Execution]:
@@ -189,7 +166,7 @@ class ReconcilerQueries(StorePart):
             statement = excluding(statements.LAPSED, executions.c.id, refused)
             asked = {"now": now, "limit": limit}
             found = executions_of(connection, connection.execute(statement, asked))
-        return self._set_apart(found, now)
+        return self._quarantine_broken(found, now)
 
     @repeatable
     def run_by(self, nodes: Collection[str], *, limit: int) -> Sequence[Execution]:
@@ -200,25 +177,26 @@ class ReconcilerQueries(StorePart):
         with self._database.read("listing what nodes run") as connection:
             asked = {"nodes": list(nodes), "limit": limit}
             found = executions_of(connection, connection.execute(statement, asked))
-        return self._set_apart(found, now)
+        return self._quarantine_broken(found, now)
 
-    def _set_apart(self, found: Sequence[Execution], now: datetime) -> Sequence[Execution]:
-        """Set apart what is broken of *found*. What cannot be would fill each page from now on."""
+    def _quarantine_broken(self, found: Sequence[Execution], now: datetime) -> Sequence[Execution]:
+        """Quarantine the broken ones, or pass them over: they would fill each page from now on."""
         broken = [execution for execution in found if execution.problem is not None]
         if not broken:
             return found
+
+        @repeatable
+        def quarantine(part: Sequence[Execution]) -> Collection[int]:
+            with self._database.write("setting broken executions apart") as connection:
+                return quarantine_still_broken(connection, part, now)
+
         apart = write_isolated(
             self._database,
             broken,
-            partial(self._set_apart_now, now=now),
+            quarantine,
             now=now,
             suspects=self._broken,
             budget=self._queries_budget,
         )
         pass_over(self._database, broken, apart, now)
         return as_quarantined(found, apart)
-
-    @repeatable
-    def _set_apart_now(self, broken: Sequence[Execution], *, now: datetime) -> Collection[int]:
-        with self._database.write("setting broken executions apart") as connection:
-            return quarantine_still_broken(connection, broken, now)

@@ -1,4 +1,4 @@
-"""Ends for good: whether the messages that follow them are in a queue."""
+"""Final ends of executions: whether the messages that report them are in a queue."""
 
 import logging
 from collections.abc import Collection, Sequence
@@ -93,14 +93,14 @@ class UnconfirmedEnds(StorePart):
         def take(ids: Sequence[int]) -> BatchResult[Sequence[Ended]]:
             with self._database.write("taking ends that are overdue") as connection:
                 found = connection.execute(_OVERDUE, {"ids": ids, "until": until})
-                read = [ARCHIVED.read(row) for row in found]
-                sound = [_archived(columns) for columns, problem in read if problem is None]
-                spoilt = [columns.id for columns, problem in read if problem is not None]
-                if spoilt:  # nothing could be sent that its reader would not park
-                    connection.execute(_CHECK, {"ids": spoilt, "at": None})
+                read = [Archived(**ARCHIVED.fields(row)) for row in found]
+                sound = [one for one in read if one.problem is None]
+                broken = [one.id for one in read if one.problem is not None]
+                if broken:  # nothing could be sent that its reader would not park
+                    connection.execute(_CHECK, {"ids": broken, "at": None})
                 if sound:
                     connection.execute(_CHECK, {"ids": [one.id for one in sound], "at": now})
-                written = [*spoilt, *(one.id for one in sound)]
+                written = [*broken, *(one.id for one in sound)]
                 return BatchResult([_with_crashes(connection, sound)], written)
 
         refused: list[LedgerRefused | LedgerUnavailable] = []
@@ -134,12 +134,8 @@ class UnconfirmedEnds(StorePart):
         return free
 
 
-def _archived(columns: Any) -> Archived:  # noqa: ANN401 - see `TableReader.read`
-    return Archived(**{column.name: getattr(columns, column.name) for column in failed_tasks.c})
-
-
 def _with_crashes(connection: Connection, found: Sequence[Archived]) -> Sequence[Ended]:
-    """Read when what is quarantined had crashed; its last crash is its end."""
+    """Read when the quarantined ones crashed; the last crash is the end."""
     quarantined = {one.execution_id for one in found if one.kind == State.QUARANTINED}
     executions = find_executions(connection, BY_IDS, quarantined)
     crashes = {id_: execution.crashed_at for id_, execution in executions.items()}

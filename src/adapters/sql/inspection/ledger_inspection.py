@@ -1,4 +1,4 @@
-"""Looking at the database behind the ledger, and at what its rows show of the nodes."""
+"""Examining the database, and what its rows show of schedulers and workers."""
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
@@ -35,7 +35,7 @@ class SqlInspection:
     """Satisfies `LedgerInspectionPort`."""
 
     def __init__(self, engine: Callable[[], Engine], clock: ClockPort) -> None:
-        """*engine* makes the engine, by `open_engine`: even that may fail, and is to be told."""
+        """*engine* makes the engine by `open_engine`: a failure of that is reported, too."""
         self._engine = engine
         self._clock = clock
 
@@ -90,7 +90,7 @@ class SqlInspection:
         )
 
     def _skew(self, database: Database) -> timedelta:
-        """Ask on a connection that is there already; half of the way is taken off."""
+        """Ask on an open connection, and subtract half of the round trip."""
         before = self._clock.monotonic()
         told = database.now()
         halfway = timedelta(seconds=(self._clock.monotonic() - before) / 2)
@@ -98,7 +98,7 @@ class SqlInspection:
 
 
 def _fault(error: LedgerOutdated) -> SchemaFault:
-    """Part the sentence of `check_schema`, which ends with what to do."""
+    """Split the sentence of `check_schema`, which ends with what to do."""
     what, _, cure = str(error).rpartition(": ")
     return SchemaFault(what, cure)
 

@@ -1,4 +1,4 @@
-"""Runs whose time has come and that nobody has begun, as an examination sees them."""
+"""Runs that should have begun, as `cronhare doctor` sees them."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -13,10 +13,10 @@ from ..schema.tables import executions, failed_tasks
 from ..schema.types import read_moment
 from .scheduler_activity import NEWEST
 
-#: Before it nothing was due. What is no time at all, in a row that somebody spoilt, is left out.
+#: Nothing was due before. This leaves out what is no time, in a broken row.
 _EVER: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
-#: A replay keeps the moment of the first claim; when it was asked for is in the archive alone.
+#: A replay keeps the time of the first claim; its own is in the archive alone.
 _REPLAYED_AT: Final = (
     select(func.max(failed_tasks.c.resolved_at))
     .where(failed_tasks.c.execution_id == executions.c.id)
@@ -29,12 +29,12 @@ _CLAIMED_AT: Final = case(
 
 
 def _from_its_time(own: ColumnElement[datetime]) -> ColumnElement[datetime]:
-    """Give a moment, or when the attempt may begin if that is later, as after a replay."""
+    """Give a time, or when the attempt may begin if that is later, as after a replay."""
     begins = executions.c.next_attempt_at
     return case((and_(begins.is_not(None), begins > own), begins), else_=own)
 
 
-#: Since when a run waits for somebody, by its state.
+#: Since when a run waits, by its state.
 _SINCE: Final = {
     State.CLAIMED: _from_its_time(_CLAIMED_AT),
     State.PUBLISHED: _from_its_time(executions.c.published_at),
@@ -43,7 +43,7 @@ _SINCE: Final = {
 
 
 def outstanding(connection: Connection, now: datetime) -> Iterator[Waiting]:
-    """Tell of each queue what waits there for longer than `OVERDUE_AFTER`."""
+    """Count in each queue what has waited for longer than `OVERDUE_AFTER`."""
     running = _running(connection)
     for state, since in _SINCE.items():
         found = (
@@ -63,14 +63,14 @@ def outstanding(connection: Connection, now: datetime) -> Iterator[Waiting]:
 
 
 def queues_in_use(connection: Connection) -> frozenset[str]:
-    """Name the queues of all that has not ended."""
+    """Name the queues of the executions that have not ended."""
     states = [state.value for state in UNFINISHED]
     found = select(executions.c.queue).where(executions.c.state.in_(states)).distinct()
     return frozenset(map(str, connection.scalars(found)))
 
 
 def quarantined(connection: Connection) -> Quarantined:
-    """Count the runs that await a person, and among the newest of the archive all that did."""
+    """Count the quarantined runs that await a person, and all among the archive's newest."""
     is_one = failed_tasks.c.kind == State.QUARANTINED.value
     waiting = select(func.count()).where(failed_tasks.c.resolution.is_(None), is_one)
     newest = select(failed_tasks.c.kind).order_by(failed_tasks.c.id.desc()).limit(NEWEST).subquery()

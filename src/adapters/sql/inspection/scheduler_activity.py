@@ -1,4 +1,4 @@
-"""What schedulers have claimed of late, and what they should have: whether they look at all."""
+"""Whether schedulers are at work: what they claimed last, and what is overdue."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -14,7 +14,7 @@ from ..mapping.schedule_rows import moment_or_long_ago
 from ..schema.tables import executions, plans, schedulers
 from ..schema.types import UtcDateTime
 
-#: Among so many of the newest executions a claim is looked for: people may have asked for the rest.
+#: A claim is looked for among so many of the newest executions: the rest may be manual runs.
 NEWEST: Final = 1_000
 
 _newest = (
@@ -30,7 +30,8 @@ _CLAIMS: Select[Any] = (
     .limit(1)
 )
 
-#: What cannot be planned is told as that. It may stay due, for another replica: see `cursor_after`.
+#: Without schedules that cannot be planned: they are reported as such, and may stay due for another
+#: replica (see `cursor_after`).
 _OVERDUE = (
     select(plans.c.scheduler_id, schedulers.c.name, plans.c.next_due_at)
     .select_from(plans.outerjoin(schedulers, schedulers.c.id == plans.c.scheduler_id))
@@ -40,7 +41,7 @@ _OVERDUE = (
 
 
 def last_claim(connection: Connection) -> LastClaim | None:
-    """Find the newest claim of what was due by itself; none where somebody has spoilt its row."""
+    """Find the newest claim of a due instant; None if its row is broken."""
     row = connection.execute(_CLAIMS).first()
     if row is None or not isinstance(row.executed_at, datetime):
         return None
@@ -48,7 +49,7 @@ def last_claim(connection: Connection) -> LastClaim | None:
 
 
 def overdue(connection: Connection, now: datetime) -> Sequence[Late]:
-    """List the schedules, the system's own as well, that are due and could be claimed."""
+    """List the schedules that are due and could be claimed, also the system's own."""
     return [
         Late(display_name(row.name, row.scheduler_id), moment_or_long_ago(row.next_due_at))
         for row in connection.execute(_OVERDUE, {"now": now})

@@ -1,6 +1,6 @@
 """Changing many executions at once: one that is refused is quarantined, the others go on."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from operator import attrgetter
 from typing import TypeVar
@@ -69,21 +69,22 @@ def write_isolated(
 def take_isolated(
     database: Database,
     ids: Sequence[int],
-    take: Callable[[Sequence[int]], BatchResult[T]],
+    take: Callable[[Sequence[int], dict[int, Kind]], BatchResult[T]],
     *,
     now: datetime,
     suspects: Suspects,
     budget: LockWaitBudget,
     states: Collection[State],
-    kinds: Mapping[int, Kind],
 ) -> Sequence[T]:
     """Take executions by id; quarantine, or pass over, the one of which that is refused.
 
-    It is quarantined only if it is still in one of *states*.
+    It is quarantined only if it is still in one of *states*. *take* notes by id which kind of
+    change it is about to write.
     """
+    kinds: dict[int, Kind] = {}
 
     def ask(part: Sequence[int]) -> BatchResult[Sequence[T]]:
-        taken = take(part)
+        taken = take(part, kinds)
         return BatchResult([taken.answers], taken.written)
 
     def alone(id_: int, refusal: LedgerRefused) -> Sequence[T]:

@@ -67,9 +67,7 @@ def quarantine_still_broken(
     connection: Connection, found: Sequence[Execution], now: datetime
 ) -> Collection[int]:
     """Quarantine those of *found*, read in an earlier transaction, that are broken still."""
-    ids = [execution.id for execution in found if execution.problem is not None]
-    if not ids:
-        return ()
+    ids = [execution.id for execution in found]
     rows: Any = connection.execute(BY_IDS.with_for_update(skip_locked=True), {"ids": ids})
     return quarantine_broken(connection, executions_of(connection, rows), now)
 

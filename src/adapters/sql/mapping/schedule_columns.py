@@ -69,20 +69,20 @@ _RUN_OPTIONS: Final[Mapping[str, Callable[[ScheduleDraft], object]]] = {
 RUN_OPTION_COLUMNS: Final = tuple(_RUN_OPTIONS)
 
 
-class ScheduleTimes(msgspec.Struct, frozen=True, kw_only=True):
-    """When a schedule is due: the fields of its draft, and those of the schedule itself."""
+class _Fields(msgspec.Struct, frozen=True, kw_only=True):
+    """Fields of a schedule, as its draft has them and as the schedule itself; with their faults."""
 
     draft: Mapping[str, Any]
     schedule: Mapping[str, Any]
     faults: tuple[Fault, ...]
 
 
-class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How a schedule is run: the fields of its draft, and those of the schedule itself."""
+class ScheduleTimes(_Fields, frozen=True, kw_only=True):
+    """When a schedule is due."""
 
-    draft: Mapping[str, Any]
-    schedule: Mapping[str, Any]
-    faults: tuple[Fault, ...]
+
+class RunOptions(_Fields, frozen=True, kw_only=True):
+    """How a schedule is run."""
 
 
 def column_values(draft: ScheduleDraft) -> dict[str, object]:

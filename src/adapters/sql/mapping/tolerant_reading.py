@@ -114,6 +114,11 @@ class TableReader:
         """Give a row whose values can be relied on, by name, and what was wrong with it."""
         return (row, None) if self._is_sound(row, row._fields) else self._mend(row)
 
+    def fields(self, row: Any) -> dict[str, Any]:  # noqa: ANN401 - see RowLike
+        """Give the values by name, and what was wrong with them as `problem`."""
+        sound, problem = self.read(row)
+        return {**{name: getattr(sound, name) for name in row._fields}, "problem": problem}
+
     def _is_sound(self, values: Sequence[Any], names: tuple[str, ...]) -> bool:
         limits = self._limits_of(tuple(map(type, values)), names)
         if limits is None:

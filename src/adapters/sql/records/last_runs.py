@@ -1,4 +1,4 @@
-"""What the lists of schedules and queues are made of, besides their own rows."""
+"""The last run of each schedule, and what waits in each queue."""
 
 from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
@@ -18,7 +18,7 @@ _AT_ONCE: Final = 1_000
 _OF_SCHEDULE: Final = select(executions.c.id).where(
     executions.c.scheduler_id == schedulers.c.id, executions.c.state != State.SKIPPED.value
 )
-#: Each is one look into the index (scheduler_id, finished_at), however long the history is.
+#: Each is one lookup in the index (scheduler_id, finished_at), however long the history is.
 _OPEN: Final = (
     _OF_SCHEDULE.where(executions.c.finished_at.is_(None))
     .order_by(executions.c.id.desc())
@@ -54,7 +54,7 @@ def last_runs(connection: Connection, scheduler_ids: Collection[int]) -> Mapping
 
 
 def loads(connection: Connection) -> Iterator[QueueLoad]:
-    """See `RecordsPort.queues`; in a spoilt row there may be no queue, no state or no time."""
+    """See `RecordsPort.queues`; a broken row may have no queue, no state or no time."""
     states = {state.value: state for state in UNFINISHED}
     for queue, state, count, oldest in connection.execute(_LOADS):
         if isinstance(queue, str) and state in states:

@@ -34,15 +34,15 @@ _OF_ATTEMPT: Final = select(failed_tasks.c.scheduler_id).where(
 )
 _ARCHIVE: Final = insert(failed_tasks)
 
-#: The system's own row, found by its unique name, so that no other is locked on the way. Who holds
-#: it is alone in adding rows without an execution, whose keys nothing else would keep apart.
+#: The system's own row serves as a mutex for adding rows without an execution, whose keys no index
+#: keeps unique. It is found by its unique name, so that no other row is locked on the way.
 _TURN: Final = select(schedulers.c.id).where(schedulers.c.name == CLEANUP_NAME)
 
 
 def keep_failure(
     connection: Connection, dialect: Dialect, failure: Failure, *, now: datetime, node: str
 ) -> Archived | Unproven | None:
-    """Archive a failure that the ledger has not heard of; None if it has."""
+    """Archive a failure that the ledger does not know; None if it does."""
     if failure.ticket is not None:
         id_ = failure.ticket.execution_id
         found = find_executions(connection, BY_IDS.with_for_update(), [id_]).get(id_)
@@ -71,7 +71,7 @@ def _has_attempt(connection: Connection, failure: Failure) -> bool:
 
 
 def _is_archived(connection: Connection, failure: Failure) -> bool:
-    """Look for its row: it may stand alone, or its execution was cleaned up since."""
+    """Look for its row: there may be no execution, or none any more."""
     asked = {"scheduler_id": failure.message.scheduler_id, "key": failure.key}
     return connection.execute(_ARCHIVED, asked).first() is not None
 
@@ -86,7 +86,7 @@ def _end(
 
 
 def could_archive_another(database: Database, failure: Failure, *, now: datetime) -> bool:
-    """Tell whether a failure of no schedule could be archived: tried, and taken back."""
+    """Tell whether a failure of no schedule could be archived: tried, and rolled back."""
     message = msgspec.structs.replace(failure.message, scheduler_id=0)
     another = archive_report(attrs.evolve(failure, message=message), now)
     try:

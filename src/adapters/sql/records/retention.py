@@ -1,4 +1,4 @@
-"""Deleting history in steps, each a short transaction: the ledger goes on between them."""
+"""Deleting old history in short transactions, so that the ledger goes on between them."""
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
@@ -21,14 +21,14 @@ from ..schema.tables import executions, failed_tasks
 from ..schema.types import UtcDateTime
 from ..transactions.database import Database
 
-#: So many executions are looked at, or deleted, at once.
+#: So many executions are looked at, or deleted, in one transaction.
 STEP = 1_000
 
 log = logging.getLogger(__name__)
 
 _SUCCEEDED = executions.c.state == State.SUCCEEDED.value
 
-# What has not ended has no limit, and NULL is less than nothing.
+# What has not ended has no limit: nothing is earlier than NULL.
 _LIMIT = case(
     (_SUCCEEDED, bindparam("completed", type_=UtcDateTime)),
     (
@@ -49,7 +49,7 @@ _OUTLIVED = select(executions.c.id).where(
     ~_AWAITS_A_PERSON,
 )
 _NEXT = select(func.min(executions.c.id)).where(executions.c.id > bindparam("last"))
-# A run at a boot is known as long as somebody may ask for it again. It does not count.
+# A run at a boot must be known as long as it may be asked for again. It does not count.
 _COUNTS = not_(
     and_(
         executions.c.execution_key.startswith(BOOT),
@@ -57,8 +57,8 @@ _COUNTS = not_(
         >= bindparam("booted", type_=UtcDateTime),
     )
 )
-# Counted in two steps: which schedules have many rows an index tells by itself, and a million rows
-# are counted in a second; how many of them succeeded is asked for each of those few.
+# Counted in two steps. An index alone tells which schedules have many rows, a million in a second;
+# how many of these succeeded is asked for those few schedules.
 _MANY_ROWS = (
     select(executions.c.scheduler_id)
     .group_by(executions.c.scheduler_id)
@@ -80,7 +80,7 @@ _DELETE = delete(executions).where(_THESE)
 def clean_up(
     database: Database, *, now: datetime, retention: Retention, between: Callable[[], None]
 ) -> int:
-    """Delete what has ended and outlived its retention. Attempts and output go with it."""
+    """Delete what has ended and outlived its retention, with attempts and output."""
     limits = {
         "completed": now - retention.completed,
         "failed": now - retention.failed,
@@ -97,9 +97,9 @@ def clean_up(
 
 
 def _delete_outlived(database: Database, limits: dict[str, datetime]) -> Iterator[int]:
-    """Walk through all ids once, in windows: no index has to know ends, and no sort is needed.
+    """Walk through all ids in windows, which needs no index of ends and no sort.
 
-    Each begins at the next id that there is: a number that somebody chose may be far away.
+    Each window begins at the next existing id: one written by hand may be far away.
     """
     last = -LARGEST_ID
     while (first := _next_id(database, last)) is not None:
@@ -134,15 +134,15 @@ def _pieces(surplus: int) -> list[int]:
 
 
 def _delete(database: Database, which: Select[Any], asked: dict[str, Any]) -> int:
-    """Delete what is to go; what some other table holds fast is kept, and told."""
+    """Delete what is to go; keep, and log, what another table refers to."""
     with database.read("looking for old history") as connection:
         ids = list(connection.scalars(which, asked))
 
     def delete_them(part: Sequence[int]) -> BatchResult[int]:
         with database.write("deleting old history") as connection:
-            # What somebody holds, to replay it perhaps, is looked at another day.
-            held = which.where(_THESE).with_for_update(skip_locked=True)
-            found = list(connection.scalars(held, {**asked, "ids": part}))
+            # What is locked, for a replay perhaps, is looked at another day.
+            unlocked = which.where(_THESE).with_for_update(skip_locked=True)
+            found = list(connection.scalars(unlocked, {**asked, "ids": part}))
             if found:
                 connection.execute(_DELETE, {"ids": found})
             return BatchResult([len(found)], found)
@@ -152,5 +152,5 @@ def _delete(database: Database, which: Select[Any], asked: dict[str, Any]) -> in
         say(log, logging.WARNING, "cleanup.refused", text, execution=id_)
         return 0
 
-    on_locked = OnLocked[int, int](lambda _: 0)  # it is another day's as well
+    on_locked = OnLocked[int, int](lambda _: 0)
     return sum(bisect_batch(ids, delete_them, alone=keep, on_locked=on_locked)) if ids else 0

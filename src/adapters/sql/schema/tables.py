@@ -28,7 +28,7 @@ Id = BigInteger
 #: What tasks and people wrote, of any length.
 LongText = Text
 
-#: The users' table. A person may write anything into it: JSON is text here, read with care.
+#: The users' table. People may write anything into it, so JSON is text here.
 schedulers = Table(
     "Scheduler",
     metadata,
@@ -68,8 +68,8 @@ schedulers = Table(
     Index("ix_scheduler_updated_at", "updated_at"),
 )
 
-#: Each schedule's cursor. Edited means: the schedule's updated_at is not this planned_at. What
-#: nobody could plan has a problem, who judged so beside it, and where to go on once somebody can.
+#: Each schedule's cursor. It is edited if its updated_at is not this planned_at. One that could not
+#: be planned has the problem, the replica that judged so, and where to go on later.
 plans = Table(
     "SchedulerPlan",
     metadata,
@@ -123,17 +123,19 @@ executions = Table(
     Index("ix_execution_open", "scheduler_id", "finished_at"),
 )
 
+
+def _key_of_attempt() -> tuple[Column[int], Column[int]]:
+    execution = ForeignKey("SchedulerExecution.id", ondelete="CASCADE")
+    return (
+        Column("execution_id", Id, execution, primary_key=True, autoincrement=False),
+        Column("attempt", Integer, primary_key=True, autoincrement=False),
+    )
+
+
 attempts = Table(
     "ExecutionAttempt",
     metadata,
-    Column(
-        "execution_id",
-        Id,
-        ForeignKey("SchedulerExecution.id", ondelete="CASCADE"),
-        primary_key=True,
-        autoincrement=False,
-    ),
-    Column("attempt", Integer, primary_key=True, autoincrement=False),
+    *_key_of_attempt(),
     Column("node", String(255), nullable=False),
     Column("started_at", UtcDateTime, nullable=False),
     Column("finished_at", UtcDateTime),
@@ -146,18 +148,11 @@ attempts = Table(
     Column("cpu_seconds", Double),
 )
 
-#: What attempts wrote, apart from them: big output never touches the hot rows.
+#: The output of attempts, in a table of its own: big output never touches the hot rows.
 outputs = Table(
     "AttemptOutput",
     metadata,
-    Column(
-        "execution_id",
-        Id,
-        ForeignKey("SchedulerExecution.id", ondelete="CASCADE"),
-        primary_key=True,
-        autoincrement=False,
-    ),
-    Column("attempt", Integer, primary_key=True, autoincrement=False),
+    *_key_of_attempt(),
     Column("stdout_head", LongText, nullable=False),
     Column("stdout_tail", LongText, nullable=False),
     Column("stdout_bytes", BigInteger, nullable=False),
@@ -198,7 +193,7 @@ failed_tasks = Table(
     Index("ix_failed_key", "scheduler_id", "execution_key"),
 )
 
-#: What each process reports of itself; *queues* has one on each line.
+#: What each process reports of itself; *queues* has one a line.
 nodes = Table(
     "SchedulerNode",
     metadata,

@@ -18,13 +18,13 @@ LENGTH = len("2025-12-12 08:00:00.000000")
 
 @lru_cache(maxsize=1024)
 def to_text(moment: datetime) -> str:
-    """Write a moment. Those of one busy minute are few: most are written once.
+    """Write a moment; a busy minute has few distinct ones, so most are cached.
 
     >>> to_text(datetime(2025, 12, 12, 8, tzinfo=UTC))
     '2025-12-12 08:00:00.000000'
 
     Raises:
-        ValueError: the moment is naive: nobody knows what it means.
+        ValueError: the moment is naive, so its zone is unknown.
     """
     if moment.tzinfo is not UTC:
         if moment.tzinfo is None:
@@ -34,7 +34,7 @@ def to_text(moment: datetime) -> str:
 
 
 def from_text(text: Any) -> Any:  # noqa: ANN401 - in SQLite a column takes values of any type
-    """Read what `to_text` wrote. What is no moment comes back as it is, to be told."""
+    """Read what `to_text` wrote; what is no moment comes back as it is, for the error."""
     try:
         return datetime.fromisoformat(f"{text}+00:00")
     except ValueError:
@@ -63,7 +63,7 @@ def read_moment(value: object) -> datetime | None:
 
 
 class UtcDateTime(TypeDecorator[datetime]):
-    """A moment that only we write, as a rule. What cannot be read comes back as it is."""
+    """A moment that only we write, as a rule; what cannot be read comes back as it is."""
 
     impl = DateTime
     cache_ok = True
@@ -74,11 +74,11 @@ class UtcDateTime(TypeDecorator[datetime]):
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> Any:  # noqa: ANN401, ARG002
         """Write."""
-        # A text does everywhere: drivers would write one, too, and take longer.
+        # All databases take text; drivers would write it as well, and take longer.
         return to_text(value) if isinstance(value, datetime) else value
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Any:  # noqa: ANN401
-        """Let drivers read that can: a processor is called for every NULL, too."""
+        """Leave it to drivers that can: a processor is called for every NULL, too."""
         reads = columns_in(dialect.name).reads_moments
         return None if reads else super().result_processor(dialect, coltype)
 
@@ -104,7 +104,7 @@ class HandWritten(UtcDateTime):
 
 
 class Flag(TypeDecorator[bool]):
-    """A yes or no, read as it is: SQLAlchemy's own type would take any text or number for a yes."""
+    """A flag, read as it is: SQLAlchemy's own type would take any text or number for true."""
 
     impl = Boolean
     cache_ok = True
@@ -118,7 +118,7 @@ class Flag(TypeDecorator[bool]):
         return None if value is None else int(value)
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Any:  # noqa: ANN401, ARG002
-        """Leave the reading to whoever can tell what is wrong with it."""
+        """Leave it to the reader of the row, who reports what is wrong."""
         return None
 
 

@@ -1,4 +1,4 @@
-"""An engine, its transactions, and the one place where vendors' errors become ours."""
+"""Transactions on an engine; the one place where vendors' errors become ours."""
 
 import random
 import time
@@ -30,27 +30,26 @@ from .lock_waits import lock_wait
 P = ParamSpec("P")
 T = TypeVar("T")
 
-#: A call is repeated for so long: together with its last try it is over well before a lease of
-#: 30 s is.
+#: A call is repeated for so many seconds: its last try ends well before a lease of 30 s does.
 REPEAT_FOR: Final = 5.0
 _SHORTEST_WAIT: Final = 0.005
 _LONGEST_WAIT: Final = 0.5
 
-#: So often a duplicate may be what somebody else wrote in the same moment; then it stays one.
+#: So often a duplicate key may be a race with another transaction; after that it is a refusal.
 _MEETINGS: Final = 5
 
 
 def repeatable(call: Callable[P, T]) -> Callable[P, T]:
-    """Repeat a call whose transaction the database took back: a deadlock, a lost connection.
+    """Repeat a call whose transaction was rolled back: a deadlock, a lost connection.
 
-    What it repeats is a port's method, from its beginning; all of them can be. Whoever asked for
-    `limit_lock_wait` is told at once what somebody holds.
+    It repeats a port's method from its beginning, which all of them allow. Within
+    `limit_lock_wait` a lock is not waited for again: `Locked` is raised at once.
     """
 
     @wraps(call)
     def insistent(*args: P.args, **kwargs: P.kwargs) -> T:
         give_up_at = time.monotonic() + REPEAT_FOR
-        # By chance, so that those who met do not meet again.
+        # Random, so that two that met do not meet again.
         waits = Waits(_SHORTEST_WAIT, _LONGEST_WAIT, random.random)
         met = 0
         changed_nothing = True
@@ -58,7 +57,7 @@ def repeatable(call: Callable[P, T]) -> Callable[P, T]:
             try:
                 return call(*args, **kwargs)
             except LedgerUnavailable as error:
-                # What one call may have written stays so, whatever the next one meets.
+                # What an earlier try may have written stays possible, whatever the next one meets.
                 changed_nothing = changed_nothing and error.changed_nothing
                 error.changed_nothing = changed_nothing
                 if isinstance(error, Locked | InDoubt) and not changed_nothing:

@@ -1,7 +1,7 @@
-"""Whether the tables are those of this program: looked at, once something is missing.
+"""Whether the tables are those of this program: checked once something is missing.
 
-What is missing may be somebody's own: a trigger on a table of ours writes where it likes, and its
-columns may be called as ours are.
+What is missing may belong to a trigger on a table of ours, which writes into any table, perhaps to
+columns with names of ours.
 """
 
 from contextlib import suppress
@@ -14,10 +14,10 @@ from ..schema.tables import metadata
 
 
 def fits(connection: Connection, dialect: Dialect) -> bool:
-    """Tell whether each table has the columns that we know. No row of them is read.
+    """Tell whether each table has the columns that we know, without reading a row.
 
-    A connection that does not answer any more says nothing of them. What has failed is taken back
-    first: some databases answer nothing else in its transaction.
+    True if the connection does not answer any more. The failed transaction is rolled back first:
+    some databases answer nothing else within it.
     """
     try:
         with suppress(connection.dialect.loaded_dbapi.Error):

@@ -1,0 +1,130 @@
+"""The archive: what failed for good, as people read it, replay it and discard it."""
+
+from collections.abc import Collection, Sequence
+from datetime import datetime, timedelta
+
+from sqlalchemy import Connection, bindparam, select, update
+
+from cronhare.domain.execution import Execution
+from cronhare.domain.lifecycle.archive import Archived
+from cronhare.domain.lifecycle.failures import Failure, Unproven
+from cronhare.domain.lifecycle.replay import replays
+from cronhare.domain.messages.messages import LARGEST_ID
+from cronhare.ports.ledger import LedgerBusy
+
+from ..dialect import InDoubt, Locked
+from ..mapping.execution_rows import BY_IDS, find_executions
+from ..mapping.tolerant_reading import ARCHIVED
+from ..mapping.transition_columns import write_changes
+from ..schema.tables import failed_tasks
+from ..schema.types import UtcDateTime
+from ..transactions.database import Database, StorePart, repeatable
+from ..transactions.lock_waits import LockWaitBudget
+from .reported_failures import could_archive_another, keep_failure
+
+_ARCHIVE = select(failed_tasks).order_by(failed_tasks.c.id.desc())
+_UNRESOLVED = (
+    select(failed_tasks)
+    .where(
+        failed_tasks.c.id.in_(bindparam("ids", expanding=True)),
+        failed_tasks.c.resolution.is_(None),
+    )
+    .order_by(failed_tasks.c.id)
+    .with_for_update()
+)
+_RESOLVE = (
+    update(failed_tasks)
+    .where(failed_tasks.c.id.in_(bindparam("ids", expanding=True)))
+    .values(
+        resolution=bindparam("how"),
+        resolved_at=bindparam("at", type_=UtcDateTime),
+        note=bindparam("why"),
+        check_at=None,
+    )
+)
+
+
+class ArchiveRecords(StorePart):
+    """The part of `RecordsPort` that is about the archive."""
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
+        self._failures_budget = LockWaitBudget()
+
+    @repeatable
+    def archive(
+        self, *, ids: Collection[int] | None = None, unresolved: bool = True, limit: int = 100
+    ) -> Sequence[Archived]:
+        """See `RecordsPort.archive`."""
+        statement = _ARCHIVE.limit(limit)
+        if ids is not None:
+            statement = statement.where(failed_tasks.c.id.in_(map(known_id, ids)))
+        elif unresolved:
+            statement = statement.where(failed_tasks.c.resolution.is_(None))
+        with self._database.read("listing the archive") as connection:
+            return [Archived(**ARCHIVED.fields(row)) for row in connection.execute(statement)]
+
+    def keep_failure(
+        self, failure: Failure, *, now: datetime, node: str
+    ) -> Archived | Unproven | None:
+        """See `RecordsPort.keep_failure`."""
+
+        @repeatable
+        def keep() -> Archived | Unproven | None:
+            with self._database.write("keeping a reported failure") as connection:
+                return keep_failure(connection, self._database.dialect, failure, now=now, node=node)
+
+        try:
+            with self._failures_budget.limited_wait():
+                return keep()
+        except Locked as locked:
+            raise LedgerBusy(str(locked)) from locked
+        except InDoubt as doubt:
+            if could_archive_another(self._database, failure, now=now):
+                raise LedgerBusy(str(doubt)) from doubt
+            raise
+
+    @repeatable
+    def replay(
+        self,
+        archived_ids: Collection[int],
+        *,
+        now: datetime,
+        apart: timedelta = timedelta(0),
+    ) -> Sequence[Execution]:
+        """See `RecordsPort.replay`."""
+        with self._database.write("replaying") as connection:
+            archived = self._unresolved(connection, archived_ids)
+            found = find_executions(
+                connection, BY_IDS.with_for_update(), {row.execution_id for row in archived}
+            )
+            asked = ((row.id, found.get(row.execution_id)) for row in archived)
+            replayed = list(replays(asked, now=now, apart=apart))
+            if replayed:
+                _resolve(connection, [id_ for id_, _, _ in replayed], "replayed", now)
+            changed = [(before, after) for _, before, after in replayed]
+            write_changes(connection, self._database.dialect, changed)
+            return [after for _, after in changed]
+
+    @repeatable
+    def discard(self, archived_ids: Collection[int], *, note: str, now: datetime) -> int:
+        """See `RecordsPort.discard`."""
+        with self._database.write("discarding") as connection:
+            ids = [row.id for row in self._unresolved(connection, archived_ids)]
+            _resolve(connection, ids, "discarded", now, note)
+            return len(ids)
+
+    def _unresolved(self, connection: Connection, ids: Collection[int]) -> Sequence[Archived]:
+        rows = connection.execute(_UNRESOLVED, {"ids": list(map(known_id, ids))})
+        return [Archived(**ARCHIVED.fields(row)) for row in rows]
+
+
+def known_id(id_: int) -> int:
+    """Give 0, which nothing has, for a number that no id can be."""
+    return id_ if 0 < id_ <= LARGEST_ID else 0
+
+
+def _resolve(
+    connection: Connection, ids: Collection[int], how: str, now: datetime, note: str | None = None
+) -> None:
+    connection.execute(_RESOLVE, {"ids": list(ids), "how": how, "at": now, "why": note})
