@@ -1,4 +1,4 @@
-"""What people ask for: run now, cancel, replay, discard. `jobs_files` applies a file."""
+"""Changes that people ask for: run now, cancel, replay, discard. Files: see `jobs_files`."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -21,21 +21,21 @@ from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
 
 from .lookup import NotFound, find_schedule
 
-#: So many failures are replayed or discarded at once where nobody has named them.
+#: The most failures that are replayed or discarded at once where they are not named.
 MOST_AT_ONCE: Final = 1_000
 
-#: What lies between two replays that nobody has counted, since all at once would overrun what has
-#: just recovered; and what may lie there at most.
+#: The pause between two replays of all failures, which at once would overrun a server that has just
+#: recovered; and the longest pause that can be asked for.
 SPREAD: Final = timedelta(milliseconds=100)
 LONGEST_SPREAD: Final = timedelta(hours=1)
 
 
 class CannotRun(ValueError):
-    """A run by hand, at a start or at a boot that is refused, by us or by the ledger."""
+    """A run by hand, at a start or at a boot is refused, by us or by the ledger."""
 
 
 class TooFarApart(ValueError):
-    """Replays that were to begin further apart than `LONGEST_SPREAD`."""
+    """Replays were to begin further apart than `LONGEST_SPREAD`."""
 
 
 @attrs.frozen(kw_only=True)
@@ -54,7 +54,7 @@ class Replayed:
 
 @attrs.frozen(kw_only=True)
 class Discarded:
-    """So many *failures* are resolved, of those that were *asked* for."""
+    """How many failures were resolved now, of those that were *asked* for."""
 
     failures: int
     asked: int
@@ -66,7 +66,7 @@ class Discarded:
 
 
 class Administrator:
-    """Changes the ledger on people's behalf; the schedulers and workers notice by themselves."""
+    """Changes the ledger on people's behalf; schedulers and workers notice by themselves."""
 
     def __init__(
         self,
@@ -95,9 +95,9 @@ class Administrator:
         return self._begin(schedule, key=manual_key(self._uuid()), params=params, now=now)
 
     def run_at_boot(self, name: str, boot: Boot, *, now: datetime) -> Execution | None:
-        """Begin the run of a schedule that a boot asks for; answers it if it was begun before.
+        """Begin the run of a schedule at a boot; answers the same run if it was begun before.
 
-        None if the boot concerns it no more, or never did.
+        None if the boot does not concern it, or no more.
 
         Raises:
             NotFound: there is no such schedule.
@@ -149,8 +149,8 @@ class Administrator:
     ) -> Replayed:
         """Send failed executions again, each *apart* from the next, with a fresh retry allowance.
 
-        None for *ids* is all that is unresolved, `MOST_AT_ONCE` at most. Without *apart* these
-        are `SPREAD`, and those that somebody has counted begin at once.
+        None for *ids* is all that is unresolved, `MOST_AT_ONCE` at most. *apart* is by default
+        `SPREAD` for these, and nothing for named ones.
 
         Raises:
             NotFound: one of the ids does not exist; nothing was sent.
@@ -195,7 +195,7 @@ class Administrator:
             execution = self._records.execution(id_)
             if execution is None:
                 return f"execution {id_} is no more in the ledger"
-            # Nothing speaks against it where it has ended only now.
+            # It can be replayed where it has ended only now.
             why = why_not_replayed(execution) or "it was under way; try again"
             return f"execution {id_}: {why}"
         return (

@@ -1,4 +1,4 @@
-"""What would change in the users' table if a jobs file were applied."""
+"""What applying a jobs file changes in the schedules table."""
 
 import enum
 from collections.abc import Iterator, Sequence
@@ -29,7 +29,7 @@ class FieldChange:
 
 @attrs.frozen(kw_only=True)
 class ScheduleChange:
-    """One schedule's change. *draft* is what is wanted, None for what the file has no more."""
+    """One schedule's change. *draft* is as in the file, None where the file has it no more."""
 
     name: str
     change: Change
@@ -38,7 +38,7 @@ class ScheduleChange:
 
     @property
     def only_names_its_task(self) -> str | None:
-        """The name that its task gets, if nothing else changes: as in a row from before names.
+        """The name that its task gets, if nothing else changes: in a row from before names.
 
         That is no edit of the schedule: what was missed meanwhile is still caught up.
         """

@@ -1,4 +1,4 @@
-"""Why a schedule ran at an instant, or did not: the question every cron user asks once."""
+"""Why a schedule ran at an instant or did not, and why an execution is where it is."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
@@ -20,7 +20,7 @@ from .waits import sent_again_at, what_it_waits_for
 
 @attrs.frozen(kw_only=True)
 class Explanation:
-    """An answer: the short one first, then what it rests on."""
+    """A short *answer*, and the facts it rests on."""
 
     ran: bool
     answer: str
@@ -83,7 +83,7 @@ def _understood(stored: StoredSchedule) -> Schedule | None:
 
 
 def _find(scheduler_id: int, minute: datetime, records: RecordsPort) -> Execution | None:
-    """Find the record of an instant, whatever the schedule is by now: it may have been edited."""
+    """Find the record of an instant; the schedule may have been edited since."""
     keys = (cron_key(minute), once_key(minute))
     found = (records.covering(scheduler_id, key=key, instant=minute) for key in keys)
     return next(filter(None, found), None)
@@ -120,7 +120,7 @@ def _story(execution: Execution) -> Iterator[str]:
 
 
 def _where_it_is(execution: Execution, now: datetime) -> Iterator[str]:
-    """Tell what is to happen next, and what to look at if it does not."""
+    """Say what happens next, and what to look at if it does not."""
     if execution.state not in UNFINISHED:
         return
     if execution.problem is not None:
@@ -177,7 +177,7 @@ def _future(schedule: Schedule) -> Iterator[str]:
 
 
 def _never(schedule: Schedule, stored: StoredSchedule, minute: datetime) -> str | None:
-    """Say why nobody will run it any more, as far as that is known."""
+    """Say why it will not be run any more, as far as that is known."""
     if minute <= schedule.changed_at:
         changed = say_moment(schedule.changed_at)
         return (
@@ -196,12 +196,12 @@ def _never(schedule: Schedule, stored: StoredSchedule, minute: datetime) -> str 
 
 
 def _is_ahead(stored: StoredSchedule, minute: datetime) -> bool:
-    """Tell whether the schedule's plan has not come to that minute."""
+    """Whether the schedule's plan has not come to that minute."""
     return not stored.planned or (stored.next_due_at is not None and stored.next_due_at <= minute)
 
 
 def _not_yet(minute: datetime, last: LastClaim | None) -> Explanation:
-    """Tell a schedule that schedulers cannot have from schedulers that are not there."""
+    """Distinguish a schedule that is held or refused from schedulers that are not there."""
     if last is None or last.at < minute:
         answer = "It did not run yet: no scheduler has claimed anything since. Is one running?"
         because = (

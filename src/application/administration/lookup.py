@@ -1,4 +1,4 @@
-"""Finding what is asked for by name or number, and saying what there is instead."""
+"""Finding a schedule by its name, and suggesting others."""
 
 import difflib
 

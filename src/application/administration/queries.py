@@ -1,6 +1,6 @@
 """What people look at: each question is one method, and each answer a view (`views/`).
 
-The command line asks here, and whoever else shows the ledger: it only prints.
+The command line, and every other surface, only prints what it gets here.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -31,7 +31,7 @@ from .views import (
     ScheduleView,
 )
 
-#: Seconds between two looks at a run that is waited for, and after which it is told as not begun.
+#: Seconds between two looks at a run that is waited for, and until it is reported as not begun.
 LOOK_EVERY: Final = 0.2
 SILENT_FOR: Final = 5.0
 
@@ -74,7 +74,7 @@ class Queries:
         self._now = now
 
     def now(self) -> datetime:
-        """Tell the ledger's time."""
+        """Give the ledger's time."""
         return self._now()
 
     def schedules(self) -> Sequence[ScheduleView]:
@@ -140,7 +140,7 @@ class Queries:
     ) -> ExecutionWithAttempts:
         """Look again and again until an execution has ended; *pause* waits for so many seconds.
 
-        *on_silence* is told, once, of one that nobody has begun after `SILENT_FOR` seconds.
+        *on_silence* is called once, if it has not begun after `SILENT_FOR` seconds.
 
         Raises:
             NotFound: there is none, or no more.

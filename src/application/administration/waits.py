@@ -1,4 +1,4 @@
-"""What an execution that has not ended waits for: who has to do what next, and when."""
+"""What an execution that has not ended waits for: who does what next, and when."""
 
 from datetime import datetime
 
@@ -17,7 +17,7 @@ def what_it_waits_for(execution: Execution, *, now: datetime) -> str | None:
 
 
 def sent_again_at(execution: Execution, *, now: datetime) -> datetime | None:
-    """Say from when on a scheduler takes a message for lost that nobody has begun.
+    """Say from when on a scheduler takes a message for lost whose attempt has not begun.
 
     None where there is no message to wait for, or that moment has passed.
     """
@@ -25,7 +25,7 @@ def sent_again_at(execution: Execution, *, now: datetime) -> datetime | None:
         return None
     try:
         moment = execution.check_at + Graces().of(execution.state)
-    except OverflowError:  # somebody wrote the last time that there is
+    except OverflowError:  # the last time that there is, written by hand
         return None
     return moment if moment > now else None
 

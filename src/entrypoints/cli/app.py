@@ -1,6 +1,6 @@
-"""Where the command line begins: with next to nothing imported yet.
+"""The command line's beginning, before its imports.
 
-From here on Ctrl-C is quiet, and no signal ends a process that is to answer it later.
+From here on Ctrl-C is quiet, and no signal ends a process that answers it later.
 """
 
 import sys

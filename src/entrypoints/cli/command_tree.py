@@ -1,4 +1,4 @@
-"""The commands, together."""
+"""The commands: their names, and where each is."""
 
 import os
 import sys
@@ -51,13 +51,13 @@ def _global(
     Start here: cronhare up --jobs jobs.toml
     """
     if config is not None:
-        os.environ[CONFIG] = str(config)  # where whoever reads the settings looks
+        os.environ[CONFIG] = str(config)  # where the settings are read from
 
 
 def app_for(arguments: Sequence[str]) -> typer.Typer:
-    """Give the command line with what these arguments need.
+    """Give the command line with the commands that these arguments need.
 
-    A process that lives long needs none of the others, whose tables would take 3 MB of it.
+    A process that lives long is spared the others, whose tables take 3 MB.
     """
     for command in (up.up, scheduler.scheduler, worker.worker):
         app.command()(command)
@@ -111,7 +111,7 @@ def add_short_lived(to: typer.Typer) -> None:
 
 
 def _refuse_bytes(arguments: Sequence[str]) -> None:
-    """Refuse what neither a ledger nor a terminal could be given: bytes that are not text."""
+    """Refuse bytes that are not text: neither a ledger nor a terminal takes them."""
     for number, argument in enumerate(arguments, start=1):
         try:
             argument.encode()

@@ -1,4 +1,4 @@
-"""Exit statuses, and errors as people read them: what, where, in which state we are, what next."""
+"""Exit statuses, and errors for people: what, where, what was done, what to do next."""
 
 import enum
 import errno
@@ -24,12 +24,11 @@ from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
 from ..settings.settings import SettingsInvalid
 from .streams import OutputLost
 
-#: What shells make of a SIGPIPE: 128 and its number. Whoever reads no further is told nothing.
+#: What shells make of a SIGPIPE: 128 and its number. Nothing is printed for it.
 NO_READER = 141
 
-#: So many characters of one line are shown.
+#: Characters of one line that are shown.
 LONGEST_LINE = 4_096
-
 
 #: Options of `cronhare` itself.
 BEFORE_THE_COMMAND = ("--config", "--version")
@@ -46,10 +45,10 @@ class Status(enum.IntEnum):
 
 
 class Refusal(Exception):
-    """The user's input is wrong. *details* are its faults, *advice* says what to do next."""
+    """Wrong input. *details* are its faults, *advice* says what to do next."""
 
     def __init__(self, what: str, details: Sequence[str] = (), advice: str = "") -> None:
-        """Keep the parts for `describe`."""
+        """Keep the parts for `report`."""
         self.what = what
         self.details = tuple(details)
         self.advice = advice
@@ -134,15 +133,15 @@ def _print(what: str, details: Sequence[str] = (), advice: str = "") -> None:
 
 def _print_usage(error: TyperException) -> None:
     """Print what typer has to say of arguments, with these escaped in it."""
-    told = io.StringIO()
+    said = io.StringIO()
     show = getattr(error, "show", None)
     if show is None:
-        told.write(f"Error: {error.format_message()}")
+        said.write(f"Error: {error.format_message()}")
     else:
-        show(told)
+        show(said)
     if (option := getattr(error, "option_name", None)) in BEFORE_THE_COMMAND:
-        told.write(f"{option} stands before the command: cronhare {option} … COMMAND\n")
-    _write(told.getvalue().splitlines())
+        said.write(f"{option} stands before the command: cronhare {option} … COMMAND\n")
+    _write(said.getvalue().splitlines())
 
 
 def _write(lines: Iterable[str]) -> None:

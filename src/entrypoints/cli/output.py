@@ -21,12 +21,12 @@ T = TypeVar("T")
 #: A table's columns, by their headings: an attribute of what a row shows, or made of it.
 Columns: TypeAlias = Mapping[str, str | Callable[[T], object]]
 
-#: So many rows, or instants, can be asked for at once.
+#: The most rows or instants that can be asked for at once.
 MOST_LINES: Final = 10_000
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for pipes.")]
 
-#: Where there is no terminal, no line is folded.
+#: Characters of a line where there is no terminal.
 PIPE_WIDTH = 240
 
 STATE_COLOURS = {
@@ -58,7 +58,7 @@ def json_line(value: Any) -> str:  # noqa: ANN401 - any JSON value
 
 
 def print_line(sentence: str, *, style: str = "") -> None:
-    """Print a sentence; what it quotes from outside is neither markup nor anything else."""
+    """Print a sentence, without markup and with what it quotes escaped."""
     console().print(text(sentence, style=style))
 
 
@@ -69,7 +69,7 @@ def print_notes(notes: Iterable[object]) -> None:
 
 
 def text(shown: str, *, style: str = "") -> Text:
-    """Make a piece of a line, in which nothing can begin another one."""
+    """Make a piece of a line; what could begin another line is escaped."""
     return Text(printable(shown), style=style)
 
 
@@ -89,10 +89,9 @@ def print_rows(
 
 
 def table(*columns: str, rows: Iterable[Iterable[object]], empty: str) -> None:
-    """Print a table without a frame, or a sentence if there is nothing in it.
+    """Print a table without a frame, or *empty* if it has no rows.
 
-    Where the window is too narrow, a time is folded where it has a blank, and nothing
-    is cut off.
+    In a narrow window times are folded at their blanks, and nothing is cut off.
     """
     cells = [tuple(row) for row in rows]
     if not cells:
@@ -117,7 +116,7 @@ def _grid(
 
 
 def _print(content: Table | str) -> None:
-    """Print without the blanks that fill up a table's last column."""
+    """Print without the blanks at the ends of lines."""
     out = console()
     with out.capture() as captured:
         out.print(content)
@@ -130,10 +129,7 @@ def state(name: str) -> Text:
 
 
 def facts(pairs: Iterable[tuple[str, object]]) -> None:
-    """Print names and values below each other; what is None is left out.
-
-    A value may have lines of its own: they stand below its first, not below the names.
-    """
+    """Print names and values below each other, a value's lines too; None is left out."""
     grid = Table.grid(padding=(0, 2, 0, 0))
     for name, value in pairs:
         if value is not None:
@@ -143,7 +139,7 @@ def facts(pairs: Iterable[tuple[str, object]]) -> None:
 
 
 def printable_lines(shown: str) -> str:
-    """Escape what could harm a terminal in a text of several lines."""
+    """Escape control characters in a text of several lines."""
     return printable(shown.replace("\r\n", "\n"), keep="\t\n")
 
 

@@ -1,6 +1,6 @@
-"""The three standard streams, made such that no reader and no writer at their ends ends us.
+"""The three standard streams, made safe: none of their faults ends the process unexpectedly.
 
-A stream may be closed, its reader gone, its disk full, its encoding unable to say what is printed.
+A stream may be closed, its reader gone, its disk full, its encoding too small for what is printed.
 """
 
 import fcntl
@@ -11,7 +11,7 @@ from contextlib import suppress
 
 
 class OutputLost(Exception):
-    """What was printed went nowhere. Not an OSError: libraries catch those of a broken pipe."""
+    """Output could not be written. No OSError: libraries catch those of a broken pipe."""
 
     def __init__(self, cause: OSError) -> None:
         """Keep the cause."""
@@ -20,7 +20,7 @@ class OutputLost(Exception):
 
 
 class _StandardOutput(io.FileIO):
-    """Standard output, whose failures are of a class of their own."""
+    """Standard output that raises `OutputLost`."""
 
     def write(self, data: object, /) -> int:
         try:
@@ -30,9 +30,9 @@ class _StandardOutput(io.FileIO):
 
 
 def prepare() -> None:
-    """Take the standard streams into our hands, before anything is printed or opened."""
-    # The lowest number that is free is given: in this order each gets its own. What is written to
-    # a closed standard output fails then as well, and not into a file that was opened meanwhile.
+    """Replace the standard streams, before anything is printed or opened."""
+    # `open` gives the lowest free number: in this order each stream gets its own. Writing to a
+    # closed standard output then fails too, and reaches no file that was opened meanwhile.
     for number, how in ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
         if not _is_open(number):
             os.open(os.devnull, how)
@@ -43,7 +43,7 @@ def prepare() -> None:
 
 
 def release() -> None:
-    """Leave nothing that could fail when the interpreter empties its streams."""
+    """Flush the streams, or discard what they hold: the interpreter's own flush must not fail."""
     for stream, number in ((sys.stdout, 1), (sys.stderr, 2)):
         try:
             stream.flush()

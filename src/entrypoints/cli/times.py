@@ -1,4 +1,4 @@
-"""Times as people write them."""
+"""Times, read as people write them."""
 
 from contextlib import suppress
 from datetime import UTC, datetime, time
@@ -39,7 +39,7 @@ def read_time(text: str, zone: ZoneInfo, *, now: datetime) -> datetime:
 
 
 def _far_from_the_edge(text: str, moment: datetime) -> datetime:
-    """Refuse what no schedule can be due at, and some zone's calendar does not have."""
+    """Refuse a time at which no schedule can be due, or that some zone's calendar lacks."""
     first, last = moment_of(FIRST_MINUTE), moment_of(LAST_MINUTE)
     with suppress(OverflowError):
         instant = moment.astimezone(UTC)

@@ -1,4 +1,4 @@
-"""What most commands begin with: settings, the ledger, a jobs file."""
+"""What most commands begin with: settings, a container on the ledger, a jobs file."""
 
 import logging
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ def open_ledger() -> Container:
     """Wire the container on a ledger whose schema fits.
 
     Raises:
-        LedgerUnavailable: it is away, or `cronhare db upgrade` is due.
+        LedgerUnavailable: it is away, or needs `cronhare db upgrade`.
     """
     container = wire()
     check_schema(container.engine())
@@ -49,7 +49,7 @@ def wire() -> Container:
 
 
 def read_settings() -> Settings:
-    """Read the settings, begin to log, and tell what was probably meant as one.
+    """Read the settings, begin to log, and warn of variables that are none.
 
     Raises:
         SettingsInvalid: with every fault at once.
@@ -62,7 +62,7 @@ def read_settings() -> Settings:
 
 
 def usable(container: Container) -> Container:
-    """Give a container back whose adapters can be made.
+    """Return the container if its adapters can be made.
 
     Raises:
         SettingsInvalid: with every fault at once.
@@ -73,7 +73,7 @@ def usable(container: Container) -> Container:
 
 
 def faults_of(container: Container) -> Iterator[str]:
-    """Find settings that can be read and still not be used."""
+    """Find settings that can be read and not be used."""
     settings = container.settings()
     try:
         container.engine()
@@ -87,9 +87,9 @@ def faults_of(container: Container) -> Iterator[str]:
 
 
 def said_ledger(settings: Settings) -> str:
-    """Name the ledger for people, without its password: who has several must see which it was.
+    """Name the ledger without its password: people may have several.
 
-    A file that a setting names by half a path is another one in each folder.
+    A relative path is another file in each folder: it is shown in full.
     """
     ledger = settings.ledger
     if isinstance(ledger, LedgerFile) and not Path(ledger.path).is_absolute():
@@ -98,7 +98,7 @@ def said_ledger(settings: Settings) -> str:
 
 
 def load(path: Path, settings: Settings, *, state: str) -> JobsFile:
-    """Read a jobs file; *state* is what a person is told was not done.
+    """Read a jobs file; *state* says what was not done if it is faulty.
 
     Raises:
         Refusal: with every fault at once.

@@ -1,4 +1,4 @@
-"""How the text of a setting becomes its value. Each form refuses with what is allowed."""
+"""How the text of a setting becomes its value; a refusal says what is allowed."""
 
 import re
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from cronhare.domain.topology import checked_queues
 
 T = TypeVar("T")
 
-#: Reads a text; a ValueError says what is allowed, and quotes nothing.
+#: Reads a text. A ValueError says what is allowed, and never quotes the text.
 Form = Callable[[str], T]
 
 _WHOLE: Final = re.compile(r"\d{1,18}", re.ASCII)
@@ -99,7 +99,7 @@ def keys(text: str) -> tuple[str, ...]:
 
 
 def checked(judge: Callable[[str], object]) -> Form[str]:
-    """Read a text that is kept as it is, if *judge* can read it."""
+    """Keep a text as it is; *judge* refuses it by a ValueError."""
 
     def read(text: str) -> str:
         judge(text)

@@ -26,7 +26,7 @@ from .sources import PREFIX, Sources, read_sources
 
 MEMORY: Final = "memory://"
 
-#: So many tasks run at a time in a worker, at most.
+#: The most tasks that run at a time in a worker.
 MOST_AT_A_TIME: Final = 1_000
 
 _DECLARED: Final = "cronhare_setting"
@@ -43,7 +43,7 @@ class SettingsInvalid(ValueError):
 
 @attrs.frozen(kw_only=True)
 class Declared:
-    """How a field is read: its name outside, its form, and the text that counts if none is told."""
+    """How a field is read: its name outside, its form, and its default as text."""
 
     name: str | None
     form: Form[Any]
@@ -74,10 +74,10 @@ def _file_or_server(url: str) -> None:
 
 @attrs.frozen(kw_only=True)
 class Settings:
-    """What a process is told; the defaults are the embedded system.
+    """The settings of a process; the defaults are the embedded system.
 
-    URLs may hold passwords: they are kept out of the repr; `ledger` can be printed. *sources* tells
-    where each came from.
+    URLs may hold passwords and are not in the repr; `ledger` can be printed. *sources* has where
+    each came from.
     """
 
     database_url: str = setting(checked(_file_or_server), "sqlite:///cronhare.sqlite3", secret=True)
@@ -114,7 +114,7 @@ class Settings:
 
     @property
     def accepts_foreign(self) -> bool:
-        """Whether messages that nobody of us has published are run."""
+        """Whether messages that other programs have published are run."""
         return self.foreign_messages == "accept"
 
     @property
@@ -134,7 +134,7 @@ class Settings:
         return RetryPolicy(attempts=self.max_retries + 1, backoff=backoff)
 
     def called(self, setting: str) -> str:
-        """Tell what a setting is called where it was found, or its variable if it was not."""
+        """Give the name of a setting in the place where it was found, or its variable."""
         found = self.sources.found.get(setting)
         return found.name if found else f"{PREFIX}{setting.upper()}"
 
@@ -180,7 +180,7 @@ def _value(declared: Declared, found: SettingText | None) -> Any:  # noqa: ANN40
 
 
 def _shown(declared: Declared, found: SettingText) -> str:
-    """Show what a setting is, unless it may hold a password."""
+    """Quote a variable that cannot hold a password."""
     if declared.secret or found.source != "environment":
         return ""
     return f" (it is {echo(found.text)})"

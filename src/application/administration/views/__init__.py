@@ -1,7 +1,6 @@
-"""What people look at: flat values that tables and JSON are made of, here and over HTTP.
+"""Views: flat values from which tables and JSON are made, here and over HTTP.
 
-Moments are in UTC. Durations are numbers with the unit in their name. Params and errors are JSON
-values, and not texts of them.
+Moments are in UTC, durations numbers with the unit in their name, params and errors JSON values.
 """
 
 from .differences import FieldChangeView, ScheduleChangeView

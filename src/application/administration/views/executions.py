@@ -18,11 +18,10 @@ from .values import ErrorView, RetryView, json_value, seconds
 
 @attrs.frozen(kw_only=True)
 class ExecutionView:
-    """An execution, with all that explains why it is where it is.
+    """An execution, with all that explains why it is where it is; see `Execution`.
 
-    *waits_for* says so in words, and is None once it has ended. *check_at* is from when on the
-    start is looked for, graces aside; a message that is taken for lost is sent again at
-    *sent_again_at*. The rest is as in `Execution`.
+    *waits_for* says so in words, and is None once it has ended. Its start is looked for from
+    *check_at* on, graces aside; its message is taken for lost at *sent_again_at*.
     """
 
     id: int

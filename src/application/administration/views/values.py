@@ -1,4 +1,4 @@
-"""What views are made of: durations as numbers, params as JSON, retries, errors."""
+"""Parts of views: durations as numbers, params as JSON, retries, errors."""
 
 from collections.abc import Iterable
 from datetime import timedelta
@@ -10,13 +10,13 @@ import msgspec
 from cronhare.domain.retries.outcome import TaskError
 from cronhare.domain.retries.retry import RetryPolicy
 
-#: So many levels of params are shown as JSON. Who reads 1,000 cannot write them inside of a view.
+#: Levels of params that are shown as JSON: 1,000 can be read, and not be written inside of a view.
 DEEPEST: Final = 500
 
 
 @attrs.frozen(kw_only=True)
 class RetryView:
-    """How often is tried, in all, and how long the waits are. *delays_seconds* is a list's."""
+    """How many attempts there are in all, and the waits between; *delays_seconds* of a list."""
 
     attempts: int
     backoff: str
@@ -54,7 +54,7 @@ class ErrorView:
 
     @classmethod
     def of(cls, text: str | None) -> Self | None:
-        """Read what the ledger keeps; of a text that somebody spoilt all is the message."""
+        """Read the ledger's text; all of a text that is no error is the message."""
         if text is None:
             return None
         try:

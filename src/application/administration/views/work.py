@@ -10,7 +10,7 @@ from cronhare.domain.nodes import NodeReport
 
 @attrs.frozen(kw_only=True)
 class QueueView:
-    """A task queue: who names it, what the ledger has for it, and what the broker says of it.
+    """A task queue: its schedules, what the ledger has for it, and what the broker says.
 
     *waiting* counts what has not begun, *retrying* what has begun before, *oldest_due_at* is the
     earliest of both. *messages* and *consumers* are None where the broker cannot be asked.
@@ -30,7 +30,7 @@ class QueueView:
 class NodeView:
     """A process that works on the ledger; see `NodeReport`.
 
-    *silent* says that it has not reported itself of late: it has ended, or is cut off.
+    *silent*: it has not reported itself for `SILENT_AFTER`; it has ended, or is cut off.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""`cronhare doctor`: what is wrong, and how to mend it."""
+"""`cronhare doctor`."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -32,7 +32,7 @@ SIGNS = {
 
 @attrs.frozen
 class Jobs:
-    """The tasks that the jobs file has, None without a file; or its faults."""
+    """The tasks of the jobs file, None without a file; or its faults."""
 
     tasks: tuple[Task, ...] | None = None
     faults: tuple[str, ...] = ()

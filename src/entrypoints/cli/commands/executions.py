@@ -102,7 +102,7 @@ def logs(execution_id: ID, *, raw: Raw = False, json: Json = False) -> None:
                 _print_stream(f"attempt {output.attempt}, {name}{_up_to(output.as_of)}", stream)
     if found.execution.state is State.RUNNING:
         shown = next((output.as_of for output in found.outputs if output.running), None)
-        # Beside the output, for whoever pipes that on.
+        # On stderr: the output may be piped on.
         sys.stderr.write(_still_runs(found.execution, shown, queries.now()))
     elif not found.outputs and not raw:
         print_line("Nothing was written.")
@@ -113,7 +113,7 @@ def _up_to(as_of: datetime | None) -> str:
 
 
 def _still_runs(execution: ExecutionView, shown: datetime | None, now: datetime) -> str:
-    """Say of a running attempt how old what is shown is, and where to read the rest."""
+    """Say how old the shown output of a running attempt is, and where to read the rest."""
     runs = f"Attempt {execution.attempt} still runs at {printable(execution.owner or 'a worker')}"
     age = (
         f"nothing that it wrote is kept so far, which takes up to {2 * EVERY:.0f} s"

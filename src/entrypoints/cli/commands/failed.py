@@ -1,4 +1,4 @@
-"""`cronhare failed list | show | replay | discard`: the archive of what failed for good."""
+"""`cronhare failed list | show | replay | discard`: the archive of failures."""
 
 from datetime import timedelta
 from typing import Annotated
@@ -100,7 +100,9 @@ def replay(
     again = done.executions
     pace = f", one every {say_duration(done.apart)}" if done.apart and len(again) > 1 else ""
     numbers = f": {', '.join(map(str, again))}" if again else ""
-    _tell_done(f"Replaying {counted(len(again), 'execution')}{pace}{numbers}", done.resolved_before)
+    _print_done(
+        f"Replaying {counted(len(again), 'execution')}{pace}{numbers}", done.resolved_before
+    )
     for id_, reason in done.refused.items():
         print_line(f"{id_} cannot be replayed: {reason}.")
     if done.asked and not again:
@@ -119,12 +121,12 @@ def discard(
     container = open_ledger()
     now = container.claims().now()
     done = container.administrator().discard(chosen, note=note, now=now)
-    _tell_done(f"Discarded {counted(done.failures, 'failure')}", done.resolved_before)
+    _print_done(f"Discarded {counted(done.failures, 'failure')}", done.resolved_before)
     if done.asked and not done.failures:
         raise typer.Exit(Status.WRONG_INPUT)
 
 
-def _tell_done(said: str, resolved_before: int) -> None:
+def _print_done(said: str, resolved_before: int) -> None:
     print_line(f"{said}; {resolved_before} resolved already." if resolved_before else f"{said}.")
 
 

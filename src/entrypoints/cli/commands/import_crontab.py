@@ -80,9 +80,9 @@ def crontab(
     crontabs, unread = _read_all(files, kind)
     imported = import_crontabs(crontabs, host=host)
     _write(imported.text, output)
-    with suppress(OSError):  # what cannot be told changes nothing of what was written
+    with suppress(OSError):  # the report may be lost; the file is written
         if kind is None:
-            _tell_kinds(crontabs, host)
+            _print_kinds(crontabs, host)
         _report(imported, output)
     if unread:
         what = f"{counted(len(unread), 'crontab')} could not be read; the others were"
@@ -106,7 +106,7 @@ def _checked_user(name: str) -> str:
 
 
 def _checked_zone(given: str | None) -> str | None:
-    """Give the zone that was named, or the host's, if that is one that other hosts have too."""
+    """Give the zone that was named, or the host's if other hosts know it too."""
     name = given or host_zone()
     try:
         return name and str(find_zone(name))
@@ -117,7 +117,7 @@ def _checked_zone(given: str | None) -> str | None:
 
 
 def host_zone() -> str | None:
-    """Name the zone of this host, if its /etc/localtime tells."""
+    """Name the zone of this host, if its /etc/localtime is a link to one."""
     parts = LOCALTIME.resolve().parts
     if "zoneinfo" not in parts:
         return None
@@ -125,7 +125,7 @@ def host_zone() -> str | None:
 
 
 def _homes() -> Iterator[tuple[str, str]]:
-    """Give where cron would start the commands of each user of this host."""
+    """Give the folder in which cron starts the commands of each user of this host."""
     for user in pwd.getpwall():
         yield user.pw_name, user.pw_dir if Path(user.pw_dir).is_dir() else "/"
 
@@ -138,7 +138,7 @@ def _home(user: str) -> str | None:
 
 
 def _read_all(files: Sequence[Path], kind: CrontabKind | None) -> tuple[list[Crontab], list[str]]:
-    """Read what can be read, and say why the others cannot.
+    """Read the files that can be read, and say why the others cannot.
 
     Raises:
         Refusal: none can.
@@ -161,7 +161,7 @@ def _expand(path: Path) -> Sequence[Path]:
     try:
         return sorted(filter(_is_crontab, path.iterdir())) if path.is_dir() else [path]
     except OSError:
-        return [path]  # whoever reads it hears why
+        return [path]  # reading it raises the reason
 
 
 def _is_crontab(path: Path) -> bool:
@@ -177,10 +177,10 @@ def _read(path: Path, kind: CrontabKind | None) -> Crontab:
 
 
 def _content(path: Path) -> tuple[str, bytes]:
-    """Give what a crontab is called, and one byte more than may be used of it."""
+    """Give a crontab's name and content; one byte more than may be used of it."""
     if path != STDIN:
         return str(path), read_plain_file(path, most=LARGEST_FILE)
-    with open(0, "rb", closefd=False) as pipe:  # whoever named it waits for it
+    with open(0, "rb", closefd=False) as pipe:  # may block: it was asked for
         return "stdin", pipe.read(LARGEST_FILE + 1)
 
 
@@ -199,8 +199,8 @@ def _write(jobs: str, output: Path | None) -> None:
         raise file_refusal(error, output, "Nothing was written.") from error
 
 
-def _tell_kinds(crontabs: Sequence[Crontab], host: Host) -> None:
-    """Say what was guessed, for a wrong guess makes other commands of all lines."""
+def _print_kinds(crontabs: Sequence[Crontab], host: Host) -> None:
+    """Print the kinds that were guessed: a wrong guess makes other commands of all lines."""
     out = Console(stderr=True, highlight=False, soft_wrap=True)
     for crontab in crontabs:
         is_system = crontab.kind is CrontabKind.SYSTEM

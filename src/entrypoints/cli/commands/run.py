@@ -38,7 +38,7 @@ def run(
     ledger = f"Ledger: {said_ledger(container.settings())}"
     text = f"Execution {began.id} ({began.key}) is on its way. {follow}"
     if wait:
-        # Beside the output where that is for machines, and before anybody gives up waiting.
+        # First, as the wait may be given up; on stderr where the output is for machines.
         said = f"{text}. Ctrl-C ends the wait, and not the run."
         if json:
             sys.stderr.write(f"{said}\n{ledger}\n")
@@ -58,7 +58,7 @@ def run(
 
 
 def _wait(queries: Queries, execution_id: int, *, json: bool) -> Status:
-    found = queries.wait_for_end(execution_id, pause=time.sleep, on_silence=_tell_silence)
+    found = queries.wait_for_end(execution_id, pause=time.sleep, on_silence=_print_silence)
     if json:
         print_json(found.execution)
     else:
@@ -67,8 +67,8 @@ def _wait(queries: Queries, execution_id: int, *, json: bool) -> Status:
     return Status.DONE if found.execution.state is State.SUCCEEDED else Status.RUN_FAILED
 
 
-def _tell_silence(execution: ExecutionView) -> None:
-    # Beside the output, for whoever pipes that on.
+def _print_silence(execution: ExecutionView) -> None:
+    # On stderr: the output may be piped on.
     sys.stderr.write(
         f"Execution {execution.id} is {execution.state}: nobody has taken it up yet. "
         "Why, says `cronhare doctor`.\n"
