@@ -41,11 +41,10 @@ def follow_up(
             carried = is_carried(coming, now=now)
             return envelope(coming, now=now, seal=seal) if carried else None
         case State.FAILED | State.QUARANTINED as state:
-            signed = _signed(execution, seal, headers or {})
-            return _last(execution, state, reason=verdict.reason, at=now, headers=signed)
+            return _last(execution, state, verdict.reason, at=now, seal=seal, headers=headers)
         case EndRefused(reason, is_over=True):
-            signed = _signed(execution, seal, headers or {})
-            return _last(execution, State.QUARANTINED, reason=reason, at=now, headers=signed)
+            state = State.QUARANTINED
+            return _last(execution, state, reason, at=now, seal=seal, headers=headers)
     return None
 
 
@@ -67,8 +66,9 @@ def follow_up_late(ended: Ended, seal: Seal) -> Envelope | Unsendable:
     It lacks the headers of the message that began the attempt. A row of which no message can be
     made, or none that a reader would accept, affects no other.
     """
+    row = ended.archived
     try:
-        late = _late(ended, seal)
+        late = _last(_as_archived(ended), row.state, row.failed_reason, at=row.failed_at, seal=seal)
     except Exception as error:  # noqa: BLE001 - the others are to be sent
         return Unsendable(f"{type(error).__name__}: {error}")
     size = len(late.message.body)
@@ -77,34 +77,24 @@ def follow_up_late(ended: Ended, seal: Seal) -> Envelope | Unsendable:
     return late
 
 
-def _late(ended: Ended, seal: Seal) -> Envelope:
-    row, execution = ended.archived, _as_archived(ended)
-    return _last(
-        execution,
-        execution.state,
-        reason=row.failed_reason,
-        at=row.failed_at,
-        headers=_signed(execution, seal, {}),
-    )
-
-
-def _signed(
-    execution: Execution, seal: Seal, headers: Mapping[str, object]
-) -> Mapping[str, object]:
-    """Sign the task message that the last message is about, with its headers as they are now."""
-    signed = seal.sign(task_body(execution), headers_of(execution))
-    return {**kept_headers(headers), **signed}
-
-
 def _last(
-    execution: Execution, state: State, *, reason: str, at: datetime, headers: Mapping[str, object]
+    execution: Execution,
+    state: State,
+    reason: str,
+    *,
+    at: datetime,
+    seal: Seal,
+    headers: Mapping[str, object] | None = None,
 ) -> Envelope:
-    id_ = f"{execution.message_id}:end"
+    """Make the last message. It has the signature of the task message that it is about."""
+    signed = seal.sign(task_body(execution), headers_of(execution))
+    to: ToQuarantine | ToFailed
     if state is State.QUARANTINED:
-        body = quarantine_body(execution, at=at)
-        return Envelope(Message(body=body, headers=headers, id=id_), ToQuarantine())
-    body = failed_body(execution, reason=reason, at=at)
-    return Envelope(Message(body=body, headers=headers, id=id_), ToFailed())
+        body, to = quarantine_body(execution, at=at), ToQuarantine()
+    else:
+        body, to = failed_body(execution, reason=reason, at=at), ToFailed()
+    all_headers = {**kept_headers(headers or {}), **signed}
+    return Envelope(Message(body=body, headers=all_headers, id=f"{execution.message_id}:end"), to)
 
 
 def _as_archived(ended: Ended) -> Execution:

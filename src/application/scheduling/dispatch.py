@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 import attrs
 
 from cronhare.domain.retries.backoff import Waits
-from cronhare.domain.schedules.planning import GRACE, HEAD_START, Plan, Planned, Planner, plan
+from cronhare.domain.schedules.planning import GRACE, HEAD_START, Planner, plan
 from cronhare.ports.claims import Batch, ClaimStorePort
 
 from ..logs import say
@@ -41,34 +41,30 @@ class Tick:
     published: int = 0
 
 
+@attrs.define(kw_only=True, eq=False)
 class Dispatcher:
-    """One replica's share of the dispatching. It keeps no schedules in memory."""
+    """One replica's share of the dispatching. It keeps no schedules in memory.
 
-    def __init__(
-        self,
-        *,
-        claims: ClaimStorePort,
-        publisher: ExecutionPublisher,
-        executor: Executor,
-        node: str,
-        refresh: timedelta = timedelta(seconds=5),
-        batch: int = 1_000,
-    ) -> None:
-        """*executor* publishes; *refresh* is how soon an edit is noticed, *batch* in plans."""
-        self._claims = claims
-        self._publisher = publisher
-        self._executor = executor
-        self._node = node
-        self._refresh = refresh
-        self._batch = batch
-        self._refreshed_at: datetime | None = None
-        self._noticed_until: datetime | None = None
-        self._compared_at: datetime | None = None
-        self._next_due: datetime | None = None
-        self._waits_for_others = timedelta(0)
-        self._is_behind = False
+    *executor* publishes; *refresh* is how soon an edit is noticed, *batch* in plans.
+    """
+
+    _claims: ClaimStorePort
+    _publisher: ExecutionPublisher
+    _executor: Executor
+    _node: str
+    _refresh: timedelta = timedelta(seconds=5)
+    _batch: int = 1_000
+    _refreshed_at: datetime | None = attrs.field(init=False, default=None)
+    _noticed_until: datetime | None = attrs.field(init=False, default=None)
+    _compared_at: datetime | None = attrs.field(init=False, default=None)
+    _next_due: datetime | None = attrs.field(init=False, default=None)
+    _waits_for_others: timedelta = attrs.field(init=False, default=timedelta(0))
+    _is_behind: bool = attrs.field(init=False, default=False)
+    _pauses: Waits[timedelta] = attrs.field(init=False)
+    _logged_problems: dict[str, str] = attrs.field(init=False, factory=dict[str, str])
+
+    def __attrs_post_init__(self) -> None:
         self._pauses = Waits(FIRST_PAUSE, LONGEST_PAUSE)
-        self._logged_problems: dict[str, str] = {}
 
     def tick(self, now: datetime) -> Tick:
         """Notice edits, claim what is due at *now*, and publish it."""
@@ -221,7 +217,4 @@ class Dispatcher:
 
 
 def _plan_at(now: datetime) -> Planner:
-    def planner(planned: Planned) -> Plan:
-        return plan(planned, now)
-
-    return planner
+    return lambda planned: plan(planned, now)

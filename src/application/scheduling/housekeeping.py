@@ -5,6 +5,8 @@ import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
+import attrs
+
 from cronhare.domain.execution import Execution
 from cronhare.domain.retries.outcome import Ending, Outcome, TaskError
 from cronhare.domain.retries.retry import Complete, RetryAfter
@@ -37,29 +39,20 @@ class LeaseLost(Exception):
     """Another replica has taken the cleanup over."""
 
 
+@attrs.define(kw_only=True, eq=False)
 class Housekeeper:
-    """Runs the system's own executions inside the scheduler that claimed them."""
+    """Runs the system's own executions inside the scheduler that claimed them.
 
-    def __init__(
-        self,
-        *,
-        attempts: AttemptStorePort,
-        records: RecordsPort,
-        node: str,
-        clock: ClockPort,
-        retention: Retention | None = None,
-        sleep: Callable[[float], object] = time.sleep,
-    ) -> None:
-        """*retention* says how long rows are kept. Of *clock* only the stopwatch is read.
+    *retention* says how long rows are kept; of *clock* only the stopwatch is read; *sleep* waits
+    for so many seconds.
+    """
 
-        *sleep* waits for so many seconds.
-        """
-        self._sleep = sleep
-        self._clock = clock
-        self._attempts = attempts
-        self._records = records
-        self._node = node
-        self._retention = retention or Retention()
+    _attempts: AttemptStorePort
+    _records: RecordsPort
+    _node: str
+    _clock: ClockPort
+    _retention: Retention = attrs.field(factory=Retention)
+    _sleep: Callable[[float], object] = time.sleep
 
     def run(self, execution: Execution, now: datetime) -> None:
         """Start, clean up, finish, as a worker would. Without an end it counts as lost."""

@@ -1,8 +1,10 @@
 """Ending attempts that were lost: their lease has lapsed, or their node is known to be gone."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
+
+import attrs
 
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskError
@@ -19,28 +21,20 @@ from .paging import pages, without_broken
 GivenUp = tuple[Finish, State | EndRefused]
 
 
+@attrs.define(kw_only=True, eq=False)
 class LostAttempts:
-    """Gives attempts up, a bounded number per call, and publishes what follows; see `decide`."""
+    """Gives attempts up, a bounded number per call, and publishes what follows; see `decide`.
 
-    def __init__(
-        self,
-        *,
-        claims: ClaimStorePort,
-        attempts: AttemptStorePort,
-        ends: EndPublisher,
-        policy: RetryPolicy,
-        random_fraction: Callable[[], float],
-        lease: timedelta,
-        limit: int,
-    ) -> None:
-        """*policy* holds for schedules without one; *lease* is that of the workers."""
-        self._claims = claims
-        self._attempts = attempts
-        self._ends = ends
-        self._policy = policy
-        self._random_fraction = random_fraction
-        self._locked = LockedLeases(attempts, lease)
-        self._limit = limit
+    *policy* holds for schedules without one.
+    """
+
+    _claims: ClaimStorePort
+    _attempts: AttemptStorePort
+    _ends: EndPublisher
+    _locked: LockedLeases
+    _policy: RetryPolicy
+    _random_fraction: Callable[[], float]
+    _limit: int
 
     def run_by(self, nodes: Collection[str]) -> Sequence[Execution]:
         """Find what *nodes* run for the users: to be given up later, if they stay silent."""

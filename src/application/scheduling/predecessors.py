@@ -4,6 +4,8 @@ import logging
 from collections.abc import Callable, Collection, Sequence
 from datetime import timedelta
 
+import attrs
+
 from cronhare.domain.execution import Execution
 from cronhare.domain.nodes import Node, departed, silence
 from cronhare.domain.texts.listing import counted
@@ -11,7 +13,7 @@ from cronhare.ports.claims import ClaimStorePort
 from cronhare.ports.ledger import LedgerUnavailable
 
 from ..logs import say
-from .reconcile import Reconciler
+from .lost_attempts import LostAttempts
 
 log = logging.getLogger(__name__)
 
@@ -19,31 +21,24 @@ log = logging.getLogger(__name__)
 LOOKS = 5
 
 
+@attrs.define(kw_only=True, eq=False)
 class PredecessorCleanup:
     """Done once, when a process that runs tasks starts.
 
     An owner of our own PID namespace is known to be gone if its PID is. One of another namespace
     with our host name and PID is our predecessor in a restarted container, or a neighbour in a
     container that shares the host's name: a neighbour renews its leases.
+
+    *lives* tells whether a PID is in use; *lease* is that of all workers.
     """
 
-    def __init__(
-        self,
-        *,
-        claims: ClaimStorePort,
-        reconciler: Reconciler,
-        ourselves: Node,
-        lives: Callable[[int], bool],
-        lease: timedelta,
-    ) -> None:
-        """*lives* tells whether a PID is in use; *lease* is that of all workers."""
-        self._claims = claims
-        self._lost_attempts = reconciler.lost_attempts
-        self._ourselves = ourselves
-        self._lives = lives
-        self._silence = silence(lease)
-        self._suspected: Sequence[Execution] = ()
-        self._looks = 0
+    _claims: ClaimStorePort
+    _lost_attempts: LostAttempts
+    _ourselves: Node
+    _lives: Callable[[int], bool]
+    _lease: timedelta
+    _suspected: Sequence[Execution] = attrs.field(init=False, default=())
+    _looks: int = attrs.field(init=False, default=0)
 
     def round(self) -> float | None:
         """End what can be ended; answers how many seconds to wait for more, None if it is done."""
@@ -57,9 +52,9 @@ class PredecessorCleanup:
         if not self._suspected:
             return None
         text = (
-            f"{_names(self._suspected)}: our host name and PID, elsewhere. What it runs "
+            f"{_names(_owners(self._suspected))}: our host name and PID, elsewhere. What it runs "
             f"({len(self._suspected)}) is lost unless it renews a lease within "
-            f"{self._silence.total_seconds():.0f} s"
+            f"{silence(self._lease).total_seconds():.0f} s"
         )
         say(log, logging.INFO, "settle.suspected", text)
         return self._pause()
@@ -67,24 +62,23 @@ class PredecessorCleanup:
     def _look_again(self) -> float | None:
         """Count the looks that found nothing renewed, anew after an outage of the ledger."""
         try:
-            found = self._run_by({each.owner or "" for each in self._suspected})
+            found = self._run_by(_owners(self._suspected))
         except LedgerUnavailable:
             self._looks = 0
             raise
         versions = {each.id: each.version for each in found}
         silent = [each for each in self._suspected if versions.get(each.id) == each.version]
-        known = {each.id: each.version for each in self._suspected}
-        if any(known[each.id] != each.version for each in found if each.id in known):
+        if any(versions.get(each.id, each.version) != each.version for each in self._suspected):
             text = (
-                f"{_names(self._suspected)} lives: a neighbour with our host name. Give each "
-                "container a host name of its own, so that their logs can be told apart"
+                f"{_names(_owners(self._suspected))} lives: a neighbour with our host name. Give "
+                "each container a host name of its own, so that their logs can be told apart"
             )
             say(log, logging.INFO, "settle.neighbour", text)
         self._suspected = silent
         self._looks += 1
         if silent and self._looks >= LOOKS:
             lost = self._lost_attempts.give_up(silent, self._claims.now())
-            _log_ended(lost, {each.owner or "" for each in silent})
+            _log_ended(lost, _owners(silent))
             return None
         return self._pause() if silent else None
 
@@ -92,15 +86,18 @@ class PredecessorCleanup:
         return self._lost_attempts.run_by(nodes) if nodes else ()
 
     def _pause(self) -> float:
-        return self._silence.total_seconds() / LOOKS
+        return silence(self._lease).total_seconds() / LOOKS
 
 
 def _log_ended(lost: int, gone: Collection[str]) -> None:
     if lost:
-        names = ", ".join(sorted(gone))
-        text = f"Settled {counted(lost, 'attempt')} that {names} left behind: it is gone"
+        text = f"Settled {counted(lost, 'attempt')} that {_names(gone)} left behind: it is gone"
         say(log, logging.WARNING, "settle", text)
 
 
-def _names(found: Sequence[Execution]) -> str:
-    return ", ".join(sorted({each.owner or "" for each in found}))
+def _owners(found: Sequence[Execution]) -> Collection[str]:
+    return {each.owner or "" for each in found}
+
+
+def _names(nodes: Collection[str]) -> str:
+    return ", ".join(sorted(nodes))

@@ -20,6 +20,7 @@ from ..logs import say
 from ..publishing.execution_publisher import ExecutionPublisher
 from .end_publisher import EndPublisher
 from .gaps import GracePeriod
+from .locked_leases import LockedLeases
 from .lost_attempts import LostAttempts
 from .paging import PAGE, PAGES, pages, without_broken
 
@@ -72,9 +73,9 @@ class Reconciler:
             claims=claims,
             attempts=attempts,
             ends=self._ends,
+            locked=LockedLeases(attempts, lease),
             policy=policy,
             random_fraction=random_fraction,
-            lease=lease,
             limit=limit,
         )
         self._grace = GracePeriod(lease, owners=claims.owners)

@@ -9,6 +9,7 @@ from concurrent.futures import Executor
 from datetime import timedelta
 from typing import Any
 
+import attrs
 import msgspec
 
 from cronhare.domain.execution import STARTABLE, State
@@ -32,38 +33,31 @@ log = logging.getLogger(__name__)
 UNKNOWN = "the ledger knows no such execution of that schedule"
 
 
+@attrs.define(kw_only=True, eq=False)
 class FailedMonitor:
     """Logs each message of the failed queue, and acks it once it is in the archive.
 
     Our own failures are there before they are published; those of other workers are not. What
     cannot be read is parked, and so is a message about an execution that the ledger does not know.
+
+    *executor* has the threads for the ledger; *timeout* is the length of a lease; *seal* verifies
+    our messages; *accepts_foreign* as for the worker.
     """
 
-    def __init__(
-        self,
-        *,
-        broker: AsyncBrokerPort,
-        records: RecordsPort,
-        clock: ClockPort,
-        node: str,
-        executor: Executor,
-        timeout: timedelta,
-        seal: Seal,
-        accepts_foreign: bool = True,
-    ) -> None:
-        """*broker* is what the deliveries come from; *executor* has the threads for the ledger.
+    _broker: AsyncBrokerPort
+    _records: RecordsPort
+    _clock: ClockPort
+    _node: str
+    _executor: Executor
+    _timeout: timedelta
+    _seal: Seal
+    _accepts_foreign: bool = True
+    _waiting_room: WaitingRoomSender = attrs.field(init=False)
+    _ledger_retry: LedgerRetry = attrs.field(init=False)
 
-        *seal* verifies our messages; *accepts_foreign* as for the worker.
-        """
-        self._broker = broker
-        self._waiting_room = WaitingRoomSender(broker, clock.monotonic)
-        self._records = records
-        self._clock = clock
-        self._node = node
-        self._executor = executor
-        self._seal = seal
-        self._accepts_foreign = accepts_foreign
-        self._ledger_retry = LedgerRetry(clock, timeout=timeout)
+    def __attrs_post_init__(self) -> None:
+        self._waiting_room = WaitingRoomSender(self._broker, self._clock.monotonic)
+        self._ledger_retry = LedgerRetry(self._clock, timeout=self._timeout)
 
     def drain(self) -> None:
         """From now on give back what the ledger has not answered."""

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
+import attrs
+
 from cronhare.ports.attempts import AttemptStorePort
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.runner import TaskRunnerPort, Written
@@ -17,26 +19,21 @@ MOST_BYTES = 512 * 1024
 Reading = Callable[[Mapping[int, int]], Sequence[Written]]
 
 
+@attrs.define(kw_only=True, eq=False)
 class OutputKeeper:
-    """Stores new output of the attempts that ran in the round before, too."""
+    """Stores new output of the attempts that ran in the round before, too.
 
-    def __init__(
-        self,
-        *,
-        attempts: AttemptStorePort,
-        clock: ClockPort,
-        node: str,
-        keeper: LeaseKeeper,
-        read: Reading,
-    ) -> None:
-        """*keeper* knows what runs here."""
-        self._attempts = attempts
-        self._clock = clock
-        self._node = node
-        self._keeper = keeper
-        self._read = read
-        # Bytes stored of each execution and attempt, in the order in which they were stored.
-        self._stored: dict[tuple[int, int], int] = {}
+    *keeper* knows what runs here.
+    """
+
+    _attempts: AttemptStorePort
+    _clock: ClockPort
+    _node: str
+    _keeper: LeaseKeeper
+    _read: Reading
+    _stored: dict[tuple[int, int], int] = attrs.field(
+        init=False, factory=dict[tuple[int, int], int]
+    )
 
     def round(self) -> float:
         """Store what is new; answers how many seconds to rest.

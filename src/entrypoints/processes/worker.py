@@ -133,7 +133,7 @@ def _act(act: Callable[[], None], every: float) -> float:
 def _settling(container: Container) -> PredecessorCleanup:
     return PredecessorCleanup(
         claims=container.claims(),
-        reconciler=container.reconciler(),
+        lost_attempts=container.reconciler().lost_attempts,
         ourselves=container.ourselves(),
         lives=is_alive,
         lease=container.settings().lease,

@@ -28,7 +28,7 @@ async def house_of_an_attempt() -> House:
 def settling(house: House, ourselves: Node) -> PredecessorCleanup:
     return PredecessorCleanup(
         claims=house.claims,
-        reconciler=house.reconciler,
+        lost_attempts=house.reconciler.lost_attempts,
         ourselves=ourselves,
         lives=lambda _: True,
         lease=LEASE,
