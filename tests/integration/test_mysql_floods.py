@@ -16,8 +16,8 @@ from pymysql.converters import conversions
 from sqlalchemy import URL, Engine
 
 from cronhare.adapters.sql import check_schema, open_engine, upgrade
-from cronhare.adapters.sql.dialects.mysql import opening as mysql_opening
-from cronhare.adapters.sql.dialects.mysql.opening import Opening
+from cronhare.adapters.sql.dialects.mysql import bounded_session as mysql_session
+from cronhare.adapters.sql.dialects.mysql.bounded_session import BoundedSession
 from cronhare.ports.ledger import LedgerUnavailable
 from tests.services.mysql_wire import END, OK, greeting, heading, numbered, packet
 
@@ -111,8 +111,8 @@ def flooding() -> Iterator[Flooding]:
         flood.end()
 
 
-def opening(flood: Flood, **options: Any) -> Opening:  # noqa: ANN401
-    return Opening(
+def opening(flood: Flood, **options: Any) -> BoundedSession:  # noqa: ANN401
+    return BoundedSession(
         place="there", host="127.0.0.1", port=flood.port, user="ant", password=b"",
         database="cron", charset="utf8mb4", opening_seconds=60, **options,
     )  # fmt: skip
@@ -188,7 +188,7 @@ def test_who_speaks_another_protocol_is_told_as_not_understood(said: bytes) -> N
     ids=["a question", "a commit"],
 )
 def test_later_a_question_without_a_table_has_a_short_answer(
-    flooding: Flooding, word: str, answer: Answer, ask: Callable[[Opening], object]
+    flooding: Flooding, word: str, answer: Answer, ask: Callable[[BoundedSession], object]
 ) -> None:
     session = opening(flooding(word, answer))
     session.opened(answer_seconds=60)
@@ -201,7 +201,7 @@ def test_later_a_question_without_a_table_has_a_short_answer(
 def test_later_an_answer_about_a_table_has_a_bound_as_well(
     flooding: Flooding, monkeypatch: pytest.MonkeyPatch, answer: Answer
 ) -> None:
-    monkeypatch.setattr(mysql_opening, "LONG", 4 * MEBIBYTE)
+    monkeypatch.setattr(mysql_session, "LONG", 4 * MEBIBYTE)
     session = opening(flooding("FROM", answer))
     session.opened(answer_seconds=60)
 
@@ -213,7 +213,7 @@ def test_later_an_answer_about_a_table_has_a_bound_as_well(
     finally:
         tracemalloc.stop()
 
-    assert peak < 6 * mysql_opening.LONG
+    assert peak < 6 * mysql_session.LONG
 
 
 def test_each_answer_has_a_bound_of_its_own(flooding: Flooding) -> None:

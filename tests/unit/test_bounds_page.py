@@ -19,7 +19,7 @@ from cronhare.adapters.rabbitmq.wire import frames, properties
 from cronhare.adapters.sql import cooldown
 from cronhare.adapters.sql.claims import lock_backoff
 from cronhare.adapters.sql.dialects import sessions as server_sessions
-from cronhare.adapters.sql.dialects.mysql import opening as mysql_opening
+from cronhare.adapters.sql.dialects.mysql import bounded_session as mysql_session
 from cronhare.adapters.sql.isolation import past_locked as behind_held
 from cronhare.adapters.sql.mapping import bounded_cache as cached
 from cronhare.application.administration import commands
@@ -158,11 +158,11 @@ BOUNDS: dict[str, list[str]] = {
     "what a database's server says before a session is set up": [
         f"{2 * server_sessions.CONNECT_SECONDS} s",
         f"{2 * server_sessions.ONE_OF_SEVERAL_SECONDS} s each",
-        size(mysql_opening.SHORT),
+        size(mysql_session.SHORT),
     ],
     "an answer of a database's server, later": [
-        f"{mysql_opening.LONG // 2**30} GiB",
-        size(mysql_opening.SHORT),
+        f"{mysql_session.LONG // 2**30} GiB",
+        size(mysql_session.SHORT),
     ],
     "a shutdown": [
         f"{scheduler.ROUND:.0f} s for a scheduler's round",

@@ -69,7 +69,6 @@ class Schema(Protocol):
     @property
     def has_transactional_ddl(self) -> bool:
         """Whether a failed upgrade is taken back. Otherwise the next one goes on where it ended."""
-        ...
 
     @property
     def references_schedules(self) -> bool:
@@ -79,32 +78,25 @@ class Schema(Protocol):
         who leaves a transaction open would stop everything. A plan without a schedule is dropped
         when it is found, and history may outlive its schedule.
         """
-        ...
 
     @property
     def has_partial_indexes(self) -> bool:
         """Whether an index may be of some rows alone."""
-        ...
 
     def prepare_adoption(self, connection: Connection) -> None:
         """Let adopted tables keep all that ours keep. They stay usable meanwhile."""
-        ...
 
     def execution_id_type(self, connection: Connection) -> TypeEngine[Any]:
         """Give the type of executions' ids: an adopted table keeps its own; ours refer to it."""
-        ...
 
     def timestamp_columns(self) -> list[Column[Any]]:
         """Give created_at and updated_at, as the database can keep them up in rows of people."""
-        ...
 
     def create_timestamp_triggers(self, connection: Connection) -> None:
         """Make the triggers that keep them up, where they are needed."""
-        ...
 
     def limit_update_trigger(self, connection: Connection, editable: Sequence[str]) -> None:
         """Let an UPDATE of these columns count as an edit, and none of anything else."""
-        ...
 
 
 # Errors
@@ -143,7 +135,6 @@ class Errors(Protocol):
 
     def is_locked(self, error: SQLAlchemyError) -> bool:
         """Whether a statement has waited in vain for what others hold."""
-        ...
 
     def is_refused(self, error: SQLAlchemyError, *, writing: bool) -> bool:
         """Whether it is the fault of the values: a constraint, a type, a trigger.
@@ -151,22 +142,18 @@ class Errors(Protocol):
         A trigger may fail with any number that there is. So while *writing* it is all but the loss
         of a connection, what was taken back, and what `is_in_doubt`.
         """
-        ...
 
     def is_in_doubt(self, error: SQLAlchemyError) -> bool:
         """Whether it looks like an outage, but may be a trigger's.
 
         A database that only reads, is full or keeps us out: it may be another table that does.
         """
-        ...
 
     def is_missing(self, error: SQLAlchemyError) -> bool:
         """Whether a table or a column is missing: see `fits`."""
-        ...
 
     def cause_of(self, error: BaseException | None) -> Cause:
         """Tell why the database cannot be used."""
-        ...
 
     def hint(self, cause: Cause) -> str:
         """Give the statements that do something about a cause; empty for none."""
@@ -174,7 +161,6 @@ class Errors(Protocol):
 
     def explain(self, error: SQLAlchemyError) -> str:
         """Say what an error means, and what to do."""
-        ...
 
 
 # Statements
@@ -197,17 +183,14 @@ class Dialect(Protocol):
     @property
     def schema(self) -> Schema:
         """How its tables are made."""
-        ...
 
     @property
     def errors(self) -> Errors:
         """What its errors mean."""
-        ...
 
     @property
     def place(self) -> str:
         """Where it is, as people are told: without user, password and options."""
-        ...
 
     # Transactions
 
@@ -216,11 +199,9 @@ class Dialect(Protocol):
 
         So threads that wait for their turn keep no connection from others.
         """
-        ...
 
     def begin(self, connection: Connection) -> None:
         """Begin a transaction that writes."""
-        ...
 
     def lock_timeout(
         self, connection: Connection, seconds: int, /
@@ -229,18 +210,15 @@ class Dialect(Protocol):
 
         0 stands for as short as the database can; one with a single writer waits for nothing.
         """
-        ...
 
     def is_rolled_back(self, error: SQLAlchemyError, *, committing: bool) -> bool:
         """Whether nothing remains of the error's transaction, and the error may pass.
 
         *committing* says that the transaction's end was asked for before.
         """
-        ...
 
     def now(self, clock: ClockPort, connect: Connect) -> datetime:
         """Give the one time that decides what is due and what has lapsed."""
-        ...
 
     # Statements that are not the same everywhere, or too slow as SQLAlchemy writes them
 
@@ -251,7 +229,6 @@ class Dialect(Protocol):
 
         They are tuples, and have their columns as attributes as well.
         """
-        ...
 
     def read_uncommitted(
         self, connect: Connect, statement: Select[Any], parameters: Mapping[str, Any], /
@@ -260,42 +237,34 @@ class Dialect(Protocol):
 
         It finds nothing where that cannot be seen, or where a writer is alone.
         """
-        ...
 
     def insert_executions(self, connection: Connection, wanted: Sequence[Execution]) -> list[int]:
         """Insert executions whose keys are not taken, in this order; their own ids are ignored.
 
         Answers the new id of each; 0 for a key that was taken, by whomever.
         """
-        ...
 
     def set_plans(self, connection: Connection, rows: Sequence[PlanRow]) -> None:
         """Insert or replace plans."""
-        ...
 
     def keep_outputs(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
         """Insert or replace rows of what attempts wrote. There is one at least."""
-        ...
 
     def update_many(
         self, connection: Connection, statement: Update, rows: Sequence[Mapping[str, Any]]
     ) -> None:
         """Execute an UPDATE once for each row of parameters, or to the same effect."""
-        ...
 
     # Administration
 
     def migrating(self, engine: Engine) -> AbstractContextManager[Connection]:
         """Give a connection to migrate on, to one process at a time; commits at the end."""
-        ...
 
     def missing(self) -> LedgerFacts | None:
         """Tell what is known of a ledger that is not there yet; None if it can be asked."""
-        ...
 
     def facts(self, connection: Connection) -> DatabaseFacts:
         """Tell what the database says of itself, and what it must be."""
-        ...
 
 
 # Engines

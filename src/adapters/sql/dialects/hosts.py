@@ -1,7 +1,7 @@
-"""Which of several servers a session goes to: by chance, to one that takes writes.
+"""Which of several servers a session goes to: one that takes writes, chosen by chance.
 
-Two that both take writes and are not of one cluster are two ledgers: each would claim every
-instant.
+Two servers that both take writes and are not of one cluster are two ledgers: each would claim
+every instant.
 """
 
 import logging
@@ -19,26 +19,25 @@ from cronhare.domain.addresses import Host
 
 log = logging.getLogger(__name__)
 
-#: So many seconds a host is known to be the only one that takes writes.
+#: For so many seconds a host counts as the only one that takes writes.
 ALONE_SECONDS: Final = 10.0
 
 
-class Closing(Protocol):
+class Closable(Protocol):
     """A session that is being set up."""
 
     def close(self) -> None:
         """End it."""
-        ...
 
 
-S = TypeVar("S", bound=Closing)
+S = TypeVar("S", bound=Closable)
 
 
 @attrs.frozen(kw_only=True)
-class Standing:
-    """What a server says of itself. *why_not* says why nothing can be written there.
+class HostStatus:
+    """What a server says of itself. *why_not* is the reason why nothing can be written there.
 
-    What is written there is on all servers of the same *cluster* as well.
+    Servers of one *cluster* share what is written.
     """
 
     why_not: str | None
@@ -46,12 +45,12 @@ class Standing:
 
 
 class Hosts(ABC, Generic[S]):
-    """The servers of one database. Of several, one that only reads is passed over, and told."""
+    """The servers of one database. Of several, one that only reads is passed over, and logged."""
 
-    #: What the driver raises of a server that is away, or refuses us.
+    #: The driver's error of a server that is away, or refuses us.
     error: type[Exception]
 
-    #: What is done about a second server that takes writes.
+    #: What a person should do about a second server that takes writes.
     cure: str
 
     def __init__(self, open_: Callable[[Host], S], hosts: Sequence[Host]) -> None:
@@ -62,30 +61,30 @@ class Hosts(ABC, Generic[S]):
         self._alone_until = dict[Host, float]()
 
     @abstractmethod
-    def stand(self, session: S) -> Standing:
+    def status_of(self, session: S) -> HostStatus:
         """Ask a server what it is."""
 
     @abstractmethod
-    def marked(self, session: S) -> AbstractContextManager[str]:
-        """Make a server known by whatever address, by a lock with a name of its own.
+    def mark(self, session: S) -> AbstractContextManager[str]:
+        """Hold a lock with a random name, by which a server is known at each of its addresses.
 
-        Names and numbers that were configured are alike in containers that are copies.
+        Configured names and numbers are equal in containers that are copies.
         """
 
     @abstractmethod
-    def has(self, session: S, mark: str) -> bool:
-        """Tell whether this is the server with the mark."""
+    def has_mark(self, session: S, mark: str) -> bool:
+        """Whether this is the server with the mark."""
 
     @abstractmethod
     def refusal(self, why: str) -> Exception:
         """Make the error of a server on which nothing can be written."""
 
     @abstractmethod
-    def none_of(self, refusals: Mapping[Host, Exception], text: str) -> Exception:
-        """Make the error of all hosts, which counts as that of one that answered, if one did."""
+    def all_failed(self, refusals: Mapping[Host, Exception], text: str) -> Exception:
+        """Make the error of all hosts: of the kind of one that answered, if any did."""
 
     @abstractmethod
-    def said(self, error: Exception) -> str:
+    def message_of(self, error: Exception) -> str:
         """Give the sentence of an error."""
 
     def connect(self) -> S:
@@ -102,18 +101,20 @@ class Hosts(ABC, Generic[S]):
                 session = self._writable(host)
             except self.error as error:
                 refusals[host] = error
-                self._note(host, self.said(error))
+                self._note(host, self.message_of(error))
             else:
                 self._note(host, "")
                 return session
-        told = "; ".join(f"{host}: {self.said(error)}" for host, error in sorted(refusals.items()))
-        raise self.none_of(refusals, f"none of the hosts can be used: {told}")
+        told = "; ".join(
+            f"{host}: {self.message_of(error)}" for host, error in sorted(refusals.items())
+        )
+        raise self.all_failed(refusals, f"none of the hosts can be used: {told}")
 
     def _writable(self, host: Host) -> S:
         session = self._open(host)
         try:
-            standing = self.stand(session)
-            why = standing.why_not or self._rival_of(host, session, standing)
+            status = self.status_of(session)
+            why = status.why_not or self._rival_of(host, session, status)
         except BaseException:
             session.close()
             raise
@@ -122,13 +123,13 @@ class Hosts(ABC, Generic[S]):
             raise self.refusal(why)
         return session
 
-    def _rival_of(self, host: Host, session: S, standing: Standing) -> str | None:
-        """Say which other host takes writes beside this one, if they are not of one cluster."""
+    def _rival_of(self, host: Host, session: S, status: HostStatus) -> str | None:
+        """Name another host that takes writes, if it is not of this one's cluster."""
         if time.monotonic() < self._alone_until.get(host, 0.0):
             return None
-        with nullcontext() if standing.cluster else self.marked(session) as mark:
+        with nullcontext() if status.cluster else self.mark(session) as mark:
             for other in self._hosts:
-                if other != host and self._takes_writes(other, beside=standing, mark=mark):
+                if other != host and self._takes_writes(other, beside=status, mark=mark):
                     return (
                         f"{other} takes writes as well, and they are not of one cluster: what one "
                         f"is told the other does not know. {self.cure}"
@@ -136,26 +137,26 @@ class Hosts(ABC, Generic[S]):
         self._alone_until[host] = time.monotonic() + ALONE_SECONDS
         return None
 
-    def _takes_writes(self, other: Host, *, beside: Standing, mark: str | None) -> bool:
-        """Tell whether *other* takes writes that the server with the *mark* does not get."""
+    def _takes_writes(self, other: Host, *, beside: HostStatus, mark: str | None) -> bool:
+        """Whether *other* takes writes that the server with the *mark* does not get."""
         try:
             session = self._open(other)
         except self.error:  # away
             return False
         try:
-            found = self.stand(session)
+            found = self.status_of(session)
             if found.why_not is not None:
                 return False
             if mark is None or found.cluster is not None:
                 return found.cluster != beside.cluster
-            return not self.has(session, mark)
-        except self.error:  # it greets, and answers nothing: as good as away
+            return not self.has_mark(session, mark)
+        except self.error:  # it greets and answers nothing: it counts as away
             return False
         finally:
             session.close()
 
     def _note(self, host: Host, why: str) -> None:
-        """Tell when a host begins to be passed over, and when that is over."""
+        """Log when a host begins to be passed over, and when that is over."""
         before = self._passed_over.get(host, "")
         self._passed_over[host] = why
         if why and not before:

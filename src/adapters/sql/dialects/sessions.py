@@ -33,15 +33,12 @@ class ServerErrors(Errors, Protocol):
 
     def is_taken_back(self, error: SQLAlchemyError) -> bool:
         """Whether the server, or the rollback after every error here, took the transaction back."""
-        ...
 
     def is_lost(self, error: BaseException | None) -> bool:
         """Whether the connection is of no use any more."""
-        ...
 
     def is_read_only(self, error: BaseException | None) -> bool:
         """Whether the server refuses because it only reads."""
-        ...
 
 
 class Sessions(ABC, Generic[S]):

@@ -1,4 +1,4 @@
-"""Taking over rows that were there before us: of S1.3 and S1.4 in docs/compatibility.md."""
+"""The adoption of rows that were there before us: of S1.3 and S1.4 in docs/compatibility.md."""
 
 import re
 from collections.abc import Iterator

@@ -10,9 +10,9 @@ from pymysql.constants import CR, ER
 
 from cronhare.domain.addresses import Host
 
-from ..hosts import Hosts, Standing
+from ..hosts import Hosts, HostStatus
+from .bounded_session import BoundedSession
 from .errors import number_of
-from .opening import Opening
 
 _READ_ONLY: Final = ("read_only", "super_read_only", "innodb_read_only")
 _VARIABLES: Final = (
@@ -31,50 +31,50 @@ _GROUP: Final = (
 )
 
 
-class MysqlHosts(Hosts[Opening]):
+class MysqlHosts(Hosts[BoundedSession]):
     """The servers of one database."""
 
     error = pymysql.MySQLError
     cure = "Set read_only on the one that is not the primary"
 
-    def stand(self, session: Opening) -> Standing:
-        """See `Hosts.stand`."""
+    def status_of(self, session: BoundedSession) -> HostStatus:
+        """See `Hosts.status_of`."""
         said = session.ask(_VARIABLES)
         for name in _READ_ONLY:
             if said.get(name, "OFF") not in {"OFF", "0"}:
-                return Standing(why_not=f"it only reads ({name} is {said[name]})", cluster=None)
+                return HostStatus(why_not=f"it only reads ({name} is {said[name]})", cluster=None)
         if said.get("wsrep_on") == "ON":
             galera = session.ask(_GALERA)
             cluster = galera.get("wsrep_cluster_state_uuid")
-            return Standing(why_not=_why_not(galera), cluster=cluster)
+            return HostStatus(why_not=_why_not(galera), cluster=cluster)
         group = said.get("group_replication_group_name")
-        return Standing(why_not=None, cluster=group if group and _is_online(session) else None)
+        return HostStatus(why_not=None, cluster=group if group and _is_online(session) else None)
 
     @contextmanager
-    def marked(self, session: Opening) -> Iterator[str]:
-        """See `Hosts.marked`."""
+    def mark(self, session: BoundedSession) -> Iterator[str]:
+        """See `Hosts.mark`."""
         mark = f"cronhare {uuid.uuid4().hex}"
         session.ask("SELECT 'taken', GET_LOCK(%s, 0)", mark)
         yield mark
         session.ask("SELECT 'released', RELEASE_LOCK(%s)", mark)
 
-    def has(self, session: Opening, mark: str) -> bool:
-        """See `Hosts.has`."""
+    def has_mark(self, session: BoundedSession, mark: str) -> bool:
+        """See `Hosts.has_mark`."""
         return session.ask("SELECT 'free', IS_FREE_LOCK(%s)", mark).get("free") != "1"
 
     def refusal(self, why: str) -> Exception:
         """See `Hosts.refusal`."""
         return pymysql.OperationalError(ER.OPTION_PREVENTS_STATEMENT, why)
 
-    def none_of(self, refusals: Mapping[Host, Exception], text: str) -> Exception:
-        """See `Hosts.none_of`."""
+    def all_failed(self, refusals: Mapping[Host, Exception], text: str) -> Exception:
+        """See `Hosts.all_failed`."""
         numbers = sorted(
             map(number_of, refusals.values()), key=lambda each: each == CR.CR_CONN_HOST_ERROR
         )
         return pymysql.OperationalError(numbers[0], text)
 
-    def said(self, error: Exception) -> str:
-        """See `Hosts.said`."""
+    def message_of(self, error: Exception) -> str:
+        """See `Hosts.message_of`."""
         return str(error.args[1]) if len(error.args) > 1 else str(error)
 
 
@@ -86,7 +86,7 @@ def _why_not(galera: Mapping[str, str]) -> str | None:
     return None
 
 
-def _is_online(session: Opening) -> bool:
+def _is_online(session: BoundedSession) -> bool:
     """Tell whether a server works in its group. Who may not ask does not know it."""
     try:
         return session.ask(_GROUP).get("state") == "ONLINE"

@@ -1,4 +1,4 @@
-"""What is kept from a server that asks for the password itself, and has proved nothing."""
+"""The login: TLS as it is offered, and no password for a server that has proved nothing."""
 
 import ssl
 from collections.abc import Callable
@@ -15,7 +15,7 @@ _FAST: Final = b"\1\3"
 
 
 class _Refusing:
-    """Takes the part of a plugin in the driver's exchange with a server."""
+    """Stands for a plugin in the driver's exchange with a server, and sends nothing."""
 
     def __init__(self, session: "pymysql.Connection[Any]") -> None:
         """Keep the session that the driver logs in."""
@@ -54,7 +54,7 @@ class _FastOnly(_Refusing):
 
 
 #: Plugins by their names. While the server is down, any user of its machine can answer at its port,
-#: and whoever is in between at any time; with a certificate, or an RSA key, of his own.
+#: and a machine in between at any time; with a certificate, or an RSA key, of its own.
 REFUSING_THE_PASSWORD: Final[dict[str, Plugin]] = {
     **dict.fromkeys(("mysql_clear_password", "dialog", _SHA256), _Refusing),
     "caching_sha2_password": _FastOnly,
@@ -62,10 +62,10 @@ REFUSING_THE_PASSWORD: Final[dict[str, Plugin]] = {
 
 
 class TlsAsOffered(pymysql.Connection):
-    """A session of the driver that takes TLS which is offered without reading the trusted roots.
+    """A session of the driver that reads no trusted roots for TLS that is only offered.
 
-    Nothing is verified there, and to read them takes longer than all the rest of a connection:
-    some 50 ms. Should the driver call this otherwise one day, it is only as slow as it was.
+    Nothing is verified there, and to read them takes some 50 ms, longer than all the rest of a
+    connection. Should the driver call this otherwise one day, it is only as slow as it was.
     """
 
     def _create_ssl_ctx(self, sslp: object) -> ssl.SSLContext:
@@ -77,7 +77,7 @@ class TlsAsOffered(pymysql.Connection):
         return context
 
 
-class Reserved(TlsAsOffered):
+class GuardedLogin(TlsAsOffered):
     """A session that gives the password to no greeting: plugins are asked, and may refuse.
 
     To a greeting with this plugin the driver answers with the password, whatever plugins it was

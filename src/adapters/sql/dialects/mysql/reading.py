@@ -1,4 +1,4 @@
-"""Reading many wide rows: each comes as one JSON text.
+"""Many wide rows, read fast: each comes as one JSON text.
 
 PyMySQL takes the fields of a row apart one by one, in Python: 27 of them take 17 µs, one that
 msgspec takes apart 3.

@@ -1,7 +1,7 @@
 """Sessions with MySQL and MariaDB, and the pool that keeps them.
 
-They depend on nothing that an administrator may have set: time zone, isolation, strictness and
-character set are ours.
+They depend on no administrator's settings: time zone, isolation, strictness and character set are
+ours.
 """
 
 import ssl
@@ -16,9 +16,9 @@ from cronhare.domain.addresses import Host, LedgerServer, Tls
 
 from ..sessions import IDLE_SECONDS, LOCK_SECONDS, Sessions
 from . import errors, reading
+from .bounded_session import BoundedSession, is_understood, not_understood
 from .hosts import MysqlHosts
 from .login import REFUSING_THE_PASSWORD
-from .opening import Opening, is_understood, not_understood
 
 #: Strict, or too long a text would be cut in silence. Zero dates, which strict modes refuse as
 #: well, may stand in rows that people wrote: the plans quote them.
@@ -37,7 +37,7 @@ _CONVERSIONS: Final[dict[Any, Any]] = {
 }
 
 
-class MysqlSessions(Sessions[Opening]):
+class MysqlSessions(Sessions[BoundedSession]):
     """See `Sessions`."""
 
     errors = errors
@@ -61,7 +61,7 @@ class MysqlSessions(Sessions[Opening]):
         url = URL.create("mysql+pymysql", database=self.server.database)
         return create_engine(url, **options)
 
-    def open(self, host: Host, answer_seconds: int | None) -> Opening:
+    def open(self, host: Host, answer_seconds: int | None) -> BoundedSession:
         """See `Sessions.open`."""
         try:
             return self._greeted(host, answer_seconds)
@@ -71,7 +71,7 @@ class MysqlSessions(Sessions[Opening]):
             error.args = errors.without_user(error.args)
             raise
 
-    def prepare(self, session: Opening, answer_seconds: int | None) -> None:
+    def prepare(self, session: BoundedSession, answer_seconds: int | None) -> None:
         """See `Sessions.prepare`."""
         for statement in _SESSION:
             session.ask(statement)
@@ -81,9 +81,9 @@ class MysqlSessions(Sessions[Opening]):
             session.ask("SET SESSION wsrep_sync_wait = 7")
         session.opened(answer_seconds=answer_seconds)
 
-    def _greeted(self, host: Host, answer_seconds: int | None) -> Opening:
+    def _greeted(self, host: Host, answer_seconds: int | None) -> BoundedSession:
         server, seconds = self.server, self.connect_seconds
-        return Opening(
+        return BoundedSession(
             place=str(host),
             opening_seconds=2 * seconds,
             host=host.name,

@@ -9,7 +9,7 @@ import psycopg
 
 from cronhare.domain.addresses import Host
 
-from ..hosts import Hosts, Standing
+from ..hosts import Hosts, HostStatus
 from . import errors
 from .session import Session
 
@@ -22,25 +22,25 @@ class PostgresqlHosts(Hosts[Session]):
     error = psycopg.Error
     cure = "Stop the one that is not the primary, or make a standby of it (pg_rewind)"
 
-    def stand(self, session: Session) -> Standing:
-        """See `Hosts.stand`. Of servers that replicate one takes writes."""
+    def status_of(self, session: Session) -> HostStatus:
+        """See `Hosts.status_of`. Of servers that replicate one takes writes."""
         row = session.execute(_STANDING).fetchone()
         if row is None or row[0]:
-            return Standing(why_not="it is a standby (in recovery), and only reads", cluster=None)
+            return HostStatus(why_not="it is a standby (in recovery), and only reads", cluster=None)
         if row[1] != "off":
-            return Standing(why_not="it only reads (transaction_read_only is on)", cluster=None)
-        return Standing(why_not=None, cluster=None)
+            return HostStatus(why_not="it only reads (transaction_read_only is on)", cluster=None)
+        return HostStatus(why_not=None, cluster=None)
 
     @contextmanager
-    def marked(self, session: Session) -> Iterator[str]:
-        """See `Hosts.marked`. Advisory locks have numbers."""
+    def mark(self, session: Session) -> Iterator[str]:
+        """See `Hosts.mark`. Advisory locks have numbers."""
         mark = str(secrets.randbelow(2**63))
         session.execute("SELECT pg_advisory_lock(%s::bigint)", (mark,))
         yield mark
         session.execute("SELECT pg_advisory_unlock(%s::bigint)", (mark,))
 
-    def has(self, session: Session, mark: str) -> bool:
-        """See `Hosts.has`. Where the lock can be had, nobody has it; it ends with the session."""
+    def has_mark(self, session: Session, mark: str) -> bool:
+        """See `Hosts.has_mark`. A lock that can be had is free; it ends with the session."""
         row = session.execute("SELECT pg_try_advisory_lock(%s::bigint)", (mark,)).fetchone()
         return row is not None and not row[0]
 
@@ -48,12 +48,12 @@ class PostgresqlHosts(Hosts[Session]):
         """See `Hosts.refusal`."""
         return psycopg.errors.ReadOnlySqlTransaction(why)
 
-    def none_of(self, refusals: Mapping[Host, Exception], text: str) -> Exception:
-        """See `Hosts.none_of`."""
+    def all_failed(self, refusals: Mapping[Host, Exception], text: str) -> Exception:
+        """See `Hosts.all_failed`."""
         answered = [each for each in refusals.values() if not errors.is_absent(each)]
         kind = type(answered[0]) if answered else psycopg.OperationalError
         return kind(text)
 
-    def said(self, error: Exception) -> str:
-        """See `Hosts.said`."""
+    def message_of(self, error: Exception) -> str:
+        """See `Hosts.message_of`."""
         return errors.said_by(error)

@@ -1,6 +1,6 @@
 """Names without quotes, which PostgreSQL folds: `Scheduler` to `scheduler`, in people's SQL, too.
 
-Quoted, a table of that name could not be found by anybody who writes it plainly.
+A table whose name was quoted could not be found by a person who writes it plainly.
 """
 
 from typing import Any, Final

@@ -1,7 +1,7 @@
 """Sessions with PostgreSQL, and the pool that keeps them.
 
-They depend on nothing that an administrator may have set: time zone, isolation, forms and waits are
-ours; nor on the environment, or files in a home, that the driver would read.
+They depend on no administrator's settings: time zone, isolation, forms and waits are ours. Nor do
+they on the environment, or on files in a home, that the driver would read.
 """
 
 import ssl

@@ -1,4 +1,4 @@
-"""One `cronhare up` alone on a ledger: its broker is its own, and no other hears of a run.
+"""The lock of a `cronhare up` that is alone on a ledger: no other process hears of its broker.
 
 The lock is on the ledger itself, whatever names lead to it, and leaves nothing behind: a byte far
 beyond the largest file of SQLite, by a lock of the open file (fcntl(2), F_OFD_SETLK), which no

@@ -151,7 +151,7 @@ class SqliteDialect:
 def open_engine(file: LedgerFile) -> Engine:
     """Make the engine for a file. Opens nothing yet, and makes nothing: see `make_file`."""
     path = Path(file.path)
-    located(path)  # where nobody stands anywhere, a relative one leads nowhere
+    located(path)  # without a working directory a relative path leads nowhere
     engine = create_engine(
         URL.create("sqlite", database=file.path), creator=partial(_connect, path)
     )
@@ -160,7 +160,7 @@ def open_engine(file: LedgerFile) -> Engine:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    """Open a file that is there: whoever only reads makes none.
+    """Open a file that is there: a reader makes none.
 
     Raises:
         LedgerOutdated: there is none, or something that is no file.

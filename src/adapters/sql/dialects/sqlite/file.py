@@ -1,6 +1,6 @@
 """The file of an SQLite ledger: made for its owner alone, and nothing else is ever changed.
 
-Its path is what somebody wrote into a setting: there may be a device, a link, another's file.
+Its path is a setting: there may be a device, a link, or another program's file.
 """
 
 import logging
@@ -51,10 +51,10 @@ def make_file(path: Path) -> None:
 
 
 def located(path: Path) -> Path:
-    """Say where a file is, whatever folder somebody stands in.
+    """Give a file's absolute path.
 
     Raises:
-        LedgerUnavailable: that folder is gone.
+        LedgerUnavailable: the working directory is gone.
     """
     try:
         return path.absolute()
@@ -93,7 +93,7 @@ def _may_be_ledger(descriptor: int) -> bool:
 def _close_to_others(path: Path, ledger: os.stat_result) -> None:
     """Take from all other users what an earlier version, or a umask, has given them.
 
-    *ledger* is what was looked into. What is open to a group alone is so by somebody's choice.
+    *ledger* is what was looked into. What is open to a group alone was opened on purpose.
     """
     _close(path, ledger)
     for end in BESIDE:
@@ -101,7 +101,7 @@ def _close_to_others(path: Path, ledger: os.stat_result) -> None:
 
 
 def _close(file: Path, expected: os.stat_result | None) -> None:
-    """Close a plain file to others; a link is somebody's choice, and is left as it is."""
+    """Close a plain file to others. A link was made on purpose, and is left as it is."""
     try:
         touched = os.open(file, _TOUCHED)
     except OSError:  # there is none

@@ -1,4 +1,4 @@
-"""Bounds for what a server says: tight ones until its session is set up."""
+"""A session with bounds for what a server says: tight ones until it is set up."""
 
 import socket
 import time
@@ -10,25 +10,24 @@ from typing import Any, Final
 import pymysql
 from pymysql.constants import CR
 
-from .login import Reserved
+from .login import GuardedLogin
 
-#: All that a server to whom we have only just come says until its session is set up; later, an
-#: answer to what is asked of no table. Of small rows Python makes fifty times as much.
+#: All that a server may say until its session is set up; later, an answer to a question about no
+#: table, in bytes. Of small rows Python makes fifty times as much.
 SHORT: Final = 2**20
 
-#: An answer to what is asked of a table: people may write very wide rows.
+#: An answer to a question about a table, in bytes: people may write very wide rows.
 LONG: Final = 2**30
 
-#: So much what is read at once is worth beside its bytes: there are two for each row.
+#: What each read counts beside its bytes. There are two for each row.
 _EACH: Final = 50
 
 
-class Opening(Reserved):
-    """A session that waits so long for a server and no longer, however it spreads its answers.
+class BoundedSession(GuardedLogin):
+    """A session that waits so long for a server, however the server spreads its answers.
 
     The driver's own bounds are for each piece that comes: a byte a second satisfies them for ever,
-    and rows without end fill the memory. What waits for others meanwhile takes nothing from this
-    one's time.
+    and rows without end fill the memory. The time between two questions does not count.
     """
 
     # The driver's own, which has no other way to it.
@@ -52,7 +51,7 @@ class Opening(Reserved):
         """Ask while the session is set up. Rows of an answer have a name and a value.
 
         Raises:
-            pymysql.MySQLError: it is refused, or takes too long, or nobody understands it.
+            pymysql.MySQLError: it is refused, or takes too long, or cannot be understood.
         """
         try:
             with self._taking_time(), self.cursor() as cursor:
@@ -70,7 +69,7 @@ class Opening(Reserved):
 
     @contextmanager
     def _taking_time(self) -> Iterator[None]:
-        """Count all time, that of reading what came as well: whoever sends much takes it, too."""
+        """Count all time, and that of reading what came as well: to send much takes time, too."""
         self._until = time.monotonic() + self._left
         try:
             yield
@@ -116,9 +115,9 @@ class Opening(Reserved):
 
 
 def is_understood(error: Exception) -> bool:
-    """Tell whether an error is a server's, or the driver's of a server.
+    """Whether an error is a server's, or the driver's about a server.
 
-    Packets that come in another order than a server's are told without a number.
+    The driver's error about packets in another order than a server's has no number.
     """
     numbered = bool(error.args) and isinstance(error.args[0], int)
     is_of_packets = isinstance(error, pymysql.InternalError) and not numbered
@@ -126,6 +125,6 @@ def is_understood(error: Exception) -> bool:
 
 
 def not_understood(place: str, error: Exception) -> pymysql.OperationalError:
-    """Say that what answers may be anything: an HTTP server, say."""
+    """Make the error for an answer that is no database's, but an HTTP server's, say."""
     text = f"what answers at {place} is not understood: {type(error).__name__}: {error}"
     return pymysql.OperationalError(CR.CR_SERVER_HANDSHAKE_ERR, text)
