@@ -1,10 +1,15 @@
 """What tests ask of ports, and the program does not."""
 
 from collections.abc import Collection
+from datetime import timedelta
 from typing import Protocol
 
+from cronhare.domain.messages.nack_count import Nacks
 from cronhare.ports.broker import BrokerPort, Delivery
 from cronhare.ports.schedules import ScheduleStorePort
+
+#: The headers of a message that was never nacked.
+NO_NACKS = Nacks(by_queue={}, trip=timedelta(seconds=1))
 
 
 class ReadableBroker(BrokerPort, Protocol):

@@ -1,4 +1,4 @@
-"""Nodes: the processes that own attempts. Their names, which of them are gone, and lease times."""
+"""Nodes: the processes that own attempts. Their names and reports, and which of them are gone."""
 
 import re
 from collections.abc import Callable, Collection, Iterable
@@ -11,15 +11,6 @@ import attrs
 _NAME = re.compile(
     r"(?P<host>.+)-(?P<pid>[1-9]\d{0,9})-(?P<place>[0-9a-f]{8})(?P<nonce>[0-9a-f]{8})"
 )
-
-#: A task whose lease could not be renewed has ended so long after it was given up.
-TIME_TO_END: Final = timedelta(seconds=5)
-
-#: The longest time between two renewals of a lease; for a short lease it is a sixth.
-LONGEST_RENEWAL, RENEWALS = timedelta(seconds=2), 6
-
-#: The longest time between two readings of the ledger's clock; for a short lease it is a sixth.
-LONGEST_MEASURE, MEASURES = timedelta(seconds=30), 6
 
 
 @attrs.frozen(kw_only=True)
@@ -144,45 +135,3 @@ def departed(owners: Iterable[str], *, ourselves: Node, lives: Callable[[int], b
         and (node.host, node.pid) == (ourselves.host, ourselves.pid)
     ]
     return Departed(gone=gone, suspected=suspected)
-
-
-def renewed_every(lease: timedelta) -> timedelta:
-    """Say how often an owner renews its leases.
-
-    >>> renewed_every(timedelta(seconds=30)), renewed_every(timedelta(seconds=3))
-    (datetime.timedelta(seconds=2), datetime.timedelta(microseconds=500000))
-    """
-    return min(LONGEST_RENEWAL, lease / RENEWALS)
-
-
-def measured_every(lease: timedelta) -> timedelta:
-    """Say how often a worker reads the ledger's clock.
-
-    After that clock was set, leases are written by the old time until the next reading. Schedulers
-    wait for one lease after such a leap: by then all leases have to be written anew.
-
-    >>> measured_every(timedelta(seconds=30)), measured_every(timedelta(hours=1))
-    (datetime.timedelta(seconds=5), datetime.timedelta(seconds=30))
-    """
-    return min(LONGEST_MEASURE, lease / MEASURES)
-
-
-def given_up_after(lease: timedelta) -> timedelta:
-    """Say when an owner ends a task whose lease it cannot renew, counted from the last renewal.
-
-    >>> given_up_after(timedelta(seconds=30))
-    datetime.timedelta(seconds=20)
-    """
-    return lease * 2 / 3
-
-
-def silence(lease: timedelta) -> timedelta:
-    """Say how long a suspected node may be silent: by then its tasks have ended.
-
-    At most the lease, when others may take over anyway: one below 15 s leaves tasks less time to
-    end than `TIME_TO_END`.
-
-    >>> silence(timedelta(seconds=30))
-    datetime.timedelta(seconds=25)
-    """
-    return min(given_up_after(lease) + TIME_TO_END, lease)

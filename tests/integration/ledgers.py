@@ -31,7 +31,6 @@ from cronhare.adapters.sql.dialect import dialect_of, with_dialect
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.redelivery import Graces
-from cronhare.domain.messages.nack_count import NO_NACKS
 from cronhare.domain.retries.outcome import Ending, Outcome, TaskError
 from cronhare.domain.retries.retry import Complete, Fail, RetryAfter, Verdict
 from cronhare.domain.schedules.draft import ScheduleDraft
@@ -43,7 +42,7 @@ from cronhare.ports.nodes import NodeStorePort
 from cronhare.ports.records import ExecutionFilter, RecordsPort
 from cronhare.ports.runner import AttemptResult
 from cronhare.ports.schedules import ScheduleStorePort
-from tests.ports import ids_of
+from tests.ports import NO_NACKS, ids_of
 from tests.services.databases import run
 
 T = TypeVar("T")

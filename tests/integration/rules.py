@@ -9,8 +9,8 @@ from sqlalchemy import URL
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.failures import Failure
 from cronhare.domain.messages.messages import AttemptRef, FailedMessage
-from cronhare.domain.messages.nack_count import NO_NACKS
 from cronhare.ports.attempts import Busy, Refused, StartRequest
+from tests.ports import NO_NACKS
 from tests.services.databases import connect
 
 from .ledgers import LEASE, MINUTE, Ledger, Shell

@@ -10,7 +10,7 @@ import pytest
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.start_fence import EARLIEST
 from cronhare.domain.messages.messages import TaskMessage
-from cronhare.domain.messages.nack_count import NO_NACKS, Nacks
+from cronhare.domain.messages.nack_count import Nacks
 from cronhare.domain.retries.outcome import Ending, Outcome
 from cronhare.domain.retries.retry import (
     Cancel,
@@ -45,6 +45,7 @@ from tests.integration.ledgers import (
     Ledger,
     at_once,
 )
+from tests.ports import NO_NACKS
 
 IN_QUARANTINE = Quarantine("crashed 3 times within 300 s")
 BACK = GiveBack("interrupted by the worker's shutdown, which costs no attempt")

@@ -18,7 +18,6 @@ from cronhare.domain.diagnosis import Activity, Finding, judge_activity
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.archive import Ended
 from cronhare.domain.messages.messages import TaskMessage
-from cronhare.domain.messages.nack_count import NO_NACKS
 from cronhare.domain.retries.retry import Complete, Verdict
 from cronhare.domain.schedules.planning import Plan
 from cronhare.ports.attempts import Busy, Finish, Refused, Renewal, StartRequest, Superseded
@@ -41,7 +40,7 @@ from tests.integration.ledgers import (
     sql_ledger,
 )
 from tests.integration.rules import Holding, all_started, claim_all, holding_in, some, start_all
-from tests.ports import ids_of
+from tests.ports import NO_NACKS, ids_of
 from tests.services.mariadb import until_one_waits
 
 pytestmark = [pytest.mark.integration, pytest.mark.long]  # by `make faults`

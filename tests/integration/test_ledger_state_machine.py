@@ -17,7 +17,6 @@ from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.domain.execution import STARTABLE, UNFINISHED, Execution, State
 from cronhare.domain.lifecycle.redelivery import Graces
 from cronhare.domain.lifecycle.transitions import can_transition
-from cronhare.domain.messages.nack_count import NO_NACKS
 from cronhare.domain.retries.retry import Complete, GiveBack, Quarantine, Verdict
 from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPolicy
 from cronhare.ports.attempts import Finish, Refused, StartRequest, Superseded
@@ -38,6 +37,7 @@ from tests.integration.ledgers import (
     server_ledger,
     sqlite_ledger,
 )
+from tests.ports import NO_NACKS
 
 OpenLedger = Callable[[FrozenClock], AbstractContextManager[Ledger]]
 

@@ -14,7 +14,6 @@ from sqlalchemy import URL, event
 from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.sql import open_engine
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.messages.nack_count import NO_NACKS
 from cronhare.domain.retries.retry import Complete
 from cronhare.domain.schedules.planning import Plan, Planned
 from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy
@@ -31,6 +30,7 @@ from tests.integration.ledgers import (
     empty,
     sql_ledger,
 )
+from tests.ports import NO_NACKS
 from tests.services.databases import connect
 from tests.services.lives import PATIENCE
 

@@ -7,7 +7,8 @@ from datetime import timedelta
 import attrs
 
 from cronhare.domain.execution import Execution
-from cronhare.domain.nodes import Node, departed, silence
+from cronhare.domain.lease_times import silence
+from cronhare.domain.nodes import Node, departed
 from cronhare.domain.texts.listing import counted
 from cronhare.ports.claims import ClaimStorePort
 from cronhare.ports.ledger import LedgerUnavailable

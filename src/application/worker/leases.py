@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from cronhare.domain.execution import Execution
-from cronhare.domain.nodes import given_up_after
+from cronhare.domain.lease_times import given_up_after
 from cronhare.ports.attempts import AttemptStorePort
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerUnavailable

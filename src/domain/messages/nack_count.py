@@ -47,9 +47,6 @@ class Nacks(msgspec.Struct, frozen=True, kw_only=True):
         return min(count, (now - published + self.trip / 2) // self.trip, MOST)
 
 
-NO_NACKS = Nacks(by_queue={}, trip=timedelta(seconds=1))
-
-
 def nacks_of(headers: Mapping[str, object]) -> dict[str, int]:
     """Count the nacks in a message's headers by queue; malformed entries count 0.
 

@@ -12,7 +12,7 @@ from cronhare.application.redelivery.waiting_room import WaitingRoom
 from cronhare.application.scheduling.predecessors import PredecessorCleanup
 from cronhare.application.worker.leases import LeaseKeeper
 from cronhare.application.worker.live_output import OutputKeeper, Reading, read_new_output
-from cronhare.domain.nodes import renewed_every
+from cronhare.domain.lease_times import renewed_every
 from cronhare.domain.texts.listing import listed
 from cronhare.ports.runner import TaskRunnerPort, Written
 

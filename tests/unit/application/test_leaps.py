@@ -7,9 +7,9 @@ import pytest
 from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.system.ledger_clock import HostClock, LedgerClock
 from cronhare.domain.execution import State
-from cronhare.domain.messages.nack_count import NO_NACKS
 from cronhare.ports.attempts import StartRequest
 from cronhare.ports.clock import ClockPort
+from tests.ports import NO_NACKS
 from tests.unit.application.deliveries import begin, both_begin, deliver, due, foreign_body, run
 from tests.unit.application.endings import failure, one_by_one
 from tests.unit.application.house import LEASE, House

@@ -6,10 +6,11 @@ import pytest
 
 from cronhare.application.scheduling.predecessors import LOOKS, PredecessorCleanup
 from cronhare.domain.execution import State
-from cronhare.domain.messages.nack_count import NO_NACKS
-from cronhare.domain.nodes import TIME_TO_END, Node, silence
+from cronhare.domain.lease_times import TIME_TO_END, silence
+from cronhare.domain.nodes import Node
 from cronhare.ports.attempts import StartRequest
 from cronhare.ports.ledger import LedgerUnavailable
+from tests.ports import NO_NACKS
 from tests.unit.application.conftest import Lines
 from tests.unit.application.deliveries import begin
 from tests.unit.application.house import LEASE, House

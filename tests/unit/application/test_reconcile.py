@@ -8,13 +8,13 @@ import pytest
 
 from cronhare.application.scheduling.reconcile import Reconciler
 from cronhare.domain.execution import State
-from cronhare.domain.messages.nack_count import NO_NACKS
 from cronhare.domain.retries.backoff import Backoff
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE, RETRY_QUEUE
 from cronhare.ports.attempts import StartRequest
 from cronhare.ports.ledger import LedgerUnavailable
 from cronhare.ports.records import ExecutionFilter
+from tests.ports import NO_NACKS
 from tests.unit.application.conftest import Lines
 from tests.unit.application.deliveries import SECOND, begin, due, live, run, systems_own, waits
 from tests.unit.application.endings import Seen, failure, one_by_one

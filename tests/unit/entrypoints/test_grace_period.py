@@ -9,12 +9,12 @@ import pytest
 from cronhare.adapters.system.ledger_clock import HostClock, LedgerClock
 from cronhare.application.scheduling.gaps import MOST_IN_A_ROW
 from cronhare.domain.execution import State
-from cronhare.domain.messages.nack_count import NO_NACKS
-from cronhare.domain.nodes import measured_every, renewed_every
+from cronhare.domain.lease_times import measured_every, renewed_every
 from cronhare.entrypoints.processes.scheduler import RECONCILE_EVERY, SchedulerRound
 from cronhare.ports.attempts import StartRequest
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerUnavailable
+from tests.ports import NO_NACKS
 from tests.unit.application.deliveries import due
 from tests.unit.application.house import LEASE, House
 from tests.unit.application.node_clock import NodeClock
