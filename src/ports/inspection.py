@@ -6,11 +6,14 @@ from typing import Protocol
 from cronhare.domain.diagnosis import BrokerFacts, InMemory, LaneReport, LedgerFacts, Unreachable
 from cronhare.domain.topology import Topology
 
+LedgerAnswer = LedgerFacts | InMemory | Unreachable
+BrokerAnswer = BrokerFacts | InMemory | Unreachable
+
 
 class BrokerInspectionPort(Protocol):
     """Looks at a broker. Changes nothing, and leaves no message where all is well."""
 
-    def inspect(self, topology: Topology) -> BrokerFacts | InMemory | Unreachable:
+    def inspect(self, topology: Topology) -> BrokerAnswer:
         """Compare the broker with *topology*. Bounded in time; an outage is an answer, too."""
         ...
 
@@ -25,6 +28,6 @@ class BrokerInspectionPort(Protocol):
 class LedgerInspectionPort(Protocol):
     """Looks at a ledger, and changes nothing: it makes no file and upgrades no schema."""
 
-    def inspect(self) -> LedgerFacts | InMemory | Unreachable:
+    def inspect(self) -> LedgerAnswer:
         """Describe the database and its rows. Bounded in time; an outage is an answer, too."""
         ...

@@ -36,11 +36,10 @@ def why_dormant(crontab: Crontab, user: str | None, host: Host) -> tuple[str, ..
 
 
 def list_changes(entry: Entry) -> tuple[str, ...]:
-    """Tell what an entry does otherwise than it did."""
-    told = (_STDIN,) if entry.stdin is not None else ()
-    if _reads_both_days_otherwise(entry.when):
-        told = (*told, _BOTH_DAYS)
-    return (*told, *entry.oddities)
+    """Say what an entry does otherwise than it did."""
+    stdin = (_STDIN,) if entry.stdin is not None else ()
+    days = (_BOTH_DAYS,) if _reads_both_days_otherwise(entry.when) else ()
+    return (*stdin, *days, *entry.oddities)
 
 
 def _reads_both_days_otherwise(when: str) -> bool:

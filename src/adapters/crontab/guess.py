@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from .reader import Entry, read_crontab
 from .source import CrontabKind
 
-#: Accounts that nobody would take for a command; `mail` and `backup` could be either.
+#: Accounts that are no commands; `mail` and `backup` could be either.
 _ACCOUNTS = frozenset({"root", "daemon", "nobody", "www-data", "postgres"})
 
 _LEGEND_WITH_USER = re.compile(

@@ -12,8 +12,7 @@ class Job:
     """A task with its one schedule, of the same name.
 
     *user* is whom it runs as, None for the worker's own. *when* is a cron expression, None for a
-    run at the start. *timeout* is text such as `24h`. *remarks* are written above it, for whoever
-    reads the file.
+    run at the start. *timeout* is text such as `24h`. *remarks* are written above it.
     """
 
     name: str

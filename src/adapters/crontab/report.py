@@ -1,4 +1,4 @@
-"""What an import tells: of every active line, what has become of it and why."""
+"""The report of an import: what has become of each active line, and why."""
 
 import enum
 

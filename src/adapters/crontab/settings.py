@@ -35,7 +35,7 @@ class Surroundings:
 
 @attrs.frozen
 class Judged:
-    """What holds after a setting, and what is to be told of it."""
+    """What holds after a setting, and what the report says of it."""
 
     now: Surroundings
     verdict: Verdict = Verdict.CARRIED
@@ -58,8 +58,8 @@ def apply_setting(setting: Setting, before: Surroundings) -> Judged:
     if name == "SHELL":
         now = attrs.evolve(now, shell=value or DEFAULT_SHELL)
     if name in _MOVES_NOTHING:
-        told = f"the commands see {name}, but it does not move the times they run at"
-        return Judged(now, Verdict.CHANGED, told)
+        reason = f"the commands see {name}, but it does not move the times they run at"
+        return Judged(now, Verdict.CHANGED, reason)
     return Judged(now)
 
 
@@ -78,8 +78,8 @@ def _timezone(value: str, before: Surroundings) -> Judged:
         find_zone(value)
     except UnknownZone as error:
         return Judged(before, Verdict.LEFT_OUT, str(error))
-    told = (
+    reason = (
         f"the schedules below run in {value}; "
         "Debian's cron ignores CRON_TZ and ran them in the host's zone"
     )
-    return Judged(attrs.evolve(before, timezone=value), Verdict.CHANGED, told)
+    return Judged(attrs.evolve(before, timezone=value), Verdict.CHANGED, reason)

@@ -32,7 +32,12 @@ from cronhare.domain.diagnosis import (
 )
 from cronhare.domain.schedules.task import Task
 from cronhare.domain.topology import MAIN_QUEUE, QUARANTINE_QUEUE, topology
-from cronhare.ports.inspection import BrokerInspectionPort, LedgerInspectionPort
+from cronhare.ports.inspection import (
+    BrokerAnswer,
+    BrokerInspectionPort,
+    LedgerAnswer,
+    LedgerInspectionPort,
+)
 
 
 class Doctor:
@@ -77,7 +82,7 @@ class Doctor:
                 yield from _of_lanes(self._broker.probe(), broker.guide)
 
 
-def _of_ledger(facts: LedgerFacts | InMemory | Unreachable) -> Iterator[Finding]:
+def _of_ledger(facts: LedgerAnswer) -> Iterator[Finding]:
     match facts:
         case Unreachable():
             yield judge_unreachable(DATABASE, facts)
@@ -90,16 +95,13 @@ def _of_ledger(facts: LedgerFacts | InMemory | Unreachable) -> Iterator[Finding]
 
 
 def _of_runs(
-    ledger: LedgerFacts | InMemory | Unreachable,
-    broker: BrokerFacts | InMemory | Unreachable,
-    queues: Iterable[str],
-    jobs: str | None,
+    ledger: LedgerAnswer, broker: BrokerAnswer, queues: Iterable[str], jobs: str | None
 ) -> Iterator[Finding]:
     if not isinstance(ledger, LedgerFacts) or ledger.activity is None:
         return
     activity, in_memory = ledger.activity, isinstance(broker, InMemory)
     yield from judge_activity(activity, in_memory=in_memory, jobs=jobs)
-    if not isinstance(broker, BrokerFacts):  # which would tell who consumes
+    if not isinstance(broker, BrokerFacts):  # which would show who consumes
         waiting = {each.queue for each in activity.waiting}
         idle = [queue for queue in queues if queue not in waiting]
         yield from judge_unserved(idle, activity, in_memory=in_memory, jobs=jobs)
@@ -108,16 +110,14 @@ def _of_runs(
     )
 
 
-def _consumers(
-    broker: BrokerFacts | InMemory | Unreachable,
-) -> Mapping[str, int] | InMemory | Unreachable:
+def _consumers(broker: BrokerAnswer) -> Mapping[str, int] | InMemory | Unreachable:
     if not isinstance(broker, BrokerFacts):
         return broker
     return {thing.name: thing.consumers for thing in broker.things if thing.fit is not Fit.MISSING}
 
 
-def _queues_asked_for(ledger: LedgerFacts | InMemory | Unreachable) -> Mapping[str, Sequence[str]]:
-    """Name the queues of schedules, each with these; not what is off and has run out."""
+def _queues_asked_for(ledger: LedgerAnswer) -> Mapping[str, Sequence[str]]:
+    """Name the queues of schedules, each with these; not of what is disabled and has run out."""
     if not isinstance(ledger, LedgerFacts):
         return {}
     in_use = ledger.activity.queues if ledger.activity is not None else ()
@@ -129,7 +129,7 @@ def _queues_asked_for(ledger: LedgerFacts | InMemory | Unreachable) -> Mapping[s
 
 
 def _of_broker(
-    facts: BrokerFacts | InMemory | Unreachable,
+    facts: BrokerAnswer,
     task_queues: Sequence[str],
     others: Mapping[str, Sequence[str]],
     jobs: str | None,
@@ -147,9 +147,7 @@ def _of_broker(
             )
 
 
-def _of_quarantine(
-    ledger: LedgerFacts | InMemory | Unreachable, broker: BrokerFacts | InMemory | Unreachable
-) -> Iterator[Finding]:
+def _of_quarantine(ledger: LedgerAnswer, broker: BrokerAnswer) -> Iterator[Finding]:
     activity = ledger.activity if isinstance(ledger, LedgerFacts) else None
     runs = None if activity is None else activity.quarantined
     messages, guide = 0, None

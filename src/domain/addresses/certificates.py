@@ -36,7 +36,7 @@ def _beside(pair: str, folder: PurePath) -> str:
 class Certificates:
     """The paths that a URL names: of a CA, of our certificate, and of its key.
 
-    *options* are the URL's own names of the three, for whoever has to say what is wrong.
+    *options* are the URL's own names of the three, as errors name them.
     """
 
     options: tuple[str, str, str]

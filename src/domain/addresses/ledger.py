@@ -39,7 +39,7 @@ class Tls(enum.Enum):
     """How a link to a server is kept from others."""
 
     VERIFIED = "verified"  # certificate and host name are, or there is no connection
-    OFFERED = "offered"  # taken where the server offers it; nobody is in between on one machine
+    OFFERED = "offered"  # taken where the server offers it; on one machine none is in between
     OFF = "off"  # plain text, by explicit wish
 
 

@@ -31,28 +31,3 @@ class CronExpressionError(ValueError):
 
     def __str__(self) -> str:
         return "; ".join(map(str, self.faults))
-
-    @property
-    def field(self) -> str:
-        """The field of the first fault."""
-        return self.faults[0].field
-
-    @property
-    def item(self) -> str:
-        """The input at the first fault."""
-        return self.faults[0].item
-
-    @property
-    def reason(self) -> str:
-        """What is wrong first."""
-        return self.faults[0].reason
-
-    @property
-    def allowed(self) -> str:
-        """What could stand where the first fault is."""
-        return self.faults[0].allowed
-
-    @property
-    def hint(self) -> str:
-        """What to write instead of the first fault."""
-        return self.faults[0].hint

@@ -1,4 +1,4 @@
-"""What an examination tells: findings, each with its cure."""
+"""What an examination finds, each finding with its cure."""
 
 import enum
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ class Finding:
     cure: str = ""
 
 
-#: So many names are told; the rest is counted.
+#: So many names are listed; the rest is counted.
 NAMES_TOLD = 5
 
 

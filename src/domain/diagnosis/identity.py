@@ -35,9 +35,9 @@ def _shared(schedules: Sequence[ScheduleFacts]) -> Iterator[Finding]:
 
 
 def _same_numbers(schedules: Sequence[ScheduleFacts]) -> Iterator[Finding]:
-    """Name what two files number alike, and the rows by hand of which nobody can say what is meant.
+    """Name the task numbers that two files use, and the rows by hand that may mean either.
 
-    Our own workers go by names; whoever knows the number alone may mean either.
+    Our own workers go by names; other programs know the number alone.
     """
     holders: defaultdict[TaskRef, dict[str, str]] = defaultdict(dict)
     by_hand: defaultdict[TaskRef, list[str]] = defaultdict(list)

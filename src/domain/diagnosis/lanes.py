@@ -1,4 +1,4 @@
-"""What a probe through the delay lanes has shown, and what nobody can see of a broker over AMQP."""
+"""What a probe through the delay lanes has shown, and what AMQP does not show of a broker."""
 
 import enum
 from collections.abc import Iterator, Sequence

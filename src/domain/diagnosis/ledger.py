@@ -21,12 +21,12 @@ from .work import ScheduleFacts
 
 @attrs.frozen(kw_only=True)
 class Activity:
-    """What the rows say of those who work on them.
+    """What the rows show of the work, at *now*.
 
-    *next_due* is the earliest of all plans. *overdue* are schedules that were due then and could
-    have been claimed, *unplanned* those that are on, and are since then as nobody has planned them:
-    the earliest first. *nodes* report themselves, *owners* run attempts. *waiting* are runs that
-    nobody begins; *queues* are those of all runs that have not ended.
+    *next_due* is the earliest of all plans. *overdue* are schedules that are due and could be
+    claimed, *unplanned* those that are enabled and have no plan: the earliest first. *nodes* report
+    themselves, *owners* run attempts. *waiting* are runs that do not begin; *queues* are those of
+    all runs that have not ended.
     """
 
     now: datetime
@@ -47,7 +47,7 @@ class Activity:
 
     @property
     def is_at_work(self) -> bool:
-        """Tell whether somebody runs something."""
+        """Whether any attempt is under way."""
         return any(owner.is_at_work(self.now) for owner in self.owners)
 
 
@@ -100,7 +100,7 @@ def judge_activity(
 def _scheduling(activity: Activity, start: str) -> Iterator[Finding]:
     now, last, nodes = activity.now, activity.last_claim, activity.nodes
     late = [*judge_late(activity.overdue, last, CLAIMED, nodes=nodes, now=now, start=start)]
-    if not any(each.subject == "nodes" for each in late):  # or one thing would be told twice
+    if not any(each.subject == "nodes" for each in late):  # or one thing would be said twice
         late += judge_late(activity.unplanned, last, PLANNED, nodes=nodes, now=now, start=start)
         late += judge_schedulers(nodes, last, now=now, start=start)
     yield from late
@@ -118,7 +118,7 @@ def _scheduling(activity: Activity, start: str) -> Iterator[Finding]:
 def judge_unserved(
     queues: Iterable[str], activity: Activity, *, in_memory: bool, jobs: str | None
 ) -> Iterator[Finding]:
-    """Name those *queues* that no worker serves, where no broker tells who consumes them.
+    """Name those *queues* that no worker serves, where no broker counts their consumers.
 
     Nothing can be said while no node reports itself, or one runs tasks without that: it may serve
     any of them. Of a broker *in_memory* nothing is said either if no process is there that has one.

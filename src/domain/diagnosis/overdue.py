@@ -1,4 +1,4 @@
-"""Schedules that nobody claims or plans: no scheduler looks, or those that do cannot have them."""
+"""Schedules that are not claimed or planned: no scheduler is there, or those that are cannot."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -11,7 +11,7 @@ from cronhare.domain.texts.moments import say_moment
 from .finding import Finding, Severity, named
 from .waiting import OVERDUE_AFTER
 
-#: What tells why a scheduler cannot have one schedule, and what ends that.
+#: Where to look for the reason why a scheduler cannot claim a schedule, and what ends that.
 LOOK_FOR_HELD = (
     "look for `schedule.held` and `schedule.refused` in the schedulers' logs: they say what is in "
     "the way. End the transaction that was left open; docs/operators.md says at `ledger.busy` how "
@@ -21,7 +21,7 @@ LOOK_FOR_HELD = (
 
 @attrs.frozen
 class Late:
-    """A schedule that somebody should have seen to *since* then: claimed its run, or planned it."""
+    """A schedule whose run was to be claimed, or that was to be planned, *since* then."""
 
     name: str
     since: datetime
@@ -59,11 +59,10 @@ def judge_late(
     now: datetime,
     start: str,
 ) -> Iterator[Finding]:
-    """Tell schedules that schedulers cannot have from schedulers that are not there.
+    """Tell schedules that schedulers cannot claim from schedulers that are not there.
 
-    *late* are sorted by their time; *last* is the newest claim of any schedule. Who made it later
-    than one of them was to be seen to has passed that one over. While none of the *nodes* has
-    reported itself, nobody knows whether a scheduler is there.
+    *late* are sorted by their time; *last* is the newest claim of any schedule: what was late by
+    then was passed over. Without *nodes*, whether a scheduler is there is not known.
     """
     overdue = [each for each in late if now - each.since > OVERDUE_AFTER]
     unseen = [each for each in overdue if last is None or each.since > last.at]

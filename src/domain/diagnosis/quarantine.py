@@ -26,7 +26,7 @@ def judge_quarantine(
 
     Without a *guide* no broker was asked for messages.
     A message stays when its run is resolved: it is no sign of anything that is left to do. There
-    are more than runs only where somebody published what is of none.
+    are more than runs only where a message was published that is of none.
     """
     if runs is not None and runs.unresolved:
         verb = "is" if runs.unresolved == 1 else "are"

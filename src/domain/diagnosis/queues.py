@@ -99,7 +99,7 @@ def _missing(names: Sequence[str]) -> Iterator[Finding]:
 
 
 def _missing_others(queues: Mapping[str, Sequence[str]], jobs: str | None) -> Iterator[Finding]:
-    """Who is not told to serve them does not declare them either."""
+    """A process declares the queues that it is to serve, and no other."""
     if queues:
         schedules = list(dict.fromkeys(name for names in queues.values() for name in names))
         whose = f"{plural(len(schedules), 'schedule')} {named(schedules)}"
@@ -198,12 +198,12 @@ def _work(queues: Sequence[Thing], jobs: str | None) -> Iterator[Finding]:
             yield Finding(Severity.OK, SUBJECT, what)
     without = [each for each in queues if not each.consumers]
     if full := [each for each in without if each.messages]:
-        yield _nobody(full, Severity.ERROR, jobs)
+        yield _unconsumed(full, Severity.ERROR, jobs)
     if empty := [each for each in without if not each.messages]:
-        yield _nobody(empty, Severity.NOTE, jobs)
+        yield _unconsumed(empty, Severity.NOTE, jobs)
 
 
-def _nobody(queues: Sequence[Thing], severity: Severity, jobs: str | None) -> Finding:
+def _unconsumed(queues: Sequence[Thing], severity: Severity, jobs: str | None) -> Finding:
     names = [each.name for each in queues]
     has = "has" if len(queues) == 1 else "have"
     waiting = counted(sum(each.messages for each in queues), "message")

@@ -1,4 +1,4 @@
-"""What a person is told to type, so that it does as it is what is meant."""
+"""Commands that a person can type as they are printed."""
 
 import shlex
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Runs whose time has come and that nobody begins: an outage, and not a backlog."""
+"""Runs whose time has come and that no worker begins: an outage, and not a backlog."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -16,7 +16,7 @@ from .starting import start_up, start_worker
 
 SUBJECT = "runs"
 
-#: A worker begins within a second; what waits so long waits for somebody who is not there.
+#: A worker begins within a second; for what waits so long there is none.
 OVERDUE_AFTER = timedelta(minutes=1)
 
 _OR = ". What is not wanted any more: `cronhare executions cancel ID`"
@@ -27,9 +27,9 @@ _ADD = "add a schedule on that queue to its jobs file"
 class Waiting:
     """Runs of one queue that might have begun more than `OVERDUE_AFTER` ago, and have not.
 
-    The first of them might *since*: what waits for its own time, by jitter, a retry or a replay,
-    waits for nobody. *sent* says that the broker has them. *running* counts those of this queue
-    that are under way.
+    The first of them might *since*; what waits for its own time, by jitter, a retry or a replay, is
+    not among them. *sent* says that the broker has them. *running* counts the queue's runs that are
+    under way.
     """
 
     queue: str
@@ -48,7 +48,7 @@ def judge_waiting(
 ) -> Iterator[Finding]:
     """Tell an outage from a backlog.
 
-    *consumers* are counted by the queues that are there, or nobody can tell them. *at_work* says
+    *consumers* are counted for each queue that is there, if the broker can. *at_work* says
     that some run is under way, on whatever queue. *jobs* is the path of the workers' jobs file,
     where it is known.
     """

@@ -117,7 +117,7 @@ def judge_timeouts(
     """Name what is given longer than the broker waits for an ack.
 
     The default is longer than that, too, and says nothing of how long a task takes.
-    Of *tasks* that nobody named, and *schedules* that are not known, nothing good can be said.
+    Where *tasks* or *schedules* are not known, none is called fine.
     """
     timeout = guide.consumer_timeout
     long = {

@@ -130,13 +130,14 @@ def test_a_fault_says_what_is_allowed() -> None:
     ]
 
 
-def test_the_error_itself_answers_for_its_first_fault() -> None:
+def test_a_fault_has_its_place_its_reason_and_what_to_write_instead() -> None:
     with pytest.raises(ValueError, match="backwards") as caught:
         CronExpression.parse("* * * * 5-0")
 
     error = caught.value
     assert isinstance(error, CronExpressionError)
-    assert (error.field, error.item, error.reason, error.allowed, error.hint) == (
+    [fault] = error.faults
+    assert (fault.field, fault.item, fault.reason, fault.allowed, fault.hint) == (
         "week day",
         "5-0",
         'the range "5-0" runs backwards',
