@@ -44,7 +44,8 @@ class ScriptedRunner:
         if self._holds:
             reason = await self._released_or_stopped(invocation)
             if reason is not None:
-                return _stopped(reason)
+                error = TaskError(message=f"stopped: {reason.value}")
+                return AttemptResult(outcome=Outcome(ending=reason.ending, error=error))
         end = self._script(invocation)
         return end if isinstance(end, AttemptResult) else AttemptResult(outcome=end)
 
@@ -91,8 +92,3 @@ class ScriptedRunner:
         if not end.done():
             end.set_result(reason)
         return True
-
-
-def _stopped(reason: StopReason) -> AttemptResult:
-    error = TaskError(message=f"stopped: {reason.value}")
-    return AttemptResult(outcome=Outcome(ending=reason.ending, error=error))

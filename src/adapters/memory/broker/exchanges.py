@@ -35,16 +35,12 @@ def _words(pattern: str) -> Iterator[str]:
         previous = word
 
 
-def _direct(pattern: str) -> Matches:
-    return lambda key: key == pattern
-
-
-def _fanout(_pattern: str) -> Matches:
-    return lambda _key: True
-
-
-#: The types of exchange, and how each reads the key of a binding.
-KINDS = {"direct": _direct, "topic": topic, "fanout": _fanout}
+#: The types of exchange, and how each compiles the key of a binding.
+KINDS: dict[str, Callable[[str], Matches]] = {
+    "direct": lambda pattern: lambda key: key == pattern,
+    "topic": topic,
+    "fanout": lambda _pattern: lambda _key: True,
+}
 
 
 class Router:

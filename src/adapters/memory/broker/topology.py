@@ -42,7 +42,9 @@ class DeclaredTopology:
         for exchange in exchanges.values():
             self._router.add_exchange(exchange)
         for spec in specs.values():
-            self._add_queue(spec)
+            if spec.name not in self.queues:
+                self.queues[spec.name] = MemoryQueue(spec)
+        self._timed = [queue for queue in self.queues.values() if queue.spec.ttl is not None]
         for binding in topology.bindings:
             self._router.bind(binding)
 
@@ -60,13 +62,6 @@ class DeclaredTopology:
                 if expires is not None and (first is None or expires < first[0]):
                     first = expires, queue
         return first
-
-    def _add_queue(self, spec: Queue) -> None:
-        if spec.name in self.queues:
-            return
-        self.queues[spec.name] = queue = MemoryQueue(spec)
-        if spec.ttl is not None:
-            self._timed.append(queue)
 
 
 def _merged(known: Mapping[str, _Named], wanted: Iterable[_Named]) -> dict[str, _Named]:

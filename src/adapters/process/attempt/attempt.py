@@ -124,7 +124,8 @@ class Attempt:
     def lost(self, why: str) -> None:
         """Settle it without a status: its processes are gone, but the warden died before."""
         self._read_the_rest()
-        self._settle(self._result(self._unseen_end(why)))
+        outcome = outcomes.lost(why) if self._ending is None else self._ending(None)
+        self._settle(self._result(outcome))
 
     def abandon(self, why: str, *, is_over: bool) -> None:
         """End it as lost, whatever its state. *is_over*: no report will come any more."""
@@ -149,9 +150,6 @@ class Attempt:
             return self._ending(report["status"])
         stderr_tail = self._stderr.capture.last_lines(count=_LAST_LINES, limit=_LAST_BYTES)
         return outcomes.of_exit(report["status"], failed=self._failed, stderr_tail=stderr_tail)
-
-    def _unseen_end(self, why: str) -> Outcome:
-        return outcomes.lost(why) if self._ending is None else self._ending(None)
 
     def _result(self, outcome: Outcome) -> AttemptResult:
         stdout, stderr = self._stdout.capture.result(), self._stderr.capture.result()

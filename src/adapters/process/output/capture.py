@@ -62,13 +62,9 @@ def whole_characters(data: bytes) -> bytes:
     for length in range(1, min(_LONGEST_CHARACTER, len(data) + 1)):
         last = data[-length]
         if last not in _CONTINUATION:
-            return data[:-length] if length < _width(last) else data
+            whole = 1 + sum(last >= prefix for prefix in _PREFIXES)
+            return data[:-length] if length < whole else data
     return data
-
-
-def _width(first: int) -> int:
-    """How many bytes a UTF-8 character has that begins with *first*."""
-    return 1 + sum(first >= prefix for prefix in _PREFIXES)
 
 
 def _from_a_character(data: bytes) -> bytes:

@@ -200,7 +200,7 @@ class Warden:
 
     def _kill(self, id_: int, signum: int) -> None:
         for attempt in self._running.values():
-            if attempt.id == id_ and not _is_over(attempt.pid):
+            if attempt.id == id_ and os.waitid(os.P_PID, attempt.pid, _PEEK) is None:  # it lives
                 attempt.signalled = True
                 _signal_group(attempt.pid, signum)
                 if signum == _TERM:  # else a stopped process would not handle it
@@ -403,10 +403,6 @@ def _exec(argv: list[str], env: Mapping[str, str]) -> NoReturn:
             except PermissionError as error:  # as execvp: try the other folders first
                 failure = error
     raise failure
-
-
-def _is_over(pid: int) -> bool:
-    return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
 def _signal_group(leader: int, signum: int) -> None:
