@@ -32,7 +32,22 @@ class _Reading:
         return abs(apart) > timedelta(seconds=(self.took + other.took) / 2)
 
 
-class LedgerClock:
+class _NodeClock:
+    """The part of a clock that is this host's: the stopwatch."""
+
+    def __init__(self, clock: ClockPort) -> None:
+        self._clock = clock
+
+    def monotonic(self) -> float:
+        """See `ClockPort.monotonic`."""
+        return self._clock.monotonic()
+
+    def on_jump(self, callback: Callable[[], None]) -> None:
+        """See `ClockPort.on_jump`."""
+        self._clock.on_jump(callback)
+
+
+class LedgerClock(_NodeClock):
     """Satisfies `ClockPort`: the ledger's last answer, and the time on the stopwatch since.
 
     So a node whose own clock is wrong by an hour does everything at the right time; `measure` gives
@@ -42,8 +57,8 @@ class LedgerClock:
 
     def __init__(self, ask: Callable[[], datetime], clock: ClockPort) -> None:
         """*ask* returns the ledger's time, or raises `LedgerUnavailable`."""
+        super().__init__(clock)
         self._ask = ask
-        self._clock = clock
         self._lock = threading.Lock()
         self._reading: _Reading | None = None
 
@@ -78,14 +93,6 @@ class LedgerClock:
             return self.now()
         return self._now(reading)
 
-    def monotonic(self) -> float:
-        """See `ClockPort.monotonic`."""
-        return self._clock.monotonic()
-
-    def on_jump(self, callback: Callable[[], None]) -> None:
-        """See `ClockPort.on_jump`."""
-        self._clock.on_jump(callback)
-
     def _measure_anew(self, reading: _Reading) -> None:
         """Ask once. While the ledger is unavailable, the last answer stands, by the stopwatch."""
         try:
@@ -106,16 +113,12 @@ class LedgerClock:
         return reading.ledger + timedelta(seconds=self._clock.monotonic() - reading.at)
 
 
-class HostClock:
-    """Satisfies `ClockPort` for a ledger in a file, whose time is this host's, even if it is set.
+class HostClock(_NodeClock):
+    """Satisfies `ClockPort` for a ledger in a file, whose time is *clock*'s, even if it is set.
 
     So all processes have one time: a lease that one wrote after the clock was set has not lapsed
     for the others.
     """
-
-    def __init__(self, clock: ClockPort) -> None:
-        """*clock* is the one that the ledger is kept by as well."""
-        self._clock = clock
 
     def measure(self) -> timedelta:
         """See `LedgerClock.measure`."""
@@ -124,11 +127,3 @@ class HostClock:
     def now(self) -> datetime:
         """See `ClockPort.now`."""
         return self._clock.now()
-
-    def monotonic(self) -> float:
-        """See `ClockPort.monotonic`."""
-        return self._clock.monotonic()
-
-    def on_jump(self, callback: Callable[[], None]) -> None:
-        """See `ClockPort.on_jump`."""
-        self._clock.on_jump(callback)
