@@ -16,14 +16,13 @@ from ..isolation.quarantine import quarantine_and_log
 from ..isolation.refusals import bisect_and_judge, bisect_batch
 from ..isolation.suspects import Suspects
 from ..mapping.outputs import keep_outputs, output_values
-from ..schema.tables import executions
+from ..schema.tables import by_id, executions
 from ..schema.types import UtcDateTime
 from ..transactions.database import Database, StorePart, repeatable
 from .standing import STANDING, UNLOCKED_STANDING
 
 _RENEW = (
-    update(executions)
-    .where(executions.c.id.in_(bindparam("ids", expanding=True)))
+    by_id(update(executions))
     # As `transitions.renew`, without a look at whole rows.
     .values(lease_until=bindparam("until", type_=UtcDateTime), version=executions.c.version + 1)
 )

@@ -3,23 +3,24 @@
 from collections.abc import Collection
 from typing import Any
 
-from sqlalchemy import Connection, Select, bindparam, select
+from sqlalchemy import Connection, Select, select
 
-from ..schema.tables import executions
+from ..schema.tables import by_id, executions
 
-_THESE = executions.c.id.in_(bindparam("ids", expanding=True))
-_IDS = select(executions.c.id).where(_THESE)
+_IDS = by_id(select(executions.c.id))
 
-STANDING: Select[Any] = select(
-    executions.c.id,
-    executions.c.state,
-    executions.c.owner,
-    executions.c.lease_until,
-    executions.c.attempt,
-    executions.c.version,
-    executions.c.deaths,
-    executions.c.cancel_requested,
-).where(_THESE)
+STANDING: Select[Any] = by_id(
+    select(
+        executions.c.id,
+        executions.c.state,
+        executions.c.owner,
+        executions.c.lease_until,
+        executions.c.attempt,
+        executions.c.version,
+        executions.c.deaths,
+        executions.c.cancel_requested,
+    )
+)
 UNLOCKED_STANDING = STANDING.with_for_update(skip_locked=True)
 
 

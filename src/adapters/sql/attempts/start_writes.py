@@ -10,11 +10,10 @@ from cronhare.domain.execution import Execution, State
 
 from ..dialect import Dialect
 from ..mapping.transition_columns import Change, write_changes
-from ..schema.tables import attempts, executions, outputs
+from ..schema.tables import THESE, attempts, executions, outputs
 from ..schema.types import UtcDateTime
 
 _NOW = bindparam("now", type_=UtcDateTime)
-_THESE = executions.c.id.in_(bindparam("ids", expanding=True))
 
 _THIS_ATTEMPT = and_(
     attempts.c.execution_id == executions.c.id, attempts.c.attempt == executions.c.attempt
@@ -22,14 +21,14 @@ _THIS_ATTEMPT = and_(
 _RECORD = insert(attempts).from_select(
     ["execution_id", "attempt", "node", "started_at"],
     select(executions.c.id, executions.c.attempt, executions.c.owner, _NOW).where(
-        _THESE, ~exists().where(_THIS_ATTEMPT)
+        THESE, ~exists().where(_THIS_ATTEMPT)
     ),
 )
 #: An execution was put back by hand, and its attempt has a row, perhaps output: both begin anew. A
 #: duplicate row would refuse the starts of the whole batch.
 _RECORD_ANEW = (
     update(attempts)
-    .where(exists().where(_THIS_ATTEMPT, _THESE))
+    .where(exists().where(_THIS_ATTEMPT, THESE))
     .values(
         node=bindparam("owner"),
         started_at=_NOW,
@@ -49,7 +48,7 @@ _RECORD_ANEW = (
 )
 _FORGET_OUTPUT = delete(outputs).where(
     exists().where(
-        outputs.c.execution_id == executions.c.id, outputs.c.attempt == executions.c.attempt, _THESE
+        outputs.c.execution_id == executions.c.id, outputs.c.attempt == executions.c.attempt, THESE
     )
 )
 

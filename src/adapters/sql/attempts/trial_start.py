@@ -13,7 +13,7 @@ from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
 from ..isolation.suspects import Kind
 from ..mapping.execution_rows import EXECUTION, executions_of
 from ..mapping.tolerant_reading import COUNTS
-from ..schema.tables import executions
+from ..schema.tables import THESE, executions
 from ..transactions.database import Database
 from .start_writes import StartKind, write_starts
 
@@ -25,11 +25,7 @@ _OTHERS = (
         executions.c.state == bindparam("state"),
         executions.c.attempt.between(bindparam("least"), bindparam("most")),
         executions.c.task_type != SYSTEM,
-        executions.c.scheduler_id.not_in(
-            select(executions.c.scheduler_id).where(
-                executions.c.id.in_(bindparam("ids", expanding=True))
-            )
-        ),
+        executions.c.scheduler_id.not_in(select(executions.c.scheduler_id).where(THESE)),
     )
     .order_by(executions.c.check_at)
     .limit(_CHOICE)

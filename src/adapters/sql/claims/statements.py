@@ -28,15 +28,13 @@ from cronhare.domain.lifecycle.redelivery import (
 )
 
 from ..mapping.execution_rows import EXECUTION, is_in
-from ..schema.tables import executions
+from ..schema.tables import by_id, executions
 from ..schema.types import UtcDateTime
 
 #: Executions that are about to be marked, locked first: an UPDATE would wait for locked ones.
-ALL = (
+ALL = by_id(
     select(executions.c.id, executions.c.state, executions.c.attempt, executions.c.published_at)
-    .where(executions.c.id.in_(bindparam("ids", expanding=True)))
-    .with_for_update()
-)
+).with_for_update()
 UNLOCKED = ALL.with_for_update(skip_locked=True)
 _SENT = (State.PUBLISHED, State.RETRYING)
 _IS_SENT = executions.c.state.in_([state.value for state in _SENT])
@@ -73,9 +71,8 @@ def _is_doubted(state: State) -> ColumnElement[bool]:
 #: Of a page what waits for a time of its own, and was sent before the broker fell silent. A retry
 #: is looked for at its time in any case.
 DOUBTED_EARLY: Select[Any] = (
-    select(executions.c.id, executions.c.next_attempt_at)
+    by_id(select(executions.c.id, executions.c.next_attempt_at))
     .where(
-        executions.c.id.in_(bindparam("ids", expanding=True)),
         is_in(State.PUBLISHED),
         executions.c.next_attempt_at > bindparam("now", type_=UtcDateTime),
         executions.c.check_at >= executions.c.next_attempt_at,
@@ -88,9 +85,8 @@ DOUBTED_EARLY: Select[Any] = (
 )
 #: Of a page what waits for no time of its own, and was sent before the broker fell silent.
 DOUBTED = (
-    select(executions.c.id)
+    by_id(select(executions.c.id))
     .where(
-        executions.c.id.in_(bindparam("ids", expanding=True)),
         or_(
             executions.c.next_attempt_at.is_(None),
             executions.c.next_attempt_at <= bindparam("now", type_=UtcDateTime),
@@ -99,11 +95,7 @@ DOUBTED = (
     )
     .with_for_update(skip_locked=True)
 )
-DOUBT = (
-    update(executions)
-    .where(executions.c.id.in_(bindparam("ids", expanding=True)))
-    .values(check_at=bindparam("check", type_=UtcDateTime))
-)
+DOUBT = by_id(update(executions)).values(check_at=bindparam("check", type_=UtcDateTime))
 POSTPONE = (
     update(executions)
     .where(executions.c.id == bindparam("found_id"))
@@ -124,8 +116,8 @@ LONGEST_OVERDUE = (
 )
 # Chosen first and taken then, or a database that sorts would lock all that it sorted.
 OVERDUE = (
-    EXECUTION.where(
-        executions.c.id.in_(bindparam("ids", expanding=True)),
+    by_id(EXECUTION)
+    .where(
         or_(*(and_(is_in(state), late) for state, late in _IS_LATE.items())),
     )
     .order_by(executions.c.check_at, executions.c.id)
@@ -168,8 +160,8 @@ _STRAYS = {
 REGAIN = [
     (
         select(executions.c.id).where(stray).limit(bindparam("limit")),
-        update(executions)
-        .where(executions.c.id.in_(bindparam("ids", expanding=True)), stray)
+        by_id(update(executions))
+        .where(stray)
         .values({column: bindparam("now", type_=UtcDateTime)}),
     )
     for column, stray in _STRAYS.items()

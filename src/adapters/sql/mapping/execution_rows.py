@@ -19,7 +19,7 @@ from cronhare.domain.schedules.task import TaskRef
 from cronhare.domain.texts.echo import echo
 from cronhare.domain.topology import MAIN_QUEUE, checked_queue
 
-from ..schema.tables import attempts, executions, schedulers
+from ..schema.tables import attempts, by_id, executions, schedulers
 from ..schema.types import duration, milliseconds, to_text
 from .schedule_columns import SPANS_MS, read_retry, write_retry
 from .tolerant_reading import COUNTS, VERSIONS, ColumnRule, TableReader, text, whole
@@ -36,7 +36,7 @@ SCHEDULE_NAME = (
 EXECUTION: Select[Any] = select(executions, SCHEDULE_NAME.label("schedule_name"))
 
 #: Executions by their `ids`.
-BY_IDS = EXECUTION.where(executions.c.id.in_(bindparam("ids", expanding=True)))
+BY_IDS = by_id(EXECUTION)
 
 _CRASHED_AT = (
     select(attempts.c.execution_id, attempts.c.finished_at)
@@ -51,10 +51,12 @@ _STATES: Final[Mapping[str, State]] = {state.value: state for state in State}
 
 #: The state that the database takes a text for. It compares by the column's collation, and so does
 #: every statement that finds the row: MySQL ignores blanks at the end, some collations ignore case.
-_TAKEN_FOR = select(
-    executions.c.id,
-    case(*((executions.c.state == state.value, state.value) for state in State)).label("state"),
-).where(executions.c.id.in_(bindparam("ids", expanding=True)))
+_TAKEN_FOR = by_id(
+    select(
+        executions.c.id,
+        case(*((executions.c.state == state.value, state.value) for state in State)).label("state"),
+    )
+)
 
 _READER: Final = TableReader(
     executions,

@@ -15,7 +15,7 @@ from cronhare.domain.execution import Execution
 from cronhare.domain.lifecycle.transitions import changes
 
 from ..dialect import Dialect
-from ..schema.tables import executions
+from ..schema.tables import by_id, executions
 
 #: An execution before a change and after it.
 Change = tuple[Execution, Execution]
@@ -65,7 +65,7 @@ def _columns(before: Execution, after: Execution) -> dict[str, Any]:
 
 @lru_cache
 def _update_alike(names: tuple[str, ...]) -> Update:
-    return _update(names).where(executions.c.id.in_(bindparam("ids", expanding=True)))
+    return by_id(_update(names))
 
 
 @lru_cache

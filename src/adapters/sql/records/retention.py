@@ -17,7 +17,7 @@ from cronhare.ports.records import Retention
 
 from ..isolation.bisection import BatchResult, OnLocked
 from ..isolation.refusals import bisect_batch
-from ..schema.tables import executions, failed_tasks
+from ..schema.tables import THESE, by_id, executions, failed_tasks
 from ..schema.types import UtcDateTime
 from ..transactions.database import Database
 
@@ -73,8 +73,7 @@ _OLDEST = (
     .order_by(executions.c.id)
     .limit(bindparam("surplus"))
 )
-_THESE = executions.c.id.in_(bindparam("ids", expanding=True))
-_DELETE = delete(executions).where(_THESE)
+_DELETE = delete(executions).where(THESE)
 
 
 def clean_up(
@@ -141,7 +140,7 @@ def _delete(database: Database, which: Select[Any], asked: dict[str, Any]) -> in
     def delete_them(part: Sequence[int]) -> BatchResult[int]:
         with database.write("deleting old history") as connection:
             # What is locked, for a replay perhaps, is looked at another day.
-            unlocked = which.where(_THESE).with_for_update(skip_locked=True)
+            unlocked = by_id(which).with_for_update(skip_locked=True)
             found = list(connection.scalars(unlocked, {**asked, "ids": part}))
             if found:
                 connection.execute(_DELETE, {"ids": found})
