@@ -281,11 +281,6 @@ def dialect_of(engine: Engine) -> Dialect:
     return dialect
 
 
-def schema_on(connection: Connection) -> Schema:
-    """Find how tables are made over a connection of such an engine."""
-    return dialect_of(connection.engine).schema
-
-
 def passed_over_of(engine: Engine) -> Cooldown:
     """Find the executions that are passed over on an engine that `open_engine` made."""
     passed_over: Cooldown = engine.get_execution_options()[_PASSED_OVER]

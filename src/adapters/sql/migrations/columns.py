@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
+from cronhare.adapters.sql.dialect import Schema, dialect_of
 from cronhare.adapters.sql.dialects import columns_in
 from cronhare.adapters.sql.schema.types import Flag, UtcDateTime
 
@@ -64,6 +65,11 @@ TABLE_OPTIONS: dict[str, Any] = {
     "mysql_charset": "utf8mb4",
     "mysql_collate": "utf8mb4_bin",
 }
+
+
+def schema() -> Schema:
+    """Give how tables are made in the database that is migrated."""
+    return dialect_of(op.get_bind().engine).schema
 
 
 def string(length: int) -> ShortText:

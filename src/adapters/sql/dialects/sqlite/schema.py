@@ -7,14 +7,12 @@ import sqlalchemy as sa
 from sqlalchemy.types import TypeEngine
 
 from ...dialect import Columns
-
-#: Moments are text of one length, and of a form that our triggers can write.
-LENGTH: Final = len("2025-12-12 08:00:00.000000")
+from ...schema.types import LENGTH
 
 #: The types are but a hint: each column takes values of any type.
 COLUMNS: Final = Columns(
     id=sa.Integer(),  # only an INTEGER PRIMARY KEY is numbered by itself
-    moment=sa.String(LENGTH),
+    moment=sa.String(LENGTH),  # a text of one length, and of a form that our triggers can write
     flag=sa.Boolean(),
     text=sa.Text(),
     string=sa.String,

@@ -11,7 +11,6 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import context, op
 
-from cronhare.adapters.sql.dialect import Schema, schema_on
 from cronhare.adapters.sql.migrations.adoption import adopt_executions, adopt_schedulers
 from cronhare.adapters.sql.migrations.columns import (
     FLAG,
@@ -22,6 +21,7 @@ from cronhare.adapters.sql.migrations.columns import (
     add_columns,
     columns_of,
     indexes_of,
+    schema,
     string,
 )
 
@@ -29,12 +29,8 @@ revision = "0001"
 down_revision = None
 
 
-def _schema() -> Schema:
-    return schema_on(op.get_bind())
-
-
 def _of_schedule(**options: Any) -> list[sa.ForeignKey]:  # noqa: ANN401 - SQLAlchemy's own
-    return [sa.ForeignKey("Scheduler.id", **options)] if _schema().references_schedules else []
+    return [sa.ForeignKey("Scheduler.id", **options)] if schema().references_schedules else []
 
 
 def _schedulers() -> list[sa.Column[Any]]:
@@ -67,7 +63,7 @@ def _schedulers() -> list[sa.Column[Any]]:
         sa.Column("ends_at", MOMENT),
         sa.Column("queue", string(255)),
         sa.Column("source", LONG_TEXT),
-        *_schema().timestamp_columns(),
+        *schema().timestamp_columns(),
     ]
 
 
@@ -110,7 +106,7 @@ def upgrade() -> None:
     Where each step commits by itself, it may find what one that was cut off has left.
     """
     now: datetime = context.config.attributes["now"]
-    _schema().prepare_adoption(op.get_bind())
+    schema().prepare_adoption(op.get_bind())
     had_schedulers = _make_or_complete("Scheduler", _schedulers())
     had_executions = _make_or_complete("SchedulerExecution", _executions())
     _make_others()
@@ -119,7 +115,7 @@ def upgrade() -> None:
     if had_executions:
         adopt_executions(op.get_bind(), now)
     _make_indexes()
-    _schema().create_timestamp_triggers(op.get_bind())
+    schema().create_timestamp_triggers(op.get_bind())
     _insert_cleanup(now)
 
 
@@ -134,7 +130,7 @@ def _make_or_complete(name: str, columns: list[sa.Column[Any]]) -> bool:
 
 def _make(name: str, *columns: sa.Column[Any]) -> None:
     """Make a table of our own. One with all its columns may be what was left of a try."""
-    if not _schema().has_transactional_ddl and sa.inspect(op.get_bind()).has_table(name):
+    if not schema().has_transactional_ddl and sa.inspect(op.get_bind()).has_table(name):
         lacking = {column.name for column in columns} - columns_of(name)
         if not lacking:
             return
@@ -204,7 +200,7 @@ def _make_others() -> None:
 
 def _key_of_an_attempt() -> list[sa.Column[Any]]:
     execution = sa.ForeignKey("SchedulerExecution.id", ondelete="CASCADE")
-    kind = _schema().execution_id_type(op.get_bind())
+    kind = schema().execution_id_type(op.get_bind())
     return [
         sa.Column("execution_id", kind, execution, primary_key=True, autoincrement=False),
         sa.Column("attempt", sa.Integer, primary_key=True, autoincrement=False),
@@ -217,7 +213,7 @@ def _make_indexes() -> None:
     _index("ix_plan_next_due_at", "SchedulerPlan", ["next_due_at"])
     _index("ux_execution_key", "SchedulerExecution", ["scheduler_id", "execution_key"], unique=True)
     _index("ix_execution_check", "SchedulerExecution", ["state", "check_at"])
-    if _schema().has_partial_indexes:  # the others find the few by their state
+    if schema().has_partial_indexes:  # the others find the few by their state
         of_some = sa.text("lease_until IS NOT NULL")
         _index(
             "ix_execution_lease",
@@ -232,7 +228,7 @@ def _make_indexes() -> None:
 
 
 def _index(name: str, table: str, columns: list[str], **options: Any) -> None:  # noqa: ANN401 - Alembic's own
-    if _schema().has_transactional_ddl or name not in indexes_of(table):
+    if schema().has_transactional_ddl or name not in indexes_of(table):
         op.create_index(name, table, columns, **options)
 
 

@@ -7,8 +7,7 @@ then a row is known by its source and its task's number, and so is what is under
 import sqlalchemy as sa
 from alembic import op
 
-from cronhare.adapters.sql.dialect import schema_on
-from cronhare.adapters.sql.migrations.columns import add_columns, string
+from cronhare.adapters.sql.migrations.columns import add_columns, schema, string
 
 revision = "0004"
 down_revision = "0003"
@@ -61,7 +60,7 @@ def upgrade() -> None:
     """Add the columns, and fill in the sources."""
     for table, names in _ADDED.items():
         add_columns(table, *(sa.Column(name, string(_LENGTH)) for name in names))
-    schema_on(op.get_bind()).limit_update_trigger(op.get_bind(), _EDITABLE)
+    schema().limit_update_trigger(op.get_bind(), _EDITABLE)
     _fill_in_sources()
 
 
