@@ -10,7 +10,6 @@ import pytest
 
 from cronhare.adapters.memory.broker.broker import MemoryBroker
 from cronhare.adapters.memory.clock import FrozenClock
-from cronhare.adapters.rabbitmq import PikaBroker
 from cronhare.domain.topology import (
     FAILED_QUEUE,
     MAIN_QUEUE,
@@ -25,6 +24,7 @@ from cronhare.domain.topology import (
 )
 from cronhare.ports.broker import Delivery, Envelope, Message, Published
 from tests.ports import ReadableBroker
+from tests.readable_broker import ReadablePikaBroker
 from tests.services.rabbitmq import Server
 
 REPORTS = "cron_scheduler.reports"
@@ -77,7 +77,7 @@ def rabbitmq_bench(server: Server, queue_type: str) -> Iterator[Bench]:
     with server.vhost() as url, ExitStack() as at_the_end:
 
         def connect() -> ReadableBroker:
-            broker = PikaBroker(
+            broker = ReadablePikaBroker(
                 url, retry_delay=RETRY_DELAY, queues=[MAIN_QUEUE, REPORTS], queue_type=queue_type
             )
             at_the_end.callback(broker.close)

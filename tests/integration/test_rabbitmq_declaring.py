@@ -10,7 +10,6 @@ from urllib.parse import urlsplit
 import pytest
 from pika import BlockingConnection
 
-from cronhare.adapters.rabbitmq import PikaBroker
 from cronhare.adapters.rabbitmq.connection.blocking import connect
 from cronhare.adapters.rabbitmq.topology import declarer, desired
 from cronhare.adapters.rabbitmq.topology.lane_probe import probe_lanes
@@ -35,6 +34,7 @@ from cronhare.entrypoints.container import Container
 from cronhare.entrypoints.settings.settings import Settings
 from cronhare.ports.broker import BrokerUnavailable, Envelope, Message, Published
 from tests.integration import amqp
+from tests.readable_broker import ReadablePikaBroker
 from tests.services.rabbitmq import Server
 
 pytestmark = pytest.mark.integration
@@ -43,8 +43,8 @@ RETRY_DELAY = timedelta(milliseconds=300)
 REPORTS = "cron_scheduler.reports"
 
 
-def broker_at(url: str, *, queue_type: str = "quorum") -> PikaBroker:
-    return PikaBroker(url, retry_delay=RETRY_DELAY, queue_type=queue_type)
+def broker_at(url: str, *, queue_type: str = "quorum") -> ReadablePikaBroker:
+    return ReadablePikaBroker(url, retry_delay=RETRY_DELAY, queue_type=queue_type)
 
 
 def declare_as_the_original_did(url: str) -> None:
@@ -204,7 +204,7 @@ def test_where_the_broker_fails_over_many_queues_those_that_are_there_are_used_a
 
 
 def test_what_cannot_be_reached_is_said_without_the_password() -> None:
-    broker = PikaBroker("amqp://guest:secret@127.0.0.1:1/")
+    broker = ReadablePikaBroker("amqp://guest:secret@127.0.0.1:1/")
 
     with pytest.raises(BrokerUnavailable, match=r"127\.0\.0\.1:1") as caught:
         broker.declare([])
@@ -290,7 +290,7 @@ def test_a_queue_of_ours_that_is_deleted_beside_a_connection_is_there_for_the_ne
     vhost: str, monkeypatch: pytest.MonkeyPatch, queue: str, to: Destination
 ) -> None:
     monkeypatch.setattr(desired, "FRESH", 0.0)
-    broker = PikaBroker(vhost)
+    broker = ReadablePikaBroker(vhost)
     message = [Envelope(Message(body=b"one"), to)]
     assert broker.publish(message) == [Published.CONFIRMED]
     with amqp.channel(vhost) as plain:
@@ -306,7 +306,7 @@ def test_a_queue_of_others_that_is_missing_is_not_declared(
     vhost: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(desired, "FRESH", 0.0)
-    broker = PikaBroker(vhost)
+    broker = ReadablePikaBroker(vhost)
     stray = [Envelope(Message(body=b"one"), ToQueue("theirs"))]
 
     answers = [broker.publish(stray) for _ in range(2)]

@@ -12,7 +12,6 @@ from urllib.parse import urlsplit
 import pytest
 from pika.exceptions import ChannelClosedByBroker
 
-from cronhare.adapters.rabbitmq import PikaBroker
 from cronhare.adapters.rabbitmq.connection import address
 from cronhare.adapters.rabbitmq.publisher import connection
 from cronhare.adapters.rabbitmq.publisher.suspects import MOST_PROBES
@@ -20,6 +19,7 @@ from cronhare.domain.lifecycle.failures import LARGEST_FAILED
 from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE, ToFailed, ToQueue, lane_exchange
 from cronhare.ports.broker import BrokerUnavailable, Envelope, Message, Published
 from tests.integration import amqp
+from tests.readable_broker import ReadablePikaBroker
 from tests.services.finding import wait_until
 from tests.services.proxy import proxy_in_thread
 from tests.services.rabbitmq import LARGEST_AT_BROKER, Server, alarm, smallness
@@ -34,8 +34,8 @@ HANGING, OTHER = "cron_scheduler.hanging", "cron_scheduler.other"
 
 
 @contextmanager
-def publisher(url: str, *, publish_timeout: float = 5.0) -> Iterator[PikaBroker]:
-    broker = PikaBroker(url, publish_timeout=publish_timeout)
+def publisher(url: str, *, publish_timeout: float = 5.0) -> Iterator[ReadablePikaBroker]:
+    broker = ReadablePikaBroker(url, publish_timeout=publish_timeout)
     yield broker
     broker.close()
 
@@ -50,7 +50,7 @@ def batch(count: int, *, queue: str = MAIN_QUEUE) -> list[Envelope]:
     ]
 
 
-def is_back(broker: PikaBroker) -> bool:
+def is_back(broker: ReadablePikaBroker) -> bool:
     return broker.publish(batch(1)) == [Published.CONFIRMED]
 
 
@@ -262,7 +262,7 @@ def test_an_alarm_is_taken_for_no_silence(
 
 
 def test_closing_does_not_wait_for_an_alarm_to_end(vhost: str, own_rabbitmq: Server) -> None:
-    broker = PikaBroker(vhost, publish_timeout=1)
+    broker = ReadablePikaBroker(vhost, publish_timeout=1)
     broker.publish(batch(1))
 
     with alarm(own_rabbitmq):
@@ -332,7 +332,7 @@ def test_a_broker_that_takes_no_giants_takes_the_largest_of_ours(
 def test_a_broker_that_is_killed_has_what_it_confirmed_when_it_returns(
     vhost: str, own_rabbitmq: Server, queue_type: str
 ) -> None:
-    with_type = PikaBroker(vhost, queue_type=queue_type, publish_timeout=5)
+    with_type = ReadablePikaBroker(vhost, queue_type=queue_type, publish_timeout=5)
     confirmed: set[bytes] = set()
     unknown: set[bytes] = set()
     tried = 0
@@ -438,7 +438,7 @@ def test_one_more_that_hangs_beside_many_costs_the_innocent_one_wait(
     assert len(publishers) <= 2 * MOST_PROBES + 1
 
 
-def is_served(broker: PikaBroker, mixed: Sequence[Envelope]) -> bool:
+def is_served(broker: ReadablePikaBroker, mixed: Sequence[Envelope]) -> bool:
     """Tell whether the innocent two are confirmed five times in a row."""
     time.sleep(1)
     return all(broker.publish(mixed)[:2] == [Published.CONFIRMED] * 2 for _ in range(5))

@@ -6,13 +6,12 @@ from datetime import timedelta
 from itertools import compress
 
 from cronhare.domain.topology import MAIN_QUEUE, first_queue
-from cronhare.ports.broker import Delivery, Envelope, Published
+from cronhare.ports.broker import Envelope, Published
 
 from .connection.address import Address
 from .publisher.confirms import Batch
 from .publisher.suspects import SuspectPublisher
 from .publisher.thread import PublisherThread
-from .queue_reader import QueueReader
 from .topology.declaration import Difference
 from .topology.declarer import TopologyDeclarer
 from .topology.desired import DesiredTopology
@@ -25,7 +24,7 @@ PUBLISH_TIMEOUT_PER_MESSAGE = 0.001
 
 
 class PikaBroker:
-    """Publishes for the scheduler, and reads single messages. Satisfies `BrokerPort`.
+    """Publishes for the scheduler. Satisfies `BrokerPort`.
 
     It connects when it is first used, and again whenever it must. The topology for *queues* is
     declared before each connection for publishing.
@@ -57,7 +56,6 @@ class PikaBroker:
         )
         self._declarer = TopologyDeclarer(address, self._desired)
         self._publish_timeout = publish_timeout
-        self._reader = QueueReader(address)
         self._suspects = SuspectPublisher(lambda: self._start(lambda: None, logging.DEBUG))
         self._publisher = self._start(self._declarer.refresh, logging.WARNING)
 
@@ -132,24 +130,7 @@ class PikaBroker:
         """
         return self._publisher.is_available()
 
-    def receive(self, queue: str) -> Delivery | None:
-        """Take the next message of a queue; None if there is none, or no such queue.
-
-        Raises:
-            BrokerUnavailable: the broker cannot be asked, or this is closed.
-        """
-        return self._reader.receive(queue)
-
-    def ack(self, delivery: Delivery) -> None:
-        """Settle a message that `receive` gave; any other is left alone, and comes again."""
-        self._reader.settle(delivery.tag, acked=True)
-
-    def nack(self, delivery: Delivery, *, requeue: bool = False) -> None:
-        """Give a message back (*requeue*), or hand it to its queue's dead-letter exchange."""
-        self._reader.settle(delivery.tag, acked=False, requeue=requeue)
-
     def close(self) -> None:
-        """Close all connections. What was received and not settled comes again."""
+        """Close all connections."""
         self._publisher.close()
         self._suspects.close()
-        self._reader.close()

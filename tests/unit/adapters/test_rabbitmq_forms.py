@@ -7,7 +7,7 @@ import pytest
 
 from cronhare.adapters.rabbitmq.connection.address import Address
 from cronhare.adapters.rabbitmq.connection.backoff import LONGEST, Backoff
-from cronhare.adapters.rabbitmq.wire.messages import decode, encode
+from cronhare.adapters.rabbitmq.wire.messages import encode
 from cronhare.adapters.rabbitmq.wire.versions import LARGEST_BODY, queue_arguments
 from cronhare.domain.addresses import Host
 from cronhare.domain.topology import (
@@ -20,6 +20,7 @@ from cronhare.domain.topology import (
     topology,
 )
 from cronhare.ports.broker import Envelope, Message
+from tests.readable_broker import decode
 
 QUEUES = {queue.name: queue for queue in topology(retry_delay=timedelta(seconds=30)).queues}
 

@@ -30,12 +30,7 @@ class Address(BrokerServer):
         return nodes
 
     def for_pika(
-        self,
-        node: Host,
-        *,
-        name: str,
-        heartbeat: int | None = None,
-        blocked_timeout: float | None = None,
+        self, node: Host, *, name: str, blocked_timeout: float | None = None
     ) -> ConnectionParameters:
         """Give pika's parameters. *name* is shown by the broker's tools; times are in seconds."""
         context = self.context()
@@ -44,7 +39,7 @@ class Address(BrokerServer):
             port=node.port,
             virtual_host=self.vhost,
             credentials=PlainCredentials(self._user, self._password),
-            heartbeat=self.heartbeat if heartbeat is None else heartbeat,
+            heartbeat=self.heartbeat,
             blocked_connection_timeout=blocked_timeout,
             socket_timeout=CONNECT_TIMEOUT,
             stack_timeout=2 * CONNECT_TIMEOUT,

@@ -25,11 +25,7 @@ def close_connection(connection: BlockingConnection) -> None:
 
 
 def connect(
-    address: Address,
-    *,
-    name: str,
-    heartbeat: int | None = None,
-    blocked_timeout: float | None = None,
+    address: Address, *, name: str, blocked_timeout: float | None = None
 ) -> BlockingConnection:
     """Connect to the first node that answers.
 
@@ -37,7 +33,7 @@ def connect(
         Exception: what pika says of the last one (`PIKA_ERRORS`).
     """
     *others, last = (
-        address.for_pika(node, name=name, heartbeat=heartbeat, blocked_timeout=blocked_timeout)
+        address.for_pika(node, name=name, blocked_timeout=blocked_timeout)
         for node in address.nodes()
     )
     for node in others:  # pika itself would give up at a name that cannot be encoded

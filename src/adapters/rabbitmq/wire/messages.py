@@ -1,16 +1,14 @@
-"""The port's messages, encoded for AMQP and decoded."""
+"""The port's messages, encoded for AMQP."""
 
-from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
 import msgspec
 
 from cronhare.domain.topology import route
-from cronhare.ports.broker import Envelope, Message
+from cronhare.ports.broker import Envelope
 
-from .properties import COUNTS
 from .versions import LARGEST_BODY
 
 PERSISTENT = 2
@@ -57,12 +55,6 @@ def encode(envelope: Envelope) -> AmqpMessage:
     )
 
 
-def decode(body: bytes, headers: Mapping[str, object] | None, id: str | None) -> Message:  # noqa: A002 - the field's name
-    """Decode a message into plain Python: dict, list, str, int, aware datetime."""
-    plain = {name: _decoded(value) for name, value in (headers or {}).items() if name not in COUNTS}
-    return Message(body=body, headers=plain, id=id)
-
-
 def _encoded(name: str, value: object) -> object:
     match value:
         case int() if value in _INTEGERS:
@@ -79,19 +71,3 @@ def _encoded(name: str, value: object) -> object:
             return value
         case _:
             raise TypeError(f"header {name}: AMQP cannot carry {value!r}")
-
-
-def _decoded(value: object) -> object:
-    match value:
-        case dict():
-            return {str(key): _decoded(item) for key, item in value.items()}
-        case list():
-            return [_decoded(item) for item in value]
-        case bytearray():
-            return bytes(value)
-        case int() if type(value) is not bool:
-            return int(value)  # pika has a class of its own for the longer ones
-        case datetime():
-            return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
-        case _:
-            return value

@@ -1,8 +1,10 @@
-"""Reading single messages of a queue, on a connection that publishes nothing."""
+"""A `PikaBroker` whose queues can be read, message by message."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from typing import Any
 
 import attrs
 from pika import BlockingConnection
@@ -10,12 +12,12 @@ from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ChannelClosedByBroker
 from pika.spec import NOT_FOUND
 
-from cronhare.ports.broker import BrokerUnavailable, Delivery
-
-from .connection.address import Address
-from .connection.blocking import connect
-from .connection.errors import PIKA_ERRORS, why_unreachable
-from .wire.messages import decode
+from cronhare.adapters.rabbitmq import PikaBroker
+from cronhare.adapters.rabbitmq.connection.address import Address
+from cronhare.adapters.rabbitmq.connection.blocking import connect
+from cronhare.adapters.rabbitmq.connection.errors import PIKA_ERRORS, why_unreachable
+from cronhare.adapters.rabbitmq.wire.properties import COUNTS
+from cronhare.ports.broker import BrokerUnavailable, Delivery, Message
 
 #: Seconds. Between two calls no heartbeat is answered, so the broker must not expect one soon.
 HEARTBEAT = 600
@@ -25,6 +27,31 @@ HEARTBEAT = 600
 class _Tag:
     channel: BlockingChannel
     number: int
+
+
+class ReadablePikaBroker(PikaBroker):
+    """Reads on a connection of its own, which publishes nothing. Satisfies `ReadableBroker`."""
+
+    def __init__(self, url: str, **options: Any) -> None:  # noqa: ANN401 - as it takes them
+        super().__init__(url, **options)
+        self._reader = QueueReader(Address.parse(f"{url}?heartbeat={HEARTBEAT}"))
+
+    def receive(self, queue: str) -> Delivery | None:
+        """Take the next message of a queue; None if there is none, or no such queue."""
+        return self._reader.receive(queue)
+
+    def ack(self, delivery: Delivery) -> None:
+        """Settle a message that `receive` gave; any other is left alone, and comes again."""
+        self._reader.settle(delivery.tag, acked=True)
+
+    def nack(self, delivery: Delivery, *, requeue: bool = False) -> None:
+        """Give a message back (*requeue*), or hand it to its queue's dead-letter exchange."""
+        self._reader.settle(delivery.tag, acked=False, requeue=requeue)
+
+    def close(self) -> None:
+        """Close all connections. What was received and not settled comes again."""
+        super().close()
+        self._reader.close()
 
 
 class QueueReader:
@@ -90,7 +117,7 @@ class QueueReader:
             raise BrokerUnavailable("this connection is closed")
         if self._connection is None or not self._connection.is_open:
             self._forget()
-            self._connection = connect(self._address, name="cronhare reading", heartbeat=HEARTBEAT)
+            self._connection = connect(self._address, name="cronhare reading")
         channel = self._channels.get(queue)
         if channel is None or not channel.is_open:
             channel = self._channels[queue] = self._connection.channel()
@@ -113,3 +140,25 @@ class QueueReader:
         if connection is not None:
             with suppress(*PIKA_ERRORS):
                 connection.close()
+
+
+def decode(body: bytes, headers: Mapping[str, object] | None, id: str | None) -> Message:  # noqa: A002 - the field's name
+    """Decode a message into plain Python: dict, list, str, int, aware datetime."""
+    plain = {name: _decoded(value) for name, value in (headers or {}).items() if name not in COUNTS}
+    return Message(body=body, headers=plain, id=id)
+
+
+def _decoded(value: object) -> object:
+    match value:
+        case dict():
+            return {str(key): _decoded(item) for key, item in value.items()}
+        case list():
+            return [_decoded(item) for item in value]
+        case bytearray():
+            return bytes(value)
+        case int() if type(value) is not bool:
+            return int(value)  # pika has a class of its own for the longer ones
+        case datetime():
+            return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+        case _:
+            return value
