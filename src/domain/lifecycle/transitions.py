@@ -4,7 +4,7 @@ Every ledger asks here and writes the answer; it decides nothing. Who may start 
 attempt is in `start_fence.py`, replays are in `replay.py`, new executions in `claims.py`.
 """
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from operator import attrgetter
 from typing import Any, Final, Protocol
 
@@ -209,7 +209,7 @@ def overruled(execution: Execution, verdict: Verdict) -> Verdict:
 
 def end(execution: Execution, verdict: Verdict, ending: Ending, *, now: datetime) -> Execution:
     """Give the execution once its running attempt has ended."""
-    delay = delay_of(verdict)
+    delay = verdict.delay if isinstance(verdict, RetryAfter | GiveBack) else None
     next_attempt_at = None if delay is None else now + delay
     return msgspec.structs.replace(
         execution,
@@ -250,14 +250,6 @@ def set_apart(execution: Execution, problem: str, *, now: datetime) -> Execution
         finished_at=now,
         last_error=problem,
     )
-
-
-def delay_of(verdict: Verdict) -> timedelta | None:
-    """The wait before the next attempt; None if there is none."""
-    match verdict:
-        case RetryAfter(delay) | GiveBack(delay=delay):
-            return delay
-    return None
 
 
 def state_after(verdict: Verdict) -> State:
