@@ -21,6 +21,9 @@ from ..publishing.follow_up import Unsendable, follow_up, follow_up_late, is_las
 from ..publishing.missing_queues import MissingQueues, Sent
 from .paging import PAGE, PAGES, pages
 
+#: An attempt that was given up, and the state it has since.
+GivenUp = tuple[Finish, State | EndRefused]
+
 #: So many late ends are remembered as logged.
 MOST_LOGGED: Final = PAGE * PAGES
 
@@ -37,7 +40,7 @@ class EndPublisher:
     _limit: int
     _logged: dict[AttemptRef, None] = attrs.field(init=False, factory=dict[AttemptRef, None])
 
-    def publish(self, ended: Sequence[tuple[Finish, State | EndRefused]], now: datetime) -> None:
+    def publish(self, ended: Sequence[GivenUp], now: datetime) -> None:
         """Publish what follows these ends."""
         following = (
             (follow_up(finish, state, now=now, seal=self._seal), finish.execution)

@@ -9,16 +9,14 @@ import attrs
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskError
 from cronhare.domain.retries.retry import RetryPolicy, decide
-from cronhare.ports.attempts import AttemptStorePort, Busy, EndRefused, Finish, Superseded
+from cronhare.ports.attempts import AttemptStorePort, Busy, Finish, Superseded
 from cronhare.ports.claims import ClaimStorePort
 from cronhare.ports.runner import AttemptResult
 
 from ..outcome_log import log_outcome
-from .end_publisher import EndPublisher
+from .end_publisher import EndPublisher, GivenUp
 from .locked_leases import LockedLeases
 from .paging import pages, without_broken
-
-GivenUp = tuple[Finish, State | EndRefused]
 
 
 @attrs.define(kw_only=True, eq=False)

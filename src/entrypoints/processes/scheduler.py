@@ -71,7 +71,7 @@ class SchedulerRound:
 
     def _look(self) -> tuple[datetime, float]:
         """Ask for the ledger's time, and note it beside the stopwatch's."""
-        with self._sparing_if_away():
+        with self._grace_if_away():
             now = self._claims.now()
         at = self._clock.monotonic()
         if (gap := self._gaps.check(now, at)) is not None:
@@ -90,11 +90,11 @@ class SchedulerRound:
         due_at = self._reconcile_at or now
         if now >= due_at - TOGETHER or now < due_at - RECONCILE_EVERY:
             self._reconcile_at = now + RECONCILE_EVERY
-            with self._sparing_if_away():
+            with self._grace_if_away():
                 self._reconciler.tick(now)
 
     @contextmanager
-    def _sparing_if_away(self) -> Iterator[None]:
+    def _grace_if_away(self) -> Iterator[None]:
         try:
             yield
         except LedgerUnavailable:
