@@ -7,15 +7,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-import attrs
-
-from cronhare.domain.diagnosis import BrokerFacts, Fit, Kind, Thing
+from cronhare.domain.diagnosis import BrokerFacts, Kind, Thing
 from cronhare.domain.execution import UNFINISHED, Execution, State
 from cronhare.domain.schedules.schedule import SYSTEM_PREFIX
 from cronhare.domain.topology import checked_queue, topology
 from cronhare.ports.inspection import BrokerInspectionPort
 from cronhare.ports.nodes import NodeStorePort
-from cronhare.ports.records import ExecutionFilter, QueueLoad, RecordsPort
+from cronhare.ports.records import ExecutionFilter, RecordsPort
 from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
 
 from .explain import explain, explain_execution, newest_instant
@@ -23,6 +21,8 @@ from .lookup import NotFound, find_schedule
 from .views import (
     AttemptView,
     ExecutionView,
+    ExecutionWithAttempts,
+    ExecutionWithOutput,
     ExplanationView,
     FailureView,
     NodeView,
@@ -34,22 +34,6 @@ from .views import (
 #: Seconds between two looks at a run that is waited for, and until it is reported as not begun.
 LOOK_EVERY: Final = 0.2
 SILENT_FOR: Final = 5.0
-
-
-@attrs.frozen(kw_only=True)
-class ExecutionWithAttempts:
-    """An execution, and each start of it, the oldest first."""
-
-    execution: ExecutionView
-    attempts: Sequence[AttemptView]
-
-
-@attrs.frozen(kw_only=True)
-class ExecutionWithOutput:
-    """An execution, and what its attempts wrote, the oldest first, where there is anything."""
-
-    execution: ExecutionView
-    outputs: Sequence[OutputView]
 
 
 class Queries:
@@ -179,7 +163,10 @@ class Queries:
         ]
         queues = sorted({*named, *(load.queue for load in loads)})
         things = self._things(queues)
-        return [_queue(queue, named.count(queue), loads, things.get(queue)) for queue in queues]
+        return [
+            QueueView.of(queue, schedules=named.count(queue), loads=loads, thing=things.get(queue))
+            for queue in queues
+        ]
 
     def nodes(self) -> Sequence[NodeView]:
         """List the processes that work on the ledger, and those that have ended of late."""
@@ -228,25 +215,6 @@ class Queries:
         if not isinstance(facts, BrokerFacts):
             return {}
         return {thing.name: thing for thing in facts.things if thing.kind is Kind.QUEUE}
-
-
-def _queue(
-    queue: str, schedules: int, loads: Sequence[QueueLoad], thing: Thing | None
-) -> QueueView:
-    ours = [load for load in loads if load.queue == queue]
-    counts = {load.state: load.executions for load in ours}
-    due = [load.oldest_due_at for load in ours if load.state is not State.RUNNING]
-    is_there = thing is not None and thing.fit is not Fit.MISSING
-    return QueueView(
-        queue=queue,
-        schedules=schedules,
-        waiting=counts.get(State.CLAIMED, 0) + counts.get(State.PUBLISHED, 0),
-        retrying=counts.get(State.RETRYING, 0),
-        running=counts.get(State.RUNNING, 0),
-        oldest_due_at=min(filter(None, due), default=None),
-        messages=thing.messages if thing is not None and is_there else None,
-        consumers=thing.consumers if thing is not None and is_there else None,
-    )
 
 
 def _zone_of(stored: StoredSchedule) -> str:

@@ -4,7 +4,14 @@ Moments are in UTC, durations numbers with the unit in their name, params and er
 """
 
 from .differences import FieldChangeView, ScheduleChangeView
-from .executions import AttemptView, ExecutionView, ExplanationView, OutputView
+from .executions import (
+    AttemptView,
+    ExecutionView,
+    ExecutionWithAttempts,
+    ExecutionWithOutput,
+    ExplanationView,
+    OutputView,
+)
 from .failures import FailureView
 from .findings import DiagnosisView
 from .schedules import LastRun, ScheduleView
@@ -16,6 +23,8 @@ __all__ = [
     "DiagnosisView",
     "ErrorView",
     "ExecutionView",
+    "ExecutionWithAttempts",
+    "ExecutionWithOutput",
     "ExplanationView",
     "FailureView",
     "FieldChangeView",

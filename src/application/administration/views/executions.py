@@ -1,5 +1,6 @@
 """Executions, their attempts and output, and why they are where they are."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Self
 
@@ -121,6 +122,22 @@ class OutputView:
     def of(cls, output: Output, *, running: bool) -> Self:
         """Show what an attempt wrote."""
         return cls(**attrs.asdict(output, recurse=False), running=running)
+
+
+@attrs.frozen(kw_only=True)
+class ExecutionWithAttempts:
+    """An execution, and each start of it, the oldest first."""
+
+    execution: ExecutionView
+    attempts: Sequence[AttemptView]
+
+
+@attrs.frozen(kw_only=True)
+class ExecutionWithOutput:
+    """An execution, and what its attempts wrote, the oldest first, where there is anything."""
+
+    execution: ExecutionView
+    outputs: Sequence[OutputView]
 
 
 @attrs.frozen(kw_only=True)

@@ -1,11 +1,15 @@
 """Queues and nodes: where work waits, and who does it."""
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Self
 
 import attrs
 
+from cronhare.domain.diagnosis import Fit, Thing
+from cronhare.domain.execution import State
 from cronhare.domain.nodes import NodeReport
+from cronhare.ports.records import QueueLoad
 
 
 @attrs.frozen(kw_only=True)
@@ -24,6 +28,26 @@ class QueueView:
     oldest_due_at: datetime | None
     messages: int | None
     consumers: int | None
+
+    @classmethod
+    def of(
+        cls, queue: str, *, schedules: int, loads: Sequence[QueueLoad], thing: Thing | None
+    ) -> Self:
+        """Show a queue of so many *schedules*; *thing* is what the broker has, if it was asked."""
+        ours = [load for load in loads if load.queue == queue]
+        counts = {load.state: load.executions for load in ours}
+        due = [load.oldest_due_at for load in ours if load.state is not State.RUNNING]
+        there = None if thing is None or thing.fit is Fit.MISSING else thing
+        return cls(
+            queue=queue,
+            schedules=schedules,
+            waiting=counts.get(State.CLAIMED, 0) + counts.get(State.PUBLISHED, 0),
+            retrying=counts.get(State.RETRYING, 0),
+            running=counts.get(State.RUNNING, 0),
+            oldest_due_at=min(filter(None, due), default=None),
+            messages=None if there is None else there.messages,
+            consumers=None if there is None else there.consumers,
+        )
 
 
 @attrs.frozen(kw_only=True)
