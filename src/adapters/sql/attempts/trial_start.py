@@ -4,13 +4,13 @@ import random
 from collections.abc import Collection
 from datetime import datetime
 
-from sqlalchemy import bindparam, select
+from sqlalchemy import Connection, bindparam, select
 
 from cronhare.domain.lifecycle.transitions import begin
 from cronhare.domain.schedules.task import SYSTEM
-from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
 
 from ..isolation.suspects import Kind
+from ..isolation.trial import is_accepted
 from ..mapping.execution_rows import EXECUTION, executions_of
 from ..mapping.tolerant_reading import COUNTS
 from ..schema.tables import THESE, executions
@@ -29,11 +29,8 @@ _OTHERS = (
     )
     .order_by(executions.c.check_at)
     .limit(_CHOICE)
+    .with_for_update(skip_locked=True)
 )
-
-
-class TrialSucceeded(Exception):
-    """It could; raised to roll the trial back."""
 
 
 def could_start_another(
@@ -53,18 +50,15 @@ def could_start_another(
         return False
     least, most = (1, 1) if kind.is_first else (2, COUNTS[-1])
     asked = {"ids": list(wanted), "state": kind.state.value, "least": least, "most": most}
-    try:
-        with database.write("trying to start another") as connection:
-            others = _OTHERS.with_for_update(skip_locked=True)
-            rows = connection.execute(others, asked)
-            found = [one for one in executions_of(connection, rows) if one.problem is None]
-            if found:
-                one = random.choice(found)  # noqa: S311
-                started = begin(one, deaths=0, node=node, lease_until=until, now=now)
-                write_starts(connection, database.dialect, [(one, started)], now=now, node=node)
-                raise TrialSucceeded  # noqa: TRY301 - it takes the transaction back
-    except TrialSucceeded:
+
+    def start_one(connection: Connection) -> bool:
+        rows = connection.execute(_OTHERS, asked)
+        found = [one for one in executions_of(connection, rows) if one.problem is None]
+        if not found:
+            return False
+        one = random.choice(found)  # noqa: S311
+        started = begin(one, deaths=0, node=node, lease_until=until, now=now)
+        write_starts(connection, database.dialect, [(one, started)], now=now, node=node)
         return True
-    except (LedgerRefused, LedgerUnavailable):
-        return False
-    return False
+
+    return is_accepted(database, "trying to start another", start_one)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from sqlalchemy import (
@@ -31,6 +32,11 @@ from ..mapping.execution_rows import EXECUTION, is_in
 from ..schema.tables import by_id, executions
 from ..schema.types import UtcDateTime
 
+_at = partial(bindparam, type_=UtcDateTime)
+_THESE = executions.c.id.in_(bindparam("ids", expanding=True))
+
+_IS_SENT_BEFORE = or_(executions.c.published_at.is_(None), executions.c.published_at < _at("since"))
+
 #: Executions that are about to be marked, locked first: an UPDATE would wait for locked ones.
 ALL = by_id(
     select(executions.c.id, executions.c.state, executions.c.attempt, executions.c.published_at)
@@ -50,21 +56,17 @@ DOUBTABLE = (
 def _is_doubted(state: State) -> ColumnElement[bool]:
     """Ask for what was last sent long ago: when, follows from *check_at* and the resends."""
     copies = func.coalesce(executions.c.resends, 0)
-    never_again = or_(
-        executions.c.published_at.is_(None),
-        executions.c.published_at < bindparam("since", type_=UtcDateTime),
-    )
     sent_again = (
         and_(
             copies >= number if number == MANY_RESENDS else copies == number,
-            executions.c.check_at < bindparam(f"{state.value}_{number}", type_=UtcDateTime),
+            executions.c.check_at < _at(f"{state.value}_{number}"),
         )
         for number in range(1, MANY_RESENDS + 1)
     )
     return and_(
         executions.c.state == state.value,
-        executions.c.check_at > bindparam(f"{state.value}_soon", type_=UtcDateTime),
-        or_(and_(copies <= 0, never_again), *sent_again),
+        executions.c.check_at > _at(f"{state.value}_soon"),
+        or_(and_(copies <= 0, _IS_SENT_BEFORE), *sent_again),
     )
 
 
@@ -74,12 +76,9 @@ DOUBTED_EARLY: Select[Any] = (
     by_id(select(executions.c.id, executions.c.next_attempt_at))
     .where(
         is_in(State.PUBLISHED),
-        executions.c.next_attempt_at > bindparam("now", type_=UtcDateTime),
+        executions.c.next_attempt_at > _at("now"),
         executions.c.check_at >= executions.c.next_attempt_at,
-        or_(
-            executions.c.published_at.is_(None),
-            executions.c.published_at < bindparam("since", type_=UtcDateTime),
-        ),
+        _IS_SENT_BEFORE,
     )
     .with_for_update(skip_locked=True)
 )
@@ -89,7 +88,7 @@ DOUBTED = (
     .where(
         or_(
             executions.c.next_attempt_at.is_(None),
-            executions.c.next_attempt_at <= bindparam("now", type_=UtcDateTime),
+            executions.c.next_attempt_at <= _at("now"),
         ),
         or_(*(_is_doubted(state) for state in _SENT)),
     )
@@ -97,14 +96,9 @@ DOUBTED = (
 )
 DOUBT = by_id(update(executions)).values(check_at=bindparam("check", type_=UtcDateTime))
 POSTPONE = (
-    update(executions)
-    .where(executions.c.id == bindparam("found_id"))
-    .values(check_at=bindparam("check", type_=UtcDateTime))
+    update(executions).where(executions.c.id == bindparam("found_id")).values(check_at=_at("check"))
 )
-_IS_LATE = {
-    state: executions.c.check_at <= bindparam(state.value, type_=UtcDateTime)
-    for state in sorted(STARTABLE)
-}
+_IS_LATE = {state: executions.c.check_at <= _at(state.value) for state in sorted(STARTABLE)}
 LONGEST_OVERDUE = (
     select(executions.c.id)
     .where(
@@ -134,7 +128,7 @@ UNFINISHED = (
 # What runs has a lease; saying so lets SQLite use its index of the few rows that have one.
 _RUNNING = and_(executions.c.state == State.RUNNING.value, executions.c.lease_until.is_not(None))
 OWNERS = select(executions.c.owner).where(_RUNNING, executions.c.owner.is_not(None)).distinct()
-_HAS_LAPSED = executions.c.lease_until <= bindparam("now", type_=UtcDateTime)
+_HAS_LAPSED = executions.c.lease_until <= _at("now")
 ONE_LAPSED = select(executions.c.id).where(_RUNNING, _HAS_LAPSED).limit(1)
 LAPSED = EXECUTION.where(_RUNNING, _HAS_LAPSED).order_by(executions.c.id).limit(bindparam("limit"))
 RUN_BY = (
@@ -144,7 +138,7 @@ RUN_BY = (
 )
 _WAITS = executions.c.state.in_(sorted(state.value for state in STARTABLE))
 _RUNS = executions.c.state == State.RUNNING.value
-_HORIZON = bindparam("horizon", type_=UtcDateTime)
+_HORIZON = _at("horizon")
 
 
 def _has_no_time(column: ColumnElement[datetime]) -> ColumnElement[bool]:

@@ -3,7 +3,7 @@
 People write them by hand. An impossible value is reported as a fault, and the default is used.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import lru_cache
@@ -94,124 +94,107 @@ def column_values(draft: ScheduleDraft) -> dict[str, object]:
 @cached(entries=TIMES_CACHED)
 def read_times(values: tuple[Any, ...]) -> ScheduleTimes:
     """Read `TIME_COLUMNS`, in their order."""
-    schedule, date_time, timezone, starts_at, ends_at = values
-    faults: list[Fault] = []
-
-    # Forms that people fill in leave an empty text where nothing is meant.
-    expression = _text("schedule", schedule, LONGEST_EXPRESSION, faults) or None
-    zone = _text("timezone", timezone, LONGEST_ZONE, faults) or DEFAULT_ZONE
-    date_time = _moment("date_time", date_time, faults)
-    starts_at = _moment("starts_at", starts_at, faults)
-    ends_at = _moment("ends_at", ends_at, faults)
-    said: dict[str, Any] = dict(
-        zip(TIME_COLUMNS, (expression, date_time, zone, starts_at, ends_at), strict=True)
-    )
+    row = _Values(TIME_COLUMNS, values)
+    said: dict[str, Any] = {
+        # Forms that people fill in leave an empty text where nothing is meant.
+        "schedule": row.text("schedule", LONGEST_EXPRESSION) or None,
+        "timezone": row.text("timezone", LONGEST_ZONE) or DEFAULT_ZONE,
+        **{column: row.moment(column) for column in ("date_time", "starts_at", "ends_at")},
+    }
     timing, wrong = validate_times(**said)
     return ScheduleTimes(
         draft=said,
         schedule={**kept_fields(said), "timing": timing},
-        faults=(*faults, *wrong),
+        faults=(*row.faults, *wrong),
     )
 
 
 @cached(entries=RUN_OPTIONS_CACHED)
 def read_run_options(values: tuple[Any, ...]) -> RunOptions:
     """Read `RUN_OPTION_COLUMNS`, in their order."""
-    row = dict(zip(RUN_OPTION_COLUMNS, values, strict=True))
-    faults: list[Fault] = []
-
-    def take(field: str, kind: type[T], default: D) -> T | D:
-        return _take(field, row[field], kind, default, faults)
-
-    def one_of(field: str, default: E) -> E:
-        return _one_of(field, row[field], type(default), default, faults)
-
-    def span(field: str, default: timedelta) -> timedelta:
-        milliseconds = take(field, int, None)
-        if milliseconds is None:
-            return default
-        if milliseconds not in SPANS_MS:
-            faults.append(Fault(field, f"{echo(milliseconds)} is not 0-{SPANS_MS[-1]:,}"))
-            return default
-        return timedelta(milliseconds=milliseconds)
-
-    def cap() -> int:
-        number = take("misfire_cap", int, DEFAULT_MISFIRE.cap)
-        if number in CAPS:
-            return number
-        faults.append(Fault("misfire_cap", f"{echo(number)} is not {CAPS[0]}-{CAPS[-1]:,}"))
-        return DEFAULT_MISFIRE.cap
-
-    timeout = None if row["timeout_ms"] is None else span("timeout_ms", timedelta(0))
-    queue = take("queue", str, "") or MAIN_QUEUE
+    row = _Values(RUN_OPTION_COLUMNS, values)
+    timeout = None if row.values["timeout_ms"] is None else row.span("timeout_ms", timedelta(0))
+    queue = row.take("queue", str, "") or MAIN_QUEUE
     said = {
-        "status": _status(row["status"], faults),
-        "retry": _retry(_text("retry", row["retry"], LONGEST_POLICY, faults), faults),
+        "status": row.status(),
+        "retry": row.retry(),
         "misfire": Misfire(
-            policy=one_of("misfire_policy", DEFAULT_MISFIRE.policy),
-            window=span("misfire_window_ms", DEFAULT_MISFIRE.window),
-            cap=cap(),
+            policy=row.one_of("misfire_policy", DEFAULT_MISFIRE.policy),
+            window=row.span("misfire_window_ms", DEFAULT_MISFIRE.window),
+            cap=row.number("misfire_cap", CAPS, DEFAULT_MISFIRE.cap),
         ),
-        "overlap": one_of("overlap_policy", DEFAULT_OVERLAP),
+        "overlap": row.one_of("overlap_policy", DEFAULT_OVERLAP),
         "timeout": timeout,
-        "jitter": span("jitter_ms", timedelta(0)),
+        "jitter": row.span("jitter_ms", timedelta(0)),
         "queue": queue,
     }
     return RunOptions(
         draft=said,
         schedule=kept_fields(said),
-        faults=(*faults, *validate_run_options(timeout=timeout, queue=queue)),
+        faults=(*row.faults, *validate_run_options(timeout=timeout, queue=queue)),
     )
 
 
 _A: dict[type[Any], str] = {str: "text", int: "a whole number", datetime: "a time"}
 
 
-def _take(field: str, value: object, kind: type[T], default: D, faults: list[Fault]) -> T | D:
-    if value is None:
+class _Values:
+    """Values of a group of columns; a faulty one is noted in *faults*, and read as a default."""
+
+    def __init__(self, columns: Sequence[str], values: tuple[Any, ...]) -> None:
+        self.faults: list[Fault] = []
+        self.values = dict(zip(columns, values, strict=True))
+
+    def take(self, column: str, kind: type[T], default: D) -> T | D:
+        value = self.values[column]
+        if value is None or isinstance(value, kind):
+            return default if value is None else value
+        return self._fault(column, f"{echo(value)} is not {_A[kind]}", default)
+
+    def moment(self, column: str) -> datetime | None:
+        return None if self.values[column] is None else self.take(column, datetime, LONG_AGO)
+
+    def text(self, column: str, longest: int) -> str:
+        text = self.take(column, str, "")
+        if len(text) <= longest:
+            return text
+        return self._fault(column, f"{len(text):,} letters, {longest:,} are allowed", "")
+
+    def number(self, column: str, allowed: range, default: D) -> int | D:
+        number = self.take(column, int, default)
+        if number is default or number in allowed:
+            return number
+        wanted = f"{allowed[0]}-{allowed[-1]:,}"
+        return self._fault(column, f"{echo(number)} is not {wanted}", default)
+
+    def span(self, column: str, default: D) -> timedelta | D:
+        milliseconds = self.number(column, SPANS_MS, None)
+        return default if milliseconds is None else timedelta(milliseconds=milliseconds)
+
+    def one_of(self, column: str, default: E) -> E:
+        value, kinds = self.values[column], type(default)
+        if value is None:
+            return default
+        for kind in kinds:
+            if kind.value == value:
+                return kind
+        return self._fault(column, f"{echo(value)} is none of {', '.join(kinds)}", default)
+
+    def status(self) -> bool:
+        """Read whether a schedule is on; NULL is off."""
+        value = self.values["status"]
+        if value is None or value in (0, 1):
+            return bool(value)
+        return self._fault("status", f"{echo(value)} is not 0 (off) or 1 (on)", default=False)
+
+    def retry(self) -> RetryPolicy | None:
+        text = self.text("retry", LONGEST_POLICY)
+        policy = read_retry(text) if text else None
+        return self._fault("retry", policy, None) if isinstance(policy, str) else policy
+
+    def _fault(self, column: str, what: str, default: D) -> D:
+        self.faults.append(Fault(column, what))
         return default
-    if isinstance(value, kind):
-        return value
-    faults.append(Fault(field, f"{echo(value)} is not {_A[kind]}"))
-    return default
-
-
-def _moment(field: str, value: object, faults: list[Fault]) -> datetime | None:
-    return None if value is None else _take(field, value, datetime, LONG_AGO, faults)
-
-
-def _text(field: str, value: object, longest: int, faults: list[Fault]) -> str:
-    text = _take(field, value, str, "", faults)
-    if len(text) <= longest:
-        return text
-    faults.append(Fault(field, f"{len(text):,} letters, {longest:,} are allowed"))
-    return ""
-
-
-def _status(value: object, faults: list[Fault]) -> bool:
-    """Read whether a schedule is on; NULL is off."""
-    if value is None or value in (0, 1):
-        return bool(value)
-    faults.append(Fault("status", f"{echo(value)} is not 0 (off) or 1 (on)"))
-    return False
-
-
-def _one_of(field: str, value: object, kinds: type[E], default: E, faults: list[Fault]) -> E:
-    if value is None:
-        return default
-    for kind in kinds:
-        if kind.value == value:
-            return kind
-    faults.append(Fault(field, f"{echo(value)} is none of {', '.join(kinds)}"))
-    return default
-
-
-def _retry(text: str, faults: list[Fault]) -> RetryPolicy | None:
-    policy = read_retry(text) if text else None
-    if isinstance(policy, str):
-        faults.append(Fault("retry", policy))
-        return None
-    return policy
 
 
 @cached(entries=POLICIES_CACHED)

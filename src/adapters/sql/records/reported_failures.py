@@ -14,11 +14,10 @@ from cronhare.domain.lifecycle.failures import Failure, Unproven
 from cronhare.domain.lifecycle.transitions import fail_elsewhere
 from cronhare.domain.retries.retry import Fail
 from cronhare.domain.schedules.schedule import CLEANUP_NAME
-from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
 
-from ..attempts.trial_start import TrialSucceeded
 from ..claims.manual_claims import claim_by_hand, find_by_key
 from ..dialect import Dialect
+from ..isolation.trial import is_accepted
 from ..mapping.execution_rows import BY_IDS, find_executions
 from ..mapping.transition_columns import write_changes
 from ..schema.tables import failed_tasks, schedulers
@@ -89,14 +88,11 @@ def could_archive_another(database: Database, failure: Failure, *, now: datetime
     """Tell whether a failure of no schedule could be archived: tried, and rolled back."""
     message = msgspec.structs.replace(failure.message, scheduler_id=0)
     another = archive_report(attrs.evolve(failure, message=message), now)
-    try:
-        with database.write("trying to archive another failure") as connection:
-            _archive(connection, another)
-            raise TrialSucceeded  # noqa: TRY301 - it takes the transaction back
-    except TrialSucceeded:
-        return True
-    except (LedgerRefused, LedgerUnavailable):
-        return False
+
+    def archive(connection: Connection) -> bool:
+        return bool(_archive(connection, another))
+
+    return is_accepted(database, "trying to archive another failure", archive)
 
 
 def _archive(connection: Connection, archived: Archived) -> Archived:
