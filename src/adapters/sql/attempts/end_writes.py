@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Update, bindparam, insert, update
+from sqlalchemy import Connection, Update, bindparam, update
 
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.archive import archive
@@ -17,9 +17,10 @@ from cronhare.ports.runner import Captured
 
 from ..dialect import Dialect
 from ..isolation.suspects import Kind
+from ..mapping.archive_rows import ARCHIVE, archive_values
 from ..mapping.outputs import keep_outputs, output_values
 from ..mapping.transition_columns import write_changes
-from ..schema.tables import attempts, failed_tasks
+from ..schema.tables import attempts
 from ..schema.types import UtcDateTime
 
 _THIS_ATTEMPT = (
@@ -42,8 +43,6 @@ _END_BADLY = _END_ATTEMPT.values(
     ending=bindparam("ending"), signal=bindparam("signal"), error=bindparam("error")
 )
 _END_WELL = _END_ATTEMPT.values(ending=Ending.SUCCEEDED.value)
-_ARCHIVE = insert(failed_tasks)
-_ARCHIVED = [column for column in failed_tasks.c if column.name != "id"]
 
 
 def kind_of_ending(execution: Execution, finish: Finish) -> Kind:
@@ -78,7 +77,7 @@ def write_ends(
         [output_values(one.id, one.attempt, finish.ran, as_of=None) for one, finish in said],
     )
     if failed := [values for pair in ended if (values := _archive_values(*pair, now))]:
-        connection.execute(_ARCHIVE, failed)
+        connection.execute(ARCHIVE, failed)
     return [after.state for _, after in changed]
 
 
@@ -113,4 +112,4 @@ def _archive_values(execution: Execution, finish: Finish, now: datetime) -> dict
     if not isinstance(verdict, Fail | Quarantine):
         return None
     archived = archive(execution, verdict, finish.ran.outcome.error, now, check_at=now)
-    return {column.name: getattr(archived, column.name) for column in _ARCHIVED}
+    return archive_values(archived)

@@ -19,8 +19,8 @@ from ..cooldown import Cooldown, excluding
 from ..isolation.bisection import BatchResult, OnLocked
 from ..isolation.past_locked import take_past_locked
 from ..isolation.refusals import bisect_batch
+from ..mapping.archive_rows import read_archived
 from ..mapping.execution_rows import BY_IDS, find_executions
-from ..mapping.tolerant_reading import ARCHIVED
 from ..schema.tables import failed_tasks
 from ..schema.types import UtcDateTime
 from ..transactions.database import Database, StorePart, repeatable
@@ -93,7 +93,7 @@ class UnconfirmedEnds(StorePart):
         def take(ids: Sequence[int]) -> BatchResult[Sequence[Ended]]:
             with self._database.write("taking ends that are overdue") as connection:
                 found = connection.execute(_OVERDUE, {"ids": ids, "until": until})
-                read = [Archived(**ARCHIVED.fields(row)) for row in found]
+                read = list(map(read_archived, found))
                 sound = [one for one in read if one.problem is None]
                 broken = [one.id for one in read if one.problem is not None]
                 if broken:  # nothing could be sent that its reader would not park

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import Connection, insert
+from sqlalchemy import Connection
 
 from cronhare.application.logs import say
 from cronhare.domain.execution import UNFINISHED, Execution, State
@@ -22,9 +22,9 @@ from cronhare.domain.texts.listing import listed
 from cronhare.ports.attempts import Apart, Busy, Superseded
 from cronhare.ports.ledger import LedgerRefused
 
+from ..mapping.archive_rows import ARCHIVE, archive_values
 from ..mapping.execution_rows import BY_IDS, executions_of
 from ..mapping.transition_columns import write_fields
-from ..schema.tables import failed_tasks
 from ..transactions.database import Database, repeatable
 
 log = logging.getLogger(__name__)
@@ -41,8 +41,6 @@ QUARANTINED_FIELDS: Final = (
     "finished_at",
     "last_error",
 )
-_ARCHIVE: Final = insert(failed_tasks)
-_ARCHIVED: Final = [column.name for column in failed_tasks.c if column.name != "id"]
 
 
 def quarantine_broken(
@@ -56,10 +54,9 @@ def quarantine_broken(
         quarantined = transitions.set_apart(execution, execution.problem, now=now)
         write_fields(connection, quarantined, *QUARANTINED_FIELDS)
         apart.add(execution.id)
-        if not archives:
-            continue
-        archived = archive(execution, Quarantine(execution.problem), None, now)
-        connection.execute(_ARCHIVE, {name: getattr(archived, name) for name in _ARCHIVED})
+        if archives:
+            archived = archive(execution, Quarantine(execution.problem), None, now)
+            connection.execute(ARCHIVE, archive_values(archived))
     return apart
 
 

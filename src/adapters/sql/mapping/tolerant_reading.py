@@ -17,7 +17,7 @@ from cronhare.domain.messages.messages import LARGEST_ID
 from cronhare.domain.messages.nack_count import MOST
 from cronhare.domain.texts.echo import echo
 
-from ..schema.tables import attempts, failed_tasks, nodes, outputs
+from ..schema.tables import attempts, nodes, outputs
 from ..schema.types import UtcDateTime
 from .schedule_columns import LONG_AGO
 
@@ -158,7 +158,6 @@ _OFFSETS_MS: Final = range(-(10**13), 10**13)
 
 ATTEMPT: Final = TableReader(attempts, peak_memory=whole(_SIZES, nullable=True))
 OUTPUT: Final = TableReader(outputs, stdout_bytes=whole(_SIZES), stderr_bytes=whole(_SIZES))
-ARCHIVED: Final = TableReader(failed_tasks, params=text(stand_in="{}"))
 NODE: Final = TableReader(
     nodes,
     concurrency=whole(_SIZES, nullable=True),

@@ -13,8 +13,8 @@ from cronhare.domain.messages.messages import LARGEST_ID
 from cronhare.ports.ledger import LedgerBusy
 
 from ..dialect import InDoubt, Locked
+from ..mapping.archive_rows import read_archived
 from ..mapping.execution_rows import BY_IDS, find_executions
-from ..mapping.tolerant_reading import ARCHIVED
 from ..mapping.transition_columns import write_changes
 from ..schema.tables import failed_tasks
 from ..schema.types import UtcDateTime
@@ -62,7 +62,7 @@ class ArchiveRecords(StorePart):
         elif unresolved:
             statement = statement.where(failed_tasks.c.resolution.is_(None))
         with self._database.read("listing the archive") as connection:
-            return [Archived(**ARCHIVED.fields(row)) for row in connection.execute(statement)]
+            return list(map(read_archived, connection.execute(statement)))
 
     def keep_failure(
         self, failure: Failure, *, now: datetime, node: str
@@ -116,7 +116,7 @@ class ArchiveRecords(StorePart):
 
     def _unresolved(self, connection: Connection, ids: Collection[int]) -> Sequence[Archived]:
         rows = connection.execute(_UNRESOLVED, {"ids": list(map(known_id, ids))})
-        return [Archived(**ARCHIVED.fields(row)) for row in rows]
+        return list(map(read_archived, rows))
 
 
 def known_id(id_: int) -> int:

@@ -5,7 +5,7 @@ from typing import Final
 
 import attrs
 import msgspec
-from sqlalchemy import Connection, bindparam, insert, select
+from sqlalchemy import Connection, bindparam, select
 
 from cronhare.domain.execution import Execution
 from cronhare.domain.lifecycle.archive import Archived, archive, archive_report
@@ -18,6 +18,7 @@ from cronhare.domain.schedules.schedule import CLEANUP_NAME
 from ..claims.manual_claims import claim_by_hand, find_by_key
 from ..dialect import Dialect
 from ..isolation.trial import is_accepted
+from ..mapping.archive_rows import ARCHIVE, archive_values
 from ..mapping.execution_rows import BY_IDS, find_executions
 from ..mapping.transition_columns import write_changes
 from ..schema.tables import failed_tasks, schedulers
@@ -31,7 +32,6 @@ _OF_ATTEMPT: Final = select(failed_tasks.c.scheduler_id).where(
     failed_tasks.c.execution_id == bindparam("named"),
     failed_tasks.c.attempts == bindparam("attempt"),
 )
-_ARCHIVE: Final = insert(failed_tasks)
 
 #: The system's own row serves as a mutex for adding rows without an execution, whose keys no index
 #: keeps unique. It is found by its unique name, so that no other row is locked on the way.
@@ -89,15 +89,13 @@ def could_archive_another(database: Database, failure: Failure, *, now: datetime
     message = msgspec.structs.replace(failure.message, scheduler_id=0)
     another = archive_report(attrs.evolve(failure, message=message), now)
 
-    def archive(connection: Connection) -> bool:
+    def archive_another(connection: Connection) -> bool:
         return bool(_archive(connection, another))
 
-    return is_accepted(database, "trying to archive another failure", archive)
+    return is_accepted(database, "trying to archive another failure", archive_another)
 
 
 def _archive(connection: Connection, archived: Archived) -> Archived:
-    values = attrs.asdict(archived)
-    del values["id"], values["problem"]
-    inserted = connection.execute(_ARCHIVE, values)
+    inserted = connection.execute(ARCHIVE, archive_values(archived))
     (id_,) = inserted.inserted_primary_key or (0,)
     return attrs.evolve(archived, id=id_)
