@@ -33,8 +33,6 @@ from ..schema.tables import by_id, executions
 from ..schema.types import UtcDateTime
 
 _at = partial(bindparam, type_=UtcDateTime)
-_THESE = executions.c.id.in_(bindparam("ids", expanding=True))
-
 _IS_SENT_BEFORE = or_(executions.c.published_at.is_(None), executions.c.published_at < _at("since"))
 
 #: Executions that are about to be marked, locked first: an UPDATE would wait for locked ones.
