@@ -37,8 +37,8 @@ _UNFINISHED = (
 _FORGET = delete(plans).where(plans.c.scheduler_id.in_(bindparam("ids", expanding=True)))
 
 
-def look(planned: FromClause = plans) -> Select[Any]:
-    """Begin a statement that takes schedules with their plans; `apply_plans` takes its rows."""
+def select_schedules(planned: FromClause = plans) -> Select[Any]:
+    """Begin a statement that selects schedules with their plans, as `apply_plans` takes them."""
     return select(
         *READ,
         STAMP.label("stamp"),
@@ -53,7 +53,7 @@ def look(planned: FromClause = plans) -> Select[Any]:
 def apply_plans(
     connection: Connection,
     dialect: Dialect,
-    looks: Sequence[Row[Any]],
+    rows: Sequence[Row[Any]],
     *,
     now: datetime,
     node: str,
@@ -64,35 +64,35 @@ def apply_plans(
 
     After very many instants it leaves the rest of the batch: see `Batch.looked`.
     """
-    _forget(connection, [look.planned_id for look in looks if look.id is None])
-    known = [(look, schedule_of(look)) for look in looks if look.id is not None]
+    _forget(connection, [row.planned_id for row in rows if row.id is None])
+    known = [(row, schedule_of(row)) for row in rows if row.id is not None]
     unfinished = _unfinished(connection, [schedule for _, schedule in known])
-    rows: list[PlanRow] = []
+    moved: list[PlanRow] = []
     wanted: list[Execution] = []
     problems: list[tuple[str, str]] = []
     weight = left = 0
-    for place, (look, schedule) in enumerate(known):
+    for place, (row, schedule) in enumerate(known):
         if weight >= INSTANTS_AT_ONCE:
             left = len(known) - place
             break
-        planned = _planned(look, schedule, unfinished)
+        planned = _planned(row, schedule, unfinished)
         plan = plan_or_problem(planner, planned)
         weight += plan.weight
         if plan.problem is None:
-            rows.append(_plan_row(look, Cursor(next_due=plan.next_due)))
-        elif planned.edited or plan.problem != look.problem:
-            rows.append(_plan_row(look, cursor_after(planned, plan, now), judge))
+            moved.append(_plan_row(row, Cursor(next_due=plan.next_due)))
+        elif planned.edited or plan.problem != row.problem:
+            moved.append(_plan_row(row, cursor_after(planned, plan, now), judge))
             problems.append((schedule.name, plan.problem))
-        elif (cursor := cursor_after(planned, plan, now)).next_due != look.next_due_at:
-            rows.append(_plan_row(look, cursor, judge))
+        elif (cursor := cursor_after(planned, plan, now)).next_due != row.next_due_at:
+            moved.append(_plan_row(row, cursor, judge))
         if isinstance(schedule, Schedule):
             wanted += [claim_run(schedule, run, now=now, node=node) for run in plan.runs]
             wanted += [skip(schedule, skipped, now=now, node=node) for skipped in plan.skips]
     inserted = _insert(connection, dialect, wanted)
-    if rows:
-        dialect.set_plans(connection, rows)
+    if moved:
+        dialect.set_plans(connection, moved)
     return Batch(
-        looked=len(looks) - left,
+        looked=len(rows) - left,
         claimed=tuple(one for one in inserted if one.state is State.CLAIMED),
         skipped=sum(one.missed for one in inserted),
         problems=tuple(problems),
@@ -120,23 +120,23 @@ def _unfinished(
 
 
 def _planned(
-    look: Row[Any], schedule: Schedule | BrokenSchedule, unfinished: dict[int, int]
+    row: Row[Any], schedule: Schedule | BrokenSchedule, unfinished: dict[int, int]
 ) -> Planned:
-    next_due = look.next_due_at or look.resume_at
+    next_due = row.next_due_at or row.resume_at
     return Planned(
         schedule=schedule,
         # A broken cursor is none: the schedule is planned from its edit on.
         next_due=next_due if isinstance(next_due, datetime) else None,
-        edited=not look.is_current,
+        edited=not row.is_current,
         unfinished=unfinished.get(schedule.id),
     )
 
 
-def _plan_row(look: Row[Any], cursor: Cursor, judge: str | None = None) -> PlanRow:
+def _plan_row(row: Row[Any], cursor: Cursor, judge: str | None = None) -> PlanRow:
     return PlanRow(
-        scheduler_id=look.id,
+        scheduler_id=row.id,
         next_due_at=cursor.next_due,
-        planned_at=look.stamp,
+        planned_at=row.stamp,
         problem=cursor.problem,
         judged_by=judge,
         resume_at=cursor.resume_at,

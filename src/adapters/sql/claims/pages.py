@@ -8,7 +8,7 @@ from sqlalchemy import BigInteger, ColumnElement, Select, and_, bindparam, func,
 from ..mapping.schedule_rows import STAMP
 from ..schema.tables import plans, schedulers
 from ..schema.types import HandWritten, UtcDateTime
-from .apply_plans import look
+from .apply_plans import select_schedules
 
 #: A place in the order in which schedules were written: updated_at, and the id.
 Place = tuple[object, int]
@@ -39,7 +39,7 @@ DUE = (
     .limit(bindparam("limit"))
 )
 EDITED = (
-    look()
+    select_schedules()
     .select_from(schedulers.outerjoin(plans, schedulers.c.id == plans.c.scheduler_id))
     .where(
         STAMP.is_distinct_from(plans.c.planned_at),
@@ -49,7 +49,7 @@ EDITED = (
     .limit(bindparam("limit"))
 )
 PROBLEMS = (
-    look()
+    select_schedules()
     .select_from(schedulers.join(plans, schedulers.c.id == plans.c.scheduler_id))
     .where(plans.c.problem.is_not(None), plans.c.scheduler_id > bindparam("after"))
     .order_by(plans.c.scheduler_id)
@@ -64,7 +64,7 @@ def schedules_of(due: Select[Any]) -> Select[Any]:
     """Read plans with their schedules, locking the plans alone: people edit the schedules."""
     taken = due.subquery("taken")
     return (
-        look(taken)
+        select_schedules(taken)
         .select_from(taken.outerjoin(schedulers, schedulers.c.id == taken.c.scheduler_id))
         .order_by(taken.c.next_due_at, taken.c.scheduler_id)
     )

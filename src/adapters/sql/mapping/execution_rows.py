@@ -3,7 +3,6 @@
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
-from operator import attrgetter
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Connection, Row, Select, bindparam, case, func, select
@@ -85,21 +84,31 @@ _READER: Final = TableReader(
     schedule_name=ColumnRule(kind=object, wanted="", stand_in=None),  # see `display_name`
 )
 
-#: Columns of a new execution that are called as the fields are: plain values, and moments.
-_PLAIN: Final = (
-    *("scheduler_id", "container_id", "attempt", "deaths", "version", "queue", "params"),
-    *("last_error", "missed", "source", "task_name"),
-)
-_MOMENTS: Final = (
-    *("executed_at", "due_at", "next_attempt_at", "check_at", "finished_at", "last_due_at"),
-)
-_plain, _moments = attrgetter(*_PLAIN), attrgetter(*_MOMENTS)
-
 #: The columns of a new execution, in the order of `new_values`.
 NEW_COLUMNS: Final = (
-    *_PLAIN,
-    *_MOMENTS,
-    *("execution_key", "state", "task_type", "task_id", "retry", "timeout_ms"),
+    "scheduler_id",
+    "execution_key",
+    "executed_at",
+    "container_id",
+    "due_at",
+    "state",
+    "attempt",
+    "deaths",
+    "version",
+    "task_type",
+    "task_id",
+    "queue",
+    "params",
+    "retry",
+    "timeout_ms",
+    "next_attempt_at",
+    "check_at",
+    "finished_at",
+    "last_error",
+    "last_due_at",
+    "missed",
+    "source",
+    "task_name",
 )
 
 
@@ -113,16 +122,31 @@ def is_in(state: State) -> ColumnElement[bool]:
 
 
 def new_values(execution: Execution) -> tuple[Any, ...]:
-    """Write a new execution in the order of `NEW_COLUMNS`."""
+    """Write a new execution in the order of `NEW_COLUMNS`; a getter of fields is half as fast."""
     return (
-        *_plain(execution),
-        *map(moment_text, _moments(execution)),
+        execution.scheduler_id,
         execution.key,
+        to_text(execution.executed_at),
+        execution.container_id,
+        to_text(execution.due_at),
         execution.state.value,
+        execution.attempt,
+        execution.deaths,
+        execution.version,
         execution.task.type,
         execution.task.id,
+        execution.queue,
+        execution.params,
         write_retry(execution.retry),
         milliseconds(execution.timeout),
+        moment_text(execution.next_attempt_at),
+        moment_text(execution.check_at),
+        moment_text(execution.finished_at),
+        execution.last_error,
+        moment_text(execution.last_due_at),
+        execution.missed,
+        execution.source,
+        execution.task_name,
     )
 
 
