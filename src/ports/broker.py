@@ -111,11 +111,8 @@ class BrokerPort(Protocol):
         ...
 
 
-class AsyncBrokerPort(Protocol):
-    """The asynchronous side: the worker consumes and publishes through it, from one event loop.
-
-    What tests/integration/test_async_broker_contract.py does not assert is not promised.
-    """
+class AsyncConsumerPort(Protocol):
+    """The consuming half of the asynchronous side."""
 
     async def consume(
         self, queues: Sequence[str], *, prefetch: int, on_delivery: Callable[[Delivery], None]
@@ -145,9 +142,29 @@ class AsyncBrokerPort(Protocol):
         """Give a delivery back (*requeue*), or hand it to its queue's dead-letter exchange."""
         ...
 
+    async def close(self) -> None:
+        """Stop consuming. What was not settled goes back to its queue."""
+        ...
+
+
+class AsyncPublisherPort(Protocol):
+    """The publishing half of the asynchronous side."""
+
     async def publish(self, envelope: Envelope) -> Published:
         """Publish one message, bounded in time. Never raises for a broker that is away."""
         ...
+
+    async def close(self) -> None:
+        """Let go of the connection. What was under way is unknown."""
+        ...
+
+
+class AsyncBrokerPort(AsyncConsumerPort, AsyncPublisherPort, Protocol):
+    """The asynchronous side: the worker consumes and publishes through it, from one event loop.
+
+    The halves may come to speak through different clients (ADR 41). What
+    tests/integration/test_async_broker_contract.py does not assert is not promised.
+    """
 
     async def close(self) -> None:
         """Stop consuming. What was not settled goes back to its queue."""

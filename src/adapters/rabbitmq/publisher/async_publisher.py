@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 
 class AsyncPublisher:
-    """Publishes and waits for the confirm: the publishing half of `AsyncBrokerPort`.
+    """Publishes and waits for the confirm. Satisfies `AsyncPublisherPort`.
 
     Each publish is bounded in time. It connects when it must, with growing waits while the broker
     is away; in those the answer is `UNKNOWN` at once.

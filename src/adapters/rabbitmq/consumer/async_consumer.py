@@ -1,0 +1,103 @@
+"""Consuming on an event loop: each call of `consume` is a subscription."""
+
+from collections.abc import Callable, Sequence
+
+from cronhare.ports.broker import BrokerUnavailable, Delivery
+
+from ..connection.address import Address
+from ..topology.async_declarer import AsyncTopologyDeclarer
+from ..topology.desired import DesiredTopology
+from .consumer import Tag
+from .subscription import Subscription
+
+
+class AsyncConsumer:
+    """Hands deliveries out, and settles them. Satisfies `AsyncConsumerPort`.
+
+    Each call of `consume` has a connection of its own, made again whenever it is lost. What was
+    consumed before a loss is consumed after it.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        desired: DesiredTopology,
+        declarer: AsyncTopologyDeclarer,
+        *,
+        liveness_interval: float,
+        answer_timeout: float,
+    ) -> None:
+        """Times are in seconds: see `AioPikaBroker`."""
+        self._address = address
+        self._desired = desired
+        self._declarer = declarer
+        self._liveness_interval = liveness_interval
+        self._answer_timeout = answer_timeout
+        self._subscriptions: list[Subscription] = []
+        self._closed = False
+
+    async def consume(
+        self, queues: Sequence[str], *, prefetch: int, on_delivery: Callable[[Delivery], None]
+    ) -> None:
+        """Begin to hand deliveries out; a queue that was not declared yet is declared.
+
+        *prefetch* counts over all these queues. A second call adds a consumer with its own.
+
+        Raises:
+            BrokerUnavailable: the broker is away, or refuses all of the queues, or this is closed.
+            ValueError: *prefetch* is less than 1, or a queue cannot have that name.
+        """
+        if prefetch < 1:
+            raise ValueError(f"a prefetch of {prefetch} would never deliver anything")
+        if self._closed:
+            raise BrokerUnavailable("this connection is closed")
+        self._desired.add_queues(queue for queue in queues if not self._desired.includes(queue))
+        await self._drop_idle()
+        subscription = Subscription(
+            self._address,
+            queues,
+            prefetch=prefetch,
+            on_delivery=on_delivery,
+            declare=self._declarer.refresh,
+            invalidate=self._desired.invalidate,
+            liveness_interval=self._liveness_interval,
+            answer_timeout=self._answer_timeout,
+        )
+        self._subscriptions.append(subscription)  # first: deliveries may be settled at once
+        try:
+            await subscription.start()
+        except BaseException:
+            if subscription in self._subscriptions:  # else it was closed meanwhile
+                self._subscriptions.remove(subscription)
+            raise
+
+    async def pause(self) -> None:
+        """Take no more deliveries. Those in hand can still be settled."""
+        for subscription in self._subscriptions:
+            await subscription.pause()
+
+    async def ack(self, delivery: Delivery) -> None:
+        """Settle a delivery of ours; any other is left alone, and comes again."""
+        await self._settle(delivery, acked=True)
+
+    async def nack(self, delivery: Delivery, *, requeue: bool = False) -> None:
+        """Give a delivery back (*requeue*), or hand it to its queue's dead-letter exchange."""
+        await self._settle(delivery, acked=False, requeue=requeue)
+
+    async def close(self) -> None:
+        """Stop consuming. What was not settled goes back to its queue. Safe to repeat."""
+        self._closed = True
+        subscriptions, self._subscriptions = self._subscriptions, []
+        for subscription in subscriptions:
+            await subscription.close()
+
+    async def _settle(self, delivery: Delivery, *, acked: bool, requeue: bool = False) -> None:
+        tag = delivery.tag
+        if isinstance(tag, Tag):
+            for subscription in self._subscriptions:
+                await subscription.settle(tag, acked=acked, requeue=requeue)
+
+    async def _drop_idle(self) -> None:
+        for subscription in [each for each in self._subscriptions if each.is_idle]:
+            self._subscriptions.remove(subscription)
+            await subscription.close()
