@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -20,7 +20,9 @@ from cronhare.domain.messages.messages import TaskMessage
 from cronhare.domain.schedules.keys import cron_key
 from cronhare.domain.topology import MAIN_QUEUE, ToQueue
 from cronhare.ports.broker import BrokerPort, Envelope, Message
-from tests.ports import ReadableBroker
+
+if TYPE_CHECKING:
+    from tests.ports import ReadableBroker
 
 
 class Row(NamedTuple):
@@ -96,7 +98,7 @@ def matching(rows: Sequence[Row], now: datetime) -> list[Row]:
     return [row for row in rows if croniter.match(row.schedule, walls[row.timezone])]
 
 
-def work_off(broker: ReadableBroker, execute: Callable[[TaskMessage], object]) -> int:
+def work_off(broker: "ReadableBroker", execute: Callable[[TaskMessage], object]) -> int:
     """`cron-worker`: take one message, run it, ack it; until there are none. Tells how many."""
     done = 0
     while (delivery := broker.receive(MAIN_QUEUE)) is not None:
