@@ -61,3 +61,8 @@ class Heartbeat:
             )
             self.nodes.report(report, forget_before=now - FORGOTTEN_AFTER)
         return REPORT_EVERY.total_seconds()
+
+    def leave(self) -> None:
+        """Take the report back: who ends in good order is not missed. A failure is not logged."""
+        with suppress(LedgerUnavailable, LedgerRefused):
+            self.nodes.remove(self.name)

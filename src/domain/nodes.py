@@ -60,7 +60,7 @@ class NodeReport:
     clock_offset: timedelta = timedelta(0)
 
     def is_silent(self, now: datetime) -> bool:
-        """Whether it has not reported itself of late: it has ended, or is cut off."""
+        """Whether it has not reported itself of late: it was killed, or is cut off."""
         return now - self.seen_at > SILENT_AFTER
 
     @property

@@ -20,6 +20,10 @@ class NodeStorePort(Protocol):
         """
         ...
 
+    def remove(self, name: str) -> None:
+        """Delete the report of a node that ends in good order. Safe to repeat."""
+        ...
+
     def nodes(self) -> Sequence[NodeReport]:
         """List the newest reports by name; broken rows are left out."""
         ...

@@ -60,6 +60,15 @@ def test_the_same_report_twice_is_one(ledger: Ledger) -> None:
     assert list(ledger.nodes.nodes()) == [ANT]
 
 
+def test_a_report_that_is_removed_is_gone_and_no_other(ledger: Ledger) -> None:
+    report(ledger, ANT, BEE)
+
+    ledger.nodes.remove(ANT.name)
+    ledger.nodes.remove(ANT.name)
+
+    assert list(ledger.nodes.nodes()) == [BEE]
+
+
 def test_who_was_silent_for_long_is_forgotten_when_another_begins(ledger: Ledger) -> None:
     seen = attrs.evolve(ANT, seen_at=NOON + MINUTE)
     report(ledger, ANT, BEE, seen)

@@ -241,6 +241,7 @@ def test_a_node_at_work_is_listed(start: Starter, tmp_path: Path) -> None:
     assert node["name"] in "".join(listed.split())
     up.process.send_signal(signal.SIGINT)
     assert up.end(signal.SIGINT) == 0
+    assert json.loads(asked(tmp_path, "nodes", "list", "--json").stdout) == []
 
 
 def executions(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

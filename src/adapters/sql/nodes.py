@@ -22,6 +22,8 @@ _FORGET: Final = delete(nodes).where(
     nodes.c.seen_at < bindparam("before", type_=nodes.c.seen_at.type)
 )
 
+_REMOVE: Final = delete(nodes).where(nodes.c.name == bindparam("node"))
+
 _SEPARATOR: Final = "\n"
 _AS_THEY_ARE: Final = ("role", "host", "version", "started_at", "seen_at", "concurrency", "running")
 
@@ -44,6 +46,12 @@ class SqlNodeStore:
             else:
                 connection.execute(_FORGET, {"before": forget_before})
                 connection.execute(_INSERT, {"name": report.name, **values})
+
+    @repeatable
+    def remove(self, name: str) -> None:
+        """See `NodeStorePort.remove`."""
+        with self._database.write(f"removing the report of node {name}") as connection:
+            connection.execute(_REMOVE, {"node": name})
 
     @repeatable
     def nodes(self) -> Sequence[NodeReport]:

@@ -49,8 +49,8 @@ def judge_nodes(
             yield Finding(
                 Severity.NOTE,
                 SUBJECT,
-                f"{node.name} ({node.role}) is silent since {say_moment(node.seen_at)}: it has "
-                "ended, or is cut off from the database",
+                f"{node.name} ({node.role}) is silent since {say_moment(node.seen_at)}: it was "
+                "killed, or is cut off from the database",
                 "if it was to go on, its log says why it does not; start it again",
             )
     yield from _versions(present)

@@ -24,10 +24,17 @@ _LOOK = 0.01
 class Loop:
     """Calls *work*, which answers how many seconds to rest, or None to end; survives its errors."""
 
-    def __init__(self, name: str, work: Callable[[], float | None]) -> None:
-        """*name* is the thread's."""
+    def __init__(
+        self,
+        name: str,
+        work: Callable[[], float | None],
+        *,
+        at_end: Callable[[], object] = lambda: None,
+    ) -> None:
+        """*name* is the thread's; *at_end* is called once it has been stopped."""
         self.name = name
         self._work = work
+        self._at_end = at_end
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
@@ -67,3 +74,4 @@ class Loop:
                 text = f"The {self.name} met a fault of ours and goes on in {rest:.1f} s"
                 log.exception("%s", text, extra={"action": "loop.fault"})
             self._stopped.wait(rest)
+        self._at_end()

@@ -132,9 +132,8 @@ async def run(container: Container, shutdown: Shutdown, state: StateReport) -> N
     broker = container.broker()
     declaring = Loop("declaration", partial(_declare, container))
     loop = scheduler_loop(container)
-    reporting = Loop(
-        "heartbeat", container.heartbeat(role="scheduler", queues=container.queues()).round
-    )
+    heartbeat = container.heartbeat(role="scheduler", queues=container.queues())
+    reporting = Loop("heartbeat", heartbeat.round, at_end=heartbeat.leave)
     declaring.start()
     loop.start()
     reporting.start()

@@ -54,7 +54,7 @@ async def run(
         role=role, queues=queues, concurrency=concurrency, running=lambda: consumer.at_hand
     )
     loops = [
-        Loop("heartbeat", heartbeat.round),
+        Loop("heartbeat", heartbeat.round, at_end=heartbeat.leave),
         *_lease_loops(keeper, renewed_every(settings.lease).total_seconds()),
         Loop("output", outputs.round),
         Loop("clock", ClockWatch(container.ledger_clock(), lease=settings.lease).round),

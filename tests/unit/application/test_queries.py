@@ -379,6 +379,16 @@ def heartbeat(house: House, nodes: NodeStorePort | None = None) -> Heartbeat:
     )
 
 
+def test_a_node_that_ends_in_good_order_is_not_missed() -> None:
+    house = House()
+    heart = heartbeat(house)
+    heart.round()
+
+    heart.leave()
+
+    assert queries(house).nodes() == []
+
+
 def test_a_node_that_reports_itself_is_at_work() -> None:
     house = House()
     heart = heartbeat(house)

@@ -45,11 +45,11 @@ async def test_a_loop_that_ends_is_not_told_and_begins_no_other_round(
         begun.set()
         return HANGS
 
-    loop = Loop("clock", work)
+    loop = Loop("clock", work, at_end=lambda: rounds.append(0))
     loop.start()
     begun.wait(HANGS)
 
     await loop.stop(seconds=HANGS)
 
-    assert rounds == [1]
+    assert rounds == [1, 0]
     assert given_up(caplog) == []

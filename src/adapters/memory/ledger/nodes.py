@@ -23,6 +23,11 @@ class MemoryNodeStore:
                     del nodes[old.name]
             nodes[report.name] = report
 
+    def remove(self, name: str) -> None:
+        """See `NodeStorePort.remove`."""
+        with self._ledger.lock:
+            self._ledger.nodes.pop(name, None)
+
     def nodes(self) -> Sequence[NodeReport]:
         """See `NodeStorePort.nodes`."""
         with self._ledger.lock:

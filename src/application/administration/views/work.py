@@ -54,7 +54,7 @@ class QueueView:
 class NodeView:
     """A process that works on the ledger; see `NodeReport`.
 
-    *silent*: it has not reported itself for `SILENT_AFTER`; it has ended, or is cut off.
+    *silent*: it has not reported itself for `SILENT_AFTER`; it was killed, or is cut off.
     """
 
     name: str

@@ -17,7 +17,7 @@ app = typer.Typer(
 def list_(*, json: Json = False) -> None:
     """List schedulers and workers: what they run, when they were seen, and how far clocks are off.
 
-    A node that is silent has not reported itself for 45 s: it has ended, or is cut off from the
+    A node that is silent has not reported itself for 45 s: it was killed, or is cut off from the
     database. An hour later it is forgotten, once another begins.
     """
     found = open_ledger().queries().nodes()

@@ -81,7 +81,7 @@ def test_a_silent_node_is_told_and_is_no_scheduler_any_more() -> None:
     missing, silent = told(node(role="up", seen_at=seen_at))
 
     assert missing[0] is Severity.WARNING
-    since = "2026-03-01 11:59:14Z: it has ended, or is cut off from the database"
+    since = "2026-03-01 11:59:14Z: it was killed, or is cut off from the database"
     assert silent == (Severity.NOTE, f"{ANT} (up) is silent since {since}")
 
 
