@@ -73,8 +73,13 @@ class ScheduleDraft:
     queue: str = MAIN_QUEUE
 
 
-_OF_A_SCHEDULE: Final = frozenset(Schedule.__struct_fields__)
 _RENAMED: Final = {"status": "enabled"}
+#: The schedule's name of each field of a draft that it keeps.
+_KEPT: Final = {
+    field.name: kept
+    for field in attrs.fields(ScheduleDraft)
+    if (kept := _RENAMED.get(field.name, field.name)) in Schedule.__struct_fields__
+}
 
 
 def faults_of(draft: ScheduleDraft) -> tuple[Fault, ...]:
@@ -97,14 +102,13 @@ def compile_schedule(
     timing, faults = _validate(draft)
     if faults:
         raise ScheduleInvalid(faults)
-    fields = kept_fields(attrs.asdict(draft, recurse=False))
+    fields = {kept: getattr(draft, field) for field, kept in _KEPT.items()}
     return Schedule(id=id, timing=timing, changed_at=changed_at, source=source, **fields)
 
 
 def kept_fields(draft: Mapping[str, Any]) -> dict[str, Any]:
     """Give those fields of a draft that a schedule has, under the schedule's names."""
-    renamed = {_RENAMED.get(field, field): value for field, value in draft.items()}
-    return {field: value for field, value in renamed.items() if field in _OF_A_SCHEDULE}
+    return {_KEPT[field]: value for field, value in draft.items() if field in _KEPT}
 
 
 def validate_times(
