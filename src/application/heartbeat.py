@@ -11,6 +11,9 @@ from cronhare.domain.nodes import FORGOTTEN_AFTER, REPORT_EVERY, NodeReport
 from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
 from cronhare.ports.nodes import NodeStorePort
 
+#: Seconds that a process waits, at its end, until its report is taken back.
+LEAVING = 1.0
+
 
 class LedgersClock(Protocol):
     """The ledger's time, and how far this node's clock is ahead of it."""

@@ -18,8 +18,11 @@ _NODES: Final = select(nodes).order_by(nodes.c.name)
 _INSERT: Final = insert(nodes)
 _KNOWN: Final = select(nodes.c.name).where(nodes.c.name == bindparam("node"))
 _UPDATE: Final = update(nodes).where(nodes.c.name == bindparam("node"))
-_FORGET: Final = delete(nodes).where(
-    nodes.c.seen_at < bindparam("before", type_=nodes.c.seen_at.type)
+# Chosen first, without what others have locked: a DELETE would wait for any row that it passes.
+_OLD: Final = (
+    select(nodes.c.name)
+    .where(nodes.c.seen_at < bindparam("before", type_=nodes.c.seen_at.type))
+    .with_for_update(skip_locked=True)
 )
 
 _REMOVE: Final = delete(nodes).where(nodes.c.name == bindparam("node"))
@@ -44,7 +47,8 @@ class SqlNodeStore:
             if connection.scalar(_KNOWN, {"node": report.name}):
                 connection.execute(_UPDATE, {"node": report.name, **values})
             else:
-                connection.execute(_FORGET, {"before": forget_before})
+                for old in connection.scalars(_OLD, {"before": forget_before}).all():
+                    connection.execute(_REMOVE, {"node": old})
                 connection.execute(_INSERT, {"name": report.name, **values})
 
     @repeatable

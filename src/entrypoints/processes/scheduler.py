@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from functools import partial
 
+from cronhare.application.heartbeat import LEAVING
 from cronhare.application.logs import say
 from cronhare.application.scheduling.dispatch import Dispatcher
 from cronhare.application.scheduling.gaps import GapDetector
@@ -141,10 +142,9 @@ async def run(container: Container, shutdown: Shutdown, state: StateReport) -> N
     say(log, logging.INFO, "begun", f"Scheduling; edits are seen within {refresh:g} s")
     await shutdown.requested.wait()
     shutdown.forced_exit.waits_for("the round under way")
-    await loop.stop(seconds=ROUND)
+    await asyncio.gather(loop.stop(seconds=ROUND), reporting.stop(seconds=LEAVING))
     shutdown.forced_exit.waits_for("the broker's farewell")
     await declaring.stop(seconds=CLOSING)
-    await reporting.stop(seconds=CLOSING)
     await wait_at_most(CLOSING, "the broker's farewell", asyncio.to_thread(broker.close))
     shutdown.forced_exit.leaving()
 

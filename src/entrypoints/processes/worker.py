@@ -7,6 +7,7 @@ from functools import partial
 
 import attrs
 
+from cronhare.application.heartbeat import LEAVING
 from cronhare.application.logs import say
 from cronhare.application.redelivery.waiting_room import WaitingRoom
 from cronhare.application.scheduling.predecessors import PredecessorCleanup
@@ -53,15 +54,15 @@ async def run(
     heartbeat = container.heartbeat(
         role=role, queues=queues, concurrency=concurrency, running=lambda: consumer.at_hand
     )
+    reporting = Loop("heartbeat", heartbeat.round, at_end=heartbeat.leave)
     loops = [
-        Loop("heartbeat", heartbeat.round, at_end=heartbeat.leave),
         *_lease_loops(keeper, renewed_every(settings.lease).total_seconds()),
         Loop("output", outputs.round),
         Loop("clock", ClockWatch(container.ledger_clock(), lease=settings.lease).round),
         Loop("settling", _settling(container).round),
         Loop("boot", partial(run_at_boot, container, on_boot)),
     ]
-    for loop in loops:
+    for loop in (reporting, *loops):
         loop.start()
     if await consumer.begin(queues, concurrency=concurrency, shutdown=shutdown):
         say(log, logging.INFO, "begun", f"Consuming {listed(queues)}")
@@ -74,6 +75,7 @@ async def run(
     await consumer.drain(grace=container.settings().shutdown_grace, force=shutdown.force)
     shutdown.forced_exit.waits_for("servers, to take leave of them")
     stops = [loop.stop(seconds=CLOSING) for loop in loops]
+    stops.append(reporting.stop(seconds=LEAVING))
     await asyncio.gather(consumer.close(), monitoring.end(), *stops)
     shutdown.forced_exit.leaving()
 

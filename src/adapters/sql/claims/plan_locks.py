@@ -7,15 +7,17 @@ from typing import Any
 import attrs
 from sqlalchemy import Connection, Row, bindparam, select
 
-from ..schema.tables import plans
+from ..schema.tables import FOUND_BY_KEY, plans
 from ..transactions.database import Database
 
 Rows = Sequence[Row[Any]]
 
-_PLANS = select(plans.c.scheduler_id).where(
-    plans.c.scheduler_id.in_(bindparam("ids", expanding=True))
+_PLANS = (
+    select(plans.c.scheduler_id)
+    .where(plans.c.scheduler_id.in_(bindparam("ids", expanding=True)))
+    .with_hint(plans, FOUND_BY_KEY, "mysql")
 )
-_UNLOCKED = _PLANS.with_for_update(skip_locked=True)
+UNLOCKED = _PLANS.with_for_update(skip_locked=True)
 
 
 @attrs.frozen(kw_only=True)
@@ -52,7 +54,7 @@ class PlanLocks:
     def _free(self, connection: Connection, found: Rows) -> Rows:
         planned = [row.id for row in found if row.planned_id is not None]
         fresh = [row.id for row in found if row.planned_id is None]
-        free = set(connection.scalars(_UNLOCKED, {"ids": planned})) if planned else set()
+        free = set(connection.scalars(UNLOCKED, {"ids": planned})) if planned else set()
         if fresh:
             # A plan that another transaction inserts just now has no row yet that could be locked.
             connect = partial(self._database.read, "looking for plans that are being made")

@@ -222,17 +222,16 @@ def own_tables(names: Iterable[str]) -> Iterator[str]:
 
 S = TypeVar("S", Select[Any], Update)
 
+#: MySQL would rather read all rows of a small table, and lock each as it passes: replicas that skip
+#: locked rows would leave out their own.
+FOUND_BY_KEY = "FORCE INDEX (PRIMARY)"
+
 #: Those executions whose ids are the parameter `ids`.
 THESE = executions.c.id.in_(bindparam("ids", expanding=True))
 
 
 def by_id(statement: S) -> S:
-    """Let a statement have the executions whose ids are its parameter `ids`, found by that key.
-
-    Of a small table MySQL would rather read all rows, and lock each as it passes: replicas that
-    skip locked rows would leave out their own.
-    """
-    hint = "FORCE INDEX (PRIMARY)"
+    """Let a statement have the executions whose ids are its parameter `ids`, found by that key."""
     if isinstance(statement, Update):
-        return statement.where(THESE).with_hint(hint, executions, "mysql")
-    return statement.where(THESE).with_hint(executions, hint, "mysql")
+        return statement.where(THESE).with_hint(FOUND_BY_KEY, executions, "mysql")
+    return statement.where(THESE).with_hint(executions, FOUND_BY_KEY, "mysql")
