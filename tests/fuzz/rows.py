@@ -62,6 +62,8 @@ VALUES = {
     "a long number": f"""'{{"backoff": {{"multiplier": 2{"0" * 400}}}}}'""",
     "the first day": "'0001-01-01 00:00:00.000000'",
     "the last moment": "'9999-12-31 23:59:59.999999'",
+    "a date alone": "'2026-01-01'",
+    "a week": "'2026-W01-1'",
     "no such day": "'2026-02-31 25:61:61.000000'",
     "a zone at the edge": "'9999-12-31T23:59:59-14:00'",
 }

@@ -446,8 +446,8 @@ def open_memory() -> OpenLedger:
         ledger = memory_ledger(clock)
 
         def ask_for_its_end(execution: Execution) -> None:
-            history = ledger.claims._history  # type: ignore[attr-defined]
-            history.write(execution, msgspec.structs.replace(execution, cancel_requested=True))
+            executions = ledger.claims._executions  # type: ignore[attr-defined]
+            executions.write(execution, msgspec.structs.replace(execution, cancel_requested=True))
 
         return nullcontext((ledger, ask_for_its_end))
 

@@ -34,11 +34,19 @@ def to_text(moment: datetime) -> str:
 
 
 def from_text(text: Any) -> Any:  # noqa: ANN401 - in SQLite a column takes values of any type
-    """Read what `to_text` wrote; what is no moment comes back as it is, for the error."""
+    """Read what `to_text` wrote; what is no moment comes back as it is, for the error.
+
+    >>> from_text("2026-03-01 12:00:00.000000")
+    datetime.datetime(2026, 3, 1, 12, 0, tzinfo=datetime.timezone.utc)
+    >>> from_text("2026-03-01"), from_text("noon")
+    ('2026-03-01', 'noon')
+    """
     try:
-        return datetime.fromisoformat(f"{text}+00:00")
+        moment = datetime.fromisoformat(f"{text}+00:00")
     except ValueError:
         return text
+    # After a date alone the sign is taken for the letter between date and time.
+    return text if moment.tzinfo is None else moment
 
 
 def read_moment(value: object) -> datetime | None:
