@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, tzinfo
 from operator import attrgetter
 from typing import Annotated, Any, Final, TypeAlias, TypeVar
 
@@ -147,8 +147,16 @@ def moment(value: datetime | None) -> str | None:
     """Write a moment in UTC, with the local time beside it where that differs."""
     if value is None:
         return None
-    local, shown = value.astimezone(), say_moment(value)
-    return shown if not local.utcoffset() else f"{shown} ({local:%H:%M:%S %Z})"
+    local, shown = local_time(value), say_moment(value)
+    return f"{shown} ({local:%H:%M:%S %Z})" if local and local.utcoffset() else shown
+
+
+def local_time(value: datetime, zone: tzinfo | None = None) -> datetime | None:
+    """Give a moment in *zone*, or this machine's; None at an end of the calendar, beyond years."""
+    try:
+        return value.astimezone(zone)
+    except (OverflowError, ValueError):
+        return None
 
 
 def _cell(value: object) -> Text:

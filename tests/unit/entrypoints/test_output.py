@@ -5,9 +5,11 @@ from datetime import UTC, datetime
 
 import pytest
 
+from cronhare.domain.texts.moments import say_moment
 from cronhare.entrypoints.cli import output
-from cronhare.entrypoints.cli.output import table
+from cronhare.entrypoints.cli.output import moment, table
 
+FIRST, LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 FAILED_AT = datetime(2026, 11, 22, 12, 26, 2, tzinfo=UTC)
 COLUMNS = ("ID", "SCHEDULE", "TASK", "KIND", "FAILED AT", "ATTEMPTS", "EXECUTION", "REASON")
 ROW = (1, "charge-card", "charge-card", "failed", FAILED_AT, 2, 3, "the gateway refused it: " * 5)
@@ -42,3 +44,24 @@ def test_a_narrow_one_folds_a_time_and_cuts_nothing_off(
     assert first.index("2026-11-22") == second.index("12:26:02Z")
     assert not any("…" in line for line in lines)
     assert max(map(len, lines)) <= width
+
+
+@pytest.mark.parametrize(
+    ("zone", "value", "local"),
+    [
+        ("America/New_York", FAILED_AT, " (07:26:02 EST)"),
+        ("America/New_York", FIRST, ""),
+        ("Asia/Tokyo", LAST, ""),
+        ("UTC", FIRST, ""),
+    ],
+)
+def test_a_moment_without_a_local_time_is_shown_in_utc_alone(
+    zone: str, value: datetime, local: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    said = moment(value)
+    monkeypatch.undo()
+    time.tzset()
+
+    assert said == f"{say_moment(value)}{local}"

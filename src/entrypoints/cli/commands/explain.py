@@ -11,7 +11,7 @@ from cronhare.domain.messages.messages import LARGEST_ID
 from cronhare.domain.texts.moments import say_minute
 
 from ..execution_output import show_attempts
-from ..output import Json, print_json, print_line
+from ..output import Json, local_time, print_json, print_line
 from ..times import read_time
 from ..wiring import open_ledger
 
@@ -51,8 +51,9 @@ def explain(
     if json:
         print_json(found)
         return
-    local = found.instant.astimezone(find_zone(found.timezone))
-    print_line(f"{found.schedule_name} at {say_minute(found.instant)} ({local:%H:%M %Z})")
+    local = local_time(found.instant, find_zone(found.timezone))
+    there = f" ({local:%H:%M %Z})" if local else ""
+    print_line(f"{found.schedule_name} at {say_minute(found.instant)}{there}")
     print_line(found.answer, style="bold")
     for reason in found.because:
         print_line(f"  {reason}")
