@@ -62,7 +62,7 @@ class Heartbeat:
                 running=self.running(),
                 clock_offset=offset,
             )
-            self.nodes.report(report, forget_before=now - FORGOTTEN_AFTER)
+            self.nodes.report(report, kept_for=FORGOTTEN_AFTER)
         return REPORT_EVERY.total_seconds()
 
     def leave(self) -> None:

@@ -1,7 +1,7 @@
 """Nodes: the processes that own attempts. Their names and reports, and which of them are gone."""
 
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Final
@@ -35,8 +35,11 @@ class Node:
 REPORT_EVERY: Final = timedelta(seconds=15)
 SILENT_AFTER: Final = 3 * REPORT_EVERY
 
-#: A report that is so old is removed when another node begins.
+#: A report that is so old, or of a time so far ahead, is removed when another node begins.
 FORGOTTEN_AFTER: Final = timedelta(hours=1)
+
+#: So many reports are looked at; the others are counted.
+MOST_REPORTS: Final = 1_000
 
 
 @attrs.frozen(kw_only=True)
@@ -60,8 +63,11 @@ class NodeReport:
     clock_offset: timedelta = timedelta(0)
 
     def is_silent(self, now: datetime) -> bool:
-        """Whether it has not reported itself of late: it was killed, or is cut off."""
-        return now - self.seen_at > SILENT_AFTER
+        """Whether it has not reported itself of late: it was killed, or is cut off.
+
+        A time that is as far ahead tells nothing of now, and would do so for ever.
+        """
+        return abs(now - self.seen_at) > SILENT_AFTER
 
     @property
     def schedules(self) -> bool:
@@ -72,6 +78,20 @@ class NodeReport:
     def works(self) -> bool:
         """Whether it runs tasks, those of its queues; a scheduler only declares them."""
         return self.role != "scheduler"
+
+
+@attrs.frozen(kw_only=True)
+class NodeReports:
+    """Reports that were read, of *known* ones in all; those of *broken* rows are left out."""
+
+    reports: Sequence[NodeReport]
+    known: int
+    broken: int = 0
+
+    @property
+    def unread(self) -> int:
+        """How many were not looked at."""
+        return max(0, self.known - self.broken - len(self.reports))
 
 
 def alive(nodes: Iterable[NodeReport], now: datetime) -> list[NodeReport]:

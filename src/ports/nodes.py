@@ -1,10 +1,9 @@
 """The processes that work on a ledger report themselves to it."""
 
-from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Protocol
 
-from cronhare.domain.nodes import NodeReport
+from cronhare.domain.nodes import NodeReport, NodeReports
 
 
 class NodeStorePort(Protocol):
@@ -13,10 +12,11 @@ class NodeStorePort(Protocol):
     What tests/integration/test_node_store_contract.py does not assert is not promised.
     """
 
-    def report(self, report: NodeReport, *, forget_before: datetime) -> None:
+    def report(self, report: NodeReport, *, kept_for: timedelta) -> None:
         """Keep a report in place of the node's last one.
 
-        A node's first report deletes those of nodes not seen since *forget_before*.
+        A node's first report deletes those of nodes that were seen longer than *kept_for* before
+        it; or after it, which somebody wrote, or a clock that leapt.
         """
         ...
 
@@ -24,6 +24,10 @@ class NodeStorePort(Protocol):
         """Delete the report of a node that ends in good order. Safe to repeat."""
         ...
 
-    def nodes(self) -> Sequence[NodeReport]:
-        """List the newest reports by name; broken rows are left out."""
+    def nodes(self, *, now: datetime, limit: int) -> NodeReports:
+        """List the reports of the *limit* nodes seen last, the newest first, then by name.
+
+        Those that cannot have been seen, as it would be `SILENT_AFTER` later than *now*, come after
+        all others. Of the rows that were read the broken ones are left out, and counted.
+        """
         ...

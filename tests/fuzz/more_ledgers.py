@@ -25,6 +25,7 @@ RUNS = (
 )
 OUTPUT = (("executions", "logs", "1"),)
 FAILED = (("failed", "list"), ("failed", "show", "1"), ("failed", "show", "1", "--json"))
+NODES = (("nodes", "list"), ("nodes", "list", "--json"))
 REST = (("doctor",), ("apply", "innocent.toml"), ("run", "innocent"))
 
 #: Which commands read a table.
@@ -35,8 +36,9 @@ READING = {
     "ExecutionAttempt": (*RUNS, *OUTPUT),
     "AttemptOutput": OUTPUT,
     "FailedTask": (*FAILED, *REST),
+    "SchedulerNode": (*NODES, *REST),
 }
-EVERYTHING = (*SCHEDULES, *RUNS, *OUTPUT, *FAILED, *REST)
+EVERYTHING = (*SCHEDULES, *RUNS, *OUTPUT, *FAILED, *NODES, *REST)
 
 JOBS = """
 [tasks.innocent]
@@ -67,9 +69,13 @@ INSERT INTO FailedTask (execution_id, scheduler_id, schedule_name, execution_key
     task_id, queue, params, failed_at, failed_reason, attempts, retry_count)
 SELECT id, scheduler_id, 'victim', 'k', 'failed', 'worker', 1, 'cron_scheduler', '{}',
     '2026-01-01 00:00:00', 'x', 1, 0 FROM SchedulerExecution WHERE state = 'failed'"""
+_NODE = """
+INSERT INTO SchedulerNode (name, role, host, version, started_at, seen_at, queues, clock_offset_ms)
+VALUES ('x-1-0a1b2c3d4e5f6071', 'up', 'x', '1', '2026-01-01 00:00:00.000000',
+    '2026-01-01 00:00:00.000000', 'cron_scheduler', 0)"""
 _STATES = ("failed", "succeeded", "running", "skipped")
 
-CONTENTS = (*(_RUN.format(state=state) for state in _STATES), _ATTEMPTS, _OUTPUTS, _FAILED)
+CONTENTS = (*(_RUN.format(state=state) for state in _STATES), _ATTEMPTS, _OUTPUTS, _FAILED, _NODE)
 
 #: By table: what is written into each column of it, wherever that column has nothing to refer to.
 VALUES = {
@@ -96,6 +102,8 @@ COLUMNS = {
     "FailedTask": "execution_id schedule_name execution_key kind task_type task_id queue params "
     "failed_at failed_reason error attempts retry_count resolved_at resolution note "
     "check_at",
+    "SchedulerNode": "name role host version started_at seen_at queues concurrency running "
+    "clock_offset_ms",
 }
 
 
@@ -207,6 +215,12 @@ FILES: dict[str, Callable[[Ledgers], None]] = {
     "two revisions": _statements("INSERT INTO cronhare_schema VALUES ('0001')"),
     "a trigger that refuses": _statements(
         "CREATE TRIGGER no BEFORE INSERT ON SchedulerExecution BEGIN SELECT RAISE(ABORT, 'no'); END"
+    ),
+    "10,000 nodes": _statements(
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10000) "
+        "INSERT INTO SchedulerNode (name, role, host, version, started_at, seen_at, queues, "
+        "clock_offset_ms) SELECT 'n' || i, 'up', 'x' || i, i, i, '9999-12-31 23:59:59.000000', "
+        "'', 86400000 FROM n"
     ),
     "10,000 schedules of no sense": _statements(
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10000) "

@@ -22,12 +22,14 @@ from cronhare.adapters.sql.schema.tables import metadata
 from cronhare.application.administration.difference import difference
 from cronhare.application.administration.explain import explain
 from cronhare.application.administration.queries import Queries
+from cronhare.application.administration.views import NodesView
 from cronhare.application.publishing.execution_publisher import ExecutionPublisher
 from cronhare.application.scheduling.dispatch import FULL_COMPARISON, Dispatcher
 from cronhare.application.scheduling.reconcile import Reconciler
-from cronhare.domain.diagnosis import LedgerFacts
+from cronhare.domain.diagnosis import LedgerFacts, judge_activity
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.messages.signing import Seal
+from cronhare.domain.nodes import FORGOTTEN_AFTER, NodeReport
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.entrypoints.json_text import as_json
@@ -70,6 +72,9 @@ VALUES = {
 
 _OF_ITS_RUNS = "execution_id IN (SELECT id FROM SchedulerExecution WHERE scheduler_id = {id})"
 
+#: The node whose report is spoilt, and the one that begins beside it.
+GUEST, BESIDE = "guest-1-0a1b2c3d4e5f6071", "beside-2-0a1b2c3d4e5f6071"
+
 #: The tables, each with the condition that finds the rows of the spoilt schedule.
 TABLES = {
     "Scheduler": "id = {id}",
@@ -78,6 +83,7 @@ TABLES = {
     "ExecutionAttempt": _OF_ITS_RUNS,
     "AttemptOutput": _OF_ITS_RUNS,
     "FailedTask": "scheduler_id = {id}",
+    "SchedulerNode": f"name = '{GUEST}'",
 }
 
 #: The short form tries every so many-th cell.
@@ -188,7 +194,15 @@ class Desk:
             f"UPDATE FailedTask SET scheduler_id = {id_} WHERE id = {failed.id}",
             f"INSERT INTO AttemptOutput VALUES ({second.id}, 1, 'a', 'b', 2, 'c', 'd', 2, NULL)",
         )
+        self._report(GUEST)
         return id_
+
+    def _report(self, name: str) -> None:
+        now = self.ledger.now
+        report = NodeReport(
+            name=name, role="up", host="here", version="1", started_at=now, seen_at=now
+        )
+        self.ledger.nodes.report(report, kept_for=FORGOTTEN_AFTER)
 
     def _look(self, name: str) -> Answer:
         """Let everything that reads rows read them, now and a day later, and say what it tells."""
@@ -219,11 +233,26 @@ class Desk:
             yield from (one.problem for one in self.queries.output(run.id).outputs)
         failures = self.queries.failures(unresolved=False, limit=200)
         yield from (row.problem for row in failures)
-        lists = (self.queries.schedules(), self.queries.queues(), failures)
+        nodes = self._nodes()
+        yield nodes.broken or None
+        lists = (self.queries.schedules(), self.queries.queues(), failures, nodes)
         as_json(lists, encode=str)
         facts = self.inspection.inspect()
         if not isinstance(facts, LedgerFacts):
             raise Mishandled(f"the doctor was not let in: {facts}")
+        if facts.activity is not None:
+            findings = [*judge_activity(facts.activity)]
+            if long := [each.what for each in findings if len(each.what) > LONGEST_LINE]:
+                raise Mishandled(f"a finding of {len(long[0])} letters")
+
+    def _nodes(self) -> NodesView:
+        """List the nodes after another one has begun, which is at work."""
+        self._report(BESIDE)
+        found = self.queries.nodes()
+        if not any(each.name == BESIDE and not each.silent for each in found.nodes):
+            raise Mishandled(f"the node beside it is not at work: {found}")
+        self.ledger.nodes.remove(BESIDE)
+        return found
 
     def _listed(self, name: str) -> Sequence[Execution]:
         found = self.ledger.records.executions(ExecutionFilter(schedule=name, limit=100))
@@ -234,7 +263,7 @@ class Desk:
         self.shell(
             *(
                 f'DELETE FROM "{table}"'
-                for table in ("ExecutionAttempt", "AttemptOutput", "FailedTask")
+                for table in ("ExecutionAttempt", "AttemptOutput", "FailedTask", "SchedulerNode")
             ),
             'DELETE FROM "SchedulerExecution"',
             "DELETE FROM Scheduler WHERE name IS NULL OR name <> 'innocent'",

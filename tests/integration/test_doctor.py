@@ -151,7 +151,7 @@ def test_nodes_that_report_themselves_are_judged_by_their_reports(applied: Path)
         seen: dict[str, Any] = {"started_at": now, "seen_at": now} | fields
         nodes.report(
             NodeReport(name=name, role=role, host=name, version=version, **seen),
-            forget_before=now - timedelta(hours=1),
+            kept_for=timedelta(hours=1),
         )
 
     def warnings() -> list[tuple[str, str]]:

@@ -130,13 +130,13 @@ def test_a_report_that_is_locked_keeps_no_node_from_reporting(
     store = SqlNodeStore(engine, FrozenClock(NOON))
     names = ("ant-1-0a1b2c3d4e5f6071", "bee-2-0a1b2c3d4e5f6071", "cat-3-0a1b2c3d4e5f6071")
     for name in names[:2]:
-        store.report(report(name, seen_at=NOON), forget_before=NOON)
+        store.report(report(name, seen_at=NOON), kept_for=timedelta(0))
     two[0].execute(select(nodes).where(nodes.c.name == names[0]).with_for_update())
 
     later = NOON + timedelta(hours=2)
-    store.report(report(names[2], seen_at=later), forget_before=later)
+    store.report(report(names[2], seen_at=later), kept_for=timedelta(0))
 
-    assert [each.name for each in store.nodes()] == [names[0], names[2]]
+    assert [each.name for each in store.nodes(now=later, limit=9).reports] == [names[2], names[0]]
     engine.dispose()
 
 

@@ -1,14 +1,17 @@
 """What every ledger promises to keep of the nodes that work on it."""
 
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
 import attrs
-from sqlalchemy import text
+import pytest
+from sqlalchemy import Engine, text
 
 from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.sql import open_engine, upgrade
-from cronhare.domain.nodes import NodeReport
+from cronhare.domain.nodes import SILENT_AFTER, NodeReport
+from cronhare.domain.topology import LONGEST_QUEUE_NAME, MOST_QUEUES
 from tests.integration.ledgers import MINUTE, NOON, SECOND, Ledger, sql_ledger
 
 HOUR = timedelta(hours=1)
@@ -37,13 +40,20 @@ BEE = NodeReport(
 
 def report(ledger: Ledger, *reports: NodeReport) -> None:
     for each in reports:
-        ledger.nodes.report(each, forget_before=each.seen_at - HOUR)
+        ledger.nodes.report(each, kept_for=HOUR)
+
+
+def listed(ledger: Ledger) -> list[NodeReport]:
+    """List the reports by name."""
+    found = ledger.nodes.nodes(now=NOON, limit=9)
+    assert (found.unread, found.broken) == (0, 0)
+    return sorted(found.reports, key=lambda each: each.name)
 
 
 def test_a_report_is_read_as_it_was_written(ledger: Ledger) -> None:
     report(ledger, BEE, ANT)
 
-    assert list(ledger.nodes.nodes()) == [ANT, BEE]
+    assert listed(ledger) == [ANT, BEE]
 
 
 def test_a_report_replaces_the_last_one_of_its_node_alone(ledger: Ledger) -> None:
@@ -51,13 +61,13 @@ def test_a_report_replaces_the_last_one_of_its_node_alone(ledger: Ledger) -> Non
 
     report(ledger, ANT, BEE, later)
 
-    assert list(ledger.nodes.nodes()) == [later, BEE]
+    assert listed(ledger) == [later, BEE]
 
 
 def test_the_same_report_twice_is_one(ledger: Ledger) -> None:
     report(ledger, ANT, ANT)
 
-    assert list(ledger.nodes.nodes()) == [ANT]
+    assert listed(ledger) == [ANT]
 
 
 def test_a_report_that_is_removed_is_gone_and_no_other(ledger: Ledger) -> None:
@@ -66,7 +76,7 @@ def test_a_report_that_is_removed_is_gone_and_no_other(ledger: Ledger) -> None:
     ledger.nodes.remove(ANT.name)
     ledger.nodes.remove(ANT.name)
 
-    assert list(ledger.nodes.nodes()) == [BEE]
+    assert listed(ledger) == [BEE]
 
 
 def test_who_was_silent_for_long_is_forgotten_when_another_begins(ledger: Ledger) -> None:
@@ -75,21 +85,103 @@ def test_who_was_silent_for_long_is_forgotten_when_another_begins(ledger: Ledger
     later = attrs.evolve(seen, seen_at=NOON + HOUR + SECOND)
 
     report(ledger, later)
-    before = list(ledger.nodes.nodes())
+    before = listed(ledger)
     new = attrs.evolve(BEE, name="bee-3-0a1b2c3d4e5f6071", seen_at=NOON + HOUR + SECOND)
     report(ledger, new)
 
     assert before == [later, BEE]
-    assert list(ledger.nodes.nodes()) == [later, new]
+    assert listed(ledger) == [later, new]
 
 
-def test_a_spoilt_report_is_left_out(tmp_path: Path) -> None:
+def test_a_time_that_is_far_ahead_is_forgotten_likewise(ledger: Ledger) -> None:
+    near = attrs.evolve(ANT, seen_at=NOON + HOUR)
+    far = attrs.evolve(BEE, seen_at=NOON + HOUR + SECOND)
+    report(ledger, near, far)
+    new = attrs.evolve(BEE, name="cat-3-0a1b2c3d4e5f6071")
+
+    report(ledger, new)
+
+    assert listed(ledger) == [near, new]
+
+
+def test_those_that_were_seen_last_are_listed_and_all_are_counted(ledger: Ledger) -> None:
+    first, third, second = (
+        attrs.evolve(BEE, name=f"{name}-1-0a1b2c3d4e5f6071", seen_at=NOON + passed)
+        for name, passed in (("c", SECOND), ("a", -SECOND), ("b", -SECOND))
+    )
+    report(ledger, third, second, first)
+
+    found = ledger.nodes.nodes(now=NOON, limit=2)
+
+    assert list(found.reports) == [first, third]
+    assert (found.known, found.unread, found.broken) == (3, 1, 0)
+
+
+def test_those_that_cannot_have_been_seen_come_last(ledger: Ledger) -> None:
+    ahead = attrs.evolve(ANT, seen_at=NOON + SILENT_AFTER + SECOND)
+    at_work = attrs.evolve(BEE, seen_at=NOON + SILENT_AFTER)
+    report(ledger, ahead, at_work)
+
+    found = ledger.nodes.nodes(now=NOON, limit=1)
+
+    assert list(found.reports) == [at_work]
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Iterator[tuple[Ledger, Engine]]:
+    """Give a ledger in a file, which takes any value in any column, with two reports."""
     engine = open_engine(f"sqlite:///{tmp_path}/ledger.db")
     upgrade(engine, NOON)
     ledger = sql_ledger(FrozenClock(NOON), engine)
     report(ledger, ANT, BEE)
-    with engine.begin() as connection:
-        connection.execute(text("UPDATE SchedulerNode SET seen_at = 'x' WHERE role = 'worker'"))
-
-    assert list(ledger.nodes.nodes()) == [BEE]
+    yield ledger, engine
     engine.dispose()
+
+
+@pytest.mark.parametrize(
+    "spoilt",
+    [
+        "seen_at = 'x'",
+        "seen_at = 2",
+        "role = hex(zeroblob(1000000))",
+        "name = hex(zeroblob(1000000))",
+        "host = hex(zeroblob(128))",
+        "version = hex(zeroblob(33))",
+        "queues = hex(zeroblob(1000000))",
+        "queues = hex(zeroblob(123))",
+    ],
+)
+def test_a_spoilt_report_is_left_out_and_counted(
+    written: tuple[Ledger, Engine], spoilt: str
+) -> None:
+    ledger, engine = written
+    with engine.begin() as connection:
+        connection.execute(text(f"UPDATE SchedulerNode SET {spoilt} WHERE role = 'worker'"))
+
+    found = ledger.nodes.nodes(now=NOON, limit=9)
+
+    assert list(found.reports) == [BEE]
+    assert (found.known, found.unread, found.broken) == (2, 0, 1)
+
+
+@pytest.mark.parametrize("seen_at", ["'x'", "x'00ff'", "2", "''"])
+def test_a_spoilt_time_hides_no_report(written: tuple[Ledger, Engine], seen_at: str) -> None:
+    ledger, engine = written
+    with engine.begin() as connection:
+        connection.execute(
+            text(f"UPDATE SchedulerNode SET seen_at = {seen_at} WHERE role = 'worker'")
+        )
+
+    found = ledger.nodes.nodes(now=NOON, limit=1)
+
+    assert list(found.reports) == [BEE]
+    assert (found.unread, found.broken) == (1, 0)
+
+
+def test_all_queues_that_a_process_may_have_are_read(ledger: Ledger) -> None:
+    queues = tuple(f"{number:0{LONGEST_QUEUE_NAME}}" for number in range(MOST_QUEUES))
+    many = attrs.evolve(ANT, queues=queues)
+
+    report(ledger, many)
+
+    assert listed(ledger) == [many]

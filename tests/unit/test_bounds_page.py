@@ -22,14 +22,17 @@ from cronhare.adapters.sql.dialects import sessions as server_sessions
 from cronhare.adapters.sql.dialects.mysql import bounded_session as mysql_session
 from cronhare.adapters.sql.isolation import past_locked as behind_held
 from cronhare.adapters.sql.mapping import bounded_cache as cached
+from cronhare.adapters.sql.mapping import tolerant_reading
+from cronhare.adapters.sql.schema import tables
 from cronhare.application.administration import commands
 from cronhare.application.redelivery import delay, queue_backoff, waiting_room
 from cronhare.application.redelivery import quarantine_message as parking
 from cronhare.application.scheduling import end_publisher, gaps, paging
 from cronhare.application.worker import live_output, lock_waits, recording
-from cronhare.domain import topology
+from cronhare.domain import nodes, topology
 from cronhare.domain.addresses import broker, server_url
 from cronhare.domain.cron.timeline import FIRST_MINUTE, LAST_MINUTE, moment_of
+from cronhare.domain.diagnosis import finding
 from cronhare.domain.lifecycle import failures, redelivery, start_fence
 from cronhare.domain.messages import headers, messages
 from cronhare.domain.messages import nack_count as deaths
@@ -234,6 +237,17 @@ BOUNDS: dict[str, list[str]] = {
         f"{retry.CRASH_LIMIT} within {retry.CRASH_WINDOW.total_seconds():.0f} s"
     ],
     "executions that `failed` takes at once": [f"{commands.MOST_AT_ONCE:,}"],
+    "reports of nodes that are looked at": [f"{nodes.MOST_REPORTS:,}"],
+    "a node's name, host, version and role in its report": [
+        "{}, {}, {} and {} letters".format(
+            *(tables.nodes.c[each].type.length for each in ("name", "host", "version", "role"))  # type: ignore[attr-defined]
+        ),
+    ],
+    "queues in a node's report": [
+        f"{tolerant_reading.LONGEST_QUEUES:,} letters",
+        f"{topology.LONGEST_QUEUE_NAME} for each",
+    ],
+    "nodes, versions and hosts that are named for one finding": [f"{finding.NAMES_TOLD}"],
     "a run at boot (`on_boot`)": [f"{boot.LONGEST_AGO.total_seconds() / 3_600:.0f} hours"],
     "pages that are chosen for one that is taken, where others hold rows": [
         f"{behind_held.MOST_PAGES}"

@@ -1,12 +1,13 @@
 """Reports of nodes: one row each, which only its node writes."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from sqlalchemy import Engine, Row, bindparam, delete, insert, select, update
+from sqlalchemy import Engine, Row, bindparam, case, delete, func, insert, or_, select, update
 
-from cronhare.domain.nodes import NodeReport
+from cronhare.domain.nodes import SILENT_AFTER, NodeReport, NodeReports
+from cronhare.domain.topology import LONGEST_QUEUE_NAME
 from cronhare.ports.clock import ClockPort
 
 from .mapping.tolerant_reading import NODE
@@ -14,14 +15,20 @@ from .schema.tables import nodes
 from .schema.types import duration, milliseconds
 from .transactions.database import Database, repeatable
 
-_NODES: Final = select(nodes).order_by(nodes.c.name)
+_AHEAD: Final = nodes.c.seen_at > bindparam("latest", type_=nodes.c.seen_at.type)
+_NODES: Final = (
+    select(nodes)
+    .order_by(case((_AHEAD, 1), else_=0), nodes.c.seen_at.desc(), nodes.c.name)
+    .limit(bindparam("limit"))
+)
+_COUNT: Final = select(func.count()).select_from(nodes)
 _INSERT: Final = insert(nodes)
 _KNOWN: Final = select(nodes.c.name).where(nodes.c.name == bindparam("node"))
 _UPDATE: Final = update(nodes).where(nodes.c.name == bindparam("node"))
 # Chosen first, without what others have locked: a DELETE would wait for any row that it passes.
 _OLD: Final = (
     select(nodes.c.name)
-    .where(nodes.c.seen_at < bindparam("before", type_=nodes.c.seen_at.type))
+    .where(or_(nodes.c.seen_at < bindparam("before", type_=nodes.c.seen_at.type), _AHEAD))
     .with_for_update(skip_locked=True)
 )
 
@@ -39,7 +46,7 @@ class SqlNodeStore:
         self._database = Database(engine, clock)
 
     @repeatable
-    def report(self, report: NodeReport, *, forget_before: datetime) -> None:
+    def report(self, report: NodeReport, *, kept_for: timedelta) -> None:
         """See `NodeStorePort.report`."""
         values = _values(report)
         with self._database.write(f"reporting node {report.name}") as connection:
@@ -47,7 +54,8 @@ class SqlNodeStore:
             if connection.scalar(_KNOWN, {"node": report.name}):
                 connection.execute(_UPDATE, {"node": report.name, **values})
             else:
-                for old in connection.scalars(_OLD, {"before": forget_before}).all():
+                kept = {"before": report.seen_at - kept_for, "latest": report.seen_at + kept_for}
+                for old in connection.scalars(_OLD, kept).all():
                     connection.execute(_REMOVE, {"node": old})
                 connection.execute(_INSERT, {"name": report.name, **values})
 
@@ -58,11 +66,15 @@ class SqlNodeStore:
             connection.execute(_REMOVE, {"node": name})
 
     @repeatable
-    def nodes(self) -> Sequence[NodeReport]:
+    def nodes(self, *, now: datetime, limit: int) -> NodeReports:
         """See `NodeStorePort.nodes`."""
+        asked = {"latest": now + SILENT_AFTER, "limit": limit}
         with self._database.read("listing nodes") as connection:
-            read = map(NODE.read, connection.execute(_NODES))
-            return [_report(row) for row, problem in read if problem is None]
+            known = connection.scalar(_COUNT) or 0
+            read = [NODE.read(row) for row in connection.execute(_NODES, asked)]
+        reports = [_report(row) for row, problem in read if problem is None]
+        sound = [each for each in reports if _can_be_named(each.queues)]
+        return NodeReports(reports=sound, known=known, broken=len(read) - len(sound))
 
 
 def _values(report: NodeReport) -> dict[str, Any]:
@@ -71,6 +83,10 @@ def _values(report: NodeReport) -> dict[str, Any]:
         "queues": _SEPARATOR.join(report.queues),
         "clock_offset_ms": milliseconds(report.clock_offset),
     }
+
+
+def _can_be_named(queues: Iterable[str]) -> bool:
+    return all(len(queue) <= LONGEST_QUEUE_NAME for queue in queues)
 
 
 def _report(row: Row[Any]) -> NodeReport:

@@ -9,6 +9,7 @@ from typing import Final
 
 from cronhare.domain.diagnosis import BrokerFacts, Kind, Thing
 from cronhare.domain.execution import UNFINISHED, Execution, State
+from cronhare.domain.nodes import MOST_REPORTS
 from cronhare.domain.schedules.schedule import SYSTEM_PREFIX
 from cronhare.domain.topology import checked_queue, topology
 from cronhare.ports.inspection import BrokerInspectionPort
@@ -25,7 +26,7 @@ from .views import (
     ExecutionWithOutput,
     ExplanationView,
     FailureView,
-    NodeView,
+    NodesView,
     OutputView,
     QueueView,
     ScheduleView,
@@ -168,10 +169,10 @@ class Queries:
             for queue in queues
         ]
 
-    def nodes(self) -> Sequence[NodeView]:
+    def nodes(self) -> NodesView:
         """List the processes that work on the ledger, and those that have ended of late."""
         now = self._now()
-        return [NodeView.of(report, now=now) for report in self._nodes.nodes()]
+        return NodesView.of(self._nodes.nodes(now=now, limit=MOST_REPORTS), now=now)
 
     def explain_instant(self, name: str, instant: datetime | None) -> ExplanationView:
         """Explain what became of a schedule's instant; of the last at which it was due, if None.

@@ -11,7 +11,7 @@ from cronhare.domain.texts.moments import say_moment
 from .clock import judge_clock, judge_clocks
 from .database import DatabaseFacts, judge_database
 from .finding import Finding, Severity, named
-from .nodes import Owner, judge_nodes, judge_schedulers
+from .nodes import Owner, judge_nodes, judge_rows, judge_schedulers
 from .overdue import CLAIMED, PLANNED, LastClaim, Late, judge_late
 from .quarantine import Quarantined
 from .starting import start_scheduling, start_up, start_worker
@@ -25,7 +25,8 @@ class Activity:
 
     *next_due* is the earliest of all plans. *overdue* are schedules that are due and could be
     claimed, *unplanned* those that are enabled and have no plan: the earliest first. *nodes* report
-    themselves, *owners* run attempts. *waiting* are runs that do not begin; *queues* are those of
+    themselves; *unread_nodes* did besides, *broken_nodes* are rows that cannot be
+    read. *owners* run attempts. *waiting* are runs that do not begin; *queues* are those of
     all runs that have not ended.
     """
 
@@ -35,6 +36,8 @@ class Activity:
     unplanned: Sequence[Late] = ()
     last_claim: LastClaim | None = None
     nodes: Sequence[NodeReport] = ()
+    unread_nodes: int = 0
+    broken_nodes: int = 0
     owners: Sequence[Owner] = ()
     waiting: Sequence[Waiting] = ()
     queues: Collection[str] = ()
@@ -94,6 +97,7 @@ def judge_activity(
     now, start = activity.now, start_scheduling(jobs, in_memory=in_memory)
     yield from _scheduling(activity, start)
     yield from judge_nodes(activity.nodes, activity.owners, now=now, start=start)
+    yield from judge_rows(unread=activity.unread_nodes, broken=activity.broken_nodes)
     yield from judge_clocks(activity.present)
 
 

@@ -10,11 +10,11 @@ from cronhare.domain.nodes import FORGOTTEN_AFTER, NodeReport, alive, container_
 from cronhare.domain.texts.listing import counted
 from cronhare.domain.texts.moments import say_moment
 
-from .finding import Finding, Severity, named
+from .finding import NAMES_TOLD, Finding, Severity, named
 from .overdue import LastClaim
 from .waiting import OVERDUE_AFTER
 
-SUBJECT = "nodes"
+SUBJECT, AT_WORK = "nodes", "at work"
 
 
 @attrs.frozen(kw_only=True)
@@ -36,24 +36,61 @@ def judge_nodes(
     """Judge the nodes by their reports, and the owners by their leases.
 
     An owner need not have reported itself: nodes of older versions do not. *start* says how a
-    scheduler is started.
+    scheduler is started. The first few of each kind are named.
     """
     present = alive(nodes, now)
     names = {node.name for node in present}
-    for node in present:
-        yield Finding(Severity.OK, SUBJECT, _at_work(node))
-    for owner in owners:
-        yield from _owner(owner, now=now, start=start, reports=owner.name in names)
-    for node in nodes:
-        if node.name not in names:
-            yield Finding(
-                Severity.NOTE,
-                SUBJECT,
-                f"{node.name} ({node.role}) is silent since {say_moment(node.seen_at)}: it was "
-                "killed, or is cut off from the database",
-                "if it was to go on, its log says why it does not; start it again",
-            )
+    yield from _first([Finding(Severity.OK, SUBJECT, _at_work(node)) for node in present], AT_WORK)
+    judged = [
+        finding
+        for owner in owners
+        for finding in _owner(owner, now=now, start=start, reports=owner.name in names)
+    ]
+    yield from _first([each for each in judged if each.severity is Severity.OK], AT_WORK)
+    lost = "gone, or does not renew its leases"
+    yield from _first([each for each in judged if each.severity is Severity.ERROR], lost)
+    silent = [node for node in nodes if node.name not in names]
+    yield from _first([_silent(node) for node in silent if node.seen_at <= now], "silent")
+    yield from _first(
+        [_ahead(node) for node in silent if node.seen_at > now], "seen as late as that"
+    )
     yield from _versions(present)
+
+
+def _first(findings: Sequence[Finding], state: str) -> Iterator[Finding]:
+    """Give the first few of findings of one kind, and one more that counts the rest."""
+    yield from findings[:NAMES_TOLD]
+    if rest := findings[NAMES_TOLD:]:
+        what = f"Each of {counted(len(rest), 'other node')} is {state}"
+        yield Finding(rest[0].severity, SUBJECT, what, rest[0].cure)
+
+
+def _silent(node: NodeReport) -> Finding:
+    what = (
+        f"{node.name} ({node.role}) is silent since {say_moment(node.seen_at)}: it was killed, or "
+    )
+    cure = "if it was to go on, its log says why it does not; start it again"
+    return Finding(Severity.NOTE, SUBJECT, f"{what}is cut off from the database", cure)
+
+
+def _ahead(node: NodeReport) -> Finding:
+    seen = f"{node.name} ({node.role}) was seen at {say_moment(node.seen_at)}"
+    cure = "look at the database's clock, and for who writes into SchedulerNode"
+    what = f"{seen}, which is to come: whether it is at work cannot be told"
+    return Finding(Severity.NOTE, SUBJECT, what, cure)
+
+
+def judge_rows(*, unread: int, broken: int) -> Iterator[Finding]:
+    """Say how many reports were not looked at, and how many cannot be read."""
+    if unread:
+        what = f"{counted(unread, 'other node')} reported themselves and are not looked at"
+        cure = "look for what starts nodes and kills them, or writes into SchedulerNode"
+        yield Finding(Severity.NOTE, SUBJECT, what, cure)
+    if broken:
+        counts = "counts" if broken == 1 else "count"
+        what = f"{counted(broken, 'row')} of SchedulerNode cannot be read, and {counts} for nothing"
+        cure = "look for who writes there, and delete what no node wrote: nodes write theirs anew"
+        yield Finding(Severity.WARNING, SUBJECT, what, cure)
 
 
 def _at_work(node: NodeReport) -> str:
@@ -83,7 +120,10 @@ def _versions(present: Sequence[NodeReport]) -> Iterator[Finding]:
     for node in present:
         names[node.version].append(node.name)
     if len(names) > 1:
-        each = "; ".join(f"{version} ({named(of_it)})" for version, of_it in sorted(names.items()))
+        told = [f"{version} ({named(of_it)})" for version, of_it in sorted(names.items())]
+        rest = len(told) - NAMES_TOLD
+        each = "; ".join(told[:NAMES_TOLD])
+        each += f"; and {counted(rest, 'other')}" if rest > 0 else ""
         cure = "restart the nodes of the older versions: a mixture is for the time of an upgrade"
         yield Finding(Severity.NOTE, SUBJECT, f"Different versions are at work: {each}", cure)
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import attrs
@@ -386,7 +386,7 @@ def test_a_node_that_ends_in_good_order_is_not_missed() -> None:
 
     heart.leave()
 
-    assert queries(house).nodes() == []
+    assert queries(house).nodes().nodes == []
 
 
 def test_a_node_that_reports_itself_is_at_work() -> None:
@@ -397,7 +397,7 @@ def test_a_node_that_reports_itself_is_at_work() -> None:
     heart.round()
     house.clock.advance(SILENT_AFTER)
 
-    [ant] = queries(house).nodes()
+    [ant] = queries(house).nodes().nodes
 
     assert not ant.silent
     assert (ant.started_at, ant.seen_at) == (NOON, NOON + REPORT_EVERY)
@@ -409,7 +409,7 @@ def test_a_node_that_reports_itself_no_more_is_silent() -> None:
     heartbeat(house).round()
     house.clock.advance(SILENT_AFTER + timedelta(seconds=1))
 
-    [ant] = queries(house).nodes()
+    [ant] = queries(house).nodes().nodes
 
     assert ant.silent
 
@@ -417,7 +417,7 @@ def test_a_node_that_reports_itself_no_more_is_silent() -> None:
 class NoLedger(MemoryNodeStore):
     """A ledger that is away."""
 
-    def report(self, report: NodeReport, *, forget_before: datetime) -> None:  # noqa: ARG002
+    def report(self, report: NodeReport, *, kept_for: timedelta) -> None:  # noqa: ARG002
         """See `NodeStorePort.report`."""
         raise LedgerUnavailable("it is away")
 

@@ -1,9 +1,8 @@
 """Reports of nodes, in memory."""
 
-from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
-from cronhare.domain.nodes import NodeReport
+from cronhare.domain.nodes import SILENT_AFTER, NodeReport, NodeReports
 
 from .tables import MemoryLedger
 
@@ -14,13 +13,14 @@ class MemoryNodeStore:
     def __init__(self, ledger: MemoryLedger) -> None:
         self._ledger = ledger
 
-    def report(self, report: NodeReport, *, forget_before: datetime) -> None:
+    def report(self, report: NodeReport, *, kept_for: timedelta) -> None:
         """See `NodeStorePort.report`."""
         with self._ledger.lock:
             nodes = self._ledger.nodes
             if report.name not in nodes:
-                for old in [each for each in nodes.values() if each.seen_at < forget_before]:
-                    del nodes[old.name]
+                for each in [*nodes.values()]:
+                    if abs(report.seen_at - each.seen_at) > kept_for:
+                        del nodes[each.name]
             nodes[report.name] = report
 
     def remove(self, name: str) -> None:
@@ -28,7 +28,10 @@ class MemoryNodeStore:
         with self._ledger.lock:
             self._ledger.nodes.pop(name, None)
 
-    def nodes(self) -> Sequence[NodeReport]:
+    def nodes(self, *, now: datetime, limit: int) -> NodeReports:
         """See `NodeStorePort.nodes`."""
         with self._ledger.lock:
-            return sorted(self._ledger.nodes.values(), key=lambda each: each.name)
+            found = sorted(self._ledger.nodes.values(), key=lambda each: each.name)
+        found.sort(key=lambda each: each.seen_at, reverse=True)
+        found.sort(key=lambda each: each.seen_at - now > SILENT_AFTER)
+        return NodeReports(reports=found[:limit], known=len(found))

@@ -16,6 +16,7 @@ from cronhare.domain.diagnosis import (
     Unreachable,
 )
 from cronhare.domain.execution import State
+from cronhare.domain.nodes import MOST_REPORTS
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerOutdated, LedgerUnavailable
 from cronhare.ports.schedules import StoredSchedule
@@ -63,7 +64,7 @@ class SqlInspection:
             return LedgerFacts(database=kept_in, schema=_fault(error), skew=skew)
         claims = SqlClaimStore(engine, self._clock)
         stored, now = SqlScheduleStore(engine, self._clock).schedules(), claims.now()
-        nodes = SqlNodeStore(engine, self._clock).nodes()
+        nodes = SqlNodeStore(engine, self._clock).nodes(now=now, limit=MOST_REPORTS)
         with database.read("examining the runs") as connection:
             owners = tuple(_owners(connection))
             waiting = tuple(outstanding(connection, now))
@@ -80,7 +81,9 @@ class SqlInspection:
                 overdue=late,
                 unplanned=_unplanned(stored),
                 last_claim=claim,
-                nodes=nodes,
+                nodes=nodes.reports,
+                unread_nodes=nodes.unread,
+                broken_nodes=nodes.broken,
                 owners=owners,
                 waiting=waiting,
                 queues=queues,

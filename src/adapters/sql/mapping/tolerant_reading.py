@@ -11,11 +11,12 @@ from types import SimpleNamespace
 from typing import Any, Final, Protocol
 
 import attrs
-from sqlalchemy import Column, Double, Integer, Table
+from sqlalchemy import Column, Double, Integer, String, Table
 
 from cronhare.domain.messages.messages import LARGEST_ID
 from cronhare.domain.messages.nack_count import MOST
 from cronhare.domain.texts.echo import echo
+from cronhare.domain.topology import LONGEST_QUEUE_NAME, MOST_QUEUES
 
 from ..schema.tables import attempts, nodes, outputs
 from ..schema.types import UtcDateTime
@@ -153,6 +154,18 @@ class TableReader:
         return mended, f"{self._table}: {'; '.join(faults)}"
 
 
+def _lengths(table: Table) -> dict[str, ColumnRule]:
+    """Give the texts the lengths of their columns, which SQLite does not keep to."""
+    return {
+        column.name: text(column.type.length)
+        for column in table.c
+        if isinstance(column.type, String) and column.type.length
+    }
+
+
+#: The names of all queues of a process, with what parts them.
+LONGEST_QUEUES: Final = MOST_QUEUES * (LONGEST_QUEUE_NAME + 1)
+
 #: Beyond a hundred thousand days a clock is not off, and no duration.
 _OFFSETS_MS: Final = range(-(10**13), 10**13)
 
@@ -160,6 +173,8 @@ ATTEMPT: Final = TableReader(attempts, peak_memory=whole(_SIZES, nullable=True))
 OUTPUT: Final = TableReader(outputs, stdout_bytes=whole(_SIZES), stderr_bytes=whole(_SIZES))
 NODE: Final = TableReader(
     nodes,
+    **_lengths(nodes),
+    queues=text(LONGEST_QUEUES),
     concurrency=whole(_SIZES, nullable=True),
     running=whole(_SIZES, nullable=True),
     clock_offset_ms=whole(_OFFSETS_MS),

@@ -16,7 +16,7 @@ from .failures import FailureView
 from .findings import DiagnosisView
 from .schedules import LastRun, ScheduleView
 from .values import ErrorView, RetryView
-from .work import NodeView, QueueView
+from .work import NodesView, NodeView, QueueView
 
 __all__ = [
     "AttemptView",
@@ -30,6 +30,7 @@ __all__ = [
     "FieldChangeView",
     "LastRun",
     "NodeView",
+    "NodesView",
     "OutputView",
     "QueueView",
     "RetryView",

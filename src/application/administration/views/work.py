@@ -8,7 +8,7 @@ import attrs
 
 from cronhare.domain.diagnosis import Fit, Thing
 from cronhare.domain.execution import State
-from cronhare.domain.nodes import NodeReport
+from cronhare.domain.nodes import NodeReport, NodeReports
 from cronhare.ports.records import QueueLoad
 
 
@@ -54,7 +54,8 @@ class QueueView:
 class NodeView:
     """A process that works on the ledger; see `NodeReport`.
 
-    *silent*: it has not reported itself for `SILENT_AFTER`; it was killed, or is cut off.
+    *silent*: it has not reported itself for `SILENT_AFTER`; it was killed, or is cut off. Likewise
+    if it was seen as late as that.
     """
 
     name: str
@@ -77,3 +78,18 @@ class NodeView:
         return cls(
             **fields, silent=report.is_silent(now), clock_offset_seconds=offset.total_seconds()
         )
+
+
+@attrs.frozen(kw_only=True)
+class NodesView:
+    """The *nodes* that were seen last; *unread* others, and *broken* rows, are left out."""
+
+    nodes: Sequence[NodeView]
+    unread: int
+    broken: int
+
+    @classmethod
+    def of(cls, found: NodeReports, *, now: datetime) -> Self:
+        """Show what is to be read at *now*."""
+        nodes = [NodeView.of(report, now=now) for report in found.reports]
+        return cls(nodes=nodes, unread=found.unread, broken=found.broken)

@@ -1,11 +1,14 @@
 """`cronhare nodes list`."""
 
+import sys
+from collections.abc import Iterator
+
 import typer
 
-from cronhare.application.administration.views import NodeView
-from cronhare.domain.texts.listing import listed
+from cronhare.application.administration.views import NodesView, NodeView
+from cronhare.domain.texts.listing import counted, listed
 
-from ..output import Columns, Json, print_rows, state
+from ..output import Columns, Json, print_line, print_rows, state
 from ..wiring import open_ledger
 
 app = typer.Typer(
@@ -18,7 +21,8 @@ def list_(*, json: Json = False) -> None:
     """List schedulers and workers: what they run, when they were seen, and how far clocks are off.
 
     A node that is silent has not reported itself for 45 s: it was killed, or is cut off from the
-    database. An hour later it is forgotten, once another begins.
+    database. An hour later it is forgotten, once another begins. The 1,000 that were seen last are
+    listed.
     """
     found = open_ledger().queries().nodes()
     columns: Columns[NodeView] = {
@@ -33,4 +37,20 @@ def list_(*, json: Json = False) -> None:
         "QUEUES": lambda node: listed(node.queues),
         "CLOCK S": lambda node: f"{node.clock_offset_seconds:+.1f}",
     }
-    print_rows(found, columns, json=json, empty="No node has reported itself.")
+    empty = "No report can be read." if found.broken else "No node has reported itself."
+    print_rows(found.nodes, columns, json=json, empty=empty)
+    for line in _left_out(found):
+        if json:
+            sys.stderr.write(f"{line}\n")
+        else:
+            print_line(line)
+
+
+def _left_out(found: NodesView) -> Iterator[str]:
+    if found.unread:
+        known = len(found.nodes) + found.broken + found.unread
+        others = f"{counted(found.unread, 'other')} of {known:,} in all"
+        yield f"{others} are not listed: these were seen last."
+    if found.broken:
+        rows = counted(found.broken, "row")
+        yield f"{rows} of SchedulerNode cannot be read; `cronhare doctor` says what to do."

@@ -15,10 +15,12 @@ from cronhare.domain.diagnosis import (
     judge_activity,
     judge_unserved,
 )
+from cronhare.domain.diagnosis.finding import NAMES_TOLD
 from cronhare.domain.nodes import FORGOTTEN_AFTER, SILENT_AFTER, NodeReport
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
+LONG_AGO = NOON - timedelta(days=1)
 ANT, BEE = "ant-7-0a1b2c3d4e5f6071", "bee-9-0a1b2c3d4e5f6072"
 
 
@@ -179,4 +181,44 @@ def test_of_a_broker_in_memory_whose_process_is_gone_its_queues_are_not_told_apa
     assert unserved(silent, in_memory=True) == []
     assert unserved(node(role="up"), in_memory=True) == [
         "No worker reports that it serves mails, reports"
+    ]
+
+
+def test_the_first_few_nodes_are_named_and_the_rest_are_counted() -> None:
+    at_work = [node(f"ant-{n}-0a1b2c3d4e5f6071", version=f"1.{n}") for n in range(9)]
+    silent = [node(f"bee-{n}-0a1b2c3d4e5f6071", seen_at=NOON - 2 * SILENT_AFTER) for n in range(9)]
+    owners = [Owner(name=f"cat-{n}", running=1) for n in range(9)]
+    lost = [Owner(name=f"dog-{n}", running=1, lease_until=LONG_AGO) for n in range(9)]
+    activity = Activity(now=NOON, nodes=[*at_work, *silent], owners=[*owners, *lost])
+
+    found = [each.what for each in judge_activity(activity)]
+
+    for animal in ("ant", "bee", "cat", "dog"):
+        assert len([what for what in found if what.startswith(animal)]) == NAMES_TOLD
+    assert found.count("Each of 4 other nodes is at work") == 2
+    assert "Each of 4 other nodes is silent" in found
+    assert "Each of 4 other nodes is gone, or does not renew its leases" in found
+    assert found[-1].startswith("Different versions are at work: 1.0 (ant-0")
+    assert found[-1].endswith("; and 4 others")
+
+
+def test_a_node_that_was_seen_in_the_future_is_not_at_work() -> None:
+    ahead = node(role="scheduler", seen_at=NOON + SILENT_AFTER + SECOND)
+
+    missing, told_of_it = told(ahead)
+
+    assert missing[0] is Severity.WARNING
+    seen = f"{ANT} (scheduler) was seen at 2026-03-01 12:00:46Z"
+    assert told_of_it == (
+        Severity.NOTE,
+        f"{seen}, which is to come: whether it is at work cannot be told",
+    )
+
+
+def test_rows_that_cannot_be_read_and_reports_that_were_not_looked_at_are_counted() -> None:
+    activity = Activity(now=NOON, unread_nodes=99_000, broken_nodes=1)
+
+    assert shown(list(judge_activity(activity))) == [
+        (Severity.NOTE, "99,000 other nodes reported themselves and are not looked at"),
+        (Severity.WARNING, "1 row of SchedulerNode cannot be read, and counts for nothing"),
     ]
