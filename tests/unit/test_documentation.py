@@ -52,17 +52,28 @@ def exists(named: str, *, beside: Path) -> bool:
     return any((place / named).exists() for place in places)
 
 
-def named_paths(page: Path) -> Iterator[tuple[str, str]]:
-    """Give the paths in code spans, each with the test that is named behind it.
+def accepted(page: Path) -> str:
+    """Give a page without what a decision record has rejected: that need not be there."""
+    return re.sub(r"(?s)\n## Rejected\n.*?(?=\n## |\Z)", "", text_of(page))
 
-    What a decision record has rejected need not be there.
-    """
-    text = re.sub(r"(?s)\n## Rejected\n.*?(?=\n## |\Z)", "", text_of(page))
-    for span in re.findall(r"`([^`\n]+)`", text):
+
+def named_paths(page: Path) -> Iterator[tuple[str, str]]:
+    """Give the paths in code spans, each with the test that is named behind it."""
+    for span in re.findall(r"`([^`\n]+)`", accepted(page)):
         path, _, function = span.partition("::")
         is_ours = path.split("/")[0] in FOLDERS or path.endswith((".py", ".md"))
         if "/" in path and is_ours and re.fullmatch(r"[\w.*/-]+", path):
             yield path, function
+
+
+@cache
+def file_names() -> frozenset[str]:
+    return frozenset(path.name for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
+
+
+def named_files(page: Path) -> Iterator[str]:
+    """Give the Python files in code spans that are named without a folder."""
+    yield from re.findall(r"`(\w+\.py)`", accepted(page))
 
 
 @cache
@@ -91,6 +102,13 @@ def test_what_a_page_names_is_there() -> None:
     assert len(tests) > 100
     assert [(name_of(page), path) for page, path, _ in named if not exists(path, beside=page)] == []
     assert [test for test in tests if test[2] not in functions_of(ROOT / test[1])] == []
+
+
+def test_a_file_that_a_page_names_without_its_folder_is_somewhere() -> None:
+    named = [(name_of(page), name) for page in PAGES for name in named_files(page)]
+
+    assert len(named) > 10
+    assert [(page, name) for page, name in named if name not in file_names()] == []
 
 
 def test_every_decision_record_that_is_cited_is_there() -> None:

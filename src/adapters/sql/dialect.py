@@ -124,7 +124,7 @@ class Locked(TransactionRolledBack):
 
 
 class InDoubt(LedgerUnavailable):
-    """It looks like an outage, and a trigger may say so of one row alone: nothing was written.
+    """An outage, or a trigger on one row; nothing was written.
 
     Whether a neighbour can be written tells the two apart.
     """

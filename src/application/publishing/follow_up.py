@@ -30,9 +30,10 @@ def follow_up(
 ) -> Envelope | None:
     """Make the message that follows the end of an attempt, if any does.
 
-    *recorded* is what the ledger answered. Of *headers*, those of the message that began the
-    attempt, a failed message keeps what there is room for, a retry none (ADR 7). A retry that
-    waits for longer than the lanes reach has no message: the reconciler finds it when it is due.
+    *recorded* is what the ledger answered; *headers* are those of the message that began the
+    attempt. A failed message keeps as many of the *headers* as fit; a retry keeps none (ADR 7). A
+    retry that waits for longer than the lanes reach has no message: the reconciler finds it when
+    it is due.
     """
     execution, verdict = finish.execution, finish.verdict
     match recorded:

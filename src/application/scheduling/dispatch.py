@@ -20,8 +20,8 @@ log = logging.getLogger(__name__)
 #: A row may commit a while after the time in its updated_at: look back so far.
 LATE_COMMITS = timedelta(seconds=60)
 
-#: So often every row is compared, as the search by time may have missed an edit. Of 100,000 rows
-#: that takes a third of a second: what is due goes first, unless that is so each time.
+#: Every row is compared this often, as the search by time may have missed an edit. It takes 0.3 s
+#: for 100,000, so due rows go first, unless some are due at each refresh.
 FULL_COMPARISON = timedelta(minutes=10)
 
 #: So soon they are compared again if a plan was locked: what was edited may be of any age.

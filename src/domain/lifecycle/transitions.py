@@ -123,8 +123,8 @@ def is_as_sent(sent: Execution, state: str, attempt: int) -> bool:
 def publish(sent: Execution, *, now: datetime) -> Execution:
     """Note that the broker has confirmed a message of an execution that is still `is_as_sent`.
 
-    Each copy waits longer. One of a message whose time has not come changes nothing, nor does one
-    of an execution that waits for no message.
+    Each copy waits longer. A copy whose time has not come changes nothing; nor does a message that
+    nobody waits for.
     """
     begins = sent.next_attempt_at or now
     if sent.state is State.CLAIMED:

@@ -114,18 +114,13 @@ def task_body(execution: Execution) -> bytes:
     return msgspec.json.encode(_task_message(execution))
 
 
-def failed_body(
-    execution: Execution, *, reason: str, at: datetime, retry_count: int | None = None
-) -> bytes:
-    """Write the failed message.
-
-    *retry_count* counts the retries before this failure; the execution's deaths by default.
-    """
+def failed_body(execution: Execution, *, reason: str, at: datetime) -> bytes:
+    """Write the failed message. Its retry count is the execution's deaths."""
     message = FailedMessage(
         **msgspec.structs.asdict(_task_message(execution)),
         failed_at=iso_ms(at),
         failed_reason=reason,
-        retry_count=execution.deaths if retry_count is None else retry_count,
+        retry_count=execution.deaths,
     )
     return msgspec.json.encode(message)
 

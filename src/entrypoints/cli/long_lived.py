@@ -82,7 +82,7 @@ def occupy_ledger(settings: Settings) -> None:
     try:
         occupy(Path(ledger.path), alone=alone)
     except Occupied as other:
-        # Who wants it alone is refused for those that share it, too.
+        # An exclusive request is refused while others share the ledger.
         others = (
             "another `cronhare up`, a scheduler or a worker works"
             if alone

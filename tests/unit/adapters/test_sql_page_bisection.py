@@ -14,6 +14,7 @@ from cronhare.adapters.sql.cooldown import Cooldown
 from cronhare.adapters.sql.dialect import Locked
 from cronhare.adapters.sql.transactions.lock_waits import NOT_AT_ALL, lock_wait
 from cronhare.domain.schedules.planning import Plan
+from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
@@ -181,3 +182,22 @@ def test_one_that_is_free_again_has_no_more_than_two_others_asked_for() -> None:
 
     assert sorted(put_off.at(NOON)) == list(range(3, 12))
     assert put_off.note(1, NOON, timedelta(0)) > FIRST
+
+
+def test_a_table_that_refuses_all_is_given_up_after_a_page_of_them() -> None:
+    pages = PageBisection(Cooldown(), Cooldown())
+    looked: list[int] = []
+
+    def take(limit: int, planner: PagePlanner) -> int:
+        page = [id_ for id_ in range(1, 40) if id_ not in pages.passed_over(NOON)][:limit]
+        rows: Any = [SimpleNamespace(id=id_, planned_id=id_, name=f"report-{id_}") for id_ in page]
+        planner.note(rows)
+        looked.extend(page[:1] if len(page) == 1 else [])
+        if page:
+            raise LedgerRefused("not that")
+        return 0
+
+    with pytest.raises(LedgerUnavailable, match="of 4 schedules, one after another, none"):
+        pages.take(3, lambda _: Plan(), take, series="due", now=NOON)
+
+    assert set(looked) == {1, 2, 3, 4}

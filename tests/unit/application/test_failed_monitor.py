@@ -2,6 +2,7 @@ import json
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
+import msgspec
 import pytest
 
 from cronhare.application.worker.failed_monitor import FailedMonitor
@@ -219,8 +220,8 @@ KEY = Seal(("a" * 32,))
 
 def told_of(house: House) -> bytes:
     """What a worker of another program says when it fails our only message."""
-    execution = house.only
-    return failed_body(execution, reason="Connection timeout", at=house.now, retry_count=3)
+    execution = msgspec.structs.replace(house.only, deaths=3)
+    return failed_body(execution, reason="Connection timeout", at=house.now)
 
 
 async def test_a_claim_about_what_the_ledger_waits_for_changes_nothing(lines: Lines) -> None:

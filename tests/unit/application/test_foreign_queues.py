@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 
+import msgspec
 import pytest
 
 from cronhare.application.worker.failed_monitor import FailedMonitor
@@ -74,7 +75,8 @@ async def test_a_failure_that_the_other_program_reports_is_archived_once(times: 
     house = house_of_a_foreign_queue()
     due(house)
     [ours] = house.messages(MAIN_QUEUE)
-    body = failed_body(house.only, reason="Connection timeout", at=house.now, retry_count=3)
+    failed = msgspec.structs.replace(house.only, deaths=3)
+    body = failed_body(failed, reason="Connection timeout", at=house.now)
     monitor = FailedMonitor(
         broker=house.connection,
         records=house.records,

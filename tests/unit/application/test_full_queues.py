@@ -75,7 +75,7 @@ def test_what_a_full_queue_refuses_makes_no_broker_silent(lines: Lines) -> None:
         house.reconciler.tick(house.now)
 
     assert broker.tried > 10
-    assert not [line for line in lines() if "sent again, as" in line or "answered nothing" in line]
+    assert not [line for line in lines() if "answered nothing" in line]
     refused = [line for line in lines() if "The broker did not take 1 message;" in line]
     assert len(refused) == broker.tried
     assert f"look at {DEAF}" in refused[0]

@@ -194,7 +194,7 @@ async def test_a_result_that_was_just_recorded_is_no_lost_lease(lines: Lines) ->
     house.keeper.renew()
 
     assert house.only.state is State.SUCCEEDED
-    assert [line for line in lines() if "Shutdown execution" in line] == []
+    assert [line for line in lines() if "Stopping execution" in line] == []
 
 
 async def test_letting_an_attempt_go_keeps_the_lease_of_the_next_one() -> None:

@@ -1,6 +1,7 @@
 """Declaring the desired topology through aio-pika: `declarer` for an event loop."""
 
 import asyncio
+import time
 from collections.abc import Iterable
 from contextlib import suppress
 
@@ -43,7 +44,7 @@ class AsyncTopologyDeclarer:
 
     async def _declare(self) -> Declared:
         desired = self._desired
-        topology, began = desired.topology, desired.now()
+        topology, began = desired.topology, time.monotonic()
         client = AsyncTopologyClient(self._address, desired.arguments_of)
         steps = declaration(topology, vhost=self._address.vhost, losses=client.losses)
         step = next(steps)

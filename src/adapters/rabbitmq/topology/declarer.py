@@ -1,6 +1,7 @@
 """Declaring the desired topology through pika, at the start and after each loss."""
 
 import threading
+import time
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
@@ -62,7 +63,7 @@ class TopologyDeclarer:
 
     def _declare(self) -> Declared:
         desired = self._desired
-        topology, began = desired.topology, desired.now()
+        topology, began = desired.topology, time.monotonic()
         connecting = partial(connect, self._address, name="cronhare declaring")
         try:
             with TopologyClient(connecting, desired.arguments_of) as client:

@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import timedelta
 from functools import partial
 
@@ -28,16 +28,14 @@ class DesiredTopology:
         queues: Iterable[str],
         queue_type: str,
         deduplication: bool,
-        now: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Nothing is declared yet. *now* counts seconds.
+        """Nothing is declared yet.
 
         Raises:
             ValueError: a queue cannot have that name, or *queue_type* is none of ours.
         """
         if queue_type not in (QUORUM, CLASSIC):
             raise ValueError(f"queue type {queue_type!r}: there are {QUORUM} and {CLASSIC}")
-        self.now = now
         self.arguments_of = partial(
             queue_arguments, queue_type=queue_type, deduplication=deduplication
         )
@@ -62,7 +60,7 @@ class DesiredTopology:
     def is_fresh(self) -> bool:
         """Whether it was declared within `FRESH`, and was not invalidated since."""
         done_at = self._declared_at
-        return done_at is not None and self.now() - done_at < FRESH
+        return done_at is not None and time.monotonic() - done_at < FRESH
 
     def add_queues(self, queues: Iterable[str]) -> None:
         """Declare these task queues too, from the next declaration on.

@@ -76,11 +76,11 @@ class PageBisection:
     ) -> A:
         """Take a page of schedules; if that fails a part of it, and the rest with later calls.
 
-        A schedule that is refused alone is written as one that cannot be planned, and so it is at
-        once for the next minute: otherwise each look would bisect very many. If not even that can
-        be written it is left out, and the page goes on behind it; so does it behind what is locked,
-        for which no page waits once a lock was met. *take* notes which rows it has found, and finds
-        none that are passed over. In each *series* a page begins where the one before it has ended.
+        A schedule refused alone is recorded as unplannable for a minute, or each look would bisect
+        again. If not even that can be written it is left out, and the page goes on behind it; so
+        does it behind what is locked, for which no page waits once a lock was met. *take* notes
+        which rows it has found, and finds none that are passed over. In each *series* a page begins
+        where the one before it has ended.
 
         Raises:
             LedgerUnavailable: of a whole page, and of the next schedule, nothing can be written; of

@@ -35,18 +35,12 @@ class OutageGuard(Generic[Q, A]):
     *written* are the ids of the rows that were written so far.
     """
 
-    def __init__(
-        self,
-        ask: Callable[[Sequence[Q]], BatchResult[A]],
-        size: int,
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """*size* is that of the whole batch; *monotonic* counts seconds."""
+    def __init__(self, ask: Callable[[Sequence[Q]], BatchResult[A]], size: int) -> None:
+        """*size* is that of the whole batch."""
         self.written = set[int]()
         self._ask = ask
         self._left = size.bit_length() + MOST_FAILED_PARTS
-        self._monotonic = monotonic
-        self._until = monotonic() + LONGEST_SEARCH
+        self._until = time.monotonic() + LONGEST_SEARCH
 
     @contextmanager
     def correcting_errors(self) -> Iterator[None]:
@@ -68,7 +62,7 @@ class OutageGuard(Generic[Q, A]):
             result = self._ask(asked)
         except InDoubt as doubt:
             self._left -= 1
-            is_over = self._left <= 0 or self._monotonic() >= self._until
+            is_over = self._left <= 0 or time.monotonic() >= self._until
             if is_over and not self.written:
                 raise PresumedOutage(str(doubt), changed_nothing=doubt.changed_nothing) from doubt
             raise

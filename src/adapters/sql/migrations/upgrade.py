@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Final
 
 from sqlalchemy import Column, Connection, Engine, MetaData, String, Table, inspect, select
 
@@ -10,14 +11,19 @@ from cronhare.ports.ledger import LedgerNewer, LedgerOutdated
 from ..dialect import UPGRADE, dialect_of
 from ..transactions.database import connected, translate_errors
 
-#: The newest revision. A test compares it with the migrations, so that starting need not read them.
-HEAD = "0009"
-
 #: A name of its own: an adopted database may keep another program's migrations.
 VERSION_TABLE = "cronhare_schema"
 
 _versions = Table(VERSION_TABLE, MetaData(), Column("version_num", String(32)))
 _MIGRATIONS = Path(__file__).parent
+
+#: The revisions, as the names of their files begin: to import them takes long at each start.
+_REVISIONS: Final = frozenset(
+    path.name.partition("_")[0] for path in (_MIGRATIONS / "versions").glob("[0-9]*.py")
+)
+
+#: The newest one. A test compares it with what the migrations say of themselves.
+HEAD: Final = max(_REVISIONS)
 
 
 def upgrade(engine: Engine, now: datetime | None = None) -> list[str]:
@@ -41,7 +47,7 @@ def upgrade(engine: Engine, now: datetime | None = None) -> list[str]:
         translate_errors(engine, "upgrading the schema"),
         dialect_of(engine).migrating(engine) as connection,
     ):
-        if _revision(connection) not in {None, *_known()}:
+        if _revision(connection) not in {None, *_REVISIONS}:
             raise LedgerNewer(_newer(engine))
         config.attributes.update(
             connection=connection, applied=applied, now=now or datetime.now(UTC)
@@ -64,7 +70,7 @@ def check_schema(engine: Engine) -> None:
     place = dialect_of(engine).place
     if revision is None:
         raise LedgerOutdated(f"{place} holds no ledger yet: {UPGRADE}")
-    if revision in _known():
+    if revision in _REVISIONS:
         raise LedgerOutdated(f"{place} is at schema {revision}, not {HEAD}: {UPGRADE}")
     raise LedgerNewer(_newer(engine))
 
@@ -73,10 +79,6 @@ def _revision(connection: Connection) -> str | None:
     if not inspect(connection).has_table(VERSION_TABLE):
         return None
     return connection.scalar(select(_versions.c.version_num))
-
-
-def _known() -> set[str]:
-    return {path.name.partition("_")[0] for path in (_MIGRATIONS / "versions").glob("[0-9]*.py")}
 
 
 def _newer(engine: Engine) -> str:

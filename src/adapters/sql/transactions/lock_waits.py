@@ -5,7 +5,7 @@ again in smaller parts, which wait for as short as the server can.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Final
@@ -27,19 +27,18 @@ NO_WAIT_FOR: Final = 60.0
 class LockWaitBudget:
     """Whether to wait for locks: not for a while after one was waited for in vain."""
 
-    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
-        """*monotonic* counts seconds."""
-        self._monotonic = monotonic
+    def __init__(self) -> None:
+        """Wait for the first lock."""
         self._until = float("-inf")
 
     @contextmanager
     def limited_wait(self) -> Iterator[None]:
         """Do as `limit_lock_wait`, as long as the budget allows."""
         try:
-            with limit_lock_wait(NOT_AT_ALL if self._monotonic() < self._until else None):
+            with limit_lock_wait(NOT_AT_ALL if time.monotonic() < self._until else None):
                 yield
         except Locked:
-            self._until = self._monotonic() + NO_WAIT_FOR
+            self._until = time.monotonic() + NO_WAIT_FOR
             raise
 
 

@@ -1,12 +1,22 @@
-from datetime import timedelta
+from datetime import datetime, timedelta
 
+import msgspec
 import pytest
 
 from cronhare.domain.execution import REPLAYABLE, STARTABLE, UNFINISHED, State
 from cronhare.domain.lifecycle.replay import ALREADY_OVERDUE, replays
-from cronhare.domain.lifecycle.transitions import cancel, changes, end, may_hand_over, publish
+from cronhare.domain.lifecycle.transitions import (
+    begin,
+    cancel,
+    changes,
+    end,
+    hand_over,
+    may_hand_over,
+    publish,
+    set_apart,
+)
 from cronhare.domain.retries.outcome import Ending
-from cronhare.domain.retries.retry import RetryAfter
+from cronhare.domain.retries.retry import Quarantine, RetryAfter
 from tests.unit.executions import NOON, execution
 
 MINUTE = timedelta(minutes=1)
@@ -51,6 +61,62 @@ def test_only_what_waits_is_handed_over(state: State) -> None:
 
     assert may_hand_over(sent, state, 1) == (state in STARTABLE)
     assert not may_hand_over(sent, state, 2)
+
+
+@pytest.mark.parametrize("published_at", [None, NOON - MINUTE])
+def test_what_is_handed_over_keeps_when_it_was_published(published_at: datetime | None) -> None:
+    waiting = execution(
+        State.PUBLISHED, published_at=published_at, next_attempt_at=NOON, check_at=NOON
+    )
+
+    assert changes(waiting, hand_over(waiting, now=NOON)) == {
+        "state": State.HANDED_OVER,
+        "version": 2,
+        "next_attempt_at": None,
+        "check_at": None,
+        "finished_at": NOON,
+    } | ({"published_at": NOON} if published_at is None else {})
+
+
+@pytest.mark.parametrize(("deaths", "after"), [(0, 2), (2, 2), (3, 3)])
+def test_a_start_never_lowers_the_deaths(deaths: int, after: int) -> None:
+    waiting = execution(State.RETRYING, deaths=2)
+
+    begun = begin(waiting, deaths=deaths, node="ant", lease_until=NOON + MINUTE, now=NOON)
+
+    assert begun.deaths == after
+
+
+def test_a_quarantine_is_one_more_change_of_a_sound_row() -> None:
+    running = execution(State.RUNNING, owner="ant", lease_until=NOON, version=7)
+
+    assert changes(running, end(running, Quarantine("3 crashes"), Ending.LOST, now=NOON)) == {
+        "state": State.QUARANTINED,
+        "version": 8,
+        "owner": None,
+        "lease_until": None,
+        "finished_at": NOON,
+        "last_error": "3 crashes",
+        "crashed_at": (NOON,),
+    }
+
+
+def test_the_version_of_what_is_set_apart_begins_anew() -> None:
+    waiting = execution(
+        State.RETRYING, owner="ant", lease_until=NOON, next_attempt_at=NOON, check_at=NOON
+    )
+    broken = msgspec.structs.replace(waiting, version=2**63 - 1)
+
+    assert changes(broken, set_apart(broken, "no number", now=NOON)) == {
+        "state": State.QUARANTINED,
+        "version": 1,
+        "owner": None,
+        "lease_until": None,
+        "next_attempt_at": None,
+        "check_at": None,
+        "finished_at": NOON,
+        "last_error": "no number",
+    }
 
 
 @pytest.mark.parametrize("state", State)

@@ -76,14 +76,6 @@ def test_a_failed_message_is_the_original_byte_for_byte(reason: str) -> None:
     )
 
 
-def test_a_failed_message_can_say_the_retries_before_the_last_failure() -> None:
-    body = failed_body(
-        msgspec.structs.replace(EXECUTION, deaths=4), reason="x", at=NOON, retry_count=3
-    )
-
-    assert json.loads(body)["retry_count"] == 3
-
-
 @pytest.mark.parametrize(
     ("microsecond", "text"), [(0, "000"), (999, "000"), (1_000, "001"), (999_999, "999")]
 )

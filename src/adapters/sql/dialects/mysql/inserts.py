@@ -1,4 +1,4 @@
-"""New executions of a batch, as INSERT ... VALUES: nobody waits for it who inserts others.
+"""New executions of a batch, as INSERT ... VALUES: no other INSERT waits for it.
 
 MariaDB, and MySQL where it is asked to (`innodb_autoinc_lock_mode` 1), keep the numbers of a table
 locked until an INSERT ... SELECT has ended: also while it waits at a gap that somebody holds, and
@@ -54,9 +54,8 @@ class Insert:
 def insert_executions(connection: Connection, wanted: Sequence[Execution]) -> list[int]:
     """See `Dialect.insert_executions`.
 
-    What is newer than the newest before has one of our keys and is not ours only if somebody
-    committed it in between. Then fewer rows were inserted than are found, and the whole
-    transaction is repeated: the next time it is among the older ones.
+    A newer row with one of our keys that we did not insert was committed meanwhile; the
+    transaction is repeated.
     """
     before = connection.scalar(_NEWEST)
     with _numbering(connection):

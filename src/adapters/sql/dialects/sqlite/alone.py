@@ -27,7 +27,7 @@ class Occupied(Exception):
 def occupy(ledger: Path, *, alone: bool) -> int:
     """Take the ledger for this process, until it ends, however that happens; make it if need be.
 
-    Not *alone* it is shared with others that take it so. Answers the descriptor to be kept open.
+    Unless *alone*, other processes may share it. Answers the descriptor to be kept open.
 
     Raises:
         Occupied: see there.

@@ -65,7 +65,7 @@ def upgrade() -> None:
 
 
 def _fill_in_sources() -> None:
-    """Tell of what can still run whose it is: from now on nobody else will run it."""
+    """Fill in the source of executions that can still run; no other worker runs them now."""
     schedulers = sa.table("Scheduler", sa.column("id"), sa.column("source"))
     executions = sa.table(
         "SchedulerExecution", *map(sa.column, ("scheduler_id", "state", "source"))

@@ -1,0 +1,413 @@
+"""Each field of each view, of values of which no two are alike."""
+
+from datetime import timedelta
+from typing import Any
+
+import attrs
+import msgspec
+import pytest
+
+from cronhare.application.administration.difference import Change, FieldChange, ScheduleChange
+from cronhare.application.administration.explain import Explanation
+from cronhare.application.administration.views import (
+    AttemptView,
+    DiagnosisView,
+    ErrorView,
+    ExecutionView,
+    ExplanationView,
+    FailureView,
+    FieldChangeView,
+    LastRun,
+    NodeView,
+    OutputView,
+    QueueView,
+    RetryView,
+    ScheduleChangeView,
+    ScheduleView,
+)
+from cronhare.domain.diagnosis import Finding, Fit, Kind, Severity, Thing
+from cronhare.domain.execution import State
+from cronhare.domain.lifecycle.archive import Archived
+from cronhare.domain.nodes import SILENT_AFTER, NodeReport
+from cronhare.domain.retries.backoff import Backoff, BackoffType, Jitter
+from cronhare.domain.retries.outcome import ErrorClass, TaskError
+from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.schedules.draft import ScheduleDraft
+from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPolicy
+from cronhare.domain.schedules.task import TaskRef
+from cronhare.ports.records import Attempt, Output, QueueLoad
+from cronhare.ports.runner import Captured
+from cronhare.ports.schedules import StoredSchedule
+from tests.unit.executions import NOON, execution
+
+SECOND = timedelta(seconds=1)
+TASK = TaskRef("worker", 102)
+
+POLICY = RetryPolicy(
+    attempts=7,
+    backoff=Backoff(
+        type=BackoffType.SEQUENCE,
+        delay=1_500,
+        multiplier=3.5,
+        max_delay=60_000,
+        jitter=Jitter.BOTH,
+        sequence=(2_000, 4_250),
+    ),
+)
+RETRY: dict[str, Any] = {
+    "attempts": 7,
+    "backoff": "sequence",
+    "delay_seconds": 1.5,
+    "delays_seconds": (2.0, 4.25),
+    "multiplier": 3.5,
+    "max_delay_seconds": 60.0,
+    "jitter": "both",
+}
+
+ERROR = TaskError(
+    message="no",
+    code="E9",
+    error_class=ErrorClass.RATE_LIMITED,
+    retry_after=1.5 * SECOND,
+    stack="line 3",
+)
+SHOWN_ERROR = ErrorView(
+    message="no",
+    code="E9",
+    error_class="rate-limited",
+    retry_after_seconds=1.5,
+    stack="line 3",
+)
+
+#: Alike in an execution and its view.
+SAME: dict[str, Any] = {
+    "id": 101,
+    "task": TASK,
+    "scheduler_id": 103,
+    "schedule_name": "mails",
+    "key": "cron-2026-3-2-11-59",
+    "state": State.PUBLISHED,
+    "task_name": "send",
+    "source": "jobs.toml",
+    "queue": "letters",
+    "attempt": 2,
+    "deaths": 3,
+    "version": 4,
+    "due_at": NOON + 1 * SECOND,
+    "last_due_at": NOON + 2 * SECOND,
+    "missed": 5,
+    "executed_at": NOON + 3 * SECOND,
+    "container_id": "ant-7",
+    "owner": "bee-8",
+    "lease_until": NOON + 4 * SECOND,
+    "next_attempt_at": NOON - 5 * SECOND,
+    "check_at": NOON + 6 * SECOND,
+    "published_at": NOON + 7 * SECOND,
+    "resends": 6,
+    "started_at": NOON + 8 * SECOND,
+    "finished_at": NOON + 9 * SECOND,
+    "cancel_requested": False,
+    "last_error": "retry 2/3",
+    "crashed_at": (NOON + 10 * SECOND,),
+    "problem": None,
+}
+EXECUTION = execution(**SAME, params='{"a":1}', retry=POLICY, timeout=11.5 * SECOND)
+SHOWN_EXECUTION: dict[str, Any] = {
+    **SAME,
+    "params": {"a": 1},
+    "retry": RetryView(**RETRY),
+    "timeout_seconds": 11.5,
+    "sent_again_at": NOON + 6 * SECOND + timedelta(minutes=5),
+    "waits_for": "a worker that serves queue letters",
+}
+
+ATTEMPT = Attempt(
+    execution_id=101,
+    attempt=2,
+    node="ant-7",
+    pid=4711,
+    started_at=NOON,
+    finished_at=NOON + 2.5 * SECOND,
+    ending="failed",
+    exit_code=3,
+    signal=9,
+    error=ERROR.as_json(),
+    peak_memory=5,
+    cpu_seconds=0.25,
+    problem="no number",
+)
+SHOWN_ATTEMPT: dict[str, Any] = {
+    "execution_id": 101,
+    "attempt": 2,
+    "node": "ant-7",
+    "pid": 4711,
+    "started_at": NOON,
+    "finished_at": NOON + 2.5 * SECOND,
+    "run_seconds": 2.5,
+    "ending": "failed",
+    "exit_code": 3,
+    "signal": 9,
+    "error": SHOWN_ERROR,
+    "peak_memory_bytes": 5,
+    "cpu_seconds": 0.25,
+    "problem": "no number",
+}
+
+OUTPUT: dict[str, Any] = {
+    "attempt": 2,
+    "stdout": Captured(head="a", tail="b", bytes=3),
+    "stderr": Captured(head="c", tail="d", bytes=4),
+    "as_of": NOON,
+    "problem": "cut",
+}
+
+#: Alike in a row of the archive and its view.
+KEPT: dict[str, Any] = {
+    "id": 201,
+    "execution_id": 101,
+    "scheduler_id": 103,
+    "schedule_name": "mails",
+    "execution_key": "manual-1",
+    "kind": "quarantined",
+    "task_name": "send",
+    "source": "jobs.toml",
+    "queue": "letters",
+    "failed_at": NOON + 1 * SECOND,
+    "failed_reason": "3 crashes",
+    "attempts": 4,
+    "retry_count": 3,
+    "resolved_at": NOON + 2 * SECOND,
+    "resolution": "discarded",
+    "note": "known",
+    "check_at": NOON + 3 * SECOND,
+    "problem": "no text",
+}
+ARCHIVED = Archived(**KEPT, task_type="worker", task_id=102, params="[1]", error=ERROR.as_json())
+FAILURE = {**KEPT, "task": TASK, "params": [1], "error": SHOWN_ERROR}
+
+#: Alike in a draft and its view.
+DRAWN: dict[str, Any] = {
+    "name": "mails",
+    "task": TASK,
+    "task_name": "send",
+    "schedule": "0 8 * * *",
+    "date_time": NOON + 1 * SECOND,
+    "timezone": "Europe/Berlin",
+    "status": False,
+    "description": "letters of the day",
+    "starts_at": NOON + 2 * SECOND,
+    "ends_at": NOON + 3 * SECOND,
+    "queue": "letters",
+}
+DRAFT = ScheduleDraft(
+    **DRAWN,
+    params='{"b":2}',
+    retry=POLICY,
+    misfire=Misfire(policy=MisfirePolicy.ALL, window=4.5 * SECOND, cap=6),
+    overlap=OverlapPolicy.SKIP,
+    timeout=7.5 * SECOND,
+    jitter=8.5 * SECOND,
+)
+#: Alike in a stored schedule and its view.
+STORED: dict[str, Any] = {
+    "id": 103,
+    "name": "mails",
+    "source": "jobs.toml",
+    "created_at": NOON + 4 * SECOND,
+    "updated_at": NOON + 5 * SECOND,
+    "planned": True,
+    "next_due_at": NOON + 6 * SECOND,
+    "problem": "its own",
+}
+LAST: dict[str, Any] = {
+    "execution_id": 101,
+    "state": State.PUBLISHED,
+    "due_at": NOON + 1 * SECOND,
+    "started_at": NOON + 8 * SECOND,
+    "finished_at": NOON + 9 * SECOND,
+}
+SCHEDULE: dict[str, Any] = {
+    **DRAWN,
+    **STORED,
+    "params": {"b": 2},
+    "retry": RetryView(**RETRY),
+    "misfire_policy": "all",
+    "misfire_window_seconds": 4.5,
+    "misfire_cap": 6,
+    "overlap_policy": "skip",
+    "timeout_seconds": 7.5,
+    "jitter_seconds": 8.5,
+    "last_run": LastRun(**LAST),
+}
+
+NODE: dict[str, Any] = {
+    "name": "ant-7-1",
+    "role": "worker",
+    "host": "ant",
+    "version": "1.4.0",
+    "started_at": NOON - SECOND,
+    "seen_at": NOON,
+    "queues": ("letters",),
+    "concurrency": 4,
+    "running": 3,
+}
+
+LOADS = [
+    QueueLoad(queue="letters", state=State.CLAIMED, executions=1, oldest_due_at=NOON + SECOND),
+    QueueLoad(queue="letters", state=State.PUBLISHED, executions=10, oldest_due_at=NOON),
+    QueueLoad(queue="letters", state=State.RETRYING, executions=100, oldest_due_at=None),
+    QueueLoad(queue="letters", state=State.RUNNING, executions=50, oldest_due_at=NOON - SECOND),
+    QueueLoad(queue="others", state=State.CLAIMED, executions=7, oldest_due_at=NOON - SECOND),
+]
+THING = Thing(kind=Kind.QUEUE, name="letters", fit=Fit.FITS, messages=8, consumers=9)
+QUEUE: dict[str, Any] = {
+    "queue": "letters",
+    "schedules": 2,
+    "waiting": 11,
+    "retrying": 100,
+    "running": 50,
+    "oldest_due_at": NOON,
+    "messages": 8,
+    "consumers": 9,
+}
+
+FINDINGS = tuple(
+    Finding(severity=severity, subject="x", what=severity.value)
+    for severity in (
+        Severity.OK,
+        Severity.ERROR,
+        Severity.NOTE,
+        Severity.WARNING,
+        Severity.WARNING,
+    )
+)
+
+
+def queue_view(thing: Thing | None) -> QueueView:
+    return QueueView.of("letters", schedules=2, loads=LOADS, thing=thing)
+
+
+def explained(found: Explanation) -> ExplanationView:
+    return ExplanationView.of(found, name="mails", timezone="UTC", instant=NOON - SECOND, now=NOON)
+
+
+def policy(*, max_delay: int | None) -> RetryPolicy:
+    return attrs.evolve(POLICY, backoff=attrs.evolve(POLICY.backoff, max_delay=max_delay))
+
+
+@pytest.mark.parametrize(
+    ("view", "shown"),
+    [
+        (ExecutionView.of(EXECUTION, now=NOON), SHOWN_EXECUTION),
+        (
+            ExecutionView.of(
+                msgspec.structs.replace(EXECUTION, retry=None, timeout=None), now=NOON
+            ),
+            SHOWN_EXECUTION | {"retry": None, "timeout_seconds": None},
+        ),
+        (AttemptView.of(ATTEMPT), SHOWN_ATTEMPT),
+        (
+            AttemptView.of(attrs.evolve(ATTEMPT, finished_at=None, error=None)),
+            SHOWN_ATTEMPT | {"finished_at": None, "run_seconds": None, "error": None},
+        ),
+        (OutputView.of(Output(**OUTPUT), running=True), OUTPUT | {"running": True}),
+        (OutputView.of(Output(**OUTPUT), running=False), OUTPUT | {"running": False}),
+        (FailureView.of(ARCHIVED), FAILURE),
+        (
+            FailureView.of(attrs.evolve(ARCHIVED, execution_id=0, error=None)),
+            FAILURE | {"execution_id": None, "error": None},
+        ),
+        (RetryView.of(POLICY), RETRY),
+        (RetryView.of(policy(max_delay=None)), RETRY | {"max_delay_seconds": None}),
+        (LastRun.of(EXECUTION), LAST),
+        (ScheduleView.of(StoredSchedule(**STORED, draft=DRAFT), EXECUTION), SCHEDULE),
+        (
+            ScheduleView.of(
+                StoredSchedule(**STORED, draft=attrs.evolve(DRAFT, retry=None, timeout=None)), None
+            ),
+            SCHEDULE | {"retry": None, "timeout_seconds": None, "last_run": None},
+        ),
+        (
+            ScheduleView.of(StoredSchedule(**STORED, draft=None, text="0 8 *"), None),
+            dict.fromkeys(SCHEDULE) | STORED | {"schedule": "0 8 *"},
+        ),
+        (queue_view(THING), QUEUE),
+        (queue_view(None), QUEUE | {"messages": None, "consumers": None}),
+        (
+            queue_view(attrs.evolve(THING, fit=Fit.MISSING)),
+            QUEUE | {"messages": None, "consumers": None},
+        ),
+        (
+            NodeView.of(NodeReport(**NODE, clock_offset=-1.5 * SECOND), now=NOON),
+            NODE | {"silent": False, "clock_offset_seconds": -1.5},
+        ),
+        (
+            NodeView.of(NodeReport(**NODE), now=NOON + SILENT_AFTER + SECOND),
+            NODE | {"silent": True, "clock_offset_seconds": 0.0},
+        ),
+        (
+            DiagnosisView.of(FINDINGS),
+            {"healthy": False, "errors": 1, "warnings": 2, "findings": FINDINGS},
+        ),
+        (
+            DiagnosisView.of(FINDINGS[3:]),
+            {"healthy": True, "errors": 0, "warnings": 2, "findings": FINDINGS[3:]},
+        ),
+        (
+            explained(
+                Explanation(
+                    ran=True,
+                    answer="It ran",
+                    because=("once", "twice"),
+                    execution=EXECUTION,
+                    attempts=(ATTEMPT,),
+                )
+            ),
+            {
+                "schedule_name": "mails",
+                "instant": NOON - SECOND,
+                "timezone": "UTC",
+                "ran": True,
+                "answer": "It ran",
+                "because": ("once", "twice"),
+                "execution": ExecutionView(**SHOWN_EXECUTION),
+                "attempts": (AttemptView(**SHOWN_ATTEMPT),),
+            },
+        ),
+        (
+            explained(Explanation(ran=False, answer="It did not run")),
+            {
+                "schedule_name": "mails",
+                "instant": NOON - SECOND,
+                "timezone": "UTC",
+                "ran": False,
+                "answer": "It did not run",
+                "because": (),
+                "execution": None,
+                "attempts": (),
+            },
+        ),
+        (
+            ScheduleChangeView.of(
+                ScheduleChange(
+                    name="mails",
+                    change=Change.CHANGE,
+                    fields=(
+                        FieldChange("timeout", None, 2 * SECOND),
+                        FieldChange("misfire", Misfire(), Misfire(cap=6)),
+                    ),
+                )
+            ),
+            {
+                "name": "mails",
+                "change": Change.CHANGE,
+                "fields": (
+                    FieldChangeView(field="timeout_seconds", before=None, after=2.0),
+                    FieldChangeView(field="misfire_cap", before=100, after=6),
+                ),
+            },
+        ),
+    ],
+)
+def test_each_field_is_shown_under_its_name(view: Any, shown: dict[str, Any]) -> None:  # noqa: ANN401
+    assert attrs.asdict(view, recurse=False) == shown
