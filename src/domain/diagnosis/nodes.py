@@ -6,12 +6,11 @@ from datetime import datetime
 
 import attrs
 
-from cronhare.domain.nodes import FORGOTTEN_AFTER, NodeReport, alive, container_id
+from cronhare.domain.nodes import NodeReport, alive
 from cronhare.domain.texts.listing import counted
 from cronhare.domain.texts.moments import say_moment
 
 from .finding import NAMES_TOLD, Finding, Severity, named
-from .overdue import LastClaim
 from .waiting import OVERDUE_AFTER
 
 SUBJECT, AT_WORK = "nodes", "at work"
@@ -129,18 +128,10 @@ def _versions(present: Sequence[NodeReport]) -> Iterator[Finding]:
 
 
 def judge_schedulers(
-    nodes: Sequence[NodeReport], last: LastClaim | None, *, now: datetime, start: str
+    nodes: Sequence[NodeReport], *, now: datetime, start: str
 ) -> Iterator[Finding]:
-    """Judge whether a scheduler reports itself; while no node does, nothing can be said.
-
-    *last* is the newest claim. If it was made within the time for which reports are kept, by a node
-    that has none, a scheduler of an older version may be at work.
-    """
+    """Judge whether a scheduler reports itself; while no node does, nothing can be said."""
     if not nodes or any(node.schedules for node in alive(nodes, now)):
         return
-    severity, what = Severity.WARNING, "No scheduler reports itself: what falls due is not claimed"
-    known = {container_id(node.name) for node in nodes}
-    if last is not None and last.node not in known and now - last.at < FORGOTTEN_AFTER:
-        severity = Severity.NOTE
-        what = f"No scheduler reports itself; one of an older version may claim (the last {last})"
-    yield Finding(severity, SUBJECT, what, f"start {start}")
+    what = "No scheduler reports itself: what falls due is not claimed"
+    yield Finding(Severity.WARNING, SUBJECT, what, f"start {start}")

@@ -16,7 +16,7 @@ from cronhare.domain.diagnosis import (
     judge_unserved,
 )
 from cronhare.domain.diagnosis.finding import NAMES_TOLD
-from cronhare.domain.nodes import FORGOTTEN_AFTER, SILENT_AFTER, NodeReport
+from cronhare.domain.nodes import SILENT_AFTER, NodeReport
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
@@ -87,20 +87,12 @@ def test_a_silent_node_is_told_and_is_no_scheduler_any_more() -> None:
     assert silent == (Severity.NOTE, f"{ANT} (up) is silent since {since}")
 
 
-@pytest.mark.parametrize(
-    ("last", "severity"),
-    [
-        (LastClaim(NOON - timedelta(minutes=30), "old-5"), Severity.NOTE),
-        (LastClaim(NOON - FORGOTTEN_AFTER, "old-5"), Severity.WARNING),
-        (LastClaim(NOON - timedelta(minutes=30), "ant-7"), Severity.WARNING),
-    ],
-)
-def test_a_scheduler_of_an_older_version_claims_without_a_report(
-    last: LastClaim, severity: Severity
-) -> None:
-    [(found, _)] = told(node(), last_claim=last)
+def test_a_scheduler_that_ended_in_good_order_has_no_report_and_is_missed() -> None:
+    claimed = LastClaim(NOON - timedelta(minutes=30), "gone-5")
 
-    assert found is severity
+    [(found, _)] = told(node(), last_claim=claimed)
+
+    assert found is Severity.WARNING
 
 
 def test_of_a_ledger_where_nobody_has_reported_yet_nothing_is_said() -> None:
