@@ -9,7 +9,7 @@ from sqlalchemy import URL, Connection, Select, select, update
 
 from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.sql import SqlNodeStore, open_engine
-from cronhare.adapters.sql.claims import pages, plan_locks, statements
+from cronhare.adapters.sql.claims import plan_locks, statements
 from cronhare.adapters.sql.mapping.execution_rows import BY_IDS
 from cronhare.adapters.sql.schema.tables import by_id, executions, nodes, plans
 from cronhare.domain.nodes import NodeReport
@@ -109,17 +109,6 @@ def test_plans_that_are_locked_leave_the_others_free(
     free = other.scalars(plan_locks.UNLOCKED, {"ids": ids[part : 2 * part]}).all()
 
     assert (len(locked), len(free)) == (part, part)
-
-
-def test_replicas_share_what_is_due(planned: int, two: tuple[Connection, Connection]) -> None:
-    at, after = pages.BEFORE_ALL
-    page = {"until": NOON + MINUTE, "at": at, "id": after, "limit": planned // 2}
-    due = pages.DUE.with_for_update(skip_locked=True)
-
-    found = [one.execute(due, page).scalars().all() for one in two]
-
-    assert [len(rows) for rows in found] == [planned // 2, planned // 2]
-    assert not set(found[0]) & set(found[1])
 
 
 def test_a_report_that_is_locked_keeps_no_node_from_reporting(

@@ -29,6 +29,7 @@ _UPDATE: Final = update(nodes).where(nodes.c.name == bindparam("node"))
 _OLD: Final = (
     select(nodes.c.name)
     .where(or_(nodes.c.seen_at < bindparam("before", type_=nodes.c.seen_at.type), _AHEAD))
+    .limit(1_000)
     .with_for_update(skip_locked=True)
 )
 

@@ -106,7 +106,8 @@ def _scheduling(activity: Activity, start: str) -> Iterator[Finding]:
     late = [*judge_late(activity.overdue, last, CLAIMED, nodes=nodes, now=now, start=start)]
     if not any(each.subject == "nodes" for each in late):  # or one thing would be said twice
         late += judge_late(activity.unplanned, last, PLANNED, nodes=nodes, now=now, start=start)
-        late += judge_schedulers(nodes, now=now, start=start)
+        if not activity.unread_nodes:  # one of those may be a scheduler
+            late += judge_schedulers(nodes, now=now, start=start)
     yield from late
     due = activity.next_due
     if any(each.severity is Severity.ERROR for each in late) or due is None:

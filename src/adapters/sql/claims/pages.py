@@ -34,8 +34,6 @@ NEXT_DUE = select(func.min(plans.c.next_due_at))
 NEXT_DUE_AFTER = NEXT_DUE.where(plans.c.next_due_at > bindparam("after", type_=UtcDateTime))
 DUE = (
     select(plans)
-    # Or MySQL reads, sorts and locks all plans where a page is a good part of those that are due.
-    .with_hint(plans, "FORCE INDEX (ix_plan_next_due_at)", "mysql")
     .where(_IS_DUE, *_after(plans.c.next_due_at, plans.c.scheduler_id, UtcDateTime))
     .order_by(plans.c.next_due_at, plans.c.scheduler_id)
     .limit(bindparam("limit"))

@@ -19,7 +19,7 @@ _MIGRATIONS = Path(__file__).parent
 
 #: The revisions, as the names of their files begin: to import them takes long at each start.
 _REVISIONS: Final = frozenset(
-    path.name.partition("_")[0] for path in (_MIGRATIONS / "versions").glob("[0-9]*.py")
+    path.name[:4] for path in (_MIGRATIONS / "versions").glob("[0-9][0-9][0-9][0-9]_*.py")
 )
 
 #: The newest one. A test compares it with what the migrations say of themselves.
