@@ -125,12 +125,15 @@ def judge_unserved(
 ) -> Iterator[Finding]:
     """Name those *queues* that no worker serves, where no broker counts their consumers.
 
-    Nothing can be said while no node reports itself, or one runs tasks without that: it may serve
-    any of them. Of a broker *in_memory* nothing is said either if no process is there that has one.
+    Nothing can be said while no node reports itself, one was not read, or one runs tasks without a
+    report: it may serve any of them. Of a broker *in_memory* nothing is said either if no process
+    is there that has one.
     """
     now, present = activity.now, activity.present
     names = {node.name for node in present}
-    unknown = any(owner.is_at_work(now) and owner.name not in names for owner in activity.owners)
+    unknown = activity.unread_nodes or any(
+        owner.is_at_work(now) and owner.name not in names for owner in activity.owners
+    )
     if not activity.nodes or unknown or (in_memory and not present):
         return
     served = {queue for node in present if node.works for queue in node.queues}

@@ -103,6 +103,15 @@ def test_of_a_ledger_where_nobody_has_reported_yet_nothing_is_said() -> None:
     assert list(judge_unserved(["mails"], activity, in_memory=False, jobs=None)) == []
 
 
+def test_where_not_all_nodes_were_read_none_is_missed() -> None:
+    """The scheduler may be among the others, and so may who serves a queue."""
+    activity = Activity(now=NOON, nodes=[node()], unread_nodes=1)
+
+    [(_, said)] = told(node(), unread_nodes=1)
+    assert "not looked at" in said
+    assert list(judge_unserved(["mails"], activity, in_memory=False, jobs=None)) == []
+
+
 def test_what_is_late_is_held_back_from_a_scheduler_that_reports_itself() -> None:
     late = [Late("tick", NOON - timedelta(minutes=2))]
 
