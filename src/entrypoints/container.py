@@ -36,6 +36,7 @@ from cronhare.application.scheduling.reconcile import Reconciler
 from cronhare.application.worker.delivery_handler import DeliveryHandler
 from cronhare.application.worker.failed_monitor import FailedMonitor
 from cronhare.application.worker.leases import LeaseKeeper
+from cronhare.application.worker.ledger import WorkerLedger
 from cronhare.application.worker.live_output import OutputKeeper
 from cronhare.domain.messages.signing import Seal
 from cronhare.domain.schedules.catalog import Catalog
@@ -158,20 +159,24 @@ class Container(containers.DeclarativeContainer):
     output_keeper = providers.Factory(
         OutputKeeper, attempts=attempts, clock=ledger_clock, node=node
     )
-    worker = providers.Factory(
-        DeliveryHandler,
+    worker_ledger = providers.Factory(
+        WorkerLedger,
         node=node,
         attempts=attempts,
-        runner=runner,
-        catalog=catalog,
+        claims=claims,
         clock=ledger_clock,
-        policy=settings.provided.policy,
         lease=settings.provided.lease,
         executor=ledger_threads,
         locking_executor=waiting_threads,
+    )
+    worker = providers.Factory(
+        DeliveryHandler,
+        ledger=worker_ledger,
+        runner=runner,
+        catalog=catalog,
+        policy=settings.provided.policy,
         random_fraction=random_fraction,
         uuid=uuid4,
-        claims=claims,
         retry_delay=settings.provided.retry_delay,
         seal=seal,
         accepts_foreign=settings.provided.accepts_foreign,

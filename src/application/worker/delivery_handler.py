@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable
-from concurrent.futures import Executor
 from contextlib import suppress
 from datetime import timedelta
 from uuid import UUID
@@ -13,10 +12,8 @@ from cronhare.domain.messages.nack_count import Nacks
 from cronhare.domain.messages.signing import Seal
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.schedules.catalog import Catalog
-from cronhare.ports.attempts import AttemptStorePort, Refused, StartRequest
+from cronhare.ports.attempts import Refused, StartRequest
 from cronhare.ports.broker import AsyncBrokerPort, Delivery
-from cronhare.ports.claims import ClaimStorePort
-from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerBusy, LedgerUnavailable
 from cronhare.ports.runner import TaskRunnerPort
 
@@ -48,21 +45,15 @@ class DeliveryHandler:
     def __init__(
         self,
         *,
-        node: str,
+        ledger: WorkerLedger,
         broker: AsyncBrokerPort,
-        attempts: AttemptStorePort,
         runner: TaskRunnerPort,
         catalog: Catalog,
-        clock: ClockPort,
         keeper: LeaseKeeper,
         policy: RetryPolicy,
-        lease: timedelta,
-        executor: Executor,
-        locking_executor: Executor,
         places: int,
         random_fraction: Callable[[], float],
         uuid: Callable[[], UUID],
-        claims: ClaimStorePort,
         retry_delay: timedelta,
         seal: Seal,
         accepts_foreign: bool = True,
@@ -70,20 +61,10 @@ class DeliveryHandler:
     ) -> None:
         """*policy* holds for schedules without one. At most *places* deliveries come at a time.
 
-        *executor* has the threads for the ledger, *locking_executor* those that may wait there for
-        locks. *retry_delay* is how long a nacked message is away. *seal* signs our messages and
-        verifies them; *accepts_foreign* tells whether those of others are run. *lingers* are
-        seconds, see `LINGERS`.
+        *retry_delay* is how long a nacked message is away. *seal* signs our messages and verifies
+        them; *accepts_foreign* tells whether those of others are run. *lingers* are seconds, see
+        `LINGERS`.
         """
-        ledger = WorkerLedger(
-            node=node,
-            attempts=attempts,
-            claims=claims,
-            clock=clock,
-            lease=lease,
-            executor=executor,
-            locking_executor=locking_executor,
-        )
         self.counters = Counters()
         self._broker = broker
         self._keeper = keeper
@@ -93,8 +74,8 @@ class DeliveryHandler:
         self._accepts_foreign = accepts_foreign
         self._in_progress: set[AttemptRef] = set()
         self._retry = ledger.retry
-        self._lock_waits = LockWaits(clock.monotonic, places=places)
-        self._waiting_room = WaitingRoomSender(broker, clock.monotonic)
+        self._lock_waits = LockWaits(ledger.clock.monotonic, places=places)
+        self._waiting_room = WaitingRoomSender(broker, ledger.clock.monotonic)
         self._adopter = Adopter(
             ledger=ledger, broker=broker, waiting_room=self._waiting_room, uuid=uuid, seal=seal
         )

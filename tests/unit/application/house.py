@@ -24,6 +24,7 @@ from cronhare.application.scheduling.housekeeping import Housekeeper
 from cronhare.application.scheduling.reconcile import Reconciler
 from cronhare.application.worker.delivery_handler import DeliveryHandler
 from cronhare.application.worker.leases import LeaseKeeper
+from cronhare.application.worker.ledger import WorkerLedger
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.messages.signing import Seal
 from cronhare.domain.retries.retry import RetryPolicy
@@ -140,22 +141,25 @@ class House:
             lease=LEASE,
             stop=self.runner.stop,
         )
-        self.worker = DeliveryHandler(
+        ledger = WorkerLedger(
             node=self.node,
-            broker=self.connection,
             attempts=self.attempts,
-            runner=self.runner,
-            catalog=Catalog(self.tasks),
+            claims=self.claims,
             clock=self.worker_clock or self.clock,
-            keeper=self.keeper,
-            policy=self.policy,
             lease=LEASE,
             executor=self.executor,
             locking_executor=self.executor,
+        )
+        self.worker = DeliveryHandler(
+            ledger=ledger,
+            broker=self.connection,
+            runner=self.runner,
+            catalog=Catalog(self.tasks),
+            keeper=self.keeper,
+            policy=self.policy,
             places=self.places,
             random_fraction=lambda: 0.0,
             uuid=self.uuid,
-            claims=self.claims,
             retry_delay=timedelta(milliseconds=self.policy.backoff.delay),
             seal=self.seal,
             accepts_foreign=self.accepts_foreign,
