@@ -69,6 +69,12 @@ class AttemptResult:
     stdout: Captured = attrs.field(factory=Captured)
     stderr: Captured = attrs.field(factory=Captured)
 
+    @property
+    def has_output(self) -> bool:
+        """Whether it wrote anything."""
+        nothing = Captured()
+        return self.stdout != nothing or self.stderr != nothing
+
 
 @attrs.frozen(kw_only=True)
 class Written:

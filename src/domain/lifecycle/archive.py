@@ -9,7 +9,7 @@ import attrs
 from ..execution import Execution, State
 from ..messages.messages import AttemptRef
 from ..retries.outcome import TaskError
-from ..retries.retry import Fail, Quarantine
+from ..retries.retry import Fail, Quarantine, Verdict
 from ..topology import MAIN_QUEUE
 from .failures import Failure
 from .transitions import state_after
@@ -107,6 +107,18 @@ def archive(
         task_name=execution.task_name,
         check_at=check_at,
     )
+
+
+def archive_end(
+    execution: Execution, verdict: Verdict, error: TaskError | None, at: datetime
+) -> Archived | None:
+    """Describe the row of an execution whose attempt ended *at*; None if it has not failed.
+
+    Its message is yet to be published: `check_at` is the end.
+    """
+    if not isinstance(verdict, Fail | Quarantine):
+        return None
+    return archive(execution, verdict, error, at, check_at=at)
 
 
 def archive_report(failure: Failure, now: datetime) -> Archived:

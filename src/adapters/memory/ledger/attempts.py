@@ -7,7 +7,7 @@ import attrs
 
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle import start_fence
-from cronhare.domain.lifecycle.archive import archive
+from cronhare.domain.lifecycle.archive import archive_end
 from cronhare.domain.lifecycle.claims import NotToBeRun
 from cronhare.domain.lifecycle.transitions import (
     end,
@@ -18,7 +18,6 @@ from cronhare.domain.lifecycle.transitions import (
     renew,
 )
 from cronhare.domain.messages.messages import TaskMessage
-from cronhare.domain.retries.retry import Fail, Quarantine
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.attempts import (
     Busy,
@@ -30,7 +29,7 @@ from cronhare.ports.attempts import (
     Superseded,
 )
 from cronhare.ports.records import Attempt, Output
-from cronhare.ports.runner import Captured, Written
+from cronhare.ports.runner import Written
 
 from .tables import MemoryLedger
 
@@ -157,11 +156,10 @@ class MemoryAttemptStore:
         ran, executions = finish.ran, self._executions
         attempt = executions.attempts(execution.id)[execution.attempt]
         executions.record(attrs.evolve(attempt, **Attempt.end(ran, now)))
-        if (ran.stdout, ran.stderr) != (Captured(), Captured()):
+        if ran.has_output:
             output = Output(attempt=attempt.attempt, stdout=ran.stdout, stderr=ran.stderr)
             executions.keep_output(execution.id, output)
-        if isinstance(verdict, Fail | Quarantine):
-            error = ran.outcome.error
-            self._ledger.keep(archive(execution, verdict, error, now, check_at=now))
+        if archived := archive_end(execution, verdict, ran.outcome.error, now):
+            self._ledger.keep(archived)
         ended = end(execution, verdict, ran.outcome.ending, now=now)
         return executions.write(execution, ended).state

@@ -7,13 +7,11 @@ from typing import Any
 from sqlalchemy import Connection, Update, bindparam, update
 
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.lifecycle.archive import archive
+from cronhare.domain.lifecycle.archive import Archived, archive_end
 from cronhare.domain.lifecycle.transitions import end, overruled, state_after
 from cronhare.domain.retries.outcome import Ending
-from cronhare.domain.retries.retry import Fail, Quarantine
 from cronhare.ports.attempts import Finish
 from cronhare.ports.records import Attempt
-from cronhare.ports.runner import Captured
 
 from ..dialect import Dialect
 from ..isolation.suspects import Kind
@@ -51,7 +49,7 @@ def kind_of_ending(execution: Execution, finish: Finish) -> Kind:
     The state also tells whether there is a row in the archive.
     """
     state = state_after(overruled(execution, finish.verdict))
-    return state, finish.ran.outcome.ending, _said_anything(finish)
+    return state, finish.ran.outcome.ending, finish.ran.has_output
 
 
 def write_ends(
@@ -70,14 +68,15 @@ def write_ends(
     changed = [(execution, _ended(execution, finish, now)) for execution, finish in ended]
     write_changes(connection, dialect, changed)
     _write_attempts(connection, dialect, ended, now)
-    said = [pair for pair in ended if _said_anything(pair[1])]
-    keep_outputs(
-        connection,
-        dialect,
-        [output_values(one.id, one.attempt, finish.ran, as_of=None) for one, finish in said],
-    )
-    if failed := [values for pair in ended if (values := _archive_values(*pair, now))]:
-        connection.execute(ARCHIVE, failed)
+    outputs = [
+        output_values(one.id, one.attempt, finish.ran, as_of=None)
+        for one, finish in ended
+        if finish.ran.has_output
+    ]
+    keep_outputs(connection, dialect, outputs)
+    failed = [archived for pair in ended if (archived := _archived(*pair, now))]
+    if failed:
+        connection.execute(ARCHIVE, list(map(archive_values, failed)))
     return [after.state for _, after in changed]
 
 
@@ -102,14 +101,6 @@ def _write_attempts(
             dialect.update_many(connection, statement, values)
 
 
-def _said_anything(finish: Finish) -> bool:
-    nothing = Captured()
-    return finish.ran.stdout != nothing or finish.ran.stderr != nothing
-
-
-def _archive_values(execution: Execution, finish: Finish, now: datetime) -> dict[str, Any] | None:
+def _archived(execution: Execution, finish: Finish, now: datetime) -> Archived | None:
     verdict = overruled(execution, finish.verdict)
-    if not isinstance(verdict, Fail | Quarantine):
-        return None
-    archived = archive(execution, verdict, finish.ran.outcome.error, now, check_at=now)
-    return archive_values(archived)
+    return archive_end(execution, verdict, finish.ran.outcome.error, now)

@@ -13,6 +13,7 @@ import msgspec
 from sqlalchemy import Update, literal_column, text
 from sqlalchemy.types import DateTime, Float, Integer, TypeDecorator, TypeEngine
 
+from ...schema.tables import FOUND_BY_KEY
 from .. import batches
 from ..batches import ColumnTypes, parameters_of, with_columns
 
@@ -91,7 +92,7 @@ def update_from_rows(statement: Update, differing: tuple[str, ...]) -> Update:
         statement,
         {name: literal_column(f"{FRESH}.{given[name]}", types[name]) for name in differing},
     )
-    return written.prefix_with(rows).with_hint("FORCE INDEX (PRIMARY)")
+    return written.prefix_with(rows).with_hint(FOUND_BY_KEY)
 
 
 def _json_columns(columns: ColumnTypes, differing: Iterable[str]) -> str:
