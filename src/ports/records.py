@@ -9,6 +9,7 @@ import attrs
 from cronhare.domain.diagnosis import LastClaim
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.archive import Archived
+from cronhare.domain.lifecycle.failure_filter import UNRESOLVED, FailureFilter
 from cronhare.domain.lifecycle.failures import Failure, Unproven
 
 from .runner import AttemptResult, Captured
@@ -144,9 +145,24 @@ class RecordsPort(Protocol):
         ...
 
     def archive(
-        self, *, ids: Collection[int] | None = None, unresolved: bool = True, limit: int = 100
+        self,
+        which: FailureFilter = UNRESOLVED,
+        *,
+        before: int | None = None,
+        limit: int = 100,
     ) -> Sequence[Archived]:
-        """List the archive, newest first; with *ids* just those, resolved or not."""
+        """List the rows of the archive that a filter takes, newest first.
+
+        The next page is of those *before* the last id of this one.
+        """
+        ...
+
+    def archived(self, ids: Collection[int]) -> Sequence[Archived]:
+        """Find rows of the archive, newest first, resolved or not."""
+        ...
+
+    def count_failures(self, which: FailureFilter) -> int:
+        """Count the rows of the archive that a filter takes."""
         ...
 
     def keep_failure(

@@ -28,6 +28,7 @@ from cronhare.application.scheduling.dispatch import FULL_COMPARISON, Dispatcher
 from cronhare.application.scheduling.reconcile import Reconciler
 from cronhare.domain.diagnosis import LedgerFacts, judge_activity
 from cronhare.domain.execution import Execution, State
+from cronhare.domain.lifecycle.failure_filter import EVERY_FAILURE
 from cronhare.domain.messages.signing import Seal
 from cronhare.domain.nodes import FORGOTTEN_AFTER, NodeReport
 from cronhare.domain.retries.retry import RetryPolicy
@@ -231,7 +232,7 @@ class Desk:
             yield run.problem
             yield from (one.problem for one in attempts)
             yield from (one.problem for one in self.queries.output(run.id).outputs)
-        failures = self.queries.failures(unresolved=False, limit=200)
+        failures = self.queries.failures(EVERY_FAILURE, limit=200)
         yield from (row.problem for row in failures)
         nodes = self._nodes()
         yield nodes.broken or None

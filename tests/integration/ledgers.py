@@ -32,7 +32,7 @@ from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.redelivery import Graces
 from cronhare.domain.retries.outcome import Ending, Outcome, TaskError
-from cronhare.domain.retries.retry import Complete, Fail, RetryAfter, Verdict
+from cronhare.domain.retries.retry import Complete, Fail, Quarantine, RetryAfter, Verdict
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.planning import Plan, Planned, plan
 from cronhare.domain.schedules.task import TaskRef
@@ -202,9 +202,17 @@ class Ledger:
         """Run an execution to its good end."""
         return self.finished(execution, Complete(), SUCCESS)
 
-    def failed(self, name: str = "report") -> Archived:
+    def failed(
+        self,
+        name: str = "report",
+        *,
+        verdict: Fail | Quarantine = FOR_GOOD,
+        error: TaskError = TIMED_OUT,
+        **changes: Any,  # noqa: ANN401
+    ) -> Archived:
         """Claim a run and let it fail for good; give its row in the archive."""
-        execution = self.finished(self.claimed(name), FOR_GOOD)
+        ran = AttemptResult(outcome=Outcome(ending=Ending.FAILED, exit_code=1, error=error))
+        execution = self.finished(self.claimed(name, **changes), verdict, ran)
         return next(r for r in self.records.archive() if r.execution_id == execution.id)
 
     def overdue(self, *, graces: Graces = GRACES, limit: int = 1_000) -> list[int]:

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from cronhare.domain.execution import Execution, State
+from cronhare.domain.lifecycle.failure_filter import EVERY_FAILURE
 from cronhare.domain.lifecycle.start_fence import EARLIEST
 from cronhare.domain.messages.messages import TaskMessage
 from cronhare.domain.messages.nack_count import Nacks
@@ -444,7 +445,7 @@ def test_a_failure_is_archived_with_its_state(ledger: Ledger, verdict: Verdict, 
 def test_nothing_but_a_failure_for_good_is_archived(ledger: Ledger, verdict: Verdict) -> None:
     ledger.finished(ledger.claimed(), verdict)
 
-    assert list(ledger.records.archive(unresolved=False)) == []
+    assert list(ledger.records.archive(EVERY_FAILURE)) == []
 
 
 def test_the_result_of_an_attempt_is_kept(ledger: Ledger) -> None:
@@ -572,7 +573,7 @@ def test_a_requested_cancel_wins_over_every_verdict(ledger: Ledger, verdict: Ver
     seen = ledger.seen(execution)
     assert (answer, seen.state, seen.finished_at) == (State.CANCELLED, State.CANCELLED, ledger.now)
     assert (attempt.ending, attempt.exit_code) == ("succeeded", 0)
-    assert list(ledger.records.archive(unresolved=False)) == []
+    assert list(ledger.records.archive(EVERY_FAILURE)) == []
 
 
 def test_the_answers_come_in_the_order_of_the_finishes(ledger: Ledger) -> None:

@@ -20,6 +20,7 @@ from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.domain.execution import STARTABLE, Execution, State
 from cronhare.domain.lifecycle.archive import Archived, Ended
 from cronhare.domain.lifecycle.claims import NotToBeRun
+from cronhare.domain.lifecycle.failure_filter import EVERY_FAILURE
 from cronhare.domain.lifecycle.failures import Failure
 from cronhare.domain.messages.messages import AttemptRef, FailedMessage, TaskMessage
 from cronhare.domain.messages.nack_count import Nacks
@@ -264,7 +265,7 @@ class TwoLedgers(RuleBasedStateMachine):
     def replay(self, apart: int) -> None:
         def ask(place: int) -> object:
             records = self.ledgers[place].records
-            ids = [row.id for row in records.archive(unresolved=False, limit=1_000)]
+            ids = [row.id for row in records.archive(EVERY_FAILURE, limit=1_000)]
             replayed = records.replay(ids, now=self.clock.now(), apart=timedelta(seconds=apart))
             return [_shown(one) for one in replayed]
 
@@ -383,7 +384,7 @@ class TwoLedgers(RuleBasedStateMachine):
         }
 
     def archive_of(self, place: int) -> object:
-        rows = self.ledgers[place].records.archive(unresolved=False, limit=1_000)
+        rows = self.ledgers[place].records.archive(EVERY_FAILURE, limit=1_000)
         return sorted((_archived(row) for row in rows), key=repr)
 
     # How it is asked

@@ -16,6 +16,7 @@ from sqlalchemy import URL, Engine
 from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.sql import open_engine
 from cronhare.domain.execution import State
+from cronhare.domain.lifecycle.failure_filter import EVERY_FAILURE
 from cronhare.ports.ledger import LedgerUnavailable
 from tests.integration.ledgers import (
     FOR_GOOD,
@@ -105,7 +106,7 @@ def told(ledger: Ledger) -> object:
         )
         for row in ledger.executions()
     ]
-    archive = [row.resolution for row in ledger.records.archive(unresolved=False)]
+    archive = [row.resolution for row in ledger.records.archive(EVERY_FAILURE)]
     [schedule] = ledger.schedules.schedules(["report"])
     return executions, archive, (schedule.draft, schedule.problem, schedule.planned)
 

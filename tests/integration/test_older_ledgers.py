@@ -108,7 +108,7 @@ def test_failures_of_an_older_ledger_count_as_published(engine: Engine, clock: F
 
     found = ledger.claims.overdue_ends(now=clock.now(), graces=GRACES, limit=9)
     assert (applied, [one.archived.id for one in found]) == (["0008", "0009"], [newer.id])
-    assert [one.check_at for one in ledger.records.archive(ids=[older.id])] == [None]
+    assert [one.check_at for one in ledger.records.archived([older.id])] == [None]
 
 
 def _is_mysql(engine: Engine) -> bool:

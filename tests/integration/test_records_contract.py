@@ -1,6 +1,7 @@
 """What every ledger promises to those who look at it, and ask things of it."""
 
 from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 import attrs
@@ -11,12 +12,14 @@ from cronhare.domain.diagnosis import LastClaim
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.claims import NotToBeRun
+from cronhare.domain.lifecycle.failure_filter import EVERY_FAILURE, FailureFilter
 from cronhare.domain.lifecycle.failures import Failure, Unproven
 from cronhare.domain.messages.messages import AttemptRef, FailedMessage
-from cronhare.domain.retries.retry import Complete, Quarantine
+from cronhare.domain.retries.outcome import ErrorClass, TaskError
+from cronhare.domain.retries.retry import Complete, Fail, Quarantine
 from cronhare.domain.schedules.keys import boot_key, manual_key
 from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPolicy
-from cronhare.domain.schedules.task import SYSTEM
+from cronhare.domain.schedules.task import SYSTEM, TaskRef
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.ports.attempts import Refused
 from cronhare.ports.records import ExecutionFilter, QueueLoad, Retention
@@ -228,9 +231,62 @@ def test_resolved_rows_are_listed_only_where_they_are_asked_for(ledger: Ledger) 
     ledger.records.discard([first.id], note="known", now=ledger.now)
 
     assert [row.id for row in ledger.records.archive()] == [second.id]
-    assert [row.id for row in ledger.records.archive(unresolved=False)] == [second.id, first.id]
-    assert [row.id for row in ledger.records.archive(ids=[first.id, 4_711])] == [first.id]
-    assert list(ledger.records.archive(ids=[])) == []
+    assert [row.id for row in ledger.records.archive(EVERY_FAILURE)] == [second.id, first.id]
+    assert [row.id for row in ledger.records.archived([first.id, 4_711])] == [first.id]
+    assert list(ledger.records.archived([])) == []
+
+
+def test_a_filter_takes_the_rows_of_which_all_is_true_that_it_says(ledger: Ledger) -> None:
+    began = ledger.now
+    timeout = ledger.failed("mails", queue="cron_scheduler.mails")
+    forged = TaskError(message='no "error_class":"transient" here, nor "code":"ETIMEDOUT"')
+    denied = ledger.failed(
+        "report",
+        task=TaskRef("worker", 4),
+        error=attrs.evolve(forged, error_class=ErrorClass.PERMANENT, code='"A\\ü"'),
+        verdict=Fail("100%_Denied: Größe"),
+    )
+    pill = ledger.failed("report-2", verdict=Quarantine("crashed 3 times"))
+    rows = {timeout.id: "timeout", denied.id: "denied", pill.id: "pill"}
+    ledger.records.discard([pill.id], note="known", now=ledger.now)
+
+    asked: list[tuple[dict[str, Any], str]] = [
+        ({}, "denied timeout"),
+        ({"unresolved": False}, "pill denied timeout"),
+        ({"schedule": "mails"}, "timeout"),
+        ({"schedule": "Mails"}, ""),
+        ({"task": "worker 4"}, "denied"),
+        ({"task": "worker"}, ""),
+        ({"type": "report"}, "timeout"),
+        ({"queue": "cron_scheduler.mails"}, "timeout"),
+        ({"reason": "%_D"}, "denied"),
+        ({"reason": "denied"}, ""),
+        ({"reason": "Grö"}, "denied"),
+        ({"error_class": ErrorClass.TRANSIENT}, ""),
+        ({"error_class": ErrorClass.UNKNOWN}, "timeout"),
+        ({"error_class": ErrorClass.PERMANENT, "type": "worker"}, "denied"),
+        ({"code": "ETIMEDOUT"}, "timeout"),
+        ({"code": '"A\\ü"'}, "denied"),
+        ({"kind": State.QUARANTINED}, ""),
+        ({"kind": State.QUARANTINED, "unresolved": False}, "pill"),
+        ({"kind": State.FAILED, "unresolved": False}, "denied timeout"),
+        ({"since": denied.failed_at}, "denied"),
+        ({"until": denied.failed_at, "since": began}, "timeout"),
+    ]
+    for fields, expected in asked:
+        which = FailureFilter(**fields)
+        found = [rows[row.id] for row in ledger.records.archive(which)]
+        assert " ".join(found) == expected, fields
+        assert ledger.records.count_failures(which) == len(found), fields
+
+
+def test_the_archive_is_paged_by_the_last_row_of_the_page_before(ledger: Ledger) -> None:
+    rows = [ledger.failed(f"job-{n}") for n in range(3)]
+
+    first = ledger.records.archive(limit=2)
+    second = ledger.records.archive(before=first[-1].id, limit=2)
+
+    assert [*first, *second] == rows[::-1]
 
 
 # Failures that a message reports
@@ -314,7 +370,7 @@ def test_a_foreign_failure_that_is_reported_again_is_archived_once(ledger: Ledge
     ledger.records.replay([kept.id], now=ledger.now)
 
     assert keep(ledger, failure, node="bee") is None
-    assert len(ledger.records.archive(unresolved=False)) == 1
+    assert len(ledger.records.archive(EVERY_FAILURE)) == 1
     assert len(ledger.executions()) == 1
 
 
@@ -394,7 +450,7 @@ def test_a_foreign_failure_stays_archived_once_when_its_execution_is_forgotten(
     forget_execution_of(kept, ledger)
 
     assert keep(ledger, failure) is None
-    assert [row.id for row in ledger.records.archive(unresolved=False)] == [kept.id]
+    assert [row.id for row in ledger.records.archive(EVERY_FAILURE)] == [kept.id]
     assert ledger.executions() == []
 
 
@@ -679,7 +735,7 @@ def test_a_replayed_row_stays_in_the_archive_resolved(ledger: Ledger) -> None:
 
     ledger.records.replay([archived.id], now=ledger.now)
 
-    (row,) = ledger.records.archive(ids=[archived.id])
+    (row,) = ledger.records.archived([archived.id])
     assert (row.resolution, row.resolved_at) == ("replayed", ledger.now)
 
 
@@ -770,7 +826,7 @@ def test_a_discarded_row_is_resolved_with_a_note(ledger: Ledger) -> None:
 
     count = ledger.records.discard([archived.id, 4_711], note="known", now=ledger.now)
 
-    (row,) = ledger.records.archive(ids=[archived.id])
+    (row,) = ledger.records.archived([archived.id])
     assert (count, row.resolution, row.note) == (1, "discarded", "known")
     assert row.resolved_at == ledger.now
 
@@ -781,7 +837,7 @@ def test_a_resolved_row_is_not_discarded(ledger: Ledger) -> None:
 
     count = ledger.records.discard([archived.id], note="known", now=ledger.now)
 
-    (row,) = ledger.records.archive(ids=[archived.id])
+    (row,) = ledger.records.archived([archived.id])
     assert (count, row.resolution, row.note) == (0, "replayed", None)
 
 
@@ -916,7 +972,7 @@ def test_the_archive_is_never_cleaned_up(ledger: Ledger) -> None:
     count = ledger.records.clean_up(now=ledger.now, retention=Retention())
 
     assert count == 1
-    assert [row.id for row in ledger.records.archive(unresolved=False)] == [archived.id]
+    assert [row.id for row in ledger.records.archive(EVERY_FAILURE)] == [archived.id]
 
 
 def test_what_was_cleaned_up_does_not_run_again(ledger: Ledger) -> None:

@@ -22,7 +22,7 @@ from typing import Any, Protocol
 
 import attrs
 import msgspec
-from sqlalchemy import Column, Connection, Engine, Row, Select, Update
+from sqlalchemy import Column, ColumnElement, Connection, Engine, Row, Select, Update
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.types import TypeEngine
 
@@ -254,6 +254,9 @@ class Dialect(Protocol):
         self, connection: Connection, statement: Update, rows: Sequence[Mapping[str, Any]]
     ) -> None:
         """Execute an UPDATE once for each row of parameters, or to the same effect."""
+
+    def contains(self, column: ColumnElement[str], part: str) -> ColumnElement[bool]:
+        """Ask whether a text has a part, letter for letter. LIKE ignores case in some."""
 
     # Administration
 

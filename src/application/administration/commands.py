@@ -138,7 +138,7 @@ class Administrator:
         Raises:
             NotFound: with the ids that do not exist; nothing was changed.
         """
-        found = self._records.archive(ids=ids, limit=len(ids))
+        found = self._records.archived(ids)
         missing = sorted(set(ids) - {archived.id for archived in found})
         if missing:
             raise NotFound(f"the archive has no row {', '.join(map(str, missing))}")

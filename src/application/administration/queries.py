@@ -9,6 +9,7 @@ from typing import Final
 
 from cronhare.domain.diagnosis import BrokerFacts, Kind, Thing
 from cronhare.domain.execution import UNFINISHED, Execution, State
+from cronhare.domain.lifecycle.failure_filter import FailureFilter
 from cronhare.domain.nodes import MOST_REPORTS
 from cronhare.domain.schedules.schedule import SYSTEM_PREFIX
 from cronhare.domain.topology import checked_queue, topology
@@ -139,9 +140,11 @@ class Queries:
             pause(LOOK_EVERY)
         return self.execution(execution_id)
 
-    def failures(self, *, unresolved: bool, limit: int) -> Sequence[FailureView]:
-        """List the archive, newest first."""
-        found = self._records.archive(unresolved=unresolved, limit=limit)
+    def failures(
+        self, which: FailureFilter, *, before: int | None = None, limit: int
+    ) -> Sequence[FailureView]:
+        """List the archive, newest first; those *before* a row of it, if it is given."""
+        found = self._records.archive(which, before=before, limit=limit)
         return [FailureView.of(archived) for archived in found]
 
     def failure(self, archived_id: int) -> FailureView:
@@ -150,7 +153,7 @@ class Queries:
         Raises:
             NotFound: there is none.
         """
-        for archived in self._records.archive(ids=[archived_id], limit=1):
+        for archived in self._records.archived([archived_id]):
             return FailureView.of(archived)
         raise NotFound(f"the archive has no row {archived_id}")
 

@@ -64,6 +64,23 @@ class TaskError:
         return msgspec.json.encode(self).decode()
 
 
+def mark_of_class(error_class: ErrorClass) -> str:
+    """Give the part of `TaskError.as_json` by which errors of a class are found in the ledger.
+
+    No message can hold it by chance: quotes are escaped in there.
+
+    >>> error = TaskError(message=mark_of_class(ErrorClass.PERMANENT))
+    >>> [mark_of_class(each) in error.as_json() for each in ErrorClass]
+    [False, False, False, True]
+    """
+    return f'"error_class":"{error_class.value}"'
+
+
+def mark_of_code(code: str) -> str:
+    """Give the part of `TaskError.as_json` by which errors of a code are found, likewise."""
+    return f'"code":{msgspec.json.encode(code).decode()}'
+
+
 def classify(code: str | None) -> ErrorClass:
     """Classify a failure by its error code.
 

@@ -6,6 +6,7 @@ from typing import Final
 from zoneinfo import ZoneInfo
 
 from cronhare.domain.cron.timeline import FIRST_MINUTE, LAST_MINUTE, minute_of, moment_of
+from cronhare.domain.texts.durations import DurationInvalid, parse_duration
 
 from .errors import Refusal
 
@@ -36,6 +37,22 @@ def read_time(text: str, zone: ZoneInfo, *, now: datetime) -> datetime:
     except ValueError:
         moment = _today(text, zone, now)
     return _far_from_the_edge(text, moment if moment.tzinfo else moment.replace(tzinfo=zone))
+
+
+def read_past(text: str, *, now: datetime) -> datetime:
+    """Read a time as `read_time` does, in UTC, or a duration that has passed at *now*.
+
+    >>> now = datetime(2026, 3, 28, 23, 30, tzinfo=UTC)
+    >>> read_past("24h", now=now).isoformat(), read_past("08:00", now=now).isoformat()
+    ('2026-03-27T23:30:00+00:00', '2026-03-28T08:00:00+00:00')
+
+    Raises:
+        Refusal: it is neither.
+    """
+    try:
+        return now - parse_duration(text)
+    except DurationInvalid:
+        return read_time(text, ZoneInfo("UTC"), now=now)
 
 
 def _far_from_the_edge(text: str, moment: datetime) -> datetime:

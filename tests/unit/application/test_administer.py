@@ -16,6 +16,7 @@ from cronhare.application.administration.difference import Change, FieldChange, 
 from cronhare.application.administration.jobs_files import FilesClash
 from cronhare.application.administration.lookup import NotFound, find_schedule
 from cronhare.domain.execution import State
+from cronhare.domain.lifecycle.failure_filter import EVERY_FAILURE
 from cronhare.domain.lifecycle.failures import Failure, read_failed
 from cronhare.domain.messages.signing import Seal
 from cronhare.domain.retries.retry import RetryPolicy
@@ -341,7 +342,7 @@ async def test_a_replay_has_a_fresh_retry_allowance() -> None:
     house.administrator.replay([archived.id], now=house.now)
     await live(house, timedelta(seconds=31))
 
-    first, second = sorted(house.records.archive(unresolved=False), key=lambda row: row.id)
+    first, second = sorted(house.records.archive(EVERY_FAILURE), key=lambda row: row.id)
     assert (first.resolution, second.resolution) == ("replayed", None)
     assert (second.attempts, second.retry_count) == (4, 1)
 

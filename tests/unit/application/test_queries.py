@@ -20,6 +20,7 @@ from cronhare.application.administration.views.values import DEEPEST, json_value
 from cronhare.application.heartbeat import Heartbeat
 from cronhare.domain.diagnosis import BrokerFacts, Cause, Fit, Kind, Thing, Unreachable
 from cronhare.domain.execution import State
+from cronhare.domain.lifecycle.failure_filter import UNRESOLVED
 from cronhare.domain.nodes import REPORT_EVERY, SILENT_AFTER, NodeReport
 from cronhare.domain.retries.backoff import Backoff, BackoffType
 from cronhare.domain.retries.retry import RetryPolicy
@@ -327,7 +328,7 @@ async def test_a_failure_is_json_with_real_types() -> None:
     house = House(script=always(error), policy=RetryPolicy(attempts=1))
     await run(house, params='{"n":1}')
 
-    [shown] = as_json(queries(house).failures(unresolved=True, limit=9))
+    [shown] = as_json(queries(house).failures(UNRESOLVED, limit=9))
 
     assert shown["params"] == {"n": 1}
     assert shown["task"] == {"type": "report", "id": 25}

@@ -11,6 +11,7 @@ import attrs
 from cronhare.domain.diagnosis import LastClaim
 from cronhare.domain.execution import ENDED_WITHOUT_RESULT, REPLAYABLE, UNFINISHED, Execution, State
 from cronhare.domain.lifecycle.archive import Archived
+from cronhare.domain.lifecycle.failure_filter import UNRESOLVED, FailureFilter
 from cronhare.domain.lifecycle.failures import Failure, Unproven
 from cronhare.domain.lifecycle.replay import ALREADY_OVERDUE, replays
 from cronhare.domain.lifecycle.transitions import cancel
@@ -95,16 +96,26 @@ class MemoryRecords:
             return next(claims, None)
 
     def archive(
-        self, *, ids: Collection[int] | None = None, unresolved: bool = True, limit: int = 100
+        self,
+        which: FailureFilter = UNRESOLVED,
+        *,
+        before: int | None = None,
+        limit: int = 100,
     ) -> Sequence[Archived]:
         """See `RecordsPort.archive`."""
         with self._ledger.lock:
-            fitting = (
-                row
-                for row in reversed(self._ledger.archive.values())
-                if (row.id in ids if ids is not None else not unresolved or not row.resolution)
-            )
-            return tuple(islice(fitting, limit))
+            return tuple(islice(self._failures(which, before), limit))
+
+    def archived(self, ids: Collection[int]) -> Sequence[Archived]:
+        """See `RecordsPort.archived`."""
+        with self._ledger.lock:
+            found = (self._ledger.archive.get(id_) for id_ in sorted(set(ids), reverse=True))
+            return tuple(row for row in found if row is not None)
+
+    def count_failures(self, which: FailureFilter) -> int:
+        """See `RecordsPort.count_failures`."""
+        with self._ledger.lock:
+            return sum(1 for _ in self._failures(which))
 
     def keep_failure(
         self, failure: Failure, *, now: datetime, node: str
@@ -180,6 +191,11 @@ class MemoryRecords:
             last = execution.last_due_at or execution.due_at
             if execution.scheduler_id == scheduler_id and execution.due_at <= instant <= last:
                 yield execution
+
+    def _failures(self, which: FailureFilter, before: int | None = None) -> Iterator[Archived]:
+        for row in reversed(self._ledger.archive.values()):
+            if which.takes(row) and (before is None or row.id < before):
+                yield row
 
     def _unresolved(self, archived_ids: Collection[int]) -> list[Archived]:
         rows = (self._ledger.archive.get(id_) for id_ in dict.fromkeys(archived_ids))

@@ -3,10 +3,11 @@
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 
-from sqlalchemy import Connection, bindparam, select, update
+from sqlalchemy import Connection, bindparam, func, select, update
 
 from cronhare.domain.execution import Execution
 from cronhare.domain.lifecycle.archive import Archived
+from cronhare.domain.lifecycle.failure_filter import UNRESOLVED, FailureFilter
 from cronhare.domain.lifecycle.failures import Failure, Unproven
 from cronhare.domain.lifecycle.replay import replays
 from cronhare.domain.messages.messages import LARGEST_ID
@@ -20,21 +21,22 @@ from ..schema.tables import failed_tasks
 from ..schema.types import UtcDateTime
 from ..transactions.database import Database, StorePart, repeatable
 from ..transactions.lock_waits import LockWaitBudget
+from .failure_conditions import those_of
 from .reported_failures import could_archive_another, keep_failure
 
 _ARCHIVE = select(failed_tasks).order_by(failed_tasks.c.id.desc())
+_THESE = failed_tasks.c.id.in_(bindparam("ids", expanding=True))
+_BY_IDS = _ARCHIVE.where(_THESE)
+_COUNT = select(func.count()).select_from(failed_tasks)
 _UNRESOLVED = (
     select(failed_tasks)
-    .where(
-        failed_tasks.c.id.in_(bindparam("ids", expanding=True)),
-        failed_tasks.c.resolution.is_(None),
-    )
+    .where(_THESE, failed_tasks.c.resolution.is_(None))
     .order_by(failed_tasks.c.id)
     .with_for_update()
 )
 _RESOLVE = (
     update(failed_tasks)
-    .where(failed_tasks.c.id.in_(bindparam("ids", expanding=True)))
+    .where(_THESE)
     .values(
         resolution=bindparam("how"),
         resolved_at=bindparam("at", type_=UtcDateTime),
@@ -53,16 +55,32 @@ class ArchiveRecords(StorePart):
 
     @repeatable
     def archive(
-        self, *, ids: Collection[int] | None = None, unresolved: bool = True, limit: int = 100
+        self,
+        which: FailureFilter = UNRESOLVED,
+        *,
+        before: int | None = None,
+        limit: int = 100,
     ) -> Sequence[Archived]:
         """See `RecordsPort.archive`."""
-        statement = _ARCHIVE.limit(limit)
-        if ids is not None:
-            statement = statement.where(failed_tasks.c.id.in_(map(known_id, ids)))
-        elif unresolved:
-            statement = statement.where(failed_tasks.c.resolution.is_(None))
+        statement = _ARCHIVE.where(*those_of(which, self._database.dialect)).limit(limit)
+        if before is not None:
+            statement = statement.where(failed_tasks.c.id < before)
         with self._database.read("listing the archive") as connection:
             return list(map(read_archived, connection.execute(statement)))
+
+    @repeatable
+    def archived(self, ids: Collection[int]) -> Sequence[Archived]:
+        """See `RecordsPort.archived`."""
+        with self._database.read("reading the archive") as connection:
+            rows = connection.execute(_BY_IDS, {"ids": list(map(known_id, ids))})
+            return list(map(read_archived, rows))
+
+    @repeatable
+    def count_failures(self, which: FailureFilter) -> int:
+        """See `RecordsPort.count_failures`."""
+        with self._database.read("counting in the archive") as connection:
+            statement = _COUNT.where(*those_of(which, self._database.dialect))
+            return connection.scalar(statement) or 0
 
     def keep_failure(
         self, failure: Failure, *, now: datetime, node: str

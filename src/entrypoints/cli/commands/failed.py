@@ -7,12 +7,27 @@ import typer
 
 from cronhare.application.administration.commands import TooFarApart
 from cronhare.application.administration.views import ErrorView, FailureView
+from cronhare.domain.execution import State
+from cronhare.domain.lifecycle.failure_filter import EVERY_FAILURE, UNRESOLVED, FailureFilter
 from cronhare.domain.messages.messages import LARGEST_ID
 from cronhare.domain.texts.durations import DurationInvalid, parse_duration, say_duration
 from cronhare.domain.texts.listing import counted
 
 from ..errors import Refusal, Status
 from ..execution_output import said_task
+from ..failure_options import (
+    Kind,
+    OfClass,
+    OfQueue,
+    OfSchedule,
+    OfTask,
+    OfType,
+    Since,
+    Until,
+    WithCode,
+    WithReason,
+    failure_filter,
+)
 from ..output import (
     MOST_LINES,
     Columns,
@@ -42,12 +57,41 @@ All = Annotated[bool, typer.Option("--all", help="Everything that is unresolved.
 @app.command("list")
 def list_(
     *,
+    schedule: OfSchedule = None,
+    task: OfTask = None,
+    type_: OfType = None,
+    queue: OfQueue = None,
+    reason: WithReason = None,
+    error: OfClass = None,
+    code: WithCode = None,
+    kind: Annotated[Kind | None, typer.Option(help="Only those that ended so.")] = None,
+    since: Since = None,
+    until: Until = None,
     everything: Annotated[bool, typer.Option("--all", help="The resolved ones, too.")] = False,
+    before: Annotated[
+        int | None,
+        typer.Option(min=1, max=LARGEST_ID, help="The next page: those before this number."),
+    ] = None,
     limit: Annotated[int, typer.Option(min=1, max=MOST_LINES, help="At most so many.")] = 100,
     json: Json = False,
 ) -> None:
     """List the archive, newest first."""
-    found = open_ledger().queries().failures(unresolved=not everything, limit=limit)
+    queries = open_ledger().queries()
+    which = failure_filter(
+        now=queries.now(),
+        schedule=schedule,
+        task=task,
+        type=type_,
+        queue=queue,
+        reason=reason,
+        error_class=error,
+        code=code,
+        kind=None if kind is None else State(kind),
+        since=since,
+        until=until,
+        unresolved=not everything,
+    )
+    found = queries.failures(which, before=before, limit=limit)
     columns: Columns[FailureView] = {
         "ID": "id",
         "SCHEDULE": "schedule_name",
@@ -59,7 +103,9 @@ def list_(
         **({"RESOLVED": "resolution"} if everything else {}),
         "REASON": lambda archived: archived.failed_reason.partition("\n")[0],
     }
-    print_rows(found, columns, json=json, empty="Nothing has failed for good.")
+    print_rows(found, columns, json=json, empty=_nothing(which, before))
+    if len(found) == limit and not json:
+        print_line(f"There may be older ones: --before {found[-1].id}", style="bright_black")
 
 
 @app.command()
@@ -124,6 +170,11 @@ def discard(
     _print_done(f"Discarded {counted(done.failures, 'failure')}", done.resolved_before)
     if done.asked and not done.failures:
         raise typer.Exit(Status.WRONG_INPUT)
+
+
+def _nothing(which: FailureFilter, before: int | None) -> str:
+    is_everything = which in {UNRESOLVED, EVERY_FAILURE} and before is None
+    return "Nothing has failed for good." if is_everything else "No failure is like that."
 
 
 def _print_done(said: str, resolved_before: int) -> None:

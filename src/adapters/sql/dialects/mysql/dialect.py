@@ -6,7 +6,18 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import Any, Final, cast
 
-from sqlalchemy import Connection, Engine, Row, Select, Update, event, func, select, text
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Engine,
+    Row,
+    Select,
+    Update,
+    event,
+    func,
+    select,
+    text,
+)
 from sqlalchemy.exc import SQLAlchemyError
 
 from cronhare.domain.addresses import LedgerServer
@@ -102,6 +113,10 @@ class MysqlDialect(ServerDialect):
         joined = update_from_rows(statement, fresh.differing)
         for parameters in fresh.parameters():
             connection.execute(joined, parameters)
+
+    def contains(self, column: ColumnElement[str], part: str) -> ColumnElement[bool]:
+        """See `Dialect.contains`."""
+        return func.instr(column, part) > 0
 
     def product(self, connection: Connection) -> tuple[str, Requirements]:
         """See `ServerDialect.product`."""

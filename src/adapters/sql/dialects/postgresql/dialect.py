@@ -6,7 +6,7 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import Any, Final
 
-from sqlalchemy import Connection, Engine, Row, Update, func, select, text
+from sqlalchemy import ColumnElement, Connection, Engine, Row, Update, func, select, text
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -96,6 +96,10 @@ class PostgresqlDialect(ServerDialect):
         if rows:
             fresh = Rows.of_mappings(parameters_of(statement), rows)
             connection.execute(update_from_rows(statement, fresh.differing), parameters(fresh))
+
+    def contains(self, column: ColumnElement[str], part: str) -> ColumnElement[bool]:
+        """See `Dialect.contains`."""
+        return func.strpos(column, part) > 0
 
     def product(self, connection: Connection) -> tuple[str, Requirements]:  # noqa: ARG002
         """See `ServerDialect.product`."""

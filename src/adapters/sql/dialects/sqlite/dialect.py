@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from sqlalchemy import (
     URL,
+    ColumnElement,
     Connection,
     Engine,
     Row,
@@ -138,6 +139,10 @@ class SqliteDialect:
         """See `Dialect.update_many`."""
         if rows:
             connection.execute(statement, list(rows))
+
+    def contains(self, column: ColumnElement[str], part: str) -> ColumnElement[bool]:
+        """See `Dialect.contains`."""
+        return func.instr(column, part) > 0
 
     @contextmanager
     def migrating(self, engine: Engine) -> Iterator[Connection]:

@@ -1,0 +1,49 @@
+"""A filter of failures, asked of the archive's columns."""
+
+from collections.abc import Iterator
+
+from sqlalchemy import ColumnElement, or_
+
+from cronhare.domain.execution import State
+from cronhare.domain.lifecycle.failure_filter import FailureFilter
+from cronhare.domain.retries.outcome import mark_of_class, mark_of_code
+
+from ..dialect import Dialect
+from ..schema.tables import failed_tasks
+
+_ROW = failed_tasks.c
+
+
+def those_of(which: FailureFilter, dialect: Dialect) -> Iterator[ColumnElement[bool]]:
+    """Give the conditions of the rows that a filter takes: see `FailureFilter.takes`."""
+    equal = (
+        (_ROW.schedule_name, which.schedule),
+        (_ROW.task_type, which.type),
+        (_ROW.queue, which.queue),
+    )
+    yield from (column == wanted for column, wanted in equal if wanted is not None)
+    error_class = None if which.error_class is None else mark_of_class(which.error_class)
+    parts = (
+        (_ROW.failed_reason, which.reason),
+        (_ROW.error, error_class),
+        (_ROW.error, None if which.code is None else mark_of_code(which.code)),
+    )
+    yield from (dialect.contains(column, part) for column, part in parts if part is not None)
+    if which.task is not None:
+        yield _is_of_task(which)
+    if which.kind is not None:
+        is_failed = _ROW.kind == State.FAILED.value
+        yield is_failed if which.kind is State.FAILED else ~is_failed
+    if which.since is not None:
+        yield _ROW.failed_at >= which.since
+    if which.until is not None:
+        yield _ROW.failed_at < which.until
+    if which.unresolved:
+        yield _ROW.resolution.is_(None)
+
+
+def _is_of_task(which: FailureFilter) -> ColumnElement[bool]:
+    is_named = _ROW.task_name == which.task
+    if (ref := which.task_ref) is None:
+        return is_named
+    return or_(is_named, (_ROW.task_type == ref.type) & (_ROW.task_id == ref.id))

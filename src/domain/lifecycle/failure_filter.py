@@ -1,0 +1,127 @@
+"""Which failures are meant: one question to the archive, from whoever lists, counts, replays."""
+
+from datetime import datetime
+from typing import Final
+
+import attrs
+
+from ..execution import State
+from ..retries.outcome import ErrorClass, mark_of_class, mark_of_code
+from ..schedules.task import TaskRef
+from ..texts.echo import echo
+from .archive import Archived
+
+#: Characters of a name, and of a part of a reason.
+LONGEST_NAME: Final = 255
+LONGEST_PART: Final = 1_000
+
+_LENGTHS: Final = {
+    "schedule": LONGEST_NAME,
+    "task": LONGEST_NAME,
+    "type": LONGEST_NAME,
+    "queue": LONGEST_NAME,
+    "code": LONGEST_NAME,
+    "reason": LONGEST_PART,
+}
+
+
+class FailureFilterInvalid(ValueError):
+    """A filter asks for what no row can be. *faults* has a pair of field and reason for each."""
+
+    def __init__(self, faults: list[tuple[str, str]]) -> None:
+        self.faults = faults
+        super().__init__("; ".join(f"{field}: {why}" for field, why in faults))
+
+
+@attrs.frozen(kw_only=True)
+class FailureFilter:
+    """Rows of the archive that have all of this; None stands for any, and none left out is all.
+
+    *task* is a task's name, or its reference (`report 25`). *reason* is a part of `failed_reason`,
+    letter for letter. *code* is the error's (`ETIMEDOUT`). It failed at *since* or later, and
+    before *until*. *kind* is failed or quarantined. Resolved rows are left out if *unresolved*.
+
+    Raises:
+        FailureFilterInvalid: with all faults at once.
+    """
+
+    schedule: str | None = None
+    task: str | None = None
+    type: str | None = None
+    queue: str | None = None
+    reason: str | None = None
+    error_class: ErrorClass | None = None
+    code: str | None = None
+    kind: State | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    unresolved: bool = True
+
+    def __attrs_post_init__(self) -> None:
+        if faults := [*_faults_of_texts(self), *_faults_of_range(self)]:
+            raise FailureFilterInvalid(faults)
+
+    @property
+    def task_ref(self) -> TaskRef | None:
+        """The *task* as a reference, if it can be one.
+
+        >>> FailureFilter(task="report 25").task_ref, FailureFilter(task="report").task_ref
+        (TaskRef(type='report', id=25), None)
+        """
+        type_, _, number = (self.task or "").rpartition(" ")
+        is_number = number.isascii() and number.isdigit() and len(number) <= len(str(2**63))
+        return TaskRef(type_, int(number)) if type_ and is_number and int(number) < 2**63 else None
+
+    def takes(self, row: Archived) -> bool:
+        """Tell whether a row is meant. The ledger in SQL asks the same of its columns."""
+        error = row.error or ""
+        return (
+            self.schedule in {None, row.schedule_name}
+            and (
+                self.task in {None, row.task_name}
+                or self.task_ref == TaskRef(row.task_type, row.task_id)
+            )
+            and self.type in {None, row.task_type}
+            and self.queue in {None, row.queue}
+            and (self.reason is None or self.reason in row.failed_reason)
+            and (self.error_class is None or mark_of_class(self.error_class) in error)
+            and (self.code is None or mark_of_code(self.code) in error)
+            and self.kind in {None, row.state}
+            and (self.since is None or row.failed_at >= self.since)
+            and (self.until is None or row.failed_at < self.until)
+            and not (self.unresolved and row.resolution is not None)
+        )
+
+
+def _faults_of_texts(which: FailureFilter) -> list[tuple[str, str]]:
+    faults = []
+    for field, longest in _LENGTHS.items():
+        text = getattr(which, field)
+        if text is None:
+            continue
+        if not 0 < len(text) <= longest:
+            faults.append((field, f"it has {len(text):,} characters, 1-{longest:,} are allowed"))
+        elif not _is_writable(text):
+            faults.append((field, f"{echo(text)} has a character that no row can hold"))
+    return faults
+
+
+def _faults_of_range(which: FailureFilter) -> list[tuple[str, str]]:
+    faults = []
+    if which.kind not in {None, State.FAILED, State.QUARANTINED}:
+        faults.append(("kind", f"{which.kind} is neither failed nor quarantined"))
+    if which.since and which.until and which.since >= which.until:
+        faults.append(("until", "it is to be later than since"))
+    return faults
+
+
+def _is_writable(text: str) -> bool:
+    try:
+        return "\0" not in text and bool(text.encode())
+    except UnicodeEncodeError:  # a lone surrogate, of an argument that is no UTF-8
+        return False
+
+
+#: What still waits for a person, and everything that ever failed for good.
+UNRESOLVED: Final = FailureFilter()
+EVERY_FAILURE: Final = FailureFilter(unresolved=False)

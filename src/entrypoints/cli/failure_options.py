@@ -1,0 +1,69 @@
+"""The options that say which failures are meant; all commands on the archive have the same."""
+
+import enum
+from datetime import datetime
+from typing import Annotated, Any
+
+import typer
+
+from cronhare.domain.execution import State
+from cronhare.domain.lifecycle.failure_filter import FailureFilter, FailureFilterInvalid
+from cronhare.domain.retries.outcome import ErrorClass
+
+from .errors import Refusal
+from .times import read_past
+
+OfSchedule = Annotated[str | None, typer.Option("--schedule", help="Only those of this schedule.")]
+OfTask = Annotated[
+    str | None, typer.Option("--task", help="Only those of this task: its name, or `report 25`.")
+]
+OfType = Annotated[str | None, typer.Option("--type", help="Only those of this type of task.")]
+OfQueue = Annotated[str | None, typer.Option("--queue", help="Only those from this queue.")]
+WithReason = Annotated[
+    str | None,
+    typer.Option("--reason", help="Only those whose reason has this part, letter for letter."),
+]
+OfClass = Annotated[ErrorClass | None, typer.Option("--error", help="Only errors of this class.")]
+WithCode = Annotated[
+    str | None, typer.Option("--code", help="Only errors with this code, such as ETIMEDOUT.")
+]
+Since = Annotated[
+    str | None,
+    typer.Option(help="Failed at this time or later: 2026-03-28T08:00Z, 08:00, or 24h for so ago."),
+]
+Until = Annotated[str | None, typer.Option(help="Failed before this time, written likewise.")]
+
+
+class Kind(enum.StrEnum):
+    """How a run ended for which a row of the archive stands."""
+
+    FAILED = State.FAILED.value
+    QUARANTINED = State.QUARANTINED.value
+
+
+def failure_filter(
+    *,
+    now: datetime,
+    since: str | None,
+    until: str | None,
+    **asked: Any,  # noqa: ANN401
+) -> FailureFilter:
+    """Make the filter of what was *asked*, by the names of its fields.
+
+    Raises:
+        Refusal: with every fault at once.
+    """
+    faults: list[str] = []
+    moments: dict[str, Any] = {}
+    for option, text in (("since", since), ("until", until)):
+        try:
+            moments[option] = None if text is None else read_past(text, now=now)
+        except Refusal as refusal:
+            faults.append(f"--{option}: {refusal}")
+    try:
+        which = FailureFilter(**moments, **asked)
+    except FailureFilterInvalid as error:
+        faults += [f"--{field.replace('_', '-')}: {why}" for field, why in error.faults]
+    if faults:
+        raise Refusal("these failures cannot be asked for", faults)
+    return which
