@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from dependency_injector import containers, providers
 
+from cronhare.adapters.http.client import HttpClient
 from cronhare.adapters.memory.broker.broker import MemoryBroker
 from cronhare.adapters.memory.inspection import MemoryInspection
 from cronhare.adapters.process import ProcessRunner
@@ -104,6 +105,9 @@ class Container(containers.DeclarativeContainer):
     )
     catalog = providers.Singleton(Catalog, tasks)
     runner = providers.Singleton(ProcessRunner)
+    http = providers.Singleton(
+        HttpClient, settings.provided.allowed_hosts, agent=f"cronhare/{version('cronhare')}"
+    )
     ledger_threads = _threads("ledger", 2)
     #: For what may wait for locks of other sessions: starts, ends, adoptions.
     waiting_threads = _threads("waiting", 3)

@@ -9,6 +9,8 @@ import pytest
 
 from cronhare.adapters import tls
 from cronhare.adapters.crontab import reader, settings
+from cronhare.adapters.http import client as http_client
+from cronhare.adapters.http import connecting, exchange, requests
 from cronhare.adapters.process.attempt import attempt
 from cronhare.adapters.process.output import attempt_log, capture, lines, log_rate, pipes
 from cronhare.adapters.process.output import ipc_messages as ipc
@@ -30,7 +32,7 @@ from cronhare.application.redelivery import quarantine_message as parking
 from cronhare.application.scheduling import end_publisher, gaps, paging
 from cronhare.application.worker import live_output, lock_waits, recording
 from cronhare.domain import nodes, topology
-from cronhare.domain.addresses import broker, server_url
+from cronhare.domain.addresses import allowed_hosts, broker, server_url, web_address
 from cronhare.domain.cron.timeline import FIRST_MINUTE, LAST_MINUTE, moment_of
 from cronhare.domain.diagnosis import finding
 from cronhare.domain.lifecycle import failures, redelivery, start_fence
@@ -47,6 +49,7 @@ from cronhare.entrypoints.processes import scheduler
 from cronhare.entrypoints.settings import setting_text
 from cronhare.entrypoints.signals import forced_exit as last_resort
 from cronhare.entrypoints.signals import handlers as attention
+from cronhare.ports import http
 from tests.services.rabbitmq import LARGEST_AT_BROKER
 
 PAGE = Path(__file__).parents[2] / "docs" / "bounds.md"
@@ -156,6 +159,21 @@ BOUNDS: dict[str, list[str]] = {
     "a settings file, and a file that holds a setting": [
         size(setting_text.LONGEST_FILE),
         f"{jobs_file.DEEPEST} tables",
+    ],
+    "the address of a request over HTTP": [
+        f"{web_address.LONGEST_WEB_ADDRESS:,} characters",
+        f"in its host {web_address.LONGEST_HOST}",
+    ],
+    "hosts that may be asked over HTTP": [f"{allowed_hosts.MOST_RULES} names"],
+    "a request over HTTP": [
+        f"{requests.MOST_HEADERS} headers of {requests.LONGEST_HEADER:,} characters",
+        f"a body of {size(requests.LARGEST_BODY)}",
+        f"{http.LONGEST_REQUEST // MINUTE} min",
+    ],
+    "an answer over HTTP": [size(http.KEPT_OF_ANSWER), size(exchange._LARGEST_FRAME)],
+    "requests over HTTP at a time": [
+        f"{http_client.MOST_AT_A_TIME}",
+        f"{connecting.MOST_ADDRESSES} addresses",
     ],
     "a PEM file: a CA, a certificate, its key": [size(tls.LARGEST_PEM)],
     "what a database's server says before a session is set up": [

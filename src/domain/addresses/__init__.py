@@ -3,14 +3,18 @@
 Start reading at `server_url`.
 """
 
+from .allowed_hosts import Address, AllowedHosts, is_public
 from .broker import BrokerServer
 from .certificates import OF_BROKER, OF_LEDGER, Certificates, certificates_beside
 from .ledger import LedgerFile, LedgerServer, Tls, parse_ledger
 from .server_url import Host, ServerUrl
+from .web_address import WebAddress
 
 __all__ = [
     "OF_BROKER",
     "OF_LEDGER",
+    "Address",
+    "AllowedHosts",
     "BrokerServer",
     "Certificates",
     "Host",
@@ -18,6 +22,8 @@ __all__ = [
     "LedgerServer",
     "ServerUrl",
     "Tls",
+    "WebAddress",
     "certificates_beside",
+    "is_public",
     "parse_ledger",
 ]

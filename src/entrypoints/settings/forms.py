@@ -5,6 +5,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Final, TypeVar
 
+from cronhare.domain.addresses import AllowedHosts
 from cronhare.domain.messages.signing import SHORTEST_KEY
 from cronhare.domain.topology import checked_queues
 
@@ -85,6 +86,13 @@ def queues(text: str) -> tuple[str, ...]:
 def some_queues(text: str) -> tuple[str, ...]:
     """Read the names of task queues; none, if there is no text."""
     return queues(text) if text else ()
+
+
+def hosts(text: str) -> tuple[str, ...]:
+    """Read names, addresses and networks of hosts, with commas or spaces between."""
+    found = tuple(text.replace(",", " ").split())
+    AllowedHosts.parse(found)
+    return found
 
 
 def keys(text: str) -> tuple[str, ...]:

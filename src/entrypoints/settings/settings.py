@@ -7,7 +7,13 @@ from typing import Any, Final, Self
 
 import attrs
 
-from cronhare.domain.addresses import BrokerServer, LedgerFile, LedgerServer, parse_ledger
+from cronhare.domain.addresses import (
+    AllowedHosts,
+    BrokerServer,
+    LedgerFile,
+    LedgerServer,
+    parse_ledger,
+)
 from cronhare.domain.retries.backoff import (
     DEFAULT_DELAY_MS,
     DEFAULT_MULTIPLIER,
@@ -20,7 +26,19 @@ from cronhare.domain.retries.retry_policy_parser import MILLISECONDS
 from cronhare.domain.texts.echo import echo
 from cronhare.domain.topology import MAIN_QUEUE
 
-from .forms import Form, checked, decimal, keys, one_of, queues, seconds, some_queues, switch, whole
+from .forms import (
+    Form,
+    checked,
+    decimal,
+    hosts,
+    keys,
+    one_of,
+    queues,
+    seconds,
+    some_queues,
+    switch,
+    whole,
+)
 from .setting_text import SettingText
 from .sources import PREFIX, Sources, read_sources
 
@@ -98,6 +116,7 @@ class Settings:
     foreign_queues: tuple[str, ...] = setting(some_queues, "")
     foreign_messages: str = setting(one_of("accept", "refuse"), "accept")
     message_keys: tuple[str, ...] = setting(keys, "", name="message_key", secret=True)
+    http_allowed_hosts: tuple[str, ...] = setting(hosts, "")
     log_format: str = setting(one_of("text", "json"), "text")
     log_level: str = setting(one_of("DEBUG", "INFO", "WARN", "ERROR"), "INFO")
     sources: Sources = attrs.field(factory=lambda: Sources({}), repr=False, eq=False)
@@ -116,6 +135,11 @@ class Settings:
     def accepts_foreign(self) -> bool:
         """Whether messages that other programs have published are run."""
         return self.foreign_messages == "accept"
+
+    @property
+    def allowed_hosts(self) -> AllowedHosts:
+        """Whom we may ask over HTTP."""
+        return AllowedHosts.parse(self.http_allowed_hosts)
 
     @property
     def ledger_kind(self) -> str:
