@@ -17,7 +17,7 @@ costs a task next to nothing.
 import os
 import stat
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 __all__ = [
@@ -37,6 +37,9 @@ __all__ = [
 
 # A message must fit into 64 KiB; a character may grow to six bytes in JSON.
 _LONGEST_TEXT = 3 * 1024
+
+# Of an exception's class and its bases.
+_MOST_TYPES = 8
 
 
 class _TaskError(Exception):
@@ -62,12 +65,15 @@ class PermanentError(_TaskError):
 
 
 class RateLimited(_TaskError):
-    """A server limits the rate: try again, not before *retry_after* seconds."""
+    """A server limits the rate: try again, not before *retry_after*.
+
+    That is seconds, or the text of a `Retry-After` header: seconds, or a date.
+    """
 
     error_class = "rate-limited"
 
     def __init__(
-        self, message: str = "", *, retry_after: float | None = None, code: str | None = None
+        self, message: str = "", *, retry_after: float | str | None = None, code: str | None = None
     ) -> None:
         super().__init__(message, code=code)
         self.retry_after = retry_after
@@ -124,12 +130,12 @@ def fail(
     *,
     code: str | None = None,
     permanent: bool = False,
-    retry_after: float | None = None,
+    retry_after: float | str | None = None,
 ) -> NoReturn:
     """Report that the work cannot be done, and end the process with code 1.
 
     *code* (`ETIMEDOUT`, `AUTH_INVALID` …) decides the class of the failure, unless it is
-    *permanent* or a rate limit that ends in *retry_after* seconds.
+    *permanent* or a rate limit that ends in *retry_after* seconds, or at that date of HTTP.
     """
     error_class = "permanent" if permanent else None
     if retry_after is not None and not permanent:
@@ -142,7 +148,8 @@ def fail(
 def run(main: Callable[[Any], object]) -> NoReturn:
     """Call `main(params)` and end the process: with 0 if it returns, with 1 if it raises.
 
-    An exception is reported with its class, code and stack trace; `SystemExit` keeps its meaning.
+    An exception is reported with its class, code and stack trace, and with its `retry_after` (as
+    of `RateLimited`) or `retry_after_ms`; `SystemExit` keeps its meaning.
     With `SIMULATE_FAILURE=true` in the environment the task fails without being called.
     """
     try:
@@ -164,9 +171,25 @@ def _report(error: Exception) -> None:
         _message_of(error),
         code=_code_of(error),
         error_class=getattr(error, "error_class", None),
-        retry_after=getattr(error, "retry_after", None),
+        types=_types_of(error),
+        retry_after=_wait_of(error),
         stack=stack,
     )
+
+
+def _types_of(error: Exception) -> list[str]:
+    """The names of its class and of the bases by which a jobs file may know it."""
+    general = (Exception, BaseException, object, _TaskError)
+    return [each.__name__ for each in type(error).__mro__ if each not in general][:_MOST_TYPES]
+
+
+def _wait_of(error: Exception) -> object:
+    """How long it asks to wait, in seconds or as a date; libraries have several names for it."""
+    for name in ("retry_after_ms", "retryAfterMs"):
+        milliseconds = getattr(error, name, None)
+        if isinstance(milliseconds, int | float):
+            return milliseconds / 1000
+    return getattr(error, "retry_after", None)
 
 
 def _message_of(error: Exception) -> str:
@@ -208,7 +231,8 @@ def _send_failure(
     *,
     code: str | None = None,
     error_class: str | None = None,
-    retry_after: float | None = None,
+    types: Sequence[str] = (),
+    retry_after: object = None,
     stack: str | None = None,
 ) -> None:
     error: dict[str, object] = {"message": message[:_LONGEST_TEXT]}
@@ -216,11 +240,26 @@ def _send_failure(
         error["code"] = code[:_LONGEST_TEXT]
     if isinstance(error_class, str):
         error["class"] = error_class
-    if isinstance(retry_after, int | float) and 0 <= retry_after < float("inf"):
-        error["retry_after_ms"] = round(retry_after * 1000)
+    if types:
+        error["type"] = [name[:_LONGEST_TEXT] for name in types]
+    error |= _asked_wait(retry_after)
     if stack is not None:
         error["stack"] = stack[-_LONGEST_TEXT:]  # its end has the cause
     _send({"failed": True, "error": error})
+
+
+def _asked_wait(given: object) -> dict[str, object]:
+    """A wait as the worker reads it; never shorter than what was given."""
+    if isinstance(given, int | float):
+        whole = -(-given * 1000 // 1) if 0 <= given < float("inf") else None
+        return {} if whole is None else {"retry_after_ms": int(whole)}
+    if hasattr(given, "total_seconds"):
+        return _asked_wait(given.total_seconds())
+    if hasattr(given, "timestamp"):
+        import time  # noqa: PLC0415 - few tasks are given a date
+
+        return _asked_wait(max(0.0, given.timestamp() - time.time()))
+    return {"retry_after": given[:_LONGEST_TEXT]} if isinstance(given, str) else {}
 
 
 def _send(message: dict[str, object]) -> None:

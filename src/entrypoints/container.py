@@ -215,6 +215,7 @@ class Container(containers.DeclarativeContainer):
         nodes=nodes,
         broker=broker_inspection,
         retry_delay=settings.provided.retry_delay,
+        policy=settings.provided.policy,
         now=claims.provided.now,
     )
     ledger_inspection = providers.Singleton(SqlInspection, engine.provider, clock)

@@ -113,6 +113,7 @@ class Desk:
             nodes=ledger.nodes,
             broker=MemoryInspection(),
             retry_delay=timedelta(seconds=30),
+            policy=RetryPolicy(),
             now=ledger.clock.now,
         )
         self.broker = MemoryBroker(ledger.clock)

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from textwrap import dedent
 
@@ -105,6 +105,7 @@ async def test_what_nobody_expected_is_reported_with_its_stack(runner: ProcessRu
 
     assert error.stack is not None
     assert "in main" in error.stack
+    assert error.types == ("ValueError",)
 
 
 async def test_what_a_task_raises_on_purpose_is_a_sentence(runner: ProcessRunner) -> None:
@@ -122,6 +123,24 @@ async def test_a_rate_limit_carries_its_wait(runner: ProcessRunner) -> None:
 
     assert error.error_class is ErrorClass.RATE_LIMITED
     assert error.retry_after == timedelta(seconds=1.5)
+    assert error.types == ("RateLimited",)
+
+
+async def test_an_exception_may_carry_a_date_of_http_as_its_wait(runner: ProcessRunner) -> None:
+    body = """
+class Busy(ConnectionError):
+    retry_after = "Fri, 12 Dec 2025 08:00:00 GMT"
+
+def main(params):
+    raise Busy("no")
+
+task.run(main)
+"""
+
+    error = error_of(await runner.run(invocation("python", "-c", script(body))))
+
+    assert error.retry_at == datetime(2025, 12, 12, 8, tzinfo=UTC)
+    assert (error.message, error.types) == ("Busy: no", ("Busy", "ConnectionError", "OSError"))
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ from cronhare.domain.diagnosis import finding
 from cronhare.domain.lifecycle import failures, redelivery, start_fence
 from cronhare.domain.messages import headers, messages
 from cronhare.domain.messages import nack_count as deaths
-from cronhare.domain.retries import outcome, retry
+from cronhare.domain.retries import outcome, retry, retry_after
 from cronhare.domain.retries import retry_policy_parser as policies
 from cronhare.domain.schedules import boot, jobs_file, params, planning, schedule
 from cronhare.domain.texts import durations, echo
@@ -100,7 +100,8 @@ BOUNDS: dict[str, list[str]] = {
     "a message on a task's pipe": [
         size(ipc.LONGEST_MESSAGE),
         f"a progress up to 10^{len(str(ipc.LARGEST_PROGRESS)) - 1}",
-        f"{ipc.LONGEST_RETRY_AFTER.days} days",
+        f"{retry_after.LONGEST_RETRY_AFTER.days} days",
+        f"{outcome.MOST_TYPES} names",
     ],
     "broken messages of an attempt": [f"{attempt_log.MOST_BROKEN:,}"],
     "a failure's sentence, code, stack": [

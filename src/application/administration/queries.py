@@ -11,6 +11,7 @@ from cronhare.domain.diagnosis import BrokerFacts, Kind, Thing
 from cronhare.domain.execution import UNFINISHED, Execution, State
 from cronhare.domain.lifecycle.failure_filter import FailureFilter
 from cronhare.domain.nodes import MOST_REPORTS
+from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.schedules.schedule import SYSTEM_PREFIX
 from cronhare.domain.topology import checked_queue, topology
 from cronhare.ports.inspection import BrokerInspectionPort
@@ -49,14 +50,19 @@ class Queries:
         nodes: NodeStorePort,
         broker: BrokerInspectionPort,
         retry_delay: timedelta,
+        policy: RetryPolicy,
         now: Callable[[], datetime],
     ) -> None:
-        """*now* is the ledger's clock; *retry_delay* is that of the topology."""
+        """*now* is the ledger's clock; *retry_delay* is that of the topology.
+
+        *policy* holds for schedules without one.
+        """
         self._schedules = schedules
         self._records = records
         self._nodes = nodes
         self._broker = broker
         self._retry_delay = retry_delay
+        self._policy = policy
         self._now = now
 
     def now(self) -> datetime:
@@ -209,7 +215,9 @@ class Queries:
 
     def _shown(self, found: Sequence[StoredSchedule]) -> Sequence[ScheduleView]:
         last = self._records.last_runs({stored.id for stored in found})
-        return [ScheduleView.of(stored, last.get(stored.id)) for stored in found]
+        return [
+            ScheduleView.of(stored, last.get(stored.id), policy=self._policy) for stored in found
+        ]
 
     def _things(self, queues: Collection[str]) -> Mapping[str, Thing]:
         """Ask the broker for those queues, as far as it can be asked."""

@@ -64,10 +64,17 @@ class Backoff:
         >>> [Backoff(delay=10_000, multiplier=1.5).wait(n).total_seconds() for n in (1, 2, 3, 4, 5)]
         [10.0, 15.0, 22.5, 33.75, 50.625]
         """
-        cap = CEILING_MS if self.max_delay is None else min(self.max_delay, CEILING_MS)
-        capped = min(self._grown(retry), cap)
-        jittered = min(_jittered(capped, self.jitter, random_fraction), cap)
+        capped = min(self._grown(retry), self._cap)
+        jittered = min(_jittered(capped, self.jitter, random_fraction), self._cap)
         return timedelta(milliseconds=math.floor(jittered + 0.5))
+
+    def unspread(self, retry: int) -> timedelta:
+        """Say how long that wait is before chance spreads it."""
+        return timedelta(milliseconds=math.floor(min(self._grown(retry), self._cap) + 0.5))
+
+    @property
+    def _cap(self) -> int:
+        return CEILING_MS if self.max_delay is None else min(self.max_delay, CEILING_MS)
 
     def _grown(self, retry: int) -> float:
         match self.type:

@@ -1,7 +1,8 @@
 """How an attempt ended."""
 
 import enum
-from datetime import timedelta
+from collections.abc import Sequence
+from datetime import datetime, timedelta
 
 import attrs
 import msgspec
@@ -32,6 +33,9 @@ CLASS_OF_CODE = {
 #: cause. All of it goes into log lines, rows and messages.
 LONGEST_MESSAGE, LONGEST_CODE, LONGEST_STACK = 4 * 1024, 64, 16 * 1024
 
+#: The most names of an exception's class and its bases.
+MOST_TYPES = 8
+
 
 def _message(text: str) -> str:
     return shortened(text, LONGEST_MESSAGE)
@@ -45,9 +49,16 @@ def _stack(text: str | None) -> str | None:
     return None if text is None else shortened(text, LONGEST_STACK)
 
 
+def _types(names: Sequence[str]) -> tuple[str, ...]:
+    return tuple(shortened(name, LONGEST_CODE) for name in names[:MOST_TYPES])
+
+
 @attrs.frozen(kw_only=True)
 class TaskError:
     """What went wrong, as the task or its supervisor says, cut to what can be kept.
+
+    *types* are the names of an exception's class and of its bases, the class first. A server asked
+    to be left alone for *retry_after*, or until *retry_at*.
 
     >>> TaskError(message="wide", code="E" * 100).code == shortened("E" * 100, LONGEST_CODE)
     True
@@ -56,7 +67,9 @@ class TaskError:
     message: str = attrs.field(converter=_message)
     code: str | None = attrs.field(default=None, converter=_code)
     error_class: ErrorClass = ErrorClass.UNKNOWN
+    types: tuple[str, ...] = attrs.field(default=(), converter=_types)
     retry_after: timedelta | None = None
+    retry_at: datetime | None = None
     stack: str | None = attrs.field(default=None, converter=_stack)
 
     def as_json(self) -> str:

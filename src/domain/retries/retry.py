@@ -7,6 +7,7 @@ import attrs
 
 from .backoff import Backoff
 from .outcome import CRASHES, Ending, ErrorClass, Outcome, TaskError
+from .retry_after import asked_wait
 
 #: The attempts in all that a policy may have, and has by default (S3.2, S0.1 in
 #: docs/compatibility.md).
@@ -95,11 +96,13 @@ def decide(
     crashed_at: Sequence[datetime],
     now: datetime,
     random_fraction: float,
+    own_wait: timedelta | None = None,
 ) -> Verdict:
     """Decide what becomes of an execution whose attempt ended with *outcome*.
 
     *deaths* counts the bad ends before this one, *crashed_at* lists the crashes before it.
     *random_fraction* is in [0, 1). It fails for good once *deaths* reach the policy's retries.
+    *own_wait*, of a strategy of the task's own, takes the place of the policy's wait.
     """
     match outcome.ending:
         case Ending.SUCCEEDED:
@@ -113,7 +116,14 @@ def decide(
             if crashes >= CRASH_LIMIT:
                 window = f"{CRASH_WINDOW.total_seconds():.0f} s"
                 return Quarantine(f"crashed {crashes} times within {window}")
-    return _after_failure(outcome, deaths=deaths, policy=policy, random_fraction=random_fraction)
+    error = outcome.error or TaskError(message=outcome.ending.value)
+    if error.error_class is ErrorClass.PERMANENT or deaths >= policy.max_retries:
+        return Fail(error.message)
+    retry = deaths + 1
+    wait = policy.backoff.wait(retry, random_fraction=random_fraction)
+    asked = asked_wait(error, now=now) * (1 + RETRY_AFTER_SPREAD * random_fraction)
+    delay = max(wait if own_wait is None else own_wait, asked)
+    return RetryAfter(delay, f"retry {retry}/{policy.max_retries}: {error.message}")
 
 
 def give_back(why: str, *, attempt: int, policy: RetryPolicy, random_fraction: float) -> GiveBack:
@@ -134,18 +144,3 @@ def give_back(why: str, *, attempt: int, policy: RetryPolicy, random_fraction: f
 def recent_crashes(crashed_at: Sequence[datetime], *, now: datetime) -> Sequence[datetime]:
     """The crashes within the window before *now*, by which a poison pill is known."""
     return [crash for crash in crashed_at if now - crash < CRASH_WINDOW]
-
-
-def _after_failure(
-    outcome: Outcome, *, deaths: int, policy: RetryPolicy, random_fraction: float
-) -> RetryAfter | Fail:
-    error = outcome.error or TaskError(message=outcome.ending.value)
-    if error.error_class is ErrorClass.PERMANENT:
-        return Fail(error.message)
-    if deaths >= policy.max_retries:
-        return Fail(error.message)
-    retry = deaths + 1
-    delay = policy.backoff.wait(retry, random_fraction=random_fraction)
-    if error.retry_after is not None:
-        delay = max(delay, error.retry_after * (1 + RETRY_AFTER_SPREAD * random_fraction))
-    return RetryAfter(delay, f"retry {retry}/{policy.max_retries}: {error.message}")

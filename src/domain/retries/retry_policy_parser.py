@@ -4,7 +4,15 @@ from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
 from ..texts.echo import echo
-from .backoff import CEILING_MS, DELAY_MS, MULTIPLIERS, Backoff, BackoffType, Jitter
+from .backoff import (
+    CEILING_MS,
+    DEFAULT_DELAY_MS,
+    DELAY_MS,
+    MULTIPLIERS,
+    Backoff,
+    BackoffType,
+    Jitter,
+)
 from .retry import ATTEMPTS, RetryPolicy
 
 _E = TypeVar("_E", BackoffType, Jitter)
@@ -15,20 +23,28 @@ MILLISECONDS = "milliseconds"
 #: The most characters of JSON that are read as a policy: ten times a sensible one.
 LONGEST_POLICY = 4_096
 
-#: Strategies by name. "aggressive" is the slower one: S2.2 and C23 in docs/compatibility.md.
+#: The cap of the original's strategies (S2.1).
+LONGEST_WAIT_MS = 300_000
+
+_CONSERVATIVE = Backoff(delay=5_000, max_delay=LONGEST_WAIT_MS)
+
+#: Strategies by name (S2.2 in docs/compatibility.md). The original calls the slower one aggressive:
+#: that name means the conservative one (C23).
 BACKOFFS = {
-    "standard": Backoff(delay=2_000),
-    "aggressive": Backoff(delay=5_000),
-    "fixed": Backoff(type=BackoffType.FIXED, delay=60_000),
+    "standard": Backoff(delay=2_000, max_delay=LONGEST_WAIT_MS),
+    "conservative": _CONSERVATIVE,
+    "aggressive": _CONSERVATIVE,
+    "fixed": Backoff(type=BackoffType.FIXED, delay=60_000, max_delay=LONGEST_WAIT_MS),
 }
 
-#: Presets by name: S2.3 and S0.13 in docs/compatibility.md.
+#: Presets by name: S2.3, S0.13 and C37 in docs/compatibility.md.
 POLICIES = {
     "emails": RetryPolicy(attempts=4, backoff=BACKOFFS["standard"]),
     "webhooks": RetryPolicy(attempts=6, backoff=BACKOFFS["aggressive"]),
     "payments": RetryPolicy(attempts=3, backoff=BACKOFFS["fixed"]),
     "fast-failing": RetryPolicy(attempts=4, backoff=Backoff(delay=10_000)),
     "slow-recovering": RetryPolicy(attempts=6, backoff=Backoff(delay=60_000, multiplier=1.5)),
+    "lease-style": RetryPolicy(attempts=4, backoff=Backoff(type=BackoffType.LINEAR, delay=600_000)),
 }
 
 
@@ -43,10 +59,12 @@ class RetryPolicyInvalid(ValueError):
         super().__init__(f"{self.code}: {'; '.join(faults)}")
 
 
-def read_policy(value: object, *, default: RetryPolicy) -> RetryPolicy:
-    """Read `{attempts, backoff: {type, delay, …}}`, or the name of a preset.
+def read_policy(
+    value: object, *, default: RetryPolicy, presets: Mapping[str, RetryPolicy] = POLICIES
+) -> RetryPolicy:
+    """Read `{attempts, backoff: {type, delay, …}}`, or the name of one of *presets*.
 
-    What is not given comes from *default*.
+    What is not given comes from *default*; not its cap, where that is shorter than the delay.
 
     >>> read_policy({"attempts": 3, "backoff": {"type": "fixed", "delay": 10000}},
     ...             default=RetryPolicy()).max_retries
@@ -56,10 +74,10 @@ def read_policy(value: object, *, default: RetryPolicy) -> RetryPolicy:
         RetryPolicyInvalid: with every fault at once.
     """
     if isinstance(value, str):
-        if value in POLICIES:
-            return POLICIES[value]
+        if value in presets:
+            return presets[value]
         raise RetryPolicyInvalid(
-            (f"no preset is called {echo(value)}; there are {_names(POLICIES)}",)
+            (f"no preset is called {echo(value)}; there are {_names(presets)}",)
         )
     if not isinstance(value, Mapping):
         raise RetryPolicyInvalid(("a table with attempts and backoff is expected",))
@@ -96,17 +114,33 @@ def _backoff(value: object, default: Backoff, faults: list[str]) -> Backoff:
         return default
     faults += _unknown(value, {"type", "delay", "multiplier", "max_delay", "jitter"}, "backoff")
     kind = _one_of(BackoffType, value, "type", default.type, faults)
+    allowed = delays_of(kind)
     sequence = _sequence(value, default, faults) if kind is BackoffType.SEQUENCE else ()
+    inherited = default.delay if default.delay in allowed else DEFAULT_DELAY_MS
+    delay = (
+        sequence[0]
+        if sequence
+        else _whole(value, "delay", inherited, allowed, faults, of=MILLISECONDS)
+    )
     return Backoff(
         type=kind,
-        delay=sequence[0]
-        if sequence
-        else _whole(value, "delay", default.delay, DELAY_MS, faults, of=MILLISECONDS),
+        delay=delay,
         multiplier=_multiplier(value, default.multiplier, faults),
-        max_delay=_optional(value, "max_delay", default.max_delay, faults),
+        max_delay=_optional(value, "max_delay", _cap(default, delay), faults),
         jitter=_one_of(Jitter, value, "jitter", default.jitter, faults),
         sequence=sequence,
     )
+
+
+def delays_of(kind: BackoffType) -> range:
+    """Give the delays that a backoff may have; linear may retry at once (C34)."""
+    return range(DELAY_MS.stop) if kind is BackoffType.LINEAR else DELAY_MS
+
+
+def _cap(default: Backoff, delay: int) -> int | None:
+    """Inherit a cap, unless it is shorter than the delay that was given nearer by."""
+    cap = default.max_delay
+    return cap if cap is None or cap >= delay or delay == default.delay else None
 
 
 def _sequence(value: Mapping[str, object], default: Backoff, faults: list[str]) -> tuple[int, ...]:

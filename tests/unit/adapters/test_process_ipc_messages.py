@@ -1,4 +1,4 @@
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
@@ -64,6 +64,38 @@ def test_a_wait_makes_a_rate_limit() -> None:
 
     assert limited.error_class is ErrorClass.RATE_LIMITED
     assert limited.retry_after == timedelta(milliseconds=250)
+
+
+@pytest.mark.parametrize(
+    "asked", ['"retryAfterMs": 120000', '"retry_after": 120', '"retry_after": "120"']
+)
+def test_a_wait_has_several_forms(asked: str) -> None:
+    limited = error(f'{{"message": "slow down", {asked}}}')
+
+    assert limited.error_class is ErrorClass.RATE_LIMITED
+    assert limited.retry_after == timedelta(minutes=2)
+
+
+def test_a_wait_may_be_a_date_of_http() -> None:
+    limited = error('{"message": "slow", "retry_after": "Fri, 12 Dec 2025 08:00:00 GMT"}')
+
+    assert limited.error_class is ErrorClass.RATE_LIMITED
+    assert limited.retry_at == datetime(2025, 12, 12, 8, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ('"KeyError"', ("KeyError",)),
+        ('["KeyError", "LookupError"]', ("KeyError", "LookupError")),
+        ("null", ()),
+        ('{"name": "KeyError"}', ()),
+        ('[1, null, "KeyError"]', ("KeyError",)),
+        (str(["E"] * 100).replace("'", '"'), ("E",) * 8),
+    ],
+)
+def test_a_failure_names_its_exception_and_the_bases(given: str, expected: tuple[str]) -> None:
+    assert error(f'{{"message": "no", "type": {given}}}').types == expected
 
 
 NO_WAIT = ["-1", "1e300", '"5"', "true", "null", "99999999999999", "1" + "0" * 400]

@@ -67,6 +67,7 @@ def queries(house: House, broker: BrokerInspectionPort | None = None) -> Queries
         nodes=MemoryNodeStore(house.ledger),
         broker=broker or MemoryInspection(),
         retry_delay=timedelta(seconds=30),
+        policy=RetryPolicy(),
         now=house.clock.now,
     )
 
@@ -336,7 +337,9 @@ async def test_a_failure_is_json_with_real_types() -> None:
         "message": "no",
         "code": "ELATER",
         "error_class": "unknown",
+        "types": [],
         "retry_after_seconds": 90,
+        "retry_at": None,
         "stack": "at x",
     }
     assert queries(house).failure(shown["id"]).execution_id == house.only.id

@@ -68,14 +68,18 @@ ERROR = TaskError(
     message="no",
     code="E9",
     error_class=ErrorClass.RATE_LIMITED,
+    types=("TooMany", "HTTPError"),
     retry_after=1.5 * SECOND,
+    retry_at=NOON + 90 * SECOND,
     stack="line 3",
 )
 SHOWN_ERROR = ErrorView(
     message="no",
     code="E9",
     error_class="rate-limited",
+    types=("TooMany", "HTTPError"),
     retry_after_seconds=1.5,
+    retry_at=NOON + 90 * SECOND,
     stack="line 3",
 )
 
@@ -119,6 +123,8 @@ SHOWN_EXECUTION: dict[str, Any] = {
     "timeout_seconds": 11.5,
     "sent_again_at": NOON + 6 * SECOND + timedelta(minutes=5),
     "waits_for": "a worker that serves queue letters",
+    "status": "waiting",
+    "completed_at": None,
 }
 
 ATTEMPT = Attempt(
@@ -225,12 +231,18 @@ LAST: dict[str, Any] = {
     "due_at": NOON + 1 * SECOND,
     "started_at": NOON + 8 * SECOND,
     "finished_at": NOON + 9 * SECOND,
+    "status": "waiting",
+    "completed_at": None,
 }
 SCHEDULE: dict[str, Any] = {
     **DRAWN,
     **STORED,
     "params": {"b": 2},
     "retry": RetryView(**RETRY),
+    "retry_facts": (
+        "7 runs, waits 2 s, 4.25 s, 4.25 s, 4.25 s, 4.25 s, 4.25 s, 23.25 s in all; each up to "
+        "10 % shorter or longer"
+    ),
     "misfire_policy": "all",
     "misfire_window_seconds": 4.5,
     "misfire_cap": 6,
@@ -320,15 +332,28 @@ def policy(*, max_delay: int | None) -> RetryPolicy:
         (RetryView.of(POLICY), RETRY),
         (RetryView.of(policy(max_delay=None)), RETRY | {"max_delay_seconds": None}),
         (LastRun.of(EXECUTION), LAST),
-        (ScheduleView.of(StoredSchedule(**STORED, draft=DRAFT), EXECUTION), SCHEDULE),
         (
-            ScheduleView.of(
-                StoredSchedule(**STORED, draft=attrs.evolve(DRAFT, retry=None, timeout=None)), None
-            ),
-            SCHEDULE | {"retry": None, "timeout_seconds": None, "last_run": None},
+            ScheduleView.of(StoredSchedule(**STORED, draft=DRAFT), EXECUTION, policy=RetryPolicy()),
+            SCHEDULE,
         ),
         (
-            ScheduleView.of(StoredSchedule(**STORED, draft=None, text="0 8 *"), None),
+            ScheduleView.of(
+                StoredSchedule(**STORED, draft=attrs.evolve(DRAFT, retry=None, timeout=None)),
+                None,
+                policy=RetryPolicy(attempts=1),
+            ),
+            SCHEDULE
+            | {
+                "retry": None,
+                "retry_facts": "1 run, no retry",
+                "timeout_seconds": None,
+                "last_run": None,
+            },
+        ),
+        (
+            ScheduleView.of(
+                StoredSchedule(**STORED, draft=None, text="0 8 *"), None, policy=RetryPolicy()
+            ),
             dict.fromkeys(SCHEDULE) | STORED | {"schedule": "0 8 *"},
         ),
         (queue_view(THING), QUEUE),

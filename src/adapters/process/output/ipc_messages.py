@@ -3,13 +3,15 @@
 `finish` and `failed` are those of S1.13 in docs/compatibility.md.
 """
 
-from datetime import timedelta
+from collections.abc import Mapping
+from datetime import datetime, timedelta
 from typing import Any
 
 import attrs
 import msgspec
 
-from cronhare.domain.retries.outcome import ErrorClass, TaskError, classify
+from cronhare.domain.retries.outcome import MOST_TYPES, ErrorClass, TaskError, classify
+from cronhare.domain.retries.retry_after import plausible_wait, read_retry_after
 
 from .lines import Line
 
@@ -17,7 +19,6 @@ from .lines import Line
 LONGEST_MESSAGE = 64 * 1024
 #: A fraction is meant, but a task may count instead.
 LARGEST_PROGRESS = 10**15
-LONGEST_RETRY_AFTER = timedelta(days=366)
 
 
 class BrokenMessage(ValueError):
@@ -80,30 +81,36 @@ def _message(content: Any) -> Finished | Failed | Progress:  # noqa: ANN401 - an
 def _error(value: object) -> TaskError:
     fields = value if isinstance(value, dict) else {"message": value}
     code = _text(fields.get("code"))
-    retry_after = _retry_after(fields.get("retry_after_ms"))
+    asked = _retry_after(fields)
     return TaskError(
         message=_text(fields.get("message")) or "failed without a message",
         code=code,
-        error_class=_class(fields.get("class"), code, retry_after),
-        retry_after=retry_after,
+        error_class=_class(fields.get("class"), code, is_limited=asked is not None),
+        types=_types(fields.get("type")),
+        retry_after=asked if isinstance(asked, timedelta) else None,
+        retry_at=asked if isinstance(asked, datetime) else None,
         stack=_text(fields.get("stack")),
     )
 
 
-def _class(name: object, code: str | None, retry_after: timedelta | None) -> ErrorClass:
+def _class(name: object, code: str | None, *, is_limited: bool) -> ErrorClass:
     if isinstance(name, str) and name in list(ErrorClass):
         return ErrorClass(name)
-    return ErrorClass.RATE_LIMITED if retry_after is not None else classify(code)
+    return ErrorClass.RATE_LIMITED if is_limited else classify(code)
 
 
-def _retry_after(milliseconds: object) -> timedelta | None:
-    """A plausible wait, or None: a task's slip must not stop its schedule for years."""
-    if isinstance(milliseconds, bool) or not isinstance(milliseconds, int | float):
-        return None
-    longest = LONGEST_RETRY_AFTER / timedelta(milliseconds=1)
-    if not 0 <= milliseconds <= longest:  # before the conversion: it may fit no float
-        return None
-    return timedelta(milliseconds=milliseconds)
+def _types(given: object) -> tuple[str, ...]:
+    """The name of an exception's class, or a list of it and its bases; what is no text is left."""
+    names = given if isinstance(given, list) else [given]
+    return tuple(name for name in names[:MOST_TYPES] if isinstance(name, str))
+
+
+def _retry_after(fields: Mapping[str, object]) -> timedelta | datetime | None:
+    """The first plausible wait, or None: a task's slip must not stop its schedule for years."""
+    for name in ("retry_after_ms", "retryAfterMs"):
+        if (wait := plausible_wait(fields.get(name), timedelta(milliseconds=1))) is not None:
+            return wait
+    return read_retry_after(fields.get("retry_after"))
 
 
 def _text(value: object) -> str | None:

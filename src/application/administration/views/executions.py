@@ -8,6 +8,7 @@ import attrs
 import msgspec
 
 from cronhare.domain.execution import Execution, State
+from cronhare.domain.lifecycle.status import completed_at, outward_status
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.records import Attempt, Output
 from cronhare.ports.runner import Captured
@@ -22,7 +23,9 @@ class ExecutionView:
     """An execution, with all that explains why it is where it is; see `Execution`.
 
     *waits_for* says so in words, and is None once it has ended. Its start is looked for from
-    *check_at* on, graces aside; its message is taken for lost at *sent_again_at*.
+    *check_at* on, graces aside; its message is taken for lost at *sent_again_at*. *status* is its
+    state by its outward name, *completed_at* the end of a success alone (C26, C38 in
+    docs/compatibility.md).
     """
 
     id: int
@@ -30,6 +33,7 @@ class ExecutionView:
     schedule_name: str
     key: str
     state: State
+    status: str
     task: TaskRef
     task_name: str | None
     source: str | None
@@ -54,6 +58,7 @@ class ExecutionView:
     resends: int
     started_at: datetime | None
     finished_at: datetime | None
+    completed_at: datetime | None
     cancel_requested: bool
     last_error: str | None
     crashed_at: tuple[datetime, ...]
@@ -67,6 +72,8 @@ class ExecutionView:
         fields = msgspec.structs.asdict(execution)
         return cls(
             **{name: value for name, value in fields.items() if name not in changed},
+            status=outward_status(execution),
+            completed_at=completed_at(execution),
             params=json_value(execution.params),
             retry=None if execution.retry is None else RetryView.of(execution.retry),
             timeout_seconds=seconds(execution.timeout),

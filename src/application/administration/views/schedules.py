@@ -6,6 +6,9 @@ from typing import Any, Self
 import attrs
 
 from cronhare.domain.execution import Execution, State
+from cronhare.domain.lifecycle.status import completed_at, outward_status
+from cronhare.domain.retries.facts import retry_facts
+from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.schedules import StoredSchedule
@@ -19,9 +22,11 @@ class LastRun:
 
     execution_id: int
     state: State
+    status: str
     due_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
+    completed_at: datetime | None
 
     @classmethod
     def of(cls, execution: Execution) -> Self:
@@ -29,9 +34,11 @@ class LastRun:
         return cls(
             execution_id=execution.id,
             state=execution.state,
+            status=outward_status(execution),
             due_at=execution.due_at,
             started_at=execution.started_at,
             finished_at=execution.finished_at,
+            completed_at=completed_at(execution),
         )
 
 
@@ -41,6 +48,7 @@ class ScheduleView:
 
     Of a row that cannot be understood there is no more than *name*, *schedule*, the text of that
     column, and *problem*. *planned* is false until a scheduler has seen the newest edit.
+    *retry_facts* says what its retry policy, or the settings' policy, comes to.
     """
 
     id: int
@@ -56,6 +64,7 @@ class ScheduleView:
     queue: str | None = None
     description: str | None = None
     retry: RetryView | None = None
+    retry_facts: str | None = None
     misfire_policy: str | None = None
     misfire_window_seconds: float | None = None
     misfire_cap: int | None = None
@@ -72,8 +81,11 @@ class ScheduleView:
     problem: str | None
 
     @classmethod
-    def of(cls, stored: StoredSchedule, last: Execution | None) -> Self:
-        """Show a row of the users' table; *last* is its newest execution."""
+    def of(cls, stored: StoredSchedule, last: Execution | None, *, policy: RetryPolicy) -> Self:
+        """Show a row of the users' table.
+
+        *last* is its newest execution, *policy* that of schedules without one.
+        """
         draft = stored.draft
         row: dict[str, Any] = {
             "id": stored.id,
@@ -90,7 +102,7 @@ class ScheduleView:
             return cls(schedule=stored.text, **row)
         for field in attrs.fields(ScheduleDraft):
             row |= shown_field(field.name, getattr(draft, field.name))
-        return cls(**row)
+        return cls(**row, retry_facts=retry_facts(draft.retry or policy))
 
 
 def shown_field(name: str, value: Any) -> dict[str, Any]:  # noqa: ANN401 - a field of any kind

@@ -1,7 +1,7 @@
 """Parts of views: durations as numbers, params as JSON, retries, errors."""
 
 from collections.abc import Iterable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final, Self
 
 import attrs
@@ -49,7 +49,9 @@ class ErrorView:
     message: str
     code: str | None = None
     error_class: str | None = None
+    types: tuple[str, ...] = ()
     retry_after_seconds: float | None = None
+    retry_at: datetime | None = None
     stack: str | None = None
 
     @classmethod
@@ -65,7 +67,9 @@ class ErrorView:
             message=error.message,
             code=error.code,
             error_class=error.error_class.value,
+            types=error.types,
             retry_after_seconds=seconds(error.retry_after),
+            retry_at=error.retry_at,
             stack=error.stack,
         )
 

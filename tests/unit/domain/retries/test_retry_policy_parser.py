@@ -78,6 +78,7 @@ def test_a_default_with_a_sequence_can_be_kept_and_left() -> None:
         ("payments", [60, 60]),
         ("fast-failing", [10, 20, 40]),
         ("slow-recovering", [60, 90, 135, 202.5, 303.75]),
+        ("lease-style", [600, 1_200, 1_800]),
     ],
 )
 def test_the_original_presets_have_names(name: str, expected: list[float]) -> None:
@@ -86,10 +87,22 @@ def test_the_original_presets_have_names(name: str, expected: list[float]) -> No
 
 @pytest.mark.parametrize(
     ("name", "expected"),
-    [("standard", [2, 4, 8]), ("aggressive", [5, 10, 20]), ("fixed", [60, 60, 60])],
+    [
+        ("standard", [2, 4, 8, 16, 32]),
+        ("aggressive", [5, 10, 20, 40, 80]),
+        ("conservative", [5, 10, 20, 40, 80]),
+        ("fixed", [60, 60, 60, 60, 60]),
+    ],
 )
 def test_the_original_strategies_have_names(name: str, expected: list[float]) -> None:
-    assert waits(read_policy({"attempts": 4, "backoff": name}, default=DEFAULT)) == expected
+    assert waits(read_policy({"attempts": 6, "backoff": name}, default=DEFAULT)) == expected
+
+
+@pytest.mark.parametrize("name", BACKOFFS)
+def test_no_strategy_of_the_original_waits_for_longer_than_five_minutes(name: str) -> None:
+    policy = read_policy({"attempts": 20, "backoff": name}, default=DEFAULT)
+
+    assert max(waits(policy)) == (60 if name == "fixed" else 300)
 
 
 @pytest.mark.parametrize("attempts", [1, 20])
@@ -116,6 +129,35 @@ def test_delays_outside_of_the_bounds_are_refused(delay: object) -> None:
     )
 
 
+def test_linear_alone_retries_at_once() -> None:
+    at_once = {"attempts": 4, "backoff": {"type": "linear", "delay": 0}}
+
+    policy = read_policy(at_once, default=DEFAULT)
+
+    assert waits(policy) == [0, 0, 0]
+    assert read_policy(write_policy(policy), default=DEFAULT) == policy
+    (fault,) = faults_of({"backoff": {"type": "linear", "delay": -1}})
+    assert fault == "delay: -1 is not a whole number of milliseconds from 0 to 3,600,000"
+
+
+def test_a_delay_that_another_type_does_not_allow_is_not_inherited() -> None:
+    at_once = RetryPolicy(backoff=Backoff(type=BackoffType.LINEAR, delay=0))
+
+    policy = read_policy({"backoff": {"type": "exponential"}}, default=at_once)
+
+    assert waits(policy) == [30, 60, 120]
+
+
+def test_a_cap_that_is_shorter_than_a_nearer_delay_is_not_inherited() -> None:
+    fixed = {"type": "fixed", "delay": 600_000}
+
+    policy = read_policy({"backoff": fixed}, default=POLICIES["emails"])
+    capped = read_policy({"backoff": {**fixed, "max_delay": 300_000}}, default=POLICIES["emails"])
+
+    assert waits(policy) == [600, 600, 600]
+    assert waits(capped) == [300, 300, 300]
+
+
 def test_a_refusal_carries_the_original_code() -> None:
     with pytest.raises(RetryPolicyInvalid, match=r"^SCHEDULE_RETRY_POLICY_INVALID: ") as refused:
         read_policy({"attempts": 0}, default=DEFAULT)
@@ -130,7 +172,7 @@ def test_a_refusal_carries_the_original_code() -> None:
         ([], "a table"),
         (None, "a table"),
         ("emial", "no preset is called 'emial'; there are emails, webhooks"),
-        ({"backoff": "slow"}, "no backoff is called 'slow'; there are standard"),
+        ({"backoff": "slow"}, "no backoff is called 'slow'; there are standard, conservative"),
         ({"backoff": 3}, "backoff: a table or a name"),
         ({"tries": 3}, "retry has no 'tries'; it has attempts, backoff"),
         ({"backoff": {"base": 3}}, "backoff has no 'base'; it has delay, jitter"),

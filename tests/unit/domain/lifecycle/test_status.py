@@ -1,0 +1,51 @@
+import pytest
+
+from cronhare.domain.execution import State
+from cronhare.domain.lifecycle.status import completed_at, outward_status
+from cronhare.domain.retries.retry_policy_parser import POLICIES
+from tests.unit.executions import NOON, execution
+
+
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [
+        (State.CLAIMED, "waiting"),
+        (State.PUBLISHED, "waiting"),
+        (State.RUNNING, "active"),
+        (State.RETRYING, "active"),
+        (State.SUCCEEDED, "completed"),
+        (State.FAILED, "failed"),
+        (State.QUARANTINED, "quarantined"),
+        (State.CANCELLED, "cancelled"),
+        (State.SKIPPED, "skipped"),
+        (State.HANDED_OVER, "handed-over"),
+    ],
+)
+def test_each_state_has_a_name_outside_and_stays_active_between_two_attempts(
+    state: State, expected: str
+) -> None:
+    assert outward_status(execution(state)) == expected
+    assert outward_status(execution(state, retry=POLICIES["emails"])) == expected
+
+
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [
+        (State.CLAIMED, "waiting"),
+        (State.RUNNING, "active"),
+        (State.RETRYING, "failed"),
+        (State.FAILED, "terminated"),
+        (State.SUCCEEDED, "completed"),
+    ],
+)
+def test_with_the_backoff_of_the_lease_style_the_names_are_its_own(
+    state: State, expected: str
+) -> None:
+    assert outward_status(execution(state, retry=POLICIES["lease-style"])) == expected
+
+
+@pytest.mark.parametrize("state", State)
+def test_nothing_but_a_success_is_completed(state: State) -> None:
+    ended = execution(state, finished_at=NOON)
+
+    assert completed_at(ended) == (NOON if state is State.SUCCEEDED else None)

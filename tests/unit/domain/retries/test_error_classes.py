@@ -1,0 +1,116 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cronhare.domain.retries.error_classes import (
+    MOST_ERRORS,
+    ErrorRulesInvalid,
+    classified,
+    read_error_rules,
+)
+from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskError
+
+RULES = read_error_rules(
+    {
+        "transient": ["ECONNRESET", "exit:75", "AUTH_INVALID"],
+        "permanent": ["KeyError", "exit:1", "LookupError"],
+        "rate-limited": ["TooManyRequests"],
+    }
+)
+
+
+def class_of(exit_code: int = 1, **error: object) -> ErrorClass:
+    given_error = TaskError(message="no", **error)  # type: ignore[arg-type]
+    outcome = Outcome(ending=Ending.FAILED, exit_code=exit_code, error=given_error)
+    found = classified(outcome, RULES).error
+    assert found is not None
+    return found.error_class
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        ({"code": "ECONNRESET"}, ErrorClass.TRANSIENT),
+        ({"types": ("KeyError", "LookupError")}, ErrorClass.PERMANENT),
+        ({"types": ("IndexError", "LookupError")}, ErrorClass.PERMANENT),
+        ({"types": ("TooManyRequests", "HTTPError")}, ErrorClass.RATE_LIMITED),
+        ({"exit_code": 75}, ErrorClass.TRANSIENT),
+        ({"exit_code": 3}, ErrorClass.UNKNOWN),
+        ({"exit_code": 3, "types": ("OSError",), "code": "EIO"}, ErrorClass.UNKNOWN),
+    ],
+)
+def test_an_error_is_known_by_code_exception_or_exit_status(
+    error: dict[str, object], expected: ErrorClass
+) -> None:
+    assert class_of(**error) is expected  # type: ignore[arg-type]
+
+
+def test_the_nearest_name_counts() -> None:
+    assert class_of(code="ECONNRESET", types=("KeyError",)) is ErrorClass.TRANSIENT
+
+
+def test_a_rule_for_a_code_outweighs_the_original_classes() -> None:
+    assert class_of(code="AUTH_INVALID", error_class=ErrorClass.PERMANENT) is ErrorClass.TRANSIENT
+
+
+def test_what_the_task_says_outweighs_its_exit_status() -> None:
+    assert class_of(error_class=ErrorClass.RATE_LIMITED) is ErrorClass.RATE_LIMITED
+
+
+def test_a_success_stays_one() -> None:
+    done = Outcome(ending=Ending.SUCCEEDED, exit_code=0)
+
+    assert classified(done, RULES) is done
+
+
+@pytest.mark.parametrize(
+    ("table", "fault"),
+    [
+        (3, "a table is expected, with transient, permanent, rate-limited"),
+        ({"fatal": []}, "'fatal' is no class of errors; there are transient, permanent"),
+        ({"unknown": ["E"]}, "'unknown' is no class of errors"),
+        ({"transient": "ECONNRESET"}, "transient: a list of at most 100 texts is expected"),
+        ({"transient": ["E"] * (MOST_ERRORS + 1)}, "a list of at most 100 texts"),
+        ({"transient": [75]}, "75 is not a text of 1 to 64 characters"),
+        ({"transient": [""]}, "'' is not a text of 1 to 64"),
+        ({"transient": ["E" * 65]}, "is not a text of 1 to 64"),
+        ({"transient": ["no such"]}, "'no such' is not a code such as"),
+        ({"transient": ["signal:9"]}, "'signal:9' is not a code such as"),
+        ({"transient": ["exit:0"]}, "'exit:0': an exit status that fails is 1-255"),
+        ({"transient": ["exit:256"]}, "an exit status that fails is 1-255"),
+        ({"transient": ["exit:075"]}, "an exit status that fails is 1-255"),
+        ({"transient": ["E"], "permanent": ["E"]}, "permanent: 'E' is transient already"),
+    ],
+)
+def test_a_table_that_cannot_be_says_what_is_wrong(table: object, fault: str) -> None:
+    with pytest.raises(ErrorRulesInvalid) as refused:
+        read_error_rules(table)
+
+    (only,) = refused.value.faults
+    assert fault in only
+
+
+def test_every_fault_is_named_at_once() -> None:
+    with pytest.raises(ErrorRulesInvalid) as refused:
+        read_error_rules({"fatal": [], "transient": ["exit:0", 3], "permanent": None})
+
+    assert len(refused.value.faults) == 4
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=9),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["transient", "permanent", "x"]), inner)
+    ),
+    max_leaves=6,
+)
+
+
+@given(json_values)
+def test_nothing_but_a_refusal_is_ever_raised(value: object) -> None:
+    try:
+        rules = read_error_rules(value)
+    except ErrorRulesInvalid:
+        return
+    assert all(isinstance(name, str) for name in rules)

@@ -1,0 +1,107 @@
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskError
+from cronhare.domain.retries.retry import RetryAfter, RetryPolicy, decide
+from cronhare.domain.retries.retry_after import LONGEST_RETRY_AFTER, asked_wait, read_retry_after
+
+NOW = datetime(2025, 12, 12, 8, 0, tzinfo=UTC)
+SECOND = timedelta(seconds=1)
+
+
+@pytest.mark.parametrize("value", [120, 120.0, "120", " 120 ", "120.0"])
+def test_seconds_are_a_number_or_its_text(value: object) -> None:
+    assert read_retry_after(value) == 120 * SECOND
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Fri, 12 Dec 2025 08:02:00 GMT",  # the three forms of RFC 9110, section 5.6.7
+        "Friday, 12-Dec-25 08:02:00 GMT",
+        "Fri Dec 12 08:02:00 2025",
+    ],
+)
+def test_each_form_of_an_http_date_is_a_moment(text: str) -> None:
+    assert read_retry_after(text) == NOW + 120 * SECOND
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        True,
+        -1,
+        "-1",
+        "soon",
+        "",
+        "1e9",
+        "١٢",
+        float("nan"),
+        float("inf"),
+        10**400,
+        "9" * 41,
+        "Fri, 99 Dec 2025 08:02:00 GMT",
+        [120],
+        {"seconds": 120},
+        LONGEST_RETRY_AFTER.total_seconds() + 1,
+    ],
+)
+def test_what_is_no_wait_is_none(value: object) -> None:
+    assert read_retry_after(value) is None
+
+
+@given(st.text(max_size=60))
+def test_no_text_is_a_fault_of_ours(text: str) -> None:
+    read_retry_after(text)
+
+
+def limited(**asked: timedelta | datetime) -> TaskError:
+    return TaskError(message="429", error_class=ErrorClass.RATE_LIMITED, **asked)  # type: ignore[arg-type]
+
+
+def test_what_is_asked_for_counts_from_now_and_the_later_wins() -> None:
+    asked = limited(retry_after=60 * SECOND, retry_at=NOW + 90 * SECOND)
+
+    assert asked_wait(asked, now=NOW) == 90 * SECOND
+    assert asked_wait(asked, now=NOW + 60 * SECOND) == 60 * SECOND
+    assert asked_wait(TaskError(message="no"), now=NOW) == timedelta(0)
+
+
+def test_a_moment_that_has_passed_or_is_years_away_asks_for_nothing() -> None:
+    assert asked_wait(limited(retry_at=NOW - SECOND), now=NOW) == timedelta(0)
+    assert asked_wait(limited(retry_at=NOW + LONGEST_RETRY_AFTER + SECOND), now=NOW) == timedelta(0)
+
+
+@given(
+    st.timedeltas(timedelta(0), timedelta(days=300)),
+    st.floats(0, 1, exclude_max=True),
+    st.booleans(),
+)
+def test_a_retry_is_never_earlier_than_asked_and_at_most_a_fifth_later(
+    wait: timedelta, chance: float, is_date: bool
+) -> None:
+    asked = limited(retry_at=NOW + wait) if is_date else limited(retry_after=wait)
+
+    verdict = decide(
+        Outcome(ending=Ending.FAILED, error=asked),
+        deaths=0,
+        policy=RetryPolicy(),
+        crashed_at=(),
+        now=NOW,
+        random_fraction=chance,
+    )
+
+    assert isinstance(verdict, RetryAfter)
+    assert max(30 * SECOND, wait) <= verdict.delay
+    assert verdict.delay <= max(30 * SECOND, wait * 1.2 + timedelta(microseconds=1))
+
+
+def test_a_date_as_python_writes_it_is_read() -> None:
+    moment = NOW + timedelta(days=40)
+
+    assert read_retry_after(format_datetime(moment, usegmt=True)) == moment
