@@ -43,6 +43,12 @@ REFUSED = {
     "a timeout of nothing": "timeout_ms = 0",
     "a jitter of 2^63-1": "jitter_ms = 9223372036854775807",
     "a jitter below nothing": "jitter_ms = -1",
+    "an interval below nothing": "schedule = NULL, every_ms = -1",
+    "an interval of 2^63-1": "schedule = NULL, every_ms = 9223372036854775807",
+    "an interval of half a second": "schedule = NULL, every_ms = 500",
+    "an interval beside cron text": "every_ms = 1000",
+    "an unknown gap": "gap_policy = 'x'",
+    "a fold with a blank behind it": "fold_policy = 'both '",
     "a start of words": "starts_at = 'tomorrow'",
     "an end of the year 0": "ends_at = '0000-00-00'",
     "a queue of no letters": "queue = ''",
@@ -60,6 +66,8 @@ REFUSED = {
 #: What may run or be told, but holds up nobody.
 ANY = {
     "cron text in two lines": "schedule = CONCAT('* *', CHAR(10), '* * *')",
+    "an interval of a year": "schedule = NULL, every_ms = 31622400000",
+    "a gap for a date-time": "schedule = NULL, date_time = '2026-01-01', gap_policy = 'skip'",
     "cron text and a date-time": "date_time = '2026-01-01 00:00:00'",
     "a date-time of the year 9999": "schedule = NULL, date_time = '9999-12-31 23:59:59'",
     "a date-time with an offset": "schedule = NULL, date_time = '2026-01-01T00:00:00+14:00'",

@@ -26,13 +26,13 @@ from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.ledger import LedgerOutdated, LedgerUnavailable
 from cronhare.ports.records import ExecutionFilter
 from tests.integration.ledgers import MINUTE, draft, sql_ledger
+from tests.integration.revisions import REVISIONS
 from tests.services.mariadb import connect, run
 
 pytestmark = pytest.mark.integration
 
 NOW = datetime(2026, 3, 2, 12, 0, 30, tzinfo=UTC)
 #: All that an upgrade from nothing applies.
-REVISIONS = ["0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009"]
 
 ORIGINAL = Path(__file__).parent / "original_mariadb.sql"
 

@@ -21,6 +21,7 @@ from cronhare.domain.execution import State
 from cronhare.ports.ledger import LedgerOutdated, LedgerUnavailable
 from cronhare.ports.records import ExecutionFilter
 from tests.integration.ledgers import sql_ledger
+from tests.integration.revisions import REVISIONS
 from tests.services.postgresql import run
 
 pytestmark = pytest.mark.integration
@@ -30,7 +31,6 @@ PAGE = Path(__file__).parents[2] / "docs" / "operators.md"
 NOW = datetime(2026, 3, 2, 12, 0, 30, tzinfo=UTC)
 
 #: All that an upgrade from nothing applies.
-REVISIONS = ["0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009"]
 
 #: Another system's two tables, as somebody would have made them by hand.
 SEEDS = """

@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 
+from cronhare.domain.cron import Fold, Gap
 from cronhare.domain.retries.backoff import Backoff, BackoffType, Jitter
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPolicy
@@ -19,6 +20,8 @@ def test_a_schedule_is_read_as_it_was_written(ledger: Ledger) -> None:
         "nightly",
         task=TaskRef("event", 3),
         schedule="30 2 * * 1-5",
+        gap=Gap.SKIP,
+        fold=Fold.BOTH,
         timezone="Europe/Berlin",
         params='{"a":[1,2.5,null,"ü"]}',
         status=False,
@@ -55,6 +58,7 @@ def test_every_kind_of_task_and_of_timing_is_kept(ledger: Ledger) -> None:
         draft("b-worker", task=TaskRef("worker", 25), schedule=None),
         draft("c-reminder", task=TaskRef("reminder", 25), schedule=None, date_time=NOON + MINUTE),
         draft("d-event", task=TaskRef("event", 25)),
+        draft("e-interval", schedule=None, every=timedelta(days=366)),
     ]
 
     ledger.save(*drafts)

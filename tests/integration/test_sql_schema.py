@@ -23,11 +23,11 @@ from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.ledger import LedgerOutdated, LedgerUnavailable
 from cronhare.ports.records import ExecutionFilter
 from tests.integration.ledgers import sql_ledger
+from tests.integration.revisions import REVISIONS
 
 NOW = datetime(2026, 3, 2, 12, 0, 30, tzinfo=UTC)
 
 #: All that an upgrade from nothing applies.
-REVISIONS = ["0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009"]
 
 #: The two tables of docs/compatibility.md, as an object-relational mapper would have made them.
 ORIGINAL = """

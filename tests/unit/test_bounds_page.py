@@ -40,7 +40,7 @@ from cronhare.domain.messages import headers, messages
 from cronhare.domain.messages import nack_count as deaths
 from cronhare.domain.retries import outcome, retry, retry_after
 from cronhare.domain.retries import retry_policy_parser as policies
-from cronhare.domain.schedules import boot, jobs_file, params, planning, schedule
+from cronhare.domain.schedules import boot, every, jobs_file, params, planning, schedule
 from cronhare.domain.texts import durations, echo
 from cronhare.entrypoints import logs
 from cronhare.entrypoints.cli import errors as trouble
@@ -130,6 +130,13 @@ BOUNDS: dict[str, list[str]] = {
     "`misfire_cap`": [f"{schedule.CAPS[0]}-{schedule.CAPS[-1]:,}"],
     "a span (`timeout_ms`, `jitter_ms`, `misfire_window_ms`)": [
         f"{durations.LONGEST.days // 365} years"
+    ],
+    "an interval (`every`, `every_ms`)": [
+        f"{every.SHORTEST // every.SECOND} s to {every.LONGEST.days} days"
+    ],
+    "a tick of an interval that is claimed late": [
+        f"at least {planning.SHORTEST_GRACE // every.SECOND} s",
+        f"at most {planning.GRACE // every.SECOND} s",
     ],
     "attempts, deaths, crashes": [f"{deaths.MOST:,} each"],
     "a value in a fault's sentence": [f"{echo.LONGEST_ECHO} letters"],

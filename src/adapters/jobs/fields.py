@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
-from cronhare.domain.cron import resolve_wall_time
+from cronhare.domain.cron import Fold, resolve_wall_time
 from cronhare.domain.schedules.draft import Fault
 from cronhare.domain.texts.durations import DurationInvalid, parse_duration
 
@@ -24,6 +24,15 @@ def read_duration(field: str, text: str | None, faults: list[Fault]) -> timedelt
     except DurationInvalid as error:
         faults.append(Fault(field, str(error)))
         return None
+
+
+def read_fold(value: str | int) -> Fold:
+    """Read `first` and the like, or 0 and 1 as Python's `datetime` has it.
+
+    >>> read_fold(1), read_fold("both")
+    (<Fold.SECOND: 'second'>, <Fold.BOTH: 'both'>)
+    """
+    return (Fold.FIRST, Fold.SECOND)[value] if isinstance(value, int) else Fold(value)
 
 
 def read_moment(

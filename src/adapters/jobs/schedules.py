@@ -3,15 +3,15 @@
 from datetime import timedelta
 from zoneinfo import ZoneInfo
 
-from cronhare.domain.cron import UnknownZone, find_zone
+from cronhare.domain.cron import Fold, UnknownZone, find_zone
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.retries.retry_policy_parser import RetryPolicyInvalid, read_policy
-from cronhare.domain.schedules.draft import Fault, ScheduleDraft, faults_of
+from cronhare.domain.schedules.draft import Fault, ScheduleDraft, faults_of, in_effect
 from cronhare.domain.schedules.schedule import DEFAULT_MISFIRE, Misfire
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.domain.topology import MAIN_QUEUE
 
-from .fields import read_duration, read_moment, read_params
+from .fields import read_duration, read_fold, read_moment, read_params
 from .schema import MisfireTable, ScheduleTable
 from .tables import read_table
 
@@ -22,15 +22,20 @@ def read_draft(
     """Make a draft; a field at fault gets a harmless value."""
     zone = _zone(table.timezone)
     if not _says_when(table, faults):
-        ways = "schedule, date_time, on_boot = true or on_start = true"
+        ways = "schedule, every, date_time, on_boot = true or on_start = true"
         faults.append(Fault("schedule", f"is missing; give {ways}"))
+    fold = read_fold(table.fold)
     draft = ScheduleDraft(
         name=name,
         task=task,
         task_name=table.task,
         schedule=table.schedule,
-        date_time=read_moment("date_time", table.date_time, zone, faults, fold=table.fold),
+        date_time=read_moment(
+            "date_time", table.date_time, zone, faults, fold=int(fold is Fold.SECOND)
+        ),
+        every=read_duration("every", table.every, faults),
         timezone=table.timezone,
+        **in_effect(table.schedule, table.gap, fold),
         params=read_params(table.params, faults),
         status=table.status,
         description=table.description,
@@ -46,14 +51,16 @@ def read_draft(
     faults += faults_of(draft)
     if table.schedule is not None and table.date_time is not None and draft.date_time is None:
         faults.append(Fault("date_time", "a schedule has cron text or a date-time, not both"))
+    if table.date_time is not None and fold is Fold.BOTH:
+        faults.append(Fault("fold", "both is for cron text; a date-time is first or second"))
     return draft
 
 
 def _says_when(table: ScheduleTable, faults: list[Fault]) -> bool:
     """Tell whether any field says when it is due, even one at fault."""
-    tried = {fault.field for fault in faults} & {"schedule", "on_start", "on_boot"}
-    given = table.on_start, table.on_boot, table.schedule, table.date_time
-    return bool(tried) or given != (False, False, None, None)
+    tried = {fault.field for fault in faults} & {"schedule", "every", "on_start", "on_boot"}
+    given = table.schedule, table.every, table.date_time
+    return bool(tried) or table.on_start or table.on_boot or given != (None, None, None)
 
 
 def _zone(name: str) -> ZoneInfo | None:

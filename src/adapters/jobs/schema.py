@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 import attrs
 from msgspec import Meta
 
+from cronhare.domain.cron import Gap
 from cronhare.domain.schedules.schedule import (
     CAPS,
     DEFAULT_MISFIRE,
@@ -75,7 +76,9 @@ class ScheduleTable:
     task: str = attrs.field(default="", metadata=REQUIRED)
     schedule: str | None = None
     date_time: Any = None
-    fold: Literal[0, 1] = 0
+    every: str | None = None
+    gap: Gap = Gap.AFTER
+    fold: Literal["first", "second", "both", 0, 1] = "first"
     on_start: bool = False
     on_boot: bool = False
     timezone: str = DEFAULT_ZONE

@@ -8,7 +8,8 @@ import attrs
 from cronhare.domain.diagnosis import LOOK_FOR_HELD, LastClaim
 from cronhare.domain.execution import STARTABLE, UNFINISHED, Execution, State
 from cronhare.domain.schedules.draft import compile_schedule
-from cronhare.domain.schedules.keys import cron_key, once_key
+from cronhare.domain.schedules.every import Every
+from cronhare.domain.schedules.keys import cron_key, every_key, once_key
 from cronhare.domain.schedules.schedule import ByHand, Schedule
 from cronhare.domain.texts.listing import counted
 from cronhare.domain.texts.moments import say_moment
@@ -32,9 +33,8 @@ class Explanation:
 def explain(
     stored: StoredSchedule, instant: datetime, *, records: RecordsPort, now: datetime
 ) -> Explanation:
-    """Explain what became of the minute of *instant*."""
-    minute = instant.replace(second=0, microsecond=0)
-    execution = _find(stored.id, minute, records)
+    """Explain what became of the minute of *instant*; of an interval's second."""
+    execution = _find(stored.id, instant, records)
     if execution is not None:
         return explain_execution(execution, records.attempts(execution.id), now=now)
     schedule = _understood(stored)
@@ -44,7 +44,10 @@ def explain(
             answer="It cannot be planned: its row in the table is broken",
             because=(stored.problem or "", "Mend the row; an edit is noticed within seconds."),
         )
-    return _without_record(schedule, stored, minute, records=records, now=now)
+    due = instant.replace(microsecond=0)
+    if not isinstance(schedule.timing, Every):
+        due = due.replace(second=0)
+    return _without_record(schedule, stored, due, records=records, now=now)
 
 
 def newest_instant(stored: StoredSchedule, *, now: datetime) -> datetime:
@@ -82,10 +85,11 @@ def _understood(stored: StoredSchedule) -> Schedule | None:
     )
 
 
-def _find(scheduler_id: int, minute: datetime, records: RecordsPort) -> Execution | None:
+def _find(scheduler_id: int, instant: datetime, records: RecordsPort) -> Execution | None:
     """Find the record of an instant; the schedule may have been edited since."""
-    keys = (cron_key(minute), once_key(minute))
-    found = (records.covering(scheduler_id, key=key, instant=minute) for key in keys)
+    minute = instant.replace(second=0, microsecond=0)
+    wanted = ((every_key(instant), instant), (cron_key(minute), minute), (once_key(minute), minute))
+    found = (records.covering(scheduler_id, key=key, instant=due) for key, due in wanted)
     return next(filter(None, found), None)
 
 
@@ -143,30 +147,30 @@ def _where_it_is(execution: Execution, now: datetime) -> Iterator[str]:
 def _without_record(
     schedule: Schedule,
     stored: StoredSchedule,
-    minute: datetime,
+    instant: datetime,
     *,
     records: RecordsPort,
     now: datetime,
 ) -> Explanation:
-    due = schedule.timing.next(minute - timedelta(microseconds=1)) == minute
+    due = schedule.timing.next(instant - timedelta(microseconds=1)) == instant
     if not due:
         return Explanation(
-            ran=False, answer="It was not due then", because=tuple(_neighbours(schedule, minute))
+            ran=False, answer="It was not due then", because=tuple(_neighbours(schedule, instant))
         )
-    if minute > now:
+    if instant > now:
         return Explanation(ran=False, answer="It is due then", because=tuple(_future(schedule)))
-    reason = _never(schedule, stored, minute)
-    if reason is None and _is_ahead(stored, minute):
-        return _not_yet(minute, records.last_claim())
-    return Explanation(ran=False, answer=reason or _forgotten(minute, now))
+    reason = _never(schedule, stored, instant)
+    if reason is None and _is_ahead(stored, instant):
+        return _not_yet(instant, records.last_claim())
+    return Explanation(ran=False, answer=reason or _forgotten(instant, now))
 
 
-def _neighbours(schedule: Schedule, minute: datetime) -> Iterator[str]:
+def _neighbours(schedule: Schedule, instant: datetime) -> Iterator[str]:
     if isinstance(schedule.timing, ByHand):
         starts = " or at a boot or start, as its jobs file says" if schedule.source else ""
         yield f"It has no times of its own: it runs when somebody asks{starts}."
         return
-    before, after = schedule.timing.previous(minute), schedule.timing.next(minute)
+    before, after = schedule.timing.previous(instant), schedule.timing.next(instant)
     yield f"The instant before is {say_moment(before) if before else 'none'}."
     yield f"The instant after is {say_moment(after) if after else 'none'}."
 
@@ -176,9 +180,9 @@ def _future(schedule: Schedule) -> Iterator[str]:
         yield "But the schedule is disabled: unless that changes, it will not run."
 
 
-def _never(schedule: Schedule, stored: StoredSchedule, minute: datetime) -> str | None:
+def _never(schedule: Schedule, stored: StoredSchedule, instant: datetime) -> str | None:
     """Say why it will not be run any more, as far as that is known."""
-    if minute <= schedule.changed_at:
+    if instant <= schedule.changed_at:
         changed = say_moment(schedule.changed_at)
         return (
             f"It did not run by the schedule as it is now, which was created, edited or enabled at "
@@ -186,23 +190,23 @@ def _never(schedule: Schedule, stored: StoredSchedule, minute: datetime) -> str 
         )
     if not schedule.enabled:
         return "It did not run: the schedule is disabled"
-    if schedule.starts_at is not None and minute < schedule.starts_at:
+    if schedule.starts_at is not None and instant < schedule.starts_at:
         return f"It did not run: the schedule starts at {say_moment(schedule.starts_at)}"
-    if schedule.ends_at is not None and minute > schedule.ends_at:
+    if schedule.ends_at is not None and instant > schedule.ends_at:
         return f"It did not run: the schedule ended at {say_moment(schedule.ends_at)}"
     if stored.problem is not None:
         return f"It did not run: it cannot be planned: {stored.problem}"
     return None
 
 
-def _is_ahead(stored: StoredSchedule, minute: datetime) -> bool:
-    """Whether the schedule's plan has not come to that minute."""
-    return not stored.planned or (stored.next_due_at is not None and stored.next_due_at <= minute)
+def _is_ahead(stored: StoredSchedule, instant: datetime) -> bool:
+    """Whether the schedule's plan has not come to that instant."""
+    return not stored.planned or (stored.next_due_at is not None and stored.next_due_at <= instant)
 
 
-def _not_yet(minute: datetime, last: LastClaim | None) -> Explanation:
+def _not_yet(instant: datetime, last: LastClaim | None) -> Explanation:
     """Distinguish a schedule that is held or refused from schedulers that are not there."""
-    if last is None or last.at < minute:
+    if last is None or last.at < instant:
         answer = "It did not run yet: no scheduler has claimed anything since. Is one running?"
         because = (
             "If one is, its log says why it cannot: `schedule.held`, say, or a server is away."
@@ -218,8 +222,8 @@ def _not_yet(minute: datetime, last: LastClaim | None) -> Explanation:
     )
 
 
-def _forgotten(minute: datetime, now: datetime) -> str:
-    if now - minute > Retention().completed:
+def _forgotten(instant: datetime, now: datetime) -> str:
+    if now - instant > Retention().completed:
         days = Retention().completed.days
         return f"The ledger has no record of it; records of runs are removed after {days} days"
     return "The ledger has no record of it, though it was due: its row must have been removed"

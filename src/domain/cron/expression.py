@@ -9,11 +9,12 @@ from zoneinfo import ZoneInfo
 import attrs
 
 from . import judgement
+from .clock_changes import AS_CRON, ClockChanges
 from .days import DayRule, fires
 from .errors import CronExpressionError
 from .fields import Field, read_field
 from .kinds import KINDS
-from .pattern import WallPattern
+from .pattern import NEVER, WallPattern
 from .text import split_fields
 from .timeline import (
     DAY,
@@ -81,38 +82,50 @@ class CronExpression:
         """What its author may not have meant, in sentences."""
         return tuple(judgement.warnings(_fields(self.text), self._pattern.days))
 
-    def matches(self, moment: datetime, zone: ZoneInfo) -> bool:
+    def matches(self, moment: datetime, zone: ZoneInfo, changes: ClockChanges = AS_CRON) -> bool:
         """Whether a run is due in the minute of *moment*.
 
         True for the first minute after a spring change that leapt over a fixed time, false for
-        the second pass of that time in autumn.
+        the second pass of that time in autumn; *changes* may say otherwise.
         """
         minute = minute_of(moment)
         if not FIRST_MINUTE <= minute <= LAST_MINUTE:
             return False
-        stretch = timeline_of(zone).at(minute)
+        stretch = _timeline(zone, changes).at(minute)
         if minute >= stretch.settled or self.wildcard:
             return self._pattern.holds(minute + stretch.offset)
         return self._holds_unsettled(minute, stretch)
 
-    def next(self, after: datetime, zone: ZoneInfo) -> datetime | None:
+    def next(
+        self, after: datetime, zone: ZoneInfo, changes: ClockChanges = AS_CRON
+    ) -> datetime | None:
         """The first run after *after*; None if there is none in the 50 years that follow."""
-        found = self._next(minute_of(after) + 1, timeline_of(zone))
+        found = self._next(minute_of(after) + 1, _timeline(zone, changes))
         return None if found is None else moment_of(found)
 
-    def previous(self, before: datetime, zone: ZoneInfo) -> datetime | None:
+    def previous(
+        self, before: datetime, zone: ZoneInfo, changes: ClockChanges = AS_CRON
+    ) -> datetime | None:
         """The last run before *before*; None if there is none in the 50 years that precede.
 
         The run of 12:00 is before 12:00:30.
         """
         minute = minute_of(before)
         inside = before.second or before.microsecond
-        found = self._previous(minute if inside else minute - 1, timeline_of(zone))
+        found = self._previous(minute if inside else minute - 1, _timeline(zone, changes))
         return None if found is None else moment_of(found)
 
-    def upcoming(self, after: datetime, zone: ZoneInfo) -> Iterator[datetime]:
+    def upcoming(
+        self, after: datetime, zone: ZoneInfo, changes: ClockChanges = AS_CRON
+    ) -> Iterator[datetime]:
         """The runs after *after*, one by one, for as long as there are any."""
-        return self._runs(minute_of(after), timeline_of(zone))
+        return self._runs(minute_of(after), _timeline(zone, changes))
+
+    def wall_times(self, wall: int) -> Iterator[int]:
+        """The wall minutes from *wall* on that match, whatever the zone."""
+        while self.fires and (wall := self._pattern.first(wall)) != NEVER:
+            yield wall
+            wall += 1
 
     def _runs(self, minute: int, timeline: Timeline) -> Iterator[datetime]:
         found = self._next(minute + 1, timeline)
@@ -178,6 +191,11 @@ class CronExpression:
             and stretch.missed < wall
             and self._pattern.first(stretch.missed) < wall
         )
+
+
+def _timeline(zone: ZoneInfo, changes: ClockChanges) -> Timeline:
+    """Find a timeline; without a hash of *changes*, which would take longer than the search."""
+    return timeline_of(zone) if changes is AS_CRON else timeline_of(zone, changes)
 
 
 def _fields(text: str) -> tuple[Field, ...]:

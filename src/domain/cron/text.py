@@ -62,7 +62,7 @@ def _alias(text: str, words: list[str]) -> list[str]:
             text, "@reboot is not a time", "write on_boot = true in the jobs file instead"
         )
     if alias == "@every":
-        raise _refused(text, "@every is not supported", "write */5 * * * * for every 5 minutes")
+        raise _refused(text, "@every is no cron text", 'give the schedule every = "5m" instead')
     if alias not in ALIASES:
         close = get_close_matches(alias[:16], ALIASES, n=1)
         hint = f"did you mean {close[0]}?" if close else ""
@@ -77,7 +77,7 @@ def _wrong_count(text: str, count: int) -> CronExpressionError:
         return _refused(
             text,
             "five fields expected, seconds are not supported",
-            "remove the sixth field; the grain is one minute",
+            'remove the sixth field, or give the schedule every = "30s" instead',
         )
     return _refused(text, f"five fields expected, found {count}")
 

@@ -6,7 +6,8 @@ minute is what the clock on the wall shows, counted the same way.
 The daemon keeps the highest wall time that it has reached. When the clock leaps forward by less
 than three hours, fixed-time jobs in between run once, right after the leap; when it falls back
 by less than three hours, fixed-time jobs rest until that mark is reached again. A change of three
-hours or more is a correction: the new time simply holds.
+hours or more is a correction: the new time simply holds. Of the others a schedule may say something
+else: see `clock_changes`.
 """
 
 from collections.abc import Iterator
@@ -16,6 +17,8 @@ from typing import Final
 from zoneinfo import ZoneInfo
 
 import attrs
+
+from .clock_changes import AS_CRON, ClockChanges, Fold, Gap
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MINUTE: Final = timedelta(minutes=1)
@@ -87,10 +90,11 @@ def moment_of(minute: int) -> datetime:
 class Timeline:
     """The stretches of one zone, surveyed as they are asked for; about a year at a time."""
 
-    __slots__ = ("_blocks", "_latest", "_zone")
+    __slots__ = ("_blocks", "_latest", "_rule", "_zone")
 
-    def __init__(self, zone: ZoneInfo) -> None:
+    def __init__(self, zone: ZoneInfo, rule: ClockChanges = AS_CRON) -> None:
         """Zones that never change, such as UTC, are a single stretch."""
+        self._rule = rule
         self._zone = zone
         self._blocks: dict[int, tuple[Stretch, ...]] = {}
         fixed = zone.utcoffset(None)
@@ -103,6 +107,15 @@ class Timeline:
             return latest
         return self._find(minute)
 
+    def changes(self, first: int, last: int) -> Iterator[tuple[int, int, int]]:
+        """The changes from a minute to a later one: when, and the offsets before and after."""
+        stretch = self.at(first)
+        while stretch.end <= last:
+            following = self.at(stretch.end)
+            if following.offset != stretch.offset:
+                yield following.start, stretch.offset, following.offset
+            stretch = following
+
     def _find(self, minute: int) -> Stretch:
         block = minute >> _BLOCK_BITS
         stretches = self._blocks.get(block)
@@ -114,20 +127,42 @@ class Timeline:
         return self._latest
 
     def _survey(self, block: int) -> Iterator[Stretch]:
-        """Walk from a little before the block: a change there may still have jobs rest."""
+        """Walk from a little before the block to a little behind it: changes there matter here."""
         begin = block << _BLOCK_BITS
         end = begin + (1 << _BLOCK_BITS)
-        start = begin - _LOOK
+        for stretch in self._walk(begin - _LOOK, end + _LOOK):
+            start = max(stretch.start, begin)
+            if start < min(stretch.end, end):
+                wall = start + stretch.offset
+                leapt = stretch.missed if stretch.start >= begin else wall
+                resume = max(stretch.resume, wall)
+                yield Stretch(start, min(stretch.end, end), stretch.offset, leapt, resume)
+
+    def _walk(self, start: int, end: int) -> Iterator[Stretch]:
         offset = self._offset(start)
         missed = resume = start + offset
         for change in (*self._changes(start, end), end):
-            if change > begin:
-                wall = max(start, begin) + offset
-                leapt = missed if start >= begin else wall
-                yield Stretch(max(start, begin), change, offset, leapt, max(resume, wall))
+            following = self._offset(change)
+            rest = self._rest(start, change, change + offset, change + following)
+            yield Stretch(start, rest, offset, missed, resume)
+            if rest < change:  # what counts is the second pass: nothing here until the change
+                yield Stretch(rest, change, offset, rest + offset, change + offset)
             reached = max(resume, change + offset)
-            start, offset = change, self._offset(change)
-            missed, resume = _after_change(reached, start + offset)
+            start, offset = change, following
+            missed, resume = self._after_change(reached, start + offset)
+
+    def _rest(self, start: int, change: int, reached: int, wall: int) -> int:
+        """The minute from which fixed-time jobs rest until the clock falls back from *reached*."""
+        if self._rule.fold is Fold.SECOND and 0 < reached - wall < CORRECTION:
+            return max(start + 1, change - (reached - wall))
+        return change
+
+    def _after_change(self, reached: int, wall: int) -> tuple[int, int]:
+        missed, resume = _after_change(reached, wall)
+        return (
+            wall if self._rule.gap is Gap.SKIP else missed,
+            resume if self._rule.fold is Fold.FIRST else wall,
+        )
 
     def _changes(self, start: int, end: int) -> Iterator[int]:
         for low in range(start, end, _LOOK):
@@ -169,6 +204,6 @@ def _after_change(reached: int, wall: int) -> tuple[int, int]:
 
 
 @lru_cache(maxsize=1024)
-def timeline_of(zone: ZoneInfo) -> Timeline:
+def timeline_of(zone: ZoneInfo, rule: ClockChanges = AS_CRON) -> Timeline:
     """The timeline of a zone, shared by all who ask."""
-    return Timeline(zone)
+    return Timeline(zone, rule)

@@ -1,15 +1,24 @@
 """A schedule as people write it, and the one place that validates it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 from zoneinfo import ZoneInfo
 
 import attrs
 
-from ..cron import CronExpression, CronExpressionError, UnknownZone, find_zone
+from ..cron import (
+    CronExpression,
+    CronExpressionError,
+    Fold,
+    Gap,
+    UnknownZone,
+    clock_changes,
+    find_zone,
+)
 from ..retries.retry import RetryPolicy
 from ..topology import MAIN_QUEUE, checked_queue
+from .every import Every, fault_of_period
 from .params import fault_of_params
 from .schedule import (
     DEFAULT_MISFIRE,
@@ -51,7 +60,8 @@ class ScheduleDraft:
     """A schedule as a person or a file wants it; its values have the right types.
 
     *task_name* is the task's name in the jobs file of the draft. *schedule* is cron text,
-    *date_time* an instant in UTC; with neither it runs by hand. *params* is canonical JSON text.
+    *date_time* an instant in UTC, *every* an interval; with none of them it runs by hand. *gap* and
+    *fold* are for cron text. *params* is canonical JSON text.
     """
 
     name: str
@@ -59,7 +69,10 @@ class ScheduleDraft:
     task_name: str | None = None
     schedule: str | None = None
     date_time: datetime | None = None
+    every: timedelta | None = None
     timezone: str = DEFAULT_ZONE
+    gap: Gap = Gap.AFTER
+    fold: Fold = Fold.FIRST
     params: str = "{}"
     status: bool = True
     description: str | None = None
@@ -111,11 +124,26 @@ def kept_fields(draft: Mapping[str, Any]) -> dict[str, Any]:
     return {_KEPT[field]: value for field, value in draft.items() if field in _KEPT}
 
 
+class _Changes(TypedDict):
+    gap: Gap
+    fold: Fold
+
+
+def in_effect(schedule: str | None, gap: Gap, fold: Fold) -> _Changes:
+    """Give the fields of a draft that say what a change of the clock does: they need cron text."""
+    if schedule is None:
+        return {"gap": Gap.AFTER, "fold": Fold.FIRST}
+    return {"gap": gap, "fold": fold}
+
+
 def validate_times(
     *,
     schedule: str | None,
     date_time: datetime | None,
+    every: timedelta | None,
     timezone: str,
+    gap: Gap,
+    fold: Fold,
     starts_at: datetime | None,
     ends_at: datetime | None,
 ) -> tuple[Timing, tuple[Fault, ...]]:
@@ -123,12 +151,16 @@ def validate_times(
     faults: list[Fault] = []
     if schedule is not None and date_time is not None:
         faults.append(Fault("date_time", "a schedule has cron text or a date-time, not both"))
+    if every is not None:
+        faults += _faults_of_interval(every, alone=schedule is None and date_time is None)
     zone = _zone(timezone, faults)
     expression = None if schedule is None else _expression(schedule, faults)
     if starts_at is not None and ends_at is not None and starts_at > ends_at:
         faults.append(Fault("ends_at", "lies before starts_at"))
     if expression is not None and zone is not None:
-        return Recurring(expression, zone), tuple(faults)
+        return Recurring(expression, zone, clock_changes(gap, fold)), tuple(faults)
+    if every is not None and not faults:
+        return Every(every), ()
     return ByHand() if date_time is None else Once(date_time), tuple(faults)
 
 
@@ -148,7 +180,10 @@ def _validate(draft: ScheduleDraft) -> tuple[Timing, tuple[Fault, ...]]:
     timing, faults = validate_times(
         schedule=draft.schedule,
         date_time=draft.date_time,
+        every=draft.every,
         timezone=draft.timezone,
+        gap=draft.gap,
+        fold=draft.fold,
         starts_at=draft.starts_at,
         ends_at=draft.ends_at,
     )
@@ -156,6 +191,14 @@ def _validate(draft: ScheduleDraft) -> tuple[Timing, tuple[Fault, ...]]:
     if (too_large := fault_of_params(draft.params)) is not None:
         faults += (Fault("params", too_large),)
     return timing, faults
+
+
+def _faults_of_interval(period: timedelta, *, alone: bool) -> Iterator[Fault]:
+    if not alone:
+        text = "a schedule has an interval, or cron text or a date-time, not both"
+        yield Fault("every", text)
+    if (problem := fault_of_period(period)) is not None:
+        yield Fault("every", problem)
 
 
 def _zone(name: str, faults: list[Fault]) -> ZoneInfo | None:

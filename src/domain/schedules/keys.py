@@ -1,8 +1,8 @@
 """The execution key: the name of one run of a schedule, unique together with the schedule's id.
 
-It is built from the UTC minute, never from wall time: so the two runs of a repeated hour have two
-keys, and a schedule whose zone is edited cannot run the same instant twice (C12 in
-docs/compatibility.md).
+It is built from the UTC minute, of an interval the second, never from wall time: so the two runs of
+a repeated hour have two keys, and a schedule whose zone is edited cannot run the same instant twice
+(C12 in docs/compatibility.md).
 """
 
 from datetime import UTC, datetime
@@ -16,7 +16,7 @@ LONGEST_KEY = 255
 MANUAL, BOOT = "manual-", "boot-"
 
 #: How the keys of due instants begin: schedulers alone claim those.
-CRON, ONCE = "cron-", "once-"
+CRON, ONCE, EVERY = DUE = "cron-", "once-", "every-"
 
 
 def cron_key(due: datetime) -> str:
@@ -35,6 +35,16 @@ def once_key(due: datetime) -> str:
     'once-2025-12-15-15-0'
     """
     return f"{ONCE}{_minute(due)}"
+
+
+def every_key(due: datetime) -> str:
+    """Name the run of a schedule with an interval: to the second, where minutes would collide.
+
+    >>> every_key(datetime(2025, 12, 12, 8, 0, 30, tzinfo=UTC))
+    'every-2025-12-12T08:00:30Z'
+    """
+    second = due.astimezone(UTC).replace(microsecond=0, tzinfo=None)
+    return f"{EVERY}{second.isoformat()}Z"
 
 
 def manual_key(uuid: UUID) -> str:

@@ -5,6 +5,7 @@ were missed: the policy, its window and its cap decide. Every instant that does 
 so that "why did it not run at 8:00?" has an answer.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from hashlib import blake2b
@@ -12,10 +13,15 @@ from hashlib import blake2b
 import msgspec
 
 from ..texts.moments import say_moment
+from .every import Every
 from .schedule import BrokenSchedule, MisfirePolicy, OverlapPolicy, Schedule
 
 #: A claim that is no later counts as on time: after a short stall runs are late, not missed.
 GRACE = timedelta(seconds=60)
+
+#: Of an interval the grace is one period, and so long at least: a stall of a minute shall not have
+#: a schedule that is due each second run sixty times at once.
+SHORTEST_GRACE = timedelta(seconds=5)
 
 #: A replica that cannot publish leaves due instants so long to those that can: a sixth of the
 #: grace, so that its own claim is still on time.
@@ -146,20 +152,32 @@ def _plan_due(schedule: Schedule, next_due: datetime, now: datetime) -> Plan:
     if now - next_due <= GRACE and (following is None or following > now):
         return Plan(runs=(_run(schedule, next_due),), next_due=following)
     due, uncounted = _due_instants(schedule, next_due, now)
-    on_time = [instant for instant in due if now - instant <= GRACE]
-    missed = due[: len(due) - len(on_time)]
+    first_on_time = bisect_left(due, now - _grace_of(schedule))
+    missed, on_time = due[:first_on_time], due[first_on_time:]
     caught_up, skips = _catch_up(schedule, missed, on_time, now)
     if uncounted is not None:
         skips = (uncounted, *skips)
     runs = tuple(_run(schedule, instant) for instant in (*caught_up, *on_time))
-    weight = len(due) + (MOST_COUNTED if uncounted is not None else 0)
+    examined = runs if isinstance(schedule.timing, Every) else due
+    weight = len(examined) + (MOST_COUNTED if uncounted is not None else 0)
     return Plan(runs=runs, skips=skips, next_due=schedule.next(now), weight=weight)
+
+
+def _grace_of(schedule: Schedule) -> timedelta:
+    if isinstance(schedule.timing, Every):
+        return min(max(schedule.timing.period, SHORTEST_GRACE), GRACE)
+    return GRACE
 
 
 def _due_instants(
     schedule: Schedule, first: datetime, now: datetime
-) -> tuple[list[datetime], Skip | None]:
-    """List what is due, oldest first. Of very many the oldest are skipped unread."""
+) -> tuple[Sequence[datetime], Skip | None]:
+    """List what is due, oldest first. Of very many the oldest are skipped unread.
+
+    Those of an interval are counted without a look at each, however many there are.
+    """
+    if isinstance(schedule.timing, Every):
+        return schedule.timing.between(first, _end(schedule, now)), None
     due: list[datetime] = []
     instant: datetime | None = first
     while instant is not None and instant <= now:
@@ -174,8 +192,7 @@ def _latest_instants(
     schedule: Schedule, first: datetime, now: datetime
 ) -> tuple[list[datetime], Skip | None]:
     latest: list[datetime] = []
-    end = now if schedule.ends_at is None else min(now, schedule.ends_at)
-    instant = schedule.timing.previous(end + timedelta(microseconds=1))
+    instant = schedule.timing.previous(_end(schedule, now) + timedelta(microseconds=1))
     while instant is not None and instant >= first:
         if len(latest) >= schedule.misfire.cap and now - instant > GRACE:
             break
@@ -194,12 +211,16 @@ def _latest_instants(
     return latest[::-1], uncounted
 
 
+def _end(schedule: Schedule, now: datetime) -> datetime:
+    return now if schedule.ends_at is None else min(now, schedule.ends_at)
+
+
 def _catch_up(
     schedule: Schedule, missed: Sequence[datetime], on_time: Sequence[datetime], now: datetime
 ) -> tuple[Sequence[datetime], tuple[Skip, ...]]:
     misfire = schedule.misfire
-    recent = [instant for instant in missed if now - instant <= misfire.window]
-    too_old = missed[: len(missed) - len(recent)]
+    first_recent = bisect_left(missed, now - misfire.window)
+    too_old, recent = missed[:first_recent], missed[first_recent:]
     match misfire.policy:
         case MisfirePolicy.SKIP:
             kept, why = 0, "missed, and the misfire policy is skip"

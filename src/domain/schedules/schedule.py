@@ -8,9 +8,10 @@ from zoneinfo import ZoneInfo
 import attrs
 import msgspec
 
-from ..cron import CronExpression
+from ..cron import AS_CRON, ClockChanges, CronExpression
 from ..retries.retry import RetryPolicy
 from ..topology import MAIN_QUEUE
+from .every import Every
 from .keys import cron_key, once_key
 from .task import TaskRef
 
@@ -60,18 +61,19 @@ DEFAULT_OVERLAP = OverlapPolicy.ALLOW
 
 @attrs.frozen
 class Recurring:
-    """Due whenever a cron expression says so in its zone."""
+    """Due whenever a cron expression says so in its zone; *changes* are those of its clock."""
 
     expression: CronExpression
     zone: ZoneInfo
+    changes: ClockChanges = AS_CRON
 
     def next(self, after: datetime) -> datetime | None:
         """Give the first due instant strictly after *after*, in UTC."""
-        return self.expression.next(after, self.zone)
+        return self.expression.next(after, self.zone, self.changes)
 
     def previous(self, before: datetime) -> datetime | None:
         """Give the last due instant strictly before *before*, in UTC."""
-        return self.expression.previous(before, self.zone)
+        return self.expression.previous(before, self.zone, self.changes)
 
     def key(self, due: datetime) -> str:
         """Give the execution key of a due instant."""
@@ -119,7 +121,7 @@ class ByHand:
 
 
 #: When a schedule is due.
-Timing: TypeAlias = Recurring | Once | ByHand
+Timing: TypeAlias = Recurring | Every | Once | ByHand
 
 
 class Schedule(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,13 +12,15 @@ def say_moment(moment: datetime) -> str:
     return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S}Z"
 
 
-def say_minute(moment: datetime) -> str:
-    """Print a due instant, to the minute.
+def say_due(moment: datetime) -> str:
+    """Print a due instant: to the minute, unless it is none.
 
-    >>> say_minute(datetime(2026, 3, 2, 12, 0, tzinfo=UTC))
+    >>> say_due(datetime(2026, 3, 2, 12, 0, tzinfo=UTC))
     '2026-03-02 12:00Z'
+    >>> say_due(datetime(2026, 3, 2, 12, 0, 30, tzinfo=UTC))
+    '2026-03-02 12:00:30Z'
     """
-    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M}Z"
+    return say_moment(moment) if moment.second else f"{moment.astimezone(UTC):%Y-%m-%d %H:%M}Z"
 
 
 def say_time(moment: datetime) -> str:

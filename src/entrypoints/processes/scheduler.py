@@ -13,7 +13,7 @@ from cronhare.application.scheduling.dispatch import Dispatcher
 from cronhare.application.scheduling.gaps import GapDetector
 from cronhare.application.scheduling.lanes import probe_lanes
 from cronhare.application.scheduling.reconcile import Reconciler
-from cronhare.domain.texts.moments import say_minute, say_time
+from cronhare.domain.texts.moments import say_due, say_time
 from cronhare.ports.claims import ClaimStorePort
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerUnavailable
@@ -123,7 +123,7 @@ def state_lines(container: Container) -> Iterator[StateLine]:
     """Say when edits were last looked for, and what is due next."""
     looked_at, next_due = container.dispatcher().outlook
     seen = say_time(looked_at) if looked_at else "never yet"
-    due = say_minute(next_due) if next_due else "nothing"
+    due = say_due(next_due) if next_due else "nothing"
     yield f"Scheduler: looked for edits at {seen}, due next: {due}", {}
 
 

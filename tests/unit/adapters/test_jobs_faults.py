@@ -132,7 +132,10 @@ def test_a_command_is_a_list_and_never_a_line_for_a_shell(
 @pytest.mark.parametrize(
     ("fields", "fault"),
     [
-        ("", "schedule: is missing; give schedule, date_time, on_boot = true or on_start = true"),
+        (
+            "",
+            "schedule: is missing; give schedule, every, date_time, on_boot = true or on_start",
+        ),
         ('schedule = "@daily"\ndate_time = 2026-01-01T00:00:00Z', "not both"),
         ('schedule = "@daily"\ndate_time = "x"', "not both"),
         ('schedule = "61 2 * * *"', "schedule: "),
@@ -140,7 +143,19 @@ def test_a_command_is_a_list_and_never_a_line_for_a_shell(
         ('schedule = "@reboot"', "on_boot"),
         ("schedule = 5", "schedule: 5 is not text"),
         ('schedule = "@daily"\ntimezone = "Mars"', "timezone: "),
-        ('schedule = "@daily"\nfold = 2', "fold: 2 is not one of 0, 1"),
+        ('schedule = "@daily"\nfold = 2', 'fold: 2 is not one of "first", "second", "both", 0, 1'),
+        ('schedule = "@daily"\ngap = "before"', 'gap: "before" is not one of "after", "skip"'),
+        (
+            'date_time = 2026-10-25T02:30:00\ntimezone = "Europe/Berlin"\nfold = "both"',
+            "fold: both is for cron text",
+        ),
+        ('every = "30"', "every: '30' is no duration"),
+        ('every = "500ms"', "every: 500ms is no interval; whole seconds from 1s to 366d are"),
+        ('every = "0s"', "every: 0s is no interval"),
+        ('every = "367d"', "every: 367d is no interval"),
+        ("every = 30", "every: 30 is not text"),
+        ('every = "30s"\nschedule = "@daily"', "every: a schedule has an interval, or cron text"),
+        ('every = "30s"\ndate_time = 2026-01-01T00:00:00Z', "every: a schedule has an interval"),
         ('schedule = "@daily"\non_start = "yes"', 'on_start: "yes" is not true or false'),
         ('schedule = "@daily"\noverlap = "no"', 'overlap: "no" is not one of "allow", "skip"'),
         ('schedule = "@daily"\nmisfire = "never"', 'misfire.policy: "never" is not one of "skip"'),

@@ -5,6 +5,7 @@ from pathlib import Path, PurePath
 import pytest
 
 from cronhare.adapters.jobs.reader import JobsFile, JobsFileInvalid, read_jobs
+from cronhare.domain.cron import Fold, Gap
 from cronhare.domain.retries.backoff import Backoff, BackoffType
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.retries.retry_policy_parser import POLICIES
@@ -178,7 +179,27 @@ def test_a_moment_is_an_instant_or_a_wall_time_in_the_zone(
     assert moment.tzinfo is UTC
 
 
-@pytest.mark.parametrize(("fold", "hour"), [("", 0), ("fold = 0", 0), ("fold = 1", 1)])
+def test_an_interval_is_read_as_a_duration(read: Read) -> None:
+    assert one(read, 'every = "1m30s"').every == timedelta(seconds=90)
+
+
+@pytest.mark.parametrize("written", ['"second"', "1"])
+def test_cron_text_may_say_what_a_change_of_the_clock_does(read: Read, written: str) -> None:
+    draft = one(read, f'schedule = "30 2 * * *"\ngap = "skip"\nfold = {written}')
+
+    assert (draft.gap, draft.fold) == (Gap.SKIP, Fold.SECOND)
+
+
+def test_without_cron_text_a_change_of_the_clock_does_nothing(read: Read) -> None:
+    draft = one(read, 'date_time = 2026-10-25T02:30:00\ngap = "skip"\nfold = "second"')
+
+    assert (draft.gap, draft.fold) == (Gap.AFTER, Fold.FIRST)
+
+
+@pytest.mark.parametrize(
+    ("fold", "hour"),
+    [("", 0), ("fold = 0", 0), ("fold = 1", 1), ('fold = "first"', 0), ('fold = "second"', 1)],
+)
 def test_a_wall_time_that_comes_twice_means_the_first_unless_told(
     read: Read, fold: str, hour: int
 ) -> None:

@@ -72,6 +72,25 @@ def test_two_replicas_claim_an_instant_once(house: House) -> None:
     assert len(house.messages(MAIN_QUEUE)) == 1
 
 
+def test_each_second_of_an_interval_is_claimed_once_by_one_of_two_replicas(house: House) -> None:
+    other = Dispatcher(
+        claims=house.claims, publisher=house.publisher, executor=Inline(), node="bee-2"
+    )
+    house.add(schedule=None, every=SECOND)
+    house.dispatcher.tick(house.now)
+    woken = list[datetime]()
+
+    for second in range(10):
+        house.clock.advance(SECOND)
+        for replica in (house.dispatcher, other)[:: (-1) ** second]:
+            replica.tick(house.now)
+            woken.append(replica.wake_at(house.now))
+
+    keys = [execution.key for execution in house.executions()]
+    assert keys == [f"every-2026-03-02T12:00:{second:02}Z" for second in range(1, 11)]
+    assert set(woken) == {NOON + number * SECOND for number in range(2, 12)}
+
+
 def test_a_replica_that_planned_nothing_itself_claims_what_another_planned(house: House) -> None:
     due_in_a_minute(house)
     other = Dispatcher(

@@ -262,3 +262,18 @@ async def test_an_old_instant_without_a_record_was_cleaned_up() -> None:
     told = explain(attrs.evolve(stored, id=99), NOON + MINUTE, records=house.records, now=house.now)
 
     assert "records of runs are removed after 7 days" in told.answer
+
+
+def test_a_tick_of_an_interval_is_explained_by_its_second() -> None:
+    house, second = House(), timedelta(seconds=1)
+    house.add(schedule=None, every=10 * second)
+    house.dispatcher.tick(house.now)
+    house.clock.advance(10 * second)
+    house.dispatcher.tick(house.now)
+
+    ran, between = ask(house, NOON + 10.5 * second), ask(house, NOON + 9 * second)
+
+    assert ran.execution is not None
+    assert ran.execution.key == "every-2026-03-02T12:00:10Z"
+    assert between.answer == "It was not due then"
+    assert between.because[1] == "The instant after is 2026-03-02 12:00:10Z."

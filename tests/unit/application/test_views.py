@@ -25,6 +25,7 @@ from cronhare.application.administration.views import (
     ScheduleChangeView,
     ScheduleView,
 )
+from cronhare.domain.cron import Fold, Gap
 from cronhare.domain.diagnosis import Finding, Fit, Kind, Severity, Thing
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.archive import Archived
@@ -213,6 +214,9 @@ DRAFT = ScheduleDraft(
     overlap=OverlapPolicy.SKIP,
     timeout=7.5 * SECOND,
     jitter=8.5 * SECOND,
+    every=9 * SECOND,
+    gap=Gap.SKIP,
+    fold=Fold.BOTH,
 )
 #: Alike in a stored schedule and its view.
 STORED: dict[str, Any] = {
@@ -249,6 +253,9 @@ SCHEDULE: dict[str, Any] = {
     "overlap_policy": "skip",
     "timeout_seconds": 7.5,
     "jitter_seconds": 8.5,
+    "every_seconds": 9.0,
+    "gap_policy": "skip",
+    "fold_policy": "both",
     "last_run": LastRun(**LAST),
 }
 

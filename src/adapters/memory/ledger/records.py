@@ -16,7 +16,7 @@ from cronhare.domain.lifecycle.failures import Failure, Unproven
 from cronhare.domain.lifecycle.replay import ALREADY_OVERDUE, replays
 from cronhare.domain.lifecycle.transitions import cancel
 from cronhare.domain.schedules.boot import LONGEST_AGO
-from cronhare.domain.schedules.keys import BOOT, CRON, ONCE
+from cronhare.domain.schedules.keys import BOOT, DUE
 from cronhare.ports.records import Attempt, ExecutionFilter, Output, QueueLoad, Retention
 
 from .reported import keep_failure
@@ -91,7 +91,7 @@ class MemoryRecords:
             claims = (
                 LastClaim(execution.executed_at, execution.container_id)
                 for execution in self._executions.newest_first()
-                if execution.key.startswith((CRON, ONCE))
+                if execution.key.startswith(DUE)
             )
             return next(claims, None)
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 from sqlalchemy import Connection, Select, bindparam, or_, select
 
 from cronhare.domain.diagnosis import LastClaim, Late
-from cronhare.domain.schedules.keys import CRON, ONCE
+from cronhare.domain.schedules.keys import DUE
 
 from ..mapping.execution_rows import display_name
 from ..mapping.schedule_rows import moment_or_long_ago
@@ -25,7 +25,7 @@ _newest = (
 )
 _CLAIMS: Select[Any] = (
     select(_newest.c.executed_at, _newest.c.container_id)
-    .where(or_(*(_newest.c.execution_key.like(f"{kind}%") for kind in (CRON, ONCE))))
+    .where(or_(*(_newest.c.execution_key.like(f"{kind}%") for kind in DUE)))
     .order_by(_newest.c.id.desc())
     .limit(1)
 )

@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from cronhare.domain.cron import Fold, Gap
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.retries.retry_policy_parser import (
     LONGEST_POLICY,
@@ -18,9 +19,11 @@ from cronhare.domain.retries.retry_policy_parser import (
     read_policy,
     write_policy,
 )
+from cronhare.domain.schedules import every
 from cronhare.domain.schedules.draft import (
     Fault,
     ScheduleDraft,
+    in_effect,
     kept_fields,
     validate_run_options,
     validate_times,
@@ -50,8 +53,23 @@ LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 SPANS_MS: Final = range(LONGEST // timedelta(milliseconds=1) + 1)
 
+INTERVALS_MS: Final = range(
+    every.SHORTEST // timedelta(milliseconds=1), every.LONGEST // timedelta(milliseconds=1) + 1
+)
+
+#: How each column that says when is written from a draft.
+_TIMES: Final[Mapping[str, Callable[[ScheduleDraft], object]]] = {
+    "schedule": lambda draft: draft.schedule,
+    "date_time": lambda draft: draft.date_time,
+    "every_ms": lambda draft: milliseconds(draft.every),
+    "timezone": lambda draft: draft.timezone,
+    "gap_policy": lambda draft: draft.gap.value,
+    "fold_policy": lambda draft: draft.fold.value,
+    "starts_at": lambda draft: draft.starts_at,
+    "ends_at": lambda draft: draft.ends_at,
+}
 #: The columns that say when.
-TIME_COLUMNS: Final = ("schedule", "date_time", "timezone", "starts_at", "ends_at")
+TIME_COLUMNS: Final = tuple(_TIMES)
 
 #: How each column of the run options is written from a draft.
 _RUN_OPTIONS: Final[Mapping[str, Callable[[ScheduleDraft], object]]] = {
@@ -65,6 +83,7 @@ _RUN_OPTIONS: Final[Mapping[str, Callable[[ScheduleDraft], object]]] = {
     "jitter_ms": lambda draft: milliseconds(draft.jitter),
     "queue": lambda draft: draft.queue,
 }
+_WRITERS: Final = {**_TIMES, **_RUN_OPTIONS}
 #: The columns that say how a schedule is run.
 RUN_OPTION_COLUMNS: Final = tuple(_RUN_OPTIONS)
 
@@ -87,18 +106,21 @@ class RunOptions(_Fields, frozen=True, kw_only=True):
 
 def column_values(draft: ScheduleDraft) -> dict[str, object]:
     """Write a draft as `TIME_COLUMNS` and `RUN_OPTION_COLUMNS`."""
-    times = {column: getattr(draft, column) for column in TIME_COLUMNS}
-    return times | {column: write(draft) for column, write in _RUN_OPTIONS.items()}
+    return {column: write(draft) for column, write in _WRITERS.items()}
 
 
 @cached(entries=TIMES_CACHED)
 def read_times(values: tuple[Any, ...]) -> ScheduleTimes:
     """Read `TIME_COLUMNS`, in their order."""
     row = _Values(TIME_COLUMNS, values)
+    # Forms that people fill in leave an empty text where nothing is meant.
+    text = row.text("schedule", LONGEST_EXPRESSION) or None
+    gap, fold = row.one_of("gap_policy", Gap.AFTER), row.one_of("fold_policy", Fold.FIRST)
     said: dict[str, Any] = {
-        # Forms that people fill in leave an empty text where nothing is meant.
-        "schedule": row.text("schedule", LONGEST_EXPRESSION) or None,
+        "schedule": text,
+        "every": row.span("every_ms", None, INTERVALS_MS),
         "timezone": row.text("timezone", LONGEST_ZONE) or DEFAULT_ZONE,
+        **in_effect(text, gap, fold),
         **{column: row.moment(column) for column in ("date_time", "starts_at", "ends_at")},
     }
     timing, wrong = validate_times(**said)
@@ -164,11 +186,11 @@ class _Values:
         number = self.take(column, int, default)
         if number is default or number in allowed:
             return number
-        wanted = f"{allowed[0]}-{allowed[-1]:,}"
+        wanted = f"{allowed[0]:,}-{allowed[-1]:,}"
         return self._fault(column, f"{echo(number)} is not {wanted}", default)
 
-    def span(self, column: str, default: D) -> timedelta | D:
-        milliseconds = self.number(column, SPANS_MS, None)
+    def span(self, column: str, default: D, allowed: range = SPANS_MS) -> timedelta | D:
+        milliseconds = self.number(column, allowed, None)
         return default if milliseconds is None else timedelta(milliseconds=milliseconds)
 
     def one_of(self, column: str, default: E) -> E:

@@ -12,6 +12,7 @@ from sqlalchemy.types import TypeDecorator, TypeEngine
 
 from cronhare.adapters.sql.dialect import Schema, dialect_of
 from cronhare.adapters.sql.dialects import columns_in
+from cronhare.adapters.sql.schema.tables import schedulers
 from cronhare.adapters.sql.schema.types import Flag, UtcDateTime
 
 
@@ -67,6 +68,10 @@ TABLE_OPTIONS: dict[str, Any] = {
 }
 
 
+#: An UPDATE of one of these alone is no edit of a schedule: nothing is planned by them.
+_NO_EDIT: Final = {"id", "task_name", "created_at", "updated_at"}
+
+
 def schema() -> Schema:
     """Give how tables are made in the database that is migrated."""
     return dialect_of(op.get_bind().engine).schema
@@ -83,6 +88,12 @@ def add_columns(table: str, *columns: sa.Column[Any]) -> None:
     for column in columns:
         if column.name not in there:
             op.add_column(table, column)
+
+
+def notice_edits() -> None:
+    """Let an UPDATE of each column count as an edit that is ours, and there by now."""
+    ours = {column.name for column in schedulers.columns} & columns_of("Scheduler")
+    schema().limit_update_trigger(op.get_bind(), sorted(ours - _NO_EDIT))
 
 
 def add_index(name: str, table: str, columns: list[str]) -> None:

@@ -65,6 +65,9 @@ schedulers = Table(
     Column("queue", String(255)),
     Column("source", LongText),
     Column("task_name", String(255)),
+    Column("every_ms", BigInteger),
+    Column("gap_policy", String(16)),
+    Column("fold_policy", String(16)),
     # Kept up by the database itself in rows that people write: see migration 0004.
     Column("created_at", HandWritten, nullable=False, server_default=""),
     Column("updated_at", HandWritten, nullable=False, server_default=""),

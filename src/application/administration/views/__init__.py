@@ -4,6 +4,7 @@ Moments are in UTC, durations numbers with the unit in their name, params and er
 """
 
 from .differences import FieldChangeView, ScheduleChangeView
+from .due import ClockEffectView, DueView
 from .executions import (
     AttemptView,
     ExecutionView,
@@ -20,7 +21,9 @@ from .work import NodesView, NodeView, QueueView
 
 __all__ = [
     "AttemptView",
+    "ClockEffectView",
     "DiagnosisView",
+    "DueView",
     "ErrorView",
     "ExecutionView",
     "ExecutionWithAttempts",

@@ -55,7 +55,10 @@ class ScheduleView:
     name: str
     schedule: str | None
     date_time: datetime | None = None
+    every_seconds: float | None = None
     timezone: str | None = None
+    gap_policy: str | None = None
+    fold_policy: str | None = None
     status: bool | None = None
     task: TaskRef | None = None
     task_name: str | None = None
@@ -112,7 +115,7 @@ def shown_field(name: str, value: Any) -> dict[str, Any]:  # noqa: ANN401 - a fi
     {'timeout_seconds': 60.0}
     """
     match name:
-        case "timeout" | "jitter":
+        case "timeout" | "jitter" | "every":
             return {f"{name}_seconds": seconds(value)}
         case "misfire":
             return {
@@ -120,8 +123,8 @@ def shown_field(name: str, value: Any) -> dict[str, Any]:  # noqa: ANN401 - a fi
                 "misfire_window_seconds": seconds(value.window),
                 "misfire_cap": value.cap,
             }
-        case "overlap":
-            return {"overlap_policy": value.value}
+        case "overlap" | "gap" | "fold":
+            return {f"{name}_policy": value.value}
         case "retry":
             return {name: None if value is None else RetryView.of(value)}
         case "params":

@@ -8,7 +8,7 @@ import typer
 from cronhare.application.administration.queries import Queries
 from cronhare.domain.cron import find_zone
 from cronhare.domain.messages.messages import LARGEST_ID
-from cronhare.domain.texts.moments import say_minute
+from cronhare.domain.texts.moments import say_due
 
 from ..execution_output import show_attempts
 from ..output import Json, local_time, print_json, print_line
@@ -53,7 +53,7 @@ def explain(
         return
     local = local_time(found.instant, find_zone(found.timezone))
     there = f" ({local:%H:%M %Z})" if local else ""
-    print_line(f"{found.schedule_name} at {say_minute(found.instant)}{there}")
+    print_line(f"{found.schedule_name} at {say_due(found.instant)}{there}")
     print_line(found.answer, style="bold")
     for reason in found.because:
         print_line(f"  {reason}")

@@ -1,24 +1,55 @@
 """`cronhare next`."""
 
 from datetime import UTC, datetime
-from itertools import islice
 from typing import Annotated
 from zoneinfo import ZoneInfo
 
 import typer
 
-from cronhare.domain.cron import CronExpression, CronExpressionError, UnknownZone, find_zone
-from cronhare.domain.texts.moments import say_minute
+from cronhare.application.administration.preview import preview
+from cronhare.application.administration.views import DueView
+from cronhare.domain.cron import (
+    CronExpression,
+    CronExpressionError,
+    EffectKind,
+    Fold,
+    Gap,
+    UnknownZone,
+    clock_changes,
+    find_zone,
+)
+from cronhare.domain.schedules.every import Every, fault_of_period
+from cronhare.domain.schedules.schedule import Recurring
+from cronhare.domain.texts.durations import DurationInvalid, parse_duration
+from cronhare.domain.texts.moments import say_due
 
 from ..errors import Refusal
 from ..output import MOST_LINES, Json, print_json, table
 from ..times import read_time
 
+_SHORT = {
+    EffectKind.MOVED: "missing: moved",
+    EffectKind.SKIPPED: "missing: skipped",
+    EffectKind.FIRST_PASS: "twice: the first",
+    EffectKind.SECOND_PASS: "twice: the second",
+}
+
 
 def next_due(
-    expression: Annotated[str, typer.Argument(help="Cron text, in quotes.", show_default=False)],
+    expression: Annotated[
+        str | None, typer.Argument(help="Cron text, in quotes.", show_default=False)
+    ] = None,
     *,
+    every: Annotated[
+        str | None, typer.Option(help="An interval such as 30s, instead of cron text.")
+    ] = None,
     timezone: Annotated[str, typer.Option(help="The zone that its fields mean.")] = "UTC",
+    gap: Annotated[
+        Gap, typer.Option(help="What becomes of a time that a change of the clock leaps over.")
+    ] = Gap.AFTER,
+    fold: Annotated[
+        Fold, typer.Option(help="Which pass counts of a time that comes twice.")
+    ] = Fold.FIRST,
     start: Annotated[
         str | None, typer.Option("--from", help="Begin after this ISO date-time; now by default.")
     ] = None,
@@ -26,24 +57,55 @@ def next_due(
     json: Json = False,
 ) -> None:
     """Show the next due instants of a cron expression, and what the clock does around them."""
-    zone = _zone(timezone)
-    try:
-        cron = CronExpression.parse(expression)
-    except CronExpressionError as error:
-        raise Refusal(f'"{expression}" is no cron expression', str(error).split("; ")) from error
-    now = datetime.now(UTC)
+    if (expression is None) == (every is None):
+        raise Refusal("say when: cron text, or --every with an interval such as 30s")
+    zone, now = _zone(timezone), datetime.now(UTC)
+    timing = _interval(every) if every else _recurring(expression or "", zone, gap, fold)
     after = read_time(start, zone, now=now) if start else now
-    instants = list(islice(cron.upcoming(after, zone), count))
-    if not instants:
-        raise Refusal(f'"{expression}" never fires: {cron.why_never}')
+    found = list(preview(timing, zone, after=after, count=count))
+    if not found:
+        why = timing.expression.why_never if isinstance(timing, Recurring) else "the calendar ends"
+        raise Refusal(f'"{expression or every}" never fires: {why}')
     if json:
-        print_json([_plain(instant, zone) for instant in instants])
+        print_json(found)
         return
-    rows = [
-        (say_minute(instant), f"{instant.astimezone(zone):%a %Y-%m-%d %H:%M %Z (%z)}")
-        for instant in instants
-    ]
-    table("UTC", timezone, rows=rows, empty="")
+    rows = [(_said_utc(due), _said_local(due), _said_clock(due)) for due in found]
+    if any(due.clock for due in found):
+        table("UTC", timezone, "CLOCK", rows=rows, empty="")
+    else:
+        table("UTC", timezone, rows=[row[:2] for row in rows], empty="")
+
+
+def _said_utc(due: DueView) -> str:
+    return say_due(due.utc) if due.runs else "-"
+
+
+def _said_local(due: DueView) -> str:
+    seconds = ":%S" if due.local.second else ""
+    return due.local.strftime(f"%a %Y-%m-%d %H:%M{seconds} %Z (%z)")
+
+
+def _said_clock(due: DueView) -> str:
+    """Say it in few words, for a line of 80 letters."""
+    return ", ".join(f"{effect.meant[-5:]} {_SHORT[effect.kind]}" for effect in due.clock)
+
+
+def _recurring(text: str, zone: ZoneInfo, gap: Gap, fold: Fold) -> Recurring:
+    try:
+        return Recurring(CronExpression.parse(text), zone, clock_changes(gap, fold))
+    except CronExpressionError as error:
+        faults = [str(fault) for fault in error.faults]
+        raise Refusal(f'"{text}" is no cron expression', faults) from error
+
+
+def _interval(text: str) -> Every:
+    try:
+        period = parse_duration(text)
+    except DurationInvalid as error:
+        raise Refusal(f"--every: {error}") from error
+    if (problem := fault_of_period(period)) is not None:
+        raise Refusal(f"--every: {problem}")
+    return Every(period)
 
 
 def _zone(name: str) -> ZoneInfo:
@@ -51,10 +113,3 @@ def _zone(name: str) -> ZoneInfo:
         return find_zone(name)
     except UnknownZone as error:
         raise Refusal(str(error)) from error
-
-
-def _plain(instant: datetime, zone: ZoneInfo) -> dict[str, str]:
-    return {
-        "utc": instant.isoformat().replace("+00:00", "Z"),
-        "local": instant.astimezone(zone).isoformat(),
-    }

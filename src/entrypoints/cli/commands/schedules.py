@@ -1,8 +1,11 @@
 """`cronhare schedules`."""
 
+from datetime import timedelta
+
 from cronhare.application.administration.views import ScheduleView
+from cronhare.domain.texts.durations import say_duration
 from cronhare.domain.texts.listing import listed
-from cronhare.domain.texts.moments import say_minute
+from cronhare.domain.texts.moments import say_due
 
 from ..output import Columns, Json, print_line, print_rows, state
 from ..wiring import open_ledger
@@ -38,6 +41,8 @@ def _when(schedule: ScheduleView) -> str | None:
     if schedule.status is None:
         return schedule.schedule
     if schedule.date_time is not None:
-        return f"once, {say_minute(schedule.date_time)}"
+        return f"once, {say_due(schedule.date_time)}"
+    if schedule.every_seconds is not None:
+        return f"every {say_duration(timedelta(seconds=schedule.every_seconds))}"
     # A jobs file has none without times but `on_boot` or `on_start`; the row does not say which.
     return schedule.schedule or ("at boot or start" if schedule.source else "by hand")

@@ -12,7 +12,7 @@ JITTER = "write a number, and use the schedule's jitter to spread the load"
 ZONE = "expression: a zone inside the text is not supported (set the schedule's timezone instead)"
 SECONDS = (
     "expression: five fields expected, seconds are not supported"
-    " (remove the sixth field; the grain is one minute)"
+    ' (remove the sixth field, or give the schedule every = "30s" instead)'
 )
 RANDOM = (
     f'minute: "r" (a random value) is not supported, it would differ from node to node ({JITTER})'
@@ -36,7 +36,7 @@ REFUSALS = [
     ),
     (
         "@Every 5m",
-        "expression: @every is not supported (write */5 * * * * for every 5 minutes)",
+        'expression: @every is no cron text (give the schedule every = "5m" instead)',
     ),
     ("@dayly", 'expression: the alias "@dayly" is unknown (did you mean @daily?)'),
     ("@", 'expression: the alias "@" is unknown'),

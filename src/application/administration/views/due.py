@@ -1,0 +1,35 @@
+"""Due instants to come, with what the changes of the clock do to them."""
+
+from datetime import datetime
+from typing import Self
+
+import attrs
+
+from cronhare.domain.cron import ClockEffect, EffectKind
+
+
+@attrs.frozen(kw_only=True)
+class ClockEffectView:
+    """What a change of the clock does to the wall time *meant*; *text* says it."""
+
+    kind: EffectKind
+    meant: str
+    text: str
+
+    @classmethod
+    def of(cls, effect: ClockEffect) -> Self:
+        """Show what a change of the clock does."""
+        return cls(kind=effect.kind, meant=f"{effect.meant:%Y-%m-%dT%H:%M}", text=str(effect))
+
+
+@attrs.frozen(kw_only=True)
+class DueView:
+    """A due instant, in UTC and in its schedule's zone.
+
+    Where *runs* is false it is a change of the clock that leapt over a time, which is skipped.
+    """
+
+    utc: datetime
+    local: datetime
+    runs: bool
+    clock: tuple[ClockEffectView, ...]
