@@ -154,6 +154,14 @@ class ClaimStorePort(Protocol):
         """Find the running attempts that *nodes* own, lapsed or not."""
         ...
 
+    def cancel_asked(self, *, now: datetime, limit: int) -> Sequence[Execution]:
+        """Cancel what waits, where a person has written `cancel_requested` into its row.
+
+        Looks at *limit* waiting executions at most, and with the next call at those that follow;
+        answers what is cancelled now. What runs is its worker's to end; see `AttemptStorePort`.
+        """
+        ...
+
     def regain(self, *, now: datetime, limit: int) -> int:
         """Let *overdue* and *lapsed* find what waits without `check_at`, or runs without a lease.
 

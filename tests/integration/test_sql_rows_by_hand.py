@@ -4,12 +4,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from cronhare.domain.execution import Execution
+from cronhare.domain.execution import Execution, State
 from cronhare.domain.messages.messages import TaskMessage
 from cronhare.domain.schedules.planning import Plan, Planned
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.claims import Batch
-from tests.integration.ledgers import FOR_GOOD, MINUTE, Ledger, Shell, draft
+from tests.integration.ledgers import FOR_GOOD, IN_30_S, LEASE, MINUTE, Ledger, Shell, draft
 from tests.ports import ids_of
 
 SQLITE = "sqlite"
@@ -55,6 +55,30 @@ def test_every_one_of_many_quick_updates_is_noticed(
     assert len(seen) == 300
     if database == SQLITE:  # of one length, they sort as the moments do
         assert {len(text) for [text] in seen} == {len("2026-03-02 12:00:00.000000")}
+
+
+def test_a_request_to_cancel_that_is_written_into_a_row_is_honoured_in_any_state(
+    ledger: Ledger, shell: Shell
+) -> None:
+    waiting = [
+        ledger.claimed("claimed"),
+        ledger.published("published"),
+        ledger.finished(ledger.claimed("retrying"), IN_30_S),
+    ]
+    running, neighbour = ledger.running("running"), ledger.published("neighbour")
+    broken = ledger.published("broken")
+    shell(f"UPDATE SchedulerExecution SET cancel_requested = 1 WHERE id <> {neighbour.id}")
+    shell(f"UPDATE SchedulerExecution SET cancel_requested = 7 WHERE id = {broken.id}")
+
+    looks = [ledger.claims.cancel_asked(now=ledger.now, limit=2) for _ in range(5)]
+    renewal = ledger.attempts.renew([running.id], now=ledger.now, node="ant", lease=LEASE)
+
+    assert sorted(one.id for look in looks for one in look) == sorted(one.id for one in waiting)
+    assert {ledger.seen(one).state for one in waiting} == {State.CANCELLED}
+    assert ledger.seen(waiting[0]).finished_at == ledger.now
+    assert renewal.cancel_requested == {running.id}
+    assert ledger.seen(neighbour) == neighbour
+    assert ledger.seen(broken).state is State.PUBLISHED
 
 
 def test_of_two_rows_of_one_execution_a_replay_resolves_the_older(

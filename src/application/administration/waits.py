@@ -43,9 +43,7 @@ def _running(execution: Execution, now: datetime) -> str:
 def _start(execution: Execution, now: datetime) -> str:
     begins = execution.next_attempt_at
     if execution.cancel_requested:  # written by hand: `cancel` ends what waits at once
-        return (
-            "`cronhare executions cancel`: its end was asked for by hand, and no worker begins it"
-        )
+        return "a scheduler to cancel it, as its row asks for; no worker begins it"
     if begins is not None and begins > now:
         return f"its time, {say_moment(begins)}"
     if execution.state is State.CLAIMED:

@@ -16,7 +16,7 @@ from cronhare.ports.broker import BrokerPort
 from cronhare.ports.claims import ClaimStorePort
 from cronhare.ports.ledger import LedgerUnavailable
 
-from ..logs import say
+from ..logs import place_of, say
 from ..publishing.execution_publisher import ExecutionPublisher
 from .end_publisher import EndPublisher
 from .gaps import GracePeriod
@@ -98,6 +98,7 @@ class Reconciler:
                 lost = self.lost_attempts.end_lapsed(now)
         finally:  # what is overdue must not wait for what cannot be given up
             republished = self._republish_overdue(now)
+        self._cancel_asked(now)
         self._publisher.check_broker(now)
         self._do_rare_work(now)
         return Reconciled(republished=republished, lost=lost)
@@ -115,6 +116,12 @@ class Reconciler:
             republished += len(sound)
             last = waiting[-1].id
         return Reconciled(republished=republished, lost=lost)
+
+    def _cancel_asked(self, now: datetime) -> None:
+        """Cancel what waits, where its row says so; what runs is cancelled by its worker."""
+        for execution in self._claims.cancel_asked(now=now, limit=PAGES * self._limit):
+            text = "Cancelled while it waited, as its row asks for"
+            say(log, logging.INFO, "execution.cancelled", text, **place_of(execution))
 
     def _republish_overdue(self, now: datetime) -> int:
         if not self._broker.is_reachable():

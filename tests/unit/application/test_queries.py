@@ -254,7 +254,7 @@ def test_what_is_broken_or_was_cancelled_by_hand_says_so() -> None:
 
     assert told == [
         "a scheduler that quarantines it, as its row is broken",
-        "`cronhare executions cancel`: its end was asked for by hand, and no worker begins it",
+        "a scheduler to cancel it, as its row asks for; no worker begins it",
     ]
 
 

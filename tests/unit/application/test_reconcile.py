@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
 
+import msgspec
 import pytest
 
 from cronhare.application.scheduling.reconcile import Reconciler
@@ -68,6 +69,18 @@ async def test_a_lost_attempt_whose_retry_the_lanes_cannot_carry_counts_as_lost(
 
     assert house.reconciler.tick(house.now).lost == 1
     assert house.only.state is State.RETRYING
+
+
+async def test_what_waits_is_cancelled_where_its_row_asks_for_it(lines: Lines) -> None:
+    house = House()
+    due(house)
+    by_hand = msgspec.structs.replace(house.only, cancel_requested=True)
+    house.ledger.executions.write(house.only, by_hand)
+
+    house.reconciler.tick(house.now)
+
+    assert house.only.state is State.CANCELLED
+    assert "Cancelled while it waited, as its row asks for" in "\n".join(lines())
 
 
 async def test_a_worker_that_keeps_its_lease_is_left_alone() -> None:

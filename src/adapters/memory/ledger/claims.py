@@ -13,7 +13,13 @@ from cronhare.domain.execution import STARTABLE, Execution, State
 from cronhare.domain.lifecycle.archive import Archived, Ended
 from cronhare.domain.lifecycle.claims import claim_run, skip
 from cronhare.domain.lifecycle.redelivery import Graces, doubted_until, expected_anew_at
-from cronhare.domain.lifecycle.transitions import hand_over, is_as_sent, may_hand_over, publish
+from cronhare.domain.lifecycle.transitions import (
+    cancel,
+    hand_over,
+    is_as_sent,
+    may_hand_over,
+    publish,
+)
 from cronhare.domain.messages.messages import AttemptRef
 from cronhare.domain.schedules.planning import (
     INSTANTS_AT_ONCE,
@@ -160,6 +166,15 @@ class MemoryClaimStore:
             running = self._executions.in_states({State.RUNNING})
             theirs = (execution for execution in running if execution.owner in nodes)
             return tuple(heapq.nsmallest(limit, theirs, key=_BY_ID))
+
+    def cancel_asked(self, *, now: datetime, limit: int) -> Sequence[Execution]:
+        """See `ClaimStorePort.cancel_asked`."""
+        with self._ledger.lock:
+            asked = (row for row in self._executions.in_states(STARTABLE) if row.cancel_requested)
+            found = heapq.nsmallest(limit, asked, key=_BY_ID)
+            for row in found:
+                self._executions.write(row, cancel(row, now=now))
+            return tuple(cancel(row, now=now) for row in found)
 
     def regain(self, *, now: datetime, limit: int) -> int:  # noqa: ARG002 - the port's
         """See `ClaimStorePort.regain`: nothing is edited by hand in memory."""

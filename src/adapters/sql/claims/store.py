@@ -18,6 +18,7 @@ from ..schema.tables import plans, schedulers
 from ..transactions.database import Database, repeatable
 from . import pages
 from .apply_plans import apply_plans
+from .asked_ends import AskedEnds
 from .page_bisection import PageBisection
 from .page_planner import PagePlanner
 from .plan_locks import Page, PlanLocks
@@ -26,7 +27,7 @@ from .reconciliation import ReconcilerQueries
 from .unconfirmed_ends import UnconfirmedEnds
 
 
-class SqlClaimStore(ReconcilerQueries, PublishedMarks, UnconfirmedEnds):
+class SqlClaimStore(ReconcilerQueries, AskedEnds, PublishedMarks, UnconfirmedEnds):
     """Satisfies `ClaimStorePort`; the methods about plans are here, the others are inherited.
 
     What is repeatable is one transaction, after a look for it. Of what the database refuses, each

@@ -1,0 +1,112 @@
+"""Cancelling what waits, where a person has written that into its row."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final, TypeAlias
+
+from sqlalchemy import Select, and_, bindparam, or_, select
+
+from cronhare.domain.execution import STARTABLE, Execution
+from cronhare.domain.lifecycle.transitions import cancel
+
+from ..isolation.batches import take_isolated
+from ..isolation.bisection import BatchResult
+from ..isolation.suspects import Kind, Suspects
+from ..mapping.execution_rows import BY_IDS, executions_of
+from ..mapping.transition_columns import write_changes
+from ..schema.tables import executions
+from ..schema.types import UtcDateTime
+from ..transactions.database import Database, StorePart, repeatable
+from ..transactions.lock_waits import LockWaitBudget
+
+#: A state, and the last row of it that was looked at, by the index of states.
+_Place: TypeAlias = tuple[str, datetime | None, int]
+
+#: Cancelled in one transaction.
+_AT_ONCE: Final = 1_000
+
+_STATES: Final = sorted(state.value for state in STARTABLE)
+_CHECK: Final = bindparam("check_at", type_=UtcDateTime)
+_WAITING: Final = (
+    select(executions.c.id, executions.c.check_at, executions.c.cancel_requested)
+    .where(executions.c.state == bindparam("state"))
+    .order_by(executions.c.check_at, executions.c.id)
+    .limit(bindparam("limit"))
+)
+_WAITING_AFTER: Final = _WAITING.where(
+    and_(
+        executions.c.check_at >= _CHECK,
+        or_(executions.c.check_at > _CHECK, executions.c.id > bindparam("after")),
+    )
+)
+_ASKED: Final = BY_IDS.with_for_update(skip_locked=True)
+
+
+class AskedEnds(StorePart):
+    """The part of `ClaimStorePort` that cancels what waits.
+
+    There is no index of the flag, which each new row would pay for: the waiting rows are looked at
+    in turns, a page with each call.
+    """
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
+        self._place: _Place = (_STATES[0], None, 0)
+        self._asked_suspects = Suspects()
+        self._asked_budget = LockWaitBudget()
+
+    def cancel_asked(self, *, now: datetime, limit: int) -> Sequence[Execution]:
+        """See `ClaimStorePort.cancel_asked`."""
+        asked: list[int] = []
+        left = limit
+        for _ in range(len(_STATES) + 1):  # all of them, from within the first to its beginning
+            found, left = self._look(left)
+            asked += found
+            if not left:
+                break
+        parts = (asked[at : at + _AT_ONCE] for at in range(0, len(asked), _AT_ONCE))
+        return [one for part in parts for one in self._cancel(part, now)]
+
+    @repeatable
+    def _look(self, limit: int) -> tuple[Sequence[int], int]:
+        """Look at the next rows of a state; answers what is asked for, and how many are left."""
+        state, check_at, after = self._place
+        statement: Select[Any] = _WAITING if check_at is None else _WAITING_AFTER
+        with self._database.read("looking for what is to be cancelled") as connection:
+            asked = {"state": state, "check_at": check_at, "after": after, "limit": limit}
+            if check_at is None:
+                del asked["check_at"], asked["after"]
+            rows = connection.execute(statement, asked).all()
+        last = rows[-1] if rows else None
+        if last is not None and len(rows) == limit and isinstance(last.check_at, datetime):
+            self._place = (state, last.check_at, last.id)
+        else:
+            self._place = (_STATES[(_STATES.index(state) + 1) % len(_STATES)], None, 0)
+        return [row.id for row in rows if row.cancel_requested], limit - len(rows)
+
+    def _cancel(self, ids: Sequence[int], now: datetime) -> Sequence[Execution]:
+        @repeatable
+        def take(part: Sequence[int], kinds: dict[int, Kind]) -> BatchResult[Execution]:
+            with self._database.write("cancelling what was asked for") as connection:
+                rows: Any = connection.execute(_ASKED, {"ids": list(part)})
+                # A broken row is set apart by who finds it overdue.
+                found = [one for one in executions_of(connection, rows) if one.problem is None]
+                ended = [
+                    (one, cancel(one, now=now))
+                    for one in found
+                    if one.cancel_requested and one.state in STARTABLE
+                ]
+                kinds.update((one.id, "cancelled") for one, _ in ended)
+                write_changes(connection, self._database.dialect, ended)
+            after = [one for _, one in ended]
+            return BatchResult(after, [one.id for one in after])
+
+        return take_isolated(
+            self._database,
+            ids,
+            take,
+            now=now,
+            suspects=self._asked_suspects,
+            budget=self._asked_budget,
+            states=STARTABLE,
+        )
