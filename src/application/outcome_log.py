@@ -9,8 +9,9 @@ from typing import Final
 
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.archive import Archived
+from cronhare.domain.lifecycle.retry_policies import RetryPolicies
 from cronhare.domain.retries.outcome import Ending, TaskError
-from cronhare.domain.retries.retry import RetryAfter, RetryPolicy
+from cronhare.domain.retries.retry import RetryAfter
 from cronhare.domain.texts.echo import echo
 from cronhare.ports.attempts import Apart, EndRefused, Finish, Recorded, Superseded
 
@@ -25,8 +26,10 @@ _WHERE: Final = {
 }
 
 
-def log_outcome(finish: Finish, recorded: Recorded, *, duration: str, policy: RetryPolicy) -> None:
-    """Log the end of an attempt. *policy* holds where the schedule has none."""
+def log_outcome(
+    finish: Finish, recorded: Recorded, *, duration: str, policies: RetryPolicies
+) -> None:
+    """Log the end of an attempt."""
     execution, verdict = finish.execution, finish.verdict
     match recorded:
         case Superseded():
@@ -43,7 +46,7 @@ def log_outcome(finish: Finish, recorded: Recorded, *, duration: str, policy: Re
             text = f"Task given back: {verdict.reason}"
             say(log, logging.WARNING, "attempt.given-back", text, execution, duration=duration)
         case _:
-            _log_failure(finish, recorded, duration, execution.retry or policy)
+            _log_failure(finish, recorded, duration, policies)
 
 
 def log_refused(finish: Finish, refused: EndRefused, *, duration: str) -> None:
@@ -82,14 +85,14 @@ def log_unsendable(archived: Archived, reason: str) -> None:
     say(log, logging.ERROR, "execution.unsendable", text)
 
 
-def _log_failure(finish: Finish, state: State, duration: str, policy: RetryPolicy) -> None:
+def _log_failure(finish: Finish, state: State, duration: str, policies: RetryPolicies) -> None:
     execution, verdict = finish.execution, finish.verdict
     stack = _stack(finish.ran.outcome.error)
     text = "Task execution failed"
     say(log, logging.ERROR, "attempt.failed", text, execution, stack=stack, duration=duration)
     match state, verdict:
         case State.RETRYING, RetryAfter(delay):
-            retry = f"{execution.deaths + 1}/{policy.max_retries}"
+            retry = f"{execution.deaths + 1}/{policies.of(execution).max_retries}"
             text = f"Scheduling retry {retry} in {delay.total_seconds() * 1000:.0f}ms"
             say(log, logging.WARNING, "attempt.retry", text, execution)
         case State.FAILED, _:

@@ -39,6 +39,7 @@ from cronhare.application.worker.failed_monitor import FailedMonitor
 from cronhare.application.worker.leases import LeaseKeeper
 from cronhare.application.worker.ledger import WorkerLedger
 from cronhare.application.worker.live_output import OutputKeeper
+from cronhare.domain.lifecycle.retry_policies import RetryPolicies
 from cronhare.domain.messages.signing import Seal
 from cronhare.domain.schedules.catalog import Catalog
 
@@ -104,6 +105,7 @@ class Container(containers.DeclarativeContainer):
         amqp=aio_pika_broker,
     )
     catalog = providers.Singleton(Catalog, tasks)
+    policies = providers.Singleton(RetryPolicies, settings.provided.policy, catalog)
     runner = providers.Singleton(ProcessRunner)
     http = providers.Singleton(
         HttpClient, settings.provided.allowed_hosts, agent=f"cronhare/{version('cronhare')}"
@@ -142,7 +144,7 @@ class Container(containers.DeclarativeContainer):
         attempts=attempts,
         broker=broker,
         publisher=publisher,
-        policy=settings.provided.policy,
+        policies=policies,
         random_fraction=random_fraction,
         seal=seal,
         lease=settings.provided.lease,
@@ -178,7 +180,7 @@ class Container(containers.DeclarativeContainer):
         ledger=worker_ledger,
         runner=runner,
         catalog=catalog,
-        policy=settings.provided.policy,
+        policies=policies,
         random_fraction=random_fraction,
         uuid=uuid4,
         retry_delay=settings.provided.retry_delay,

@@ -29,6 +29,7 @@ from cronhare.application.scheduling.reconcile import Reconciler
 from cronhare.domain.diagnosis import LedgerFacts, judge_activity
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.failure_filter import EVERY_FAILURE
+from cronhare.domain.lifecycle.retry_policies import RetryPolicies
 from cronhare.domain.messages.signing import Seal
 from cronhare.domain.nodes import FORGOTTEN_AFTER, NodeReport
 from cronhare.domain.retries.retry import RetryPolicy
@@ -131,7 +132,7 @@ class Desk:
             attempts=ledger.attempts,
             broker=self.broker,
             publisher=publisher,
-            policy=RetryPolicy(),
+            policies=RetryPolicies(RetryPolicy()),
             seal=Seal(),
             lease=timedelta(seconds=30),
             random_fraction=lambda: 0.0,

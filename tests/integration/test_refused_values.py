@@ -17,6 +17,7 @@ from cronhare.application.outcome_log import log_outcome
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.archive import Ended
 from cronhare.domain.lifecycle.redelivery import Graces
+from cronhare.domain.lifecycle.retry_policies import RetryPolicies
 from cronhare.domain.messages.messages import TaskMessage
 from cronhare.domain.retries.retry import Complete, RetryPolicy, Verdict
 from cronhare.domain.schedules.boot import Boot
@@ -122,7 +123,7 @@ def test_of_an_end_that_is_refused_one_line_tells_how_it_ended_and_why(
         answer = ledger.finish(execution, verdict, ran)
     again = ledger.finish(execution, verdict, ran)
     assert isinstance(answer, EndRefused)
-    log_outcome(finish, answer, duration="2ms", policy=RetryPolicy())
+    log_outcome(finish, answer, duration="2ms", policies=RetryPolicies(RetryPolicy()))
 
     [line] = caplog.records
     assert line.__dict__["action"] == "execution.refused"

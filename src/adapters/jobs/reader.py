@@ -15,12 +15,14 @@ from cronhare.domain.schedules.draft import Fault, ScheduleDraft
 from cronhare.domain.schedules.jobs_file import LARGEST_FILE, LONGEST_SOURCE, MOST_FAULTS
 from cronhare.domain.schedules.schedule import SYSTEM_PREFIX
 from cronhare.domain.schedules.task import Task, TaskRef
+from cronhare.domain.schedules.task_policy import BUILT_IN_CLASSES, TaskPolicy
 from cronhare.domain.texts.echo import echo
 from cronhare.domain.texts.listing import first_faults
 
 from .limits import NO_INTEGER, beyond_toml
+from .policies import Policies
 from .schedules import read_draft
-from .schema import NAME, FileTable, ScheduleTable, TaskTable
+from .schema import NAME, ClassTable, FileTable, PolicyTable, ScheduleTable, TaskTable
 from .tables import hint, read_table
 from .tasks import read_task
 
@@ -74,9 +76,10 @@ def read_jobs(path: Path, *, policy: RetryPolicy) -> JobsFile:
     file = read_table(FileTable, content, found)
     source = _source(file.source, path, found)
     faults = [FileFault("", fault) for fault in found]
-    tasks = dict(_tasks(file.tasks, path.resolve().parent, source, faults))
+    policies = _policies(file, Policies(environment=policy, folder=path.resolve().parent), faults)
+    tasks = dict(_tasks(file.tasks, policies, source, faults))
     known = None if "tasks" in {fault.field for fault in found} else tasks
-    schedules = dict(_schedules(file.schedules, known, policy, faults))
+    schedules = dict(_schedules(file.schedules, known, policies, faults))
     if faults:
         raise JobsFileInvalid(path, _capped(faults))
     enabled = [(draft.name, table) for draft, table in schedules.values() if draft.status]
@@ -141,8 +144,26 @@ def _source(given: str | None, path: Path, faults: list[Fault]) -> str:
     return name
 
 
+def _policies(file: FileTable, outside: Policies, faults: list[FileFault]) -> Policies:
+    """Read the defaults, then the classes over them."""
+    found = list[Fault]()
+    defaults = outside.read(read_table(PolicyTable, file.defaults, found), TaskPolicy(), found)
+    faults += [FileFault("defaults", fault) for fault in found]
+    policies = attrs.evolve(outside, defaults=defaults)
+    classes = dict(BUILT_IN_CLASSES)
+    for name, content in file.classes.items():
+        if len(faults) > MOST_FAULTS:
+            break
+        found = _name_faults(name)
+        table = read_table(ClassTable, content, found)
+        built_in = BUILT_IN_CLASSES.get(name, TaskPolicy())
+        classes[name] = policies.read(table, built_in.over(defaults), found)
+        faults += [FileFault(f"classes.{name}", fault) for fault in found]
+    return attrs.evolve(policies, classes=classes)
+
+
 def _tasks(
-    tables: Mapping[str, Any], folder: Path, source: str, faults: list[FileFault]
+    tables: Mapping[str, Any], policies: Policies, source: str, faults: list[FileFault]
 ) -> Iterator[tuple[str, Task]]:
     owners: dict[TaskRef, str] = {}
     for name, content in tables.items():
@@ -151,7 +172,7 @@ def _tasks(
         found = _name_faults(name)
         table = read_table(TaskTable, content, found)
         identified = not {"", "id", "type"} & {fault.field for fault in found}
-        task = read_task(name, table, folder, source, found)
+        task = read_task(name, table, policies, source, found)
         if identified and (owner := owners.setdefault(task.ref, name)) != name:
             found.append(Fault("id", f"{task.ref} is already the id of tasks.{owner}"))
         faults += [FileFault(f"tasks.{name}", fault) for fault in found]
@@ -161,7 +182,7 @@ def _tasks(
 def _schedules(
     tables: Mapping[str, Any],
     tasks: Mapping[str, Task] | None,
-    policy: RetryPolicy,
+    policies: Policies,
     faults: list[FileFault],
 ) -> Iterator[tuple[str, tuple[ScheduleDraft, ScheduleTable]]]:
     for name, content in tables.items():
@@ -170,18 +191,18 @@ def _schedules(
         found = [*_name_faults(name), *_reserved(name)]
         table = read_table(ScheduleTable, content, found)
         task = _find(table.task, tasks, found)
-        yield name, (read_draft(name, table, task, policy, found), table)
+        yield name, (read_draft(name, table, task, policies, found), table)
         faults += [FileFault(f"schedules.{name}", fault) for fault in found]
 
 
-def _find(name: str, tasks: Mapping[str, Task] | None, faults: list[Fault]) -> TaskRef:
+def _find(name: str, tasks: Mapping[str, Task] | None, faults: list[Fault]) -> Task | None:
     """Find a task by its name; a fault that is known already is not added again."""
     if tasks is not None and name in tasks:
-        return tasks[name].ref
+        return tasks[name]
     if tasks is not None and not {"", "task"} & {fault.field for fault in faults}:
         there = hint(name, list(tasks)) if tasks else "there are no tasks"
         faults.append(Fault("task", f"there is no task {echo(name)}; {there}"))
-    return TaskRef("unknown", 0)
+    return None
 
 
 def _name_faults(name: str) -> list[Fault]:

@@ -4,22 +4,28 @@ from datetime import timedelta
 from zoneinfo import ZoneInfo
 
 from cronhare.domain.cron import Fold, UnknownZone, find_zone
-from cronhare.domain.retries.retry import RetryPolicy
-from cronhare.domain.retries.retry_policy_parser import RetryPolicyInvalid, read_policy
 from cronhare.domain.schedules.draft import Fault, ScheduleDraft, faults_of, in_effect
 from cronhare.domain.schedules.schedule import DEFAULT_MISFIRE, Misfire
-from cronhare.domain.schedules.task import TaskRef
+from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.domain.topology import MAIN_QUEUE
 
 from .fields import read_duration, read_fold, read_moment, read_params
+from .policies import Policies
 from .schema import MisfireTable, ScheduleTable
 from .tables import read_table
 
+#: Stands in for the number of a task that is not there.
+NOWHERE = TaskRef("unknown", 0)
+
 
 def read_draft(
-    name: str, table: ScheduleTable, task: TaskRef, policy: RetryPolicy, faults: list[Fault]
+    name: str, table: ScheduleTable, task: Task | None, policies: Policies, faults: list[Fault]
 ) -> ScheduleDraft:
-    """Make a draft; a field at fault gets a harmless value."""
+    """Make a draft; a field at fault gets a harmless value.
+
+    Its row carries the retry policy of its *task*: a scheduler, which has no jobs file, needs it to
+    decide about an attempt that was lost.
+    """
     zone = _zone(table.timezone)
     if not _says_when(table, faults):
         ways = "schedule, every, date_time, on_boot = true or on_start = true"
@@ -27,7 +33,7 @@ def read_draft(
     fold = read_fold(table.fold)
     draft = ScheduleDraft(
         name=name,
-        task=task,
+        task=NOWHERE if task is None else task.ref,
         task_name=table.task,
         schedule=table.schedule,
         date_time=read_moment(
@@ -39,7 +45,7 @@ def read_draft(
         params=read_params(table.params, faults),
         status=table.status,
         description=table.description,
-        retry=_retry(table.retry, policy, faults),
+        retry=policies.retry(table.retry, None if task is None else task.policy.retry, faults),
         misfire=_misfire(table.misfire, faults),
         overlap=table.overlap,
         timeout=read_duration("timeout", table.timeout, faults),
@@ -68,16 +74,6 @@ def _zone(name: str) -> ZoneInfo | None:
         return find_zone(name)
     except UnknownZone:
         return None  # `faults_of` reports it
-
-
-def _retry(value: object, policy: RetryPolicy, faults: list[Fault]) -> RetryPolicy | None:
-    if value is None:
-        return None
-    try:
-        return read_policy(value, default=policy)
-    except RetryPolicyInvalid as error:
-        faults += [Fault("retry", f"{error.code}: {fault}") for fault in error.faults]
-        return None
 
 
 def _misfire(value: object, faults: list[Fault]) -> Misfire:

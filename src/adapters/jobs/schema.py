@@ -47,13 +47,28 @@ QueueName = Annotated[
 
 
 @attrs.frozen(kw_only=True)
-class TaskTable:
+class PolicyTable:
+    """`[defaults]`: how tasks are run where nothing nearer says it."""
+
+    retry: Any = None
+    timeout: str | None = None
+    errors: Any = None
+    strategy: str | None = None
+
+
+@attrs.frozen(kw_only=True)
+class ClassTable(PolicyTable):
+    """`[classes.NAME]`: how the tasks of a class are run."""
+
+
+@attrs.frozen(kw_only=True)
+class TaskTable(PolicyTable):
     """`[tasks.NAME]`: what a worker may run. Without an *id* one is assigned."""
 
     id: Id | None = None
     command: Command = attrs.field(factory=lambda: ["-"], metadata=REQUIRED)
     type: TaskType = TaskType.WORKER
-    timeout: str | None = None
+    class_: str | None = None
     cwd: str | None = None
     env: dict[str, str] = attrs.field(factory=dict[str, str])
     pass_env: list[str] = attrs.field(factory=list[str])
@@ -100,5 +115,7 @@ class FileTable:
     """The whole file. *source* is the name under which the ledger remembers it."""
 
     source: Source | None = None
+    defaults: Any = attrs.field(factory=dict[str, Any])
+    classes: dict[str, Any] = attrs.field(factory=dict[str, Any])
     tasks: dict[str, Any] = attrs.field(factory=dict[str, Any])
     schedules: dict[str, Any] = attrs.field(factory=dict[str, Any])

@@ -36,11 +36,14 @@ WORDS = {
 
 
 def read_table(kind: type[T], table: object, faults: list[Fault]) -> T:
-    """Read *table* as *kind*, an attrs class, and append what is wrong with it to *faults*."""
+    """Read *table* as *kind*, an attrs class, and append what is wrong with it to *faults*.
+
+    A field whose name is Python's own ends in an underscore: `class_`.
+    """
     if not isinstance(table, Mapping):
         faults.append(Fault("", f"{written(table)} is not a table"))
         return kind()
-    known = attrs.fields_dict(kind)
+    known = {field.name.removesuffix("_"): field for field in attrs.fields(kind)}
     types = get_type_hints(kind, include_extras=True)
     values: dict[str, Any] = {}
     for name, value in table.items():
@@ -50,9 +53,10 @@ def read_table(kind: type[T], table: object, faults: list[Fault]) -> T:
             faults.append(Fault(name, f"is not known here; {hint(name, list(known))}"))
         else:
             try:
-                values[name] = msgspec.convert(value, types[name])
+                field = known[name].name
+                values[field] = msgspec.convert(value, types[field])
             except msgspec.ValidationError:
-                faults.append(Fault(name, f"{written(value)} is not {_words(types[name])}"))
+                faults.append(Fault(name, f"{written(value)} is not {_words(types[field])}"))
     faults += [
         Fault(name, "is missing")
         for name, field in known.items()

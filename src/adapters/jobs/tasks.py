@@ -1,31 +1,33 @@
 """From a `[tasks.NAME]` table to a task."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 from cronhare.domain.schedules.draft import Fault
 from cronhare.domain.schedules.task import DEFAULT_TIMEOUT, Task, TaskRef, assigned_number
 
-from .fields import read_duration
+from .policies import Policies
 from .schema import TaskTable
 
 
-def read_task(name: str, table: TaskTable, folder: Path, source: str, faults: list[Fault]) -> Task:
-    """Make a task; *folder* is its default working directory, and what `cwd` is relative to."""
-    timeout = read_duration("timeout", table.timeout, faults)
-    if timeout is not None and not timeout:
-        faults.append(Fault("timeout", "must be longer than nothing"))
+def read_task(
+    name: str, table: TaskTable, policies: Policies, source: str, faults: list[Fault]
+) -> Task:
+    """Make a task; its working directory is the file's folder, or relative to it."""
+    policy = policies.read(table, policies.of_class(table.class_, faults), faults)
     faults += _faults_of_command(table)
+    folder = policies.folder
     return Task(
         name=name,
         source=source,
         ref=TaskRef(table.type.value, table.id or assigned_number(source, name)),
         command=tuple(table.command),
-        timeout=timeout or DEFAULT_TIMEOUT,
+        timeout=policy.timeout or DEFAULT_TIMEOUT,
         cwd=folder / table.cwd if table.cwd else folder,
         env=table.env,
         pass_env=tuple(table.pass_env),
         user=table.user,
+        task_class=table.class_,
+        policy=policy,
     )
 
 

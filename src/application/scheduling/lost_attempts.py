@@ -7,8 +7,9 @@ from functools import partial
 import attrs
 
 from cronhare.domain.execution import Execution, State
+from cronhare.domain.lifecycle.retry_policies import RetryPolicies
 from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskError
-from cronhare.domain.retries.retry import RetryPolicy, decide
+from cronhare.domain.retries.retry import decide
 from cronhare.ports.attempts import AttemptStorePort, Busy, Finish, Superseded
 from cronhare.ports.claims import ClaimStorePort
 from cronhare.ports.runner import AttemptResult
@@ -21,16 +22,13 @@ from .paging import pages, without_broken
 
 @attrs.define(kw_only=True, eq=False)
 class LostAttempts:
-    """Gives attempts up, a bounded number per call, and publishes what follows; see `decide`.
-
-    *policy* holds for schedules without one.
-    """
+    """Gives attempts up, a bounded number per call, and publishes what follows; see `decide`."""
 
     _claims: ClaimStorePort
     _attempts: AttemptStorePort
     _ends: EndPublisher
     _locked: LockedLeases
-    _policy: RetryPolicy
+    _policies: RetryPolicies
     _random_fraction: Callable[[], float]
     _limit: int
 
@@ -82,7 +80,7 @@ class LostAttempts:
         for finish, answer in zip(finishes, answers, strict=True):
             if isinstance(answer, Superseded | Busy):
                 continue  # its owner was alive after all
-            log_outcome(finish, answer, duration="unknown", policy=self._policy)
+            log_outcome(finish, answer, duration="unknown", policies=self._policies)
             if isinstance(answer, State) or answer.is_over:
                 ended.append((finish, answer))
         return ended
@@ -95,7 +93,7 @@ class LostAttempts:
         verdict = decide(
             outcome,
             deaths=execution.deaths,
-            policy=execution.retry or self._policy,
+            policy=self._policies.of(execution),
             crashed_at=execution.crashed_at,
             now=now,
             random_fraction=self._random_fraction(),

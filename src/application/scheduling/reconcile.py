@@ -8,8 +8,8 @@ from functools import partial
 import attrs
 
 from cronhare.domain.lifecycle.redelivery import Graces
+from cronhare.domain.lifecycle.retry_policies import RetryPolicies
 from cronhare.domain.messages.signing import Seal
-from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.texts.listing import counted
 from cronhare.ports.attempts import AttemptStorePort
 from cronhare.ports.broker import BrokerPort
@@ -48,14 +48,14 @@ class Reconciler:
         attempts: AttemptStorePort,
         broker: BrokerPort,
         publisher: ExecutionPublisher,
-        policy: RetryPolicy,
+        policies: RetryPolicies,
         random_fraction: Callable[[], float],
         seal: Seal,
         lease: timedelta,
         graces: Graces | None = None,
         limit: int = PAGE,
     ) -> None:
-        """*policy* holds for schedules without one of their own; *lease* is that of the workers."""
+        """*lease* is that of the workers."""
         self._claims = claims
         self._broker = broker
         self._publisher = publisher
@@ -74,7 +74,7 @@ class Reconciler:
             attempts=attempts,
             ends=self._ends,
             locked=LockedLeases(attempts, lease),
-            policy=policy,
+            policies=policies,
             random_fraction=random_fraction,
             limit=limit,
         )

@@ -8,18 +8,21 @@ from datetime import datetime
 import attrs
 
 from cronhare.domain.execution import Execution
+from cronhare.domain.lifecycle.retry_policies import RetryPolicies
 from cronhare.domain.messages.headers import kept_headers
 from cronhare.domain.messages.messages import AttemptRef
+from cronhare.domain.retries.error_classes import classified
 from cronhare.domain.retries.outcome import Ending, Outcome, TaskError
-from cronhare.domain.retries.retry import RetryPolicy, Verdict, decide, give_back
+from cronhare.domain.retries.retry import Verdict, decide, give_back
 from cronhare.domain.schedules.catalog import Catalog
+from cronhare.domain.schedules.task import Task
 from cronhare.ports.attempts import Finish
 from cronhare.ports.broker import Delivery
 from cronhare.ports.runner import AttemptResult, StopReason, TaskRunnerPort
 
 from ..logs import place_of, say
 from ..redelivery.delay import without_delay_count
-from .invocation import gone_astray, prepare
+from .invocation import find_task, gone_astray, prepare
 from .leases import LeaseKeeper
 from .ledger import WorkerLedger
 from .recording import End
@@ -29,13 +32,13 @@ log = logging.getLogger(__name__)
 
 @attrs.define(kw_only=True, eq=False)
 class AttemptRunner:
-    """Runs attempts. *policy* holds for schedules without one."""
+    """Runs attempts."""
 
     _ledger: WorkerLedger
     _runner: TaskRunnerPort
     _catalog: Catalog
     _keeper: LeaseKeeper
-    _policy: RetryPolicy
+    _policies: RetryPolicies
     _random_fraction: Callable[[], float]
     _is_interrupted: bool = attrs.field(init=False, default=False)
     _ends: dict[int, asyncio.Event] = attrs.field(init=False, factory=dict[int, asyncio.Event])
@@ -65,7 +68,7 @@ class AttemptRunner:
         self, execution: Execution, queue: str
     ) -> tuple[AttemptResult, Verdict, datetime]:
         """Run the attempt, unless it came to the wrong worker, and decide what becomes of it."""
-        policy = execution.retry or self._policy
+        policy = self._policies.of(execution)
         astray = gone_astray(execution, self._catalog, queue=queue)
         if astray is not None:
             back = give_back(
@@ -77,6 +80,8 @@ class AttemptRunner:
             return _not_run(astray), back, await self._end(execution)
         ran = await self._run_task(execution)
         now = await self._end(execution)
+        if ran.outcome.error is not None:
+            ran = attrs.evolve(ran, outcome=self._classified(execution, ran.outcome))
         verdict = decide(
             ran.outcome,
             deaths=execution.deaths,
@@ -86,6 +91,11 @@ class AttemptRunner:
             random_fraction=self._random_fraction(),
         )
         return ran, verdict, now
+
+    def _classified(self, execution: Execution, outcome: Outcome) -> Outcome:
+        """Give the error its class, where the task's jobs file has one for it."""
+        task = find_task(execution, self._catalog)
+        return classified(outcome, task.policy.errors) if isinstance(task, Task) else outcome
 
     async def _end(self, execution: Execution) -> datetime:
         """Let nothing stop it any more, and tell the time of its end.

@@ -7,10 +7,10 @@ from datetime import timedelta
 from uuid import UUID
 
 from cronhare.domain.execution import Execution
+from cronhare.domain.lifecycle.retry_policies import RetryPolicies
 from cronhare.domain.messages.messages import AttemptRef, IncomingTask, Unreadable, read
 from cronhare.domain.messages.nack_count import Nacks
 from cronhare.domain.messages.signing import Seal
-from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.schedules.catalog import Catalog
 from cronhare.ports.attempts import Refused, StartRequest
 from cronhare.ports.broker import AsyncBrokerPort, Delivery
@@ -50,7 +50,7 @@ class DeliveryHandler:
         runner: TaskRunnerPort,
         catalog: Catalog,
         keeper: LeaseKeeper,
-        policy: RetryPolicy,
+        policies: RetryPolicies,
         places: int,
         random_fraction: Callable[[], float],
         uuid: Callable[[], UUID],
@@ -59,7 +59,7 @@ class DeliveryHandler:
         accepts_foreign: bool = True,
         lingers: tuple[float, float] = LINGERS,
     ) -> None:
-        """*policy* holds for schedules without one. At most *places* deliveries come at a time.
+        """At most *places* deliveries come at a time.
 
         *retry_delay* is how long a nacked message is away. *seal* signs our messages and verifies
         them; *accepts_foreign* tells whether those of others are run. *lingers* are seconds, see
@@ -86,14 +86,14 @@ class DeliveryHandler:
             runner=runner,
             catalog=catalog,
             keeper=keeper,
-            policy=policy,
+            policies=policies,
             random_fraction=random_fraction,
         )
         self._recorder = Recorder(
             ledger=ledger,
             broker=broker,
             keeper=keeper,
-            policy=policy,
+            policies=policies,
             seal=seal,
             linger=to_finish,
             count=self.counters.count,

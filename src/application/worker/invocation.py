@@ -9,7 +9,7 @@ from cronhare.domain.execution import Execution
 from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskError
 from cronhare.domain.schedules.catalog import Catalog, MissingKind, MissingTask
 from cronhare.domain.schedules.params import force_instant
-from cronhare.domain.schedules.task import TaskType
+from cronhare.domain.schedules.task import Task, TaskType
 from cronhare.ports.runner import AttemptResult, Invocation
 
 from ..logs import say
@@ -17,9 +17,14 @@ from ..logs import say
 log = logging.getLogger(__name__)
 
 
+def find_task(execution: Execution, catalog: Catalog) -> Task | MissingTask:
+    """Find the task of an execution among those of the worker's jobs file."""
+    return catalog.find(execution.task, source=execution.source, name=execution.task_name)
+
+
 def prepare(execution: Execution, catalog: Catalog) -> Invocation | AttemptResult:
     """Say what to run; or how the attempt ends if nothing can be run."""
-    task = catalog.find(execution.task, source=execution.source, name=execution.task_name)
+    task = find_task(execution, catalog)
     if isinstance(task, MissingTask):
         return _without_task(execution, task)
     try:
@@ -46,7 +51,7 @@ def gone_astray(execution: Execution, catalog: Catalog, *, queue: str) -> str | 
     What another program's worker nacks in a named queue comes back through the main one, whose
     worker may lack the task; so may a forged message. A worker that lacks the task ends nothing.
     """
-    task = catalog.find(execution.task, source=execution.source, name=execution.task_name)
+    task = find_task(execution, catalog)
     if queue == execution.queue or not isinstance(task, MissingTask):
         return None
     return f"it came back through {queue}, whose worker has no such task; on to {execution.queue}"

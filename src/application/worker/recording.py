@@ -14,9 +14,9 @@ from typing import Final
 
 import attrs
 
+from cronhare.domain.lifecycle.retry_policies import RetryPolicies
 from cronhare.domain.messages.messages import AttemptRef
 from cronhare.domain.messages.signing import Seal
-from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.ports.attempts import Busy, Finish, Recorded
 from cronhare.ports.broker import AsyncBrokerPort, Envelope, Published
 from cronhare.ports.ledger import LedgerBusy, LedgerUnavailable
@@ -67,7 +67,7 @@ class Recorder:
         ledger: WorkerLedger,
         broker: AsyncBrokerPort,
         keeper: LeaseKeeper,
-        policy: RetryPolicy,
+        policies: RetryPolicies,
         seal: Seal,
         linger: float,
         count: Callable[[Recorded], None],
@@ -76,7 +76,7 @@ class Recorder:
         self._ledger = ledger
         self._broker = broker
         self._keeper = keeper
-        self._policy = policy
+        self._policies = policies
         self._seal = seal
         self._count = count
         self._missing_queues = MissingQueues()
@@ -139,7 +139,8 @@ class Recorder:
     async def _conclude(self, end: End, state: Recorded) -> None:
         # Before the next attempt is published, which may come to us too.
         self._keeper.release(end.finish.execution)
-        log_outcome(end.finish, state, duration=f"{end.duration * 1000:.0f}ms", policy=self._policy)
+        duration = f"{end.duration * 1000:.0f}ms"
+        log_outcome(end.finish, state, duration=duration, policies=self._policies)
         self._count(state)
         following = follow_up(end.finish, state, now=end.now, seal=self._seal, headers=end.headers)
         if following is not None:

@@ -11,6 +11,8 @@ import attrs
 import msgspec
 from attrs import validators
 
+from .task_policy import TaskPolicy
+
 DEFAULT_TIMEOUT = timedelta(hours=1)
 
 #: The smallest number that is assigned; people choose far smaller ones.
@@ -74,7 +76,8 @@ class Task:
     """A command with its limits, as a jobs file describes it.
 
     Runs name it by *source* and *name* (see `catalog.py`); rows and messages that cannot, by *ref*.
-    It runs as *user*, or as the worker's own.
+    It runs as *user*, or as the worker's own. *policy* is what its file says of how it is run, of
+    its class *task_class* and for all tasks too; *timeout* is that policy's, or the default.
     """
 
     name: str
@@ -86,6 +89,8 @@ class Task:
     env: Mapping[str, str] = attrs.field(factory=dict[str, str])
     pass_env: tuple[str, ...] = ()
     user: str | None = None
+    task_class: str | None = None
+    policy: TaskPolicy = attrs.field(factory=TaskPolicy)
 
     @property
     def label(self) -> str:

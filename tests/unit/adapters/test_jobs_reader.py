@@ -12,6 +12,7 @@ from cronhare.domain.retries.retry_policy_parser import POLICIES
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPolicy
 from cronhare.domain.schedules.task import DEFAULT_TIMEOUT, Task, TaskRef, assigned_number
+from cronhare.domain.schedules.task_policy import TaskPolicy
 
 EXAMPLE = """
 [tasks.refresh-user-token]
@@ -76,6 +77,7 @@ def test_the_readmes_example_is_read(read: Read, tmp_path: Path) -> None:
         command=("python", "-m", "reports.refresh_user_token"),
         timeout=timedelta(minutes=5),
         cwd=tmp_path,
+        policy=TaskPolicy(timeout=timedelta(minutes=5)),
     )
     assert draft == ScheduleDraft(
         name="daily-token-refresh",
@@ -110,6 +112,7 @@ def test_every_field_of_a_task_is_carried_over(read: Read, tmp_path: Path) -> No
         cwd=tmp_path / "sub",
         env={"A": "1", "B": ""},
         pass_env=("TOKEN",),
+        policy=TaskPolicy(timeout=timedelta(minutes=90)),
     )
 
 

@@ -26,6 +26,7 @@ from cronhare.application.worker.delivery_handler import DeliveryHandler
 from cronhare.application.worker.leases import LeaseKeeper
 from cronhare.application.worker.ledger import WorkerLedger
 from cronhare.domain.execution import Execution, State
+from cronhare.domain.lifecycle.retry_policies import RetryPolicies
 from cronhare.domain.messages.signing import Seal
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.schedules.catalog import Catalog
@@ -150,13 +151,14 @@ class House:
             executor=self.executor,
             locking_executor=self.executor,
         )
+        catalog = Catalog(self.tasks)
         self.worker = DeliveryHandler(
             ledger=ledger,
             broker=self.connection,
             runner=self.runner,
-            catalog=Catalog(self.tasks),
+            catalog=catalog,
             keeper=self.keeper,
-            policy=self.policy,
+            policies=RetryPolicies(self.policy, catalog),
             places=self.places,
             random_fraction=lambda: 0.0,
             uuid=self.uuid,
@@ -249,7 +251,7 @@ class House:
             attempts=self.attempts,
             broker=self.broker,
             publisher=publisher,
-            policy=self.policy,
+            policies=RetryPolicies(self.policy),
             random_fraction=lambda: 0.0,
             seal=self.seal,
             lease=LEASE,

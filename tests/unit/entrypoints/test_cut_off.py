@@ -12,6 +12,7 @@ from cronhare.application.scheduling.dispatch import Dispatcher
 from cronhare.application.scheduling.reconcile import Reconciler
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.redelivery import Graces
+from cronhare.domain.lifecycle.retry_policies import RetryPolicies
 from cronhare.domain.schedules.planning import HEAD_START
 from cronhare.entrypoints.processes.scheduler import RECONCILE_EVERY, SchedulerRound
 from cronhare.ports.broker import Envelope, Published
@@ -69,7 +70,7 @@ class Replica:
                 attempts=self.house.attempts,
                 broker=self.road,
                 publisher=publisher,
-                policy=self.house.policy,
+                policies=RetryPolicies(self.house.policy),
                 random_fraction=lambda: 0.0,
                 seal=self.house.seal,
                 lease=LEASE,

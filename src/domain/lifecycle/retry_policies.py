@@ -1,0 +1,28 @@
+"""Which retry policy holds for an execution: the nearest that says anything."""
+
+import attrs
+
+from ..execution import Execution
+from ..retries.retry import RetryPolicy
+from ..schedules.catalog import Catalog
+from ..schedules.task import Task
+
+
+@attrs.frozen(eq=False)
+class RetryPolicies:
+    """The schedule's own policy, else its task's in the jobs file, else the *environment*'s.
+
+    A schedule of a jobs file has its task's in its row. So a process without that file, such as a
+    scheduler, decides alike; of rows written by hand it knows the environment's alone.
+    """
+
+    environment: RetryPolicy
+    catalog: Catalog = attrs.field(factory=Catalog)
+
+    def of(self, execution: Execution) -> RetryPolicy:
+        """Give the policy of an execution."""
+        if execution.retry is not None:
+            return execution.retry
+        task = self.catalog.find(execution.task, source=execution.source, name=execution.task_name)
+        own = task.policy.retry if isinstance(task, Task) else None
+        return own or self.environment

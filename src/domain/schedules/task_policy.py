@@ -1,0 +1,52 @@
+"""How tasks are run: what a jobs file says for all of them, for a class, or for one.
+
+The nearest wins, field by field: environment, the file's defaults, the task's class, the task, the
+schedule. What counts against workers that crash belongs here too, as another field.
+"""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Final
+
+import attrs
+
+from ..retries.error_classes import ErrorRules
+from ..retries.outcome import ErrorClass
+from ..retries.retry import RetryPolicy
+from ..retries.retry_policy_parser import POLICIES
+from ..retries.strategy import Strategy
+
+
+@attrs.frozen(kw_only=True)
+class TaskPolicy:
+    """What is said of how tasks are run; what is None is not said.
+
+    *errors* gives classes to errors by their names, *strategy* takes the place of the waits.
+    """
+
+    retry: RetryPolicy | None = None
+    timeout: timedelta | None = None
+    errors: ErrorRules = attrs.field(factory=dict[str, ErrorClass])
+    strategy: Strategy | None = None
+
+    def over(self, farther: "TaskPolicy") -> "TaskPolicy":
+        """Give what counts where *farther* is the policy one step away.
+
+        >>> emails = TaskPolicy(timeout=timedelta(minutes=5))
+        >>> TaskPolicy(retry=RetryPolicy()).over(emails).timeout
+        datetime.timedelta(seconds=300)
+        """
+        return TaskPolicy(
+            retry=self.retry or farther.retry,
+            timeout=self.timeout or farther.timeout,
+            errors={**farther.errors, **self.errors},
+            strategy=self.strategy or farther.strategy,
+        )
+
+
+#: Classes that need no declaration: S2.3, S0.13 and C37 in docs/compatibility.md. A file that
+#: declares one changes what it names of it.
+BUILT_IN_CLASSES: Final[Mapping[str, TaskPolicy]] = {
+    **{name: TaskPolicy(retry=policy) for name, policy in POLICIES.items()},
+    "lease-style": TaskPolicy(retry=POLICIES["lease-style"], timeout=timedelta(seconds=300)),
+}
