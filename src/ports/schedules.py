@@ -7,6 +7,7 @@ from typing import Protocol
 import attrs
 
 from cronhare.domain.schedules.draft import ScheduleDraft
+from cronhare.domain.schedules.pause import Pause
 
 
 @attrs.frozen(kw_only=True)
@@ -14,7 +15,8 @@ class StoredSchedule:
     """A row of the users' table with its plan.
 
     *draft* is None for a broken row; *problem* then says why, and *text* is its column `schedule`,
-    shortened. *source* is the jobs file that the row came from.
+    shortened. *source* is the jobs file that the row came from. *pause* is the last one, which may
+    be over; *claimed* counts the runs that were due, where the schedule may have but so many.
     """
 
     id: int
@@ -27,6 +29,8 @@ class StoredSchedule:
     next_due_at: datetime | None
     planned: bool
     text: str | None = None
+    pause: Pause | None = None
+    claimed: int = 0
 
 
 class ScheduleStorePort(Protocol):
@@ -58,5 +62,19 @@ class ScheduleStorePort(Protocol):
         *task_names* maps schedules to their tasks' names within their source; that is no edit:
         `updated_at` and the plan stay. Of the *disabled* only the status changes, if it was on.
         Unknown names are left out of both.
+        """
+        ...
+
+    def pause(self, name: str, pause: Pause, *, now: datetime) -> Pause | None:
+        """Pause a schedule, as `paused_anew` says; answers the pause, None if it is unknown.
+
+        That is no edit: `updated_at` and the plan stay. A row that cannot be read is replaced.
+        """
+        ...
+
+    def resume(self, name: str, *, now: datetime) -> Pause | None:
+        """End a schedule's pause at *now*; answers it as it is then, None if there is none.
+
+        A row that cannot be read is removed.
         """
         ...

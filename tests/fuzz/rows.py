@@ -33,6 +33,8 @@ from cronhare.domain.lifecycle.retry_policies import RetryPolicies
 from cronhare.domain.messages.signing import Seal
 from cronhare.domain.nodes import FORGOTTEN_AFTER, NodeReport
 from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.schedules.conditions import Conditions
+from cronhare.domain.schedules.pause import Pause
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.entrypoints.json_text import as_json
 from cronhare.ports.records import ExecutionFilter, Retention
@@ -81,6 +83,8 @@ GUEST, BESIDE = "guest-1-0a1b2c3d4e5f6071", "beside-2-0a1b2c3d4e5f6071"
 TABLES = {
     "Scheduler": "id = {id}",
     "SchedulerPlan": "scheduler_id = {id}",
+    "SchedulePause": "scheduler_id = {id}",
+    "ScheduleTally": "scheduler_id = {id}",
     "SchedulerExecution": "scheduler_id = {id}",
     "ExecutionAttempt": _OF_ITS_RUNS,
     "AttemptOutput": _OF_ITS_RUNS,
@@ -185,7 +189,9 @@ class Desk:
         self.lines.said.clear()
 
     def _victim(self, name: str) -> int:
-        id_ = self.ledger.add(name)
+        id_ = self.ledger.add(name, conditions=Conditions(max_runs=1_000_000))
+        over = Pause(since=self.ledger.now - DAY, until=self.ledger.now, by="ann", reason="move")
+        self.ledger.schedules.pause(name, over, now=self.ledger.now)
         self.ledger.clock.advance(MINUTE)
         self.turn()
         self.ledger.clock.advance(MINUTE)
@@ -269,6 +275,8 @@ class Desk:
                 for table in ("ExecutionAttempt", "AttemptOutput", "FailedTask", "SchedulerNode")
             ),
             'DELETE FROM "SchedulerExecution"',
+            'DELETE FROM "SchedulePause"',
+            'DELETE FROM "ScheduleTally"',
             "DELETE FROM Scheduler WHERE name IS NULL OR name <> 'innocent'",
             "DELETE FROM SchedulerPlan WHERE scheduler_id NOT IN (SELECT id FROM Scheduler)",
         )

@@ -4,6 +4,7 @@ from datetime import timedelta
 from zoneinfo import ZoneInfo
 
 from cronhare.domain.cron import Fold, UnknownZone, find_zone
+from cronhare.domain.schedules.conditions import Conditions, read_conditions
 from cronhare.domain.schedules.draft import Fault, ScheduleDraft, faults_of, in_effect
 from cronhare.domain.schedules.schedule import DEFAULT_MISFIRE, Misfire
 from cronhare.domain.schedules.task import Task, TaskRef
@@ -53,6 +54,7 @@ def read_draft(
         starts_at=read_moment("starts_at", table.starts_at, zone, faults),
         ends_at=read_moment("ends_at", table.ends_at, zone, faults),
         queue=table.queue or MAIN_QUEUE,
+        conditions=_conditions(table, faults),
     )
     faults += faults_of(draft)
     if table.schedule is not None and table.date_time is not None and draft.date_time is None:
@@ -60,6 +62,19 @@ def read_draft(
     if table.date_time is not None and fold is Fold.BOTH:
         faults.append(Fault("fold", "both is for cron text; a date-time is first or second"))
     return draft
+
+
+def _conditions(table: ScheduleTable, faults: list[Fault]) -> Conditions | None:
+    given = {
+        "max_runs": table.max_runs,
+        "expires": read_duration("expires", table.expires, faults),
+        "skip_on": table.skip_on,
+        "only_on": table.only_on,
+        "blackout": table.blackout,
+    }
+    conditions, found = read_conditions(given)
+    faults += [Fault(one.field, one.problem) for one in found]
+    return conditions
 
 
 def _says_when(table: ScheduleTable, faults: list[Fault]) -> bool:

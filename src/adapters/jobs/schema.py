@@ -108,6 +108,11 @@ class ScheduleTable:
     starts_at: Any = None
     ends_at: Any = None
     queue: QueueName | None = None
+    max_runs: Any = None
+    expires: str | None = None
+    skip_on: Any = None
+    only_on: Any = None
+    blackout: Any = None
 
 
 @attrs.frozen(kw_only=True)

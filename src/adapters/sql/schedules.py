@@ -7,6 +7,7 @@ from typing import Any
 from sqlalchemy import Connection, Engine, Row, Select, bindparam, insert, or_, select, update
 
 from cronhare.domain.schedules.draft import ScheduleDraft
+from cronhare.domain.schedules.pause import Pause, paused_anew, resumed
 from cronhare.domain.texts.echo import echo, shown
 from cronhare.domain.texts.listing import listed
 from cronhare.ports.clock import ClockPort
@@ -14,10 +15,11 @@ from cronhare.ports.ledger import LedgerRefused
 from cronhare.ports.schedules import StoredSchedule
 
 from .mapping.execution_rows import batches, display_name, id_of_display_name
+from .mapping.pauses import PAUSE_OF, pause_beside, read_pause, write_pause
 from .mapping.schedule_columns import RUN_OPTION_COLUMNS, TIME_COLUMNS
 from .mapping.schedule_rows import READ, STAMP, draft_of, moment_or_long_ago, row_values
 from .mapping.task_columns import COLUMN_OF_TYPE
-from .schema.tables import plans, schedulers
+from .schema.tables import pauses, plans, schedulers, tallies
 from .schema.types import HandWritten
 from .transactions.database import Database, repeatable
 
@@ -29,9 +31,15 @@ _STORED: Select[Any] = (
         plans.c.next_due_at,
         plans.c.problem,
         plans.c.judged_by,
+        *(column.label(f"pause_{column.name}") for column in pauses.c),
+        tallies.c.claimed,
         STAMP.is_not_distinct_from(plans.c.planned_at).label("is_planned"),
     )
-    .select_from(schedulers.outerjoin(plans, plans.c.scheduler_id == schedulers.c.id))
+    .select_from(
+        schedulers.outerjoin(plans, plans.c.scheduler_id == schedulers.c.id)
+        .outerjoin(pauses, pauses.c.scheduler_id == schedulers.c.id)
+        .outerjoin(tallies, tallies.c.scheduler_id == schedulers.c.id)
+    )
     .where(schedulers.c.system_id.is_(None))
 )
 _NAMED = or_(
@@ -143,6 +151,27 @@ class SqlScheduleStore:
                 if values:
                     connection.execute(statement, values)
 
+    @repeatable
+    def pause(self, name: str, pause: Pause, *, now: datetime) -> Pause | None:
+        """See `ScheduleStorePort.pause`."""
+        with self._database.write(f"pausing schedule {shown(name)}") as connection:
+            for row in _find(connection, self._users, [name]):
+                kept = paused_anew(pause, _pause_of(connection, row.id), now=now)
+                write_pause(connection, row.id, kept)
+                return kept
+        return None
+
+    @repeatable
+    def resume(self, name: str, *, now: datetime) -> Pause | None:
+        """See `ScheduleStorePort.resume`."""
+        with self._database.write(f"resuming schedule {shown(name)}") as connection:
+            for row in _find(connection, self._users, [name]):
+                before = _pause_of(connection, row.id)
+                after = None if before is None else resumed(before, now=now)
+                write_pause(connection, row.id, after)
+                return after
+        return None
+
 
 def _find(
     connection: Connection, statement: Select[Any], names: Iterable[str]
@@ -174,6 +203,11 @@ def _refuse_namesakes(
     )
 
 
+def _pause_of(connection: Connection, scheduler_id: int) -> Pause | None:
+    row = connection.execute(PAUSE_OF, {"scheduler_id": scheduler_id}).first()
+    return None if row is None else read_pause(row)[0]
+
+
 def _is_alike(name: str, stored: object) -> bool:
     return isinstance(stored, str) and name.rstrip().casefold() == stored.rstrip().casefold()
 
@@ -193,17 +227,20 @@ def _edited_at(row: Row[Any], now: datetime) -> datetime:
 def _stored(row: Row[Any]) -> StoredSchedule:
     draft, problem = draft_of(row)
     planned = bool(row.is_planned)
+    pause, problem_of_pause = pause_beside(row)
     return StoredSchedule(
         id=row.id,
         name=display_name(row.name, row.id),
         draft=draft,
-        problem=problem or _problem_elsewhere(row),
+        problem=problem or problem_of_pause or _problem_elsewhere(row),
         source=row.source if isinstance(row.source, str) else None,
         created_at=moment_or_long_ago(row.created_at),
         updated_at=moment_or_long_ago(row.updated_at),
         next_due_at=row.next_due_at if isinstance(row.next_due_at, datetime) else None,
         planned=planned,
         text=shown(row.schedule) if draft is None and isinstance(row.schedule, str) else None,
+        pause=pause,
+        claimed=row.claimed if isinstance(row.claimed, int) else 0,
     )
 
 

@@ -14,7 +14,9 @@ from cronhare.domain.lifecycle.replay import why_not_replayed
 from cronhare.domain.schedules.boot import Boot
 from cronhare.domain.schedules.keys import manual_key
 from cronhare.domain.schedules.params import fault_of_params
+from cronhare.domain.schedules.pause import LONGEST_AUTHOR, LONGEST_REASON, Pause
 from cronhare.domain.texts.durations import say_duration
+from cronhare.domain.texts.moments import say_moment
 from cronhare.ports.ledger import LedgerRefused
 from cronhare.ports.records import RecordsPort
 from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
@@ -32,6 +34,10 @@ LONGEST_SPREAD: Final = timedelta(hours=1)
 
 class CannotRun(ValueError):
     """A run by hand, at a start or at a boot is refused, by us or by the ledger."""
+
+
+class CannotPause(ValueError):
+    """A pause is refused; nothing was changed."""
 
 
 class TooFarApart(ValueError):
@@ -121,6 +127,47 @@ class Administrator:
         except (NotToBeRun, LedgerRefused) as error:
             raise CannotRun(f"schedule {name!r} cannot be run: {error}") from error
 
+    def pause(
+        self,
+        name: str,
+        *,
+        reason: str | None,
+        by: str | None,
+        until: datetime | None,
+        now: datetime,
+    ) -> Pause:
+        """Let a schedule's due instants be skipped from *now* on, until *until* or a resume.
+
+        What was claimed before goes on; manual runs begin as ever. It is no edit.
+
+        Raises:
+            NotFound: there is no such schedule.
+            CannotPause: one of the words is too long, or *until* is over.
+        """
+        faults = (
+            *_too_long("reason", reason, LONGEST_REASON),
+            *_too_long("by", by, LONGEST_AUTHOR),
+        )
+        if until is not None and until <= now:
+            faults += (f"until {say_moment(until)} is over: it is {say_moment(now)}",)
+        if faults:
+            raise CannotPause(f"schedule {name!r} cannot be paused: {'; '.join(faults)}")
+        schedule = find_schedule(self._schedules, name)
+        asked = Pause(since=now, until=until, by=by, reason=reason)
+        return self._schedules.pause(schedule.name, asked, now=now) or asked
+
+    def resume(self, name: str, *, now: datetime) -> tuple[Pause | None, bool]:
+        """End a schedule's pause; answers the pause and whether it was on.
+
+        What was due meanwhile is not run: `backfill` does that, on request.
+
+        Raises:
+            NotFound: there is no such schedule.
+        """
+        schedule = find_schedule(self._schedules, name)
+        was_on = schedule.pause is not None and schedule.pause.is_on(now)
+        return self._schedules.resume(schedule.name, now=now), was_on
+
     def cancel(self, execution_id: int, *, now: datetime) -> State:
         """Ask for the end of an execution; answers the state that it is in now.
 
@@ -202,3 +249,11 @@ class Administrator:
             f"the ledger has no schedule {archived.scheduler_id}. Publish its task anew where it "
             f"came from, then: cronhare failed discard {archived.id}"
         )
+
+
+def _too_long(what: str, text: str | None, most: int) -> tuple[str, ...]:
+    if text is None or (len(text) <= most and "\0" not in text):
+        return ()
+    if "\0" in text:
+        return (f"--{what} has a NUL",)
+    return (f"--{what} has {len(text):,} letters, {most:,} are allowed",)

@@ -7,6 +7,7 @@ import attrs
 
 from cronhare.domain.diagnosis import LOOK_FOR_HELD, LastClaim
 from cronhare.domain.execution import STARTABLE, UNFINISHED, Execution, State
+from cronhare.domain.schedules.circumstances import has_run_often_enough
 from cronhare.domain.schedules.draft import compile_schedule
 from cronhare.domain.schedules.every import Every
 from cronhare.domain.schedules.keys import cron_key, every_key, once_key
@@ -16,6 +17,7 @@ from cronhare.domain.texts.moments import say_moment
 from cronhare.ports.records import Attempt, RecordsPort, Retention
 from cronhare.ports.schedules import StoredSchedule
 
+from .remedies import remedies
 from .waits import sent_again_at, what_it_waits_for
 
 
@@ -65,7 +67,7 @@ def explain_execution(
         return Explanation(
             ran=False,
             answer=f"It was due and did not run: {execution.last_error}",
-            because=tuple(_row_of_missed(execution)),
+            because=(*_row_of_missed(execution), *remedies(execution)),
             execution=execution,
         )
     return Explanation(
@@ -158,8 +160,9 @@ def _without_record(
             ran=False, answer="It was not due then", because=tuple(_neighbours(schedule, instant))
         )
     if instant > now:
-        return Explanation(ran=False, answer="It is due then", because=tuple(_future(schedule)))
-    reason = _never(schedule, stored, instant)
+        answer, because = _future(schedule, stored, instant, now)
+        return Explanation(ran=False, answer=answer, because=because)
+    reason = _never(schedule, stored, instant, now)
     if reason is None and _is_ahead(stored, instant):
         return _not_yet(instant, records.last_claim())
     return Explanation(ran=False, answer=reason or _forgotten(instant, now))
@@ -175,12 +178,34 @@ def _neighbours(schedule: Schedule, instant: datetime) -> Iterator[str]:
     yield f"The instant after is {say_moment(after) if after else 'none'}."
 
 
-def _future(schedule: Schedule) -> Iterator[str]:
+def _future(
+    schedule: Schedule, stored: StoredSchedule, instant: datetime, now: datetime
+) -> tuple[str, tuple[str, ...]]:
+    """Say whether an instant that is still to come will run, as far as that is known."""
     if not schedule.enabled:
-        yield "But the schedule is disabled: unless that changes, it will not run."
+        because = "But the schedule is disabled: unless that changes, it will not run."
+        return "It is due then", (because,)
+    if stored.problem is not None:
+        return "It is due then", (f"But it cannot be planned: {stored.problem}.",)
+    if (why := _why_not(schedule, stored, instant, now)) is not None:
+        return f"It is due then, and will not run unless that changes: {why}", ()
+    return "It is due then", ()
 
 
-def _never(schedule: Schedule, stored: StoredSchedule, instant: datetime) -> str | None:
+def _why_not(
+    schedule: Schedule, stored: StoredSchedule, instant: datetime, now: datetime
+) -> str | None:
+    """Say which of its conditions, or its pause, keeps an instant from running."""
+    if has_run_often_enough(schedule, stored.claimed):
+        return f"max_runs: it had its {counted(stored.claimed, 'run')}"
+    if stored.pause is not None and stored.pause.covers(instant, now=now):
+        return f"{stored.pause} (`cronhare schedules resume {stored.name}` ends it)"
+    return None
+
+
+def _never(
+    schedule: Schedule, stored: StoredSchedule, instant: datetime, now: datetime
+) -> str | None:
     """Say why it will not be run any more, as far as that is known."""
     if instant <= schedule.changed_at:
         changed = say_moment(schedule.changed_at)
@@ -196,6 +221,8 @@ def _never(schedule: Schedule, stored: StoredSchedule, instant: datetime) -> str
         return f"It did not run: the schedule ended at {say_moment(schedule.ends_at)}"
     if stored.problem is not None:
         return f"It did not run: it cannot be planned: {stored.problem}"
+    if (why := _why_not(schedule, stored, instant, now)) is not None:
+        return f"It did not run: {why}"
     return None
 
 

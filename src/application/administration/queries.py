@@ -215,8 +215,10 @@ class Queries:
 
     def _shown(self, found: Sequence[StoredSchedule]) -> Sequence[ScheduleView]:
         last = self._records.last_runs({stored.id for stored in found})
+        now = self._now()
         return [
-            ScheduleView.of(stored, last.get(stored.id), policy=self._policy) for stored in found
+            ScheduleView.of(stored, last.get(stored.id), policy=self._policy, now=now)
+            for stored in found
         ]
 
     def _things(self, queues: Collection[str]) -> Mapping[str, Thing]:

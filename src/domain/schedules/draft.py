@@ -18,6 +18,7 @@ from ..cron import (
 )
 from ..retries.retry import RetryPolicy
 from ..topology import MAIN_QUEUE, checked_queue
+from .conditions import Conditions
 from .every import Every, fault_of_period
 from .params import fault_of_params
 from .schedule import (
@@ -84,6 +85,7 @@ class ScheduleDraft:
     starts_at: datetime | None = None
     ends_at: datetime | None = None
     queue: str = MAIN_QUEUE
+    conditions: Conditions | None = None
 
 
 _RENAMED: Final = {"status": "enabled"}

@@ -13,6 +13,7 @@ from hashlib import blake2b
 import msgspec
 
 from ..texts.moments import say_moment
+from .circumstances import Circumstances, sort_out
 from .every import Every
 from .schedule import BrokenSchedule, MisfirePolicy, OverlapPolicy, Schedule
 
@@ -48,13 +49,17 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Skip(msgspec.Struct, frozen=True, kw_only=True):
-    """Consecutive due instants that do not run. *key* is the first one's."""
+    """Consecutive due instants that do not run. *key* is the first one's.
+
+    *prolongs* is the key of a row with the same reason that ends where these begin.
+    """
 
     first: datetime
     last: datetime
     count: int
     key: str
     reason: str
+    prolongs: str | None = None
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,13 +80,15 @@ class Planned(msgspec.Struct, frozen=True, kw_only=True):
 
     *next_due* is the plan's cursor, None if it has none. *edited* says that the row was created,
     changed or enabled since it was planned. *unfinished* is the id of an execution that has not
-    ended, looked up where the overlap policy needs it.
+    ended, looked up where the overlap policy needs it; *circumstances* likewise, where there are
+    conditions or a pause.
     """
 
     schedule: Schedule | BrokenSchedule
     next_due: datetime | None = None
     edited: bool = False
     unfinished: int | None = None
+    circumstances: Circumstances | None = None
 
 
 class Cursor(msgspec.Struct, frozen=True, kw_only=True):
@@ -129,11 +136,19 @@ def plan(planned: Planned, now: datetime) -> Plan:
     schedule = planned.schedule
     if isinstance(schedule, BrokenSchedule):
         return Plan(problem=schedule.problem)
+    circumstances = planned.circumstances
+    if circumstances is not None and (problem := circumstances.problem_with(schedule)):
+        return Plan(problem=problem)
     if planned.edited or planned.next_due is None:
-        return _plan_anew(schedule, planned.next_due)
+        return _within_allowance(_plan_anew(schedule, planned.next_due), schedule, circumstances)
     if planned.next_due > now:
         return Plan(next_due=planned.next_due)
-    return _without_overlap(_plan_due(schedule, planned.next_due, now), schedule, planned)
+    due = _plan_due(schedule, planned.next_due, now, circumstances)
+    decided = _without_overlap(due, schedule, planned)
+    if circumstances is None:
+        return decided
+    decided = _within_allowance(decided, schedule, circumstances)
+    return _prolonging(decided, schedule, circumstances)
 
 
 def _plan_anew(schedule: Schedule, abandoned: datetime | None) -> Plan:
@@ -147,18 +162,24 @@ def _plan_anew(schedule: Schedule, abandoned: datetime | None) -> Plan:
     return Plan(skips=skips, next_due=schedule.next(schedule.changed_at))
 
 
-def _plan_due(schedule: Schedule, next_due: datetime, now: datetime) -> Plan:
+def _plan_due(
+    schedule: Schedule, next_due: datetime, now: datetime, circumstances: Circumstances | None
+) -> Plan:
     following = schedule.next(next_due)
-    if now - next_due <= GRACE and (following is None or following > now):
+    is_alone = now - next_due <= GRACE and (following is None or following > now)
+    if is_alone and circumstances is None:
         return Plan(runs=(_run(schedule, next_due),), next_due=following)
     due, uncounted = _due_instants(schedule, next_due, now)
-    first_on_time = bisect_left(due, now - _grace_of(schedule))
-    missed, on_time = due[:first_on_time], due[first_on_time:]
+    allowed, refused = sort_out(schedule, due, circumstances, now) if circumstances else (due, ())
+    first_on_time = bisect_left(allowed, now - _grace_of(schedule))
+    missed, on_time = allowed[:first_on_time], allowed[first_on_time:]
     caught_up, skips = _catch_up(schedule, missed, on_time, now)
+    skips = (*(_skip(schedule, instants, reason) for reason, instants in refused), *skips)
     if uncounted is not None:
         skips = (uncounted, *skips)
     runs = tuple(_run(schedule, instant) for instant in (*caught_up, *on_time))
-    examined = runs if isinstance(schedule.timing, Every) else due
+    is_counted = isinstance(schedule.timing, Every) and circumstances is None
+    examined = runs if is_counted else due[:MOST_COUNTED]
     weight = len(examined) + (MOST_COUNTED if uncounted is not None else 0)
     return Plan(runs=runs, skips=skips, next_due=schedule.next(now), weight=weight)
 
@@ -256,6 +277,34 @@ def _without_overlap(plan: Plan, schedule: Schedule, planned: Planned) -> Plan:
         for run in plan.runs[len(allowed) :]
     )
     return msgspec.structs.replace(plan, runs=allowed, skips=plan.skips + refused)
+
+
+def _within_allowance(plan: Plan, schedule: Schedule, circumstances: Circumstances | None) -> Plan:
+    """Skip what is due beyond the last run that is allowed: after that one none is due."""
+    left = None if circumstances is None else circumstances.runs_left(schedule)
+    if left is None or left > len(plan.runs):
+        return plan
+    beyond = [run.due for run in plan.runs[left:]]
+    reason = "max_runs: the runs that it is allowed are over"
+    refused = (_skip(schedule, beyond, reason),) if beyond else ()
+    return msgspec.structs.replace(
+        plan, runs=plan.runs[:left], skips=plan.skips + refused, next_due=None
+    )
+
+
+def _prolonging(plan: Plan, schedule: Schedule, circumstances: Circumstances) -> Plan:
+    """Let skips that go on where the newest row of that reason ends prolong that row."""
+    stretch = circumstances.stretch
+    if stretch is None or not plan.skips:
+        return plan
+    following = schedule.next(stretch.last)
+    skips = tuple(
+        msgspec.structs.replace(one, prolongs=stretch.key)
+        if one.first == following and one.reason == stretch.reason
+        else one
+        for one in plan.skips
+    )
+    return msgspec.structs.replace(plan, skips=skips)
 
 
 def _run(schedule: Schedule, due: datetime) -> Run:

@@ -11,6 +11,7 @@ import msgspec
 from ..cron import AS_CRON, ClockChanges, CronExpression
 from ..retries.retry import RetryPolicy
 from ..topology import MAIN_QUEUE
+from .conditions import Conditions
 from .every import Every
 from .keys import cron_key, once_key
 from .task import TaskRef
@@ -150,6 +151,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     starts_at: datetime | None = None
     ends_at: datetime | None = None
     queue: str = MAIN_QUEUE
+    conditions: Conditions | None = None
 
     @property
     def is_system(self) -> bool:

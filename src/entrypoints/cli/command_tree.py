@@ -90,7 +90,6 @@ def add_short_lived(to: typer.Typer) -> None:
         "plan": plan_apply.plan,
         "apply": plan_apply.apply,
         "next": next_due.next_due,
-        "schedules": schedules.schedules,
         "queues": queues.queues,
         "run": run.run,
         "explain": explain.explain,
@@ -100,6 +99,7 @@ def add_short_lived(to: typer.Typer) -> None:
     for name, command in commands.items():
         to.command(name)(command)
     groups = {
+        "schedules": schedules.app,
         "executions": executions.app,
         "nodes": nodes.app,
         "failed": failed.app,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typer import TyperException
 
 from cronhare.adapters.jobs.reader import JobsFileInvalid
-from cronhare.application.administration.commands import CannotRun
+from cronhare.application.administration.commands import CannotPause, CannotRun
 from cronhare.application.administration.jobs_files import FilesClash
 from cronhare.application.administration.lookup import NotFound
 from cronhare.domain.schedules.clashes import Clash
@@ -116,7 +116,7 @@ def report(error: BaseException) -> int:
             return Status.WRONG_INPUT
         case FilesClash():
             return report(clash_refusal(error.found))
-        case NotFound() | CannotRun() | LedgerRefused():
+        case NotFound() | CannotPause() | CannotRun() | LedgerRefused():
             _print(str(error))
             return Status.WRONG_INPUT
         case LedgerUnavailable() | BrokerUnavailable():

@@ -20,6 +20,7 @@ from cronhare.application.administration.views import (
     LastRun,
     NodeView,
     OutputView,
+    PauseView,
     QueueView,
     RetryView,
     ScheduleChangeView,
@@ -33,7 +34,9 @@ from cronhare.domain.nodes import SILENT_AFTER, NodeReport
 from cronhare.domain.retries.backoff import Backoff, BackoffType, Jitter
 from cronhare.domain.retries.outcome import ErrorClass, TaskError
 from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.schedules.conditions import Conditions
 from cronhare.domain.schedules.draft import ScheduleDraft
+from cronhare.domain.schedules.pause import Pause
 from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPolicy
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.records import Attempt, Output, QueueLoad
@@ -217,7 +220,19 @@ DRAFT = ScheduleDraft(
     every=9 * SECOND,
     gap=Gap.SKIP,
     fold=Fold.BOTH,
+    conditions=Conditions(
+        max_runs=7,
+        expires=9.5 * SECOND,
+        skip_on=("holidays",),
+        only_on=("workdays",),
+        blackout=("Sat",),
+    ),
 )
+#: What stands beside the row.
+BESIDE: dict[str, Any] = {
+    "pause": Pause(since=NOON - SECOND, until=NOON + SECOND, by="ann", reason="move"),
+    "claimed": 5,
+}
 #: Alike in a stored schedule and its view.
 STORED: dict[str, Any] = {
     "id": 103,
@@ -256,6 +271,13 @@ SCHEDULE: dict[str, Any] = {
     "every_seconds": 9.0,
     "gap_policy": "skip",
     "fold_policy": "both",
+    "max_runs": 7,
+    "runs_claimed": 5,
+    "expires_seconds": 9.5,
+    "skip_on": ("holidays",),
+    "only_on": ("workdays",),
+    "blackout": ("Sat",),
+    "pause": PauseView(on=True, since=NOON - SECOND, until=NOON + SECOND, by="ann", reason="move"),
     "last_run": LastRun(**LAST),
 }
 
@@ -340,14 +362,23 @@ def policy(*, max_delay: int | None) -> RetryPolicy:
         (RetryView.of(policy(max_delay=None)), RETRY | {"max_delay_seconds": None}),
         (LastRun.of(EXECUTION), LAST),
         (
-            ScheduleView.of(StoredSchedule(**STORED, draft=DRAFT), EXECUTION, policy=RetryPolicy()),
+            ScheduleView.of(
+                StoredSchedule(**STORED, **BESIDE, draft=DRAFT),
+                EXECUTION,
+                policy=RetryPolicy(),
+                now=NOON,
+            ),
             SCHEDULE,
         ),
         (
             ScheduleView.of(
-                StoredSchedule(**STORED, draft=attrs.evolve(DRAFT, retry=None, timeout=None)),
+                StoredSchedule(
+                    **STORED,
+                    draft=attrs.evolve(DRAFT, retry=None, timeout=None, conditions=None),
+                ),
                 None,
                 policy=RetryPolicy(attempts=1),
+                now=NOON,
             ),
             SCHEDULE
             | {
@@ -355,11 +386,16 @@ def policy(*, max_delay: int | None) -> RetryPolicy:
                 "retry_facts": "1 run, no retry",
                 "timeout_seconds": None,
                 "last_run": None,
-            },
+            }
+            | {"max_runs": None, "runs_claimed": None, "expires_seconds": None, "pause": None}
+            | dict.fromkeys(("skip_on", "only_on", "blackout"), ()),
         ),
         (
             ScheduleView.of(
-                StoredSchedule(**STORED, draft=None, text="0 8 *"), None, policy=RetryPolicy()
+                StoredSchedule(**STORED, draft=None, text="0 8 *"),
+                None,
+                policy=RetryPolicy(),
+                now=NOON,
             ),
             dict.fromkeys(SCHEDULE) | STORED | {"schedule": "0 8 *"},
         ),

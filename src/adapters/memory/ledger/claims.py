@@ -21,10 +21,12 @@ from cronhare.domain.lifecycle.transitions import (
     publish,
 )
 from cronhare.domain.messages.messages import AttemptRef
+from cronhare.domain.schedules.circumstances import Circumstances, counts_runs
 from cronhare.domain.schedules.planning import (
     INSTANTS_AT_ONCE,
     Planned,
     Planner,
+    Skip,
     cursor_after,
     plan_or_problem,
 )
@@ -229,7 +231,13 @@ class MemoryClaimStore:
             looked += 1
             weight += plan.weight
             runs = [claim_run(row.schedule, run, now=now, node=node) for run in plan.runs]
-            skips = [skip(row.schedule, one, now=now, node=node) for one in plan.skips]
+            self._schedules.claimed[row.id] += len(plan.runs) * counts_runs(row.schedule)
+            skipped += self._prolong(row, [one for one in plan.skips if one.prolongs], now)
+            skips = [
+                skip(row.schedule, one, now=now, node=node)
+                for one in plan.skips
+                if not one.prolongs
+            ]
             claimed += self._insert(runs)
             skipped += sum(one.missed for one in self._insert(skips))
             if plan.problem is not None and (planned.edited or plan.problem != known):
@@ -255,7 +263,24 @@ class MemoryClaimStore:
             next_due=cursor.next_due or cursor.resume_at,
             edited=self._schedules.is_edited(row),
             unfinished=self._executions.unfinished_of(row.id) if asked else None,
+            circumstances=self._circumstances(row),
         )
+
+    def _circumstances(self, row: ScheduleRow) -> Circumstances | None:
+        pause = self._schedules.pauses.get(row.id)
+        if pause is None and row.schedule.conditions is None:
+            return None
+        return Circumstances(
+            pause=pause,
+            claimed=self._schedules.claimed[row.id],
+            stretch=self._executions.last_stretch(row.id),
+        )
+
+    def _prolong(self, row: ScheduleRow, skips: Sequence[Skip], now: datetime) -> int:
+        for one in skips:
+            assert one.prolongs is not None
+            self._executions.prolong(row.id, one.prolongs, last=one.last, more=one.count, now=now)
+        return sum(one.count for one in skips)
 
     def _insert(self, wanted: Sequence[Execution]) -> list[Execution]:
         inserted = map(self._executions.insert, wanted)

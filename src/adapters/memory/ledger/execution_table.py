@@ -2,12 +2,15 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator
+from datetime import datetime
 from itertools import count
+from operator import attrgetter
 
 import msgspec
 
 from cronhare.domain.execution import UNFINISHED, Execution, State
 from cronhare.domain.lifecycle.transitions import can_transition, changes
+from cronhare.domain.schedules.circumstances import Stretch
 from cronhare.ports.records import Attempt, Output
 
 
@@ -64,6 +67,25 @@ class ExecutionTable:
         changed = msgspec.structs.replace(row, **changes(before, after))
         self._write(changed)
         return changed
+
+    def last_stretch(self, scheduler_id: int) -> Stretch | None:
+        """Find a schedule's latest row of instants that did not run."""
+        skipped = (
+            row for row in self.in_states({State.SKIPPED}) if row.scheduler_id == scheduler_id
+        )
+        latest = max(skipped, key=attrgetter("due_at"), default=None)
+        if latest is None or latest.last_due_at is None or latest.last_error is None:
+            return None
+        return Stretch(key=latest.key, last=latest.last_due_at, reason=latest.last_error)
+
+    def prolong(
+        self, scheduler_id: int, key: str, *, last: datetime, more: int, now: datetime
+    ) -> None:
+        """Let a row of instants that did not run cover others that follow it."""
+        row = self._rows[self._id_of[scheduler_id, key]]
+        self._rows[row.id] = msgspec.structs.replace(
+            row, last_due_at=last, missed=row.missed + more, finished_at=now
+        )
 
     def delete(self, execution: Execution) -> None:
         """Forget an execution that has ended, its attempts, and what they wrote."""

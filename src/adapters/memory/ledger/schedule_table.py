@@ -1,6 +1,7 @@
 """The in-memory ledger's schedules, and the cursor of each."""
 
 import heapq
+from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime
 from itertools import count
@@ -9,6 +10,7 @@ import attrs
 import msgspec
 
 from cronhare.domain.schedules.draft import ScheduleDraft, compile_schedule
+from cronhare.domain.schedules.pause import Pause
 from cronhare.domain.schedules.planning import Cursor
 from cronhare.domain.schedules.schedule import Schedule
 
@@ -43,6 +45,8 @@ class ScheduleTable:
         self._cursors: dict[int, Cursor] = {}
         self._planned_at: dict[int, datetime] = {}  # the `updated_at` of the row it was made from
         self._due_heap: list[tuple[datetime, int]] = []
+        self.pauses: dict[int, Pause] = {}
+        self.claimed: Counter[int] = Counter()  # runs that were due, where they are counted
 
     def rows(self) -> tuple[ScheduleRow, ...]:
         """List all schedules, by id."""

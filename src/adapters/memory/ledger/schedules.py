@@ -6,6 +6,7 @@ from datetime import datetime
 import attrs
 
 from cronhare.domain.schedules.draft import ScheduleDraft
+from cronhare.domain.schedules.pause import Pause, paused_anew, resumed
 from cronhare.ports.schedules import StoredSchedule
 
 from .schedule_table import ScheduleRow
@@ -46,6 +47,25 @@ class MemoryScheduleStore:
                     off = attrs.evolve(row.draft, status=False)
                     self._schedules.save(off, source=row.source, now=now)
 
+    def pause(self, name: str, pause: Pause, *, now: datetime) -> Pause | None:
+        """See `ScheduleStorePort.pause`."""
+        with self._ledger.lock:
+            for row in self._users_rows([name]):
+                pauses = self._schedules.pauses
+                pauses[row.id] = paused_anew(pause, pauses.get(row.id), now=now)
+                return pauses[row.id]
+            return None
+
+    def resume(self, name: str, *, now: datetime) -> Pause | None:
+        """See `ScheduleStorePort.resume`."""
+        with self._ledger.lock:
+            for row in self._users_rows([name]):
+                pauses = self._schedules.pauses
+                if row.id in pauses:
+                    pauses[row.id] = resumed(pauses[row.id], now=now)
+                return pauses.get(row.id)
+            return None
+
     def _users_rows(self, names: Collection[str] | None) -> list[ScheduleRow]:
         return [
             row
@@ -65,4 +85,6 @@ class MemoryScheduleStore:
             updated_at=row.updated_at,
             next_due_at=cursor.next_due,
             planned=not self._schedules.is_edited(row),
+            pause=self._schedules.pauses.get(row.id),
+            claimed=self._schedules.claimed[row.id],
         )

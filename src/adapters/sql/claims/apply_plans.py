@@ -1,17 +1,28 @@
 """Applying the planner's decisions for a batch of schedules, in one transaction."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, FromClause, Row, Select, bindparam, delete, func, select
+from sqlalchemy import (
+    Connection,
+    FromClause,
+    Join,
+    Row,
+    Select,
+    bindparam,
+    delete,
+    func,
+    select,
+)
 
 from cronhare.domain.execution import UNFINISHED, Execution, State
 from cronhare.domain.lifecycle.claims import claim_run, skip
 from cronhare.domain.schedules.planning import (
     INSTANTS_AT_ONCE,
     Cursor,
+    Plan,
     Planned,
     Planner,
     cursor_after,
@@ -22,7 +33,8 @@ from cronhare.ports.claims import Batch
 
 from ..dialect import Dialect, PlanRow
 from ..mapping.schedule_rows import READ, STAMP, schedule_of
-from ..schema.tables import executions, plans
+from ..schema.tables import executions, pauses, plans, schedulers
+from .circumstances import Found, find_circumstances, keep_tallies, prolong
 
 _UNFINISHED = (
     select(executions.c.scheduler_id, func.min(executions.c.id).label("execution_id"))
@@ -37,6 +49,11 @@ _UNFINISHED = (
 _FORGET = delete(plans).where(plans.c.scheduler_id.in_(bindparam("ids", expanding=True)))
 
 
+def with_pauses(joined: FromClause, scheduler_id: Any = schedulers.c.id) -> Join:  # noqa: ANN401
+    """Join what schedules are selected from with their pauses, which few have."""
+    return joined.outerjoin(pauses, pauses.c.scheduler_id == scheduler_id)
+
+
 def select_schedules(planned: FromClause = plans) -> Select[Any]:
     """Begin a statement that selects schedules with their plans, as `apply_plans` takes them."""
     return select(
@@ -46,6 +63,7 @@ def select_schedules(planned: FromClause = plans) -> Select[Any]:
         planned.c.next_due_at,
         planned.c.resume_at,
         planned.c.problem,
+        pauses.c.scheduler_id.label("paused_id"),
         STAMP.is_not_distinct_from(planned.c.planned_at).label("is_current"),
     )
 
@@ -67,15 +85,17 @@ def apply_plans(
     _forget(connection, [row.planned_id for row in rows if row.id is None])
     known = [(row, schedule_of(row)) for row in rows if row.id is not None]
     unfinished = _unfinished(connection, [schedule for _, schedule in known])
+    found = find_circumstances(connection, known)
     moved: list[PlanRow] = []
     wanted: list[Execution] = []
     problems: list[tuple[str, str]] = []
+    conditional: list[tuple[Schedule, Plan]] = []
     weight = left = 0
     for place, (row, schedule) in enumerate(known):
         if weight >= INSTANTS_AT_ONCE:
             left = len(known) - place
             break
-        planned = _planned(row, schedule, unfinished)
+        planned = _planned(row, schedule, unfinished, found)
         plan = plan_or_problem(planner, planned)
         weight += plan.weight
         if plan.problem is None:
@@ -87,14 +107,22 @@ def apply_plans(
             moved.append(_plan_row(row, cursor, judge))
         if isinstance(schedule, Schedule):
             wanted += [claim_run(schedule, run, now=now, node=node) for run in plan.runs]
-            wanted += [skip(schedule, skipped, now=now, node=node) for skipped in plan.skips]
+            wanted += [
+                skip(schedule, skipped, now=now, node=node)
+                for skipped in plan.skips
+                if skipped.prolongs is None
+            ]
+            if planned.circumstances is not None:
+                conditional.append((schedule, plan))
     inserted = _insert(connection, dialect, wanted)
     if moved:
         dialect.set_plans(connection, moved)
+    keep_tallies(connection, conditional, found)
+    prolonged = prolong(connection, dialect, conditional, found, now=now)
     return Batch(
         looked=len(rows) - left,
         claimed=tuple(one for one in inserted if one.state is State.CLAIMED),
-        skipped=sum(one.missed for one in inserted),
+        skipped=sum(one.missed for one in inserted) + prolonged,
         problems=tuple(problems),
     )
 
@@ -120,15 +148,20 @@ def _unfinished(
 
 
 def _planned(
-    row: Row[Any], schedule: Schedule | BrokenSchedule, unfinished: dict[int, int]
+    row: Row[Any],
+    schedule: Schedule | BrokenSchedule,
+    unfinished: dict[int, int],
+    found: Mapping[int, Found],
 ) -> Planned:
     next_due = row.next_due_at or row.resume_at
+    circumstances = found.get(schedule.id) if found else None
     return Planned(
         schedule=schedule,
         # A broken cursor is none: the schedule is planned from its edit on.
         next_due=next_due if isinstance(next_due, datetime) else None,
         edited=not row.is_current,
         unfinished=unfinished.get(schedule.id),
+        circumstances=circumstances.circumstances if circumstances else None,
     )
 
 

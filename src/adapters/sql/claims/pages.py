@@ -8,7 +8,7 @@ from sqlalchemy import BigInteger, ColumnElement, Select, and_, bindparam, func,
 from ..mapping.schedule_rows import STAMP
 from ..schema.tables import plans, schedulers
 from ..schema.types import HandWritten, UtcDateTime
-from .apply_plans import select_schedules
+from .apply_plans import select_schedules, with_pauses
 
 #: A place in the order in which schedules were written: updated_at, and the id.
 Place = tuple[object, int]
@@ -40,7 +40,7 @@ DUE = (
 )
 EDITED = (
     select_schedules()
-    .select_from(schedulers.outerjoin(plans, schedulers.c.id == plans.c.scheduler_id))
+    .select_from(with_pauses(schedulers.outerjoin(plans, schedulers.c.id == plans.c.scheduler_id)))
     .where(
         STAMP.is_distinct_from(plans.c.planned_at),
         *_after(schedulers.c.updated_at, schedulers.c.id, HandWritten),
@@ -50,7 +50,7 @@ EDITED = (
 )
 PROBLEMS = (
     select_schedules()
-    .select_from(schedulers.join(plans, schedulers.c.id == plans.c.scheduler_id))
+    .select_from(with_pauses(schedulers.join(plans, schedulers.c.id == plans.c.scheduler_id)))
     .where(plans.c.problem.is_not(None), plans.c.scheduler_id > bindparam("after"))
     .order_by(plans.c.scheduler_id)
     .limit(bindparam("limit"))
@@ -65,7 +65,9 @@ def schedules_of(due: Select[Any]) -> Select[Any]:
     taken = due.subquery("taken")
     return (
         select_schedules(taken)
-        .select_from(taken.outerjoin(schedulers, schedulers.c.id == taken.c.scheduler_id))
+        .select_from(
+            with_pauses(taken.outerjoin(schedulers, schedulers.c.id == taken.c.scheduler_id))
+        )
         .order_by(taken.c.next_due_at, taken.c.scheduler_id)
     )
 

@@ -20,6 +20,12 @@ from cronhare.domain.retries.retry_policy_parser import (
     write_policy,
 )
 from cronhare.domain.schedules import every
+from cronhare.domain.schedules.conditions import (
+    LONGEST_CONDITIONS,
+    Conditions,
+    read_conditions,
+    write_conditions,
+)
 from cronhare.domain.schedules.draft import (
     Fault,
     ScheduleDraft,
@@ -82,6 +88,7 @@ _RUN_OPTIONS: Final[Mapping[str, Callable[[ScheduleDraft], object]]] = {
     "timeout_ms": lambda draft: milliseconds(draft.timeout),
     "jitter_ms": lambda draft: milliseconds(draft.jitter),
     "queue": lambda draft: draft.queue,
+    "conditions": lambda draft: write_conditions_text(draft.conditions),
 }
 _WRITERS: Final = {**_TIMES, **_RUN_OPTIONS}
 #: The columns that say how a schedule is run.
@@ -149,6 +156,7 @@ def read_run_options(values: tuple[Any, ...]) -> RunOptions:
         "timeout": timeout,
         "jitter": row.span("jitter_ms", timedelta(0)),
         "queue": queue,
+        "conditions": row.conditions(),
     }
     return RunOptions(
         draft=said,
@@ -214,6 +222,20 @@ class _Values:
         policy = read_retry(text) if text else None
         return self._fault("retry", policy, None) if isinstance(policy, str) else policy
 
+    def conditions(self) -> Conditions | None:
+        text = self.text("conditions", LONGEST_CONDITIONS)
+        if not text:
+            return None
+        try:
+            given = msgspec.json.decode(text)
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+            return self._fault("conditions", f"not JSON: {error}", None)
+        if not isinstance(given, dict):
+            return self._fault("conditions", f"{echo(given)} is not a table", None)
+        conditions, faults = read_conditions(given)
+        self.faults += [Fault(f"conditions.{one.field}", one.problem) for one in faults]
+        return conditions
+
     def _fault(self, column: str, what: str, default: D) -> D:
         self.faults.append(Fault(column, what))
         return default
@@ -233,6 +255,13 @@ def read_retry(text: str) -> RetryPolicy | str:
 def write_retry(policy: RetryPolicy | None) -> str | None:
     """Write a retry policy as JSON."""
     return None if policy is None else _written(policy)
+
+
+def write_conditions_text(conditions: Conditions | None) -> str | None:
+    """Write conditions as JSON."""
+    if conditions is None:
+        return None
+    return msgspec.json.encode(write_conditions(conditions)).decode()
 
 
 @lru_cache(maxsize=1024)

@@ -15,10 +15,11 @@ from sqlalchemy import Column, Double, Integer, String, Table
 
 from cronhare.domain.messages.messages import LARGEST_ID
 from cronhare.domain.messages.nack_count import MOST
+from cronhare.domain.schedules.pause import LONGEST_AUTHOR, LONGEST_REASON
 from cronhare.domain.texts.echo import echo
 from cronhare.domain.topology import LONGEST_QUEUE_NAME, MOST_QUEUES
 
-from ..schema.tables import attempts, nodes, outputs
+from ..schema.tables import attempts, nodes, outputs, pauses
 from ..schema.types import UtcDateTime
 from .schedule_columns import LONG_AGO
 
@@ -171,6 +172,11 @@ _OFFSETS_MS: Final = range(-(10**13), 10**13)
 
 ATTEMPT: Final = TableReader(attempts, peak_memory=whole(_SIZES, nullable=True))
 OUTPUT: Final = TableReader(outputs, stdout_bytes=whole(_SIZES), stderr_bytes=whole(_SIZES))
+PAUSE: Final = TableReader(
+    pauses,
+    paused_by=text(LONGEST_AUTHOR, nullable=True),
+    reason=text(LONGEST_REASON, nullable=True),
+)
 NODE: Final = TableReader(
     nodes,
     **_lengths(nodes),

@@ -68,6 +68,7 @@ schedulers = Table(
     Column("every_ms", BigInteger),
     Column("gap_policy", String(16)),
     Column("fold_policy", String(16)),
+    Column("conditions", LongText),
     # Kept up by the database itself in rows that people write: see migration 0004.
     Column("created_at", HandWritten, nullable=False, server_default=""),
     Column("updated_at", HandWritten, nullable=False, server_default=""),
@@ -87,6 +88,25 @@ plans = Table(
     Column("judged_by", String(255)),
     Column("resume_at", UtcDateTime),
     Index("ix_plan_next_due_at", "next_due_at"),
+)
+
+#: In which schedules' due instants do not run. One that is over stays until the next.
+pauses = Table(
+    "SchedulePause",
+    metadata,
+    Column("scheduler_id", Id, ForeignKey("Scheduler.id", ondelete="CASCADE"), primary_key=True),
+    Column("paused_at", UtcDateTime, nullable=False),
+    Column("paused_until", UtcDateTime),
+    Column("paused_by", String(255)),
+    Column("reason", LongText),
+)
+
+#: How many runs of schedules that may have but so many were due.
+tallies = Table(
+    "ScheduleTally",
+    metadata,
+    Column("scheduler_id", Id, ForeignKey("Scheduler.id", ondelete="CASCADE"), primary_key=True),
+    Column("claimed", BigInteger, nullable=False),
 )
 
 #: *check_at* is when the reconciler looks, graces aside; *next_attempt_at* stays what was promised.

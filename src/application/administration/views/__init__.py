@@ -15,7 +15,7 @@ from .executions import (
 )
 from .failures import FailureView
 from .findings import DiagnosisView
-from .schedules import LastRun, ScheduleView
+from .schedules import LastRun, PauseView, ScheduleView
 from .values import ErrorView, RetryView
 from .work import NodesView, NodeView, QueueView
 
@@ -35,6 +35,7 @@ __all__ = [
     "NodeView",
     "NodesView",
     "OutputView",
+    "PauseView",
     "QueueView",
     "RetryView",
     "ScheduleChangeView",

@@ -4,12 +4,15 @@ from datetime import datetime, timedelta  # noqa: F401 - for the doctest
 from typing import Any, Self
 
 import attrs
+import msgspec
 
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.status import completed_at, outward_status
 from cronhare.domain.retries.facts import retry_facts
 from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.schedules.conditions import Conditions
 from cronhare.domain.schedules.draft import ScheduleDraft
+from cronhare.domain.schedules.pause import Pause
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.schedules import StoredSchedule
 
@@ -43,12 +46,30 @@ class LastRun:
 
 
 @attrs.frozen(kw_only=True)
+class PauseView:
+    """A pause that is *on*, or is over."""
+
+    on: bool
+    since: datetime
+    until: datetime | None
+    by: str | None
+    reason: str | None
+
+    @classmethod
+    def of(cls, pause: Pause, *, now: datetime) -> Self:
+        """Show a pause as it is at *now*."""
+        return cls(on=pause.is_on(now), **msgspec.structs.asdict(pause))
+
+
+@attrs.frozen(kw_only=True)
 class ScheduleView:
     """A schedule with its last and its next run.
 
     Of a row that cannot be understood there is no more than *name*, *schedule*, the text of that
     column, and *problem*. *planned* is false until a scheduler has seen the newest edit.
     *retry_facts* says what its retry policy, or the settings' policy, comes to.
+    *runs_claimed* counts the runs that were due so far, where there is *max_runs*; *pause* is the
+    last one.
     """
 
     id: int
@@ -76,6 +97,13 @@ class ScheduleView:
     jitter_seconds: float | None = None
     starts_at: datetime | None = None
     ends_at: datetime | None = None
+    max_runs: int | None = None
+    runs_claimed: int | None = None
+    expires_seconds: float | None = None
+    skip_on: tuple[str, ...] | None = None
+    only_on: tuple[str, ...] | None = None
+    blackout: tuple[str, ...] | None = None
+    pause: PauseView | None = None
     created_at: datetime
     updated_at: datetime
     planned: bool
@@ -84,8 +112,15 @@ class ScheduleView:
     problem: str | None
 
     @classmethod
-    def of(cls, stored: StoredSchedule, last: Execution | None, *, policy: RetryPolicy) -> Self:
-        """Show a row of the users' table.
+    def of(
+        cls,
+        stored: StoredSchedule,
+        last: Execution | None,
+        *,
+        policy: RetryPolicy,
+        now: datetime,
+    ) -> Self:
+        """Show a row of the users' table as it is at *now*.
 
         *last* is its newest execution, *policy* that of schedules without one.
         """
@@ -100,12 +135,17 @@ class ScheduleView:
             "next_due_at": stored.next_due_at,
             "last_run": None if last is None else LastRun.of(last),
             "problem": stored.problem,
+            "pause": None if stored.pause is None else PauseView.of(stored.pause, now=now),
         }
         if draft is None:
             return cls(schedule=stored.text, **row)
         for field in attrs.fields(ScheduleDraft):
             row |= shown_field(field.name, getattr(draft, field.name))
-        return cls(**row, retry_facts=retry_facts(draft.retry or policy))
+        return cls(
+            **row,
+            retry_facts=retry_facts(draft.retry or policy),
+            runs_claimed=stored.claimed if row["max_runs"] else None,
+        )
 
 
 def shown_field(name: str, value: Any) -> dict[str, Any]:  # noqa: ANN401 - a field of any kind
@@ -125,6 +165,15 @@ def shown_field(name: str, value: Any) -> dict[str, Any]:  # noqa: ANN401 - a fi
             }
         case "overlap" | "gap" | "fold":
             return {f"{name}_policy": value.value}
+        case "conditions":
+            conditions = value or Conditions()
+            return {
+                "max_runs": conditions.max_runs,
+                "expires_seconds": seconds(conditions.expires),
+                "skip_on": conditions.skip_on,
+                "only_on": conditions.only_on,
+                "blackout": conditions.blackout,
+            }
         case "retry":
             return {name: None if value is None else RetryView.of(value)}
         case "params":

@@ -1,18 +1,93 @@
-"""`cronhare schedules`."""
+"""`cronhare schedules`, and what is done to one of them: `pause`, `resume`."""
 
+import getpass
 from datetime import timedelta
+from typing import Annotated
 
-from cronhare.application.administration.views import ScheduleView
+import typer
+
+from cronhare.application.administration.views import PauseView, ScheduleView
+from cronhare.domain.cron import find_zone
 from cronhare.domain.texts.durations import say_duration
-from cronhare.domain.texts.listing import listed
+from cronhare.domain.texts.listing import counted, listed
 from cronhare.domain.texts.moments import say_due
 
-from ..output import Columns, Json, print_line, print_rows, state
+from ..output import Columns, Json, print_json, print_line, print_rows, state
+from ..times import read_time
 from ..wiring import open_ledger
 
+app = typer.Typer(
+    help="The schedules; without a command they are listed.",
+    invoke_without_command=True,
+    rich_markup_mode=None,
+)
 
-def schedules(*, json: Json = False) -> None:
+Name = Annotated[str, typer.Argument(help="The schedule's name.", show_default=False)]
+
+
+@app.callback()
+def schedules(context: typer.Context, *, json: Json = False) -> None:
     """List the schedules: when each ran last, how that ended, and when it is due next."""
+    if context.invoked_subcommand is None:
+        _list(json=json)
+
+
+@app.command()
+def pause(
+    name: Name,
+    *,
+    reason: Annotated[str | None, typer.Option(help="Why: `explain` tells it.")] = None,
+    until: Annotated[
+        str | None, typer.Option(help="When it ends by itself: an ISO date-time, or 18:00Z.")
+    ] = None,
+    by: Annotated[str | None, typer.Option(help="Who says so; else who is logged in.")] = None,
+    json: Json = False,
+) -> None:
+    """Let no due instant of a schedule run until a time, or until `resume`.
+
+    Each is recorded as skipped, with this reason. What was claimed before goes on, and
+    `cronhare run` begins runs as ever. Pausing what is paused changes reason, author and end.
+    """
+    container = open_ledger()
+    queries, now = container.queries(), container.claims().now()
+    zone = find_zone(queries.schedule(name).timezone or "UTC")
+    kept = container.administrator().pause(
+        name,
+        reason=reason,
+        by=by or _who(),
+        until=None if until is None else read_time(until, zone, now=now),
+        now=now,
+    )
+    if json:
+        print_json(PauseView.of(kept, now=now))
+        return
+    print_line(f"{name} is {kept}.")
+    if kept.until is None:
+        print_line(f"It has no end of its own; then: cronhare schedules resume {name}")
+
+
+@app.command()
+def resume(name: Name, *, json: Json = False) -> None:
+    """End a pause. What was due meanwhile is not run: see `cronhare explain`."""
+    container = open_ledger()
+    now = container.claims().now()
+    found, was_on = container.administrator().resume(name, now=now)
+    if json:
+        print_json(None if found is None else PauseView.of(found, now=now))
+    elif not was_on:
+        print_line(f"{name} was not paused.")
+    else:
+        print_line(f"{name} goes on. What was due meanwhile does not run; it was {found}.")
+
+
+def _who() -> str | None:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):  # a user without a name, in a container say
+        return None
+
+
+def _list(*, json: bool) -> None:
     found = open_ledger().queries().schedules()
     columns: Columns[ScheduleView] = {
         "NAME": "name",
@@ -34,6 +109,10 @@ def schedules(*, json: Json = False) -> None:
 def _status(schedule: ScheduleView) -> object:
     if schedule.status is None:
         return f"broken: {schedule.problem}"
+    if schedule.status and schedule.pause is not None and schedule.pause.on:
+        return state("paused")
+    if schedule.max_runs and schedule.runs_claimed and schedule.runs_claimed >= schedule.max_runs:
+        return state(f"over: {counted(schedule.max_runs, 'run')}")
     return state("on" if schedule.status else "off")
 
 

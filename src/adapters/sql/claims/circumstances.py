@@ -1,0 +1,227 @@
+"""What a batch of schedules with conditions or pauses has to know, and what it leaves behind.
+
+A batch in which none has any reads nothing here, and writes nothing.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+import attrs
+from sqlalchemy import (
+    BindParameter,
+    Connection,
+    Row,
+    and_,
+    bindparam,
+    func,
+    insert,
+    select,
+    update,
+)
+
+from cronhare.domain.execution import State
+from cronhare.domain.schedules.circumstances import Circumstances, Stretch, counts_runs
+from cronhare.domain.schedules.pause import Pause
+from cronhare.domain.schedules.planning import Plan
+from cronhare.domain.schedules.schedule import BrokenSchedule, Schedule
+
+from ..dialect import Dialect
+from ..mapping.pauses import read_pause
+from ..mapping.tolerant_reading import COUNTS
+from ..schema.tables import by_id, executions, pauses, tallies
+from ..schema.types import UtcDateTime
+
+Known = Sequence[tuple[Row[Any], Schedule | BrokenSchedule]]
+
+_IDS: Final[BindParameter[Any]] = bindparam("ids", expanding=True)
+
+_PAUSES: Final = select(pauses).where(pauses.c.scheduler_id.in_(_IDS))
+_TALLIES: Final = select(tallies).where(tallies.c.scheduler_id.in_(_IDS))
+
+_SKIPPED: Final = executions.c.state == State.SKIPPED.value
+_LATEST: Final = (
+    select(executions.c.scheduler_id, func.max(executions.c.due_at).label("due_at"))
+    .where(executions.c.scheduler_id.in_(_IDS), _SKIPPED)
+    .group_by(executions.c.scheduler_id)
+    .subquery()
+)
+_SKIPPED_LAST: Final = select(executions.c.id).join(
+    _LATEST,
+    and_(
+        executions.c.scheduler_id == _LATEST.c.scheduler_id,
+        executions.c.due_at == _LATEST.c.due_at,
+        _SKIPPED,
+    ),
+)
+# Locked, or the cleanup could delete what is prolonged; another row is as good as a locked one.
+_STRETCHES: Final = by_id(
+    select(
+        executions.c.id,
+        executions.c.scheduler_id,
+        executions.c.execution_key,
+        executions.c.state,
+        executions.c.last_due_at,
+        executions.c.last_error,
+        executions.c.missed,
+    )
+).with_for_update(skip_locked=True)
+
+_PROLONG: Final = (
+    update(executions)
+    .where(executions.c.id == bindparam("row_id"))
+    .values(
+        last_due_at=bindparam("last", type_=UtcDateTime),
+        finished_at=bindparam("now", type_=UtcDateTime),
+        missed=executions.c.missed + bindparam("more"),
+    )
+)
+_COUNT: Final = (
+    update(tallies)
+    .where(tallies.c.scheduler_id == bindparam("row_id"))
+    .values(claimed=bindparam("now_claimed"))
+)
+
+
+@attrs.frozen(kw_only=True)
+class Found:
+    """The circumstances of one schedule, and the rows that they were read from."""
+
+    circumstances: Circumstances
+    stretch_id: int | None = None
+    has_tally: bool = False
+
+
+def find_circumstances(connection: Connection, known: Known) -> Mapping[int, Found]:
+    """Read what the schedules that have conditions or a pause need; most batches have none."""
+    asking = [
+        (row, schedule)
+        for row, schedule in known
+        if row.paused_id is not None or getattr(schedule, "conditions", None) is not None
+    ]
+    schedules = [schedule for _, schedule in asking if isinstance(schedule, Schedule)]
+    if not schedules:
+        return {}
+    paused = _pauses(connection, [row.id for row, _ in asking if row.paused_id is not None])
+    counted = _tallies(connection, schedules)
+    stretches = _stretches(connection, [schedule.id for schedule in schedules])
+    return {
+        schedule.id: _found(
+            paused.get(schedule.id), counted.get(schedule.id), stretches.get(schedule.id)
+        )
+        for schedule in schedules
+    }
+
+
+def keep_tallies(
+    connection: Connection,
+    planned: Iterable[tuple[Schedule, Plan]],
+    found: Mapping[int, Found],
+) -> None:
+    """Count the runs that were due, of schedules that may have but so many.
+
+    Their plans are locked by us, so nobody else counts them.
+    """
+    new, known = list[dict[str, Any]](), list[dict[str, Any]]()
+    for schedule, plan in planned:
+        if not plan.runs or not counts_runs(schedule):
+            continue
+        before = found[schedule.id]
+        claimed = before.circumstances.claimed + len(plan.runs)
+        if before.has_tally:
+            known.append({"row_id": schedule.id, "now_claimed": claimed})
+        else:
+            new.append({"scheduler_id": schedule.id, "claimed": claimed})
+    if new:
+        connection.execute(insert(tallies), new)
+    if known:
+        connection.execute(_COUNT, known)
+
+
+def prolong(
+    connection: Connection,
+    dialect: Dialect,
+    planned: Iterable[tuple[Schedule, Plan]],
+    found: Mapping[int, Found],
+    *,
+    now: datetime,
+) -> int:
+    """Prolong rows of instants that did not run; answers by how many instants."""
+    rows = [
+        {
+            "row_id": found[schedule.id].stretch_id,
+            "last": one.last,
+            "more": one.count,
+            "now": now,
+        }
+        for schedule, plan in planned
+        for one in plan.skips
+        if one.prolongs is not None
+    ]
+    if rows:
+        dialect.update_many(connection, _PROLONG, rows)
+    return sum(row["more"] for row in rows)  # type: ignore[misc]
+
+
+def _found(
+    paused: tuple[Pause | None, str | None] | None,
+    tally: int | str | None,
+    stretch: tuple[int, Stretch] | None,
+) -> Found:
+    pause, problem = paused or (None, None)
+    problem = problem or (tally if isinstance(tally, str) else None)
+    return Found(
+        circumstances=Circumstances(
+            pause=pause,
+            claimed=tally if isinstance(tally, int) else 0,
+            stretch=None if stretch is None else stretch[1],
+            problem=problem,
+        ),
+        stretch_id=None if stretch is None else stretch[0],
+        has_tally=tally is not None,
+    )
+
+
+def _pauses(
+    connection: Connection, ids: Sequence[int]
+) -> Mapping[int, tuple[Pause | None, str | None]]:
+    if not ids:
+        return {}
+    return {row.scheduler_id: read_pause(row) for row in connection.execute(_PAUSES, {"ids": ids})}
+
+
+def _tallies(connection: Connection, schedules: Sequence[Schedule]) -> Mapping[int, int | str]:
+    ids = [one.id for one in schedules if counts_runs(one)]
+    if not ids:
+        return {}
+    rows = connection.execute(_TALLIES, {"ids": ids})
+    return {row.scheduler_id: _tally(row.claimed) for row in rows}
+
+
+def _tally(claimed: object) -> int | str:
+    if isinstance(claimed, int) and claimed >= 0:
+        return claimed
+    return "ScheduleTally: claimed: is no count of runs; set it to one, or delete the row"
+
+
+def _stretches(connection: Connection, ids: Sequence[int]) -> Mapping[int, tuple[int, Stretch]]:
+    latest = connection.scalars(_SKIPPED_LAST, {"ids": ids}).all()
+    if not latest:
+        return {}
+    rows = connection.execute(_STRETCHES, {"ids": latest})
+    return {row.scheduler_id: (row.id, _stretch(row)) for row in rows if _is_stretch(row)}
+
+
+def _is_stretch(row: Row[Any]) -> bool:
+    return (
+        row.state == State.SKIPPED.value
+        and isinstance(row.last_due_at, datetime)
+        and isinstance(row.last_error, str)
+        and isinstance(row.execution_key, str)
+        and isinstance(row.missed, int)
+        and row.missed in COUNTS
+    )
+
+
+def _stretch(row: Row[Any]) -> Stretch:
+    return Stretch(key=row.execution_key, last=row.last_due_at, reason=row.last_error)

@@ -1,0 +1,86 @@
+"""What every ledger promises of pauses, and of the conditions under which schedules run."""
+
+from datetime import timedelta
+
+from cronhare.domain.execution import State
+from cronhare.domain.schedules.conditions import Conditions
+from cronhare.domain.schedules.pause import Pause
+from tests.integration.ledgers import EVERY_MINUTE, MINUTE, NOON, SECOND, Ledger
+
+ANN = Pause(since=NOON, by="ann", reason="migration")
+
+
+def pass_minutes(ledger: Ledger, count: int) -> None:
+    """Let minutes pass, and claim what is due in each."""
+    for _ in range(count):
+        ledger.clock.advance(MINUTE)
+        ledger.claim_due()
+
+
+def test_what_is_due_in_a_pause_is_one_row_with_its_reason_and_a_resume_runs_none_of_it(
+    ledger: Ledger,
+) -> None:
+    ledger.add(**EVERY_MINUTE)
+    pass_minutes(ledger, 1)
+    ledger.schedules.pause("report", ANN, now=ledger.now)
+    pass_minutes(ledger, 3)
+
+    ledger.clock.advance(30 * SECOND)
+    resumed = ledger.schedules.resume("report", now=ledger.now)
+    pass_minutes(ledger, 1)
+
+    first, paused, last = ledger.executions()
+    assert (first.state, last.state) == (State.CLAIMED, State.CLAIMED)
+    assert (paused.state, paused.missed) == (State.SKIPPED, 3)
+    assert (paused.due_at, paused.last_due_at) == (NOON + 2 * MINUTE, NOON + 4 * MINUTE)
+    assert paused.last_error == "paused by ann since 2026-03-02 12:00:00Z: migration"
+    assert resumed is not None
+    assert resumed.until == NOON + 4.5 * MINUTE
+    assert last.due_at == NOON + 5 * MINUTE
+
+
+def test_a_pause_ends_by_itself_and_what_nobody_looked_at_meanwhile_is_not_run(
+    ledger: Ledger,
+) -> None:
+    ledger.add(**EVERY_MINUTE)
+    until = NOON + 3 * MINUTE
+    ledger.schedules.pause("report", Pause(since=NOON, until=until), now=ledger.now)
+    ledger.clock.advance(3 * MINUTE)
+
+    (run,) = ledger.claim_due().claimed
+
+    assert run.due_at == until
+    [skipped] = ledger.executions(State.SKIPPED)
+    assert (skipped.due_at, skipped.missed) == (NOON + MINUTE, 2)
+
+
+def test_a_pause_is_no_edit_and_is_kept_beside_the_schedule(ledger: Ledger) -> None:
+    ledger.add(**EVERY_MINUTE)
+    [before] = ledger.schedules.schedules(["report"])
+    ledger.schedules.pause("report", ANN, now=ledger.now)
+    ledger.clock.advance(SECOND)
+
+    later = Pause(since=ledger.now, until=NOON + timedelta(days=1), by="bob")
+    kept = ledger.schedules.pause("report", later, now=ledger.now)
+
+    [stored] = ledger.schedules.schedules(["report"])
+    assert stored.pause == kept == Pause(since=NOON, until=NOON + timedelta(days=1), by="bob")
+    assert (stored.updated_at, stored.planned) == (before.updated_at, True)
+    assert ledger.schedules.pause("unknown", ANN, now=ledger.now) is None
+    assert ledger.schedules.resume("unknown", now=ledger.now) is None
+
+
+def test_after_the_last_run_that_is_allowed_a_schedule_is_never_due_again(
+    ledger: Ledger,
+) -> None:
+    ledger.add(**EVERY_MINUTE, conditions=Conditions(max_runs=2))
+    ledger.records.run_now(
+        ledger.schedules.schedules()[0].id, key="manual-1", params=None, now=ledger.now, node="ant"
+    )
+
+    pass_minutes(ledger, 4)
+
+    due = [run.key for run in ledger.executions() if run.key != "manual-1"]
+    assert due == ["cron-2026-3-2-12-1", "cron-2026-3-2-12-2"]
+    [stored] = ledger.schedules.schedules(["report"])
+    assert (stored.claimed, stored.next_due_at) == (2, None)
