@@ -30,7 +30,7 @@ from cronhare.application.administration import commands
 from cronhare.application.redelivery import delay, queue_backoff, waiting_room
 from cronhare.application.redelivery import quarantine_message as parking
 from cronhare.application.scheduling import end_publisher, gaps, paging
-from cronhare.application.worker import live_output, lock_waits, recording
+from cronhare.application.worker import live_output, lock_waits, own_waits, recording
 from cronhare.domain import nodes, topology
 from cronhare.domain.addresses import allowed_hosts, broker, server_url, web_address
 from cronhare.domain.cron.timeline import FIRST_MINUTE, LAST_MINUTE, moment_of
@@ -38,8 +38,10 @@ from cronhare.domain.diagnosis import finding
 from cronhare.domain.lifecycle import failures, redelivery, start_fence
 from cronhare.domain.messages import headers, messages
 from cronhare.domain.messages import nack_count as deaths
-from cronhare.domain.retries import outcome, retry, retry_after
+from cronhare.domain.retries import error_classes, outcome, retry, retry_after
 from cronhare.domain.retries import retry_policy_parser as policies
+from cronhare.domain.retries.backoff import CEILING_MS
+from cronhare.domain.retries.strategy import LONGEST_STRATEGY
 from cronhare.domain.schedules import boot, every, jobs_file, params, planning, schedule
 from cronhare.domain.texts import durations, echo
 from cronhare.entrypoints import logs
@@ -106,6 +108,15 @@ BOUNDS: dict[str, list[str]] = {
     "broken messages of an attempt": [f"{attempt_log.MOST_BROKEN:,}"],
     "a failure's sentence, code, stack": [
         f"{outcome.LONGEST_MESSAGE:,}, {outcome.LONGEST_CODE} and {outcome.LONGEST_STACK:,}"
+    ],
+    "a strategy of one's own": [
+        f"{own_waits.TIMEOUT.total_seconds():.0f} s",
+        f"{timedelta(milliseconds=CEILING_MS).days} days",
+        f"{LONGEST_STRATEGY} characters",
+    ],
+    "classes of errors in a jobs file": [
+        f"{error_classes.MOST_ERRORS} of a class",
+        f"{outcome.LONGEST_CODE} characters",
     ],
     "an attempt that hangs in the kernel after its kill": [f"{attempt.KILL_TIMEOUT:.0f} s"],
     "a warden's silence": [f"{liveness.UNANSWERED} questions, {liveness.EVERY:g} s apart"],

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import attrs
 
@@ -13,7 +13,7 @@ from cronhare.domain.messages.headers import kept_headers
 from cronhare.domain.messages.messages import AttemptRef
 from cronhare.domain.retries.error_classes import classified
 from cronhare.domain.retries.outcome import Ending, Outcome, TaskError
-from cronhare.domain.retries.retry import Verdict, decide, give_back
+from cronhare.domain.retries.retry import RetryAfter, Verdict, decide, give_back
 from cronhare.domain.schedules.catalog import Catalog
 from cronhare.domain.schedules.task import Task
 from cronhare.ports.attempts import Finish
@@ -25,6 +25,7 @@ from ..redelivery.delay import without_delay_count
 from .invocation import find_task, gone_astray, prepare
 from .leases import LeaseKeeper
 from .ledger import WorkerLedger
+from .own_waits import OwnWaits
 from .recording import End
 
 log = logging.getLogger(__name__)
@@ -40,6 +41,7 @@ class AttemptRunner:
     _keeper: LeaseKeeper
     _policies: RetryPolicies
     _random_fraction: Callable[[], float]
+    _own_waits: OwnWaits
     _is_interrupted: bool = attrs.field(init=False, default=False)
     _ends: dict[int, asyncio.Event] = attrs.field(init=False, factory=dict[int, asyncio.Event])
 
@@ -56,11 +58,14 @@ class AttemptRunner:
         say(log, logging.DEBUG, "attempt.params", params, **place_of(execution))
         began = self._ledger.clock.monotonic()
         ran, verdict, now = await self._run_here(execution, delivery.queue)
+        duration = self._ledger.clock.monotonic() - began
+        if isinstance(verdict, RetryAfter):
+            verdict, now = await self._with_own_wait(execution, ran.outcome, verdict, now)
         return End(
             ticket=ticket,
             finish=Finish(execution=execution, ran=ran, verdict=verdict),
             now=now,
-            duration=self._ledger.clock.monotonic() - began,
+            duration=duration,
             headers=kept_headers(without_delay_count(delivery.message.headers)),
         )
 
@@ -68,13 +73,12 @@ class AttemptRunner:
         self, execution: Execution, queue: str
     ) -> tuple[AttemptResult, Verdict, datetime]:
         """Run the attempt, unless it came to the wrong worker, and decide what becomes of it."""
-        policy = self._policies.of(execution)
         astray = gone_astray(execution, self._catalog, queue=queue)
         if astray is not None:
             back = give_back(
                 astray,
                 attempt=execution.attempt,
-                policy=policy,
+                policy=self._policies.of(execution),
                 random_fraction=self._random_fraction(),
             )
             return _not_run(astray), back, await self._end(execution)
@@ -82,15 +86,37 @@ class AttemptRunner:
         now = await self._end(execution)
         if ran.outcome.error is not None:
             ran = attrs.evolve(ran, outcome=self._classified(execution, ran.outcome))
-        verdict = decide(
-            ran.outcome,
+        return ran, self._decide(execution, ran.outcome, now), now
+
+    def _decide(
+        self,
+        execution: Execution,
+        outcome: Outcome,
+        now: datetime,
+        own_wait: timedelta | None = None,
+    ) -> Verdict:
+        return decide(
+            outcome,
             deaths=execution.deaths,
-            policy=policy,
+            policy=self._policies.of(execution),
             crashed_at=execution.crashed_at,
             now=now,
             random_fraction=self._random_fraction(),
+            own_wait=own_wait,
         )
-        return ran, verdict, now
+
+    async def _with_own_wait(
+        self, execution: Execution, outcome: Outcome, verdict: RetryAfter, now: datetime
+    ) -> tuple[Verdict, datetime]:
+        """Let the task's own strategy choose the wait before the retry, if it has one."""
+        task = find_task(execution, self._catalog)
+        if not isinstance(task, Task) or task.policy.strategy is None or self._is_interrupted:
+            return verdict, now
+        wait = await self._own_waits.ask(
+            task, execution, outcome, policy_wait=verdict.delay, now=now
+        )
+        now = await self._end(execution)
+        return (verdict if wait is None else self._decide(execution, outcome, now, wait)), now
 
     def _classified(self, execution: Execution, outcome: Outcome) -> Outcome:
         """Give the error its class, where the task's jobs file has one for it."""

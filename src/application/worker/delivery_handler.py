@@ -29,6 +29,7 @@ from .leases import LeaseKeeper
 from .ledger import WorkerLedger
 from .ledger_retry import Draining
 from .lock_waits import LockWaits
+from .own_waits import OwnWaits
 from .recording import Recorder
 
 log = logging.getLogger(__name__)
@@ -88,6 +89,7 @@ class DeliveryHandler:
             keeper=keeper,
             policies=policies,
             random_fraction=random_fraction,
+            own_waits=OwnWaits(runner=runner),
         )
         self._recorder = Recorder(
             ledger=ledger,

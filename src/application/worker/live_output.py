@@ -54,7 +54,8 @@ class OutputKeeper:
 
     def _seen_before(self) -> Mapping[tuple[int, int], int]:
         """Find what runs here; answers what of it ran in the last round as well."""
-        running = {(id_, attempt) for id_, attempt, _ in self._keeper.ages()}
+        over = self._keeper.ended  # its end has all that it wrote
+        running = {(id_, attempt) for id_, attempt, _ in self._keeper.ages() if id_ not in over}
         seen = {place: stored for place, stored in self._stored.items() if place in running}
         self._stored = seen | dict.fromkeys(running - seen.keys(), 0)
         return seen

@@ -1,0 +1,157 @@
+"""Asking a task's own strategy how long to wait before a retry, in a process of its own (ADR 45).
+
+Whatever the function does, it costs its own task alone: it has a time limit, its memory and its
+user are not the worker's, and without an answer the policy's wait counts.
+"""
+
+import logging
+import re
+import sys
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import attrs
+import msgspec
+
+from cronhare.domain.execution import Execution
+from cronhare.domain.retries.backoff import CEILING_MS
+from cronhare.domain.retries.outcome import Ending, Outcome, TaskError
+from cronhare.domain.retries.retry_after import asked_wait
+from cronhare.domain.retries.strategy import Strategy
+from cronhare.domain.schedules.task import Task, TaskRef
+from cronhare.domain.texts.echo import echo
+from cronhare.ports.runner import AttemptResult, Invocation, TaskRunnerPort
+
+from ..logs import say
+
+log = logging.getLogger(__name__)
+
+#: How long a strategy may take; most of it is the start of the interpreter on a busy machine.
+TIMEOUT: Final = timedelta(seconds=10)
+
+_MS: Final = timedelta(milliseconds=1)
+_WAIT: Final = re.compile(r"wait ([0-9]{1,12}) ms")
+_NO_WAIT: Final = "no wait of its own"
+
+
+class NoAnswer(Exception):
+    """A strategy gave no wait that can be used; the text says why."""
+
+
+@attrs.define(kw_only=True, eq=False)
+class OwnWaits:
+    """Asks strategies, each as an attempt of its own beside those of tasks."""
+
+    _runner: TaskRunnerPort
+    _timeout: timedelta = TIMEOUT
+    _python: str = sys.executable
+
+    async def ask(
+        self,
+        task: Task,
+        execution: Execution,
+        outcome: Outcome,
+        *,
+        policy_wait: timedelta,
+        now: datetime,
+    ) -> timedelta | None:
+        """Give the wait that the task's strategy wants, or None for the policy's own.
+
+        A strategy that fails, takes too long or answers nonsense is logged.
+        """
+        strategy = task.policy.strategy
+        if strategy is None:
+            return None
+        invocation = self._invocation(strategy, task, execution)
+        params = _given(task, execution, outcome, policy_wait=policy_wait, now=now)
+        ran = await self._runner.run(attrs.evolve(invocation, params=params))
+        try:
+            return _answer(ran)
+        except NoAnswer as problem:
+            wait = f"the wait of the retry policy counts, {policy_wait.total_seconds():g} s"
+            text = f"Strategy {strategy} gave no wait: {problem}; {wait}"
+            say(log, logging.WARNING, "strategy.failed", text, execution)
+            return None
+
+    def _invocation(self, strategy: Strategy, task: Task, execution: Execution) -> Invocation:
+        command = (self._python, "-m", "cronhare.strategy", str(strategy))
+        return Invocation(
+            execution_id=execution.id,
+            execution_key=execution.key,
+            scheduler_id=execution.scheduler_id,
+            schedule_name=execution.schedule_name,
+            attempt=execution.attempt,
+            deaths=execution.deaths,
+            task=Task(
+                name=task.name,
+                ref=TaskRef("strategy", task.ref.id),
+                command=command,
+                timeout=self._timeout,
+                cwd=strategy.folder,
+                env=task.env,
+                pass_env=task.pass_env,
+                user=task.user,
+            ),
+            params=None,
+        )
+
+
+def _given(
+    task: Task, execution: Execution, outcome: Outcome, *, policy_wait: timedelta, now: datetime
+) -> dict[str, Any]:
+    error = outcome.error or TaskError(message=outcome.ending.value)
+    asked = asked_wait(error, now=now)
+    names = (*error.types[:1], error.code, outcome.ending.value)
+    return {
+        "attempts_made": execution.deaths + 1,
+        "error_type": next(filter(None, names)),
+        "error": {
+            "message": error.message,
+            "code": error.code,
+            "types": error.types,
+            "error_class": error.error_class.value,
+            "ending": outcome.ending.value,
+            "exit_code": outcome.exit_code,
+            "signal": outcome.signal,
+            "retry_after_ms": asked / _MS if asked else None,
+        },
+        "job": {
+            "name": task.name,
+            "type": task.ref.type,
+            "id": task.ref.id,
+            "schedule": execution.schedule_name,
+            "scheduler_id": execution.scheduler_id,
+            "execution_id": execution.id,
+            "key": execution.key,
+            "attempt": execution.attempt,
+            "params": _params(execution),
+            "policy_wait_ms": policy_wait / _MS,
+        },
+    }
+
+
+def _params(execution: Execution) -> Any:  # noqa: ANN401 - any JSON value
+    try:
+        return msgspec.json.decode(execution.params)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return execution.params
+
+
+def _answer(ran: AttemptResult) -> timedelta | None:
+    """Read what a strategy has said.
+
+    Raises:
+        NoAnswer: with the reason.
+    """
+    outcome = ran.outcome
+    if outcome.ending is not Ending.SUCCEEDED:
+        raise NoAnswer(outcome.error.message if outcome.error else outcome.ending.value)
+    said = ran.stdout.head.strip()
+    if said == _NO_WAIT:
+        return None
+    wait = _WAIT.fullmatch(said)
+    if wait is None:
+        raise NoAnswer(f"{echo(said)} is no answer")
+    if int(wait[1]) > CEILING_MS:
+        raise NoAnswer(f"{wait[1]} ms are longer than {CEILING_MS:,} ms")
+    return int(wait[1]) * _MS
