@@ -4,12 +4,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from cronhare.domain.cron import CronExpression, find_zone
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.messages.messages import TaskMessage
 from cronhare.domain.schedules.planning import Plan, Planned
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.claims import Batch
-from tests.integration.ledgers import FOR_GOOD, IN_30_S, LEASE, MINUTE, Ledger, Shell, draft
+from tests.integration.ledgers import FOR_GOOD, IN_30_S, LEASE, MINUTE, NOON, Ledger, Shell, draft
 from tests.ports import ids_of
 
 SQLITE = "sqlite"
@@ -120,6 +121,29 @@ def test_a_hand_made_row_is_a_schedule(ledger: Ledger, shell: Shell) -> None:
     assert stored.created_at == stored.updated_at
     assert batch == Batch(looked=1)
     assert ids_of(ledger.schedules, [name, nobody]) == {name: id_}
+
+
+def test_a_hashed_time_of_a_row_follows_its_name(ledger: Ledger, shell: Shell) -> None:
+    """Rows with one text have times of their own; without a name the row's number is its name."""
+    shell("INSERT INTO Scheduler (schedule, status, report_id) VALUES ('H H * * *', 1, 25)")
+    [(id_,)] = shell("SELECT max(id) FROM Scheduler")
+    ledger.add("nightly", schedule="H H * * *")
+    ledger.plan_edited()
+
+    def next_due() -> dict[str, datetime | None]:
+        return {row.name: row.next_due_at for row in ledger.schedules.schedules()}
+
+    nameless = CronExpression.parse("H H * * *", f"#{id_}").next(NOON, find_zone("UTC"))
+    before = next_due()[f"#{id_}"]
+    shell(f"UPDATE Scheduler SET name = 'tidy' WHERE id = {id_}")
+    ledger.plan_edited()
+
+    assert nameless is not None
+    assert before is not None
+    assert (before.hour, before.minute) == (nameless.hour, nameless.minute)
+    found = next_due()
+    assert found["nightly"] == datetime(2026, 3, 2, 14, 21, tzinfo=UTC)
+    assert found["tidy"] not in {before, found["nightly"]}
 
 
 def test_other_peoples_columns_outlive_our_edits(ledger: Ledger, shell: Shell) -> None:

@@ -23,6 +23,8 @@ class FileContent(Protocol):
     def drafts(self) -> Sequence[ScheduleDraft]: ...  # noqa: D102
     @property
     def on_start(self) -> Sequence[str]: ...  # noqa: D102
+    @property
+    def on_boot(self) -> Sequence[str]: ...  # noqa: D102
 
 
 class FilesClash(ValueError):

@@ -6,11 +6,16 @@ from datetime import datetime
 
 import attrs
 
-from cronhare.domain.cron import CronExpression
+from cronhare.domain.cron import AS_CRON, CronExpression, clock_changes
 from cronhare.domain.schedules.clashes import ONE_FILE_EACH, say_disabled, say_shared
+from cronhare.domain.schedules.draft import ScheduleDraft
 
 from .difference import Change, ScheduleChange
 from .jobs_files import FileContent
+from .preview import next_effects
+
+#: So many effects of clock changes are noted of one file.
+MOST_CLOCK_NOTES = 20
 
 
 class NoteReason(enum.Enum):
@@ -19,7 +24,10 @@ class NoteReason(enum.Enum):
     NO_TASK = "no-task"
     PAST = "past"
     ON_START = "on-start"
+    ON_BOOT = "on-boot"
     CRON_TEXT = "cron-text"
+    CLOCK = "clock"
+    JITTER = "jitter"
     ALL_REPLACED = "all-replaced"
     SHARED_QUEUE = "shared-queue"
 
@@ -49,9 +57,42 @@ def notes_on(file: FileContent, *, now: datetime) -> Iterator[Note]:
         if draft.name in file.on_start:
             text = "on_start runs at each start of `cronhare up`, and of no worker"
             yield Note(NoteReason.ON_START, text, place)
+        if draft.name in file.on_boot:
+            text = (
+                "on_boot runs once for each boot of a host with `cronhare up` or a worker of this "
+                "file; whichever worker takes it, on any host"
+            )
+            yield Note(NoteReason.ON_BOOT, text, place)
+        if draft.every is not None and draft.jitter > draft.every:
+            text = "jitter is longer than every: runs may begin in another order"
+            yield Note(NoteReason.JITTER, text, place)
         if draft.schedule is not None:
-            for warning in CronExpression.parse(draft.schedule).warnings:
-                yield Note(NoteReason.CRON_TEXT, f"schedule: {warning}", place)
+            yield from _on_cron_text(draft, CronExpression.parse(draft.schedule, draft.name), place)
+
+
+def _on_cron_text(draft: ScheduleDraft, expression: CronExpression, place: str) -> Iterator[Note]:
+    for warning in expression.warnings:
+        yield Note(NoteReason.CRON_TEXT, f"schedule: {warning}", place)
+    if expression.wildcard and clock_changes(draft.gap, draft.fold) is not AS_CRON:
+        text = (
+            "gap and fold say nothing of a minute or an hour that begins with *: it runs at each "
+            "real minute that matches"
+        )
+        yield Note(NoteReason.CLOCK, text, place)
+
+
+def notes_on_clocks(changes: Sequence[ScheduleChange], *, now: datetime) -> Iterator[Note]:
+    """Note what the next changes of the clock do to what is added or changed."""
+    noted = [
+        Note(NoteReason.CLOCK, f"{effect.meant:%Y-%m-%d} {effect}", f"schedules.{change.name}")
+        for change in changes
+        if change.draft is not None and change.change is not Change.KEEP
+        for effect in next_effects(change.draft, now=now)
+    ]
+    yield from noted[:MOST_CLOCK_NOTES]
+    if (left := len(noted) - MOST_CLOCK_NOTES) > 0:
+        text = f"{left} more of what changes of the clock do: `cronhare next` shows it of each text"
+        yield Note(NoteReason.CLOCK, text)
 
 
 def notes_on_changes(

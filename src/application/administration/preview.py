@@ -5,10 +5,22 @@ from datetime import datetime, timedelta
 from typing import Final
 from zoneinfo import ZoneInfo
 
-from cronhare.domain.cron import ClockEffect, EffectKind, Gap, clock_effects
+from cronhare.domain.cron import (
+    ClockEffect,
+    CronExpression,
+    EffectKind,
+    Gap,
+    clock_changes,
+    clock_effects,
+    find_zone,
+)
+from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.schedule import Recurring, Timing
 
 from .views import ClockEffectView, DueView
+
+#: So far ahead the changes of a clock are told.
+_AHEAD: Final = timedelta(days=366)
 
 #: So far from a change of the clock nothing is moved by it or comes twice.
 _FAR: Final = timedelta(hours=4)
@@ -27,6 +39,20 @@ def preview(timing: Timing, zone: ZoneInfo, *, after: datetime, count: int) -> I
             yield _view(skipped.at, zone, [skipped], runs=False)
         yield _view(due, zone, _effects_on(timing, due), runs=True)
         after = due
+
+
+def next_effects(draft: ScheduleDraft, *, now: datetime) -> Sequence[ClockEffect]:
+    """Give what the clock does next to a schedule's fixed times: the first of each kind."""
+    if draft.schedule is None:
+        return ()
+    expression = CronExpression.parse(draft.schedule, draft.name)
+    if expression.wildcard:
+        return ()
+    changes, zone = clock_changes(draft.gap, draft.fold), find_zone(draft.timezone)
+    first = dict[EffectKind, ClockEffect]()
+    for effect in clock_effects(expression, zone, changes, after=now, until=now + _AHEAD):
+        first.setdefault(effect.kind, effect)
+    return tuple(first.values())
 
 
 def _skipped(timing: Timing, after: datetime, until: datetime) -> Iterator[ClockEffect]:

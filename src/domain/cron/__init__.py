@@ -8,6 +8,7 @@ from .clock_changes import AS_CRON, ClockChanges, Fold, Gap, clock_changes
 from .clock_effects import ClockEffect, EffectKind, clock_effects
 from .errors import CronExpressionError, CronFault
 from .expression import CronExpression
+from .hashed import names_matter
 from .wall import MissingWallTime, resolve_wall_time
 from .zones import UnknownZone, find_zone
 
@@ -26,5 +27,6 @@ __all__ = [
     "clock_changes",
     "clock_effects",
     "find_zone",
+    "names_matter",
     "resolve_wall_time",
 ]

@@ -46,8 +46,8 @@ class ClockEffect:
 _SAID = {
     EffectKind.MOVED: "does not exist that day: it runs after the gap",
     EffectKind.SKIPPED: "does not exist that day: it is skipped",
-    EffectKind.FIRST_PASS: "comes twice that day: this is the first",
-    EffectKind.SECOND_PASS: "comes twice that day: this is the second",
+    EffectKind.FIRST_PASS: "comes twice that day: it runs the first time",
+    EffectKind.SECOND_PASS: "comes twice that day: it runs the second time",
 }
 
 

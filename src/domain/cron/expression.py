@@ -1,6 +1,6 @@
 """A compiled cron expression, and its runs."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from functools import lru_cache
 from typing import Final, Self
@@ -13,6 +13,7 @@ from .clock_changes import AS_CRON, ClockChanges
 from .days import DayRule, fires
 from .errors import CronExpressionError
 from .fields import Field, read_field
+from .hashed import Resolved, is_hashed, resolve
 from .kinds import KINDS
 from .pattern import NEVER, WallPattern
 from .text import split_fields
@@ -36,7 +37,9 @@ _TWO_DAYS: Final = 2 * DAY
 
 @attrs.frozen
 class CronExpression:
-    """A cron text, compiled once. Equal texts are equal expressions.
+    """A cron text, compiled once. Equal texts are equal expressions; with `H`, of equal names.
+
+    *plain* has the fields as they are read: with numbers for each `H`.
 
     Moments are aware datetimes in any zone, a naive one is a ValueError; results are in UTC. Text
     is read in the wall time of the *zone* that is given. The set of runs is the same for all
@@ -44,24 +47,28 @@ class CronExpression:
     """
 
     text: str
+    plain: str = attrs.field(repr=False)
     wildcard: bool = attrs.field(eq=False, repr=False)
     fires: bool = attrs.field(eq=False, repr=False)
     _pattern: WallPattern = attrs.field(eq=False, repr=False)
 
     @classmethod
-    def parse(cls, text: str) -> Self:
-        """Compile a text of at most 256 ASCII characters.
+    def parse(cls, text: str, name: str | None = None) -> Self:
+        """Compile a text of at most 256 ASCII characters; *name* is that of the schedule, for `H`.
 
         Raises:
             CronExpressionError: with every fault of every field.
         """
-        minute, hour, month_day, month, week_day = fields = _fields(text)
-        faults = [fault for field in fields for fault in field.faults]
+        written = split_fields(text)
+        resolved = resolve(written, name) if is_hashed(written) else Resolved(tuple(written), ())
+        minute, hour, month_day, month, week_day = fields = _fields(resolved.fields)
+        faults = [*resolved.faults, *(fault for field in fields for fault in field.faults)]
         if faults:
             raise CronExpressionError(*faults)
         rule = _day_rule(month_day, week_day)
         return cls(
             text=text.strip(" \t"),
+            plain=" ".join(resolved.fields),
             wildcard=minute.starred or hour.starred,
             fires=fires(rule, month.mask),
             pattern=WallPattern(minute.mask, hour.mask, month.mask, rule),
@@ -75,12 +82,12 @@ class CronExpression:
         """Why it can never fire, such as "30 February does not exist"; empty if it can."""
         if self.fires:
             return ""
-        return judgement.why_never(_fields(self.text)[2], self._pattern.months)
+        return judgement.why_never(_fields(self.plain.split())[2], self._pattern.months)
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """What its author may not have meant, in sentences."""
-        return tuple(judgement.warnings(_fields(self.text), self._pattern.days))
+        return tuple(judgement.warnings(_fields(self.plain.split()), self._pattern.days))
 
     def matches(self, moment: datetime, zone: ZoneInfo, changes: ClockChanges = AS_CRON) -> bool:
         """Whether a run is due in the minute of *moment*.
@@ -198,8 +205,8 @@ def _timeline(zone: ZoneInfo, changes: ClockChanges) -> Timeline:
     return timeline_of(zone) if changes is AS_CRON else timeline_of(zone, changes)
 
 
-def _fields(text: str) -> tuple[Field, ...]:
-    return tuple(map(read_field, KINDS, split_fields(text)))
+def _fields(texts: Sequence[str]) -> tuple[Field, ...]:
+    return tuple(map(read_field, KINDS, texts))
 
 
 @lru_cache(maxsize=4096)

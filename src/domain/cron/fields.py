@@ -51,7 +51,7 @@ def read_field(kind: FieldKind, text: str) -> Field:
                 continue
             bits, note = read_numbers(kind, item)
         except Refusal as refusal:
-            faults.append(_fault(kind, item, refusal))
+            faults.append(fault_of(kind, item, refusal))
         else:
             mask |= bits
             notes += [note] if note else []
@@ -70,7 +70,8 @@ def _items(kind: FieldKind, text: str) -> list[str]:
     return text.split(",")
 
 
-def _fault(kind: FieldKind, item: str, refusal: Refusal) -> CronFault:
+def fault_of(kind: FieldKind, item: str, refusal: Refusal) -> CronFault:
+    """Make a fault of a refused item."""
     return CronFault(
         field=kind.name,
         item=shown(item),

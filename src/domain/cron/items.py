@@ -57,14 +57,20 @@ def read_numbers(kind: FieldKind, item: str) -> tuple[int, str]:
     return kind.bit(first), note if step_text is not None and step > 1 else ""
 
 
+def range_of(kind: FieldKind, item: str, start: str, stop: str) -> tuple[int, int]:
+    """Read a range: its first and its last value."""
+    first = _value(kind, item, start)
+    return first, _range_end(kind, item, first, stop)
+
+
 def _bounds(
     kind: FieldKind, item: str, start: str | None, stop: str | None, *, stepped: bool
 ) -> tuple[int, int]:
     if start is None:
         return kind.least, kind.last
-    first = _value(kind, item, start)
     if stop is not None:
-        return first, _range_end(kind, item, first, stop)
+        return range_of(kind, item, start, stop)
+    first = _value(kind, item, start)
     if not stepped:
         return first, first
     # An open step runs to the end of the field; Sunday written as 7 is still the first day.

@@ -45,16 +45,11 @@ def unknown_name(kind: FieldKind, name: str) -> Refusal:
 _KNOWN = (
     (r"", "an item of the list is empty", "remove the extra comma"),
     (
-        r"h(\(.*\))?(/.*)?",
-        "{} (a hashed value) is not supported",
-        "write a number, and use the schedule's jitter to spread the load",
-    ),
-    (
         r"r(\(.*\))?(/.*)?",
         "{} (a random value) is not supported, it would differ from node to node",
-        "write a number, and use the schedule's jitter to spread the load",
+        "write H, a number that is made of the schedule's name",
     ),
-    (r".*~.*", "{} (a random value) is not supported", "write a number or a range"),
+    (r".*~.*", "{} (a random value) is not supported", "write a number or a range, or H(a-b)"),
     (r"-\d+", "{} is negative", ""),
     (r"[^/]*/", "{} lacks the step after the slash", ""),
     (r"/.*", "{} lacks what the step applies to", "write */s"),

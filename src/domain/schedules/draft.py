@@ -140,6 +140,7 @@ def in_effect(schedule: str | None, gap: Gap, fold: Fold) -> _Changes:
 
 def validate_times(
     *,
+    name: str | None,
     schedule: str | None,
     date_time: datetime | None,
     every: timedelta | None,
@@ -149,14 +150,14 @@ def validate_times(
     starts_at: datetime | None,
     ends_at: datetime | None,
 ) -> tuple[Timing, tuple[Fault, ...]]:
-    """Build the timing of a draft, and list the faults of its times."""
+    """Build the timing of a draft, and list the faults of its times; *name* is what `H` needs."""
     faults: list[Fault] = []
     if schedule is not None and date_time is not None:
         faults.append(Fault("date_time", "a schedule has cron text or a date-time, not both"))
     if every is not None:
         faults += _faults_of_interval(every, alone=schedule is None and date_time is None)
     zone = _zone(timezone, faults)
-    expression = None if schedule is None else _expression(schedule, faults)
+    expression = None if schedule is None else _expression(schedule, name, faults)
     if starts_at is not None and ends_at is not None and starts_at > ends_at:
         faults.append(Fault("ends_at", "lies before starts_at"))
     if expression is not None and zone is not None:
@@ -180,6 +181,7 @@ def validate_run_options(*, timeout: timedelta | None, queue: str) -> tuple[Faul
 
 def _validate(draft: ScheduleDraft) -> tuple[Timing, tuple[Fault, ...]]:
     timing, faults = validate_times(
+        name=draft.name,
         schedule=draft.schedule,
         date_time=draft.date_time,
         every=draft.every,
@@ -211,9 +213,9 @@ def _zone(name: str, faults: list[Fault]) -> ZoneInfo | None:
         return None
 
 
-def _expression(text: str, faults: list[Fault]) -> CronExpression | None:
+def _expression(text: str, name: str | None, faults: list[Fault]) -> CronExpression | None:
     try:
-        expression = CronExpression.parse(text)
+        expression = CronExpression.parse(text, name)
     except CronExpressionError as error:
         faults.append(Fault("schedule", str(error)))
         return None

@@ -41,6 +41,7 @@ class File:
     tasks: Sequence[Task] = ()
     source: str = "jobs.toml"
     on_start: Sequence[str] = ()
+    on_boot: Sequence[str] = ()
 
 
 def apply(

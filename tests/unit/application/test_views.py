@@ -11,6 +11,7 @@ from cronhare.application.administration.difference import Change, FieldChange, 
 from cronhare.application.administration.explain import Explanation
 from cronhare.application.administration.views import (
     AttemptView,
+    ClockEffectView,
     DiagnosisView,
     ErrorView,
     ExecutionView,
@@ -26,7 +27,7 @@ from cronhare.application.administration.views import (
     ScheduleChangeView,
     ScheduleView,
 )
-from cronhare.domain.cron import Fold, Gap
+from cronhare.domain.cron import ClockEffect, EffectKind, Fold, Gap
 from cronhare.domain.diagnosis import Finding, Fit, Kind, Severity, Thing
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.archive import Archived
@@ -464,7 +465,8 @@ def policy(*, max_delay: int | None) -> RetryPolicy:
                         FieldChange("timeout", None, 2 * SECOND),
                         FieldChange("misfire", Misfire(), Misfire(cap=6)),
                     ),
-                )
+                ),
+                [ClockEffect(EffectKind.MOVED, NOON, NOON.replace(hour=11, minute=30))],
             ),
             {
                 "name": "mails",
@@ -472,6 +474,14 @@ def policy(*, max_delay: int | None) -> RetryPolicy:
                 "fields": (
                     FieldChangeView(field="timeout_seconds", before=None, after=2.0),
                     FieldChangeView(field="misfire_cap", before=100, after=6),
+                ),
+                "clock": (
+                    ClockEffectView(
+                        kind=EffectKind.MOVED,
+                        at=NOON,
+                        meant="2026-03-02T11:30",
+                        text="11:30 does not exist that day: it runs after the gap",
+                    ),
                 ),
             },
         ),

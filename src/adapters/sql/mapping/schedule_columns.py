@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from cronhare.domain.cron import Fold, Gap
+from cronhare.domain.cron import Fold, Gap, names_matter
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.retries.retry_policy_parser import (
     LONGEST_POLICY,
@@ -104,7 +104,9 @@ class _Fields(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ScheduleTimes(_Fields, frozen=True, kw_only=True):
-    """When a schedule is due."""
+    """When a schedule is due. If *named*, that depends on its name: see `read_named_times`."""
+
+    named: bool = False
 
 
 class RunOptions(_Fields, frozen=True, kw_only=True):
@@ -119,6 +121,17 @@ def column_values(draft: ScheduleDraft) -> dict[str, object]:
 @cached(entries=TIMES_CACHED)
 def read_times(values: tuple[Any, ...]) -> ScheduleTimes:
     """Read `TIME_COLUMNS`, in their order."""
+    return _read_times(values, None)
+
+
+@cached(entries=TIMES_CACHED)
+def read_named_times(named: tuple[Any, ...]) -> ScheduleTimes:
+    """Read `TIME_COLUMNS` behind the name of the schedule, of which `H` is made."""
+    name, *values = named
+    return _read_times(tuple(values), name)
+
+
+def _read_times(values: tuple[Any, ...], name: str | None) -> ScheduleTimes:
     row = _Values(TIME_COLUMNS, values)
     # Forms that people fill in leave an empty text where nothing is meant.
     text = row.text("schedule", LONGEST_EXPRESSION) or None
@@ -130,7 +143,9 @@ def read_times(values: tuple[Any, ...]) -> ScheduleTimes:
         **in_effect(text, gap, fold),
         **{column: row.moment(column) for column in ("date_time", "starts_at", "ends_at")},
     }
-    timing, wrong = validate_times(**said)
+    if name is None and text is not None and names_matter(text):
+        return ScheduleTimes(draft={}, schedule={}, faults=(), named=True)
+    timing, wrong = validate_times(name=name, **said)
     return ScheduleTimes(
         draft=said,
         schedule={**kept_fields(said), "timing": timing},

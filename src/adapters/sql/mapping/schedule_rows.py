@@ -22,6 +22,7 @@ from .schedule_columns import (
     RunOptions,
     ScheduleTimes,
     column_values,
+    read_named_times,
     read_run_options,
     read_times,
 )
@@ -129,6 +130,8 @@ def _read(row: Row[Any]) -> tuple[ScheduleTimes, RunOptions, NamedTask, str, lis
     """
     try:
         times, options = read_times(row[_IN_TIMES]), read_run_options(row[_IN_OPTIONS])
+        if times.named:
+            times = read_named_times((display_name(row.name, row.id), *row[_IN_TIMES]))
         task = read_task(row[_IN_TASK])
         faults = [*times.faults, *options.faults, *task.faults]
         params = _params(row.params, faults)

@@ -1,11 +1,14 @@
 """What a jobs file changes, schedule by schedule."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Self
 
 import attrs
 
+from cronhare.domain.cron import ClockEffect
+
 from ..difference import Change, FieldChange, ScheduleChange
+from .due import ClockEffectView
 from .schedules import shown_field
 
 
@@ -23,17 +26,22 @@ class FieldChangeView:
 
 @attrs.frozen(kw_only=True)
 class ScheduleChangeView:
-    """What becomes of a schedule. *fields* are those that differ where it is changed."""
+    """What becomes of a schedule. *fields* are those that differ where it is changed.
+
+    *clock* is what the next changes of the clock do to it.
+    """
 
     name: str
     change: Change
     fields: tuple[FieldChangeView, ...]
+    clock: tuple[ClockEffectView, ...]
 
     @classmethod
-    def of(cls, change: ScheduleChange) -> Self:
-        """Show a change."""
+    def of(cls, change: ScheduleChange, effects: Iterable[ClockEffect]) -> Self:
+        """Show a change, and the *effects* of the clock's."""
         fields = tuple(shown for field in change.fields for shown in _fields(field))
-        return cls(name=change.name, change=change.change, fields=fields)
+        clock = tuple(map(ClockEffectView.of, effects))
+        return cls(name=change.name, change=change.change, fields=fields, clock=clock)
 
 
 def _fields(change: FieldChange) -> Iterator[FieldChangeView]:

@@ -10,16 +10,21 @@ from cronhare.domain.cron import ClockEffect, EffectKind
 
 @attrs.frozen(kw_only=True)
 class ClockEffectView:
-    """What a change of the clock does to the wall time *meant*; *text* says it."""
+    """What a change of the clock does to the wall time *meant*; *text* says it.
+
+    *at* is the run; of a time that is skipped the change of the clock.
+    """
 
     kind: EffectKind
+    at: datetime
     meant: str
     text: str
 
     @classmethod
     def of(cls, effect: ClockEffect) -> Self:
         """Show what a change of the clock does."""
-        return cls(kind=effect.kind, meant=f"{effect.meant:%Y-%m-%dT%H:%M}", text=str(effect))
+        meant = f"{effect.meant:%Y-%m-%dT%H:%M}"
+        return cls(kind=effect.kind, at=effect.at, meant=meant, text=str(effect))
 
 
 @attrs.frozen(kw_only=True)

@@ -9,6 +9,7 @@ import typer
 from cronhare.application.administration.preview import preview
 from cronhare.application.administration.views import DueView
 from cronhare.domain.cron import (
+    ClockChanges,
     CronExpression,
     CronExpressionError,
     EffectKind,
@@ -17,6 +18,7 @@ from cronhare.domain.cron import (
     UnknownZone,
     clock_changes,
     find_zone,
+    names_matter,
 )
 from cronhare.domain.schedules.every import Every, fault_of_period
 from cronhare.domain.schedules.schedule import Recurring
@@ -24,7 +26,7 @@ from cronhare.domain.texts.durations import DurationInvalid, parse_duration
 from cronhare.domain.texts.moments import say_due
 
 from ..errors import Refusal
-from ..output import MOST_LINES, Json, print_json, table
+from ..output import MOST_LINES, Json, print_json, print_line, table
 from ..times import read_time
 
 _SHORT = {
@@ -43,6 +45,9 @@ def next_due(
     every: Annotated[
         str | None, typer.Option(help="An interval such as 30s, instead of cron text.")
     ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="The schedule's name, of which each H makes its number.")
+    ] = None,
     timezone: Annotated[str, typer.Option(help="The zone that its fields mean.")] = "UTC",
     gap: Annotated[
         Gap, typer.Option(help="What becomes of a time that a change of the clock leaps over.")
@@ -60,7 +65,11 @@ def next_due(
     if (expression is None) == (every is None):
         raise Refusal("say when: cron text, or --every with an interval such as 30s")
     zone, now = _zone(timezone), datetime.now(UTC)
-    timing = _interval(every) if every else _recurring(expression or "", zone, gap, fold)
+    timing = (
+        _interval(every)
+        if every
+        else _recurring(expression or "", name, zone, clock_changes(gap, fold))
+    )
     after = read_time(start, zone, now=now) if start else now
     found = list(preview(timing, zone, after=after, count=count))
     if not found:
@@ -69,6 +78,8 @@ def next_due(
     if json:
         print_json(found)
         return
+    if isinstance(timing, Recurring) and name is not None:
+        print_line(f"{timing.expression} is {timing.expression.plain} for {name}")
     rows = [(_said_utc(due), _said_local(due), _said_clock(due)) for due in found]
     if any(due.clock for due in found):
         table("UTC", timezone, "CLOCK", rows=rows, empty="")
@@ -90,11 +101,13 @@ def _said_clock(due: DueView) -> str:
     return ", ".join(f"{effect.meant[-5:]} {_SHORT[effect.kind]}" for effect in due.clock)
 
 
-def _recurring(text: str, zone: ZoneInfo, gap: Gap, fold: Fold) -> Recurring:
+def _recurring(text: str, name: str | None, zone: ZoneInfo, changes: ClockChanges) -> Recurring:
     try:
-        return Recurring(CronExpression.parse(text), zone, clock_changes(gap, fold))
+        return Recurring(CronExpression.parse(text, name), zone, changes)
     except CronExpressionError as error:
         faults = [str(fault) for fault in error.faults]
+        if name is None and names_matter(text):
+            faults.append("name: say it with --name NAME")
         raise Refusal(f'"{text}" is no cron expression', faults) from error
 
 

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from datetime import datetime
 
 import attrs
 import msgspec
@@ -9,7 +10,13 @@ import msgspec
 from cronhare.adapters.jobs.reader import JobsFile
 from cronhare.application.administration.difference import Change, ScheduleChange
 from cronhare.application.administration.jobs_files import JobsFileApplier
-from cronhare.application.administration.notes import notes_on, notes_on_changes, notes_on_queues
+from cronhare.application.administration.notes import (
+    notes_on,
+    notes_on_changes,
+    notes_on_clocks,
+    notes_on_queues,
+)
+from cronhare.application.administration.preview import next_effects
 from cronhare.application.administration.views import ScheduleChangeView
 
 from ..output import Json, print_json, print_line, print_notes
@@ -27,11 +34,12 @@ def plan(jobs: JobsArgument, *, json: Json = False) -> None:
     container = open_ledger()
     file = load(jobs, container.settings(), state="Nothing was compared.")
     applier = container.applier()
-    changes = applier.compare(file)
+    changes, now = applier.compare(file), container.claims().now()
     if json:
-        print_json([*map(ScheduleChangeView.of, changes)])
+        print_json(_views(changes, now))
         return
     _print_changes(changes, file, applier, applied=False)
+    print_notes(notes_on_clocks(changes, now=now))
     print_line(f"This would be: {_count(changes)}. To make it so: cronhare apply {jobs}")
     print_line(f"Ledger: {said_ledger(container.settings())}")
 
@@ -43,7 +51,7 @@ def apply(jobs: JobsArgument, *, json: Json = False) -> None:
     applier, now = container.applier(), container.claims().now()
     changes = applier.apply(file, now=now)
     if json:
-        print_json([*map(ScheduleChangeView.of, changes)])
+        print_json(_views(changes, now))
         return
     print_notes(notes_on(file, now=now))
     _print_changes(changes, file, applier, applied=True)
@@ -51,6 +59,18 @@ def apply(jobs: JobsArgument, *, json: Json = False) -> None:
     if any(change.change is not Change.KEEP for change in changes):
         seconds = container.settings().refresh.total_seconds()
         print_line(f"A scheduler at work sees it within {seconds:g} s; then: cronhare schedules")
+
+
+def _views(changes: Sequence[ScheduleChange], now: datetime) -> Sequence[ScheduleChangeView]:
+    return [
+        ScheduleChangeView.of(
+            change,
+            ()
+            if change.draft is None or change.change is Change.KEEP
+            else next_effects(change.draft, now=now),
+        )
+        for change in changes
+    ]
 
 
 def _print_changes(

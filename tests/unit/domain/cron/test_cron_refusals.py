@@ -8,14 +8,15 @@ from hypothesis import strategies as st
 from cronhare.domain.cron import CronExpression, CronExpressionError
 
 FORM = "write *, a, a-b, */s, a/s or a-b/s"
-JITTER = "write a number, and use the schedule's jitter to spread the load"
+HASHED = "write H, a number that is made of the schedule's name"
+NAMELESS = "stands for a number that is made of the schedule's name, and there is none"
 ZONE = "expression: a zone inside the text is not supported (set the schedule's timezone instead)"
 SECONDS = (
     "expression: five fields expected, seconds are not supported"
     ' (remove the sixth field, or give the schedule every = "30s" instead)'
 )
 RANDOM = (
-    f'minute: "r" (a random value) is not supported, it would differ from node to node ({JITTER})'
+    f'minute: "r" (a random value) is not supported, it would differ from node to node ({HASHED})'
 )
 
 REFUSALS = [
@@ -43,8 +44,8 @@ REFUSALS = [
     ("@daily 5", "expression: nothing may follow @daily"),
     ("TZ=Europe/Berlin 0 8 * * *", ZONE),
     ("CRON_TZ=UTC 0 8 * * *", ZONE),
-    ("H * * * *", f'minute: "h" (a hashed value) is not supported ({JITTER})'),
-    ("H(0-29)/10 * * * *", f'minute: "h(0-29)/10" (a hashed value) is not supported ({JITTER})'),
+    ("H * * * *", f'minute: "h" {NAMELESS}'),
+    ("H(0-29)/10 * * * *", f'minute: "h(0-29)/10" {NAMELESS}'),
     ("R * * * *", RANDOM),
     ("* 22-2 * * *", 'hour: the range "22-2" runs backwards (write 22-23,0-2)'),
     ("* * * * fri-mon", 'week day: the range "fri-mon" runs backwards (write 5-6,0-1)'),
