@@ -131,6 +131,8 @@ def _invocation(number: int) -> Invocation:
         schedule_name="bench",
         attempt=1,
         deaths=0,
+        due_at=BUSY,
+        fence=number,
         task=TRUE,
         params={},
     )

@@ -18,21 +18,30 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 __all__ = [
     "PermanentError",
     "RateLimited",
     "TransientError",
     "attempt",
+    "due_at",
     "execution_id",
     "execution_key",
     "fail",
+    "fence",
     "finish",
+    "group_id",
+    "language_id",
     "params",
     "progress",
     "retry_count",
     "run",
+    "schedule",
+    "user_id",
 ]
 
 # A message must fit into 64 KiB; a character may grow to six bytes in JSON.
@@ -93,8 +102,7 @@ def params() -> Any:  # noqa: ANN401 - any JSON value
 
 def execution_id() -> int | None:
     """The id of the execution, the same in each of its attempts; None by hand."""
-    text = os.environ.get("CRON_EXECUTION_ID")
-    return int(text) if text else None
+    return _number("CRON_EXECUTION_ID")
 
 
 def execution_key() -> str | None:
@@ -113,6 +121,48 @@ def attempt() -> int:
 def retry_count() -> int:
     """How many earlier attempts ended badly."""
     return int(os.environ.get("RETRY_COUNT") or 0)
+
+
+def due_at() -> "datetime | None":
+    """When the run was due, in UTC; None by hand."""
+    from datetime import datetime  # noqa: PLC0415 - see params
+
+    text = os.environ.get("CRON_DUE_AT")
+    return datetime.fromisoformat(text) if text else None
+
+
+def schedule() -> str | None:
+    """The name of the schedule; None by hand."""
+    return os.environ.get("CRON_SCHEDULE")
+
+
+def fence() -> int:
+    """The fencing token: a later attempt of this execution, or execution, has a larger one.
+
+    A store that remembers the largest token it has seen, and refuses smaller ones, is safe from an
+    attempt that was taken for lost and still writes. 0 by hand.
+    """
+    return int(os.environ.get("CRON_FENCE") or 0)
+
+
+def user_id() -> int | None:
+    """The `user_id` of the schedule's row, if it has one."""
+    return _number("CRON_USER_ID")
+
+
+def group_id() -> int | None:
+    """The `group_id` of the schedule's row, if it has one."""
+    return _number("CRON_GROUP_ID")
+
+
+def language_id() -> int | None:
+    """The `language_id` of the schedule's row, if it has one."""
+    return _number("CRON_LANGUAGE_ID")
+
+
+def _number(name: str) -> int | None:
+    text = os.environ.get(name)
+    return int(text) if text else None
 
 
 def progress(fraction: float) -> None:

@@ -6,7 +6,11 @@ from datetime import datetime, timedelta
 import msgspec
 
 from .retries.retry import RetryPolicy
+from .schedules.owner import NOBODY, ScheduleOwner
 from .schedules.task import TaskRef
+
+#: Between the fencing tokens of an execution and those of the next: `42000003` is attempt 3 of 42.
+_FENCES = 1_000_000
 
 
 class State(enum.StrEnum):
@@ -46,7 +50,7 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
     task's name in the jobs file *source*; both are None for a row written by hand. *crashed_at*
     lists the crashes, oldest first. The reconciler looks for the start from *check_at* on, graces
     aside; *next_attempt_at* stays what was promised. *problem* says what is wrong with a broken
-    row: it is not run.
+    row: it is not run. *owned_by* is read at the start of an attempt alone.
     """
 
     id: int
@@ -81,6 +85,15 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
     task_name: str | None = None
     crashed_at: tuple[datetime, ...] = ()
     problem: str | None = None
+    owned_by: ScheduleOwner = NOBODY
+
+    @property
+    def fence(self) -> int:
+        """The fencing token of the attempt: a later one has a larger token, after replays as well.
+
+        So has each attempt of an execution that was claimed later.
+        """
+        return self.id * _FENCES + self.attempt
 
     @property
     def message_id(self) -> str:

@@ -1,11 +1,13 @@
 """Running one attempt of a task."""
 
 import enum
+from datetime import datetime
 from typing import Final, Protocol
 
 import attrs
 
 from cronhare.domain.retries.outcome import Ending, Outcome
+from cronhare.domain.schedules.owner import NOBODY, ScheduleOwner
 from cronhare.domain.schedules.task import Task
 
 #: The environment variables that describe its attempt to a task; none is a setting.
@@ -16,6 +18,12 @@ ATTEMPT_VARIABLES: Final = (
     "CRON_ATTEMPT",
     "CRON_PARAMS_FILE",
     "CRON_IPC_FD",
+    "CRON_DUE_AT",
+    "CRON_SCHEDULE",
+    "CRON_FENCE",
+    "CRON_USER_ID",
+    "CRON_GROUP_ID",
+    "CRON_LANGUAGE_ID",
 )
 
 
@@ -24,7 +32,7 @@ class Invocation:
     """What a task is given for one attempt.
 
     *params* is any JSON value. *deaths* counts the earlier attempts that ended badly: the task's
-    `RETRY_COUNT`.
+    `RETRY_COUNT`. *fence* is its fencing token, see `Execution.fence`.
     """
 
     execution_id: int
@@ -33,8 +41,11 @@ class Invocation:
     schedule_name: str
     attempt: int
     deaths: int
+    due_at: datetime
+    fence: int
     task: Task
     params: object
+    owned_by: ScheduleOwner = NOBODY
 
 
 @attrs.frozen(kw_only=True)

@@ -61,7 +61,7 @@ class ScheduleStorePort(Protocol):
 
         *task_names* maps schedules to their tasks' names within their source; that is no edit:
         `updated_at` and the plan stay. Of the *disabled* only the status changes, if it was on.
-        Unknown names are left out of both.
+        Unknown names are left out of both. Numbers of an owner that a draft does not say stay.
         """
         ...
 

@@ -91,6 +91,7 @@ ANY = {
     "on by -1": "status = -1",
     "on by nothing": "status = NULL",
     "stays alive by 127": "stay_alive = 127",
+    "users beyond all numbers": "user_id = 2147483647, language_id = 0",
     "users below nothing": "user_id = -1, group_id = -1, language_id = -1",
     "a task of 2^31-1": "worker_id = 2147483647",
 }

@@ -4,7 +4,7 @@ import asyncio
 import itertools
 import time
 from collections.abc import Iterator, Mapping
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path, PurePath
 
 import pytest
@@ -37,6 +37,8 @@ def invocation(
         schedule_name="nightly",
         attempt=attempt,
         deaths=deaths,
+        due_at=datetime(2025, 12, 12, 8, tzinfo=UTC),
+        fence=16_000_000 + attempt,
         params={} if params is None else params,
         task=Task(
             name="refresh-user-token",

@@ -21,6 +21,7 @@ from cronhare.domain.retries.retry import (
     RetryAfter,
     Verdict,
 )
+from cronhare.domain.schedules.owner import ScheduleOwner
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.attempts import (
     Busy,
@@ -92,6 +93,25 @@ def test_an_attempt_starts_from_every_state_that_waits_for_it(ledger: Ledger, st
     started = ledger.started(execution)
 
     assert (execution.state, started.state) == (State(state), State.RUNNING)
+
+
+def test_whoever_starts_an_attempt_is_told_whose_its_schedule_is(ledger: Ledger) -> None:
+    nobodys = ledger.claimed("nobodys")
+    somebodys = ledger.claimed("somebodys", user_id=7, language_id=0)
+
+    assert ledger.started(nobodys).owned_by == ScheduleOwner()
+    assert ledger.started(somebodys).owned_by == ScheduleOwner(user_id=7, language_id=0)
+
+
+def test_a_later_attempt_has_a_larger_fencing_token_after_a_replay_too(ledger: Ledger) -> None:
+    archived = ledger.failed()
+    first = ledger.records.execution(archived.execution_id)
+    other = ledger.claimed("other")
+
+    [replayed] = ledger.records.replay([archived.id], now=ledger.now)
+
+    assert first is not None
+    assert first.fence < ledger.started(replayed).fence < other.fence
 
 
 def test_of_sixteen_nodes_that_wish_to_start_an_attempt_one_does(ledger: Ledger) -> None:

@@ -173,6 +173,7 @@ async def test_a_task_is_told_which_attempt_of_which_execution_it_is(
     assert env["CRON_SCHEDULER_ID"] == "16"
     assert env["CRON_ATTEMPT"] == "3"
     assert env["RETRY_COUNT"] == "2"
+    assert env["CRON_FENCE"] == str(told.fence)
 
 
 async def test_our_secrets_stay_ours(runner: ProcessRunner) -> None:

@@ -57,6 +57,7 @@ async def test_a_task_is_told_all_about_its_attempt(runner: ProcessRunner) -> No
         script("""
             import json
             facts = [task.execution_id(), task.execution_key(), task.attempt(), task.retry_count()]
+            facts += [task.due_at().isoformat(), task.schedule(), task.fence(), task.user_id()]
             task.run(lambda params: print(json.dumps([params, *facts])))
         """),
         params={"controller": "RefreshUserToken"},
@@ -73,6 +74,10 @@ async def test_a_task_is_told_all_about_its_attempt(runner: ProcessRunner) -> No
         "cron-2025-12-12-8-0",
         3,
         2,
+        "2025-12-12T08:00:00+00:00",
+        "nightly",
+        told.fence,
+        None,
     ]
 
 

@@ -100,6 +100,17 @@ def test_a_schedule_of_the_same_name_is_replaced(ledger: Ledger) -> None:
     assert (stored.created_at, stored.updated_at) == (NOON, NOON + SECOND)
 
 
+def test_an_owner_of_whom_an_edit_says_nothing_stays(ledger: Ledger) -> None:
+    ledger.save(draft(user_id=7, group_id=3))
+
+    ledger.save(draft(group_id=4, language_id=2))
+
+    [stored] = ledger.schedules.schedules()
+    assert stored.draft is not None
+    found = stored.draft
+    assert (found.user_id, found.group_id, found.language_id) == (7, 4, 2)
+
+
 def test_a_replaced_schedule_keeps_its_history(ledger: Ledger) -> None:
     execution = ledger.claimed()
 

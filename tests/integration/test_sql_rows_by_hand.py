@@ -7,6 +7,7 @@ import pytest
 from cronhare.domain.cron import CronExpression, find_zone
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.messages.messages import TaskMessage
+from cronhare.domain.schedules.owner import ScheduleOwner
 from cronhare.domain.schedules.planning import Plan, Planned
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.claims import Batch
@@ -155,6 +156,20 @@ def test_other_peoples_columns_outlive_our_edits(ledger: Ledger, shell: Shell) -
     assert shell(
         "SELECT user_id, stay_alive, report_id, worker_id FROM Scheduler WHERE name = 'report'"
     ) == [(7, 1, None, 3)]
+
+
+def test_a_user_who_is_no_number_is_told_to_no_task_and_shown(
+    sqlite: Ledger, sqlite_shell: Shell
+) -> None:
+    """MySQL and PostgreSQL take numbers alone."""
+    spoilt, innocent = sqlite.claimed("spoilt", user_id=1), sqlite.claimed("innocent", user_id=7)
+    sqlite_shell("UPDATE Scheduler SET user_id = 'root' || char(0) WHERE name = 'spoilt'")
+
+    assert sqlite.started(spoilt).owned_by == ScheduleOwner()
+    assert sqlite.started(innocent).owned_by == ScheduleOwner(user_id=7)
+    problems = {row.name: row.problem for row in sqlite.schedules.schedules()}
+    assert "user_id" in (problems["spoilt"] or "")
+    assert problems["innocent"] is None
 
 
 BROKEN_ANYWHERE = [

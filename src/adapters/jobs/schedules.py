@@ -55,6 +55,9 @@ def read_draft(
         ends_at=read_moment("ends_at", table.ends_at, zone, faults),
         queue=table.queue or MAIN_QUEUE,
         conditions=_conditions(table, faults),
+        user_id=table.user_id,
+        group_id=table.group_id,
+        language_id=table.language_id,
     )
     faults += faults_of(draft)
     if table.schedule is not None and table.date_time is not None and draft.date_time is None:

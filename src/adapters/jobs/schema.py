@@ -27,6 +27,7 @@ def _whole_number(least: int, most: int) -> Meta:
 
 
 Id = Annotated[int, _whole_number(1, LARGEST_NUMBER)]
+OwnerNumber = Annotated[int, _whole_number(0, LARGEST_NUMBER)]
 Source = Annotated[str, Meta(pattern=f"^{NAME}$", description="a name of a-z, 0-9 and . _ -")]
 Cap = Annotated[int, _whole_number(CAPS[0], CAPS[-1])]
 User = Annotated[
@@ -113,6 +114,9 @@ class ScheduleTable:
     skip_on: Any = None
     only_on: Any = None
     blackout: Any = None
+    user_id: OwnerNumber | None = None
+    group_id: OwnerNumber | None = None
+    language_id: OwnerNumber | None = None
 
 
 @attrs.frozen(kw_only=True)

@@ -4,9 +4,22 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Row, Select, bindparam, insert, or_, select, update
+from sqlalchemy import (
+    Connection,
+    Engine,
+    Integer,
+    Row,
+    Select,
+    bindparam,
+    func,
+    insert,
+    or_,
+    select,
+    update,
+)
 
 from cronhare.domain.schedules.draft import ScheduleDraft
+from cronhare.domain.schedules.owner import OWNER_FIELDS
 from cronhare.domain.schedules.pause import Pause, paused_anew, resumed
 from cronhare.domain.texts.echo import echo, shown
 from cronhare.domain.texts.listing import listed
@@ -27,6 +40,7 @@ _STORED: Select[Any] = (
     select(
         *READ,
         schedulers.c.description,
+        *(schedulers.c[name] for name in OWNER_FIELDS),
         schedulers.c.created_at,
         plans.c.next_due_at,
         plans.c.problem,
@@ -67,6 +81,11 @@ _REPLACE = (
                 "task_name",
                 "updated_at",
             )
+        }
+        # What a draft does not say stays as somebody else has written it.
+        | {
+            name: func.coalesce(bindparam(f"new_{name}", type_=Integer), schedulers.c[name])
+            for name in OWNER_FIELDS
         }
     )
 )
@@ -213,7 +232,7 @@ def _is_alike(name: str, stored: object) -> bool:
 
 
 def _replacement(row: Row[Any], values: dict[str, Any], now: datetime) -> dict[str, Any]:
-    """Replace the draft's columns; those that are not ours (user_id …), name and id stay."""
+    """Replace the draft's columns; those that are not ours (stay_alive …), name and id stay."""
     new = {f"new_{column}": value for column, value in values.items() if column != "name"}
     return {**new, "row_id": row.id, "new_updated_at": _edited_at(row, now)}
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 import attrs
 
 from cronhare.domain.schedules.draft import ScheduleDraft
+from cronhare.domain.schedules.owner import OWNER_FIELDS
 from cronhare.ports.schedules import StoredSchedule
 
 
@@ -83,7 +84,8 @@ def _fields(draft: ScheduleDraft, stored: StoredSchedule, source: str) -> Iterat
         return
     for field in attrs.fields(ScheduleDraft):
         before, after = getattr(stored.draft, field.name), getattr(draft, field.name)
-        if before != after:
+        is_left_out = after is None and field.name in OWNER_FIELDS
+        if before != after and not is_left_out:
             yield FieldChange(field.name, before, after)
 
 

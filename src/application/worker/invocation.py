@@ -40,8 +40,11 @@ def prepare(execution: Execution, catalog: Catalog) -> Invocation | AttemptResul
         schedule_name=execution.schedule_name,
         attempt=execution.attempt,
         deaths=execution.deaths,
+        due_at=execution.due_at,
+        fence=execution.fence,
         task=task,
         params=force_instant(params),
+        owned_by=execution.owned_by,
     )
 
 

@@ -63,6 +63,7 @@ class ScheduleDraft:
     *task_name* is the task's name in the jobs file of the draft. *schedule* is cron text,
     *date_time* an instant in UTC, *every* an interval; with none of them it runs by hand. *gap* and
     *fold* are for cron text. *params* is canonical JSON text.
+    The owner's numbers (see `ScheduleOwner`) are None where nothing is said: a row keeps its own.
     """
 
     name: str
@@ -86,6 +87,9 @@ class ScheduleDraft:
     ends_at: datetime | None = None
     queue: str = MAIN_QUEUE
     conditions: Conditions | None = None
+    user_id: int | None = None
+    group_id: int | None = None
+    language_id: int | None = None
 
 
 _RENAMED: Final = {"status": "enabled"}

@@ -12,6 +12,15 @@ def say_moment(moment: datetime) -> str:
     return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S}Z"
 
 
+def iso_moment(moment: datetime) -> str:
+    """Write a moment in ISO 8601, for programs; without a fraction where there is none.
+
+    >>> iso_moment(datetime(2026, 3, 2, 12, 0, tzinfo=UTC))
+    '2026-03-02T12:00:00Z'
+    """
+    return f"{moment.astimezone(UTC).replace(tzinfo=None).isoformat()}Z"
+
+
 def say_due(moment: datetime) -> str:
     """Print a due instant: to the minute, unless it is none.
 

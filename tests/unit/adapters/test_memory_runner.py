@@ -1,4 +1,5 @@
 import asyncio
+from datetime import UTC, datetime
 from itertools import count
 
 import pytest
@@ -19,6 +20,8 @@ def invocation(execution_id: int = 1, attempt: int = 1) -> Invocation:
         schedule_name="nightly",
         attempt=attempt,
         deaths=attempt - 1,
+        due_at=datetime(2025, 12, 12, 8, tzinfo=UTC),
+        fence=execution_id * 1_000_000 + attempt,
         task=TASK,
         params={},
     )

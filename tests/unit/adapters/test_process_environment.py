@@ -1,10 +1,12 @@
 import os
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import attrs
 
 from cronhare.adapters.process.attempt.environment import environment, passed_environment
+from cronhare.domain.schedules.owner import ScheduleOwner
 from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.ports.runner import Invocation
 
@@ -17,6 +19,8 @@ INVOCATION = Invocation(
     schedule_name="nightly",
     attempt=1,
     deaths=0,
+    due_at=datetime(2025, 12, 12, 8, tzinfo=UTC),
+    fence=7_000_001,
     task=TASK,
     params={},
 )
@@ -71,3 +75,28 @@ def test_asking_for_path_keeps_our_python_first() -> None:
     task = attrs.evolve(TASK, pass_env=("PATH",))
 
     assert given_to(task, {"PATH": "/bin"})["PATH"] == f"{PYTHON}:/bin"
+
+
+def test_a_task_is_told_when_it_was_due_its_schedule_and_its_fencing_token() -> None:
+    env = given_to(TASK, {})
+
+    assert env["CRON_DUE_AT"] == "2025-12-12T08:00:00Z"
+    assert env["CRON_SCHEDULE"] == "nightly"
+    assert env["CRON_FENCE"] == "7000001"
+
+
+def test_of_an_owner_a_task_is_told_what_the_row_has() -> None:
+    owned = attrs.evolve(INVOCATION, owned_by=ScheduleOwner(user_id=7, language_id=0))
+
+    env = environment(owned, passed={}, ours={}, params_file="")
+
+    assert (env["CRON_USER_ID"], env["CRON_LANGUAGE_ID"]) == ("7", "0")
+    assert "CRON_GROUP_ID" not in env
+
+
+def test_a_name_of_control_characters_is_told_as_the_log_has_it() -> None:
+    named = attrs.evolve(INVOCATION, schedule_name="a\0\x1b[2Jb")
+
+    env = environment(named, passed={}, ours={}, params_file="")
+
+    assert env["CRON_SCHEDULE"] == r"a\x00\x1b[2Jb"

@@ -4,6 +4,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 
 import attrs
+import msgspec
 
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle import start_fence
@@ -126,7 +127,9 @@ class MemoryAttemptStore:
             self._executions.record(
                 Attempt(execution_id=after.id, attempt=request.attempt, node=node, started_at=now)
             )
-        return self._executions.write(execution, after)
+        started = self._executions.write(execution, after)
+        owner = self._ledger.owner_of(started.scheduler_id)
+        return msgspec.structs.replace(started, owned_by=owner)
 
     def _finish(self, finish: Finish, now: datetime, node: str) -> Recorded:
         execution = self._executions.get(finish.execution.id)

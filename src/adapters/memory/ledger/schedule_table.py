@@ -5,11 +5,13 @@ from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime
 from itertools import count
+from typing import Any
 
 import attrs
 import msgspec
 
 from cronhare.domain.schedules.draft import ScheduleDraft, compile_schedule
+from cronhare.domain.schedules.owner import OWNER_FIELDS
 from cronhare.domain.schedules.pause import Pause
 from cronhare.domain.schedules.planning import Cursor
 from cronhare.domain.schedules.schedule import Schedule
@@ -69,6 +71,7 @@ class ScheduleTable:
         before = self.named(draft.name)
         id_, created_at, changed_at = next(self._ids), now, now
         if before is not None:
+            draft = attrs.evolve(draft, **_owner_of(draft, before.draft))
             id_, created_at = before.id, before.created_at
             changed_at = max(now, before.updated_at + datetime.resolution)
         self._id_of[draft.name] = id_
@@ -117,3 +120,9 @@ class ScheduleTable:
 
     def _is_stale(self, due: datetime, scheduler_id: int) -> bool:
         return self._cursors[scheduler_id].next_due != due
+
+
+def _owner_of(draft: ScheduleDraft, before: ScheduleDraft) -> dict[str, Any]:
+    """Give the owner's numbers: those that a draft does not say stay."""
+    said = {name: getattr(draft, name) for name in OWNER_FIELDS}
+    return {name: getattr(before, name) if new is None else new for name, new in said.items()}

@@ -14,6 +14,7 @@ from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.claims import claim_by_hand
 from cronhare.domain.nodes import NodeReport
 from cronhare.domain.schedules.draft import ScheduleDraft
+from cronhare.domain.schedules.owner import NOBODY, OWNER_FIELDS, ScheduleOwner
 from cronhare.domain.schedules.schedule import CLEANUP_NAME
 from cronhare.domain.schedules.task import SYSTEM, TaskRef
 from cronhare.ports.clock import ClockPort
@@ -60,6 +61,13 @@ class MemoryLedger:
         inserted = self.executions.insert(claim_by_hand(schedule, scheduler_id, key=key, **asked))
         assert inserted is not None, "the key was free a moment ago, under the same lock"
         return inserted
+
+    def owner_of(self, scheduler_id: int) -> ScheduleOwner:
+        """Give the owner of a schedule."""
+        row = self.schedules.row(scheduler_id)
+        if row is None:
+            return NOBODY
+        return ScheduleOwner(**{name: getattr(row.draft, name) for name in OWNER_FIELDS})
 
     def keep(self, archived: Archived) -> Archived:
         """Insert a row of the archive with an id."""

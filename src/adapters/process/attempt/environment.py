@@ -5,6 +5,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from cronhare.domain.texts.moments import iso_moment
+from cronhare.domain.texts.printable import printable
 from cronhare.ports.runner import ATTEMPT_VARIABLES, Invocation
 
 from ..warden.warden import IPC_FD
@@ -43,14 +45,6 @@ def environment(
     passed, not even if the task's `pass_env` names them.
     """
     task = invocation.task
-    attempt = (
-        invocation.execution_id,
-        invocation.execution_key,
-        invocation.scheduler_id,
-        invocation.attempt,
-        params_file,
-        IPC_FD,
-    )
     return {
         **passed,
         **{
@@ -60,6 +54,27 @@ def environment(
         },
         **(account or {}),
         **task.env,
-        **dict(zip(ATTEMPT_VARIABLES, map(str, attempt), strict=True)),
+        **_attempt_variables(invocation, params_file),
         "RETRY_COUNT": str(invocation.deaths),
     }
+
+
+def _attempt_variables(invocation: Invocation, params_file: str) -> dict[str, str]:
+    """Describe the attempt; an owner's number that the schedule's row lacks has no variable."""
+    owner = invocation.owned_by
+    values = (
+        invocation.execution_id,
+        invocation.execution_key,
+        invocation.scheduler_id,
+        invocation.attempt,
+        params_file,
+        IPC_FD,
+        iso_moment(invocation.due_at),
+        printable(invocation.schedule_name),  # with a NUL in it nothing could be started
+        invocation.fence,
+        owner.user_id,
+        owner.group_id,
+        owner.language_id,
+    )
+    told = zip(ATTEMPT_VARIABLES, values, strict=True)
+    return {name: str(value) for name, value in told if value is not None}

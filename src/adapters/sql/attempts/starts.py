@@ -14,14 +14,14 @@ from ..isolation.bisection import BatchResult, OnLocked
 from ..isolation.quarantine import quarantine_and_log
 from ..isolation.refusals import bisect_and_judge
 from ..isolation.suspects import Kind, Suspects
-from ..mapping.execution_rows import BY_IDS, find_executions
+from ..mapping.execution_rows import OWNED_BY_IDS, find_executions
 from ..mapping.transition_columns import write_changes
 from ..transactions.database import Database, StorePart, repeatable
 from .standing import locked_elsewhere
 from .start_writes import StartKind, write_starts
 from .trial_start import could_start_another
 
-_UNLOCKED = BY_IDS.with_for_update(skip_locked=True)
+_UNLOCKED = OWNED_BY_IDS.with_for_update(skip_locked=True)
 
 
 class AttemptStarts(StorePart):

@@ -5,7 +5,18 @@ from datetime import datetime
 from itertools import islice
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, bindparam, case, func, select
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    Select,
+    String,
+    bindparam,
+    case,
+    cast,
+    func,
+    select,
+)
 
 from cronhare.domain.execution import UNFINISHED, Execution, State
 from cronhare.domain.messages.messages import LARGEST_ID, LONGEST_TYPE
@@ -13,6 +24,7 @@ from cronhare.domain.retries.outcome import CRASHES
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.retries.retry_policy_parser import LONGEST_POLICY
 from cronhare.domain.schedules.keys import LONGEST_KEY
+from cronhare.domain.schedules.owner import NOBODY, OWNER_FIELDS, ScheduleOwner
 from cronhare.domain.schedules.params import LARGEST_PARAMS, fault_of_params
 from cronhare.domain.schedules.schedule import LONGEST_NAME
 from cronhare.domain.schedules.task import TaskRef
@@ -37,6 +49,25 @@ EXECUTION: Select[Any] = select(executions, SCHEDULE_NAME.label("schedule_name")
 
 #: Executions by their `ids`.
 BY_IDS = by_id(EXECUTION)
+
+_USER, _GROUP, _LANGUAGE = (
+    func.coalesce(cast(schedulers.c[name], String), "") for name in OWNER_FIELDS
+)
+#: The owner of an execution's schedule, as `ScheduleOwner` reads it; NULL where there is none. One
+#: text, as each subquery costs every start; and no join, see above.
+_OWNED_BY = (
+    select(
+        case(
+            (func.coalesce(*(schedulers.c[name] for name in OWNER_FIELDS)).is_(None), None),
+            else_=_USER.concat(",").concat(_GROUP).concat(",").concat(_LANGUAGE),
+        )
+    )
+    .where(schedulers.c.id == executions.c.scheduler_id)
+    .scalar_subquery()
+)
+
+#: The same, with the owners of their schedules.
+OWNED_BY_IDS = by_id(EXECUTION.add_columns(_OWNED_BY.label("owned_by")))
 
 _CRASHED_AT = (
     select(attempts.c.execution_id, attempts.c.finished_at)
@@ -82,6 +113,7 @@ _READER: Final = TableReader(
     source=text(LONGEST_NAME, nullable=True),
     task_name=text(LONGEST_NAME, nullable=True),
     schedule_name=ColumnRule(kind=object, wanted="", stand_in=None),  # see `display_name`
+    owned_by=ColumnRule(kind=object, wanted="", stand_in=None),  # see `ScheduleOwner`
 )
 
 #: The columns of a new execution, in the order of `new_values`.
@@ -180,8 +212,15 @@ def executions_of(connection: Connection, rows: Iterable[Row[Any]]) -> list[Exec
     read = [_READER.read(row) for row in rows]
     crashes = _crashes(connection, {row.id: row.crashes for row, _ in read if row.crashes})
     odd = _taken_for(connection, [row.id for row, _ in read if row.state not in _STATES])
+    with_owners = bool(read) and hasattr(read[0][0], "owned_by")
     return [
-        _execution(row, odd.get(row.id, row.state), problem, crashes.get(row.id, ()))
+        _execution(
+            row,
+            odd.get(row.id, row.state),
+            problem,
+            crashes.get(row.id, ()),
+            ScheduleOwner.read(row.owned_by) if with_owners else NOBODY,
+        )
         for row, problem in read
     ]
 
@@ -225,6 +264,7 @@ def _execution(
     taken_for: str,
     problem: str | None,
     crashed_at: tuple[datetime, ...],
+    owned_by: ScheduleOwner,
 ) -> Execution:
     state = _STATES.get(taken_for)
     policy = read_retry(row.retry) if row.retry else None
@@ -262,6 +302,7 @@ def _execution(
         task_name=row.task_name,
         crashed_at=crashed_at,
         problem=problem,
+        owned_by=owned_by,
     )
 
 

@@ -9,6 +9,7 @@ from sqlalchemy import Row, type_coerce
 from sqlalchemy.types import NullType
 
 from cronhare.domain.schedules.draft import Fault, ScheduleDraft
+from cronhare.domain.schedules.owner import OWNER_FIELDS
 from cronhare.domain.schedules.params import fault_of_params
 from cronhare.domain.schedules.schedule import LONGEST_NAME, BrokenSchedule, Schedule
 from cronhare.domain.texts.echo import echo, shown
@@ -62,6 +63,10 @@ def draft_of(row: Row[Any]) -> tuple[ScheduleDraft | None, str | None]:
     times, options, task, params, faults = _read(row)
     if row.description is not None and not isinstance(row.description, str):
         faults.append(Fault("description", f"{echo(row.description)} is not text"))
+    owner = {name: getattr(row, name) for name in OWNER_FIELDS}
+    for name, value in owner.items():
+        if not (value is None or isinstance(value, int)):
+            faults.append(Fault(name, f"{echo(value)} is not a whole number"))
     if faults:
         return None, _say(faults)
     return ScheduleDraft(
@@ -70,6 +75,7 @@ def draft_of(row: Row[Any]) -> tuple[ScheduleDraft | None, str | None]:
         task_name=task.name,
         params=params,
         description=row.description,
+        **owner,
         **times.draft,
         **options.draft,
     ), None
@@ -114,6 +120,7 @@ def row_values(draft: ScheduleDraft) -> dict[str, Any]:
         "name": draft.name,
         "params": draft.params,
         "description": draft.description,
+        **{name: getattr(draft, name) for name in OWNER_FIELDS},
         **column_values(draft),
     }
 

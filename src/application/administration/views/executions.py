@@ -68,7 +68,7 @@ class ExecutionView:
     @classmethod
     def of(cls, execution: Execution, *, now: datetime) -> Self:
         """Show an execution as it stands at *now*."""
-        changed = {"params", "retry", "timeout"}
+        changed = {"params", "retry", "timeout", "owned_by"}
         fields = msgspec.structs.asdict(execution)
         return cls(
             **{name: value for name, value in fields.items() if name not in changed},

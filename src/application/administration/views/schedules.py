@@ -104,6 +104,9 @@ class ScheduleView:
     only_on: tuple[str, ...] | None = None
     blackout: tuple[str, ...] | None = None
     pause: PauseView | None = None
+    user_id: int | None = None
+    group_id: int | None = None
+    language_id: int | None = None
     created_at: datetime
     updated_at: datetime
     planned: bool
