@@ -82,6 +82,8 @@ class OwnWaits:
             schedule_name=execution.schedule_name,
             attempt=execution.attempt,
             deaths=execution.deaths,
+            due_at=execution.due_at,
+            fence=execution.fence,
             task=Task(
                 name=task.name,
                 ref=TaskRef("strategy", task.ref.id),
@@ -93,6 +95,7 @@ class OwnWaits:
                 user=task.user,
             ),
             params=None,
+            owned_by=execution.owned_by,
         )
 
 
