@@ -13,7 +13,7 @@ from cronhare.domain.lifecycle.retry_policies import RetryPolicies
 from cronhare.domain.retries.outcome import Ending, TaskError
 from cronhare.domain.retries.retry import RetryAfter
 from cronhare.domain.texts.echo import echo
-from cronhare.ports.attempts import Apart, EndRefused, Finish, Recorded, Superseded
+from cronhare.ports.attempts import Apart, EndRefused, Finish, Superseded
 
 from .logs import SUCCESS, say
 
@@ -27,7 +27,11 @@ _WHERE: Final = {
 
 
 def log_outcome(
-    finish: Finish, recorded: Recorded, *, duration: str, policies: RetryPolicies
+    finish: Finish,
+    recorded: State | EndRefused | Superseded,
+    *,
+    duration: str,
+    policies: RetryPolicies,
 ) -> None:
     """Log the end of an attempt."""
     execution, verdict = finish.execution, finish.verdict

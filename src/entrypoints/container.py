@@ -105,7 +105,9 @@ class Container(containers.DeclarativeContainer):
         amqp=aio_pika_broker,
     )
     catalog = providers.Singleton(Catalog, tasks)
-    policies = providers.Singleton(RetryPolicies, settings.provided.policy, catalog)
+    policies = providers.Singleton(
+        RetryPolicies, settings.provided.policy, catalog, settings.provided.limits
+    )
     runner = providers.Singleton(ProcessRunner)
     http = providers.Singleton(
         HttpClient, settings.provided.allowed_hosts, agent=f"cronhare/{version('cronhare')}"

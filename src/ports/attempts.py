@@ -8,11 +8,13 @@ from typing import Protocol, TypeAlias
 import attrs
 
 from cronhare.domain.execution import Execution, State
+from cronhare.domain.lifecycle.retry_limits import AttemptEnd, LimitChange
 from cronhare.domain.lifecycle.transitions import state_after
 from cronhare.domain.messages.messages import TaskMessage
 from cronhare.domain.messages.nack_count import Nacks
+from cronhare.domain.retries.limits import UNLIMITED, RetryLimits
 from cronhare.domain.retries.outcome import Ending
-from cronhare.domain.retries.retry import Verdict
+from cronhare.domain.retries.retry import Fail, RetryAfter, Verdict
 
 from .runner import AttemptResult, Written
 
@@ -50,25 +52,49 @@ class Busy:
 
 @attrs.frozen(kw_only=True)
 class Finish:
-    """The end of an attempt: its result, and the verdict on its execution."""
+    """The end of an attempt: its result, the verdict on its execution, and a retry's limits."""
 
     execution: Execution
     ran: AttemptResult
     verdict: Verdict
+    limits: RetryLimits = UNLIMITED
+
+    def standing(self, execution: Execution) -> AttemptEnd:
+        """Give what the limits are asked about, of the *execution* as it stands in the ledger."""
+        return AttemptEnd(execution=execution, verdict=self.verdict, limits=self.limits)
+
+    def as_recorded(self, answer: "Recorded") -> tuple["Finish", "State | EndRefused | Superseded"]:
+        """Give it with the verdict that was recorded, and what became of its execution."""
+        if not isinstance(answer, Limited):
+            return self, answer
+        return attrs.evolve(self, verdict=answer.verdict), state_after(answer.verdict)
 
     def repeated(
-        self, ending: str | None, *, state: State, attempt: int, last_error: str | None
+        self,
+        ending: str | None,
+        *,
+        state: State,
+        attempt: int,
+        last_error: str | None,
+        next_attempt_at: datetime | None,
+        now: datetime,
     ) -> "Recorded":
         """Answer a finish whose attempt has ended already, the same way in every store.
 
-        *ending* is that of the attempt's row, None if another node owned it; *state*, *attempt*
-        and *last_error* are the execution's. An attempt that was given up as lost has no result.
+        *ending* is that of the attempt's row, None if another node owned it; *state*, *attempt*,
+        *last_error* and *next_attempt_at* are the execution's. An attempt that was given up as lost
+        has no result.
         """
         if ending != self.ran.outcome.ending or ending == Ending.LOST:
             return Superseded()
-        wanted = state_after(self.verdict)
+        wanted, is_limited = state_after(self.verdict), self.limits != UNLIMITED
         if attempt != self.execution.attempt:
+            if is_limited and state is State.RETRYING and attempt == self.execution.attempt + 1:
+                delay = max((next_attempt_at or now) - now, timedelta(0))
+                return Limited(RetryAfter(delay, last_error or ""))
             return wanted
+        if is_limited and state is State.FAILED and wanted is State.RETRYING:
+            return Limited(Fail(last_error or ""))
         if state is State.QUARANTINED and wanted is not State.QUARANTINED:
             return EndRefused(last_error or "")
         return state
@@ -103,8 +129,19 @@ class EndRefused:
         return self.apart is not Apart.NEITHER
 
 
+@attrs.frozen
+class Limited:
+    """Recorded with the *verdict* that the retry's limits left, which may be the one asked for.
+
+    *changes* of the limits are to be told: no other answer has them.
+    """
+
+    verdict: Verdict
+    changes: tuple[LimitChange, ...] = ()
+
+
 #: The answer to a finish: the state of the execution now, or why the end is not recorded.
-Recorded: TypeAlias = State | EndRefused | Superseded
+Recorded: TypeAlias = State | Limited | EndRefused | Superseded
 
 
 @attrs.frozen(kw_only=True)
@@ -157,12 +194,17 @@ class AttemptStorePort(Protocol):
         result is kept with the attempt. Failures are archived in the same transaction. A result
         that *node* recorded before changes nothing, and is answered again. Of an end that is
         refused only the ending is kept, unless that is refused as well.
+
+        A retry is held against its limits in the same transaction, for all nodes alike: none is
+        granted twice, or by a finish that was not recorded. Where they change the verdict, or
+        something of them is to be told, the answer is `Limited`.
         """
         ...
 
     def give_up(self, finishes: Sequence[Finish], *, now: datetime) -> Sequence[Recorded | Busy]:
         """Record the end of attempts whose owner is gone (see `ClaimStorePort.lapsed`).
 
+        Retries have limits here too.
         Superseded if the `version` has changed: the owner has renewed its lease, or finished.
         """
         ...

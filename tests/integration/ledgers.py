@@ -295,6 +295,7 @@ def sql_ledger(clock: FrozenClock, engine: Engine) -> Ledger:
 def empty(url: URL) -> None:
     """Forget all but the system's own schedule. To make the tables anew would take far longer."""
     tables = (
+        "RetryBudget",
         "SchedulerNode",
         "FailedTask",
         "AttemptOutput",

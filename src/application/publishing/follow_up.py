@@ -14,7 +14,7 @@ from cronhare.domain.messages.messages import failed_body, headers_of, quarantin
 from cronhare.domain.messages.signing import Seal
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.domain.topology import ToFailed, ToQuarantine
-from cronhare.ports.attempts import EndRefused, Finish, Recorded
+from cronhare.ports.attempts import EndRefused, Finish, Superseded
 from cronhare.ports.broker import Envelope, Message
 
 from .execution_publisher import envelope, is_carried
@@ -22,7 +22,7 @@ from .execution_publisher import envelope, is_carried
 
 def follow_up(
     finish: Finish,
-    recorded: Recorded,
+    recorded: State | EndRefused | Superseded,
     *,
     now: datetime,
     seal: Seal,

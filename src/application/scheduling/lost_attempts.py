@@ -10,10 +10,11 @@ from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.retry_policies import RetryPolicies
 from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskError
 from cronhare.domain.retries.retry import decide
-from cronhare.ports.attempts import AttemptStorePort, Busy, Finish, Superseded
+from cronhare.ports.attempts import AttemptStorePort, Busy, EndRefused, Finish, Superseded
 from cronhare.ports.claims import ClaimStorePort
 from cronhare.ports.runner import AttemptResult
 
+from ..limit_log import log_limits
 from ..outcome_log import log_outcome
 from .end_publisher import EndPublisher, GivenUp
 from .locked_leases import LockedLeases
@@ -77,12 +78,14 @@ class LostAttempts:
         answers = self._attempts.give_up(finishes, now=now)
         self._locked.note(found, answers)
         ended: list[GivenUp] = []
-        for finish, answer in zip(finishes, answers, strict=True):
+        for asked, answer in zip(finishes, answers, strict=True):
             if isinstance(answer, Superseded | Busy):
                 continue  # its owner was alive after all
-            log_outcome(finish, answer, duration="unknown", policies=self._policies)
-            if isinstance(answer, State) or answer.is_over:
-                ended.append((finish, answer))
+            finish, state = asked.as_recorded(answer)
+            log_outcome(finish, state, duration="unknown", policies=self._policies)
+            log_limits(answer)
+            if isinstance(state, State) or (isinstance(state, EndRefused) and state.is_over):
+                ended.append((finish, state))
         return ended
 
     def _lost(self, execution: Execution, now: datetime) -> Finish:
@@ -98,4 +101,5 @@ class LostAttempts:
             now=now,
             random_fraction=self._random_fraction(),
         )
-        return Finish(execution=execution, ran=AttemptResult(outcome=outcome), verdict=verdict)
+        ran = AttemptResult(outcome=outcome)
+        return Finish(execution=execution, ran=ran, verdict=verdict, limits=self._policies.limits)

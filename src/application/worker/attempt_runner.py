@@ -63,7 +63,9 @@ class AttemptRunner:
             verdict, now = await self._with_own_wait(execution, ran.outcome, verdict, now)
         return End(
             ticket=ticket,
-            finish=Finish(execution=execution, ran=ran, verdict=verdict),
+            finish=Finish(
+                execution=execution, ran=ran, verdict=verdict, limits=self._policies.limits
+            ),
             now=now,
             duration=duration,
             headers=kept_headers(without_delay_count(delivery.message.headers)),

@@ -3,7 +3,7 @@
 import attrs
 
 from cronhare.domain.execution import State
-from cronhare.ports.attempts import EndRefused, Recorded, Superseded
+from cronhare.ports.attempts import EndRefused, Superseded
 
 
 @attrs.define
@@ -18,7 +18,7 @@ class Counters:
     superseded: int = 0
     parked: int = 0
 
-    def count(self, recorded: Recorded) -> None:
+    def count(self, recorded: State | EndRefused | Superseded) -> None:
         """Count an end, by what the ledger recorded of it."""
         match recorded:
             case State.SUCCEEDED:

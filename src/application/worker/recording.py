@@ -14,13 +14,15 @@ from typing import Final
 
 import attrs
 
+from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.retry_policies import RetryPolicies
 from cronhare.domain.messages.messages import AttemptRef
 from cronhare.domain.messages.signing import Seal
-from cronhare.ports.attempts import Busy, Finish, Recorded
+from cronhare.ports.attempts import Busy, EndRefused, Finish, Recorded, Superseded
 from cronhare.ports.broker import AsyncBrokerPort, Envelope, Published
 from cronhare.ports.ledger import LedgerBusy, LedgerUnavailable
 
+from ..limit_log import log_limits
 from ..logs import say
 from ..outcome_log import log_outcome
 from ..publishing.follow_up import follow_up, is_last
@@ -70,7 +72,7 @@ class Recorder:
         policies: RetryPolicies,
         seal: Seal,
         linger: float,
-        count: Callable[[Recorded], None],
+        count: Callable[[State | EndRefused | Superseded], None],
     ) -> None:
         """*count* is called for each recorded end, which waits *linger* seconds for others."""
         self._ledger = ledger
@@ -136,13 +138,15 @@ class Recorder:
 
         return await self._ledger.retry.to_finish(ask, bounded=bounded)
 
-    async def _conclude(self, end: End, state: Recorded) -> None:
+    async def _conclude(self, end: End, answer: Recorded) -> None:
         # Before the next attempt is published, which may come to us too.
         self._keeper.release(end.finish.execution)
         duration = f"{end.duration * 1000:.0f}ms"
-        log_outcome(end.finish, state, duration=duration, policies=self._policies)
+        finish, state = end.finish.as_recorded(answer)
+        log_outcome(finish, state, duration=duration, policies=self._policies)
+        log_limits(answer)
         self._count(state)
-        following = follow_up(end.finish, state, now=end.now, seal=self._seal, headers=end.headers)
+        following = follow_up(finish, state, now=end.now, seal=self._seal, headers=end.headers)
         if following is not None:
             await self._send(end, following)
 

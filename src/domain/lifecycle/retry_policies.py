@@ -1,8 +1,9 @@
-"""Which retry policy holds for an execution: the nearest that says anything."""
+"""Which retry policy holds for an execution, the nearest that says anything; and the limits."""
 
 import attrs
 
 from ..execution import Execution
+from ..retries.limits import UNLIMITED, RetryLimits
 from ..retries.retry import RetryPolicy
 from ..schedules.catalog import Catalog
 from ..schedules.task import Task
@@ -13,11 +14,13 @@ class RetryPolicies:
     """The schedule's own policy, else its task's in the jobs file, else the *environment*'s.
 
     A schedule of a jobs file has its task's in its row. So a process without that file, such as a
-    scheduler, decides alike; of rows written by hand it knows the environment's alone.
+    scheduler, decides alike; of rows written by hand it knows the environment's alone. The *limits*
+    hold for all retries.
     """
 
     environment: RetryPolicy
     catalog: Catalog = attrs.field(factory=Catalog)
+    limits: RetryLimits = UNLIMITED
 
     def of(self, execution: Execution) -> RetryPolicy:
         """Give the policy of an execution."""

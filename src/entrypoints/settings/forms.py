@@ -39,6 +39,22 @@ def whole(least: int, most: int, *, of: str = "") -> Form[int]:
     return read
 
 
+def or_off(number: Form[int]) -> Form[int]:
+    """Read a number, or the word off for 0.
+
+    >>> or_off(whole(0, 19))("off")
+    0
+    """
+
+    def read(text: str) -> int:
+        try:
+            return 0 if text.lower() == "off" else number(text)
+        except ValueError as error:
+            raise ValueError(f"{error}, or off") from None
+
+    return read
+
+
 def decimal(least: float, most: float, *, of: str = "") -> Form[float]:
     """Read a number, with a point or without; neither `nan` nor `1e3`."""
 

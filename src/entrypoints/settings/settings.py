@@ -21,6 +21,15 @@ from cronhare.domain.retries.backoff import (
     MULTIPLIERS,
     Backoff,
 )
+from cronhare.domain.retries.budget import (
+    DEFAULT_MOST,
+    DEFAULT_WINDOW,
+    LARGEST,
+    LONGEST_WINDOW,
+    BudgetPolicy,
+    OnExhausted,
+)
+from cronhare.domain.retries.limits import RetryLimits
 from cronhare.domain.retries.retry import ATTEMPTS, DEFAULT_ATTEMPTS, RetryPolicy
 from cronhare.domain.retries.retry_policy_parser import MILLISECONDS
 from cronhare.domain.texts.echo import echo
@@ -33,6 +42,7 @@ from .forms import (
     hosts,
     keys,
     one_of,
+    or_off,
     queues,
     seconds,
     some_queues,
@@ -105,6 +115,13 @@ class Settings:
     # Shorter than a schedule's own: it is the TTL of the queue of what is nacked, too.
     retry_delay_ms: int = setting(whole(1, DELAY_MS[-1], of=MILLISECONDS), str(DEFAULT_DELAY_MS))
     retry_delay_multiplier: float = setting(decimal(*MULTIPLIERS), str(DEFAULT_MULTIPLIER))
+    retry_budget: int = setting(or_off(whole(0, LARGEST)), str(DEFAULT_MOST))
+    retry_budget_window: timedelta = setting(
+        seconds(1, LONGEST_WINDOW.total_seconds()),
+        f"{DEFAULT_WINDOW.total_seconds():g}",
+        name="retry_budget_window_seconds",
+    )
+    retry_budget_on_exhausted: str = setting(one_of(*OnExhausted), OnExhausted.DEFER.value)
     refresh: timedelta = setting(seconds(1, 3_600), "5", name="refresh_seconds")
     lease: timedelta = setting(seconds(3, 3_600), "30", name="lease_seconds")
     shutdown_grace: timedelta = setting(seconds(0, 86_400), "30", name="shutdown_grace_seconds")
@@ -156,6 +173,18 @@ class Settings:
         """The retry policy of schedules that have none."""
         backoff = Backoff(delay=self.retry_delay_ms, multiplier=self.retry_delay_multiplier)
         return RetryPolicy(attempts=self.max_retries + 1, backoff=backoff)
+
+    @property
+    def limits(self) -> RetryLimits:
+        """The limits of all retries."""
+        if not self.retry_budget:
+            return RetryLimits()
+        budget = BudgetPolicy(
+            most=self.retry_budget,
+            window=self.retry_budget_window,
+            on_exhausted=OnExhausted(self.retry_budget_on_exhausted),
+        )
+        return RetryLimits(budget=budget)
 
     def called(self, setting: str) -> str:
         """Give the name of a setting in the place where it was found, or its variable."""

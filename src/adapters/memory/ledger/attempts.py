@@ -10,6 +10,7 @@ from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle import start_fence
 from cronhare.domain.lifecycle.archive import archive_end
 from cronhare.domain.lifecycle.claims import NotToBeRun
+from cronhare.domain.lifecycle.retry_limits import RetryJudge
 from cronhare.domain.lifecycle.transitions import (
     end,
     is_held,
@@ -19,10 +20,12 @@ from cronhare.domain.lifecycle.transitions import (
     renew,
 )
 from cronhare.domain.messages.messages import TaskMessage
+from cronhare.domain.retries.retry import Verdict
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.attempts import (
     Busy,
     Finish,
+    Limited,
     Recorded,
     Refused,
     Renewal,
@@ -144,6 +147,8 @@ class MemoryAttemptStore:
                 state=execution.state,
                 attempt=execution.attempt,
                 last_error=execution.last_error,
+                next_attempt_at=execution.next_attempt_at,
+                now=now,
             )
         return self._end(execution, finish, now)
 
@@ -154,8 +159,16 @@ class MemoryAttemptStore:
             return Superseded()
         return self._end(execution, finish, now)
 
-    def _end(self, execution: Execution, finish: Finish, now: datetime) -> State:
-        verdict = overruled(execution, finish.verdict)
+    def _end(self, execution: Execution, finish: Finish, now: datetime) -> Recorded:
+        judge = RetryJudge(self._ledger.budgets.values())
+        ruled = judge.rule(finish.standing(execution), now=now)
+        self._ledger.budgets = {budget.queue: budget for budget in judge.budgets}
+        state = self._write_end(execution, overruled(execution, ruled.verdict), finish, now)
+        return state if ruled.leaves(finish.verdict) else Limited(ruled.verdict, ruled.changes)
+
+    def _write_end(
+        self, execution: Execution, verdict: Verdict, finish: Finish, now: datetime
+    ) -> State:
         ran, executions = finish.ran, self._executions
         attempt = executions.attempts(execution.id)[execution.attempt]
         executions.record(attrs.evolve(attempt, **Attempt.end(ran, now)))

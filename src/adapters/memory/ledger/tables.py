@@ -13,6 +13,7 @@ from cronhare.domain.execution import Execution
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.claims import claim_by_hand
 from cronhare.domain.nodes import NodeReport
+from cronhare.domain.retries.budget import Budget
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.owner import NOBODY, OWNER_FIELDS, ScheduleOwner
 from cronhare.domain.schedules.schedule import CLEANUP_NAME
@@ -42,6 +43,7 @@ class MemoryLedger:
         self.executions = ExecutionTable()
         self.archive: dict[int, Archived] = {}
         self.nodes: dict[str, NodeReport] = {}
+        self.budgets: dict[str, Budget] = {}
         self._archive_ids = count(1)
         self.schedules.save(CLEANUP, source=None, now=clock.now())
 

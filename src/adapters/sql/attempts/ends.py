@@ -1,6 +1,6 @@
 """Ending attempts, by their result or as lost: a batch is read and judged, then written."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -13,7 +13,7 @@ from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.transitions import Standing, may_finish, may_give_up
 from cronhare.domain.retries.outcome import Outcome, TaskError
 from cronhare.domain.retries.retry import Quarantine
-from cronhare.ports.attempts import Apart, Busy, EndRefused, Finish, Recorded, Superseded
+from cronhare.ports.attempts import Apart, Busy, EndRefused, Finish, Limited, Recorded, Superseded
 from cronhare.ports.ledger import LedgerRefused
 from cronhare.ports.runner import AttemptResult
 
@@ -21,6 +21,7 @@ from ..isolation.bisection import BatchResult, OnLocked
 from ..isolation.quarantine import quarantine_refused
 from ..isolation.refusals import bisect_and_judge
 from ..isolation.suspects import Kind, Suspects
+from ..limits.judging import rule_on_retries
 from ..schema.tables import attempts, executions
 from ..transactions.database import Database, StorePart, repeatable
 from .end_writes import kind_of_ending, write_ends
@@ -35,6 +36,7 @@ _RECORDED = (
         executions.c.state,
         executions.c.attempt.label("due"),
         executions.c.last_error,
+        executions.c.next_attempt_at,
     )
     .join(executions, executions.c.id == attempts.c.execution_id)
     .where(
@@ -95,7 +97,7 @@ class AttemptEnds(StorePart):
                 ended = self._write(connection, part, may, now, kinds)
                 if node is None:
                     return ended
-                again = _answered_again(connection, part, ended.answers, node)
+                again = _answered_again(connection, part, ended.answers, node, now)
                 return attrs.evolve(ended, answers=again)
 
         return bisect_and_judge(
@@ -162,19 +164,41 @@ class AttemptEnds(StorePart):
             if row is not None and may(row, finish):
                 del standing[row.id]  # of two ends of one attempt the first counts
                 ended[place] = (_as_it_stands(finish.execution, row), finish)
-        kinds.update((one.id, kind_of_ending(one, finish)) for one, finish in ended.values())
-        states = dict(
-            zip(
-                ended,
-                write_ends(connection, self._database.dialect, list(ended.values()), now=now),
-                strict=True,
-            )
+        recorded = dict(
+            zip(ended, self._record(connection, ended.values(), now, kinds), strict=True)
         )
         answers = [
-            Busy() if finish.execution.id in busy else states.get(place, Superseded())
+            Busy() if finish.execution.id in busy else recorded.get(place, Superseded())
             for place, finish in enumerate(finishes)
         ]
         return BatchResult(answers, [execution.id for execution, _ in ended.values()])
+
+    def _record(
+        self,
+        connection: Connection,
+        asked: Collection[tuple[Execution, Finish]],
+        now: datetime,
+        kinds: dict[int, Kind],
+    ) -> Sequence[Recorded]:
+        """Write the ends of running attempts, with the verdicts that the retries' limits leave."""
+        dialect = self._database.dialect
+        standing = [finish.standing(execution) for execution, finish in asked]
+        ruled = rule_on_retries(connection, dialect, standing, now=now)
+        ended = [
+            (
+                one,
+                finish
+                if by.verdict is finish.verdict
+                else attrs.evolve(finish, verdict=by.verdict),
+            )
+            for (one, finish), by in zip(asked, ruled, strict=True)
+        ]
+        kinds.update((one.id, kind_of_ending(one, finish)) for one, finish in ended)
+        states = write_ends(connection, dialect, ended, now=now)
+        return [
+            state if by.leaves(finish.verdict) else Limited(by.verdict, by.changes)
+            for (_, finish), by, state in zip(asked, ruled, states, strict=True)
+        ]
 
 
 def _answered_again(
@@ -182,6 +206,7 @@ def _answered_again(
     finishes: Sequence[Finish],
     answers: Sequence[Recorded | Busy],
     node: str,
+    now: datetime,
 ) -> Sequence[Recorded | Busy]:
     """Replace `Superseded` by the former answer where this node had recorded the end."""
     pairs = list(zip(finishes, answers, strict=True))
@@ -195,8 +220,14 @@ def _answered_again(
         row = recorded.get((finish.execution.id, finish.execution.attempt))
         if row is None or row.state not in _STATES:  # written by hand
             return Superseded()
+        due_at = row.next_attempt_at
         return finish.repeated(
-            row.ending, state=State(row.state), attempt=row.due, last_error=row.last_error
+            row.ending,
+            state=State(row.state),
+            attempt=row.due,
+            last_error=row.last_error,
+            next_attempt_at=due_at if isinstance(due_at, datetime) else None,
+            now=now,
         )
 
     return [again(finish) if answer == Superseded() else answer for finish, answer in pairs]

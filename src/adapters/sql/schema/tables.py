@@ -236,6 +236,18 @@ nodes = Table(
     Column("clock_offset_ms", BigInteger, nullable=False),
 )
 
+#: What each queue was granted of its retry budget: *granted* is JSON, see `mapping/budget_rows.py`.
+budgets = Table(
+    "RetryBudget",
+    metadata,
+    Column("queue", String(255), primary_key=True),
+    Column("most", Integer, nullable=False),
+    Column("window_ms", BigInteger, nullable=False),
+    Column("granted", LongText, nullable=False),
+    Column("spent_since", UtcDateTime),
+    Column("last_at", UtcDateTime),
+)
+
 
 def own_tables(names: Iterable[str]) -> Iterator[str]:
     """Give those that are ours, as we write them: a database may fold their letters."""

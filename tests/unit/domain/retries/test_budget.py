@@ -1,0 +1,163 @@
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cronhare.domain.retries.budget import (
+    LONGEST_DEFERRAL,
+    PARTS,
+    Budget,
+    BudgetFree,
+    BudgetPolicy,
+    BudgetSpent,
+    OnExhausted,
+    ask_budget,
+)
+from cronhare.domain.retries.retry import Fail, RetryAfter
+
+NOON = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
+SECOND = timedelta(seconds=1)
+MINUTE = timedelta(minutes=1)
+AT_ONCE = RetryAfter(timedelta(0), "retry 1/3: the server did not answer")
+
+
+def per_minute(most: int, on_exhausted: OnExhausted = OnExhausted.DEFER) -> BudgetPolicy:
+    return BudgetPolicy(most=most, window=MINUTE, on_exhausted=on_exhausted)
+
+
+def new(policy: BudgetPolicy) -> Budget:
+    return Budget(queue="reports", most=policy.most, window=policy.window)
+
+
+def places(policy: BudgetPolicy, asked_at: list[datetime]) -> tuple[Budget, list[datetime]]:
+    """Ask at each of these moments for a retry at once; give when each was granted."""
+    budget, found = new(policy), []
+    for now in asked_at:
+        answer = ask_budget(budget, policy, AT_ONCE, now=now)
+        assert isinstance(answer.verdict, RetryAfter)
+        budget = answer.budget
+        found.append(now + answer.verdict.delay)
+    return budget, found
+
+
+def is_kept(granted: list[datetime], policy: BudgetPolicy) -> bool:
+    ordered = sorted(granted)
+    return all(
+        after - before >= policy.window
+        for before, after in zip(ordered, ordered[policy.most :], strict=False)
+    )
+
+
+def test_a_retry_is_granted_as_it_was_asked_for_while_there_is_budget() -> None:
+    answer = ask_budget(new(per_minute(1)), per_minute(1), AT_ONCE, now=NOON)
+
+    assert answer.verdict is AT_ONCE
+    assert answer.budget.remaining(NOON) == 0
+
+
+def test_a_wave_is_spread_at_exactly_the_rate() -> None:
+    _, granted = places(per_minute(100), [NOON] * 250)
+
+    assert granted == [NOON] * 100 + [NOON + MINUTE] * 100 + [NOON + 2 * MINUTE] * 50
+
+
+def test_a_deferred_retry_waits_for_its_place_and_then_for_its_own_delay() -> None:
+    half_a_minute = RetryAfter(30 * SECOND, "retry 2/3: the server did not answer")
+    policy = per_minute(1)
+    spent = new(policy).granted(NOON, now=NOON)
+
+    answer = ask_budget(spent, policy, half_a_minute, now=NOON + 10 * SECOND)
+
+    assert answer.verdict == RetryAfter(
+        80 * SECOND,
+        "retry 2/3: the server did not answer; deferred: the retry budget of queue reports, "
+        "1 per 60 s, is spent until 2026-03-02 12:01:00Z",
+    )
+
+
+def test_with_fail_the_retry_fails_and_takes_nothing() -> None:
+    policy = per_minute(1, OnExhausted.FAIL)
+    spent = new(policy).granted(NOON, now=NOON)
+
+    answer = ask_budget(spent, policy, AT_ONCE, now=NOON + SECOND)
+
+    assert answer.verdict == Fail(
+        "the retry budget of queue reports, 1 per 60 s, is spent until 2026-03-02 12:01:00Z: "
+        "no retry 1/3: the server did not answer"
+    )
+    assert answer.budget.grants == spent.grants
+
+
+def test_the_window_slides_and_does_not_double_at_an_edge() -> None:
+    _, granted = places(per_minute(2), [NOON + 59 * SECOND] * 2 + [NOON + 61 * SECOND] * 2)
+
+    assert granted[2:] == [NOON + 59 * SECOND + MINUTE] * 2
+
+
+def test_a_place_is_free_again_when_its_grant_is_a_whole_window_old() -> None:
+    budget, _ = places(per_minute(1), [NOON])
+
+    before = MINUTE - timedelta(microseconds=1)
+    assert [budget.remaining(NOON + wait) for wait in (before, MINUTE)] == [0, 1]
+
+
+def test_what_remains_is_never_below_0() -> None:
+    budget, _ = places(per_minute(3), [NOON] * 10)
+
+    assert Budget(queue="reports", most=2, window=MINUTE, grants=budget.grants).remaining(NOON) == 0
+
+
+def test_a_place_farther_away_than_a_week_is_none() -> None:
+    policy = BudgetPolicy(most=1, window=timedelta(days=1))
+    budget, _ = places(policy, [NOON] * (LONGEST_DEFERRAL.days + 1))
+
+    assert isinstance(ask_budget(budget, policy, AT_ONCE, now=NOON).verdict, Fail)
+
+
+def test_that_it_is_spent_is_told_once_and_that_it_is_free_once_half_of_it_is() -> None:
+    policy, budget, told = per_minute(4), new(per_minute(4)), []
+    for now in [NOON] * 6 + [NOON + 3 * MINUTE] * 2:
+        answer = ask_budget(budget, policy, AT_ONCE, now=now)
+        budget = answer.budget
+        told.append(type(answer.change))
+
+    nothing = type(None)
+    assert told == [*[nothing] * 4, BudgetSpent, nothing, BudgetFree, nothing]
+
+
+def test_of_places_ahead_no_more_is_kept_than_the_next_one_needs() -> None:
+    budget, _ = places(per_minute(10), [NOON + n * SECOND for n in range(500)])
+
+    assert len(budget.grants) <= 2 * 10
+
+
+def test_a_larger_limit_lets_nobody_in_before_the_places_that_are_given() -> None:
+    spent, granted = places(per_minute(2), [NOON] * 20)
+
+    answer = ask_budget(spent, per_minute(5), AT_ONCE, now=NOON + 30 * SECOND)
+
+    assert answer.verdict.reason.startswith("retry 1/3")
+    assert isinstance(answer.verdict, RetryAfter)
+    assert NOON + 30 * SECOND + answer.verdict.delay == granted[-1]
+
+
+@pytest.mark.parametrize("most", [3, PARTS + 5])
+@settings(max_examples=30)
+@given(
+    gaps=st.lists(st.integers(0, 40_000), min_size=1, max_size=30),
+    bursts=st.lists(st.integers(1, 8), min_size=30, max_size=30),
+)
+def test_no_window_ever_holds_more_than_the_limit(
+    most: int, gaps: list[int], bursts: list[int]
+) -> None:
+    policy = BudgetPolicy(most=most, window=timedelta(seconds=most))
+    now, asked = NOON, []
+    for gap, burst in zip(gaps, bursts, strict=False):
+        now += timedelta(milliseconds=gap)
+        asked += [now] * burst
+
+    budget, granted = places(policy, asked)
+
+    assert is_kept(granted, policy)
+    assert len(budget.grants) <= 2 * PARTS
