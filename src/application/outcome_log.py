@@ -10,8 +10,9 @@ from typing import Final
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.retry_policies import RetryPolicies
+from cronhare.domain.messages.messages import pill_key
 from cronhare.domain.retries.outcome import Ending, TaskError
-from cronhare.domain.retries.retry import RetryAfter
+from cronhare.domain.retries.retry import Quarantine, RetryAfter
 from cronhare.domain.texts.echo import echo
 from cronhare.ports.attempts import Apart, EndRefused, Finish, Superseded
 
@@ -102,6 +103,13 @@ def _log_failure(finish: Finish, state: State, duration: str, policies: RetryPol
         case State.FAILED, _:
             text = f"Task failed for good and is kept in the archive: {verdict.reason}"
             say(log, logging.WARNING, "execution.failed", text, execution)
+        case State.QUARANTINED, Quarantine(crashes=(_, *_)):
+            text = (
+                f"Poison Pill Job Quarantined: it {verdict.reason}. Look at it, then: "
+                f"cronhare quarantine release, or discard"
+            )
+            pill = {"severity": "critical", "key": pill_key(execution.queue, execution.id)}
+            say(log, logging.CRITICAL, "execution.quarantined", text, execution, **pill)
         case State.QUARANTINED, _:
             text = f"Task quarantined: {verdict.reason}"
             say(log, logging.WARNING, "execution.quarantined", text, execution)

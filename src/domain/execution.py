@@ -5,6 +5,8 @@ from datetime import datetime, timedelta
 
 import msgspec
 
+from .retries.crashes import MAY_COUNT, Crash
+from .retries.outcome import Ending
 from .retries.retry import RetryPolicy
 from .schedules.owner import NOBODY, ScheduleOwner
 from .schedules.task import TaskRef
@@ -47,10 +49,10 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
     *attempt* numbers the attempt that runs or comes next, from 1; its message was sent again
     *resends* times. *deaths* counts the attempts that ended badly since the run began, or was
     replayed. Task and params are as they were at the claim: *params* is JSON text, *task_name* the
-    task's name in the jobs file *source*; both are None for a row written by hand. *crashed_at*
-    lists the crashes, oldest first. The reconciler looks for the start from *check_at* on, graces
-    aside; *next_attempt_at* stays what was promised. *problem* says what is wrong with a broken
-    row: it is not run. *owned_by* is read at the start of an attempt alone.
+    task's name in the jobs file *source*; both are None for a row written by hand. *crashes*
+    lists the ends that may count as such, oldest first. The reconciler looks for the start from
+    *check_at* on, graces aside; *next_attempt_at* stays what was promised. *problem* says what is
+    wrong with a broken row: it is not run. *owned_by* is read at the start of an attempt alone.
     """
 
     id: int
@@ -83,7 +85,7 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
     resends: int = 0
     source: str | None = None
     task_name: str | None = None
-    crashed_at: tuple[datetime, ...] = ()
+    crashes: tuple[Crash, ...] = ()
     problem: str | None = None
     owned_by: ScheduleOwner = NOBODY
 
@@ -94,6 +96,17 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
         So has each attempt of an execution that was claimed later.
         """
         return self.id * _FENCES + self.attempt
+
+    @property
+    def crashed_at(self) -> tuple[datetime, ...]:
+        """The times of the *crashes*."""
+        return tuple(crash.at for crash in self.crashes)
+
+    def crashes_after(self, ending: Ending, *, now: datetime) -> tuple[Crash, ...]:
+        """List the crashes once the running attempt has ended."""
+        if ending not in MAY_COUNT:
+            return self.crashes
+        return (*self.crashes, Crash(now, ending, self.owner or ""))
 
     @property
     def message_id(self) -> str:

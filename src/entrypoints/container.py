@@ -106,7 +106,11 @@ class Container(containers.DeclarativeContainer):
     )
     catalog = providers.Singleton(Catalog, tasks)
     policies = providers.Singleton(
-        RetryPolicies, settings.provided.policy, catalog, settings.provided.limits
+        RetryPolicies,
+        settings.provided.policy,
+        catalog,
+        limits=settings.provided.limits,
+        crashes=settings.provided.crash_policy,
     )
     runner = providers.Singleton(ProcessRunner)
     http = providers.Singleton(

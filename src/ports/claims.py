@@ -7,7 +7,7 @@ from typing import Protocol
 import attrs
 
 from cronhare.domain.execution import Execution
-from cronhare.domain.lifecycle.archive import Ended
+from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.redelivery import Graces
 from cronhare.domain.messages.messages import AttemptRef
 from cronhare.domain.schedules.planning import Planner
@@ -177,7 +177,7 @@ class ClaimStorePort(Protocol):
         """
         ...
 
-    def overdue_ends(self, *, now: datetime, graces: Graces, limit: int) -> Sequence[Ended]:
+    def overdue_ends(self, *, now: datetime, graces: Graces, limit: int) -> Sequence[Archived]:
         """Find unresolved ends of attempts whose messages may be in no queue, the earliest first.
 
         Finding one postpones its `check_at` by the grace. Concurrent callers get different ones.

@@ -67,6 +67,7 @@ FAILURE = AttemptResult(outcome=Outcome(ending=Ending.FAILED, exit_code=1, error
 CRASH = AttemptResult(
     outcome=Outcome(ending=Ending.CRASHED, signal=9, error=TaskError(message="killed"))
 )
+TIMEOUT = AttemptResult(outcome=Outcome(ending=Ending.TIMED_OUT, signal=15, error=TIMED_OUT))
 LOSS = AttemptResult(
     outcome=Outcome(ending=Ending.LOST, error=TaskError(message="its worker vanished"))
 )

@@ -12,6 +12,7 @@ from cronhare.domain.lifecycle.failure_filter import EVERY_FAILURE
 from cronhare.domain.lifecycle.start_fence import EARLIEST
 from cronhare.domain.messages.messages import TaskMessage
 from cronhare.domain.messages.nack_count import Nacks
+from cronhare.domain.retries.crashes import Crash
 from cronhare.domain.retries.outcome import Ending, Outcome
 from cronhare.domain.retries.retry import (
     Cancel,
@@ -44,6 +45,7 @@ from tests.integration.ledgers import (
     MICROSECOND,
     SECOND,
     SUCCESS,
+    TIMEOUT,
     Ledger,
     at_once,
 )
@@ -426,13 +428,16 @@ def test_an_interruption_costs_no_death_and_waits_for_nothing(ledger: Ledger) ->
     assert (seen.attempt, seen.deaths, seen.next_attempt_at) == (2, 0, ledger.now)
 
 
-@pytest.mark.parametrize("ran", [CRASH, LOSS])
-def test_a_crash_is_remembered_with_its_time(ledger: Ledger, ran: AttemptResult) -> None:
-    first = ledger.finished(ledger.claimed(), IN_30_S, ran)
+def test_what_may_count_as_a_crash_is_remembered_with_its_time_and_node(ledger: Ledger) -> None:
+    execution = ledger.claimed()
+    for ran in (CRASH, FAILURE, LOSS, TIMEOUT):
+        execution = ledger.finished(execution, IN_30_S, ran)
 
-    second = ledger.finished(first, IN_30_S, ran)
-
-    assert second.crashed_at == (ledger.now - 30 * SECOND, ledger.now)
+    assert execution.crashes == (
+        Crash(ledger.now - 90 * SECOND, Ending.CRASHED, "ant"),
+        Crash(ledger.now - 30 * SECOND, Ending.LOST, "ant"),
+        Crash(ledger.now, Ending.TIMED_OUT, "ant"),
+    )
 
 
 def test_a_failure_is_not_a_crash(ledger: Ledger) -> None:

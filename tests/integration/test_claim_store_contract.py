@@ -97,7 +97,7 @@ def test_a_claim_holds_what_its_schedule_said(ledger: Ledger) -> None:
         executed_at=NOON + MINUTE,
         container_id="host:17",
         cancel_requested=False,
-        crashed_at=(),
+        crashes=(),
     )
     assert ledger.seen(execution) == execution
 

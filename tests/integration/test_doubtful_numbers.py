@@ -15,7 +15,7 @@ import pytest
 from cronhare.adapters.sql import SqlClaimStore
 from cronhare.adapters.sql.transactions.database import Database
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.lifecycle.archive import Archived, Ended
+from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.redelivery import Graces
 from cronhare.domain.retries.retry import Complete
 from cronhare.ports.attempts import Busy, Finish, Superseded
@@ -287,9 +287,9 @@ def test_of_output_and_of_ends_that_are_told_what_cannot_be_written_stops_no_oth
     ledger.clock.advance(GRACES.ended)
     with failing("FailedTask", "UPDATE", f"NEW.id = {failed[0].id}", number):
         found = ledger.claims.overdue_ends(now=ledger.now, graces=GRACES, limit=9)
-        ledger.claims.mark_ends_published([Ended(archived=one).ticket for one in failed])
+        ledger.claims.mark_ends_published([one.ticket for one in failed])
 
-    assert [one.archived.id for one in found] == [failed[1].id]
+    assert [one.id for one in found] == [failed[1].id]
 
 
 def test_of_failures_that_are_told_the_one_that_cannot_be_written_waits_alone(

@@ -1,10 +1,11 @@
 """What every claim store promises of the messages that follow ends for good."""
 
 from collections.abc import Sequence
-from datetime import datetime
 
 from cronhare.domain.execution import State
-from cronhare.domain.lifecycle.archive import Ended
+from cronhare.domain.lifecycle.archive import Archived
+from cronhare.domain.retries.crashes import Crash, PoisonPill
+from cronhare.domain.retries.outcome import Ending
 from cronhare.domain.retries.retry import Complete, Quarantine
 from cronhare.ports.attempts import Finish
 from tests.integration.ledgers import (
@@ -20,15 +21,13 @@ from tests.integration.ledgers import (
     at_once,
 )
 
-POISON = Quarantine("crashed 3 times within 300 s")
 
-
-def overdue(ledger: Ledger, *, limit: int = 1_000) -> Sequence[Ended]:
+def overdue(ledger: Ledger, *, limit: int = 1_000) -> Sequence[Archived]:
     return ledger.claims.overdue_ends(now=ledger.now, graces=GRACES, limit=limit)
 
 
-def ids(ends: Sequence[Ended]) -> list[int]:
-    return [ended.archived.id for ended in ends]
+def ids(ends: Sequence[Archived]) -> list[int]:
+    return [ended.id for ended in ends]
 
 
 def test_an_end_is_overdue_when_its_grace_is_over(ledger: Ledger) -> None:
@@ -39,7 +38,7 @@ def test_an_end_is_overdue_when_its_grace_is_over(ledger: Ledger) -> None:
     ledger.clock.advance(MICROSECOND)
     (ended,) = overdue(ledger)
 
-    assert (list(before), ended) == ([], Ended(archived=archived))
+    assert (list(before), ended) == ([], archived)
 
 
 def test_an_end_that_was_given_up_is_found_as_well(ledger: Ledger) -> None:
@@ -53,25 +52,23 @@ def test_an_end_that_was_given_up_is_found_as_well(ledger: Ledger) -> None:
     assert (ended.ticket.execution_id, ended.ticket.attempt) == (execution.id, 1)
 
 
-def test_what_is_quarantined_is_found_with_the_crashes_before_its_last(ledger: Ledger) -> None:
-    crashes: list[datetime] = []
+def test_what_is_quarantined_is_found_with_its_crashes(ledger: Ledger) -> None:
+    began = ledger.now
+    crashes = tuple(Crash(began + n * SECOND, Ending.CRASHED, "ant") for n in range(3))
     execution = ledger.claimed()
-    for _ in range(2):
-        crashes.append(ledger.now)
-        execution = ledger.finished(execution, IN_30_S, CRASH)
-        ledger.clock.advance(30 * SECOND)
-    ledger.finished(execution, POISON, CRASH)
+    ledger.finished(execution, Quarantine("crashed 3 times within 300 s", crashes), CRASH)
     ledger.clock.advance(GRACES.ended)
 
     (ended,) = overdue(ledger)
 
-    assert (ended.archived.kind, ended.crashed_at) == (State.QUARANTINED, tuple(crashes))
+    assert ended.kind == State.QUARANTINED
+    assert ended.pill == PoisonPill(3, began, ended.failed_at)
 
 
 def test_an_end_whose_message_is_in_a_queue_is_overdue_no_more(ledger: Ledger) -> None:
     first, second = ledger.failed("first"), ledger.failed("second")
     ledger.clock.advance(GRACES.ended)
-    found = {ended.archived.id: ended for ended in overdue(ledger)}
+    found = {ended.id: ended for ended in overdue(ledger)}
 
     ledger.claims.mark_ends_published([found[first.id].ticket])
     ledger.clock.advance(GRACES.ended)
@@ -81,7 +78,7 @@ def test_an_end_whose_message_is_in_a_queue_is_overdue_no_more(ledger: Ledger) -
 
 def test_the_mark_of_an_end_says_nothing_of_a_later_one(ledger: Ledger) -> None:
     first = ledger.failed()
-    old = Ended(archived=first).ticket
+    old = first.ticket
     [again] = ledger.records.replay([first.id], now=ledger.now)
     ledger.finished(again, FOR_GOOD)
 

@@ -11,7 +11,7 @@ from sqlalchemy import URL
 
 from cronhare.adapters.sql.isolation import bisection
 from cronhare.domain.execution import State
-from cronhare.domain.lifecycle.archive import Archived, Ended
+from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.redelivery import Graces
 from cronhare.domain.messages.messages import AttemptRef
 from cronhare.ports.attempts import Busy
@@ -172,8 +172,8 @@ def test_of_doubts_output_and_ends_the_one_whose_trigger_waits_keeps_no_other(
     ledger.clock.advance(GRACES.ended)
     with auditing("FailedTask", "UPDATE", f"NEW.id = {failed[0].id}"):
         found = ledger.claims.overdue_ends(now=ledger.now, graces=GRACES, limit=9)
-        ledger.claims.mark_ends_published([Ended(archived=one).ticket for one in failed])
-    assert [one.archived.id for one in found] == [failed[1].id]
+        ledger.claims.mark_ends_published([one.ticket for one in failed])
+    assert [one.id for one in found] == [failed[1].id]
 
 
 def test_a_failure_that_is_told_of_what_somebody_holds_waits_alone(

@@ -16,7 +16,6 @@ from cronhare.application.administration.explain import explain
 from cronhare.application.scheduling.locked_leases import LockedLeases
 from cronhare.domain.diagnosis import Activity, Finding, judge_activity
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.lifecycle.archive import Ended
 from cronhare.domain.messages.messages import TaskMessage
 from cronhare.domain.retries.retry import Complete, Verdict
 from cronhare.domain.schedules.planning import Plan
@@ -642,12 +641,12 @@ def test_ends_behind_a_whole_page_of_held_rows_are_found(ledger: Ledger, holding
             sessions.enter_context(holding(row))
         found = ledger.claims.overdue_ends(now=ledger.now, graces=GRACES, limit=2)
 
-    assert [one.archived.id for one in found] == [free.id]
+    assert [one.id for one in found] == [free.id]
 
 
 def test_an_end_that_somebody_holds_is_found_later(ledger: Ledger, holding: Holding) -> None:
     held, free = ledger.failed("held"), ledger.failed("free")
-    ends = [Ended(archived=one).ticket for one in (held, free)]
+    ends = [one.ticket for one in (held, free)]
     ledger.clock.advance(GRACES.ended)
 
     with holding(f"SELECT id FROM FailedTask WHERE id = {held.id} FOR UPDATE"):
@@ -656,5 +655,5 @@ def test_an_end_that_somebody_holds_is_found_later(ledger: Ledger, holding: Hold
     ledger.clock.advance(GRACES.ended)
     later = ledger.claims.overdue_ends(now=ledger.now, graces=GRACES, limit=9)
 
-    assert [one.archived.id for one in found] == [free.id]
-    assert [one.archived.id for one in later] == [held.id]
+    assert [one.id for one in found] == [free.id]
+    assert [one.id for one in later] == [held.id]

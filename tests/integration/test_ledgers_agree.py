@@ -18,7 +18,7 @@ from sqlalchemy import URL, create_engine, text
 
 from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.domain.execution import STARTABLE, Execution, State
-from cronhare.domain.lifecycle.archive import Archived, Ended
+from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.claims import NotToBeRun
 from cronhare.domain.lifecycle.failure_filter import EVERY_FAILURE
 from cronhare.domain.lifecycle.failures import Failure
@@ -437,8 +437,8 @@ def _archived(row: Archived) -> Archived:
     return attrs.evolve(row, id=0, execution_id=0, scheduler_id=0)
 
 
-def _ended(ended: Ended) -> object:
-    return _archived(ended.archived), ended.crashed_at
+def _ended(ended: Archived) -> object:
+    return _archived(ended)
 
 
 @pytest.fixture

@@ -108,7 +108,7 @@ def test_failures_of_an_older_ledger_count_as_published(engine: Engine, clock: F
     clock.advance(MINUTE)
 
     found = ledger.claims.overdue_ends(now=clock.now(), graces=GRACES, limit=9)
-    assert (applied, [one.archived.id for one in found]) == (
+    assert (applied, [one.id for one in found]) == (
         REVISIONS[REVISIONS.index("0008") :],
         [newer.id],
     )

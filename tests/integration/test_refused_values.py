@@ -15,7 +15,6 @@ from cronhare.adapters.sql.transactions.database import Database
 from cronhare.application.administration.commands import Administrator
 from cronhare.application.outcome_log import log_outcome
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.lifecycle.archive import Ended
 from cronhare.domain.lifecycle.redelivery import Graces
 from cronhare.domain.lifecycle.retry_policies import RetryPolicies
 from cronhare.domain.messages.messages import TaskMessage
@@ -764,7 +763,7 @@ def test_of_ends_the_one_that_refuses_every_change_is_passed_over_and_told(
     ledger: Ledger, refusing: Refusing, caplog: pytest.LogCaptureFixture
 ) -> None:
     broken, innocent = ledger.failed("broken"), ledger.failed("innocent")
-    ends = [Ended(archived=one).ticket for one in (broken, innocent)]
+    ends = [one.ticket for one in (broken, innocent)]
     ledger.clock.advance(GRACES.ended)
 
     with refusing("FailedTask", "UPDATE", f"NEW.id = {broken.id}"):
@@ -773,8 +772,8 @@ def test_of_ends_the_one_that_refuses_every_change_is_passed_over_and_told(
     ledger.clock.advance(DAY)
     left = ledger.claims.overdue_ends(now=ledger.now, graces=GRACES, limit=9)
 
-    assert [one.archived.id for one in found] == [innocent.id]
-    assert [one.archived.id for one in left] == [broken.id]
+    assert [one.id for one in found] == [innocent.id]
+    assert [one.id for one in left] == [broken.id]
     [told] = [line for line in caplog.messages if line.startswith("Ends for good")]
     assert SAYS in told
 

@@ -20,7 +20,7 @@ from cronhare.application.publishing.execution_publisher import envelope
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.messages.signing import Seal
 from cronhare.domain.nodes import container_id
-from cronhare.domain.retries.retry import CRASH_LIMIT, CRASH_WINDOW
+from cronhare.domain.retries.crashes import CRASH_LIMIT, CRASH_WINDOW
 from cronhare.domain.schedules.keys import manual_key
 from cronhare.domain.topology import MAIN_QUEUE
 from tests.integration import amqp

@@ -38,7 +38,7 @@ from cronhare.domain.diagnosis import finding
 from cronhare.domain.lifecycle import failures, redelivery, start_fence
 from cronhare.domain.messages import headers, messages
 from cronhare.domain.messages import nack_count as deaths
-from cronhare.domain.retries import error_classes, outcome, retry, retry_after
+from cronhare.domain.retries import crashes, error_classes, outcome, retry, retry_after
 from cronhare.domain.retries import retry_policy_parser as policies
 from cronhare.domain.retries.backoff import CEILING_MS
 from cronhare.domain.retries.strategy import LONGEST_STRATEGY
@@ -271,7 +271,9 @@ BOUNDS: dict[str, list[str]] = {
     "connections that a declaration loses over queues": [f"{steps.MOST_LOST}"],
     "queues of a process": [f"{topology.MOST_QUEUES}"],
     "crashes of an execution": [
-        f"{retry.CRASH_LIMIT} within {retry.CRASH_WINDOW.total_seconds():.0f} s"
+        f"{crashes.CRASH_LIMIT} within {crashes.CRASH_WINDOW.total_seconds():.0f} s",
+        f"{crashes.CRASH_LIMITS[0]} to {crashes.CRASH_LIMITS[-1]}",
+        f"{crashes.CRASH_WINDOWS_MS[0] // 1000} s to {crashes.CRASH_WINDOWS_MS[-1] // 3_600_000} h",
     ],
     "executions that `failed` takes at once": [f"{commands.MOST_AT_ONCE:,}"],
     "reports of nodes that are looked at": [f"{nodes.MOST_REPORTS:,}"],

@@ -6,12 +6,14 @@ from datetime import datetime
 import attrs
 
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.lifecycle.archive import Ended
+from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.failures import LARGEST_FAILED
 from cronhare.domain.lifecycle.transitions import end
 from cronhare.domain.messages.headers import kept_headers
 from cronhare.domain.messages.messages import failed_body, headers_of, quarantine_body, task_body
 from cronhare.domain.messages.signing import Seal
+from cronhare.domain.retries.crashes import PoisonPill
+from cronhare.domain.retries.retry import Quarantine
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.domain.topology import ToFailed, ToQuarantine
 from cronhare.ports.attempts import EndRefused, Finish, Superseded
@@ -42,7 +44,9 @@ def follow_up(
             carried = is_carried(coming, now=now)
             return envelope(coming, now=now, seal=seal) if carried else None
         case State.FAILED | State.QUARANTINED as state:
-            return _last(execution, state, verdict.reason, at=now, seal=seal, headers=headers)
+            pill = PoisonPill.of(verdict.crashes) if isinstance(verdict, Quarantine) else None
+            reason = verdict.reason
+            return _last(execution, state, reason, at=now, seal=seal, headers=headers, pill=pill)
         case EndRefused(reason, is_over=True):
             state = State.QUARANTINED
             return _last(execution, state, reason, at=now, seal=seal, headers=headers)
@@ -61,15 +65,21 @@ class Unsendable:
     reason: str
 
 
-def follow_up_late(ended: Ended, seal: Seal) -> Envelope | Unsendable:
+def follow_up_late(row: Archived, seal: Seal) -> Envelope | Unsendable:
     """Make the message of an end again, where no queue is known to have it.
 
     It lacks the headers of the message that began the attempt. A row of which no message can be
     made, or none that a reader would accept, affects no other.
     """
-    row = ended.archived
     try:
-        late = _last(_as_archived(ended), row.state, row.failed_reason, at=row.failed_at, seal=seal)
+        late = _last(
+            _as_archived(row),
+            row.state,
+            row.failed_reason,
+            at=row.failed_at,
+            seal=seal,
+            pill=row.pill,
+        )
     except Exception as error:  # noqa: BLE001 - the others are to be sent
         return Unsendable(f"{type(error).__name__}: {error}")
     size = len(late.message.body)
@@ -86,21 +96,21 @@ def _last(
     at: datetime,
     seal: Seal,
     headers: Mapping[str, object] | None = None,
+    pill: PoisonPill | None = None,
 ) -> Envelope:
     """Make the last message. It has the signature of the task message that it is about."""
     signed = seal.sign(task_body(execution), headers_of(execution))
     to: ToQuarantine | ToFailed
     if state is State.QUARANTINED:
-        body, to = quarantine_body(execution, at=at), ToQuarantine()
+        body, to = quarantine_body(execution, pill, at=at), ToQuarantine()
     else:
         body, to = failed_body(execution, reason=reason, at=at), ToFailed()
     all_headers = {**kept_headers(headers or {}), **signed}
     return Envelope(Message(body=body, headers=all_headers, id=f"{execution.message_id}:end"), to)
 
 
-def _as_archived(ended: Ended) -> Execution:
+def _as_archived(row: Archived) -> Execution:
     """Describe an execution as its last attempt had it: its own row may be gone."""
-    row = ended.archived
     return Execution(
         id=row.execution_id,
         scheduler_id=row.scheduler_id,
@@ -117,5 +127,4 @@ def _as_archived(ended: Ended) -> Execution:
         executed_at=row.failed_at,
         container_id="",
         last_error=row.failed_reason,
-        crashed_at=ended.crashed_at,
     )

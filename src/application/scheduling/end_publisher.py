@@ -8,7 +8,7 @@ from typing import Final
 import attrs
 
 from cronhare.domain.execution import State
-from cronhare.domain.lifecycle.archive import Ended
+from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.redelivery import Graces
 from cronhare.domain.messages.messages import AttemptRef
 from cronhare.domain.messages.signing import Seal
@@ -66,31 +66,33 @@ class EndPublisher:
             if published < len(sendable):
                 break
 
-    def _messages_of(self, found: Sequence[Ended]) -> tuple[Sequence[Sent], Sequence[AttemptRef]]:
+    def _messages_of(
+        self, found: Sequence[Archived]
+    ) -> tuple[Sequence[Sent], Sequence[AttemptRef]]:
         """Make the messages of ends, and name those that no message can be made of."""
         sendable: list[Sent] = []
         unsendable: list[AttemptRef] = []
         for ended in found:
             match follow_up_late(ended, self._seal):
                 case Unsendable(reason):
-                    log_unsendable(ended.archived, reason)
+                    log_unsendable(ended, reason)
                     unsendable.append(ended.ticket)
                 case envelope:
                     self._log_once(ended)
-                    name = ended.archived.schedule_name
+                    name = ended.schedule_name
                     sendable.append(
                         Sent(envelope=envelope, ticket=ended.ticket, schedule_name=name)
                     )
         return sendable, unsendable
 
-    def _log_once(self, ended: Ended) -> None:
+    def _log_once(self, ended: Archived) -> None:
         """Log an end once, however often its message has to be sent."""
         if ended.ticket in self._logged:
             return
         if len(self._logged) >= MOST_LOGGED:
             del self._logged[next(iter(self._logged))]
         self._logged[ended.ticket] = None
-        log_late(ended.archived)
+        log_late(ended)
 
     def _publish(self, following: Sequence[Sent], now: datetime) -> int:
         """Publish messages, and count those that a queue has."""

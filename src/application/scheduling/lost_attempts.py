@@ -97,7 +97,8 @@ class LostAttempts:
             outcome,
             deaths=execution.deaths,
             policy=self._policies.of(execution),
-            crashed_at=execution.crashed_at,
+            crash_policy=self._policies.crashes_of(execution),
+            crashes=execution.crashes_after(outcome.ending, now=now),
             now=now,
             random_fraction=self._random_fraction(),
         )

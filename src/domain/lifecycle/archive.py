@@ -1,15 +1,16 @@
 """The archive: what failed for good or was quarantined, until a person removes it."""
 
-from collections.abc import Sequence
 from datetime import datetime
-from typing import Self
 
 import attrs
+import msgspec
 
 from ..execution import Execution, State
 from ..messages.messages import AttemptRef
+from ..retries.crashes import PoisonPill
 from ..retries.outcome import TaskError
 from ..retries.retry import Fail, Quarantine, Verdict
+from ..retries.retry_policy_parser import write_policy
 from ..topology import MAIN_QUEUE
 from .failures import Failure
 from .transitions import state_after
@@ -22,7 +23,9 @@ class Archived:
     *execution_id* is 0 where another program's worker failed a task of an unknown schedule: it
     cannot be replayed. *kind* is `failed` or `quarantined`. *resolution* is None until it is
     `replayed` or `discarded`. *check_at* says since when its message may be in no queue; None once
-    it is, or if it needs none. *problem* says what is wrong with its row, where a person spoilt it.
+    it is, or if it needs none. It is quarantined for its last *crash_count* crashes, from
+    *first_crash_at* to the end; both are None for what is no poison pill. *options* is JSON: its
+    policy, and its timeout. *problem* says what is wrong with its row, where a person spoilt it.
     """
 
     id: int
@@ -46,36 +49,27 @@ class Archived:
     source: str | None = None
     task_name: str | None = None
     check_at: datetime | None = None
+    crash_count: int | None = None
+    first_crash_at: datetime | None = None
+    options: str | None = None
     problem: str | None = None
+
+    @property
+    def ticket(self) -> AttemptRef:
+        """The last attempt."""
+        return AttemptRef(execution_id=self.execution_id, attempt=self.attempts)
+
+    @property
+    def pill(self) -> PoisonPill | None:
+        """The crashes for which it is quarantined; None if it is not for crashes."""
+        if not self.crash_count or self.first_crash_at is None:
+            return None
+        return PoisonPill(self.crash_count, self.first_crash_at, self.failed_at)
 
     @property
     def state(self) -> State:
         """The state in which it ended; an unknown *kind* counts as quarantined, and is not run."""
         return State.FAILED if self.kind == State.FAILED else State.QUARANTINED
-
-
-@attrs.frozen(kw_only=True)
-class Ended:
-    """An execution that ended badly for good, as the archive has it.
-
-    *crashed_at* lists the crashes of a quarantined one before the last; no other message has them.
-    """
-
-    archived: Archived
-    crashed_at: tuple[datetime, ...] = ()
-
-    @classmethod
-    def of(cls, archived: Archived, crashed_at: Sequence[datetime]) -> Self:
-        """Leave out the crash that was the end."""
-        if archived.kind != State.QUARANTINED:
-            return cls(archived=archived)
-        before = tuple(crash for crash in crashed_at if crash < archived.failed_at)
-        return cls(archived=archived, crashed_at=before)
-
-    @property
-    def ticket(self) -> AttemptRef:
-        """The last attempt."""
-        return AttemptRef(execution_id=self.archived.execution_id, attempt=self.archived.attempts)
 
 
 def archive(
@@ -87,6 +81,7 @@ def archive(
     check_at: datetime | None = None,
 ) -> Archived:
     """Describe the row of an execution that ended *at* with *verdict*; the ledger gives its id."""
+    crashes = verdict.crashes if isinstance(verdict, Quarantine) else ()
     return Archived(
         id=0,
         execution_id=execution.id,
@@ -106,7 +101,19 @@ def archive(
         source=execution.source,
         task_name=execution.task_name,
         check_at=check_at,
+        crash_count=len(crashes) or None,
+        first_crash_at=crashes[0].at if crashes else None,
+        options=_options(execution),
     )
+
+
+def _options(execution: Execution) -> str:
+    retry, timeout = execution.retry, execution.timeout
+    options = {
+        "retry": None if retry is None else write_policy(retry),
+        "timeout_seconds": None if timeout is None else timeout.total_seconds(),
+    }
+    return msgspec.json.encode(options).decode()
 
 
 def archive_end(

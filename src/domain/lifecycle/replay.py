@@ -50,7 +50,7 @@ def replay(execution: Execution, *, begins: datetime) -> Execution:
         version=execution.version + 1,
         attempt=execution.attempt + 1,
         deaths=0,
-        crashed_at=(),
+        crashes=(),
         last_error=None,
         published_at=None,
         started_at=None,

@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from ..execution import STARTABLE, Execution, State
-from ..retries.outcome import CRASHES, Ending
+from ..retries.outcome import Ending
 from ..retries.retry import Cancel, Complete, Fail, GiveBack, Quarantine, RetryAfter, Verdict
 from .failures import Failure
 from .redelivery import after_resend
@@ -65,7 +65,7 @@ _CHANGING: Final = (
     "last_error",
     "cancel_requested",
     "resends",
-    "crashed_at",
+    "crashes",
 )
 _changing = attrgetter(*_CHANGING)
 
@@ -223,7 +223,7 @@ def end(execution: Execution, verdict: Verdict, ending: Ending, *, now: datetime
         check_at=next_attempt_at,
         finished_at=now if delay is None else None,
         last_error=None if isinstance(verdict, Complete) else verdict.reason,
-        crashed_at=(*execution.crashed_at, now) if ending in CRASHES else execution.crashed_at,
+        crashes=execution.crashes_after(ending, now=now),
     )
 
 

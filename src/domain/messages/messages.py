@@ -6,12 +6,12 @@ ledger knows, they come from the ledger.
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
 from ..execution import Execution
-from ..retries.retry import recent_crashes
+from ..retries.crashes import PoisonPill
 from ..schedules.params import fault_of_params
 from ..schedules.task import TaskRef
 from .nack_count import DEATHS_HEADER, MOST, nacks_of
@@ -76,13 +76,29 @@ class PoisonPillRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
 
 
 class QuarantineMessage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The message of a run that is quarantined for its crashes (S2.8)."""
+    """The message of a run that is quarantined (S2.8); without a record if not for its crashes."""
 
     original_queue: str
     original_job_id: str
     original_data: TaskMessage
-    poison_pill_record: PoisonPillRecord
+    poison_pill_record: PoisonPillRecord | None
     quarantined_at: str
+
+
+class DeadLetterRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What failed for good or was quarantined, in the original's names (S2.5, C39)."""
+
+    original_queue: str
+    original_job_id: str
+    original_job_name: str
+    original_data: TaskMessage
+    original_options: Any
+    failure_reason: str
+    failure_stack: str | None
+    attempts_made: int
+    failed_at: str
+    poison_pill_record: PoisonPillRecord | None
+    quarantined_at: str | None
 
 
 class AttemptRef(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,23 +141,34 @@ def failed_body(execution: Execution, *, reason: str, at: datetime) -> bytes:
     return msgspec.json.encode(message)
 
 
-def quarantine_body(execution: Execution, *, at: datetime) -> bytes:
-    """Write the quarantine message for a run whose last crash was at *at*.
-
-    The record counts the crashes within the window.
-    """
-    crashes = [*recent_crashes(execution.crashed_at, now=at), at]
-    pill = PoisonPillRecord(
-        job_id=str(execution.id),
-        crash_count=len(crashes),
-        first_crash_at=iso_ms(crashes[0]),
-        last_crash_at=iso_ms(crashes[-1]),
+def pill_record(execution_id: int, pill: PoisonPill | None) -> PoisonPillRecord | None:
+    """Write the crashes for which an execution is quarantined, as the original does."""
+    if pill is None:
+        return None
+    return PoisonPillRecord(
+        job_id=str(execution_id),
+        crash_count=pill.crash_count,
+        first_crash_at=iso_ms(pill.first_crash_at),
+        last_crash_at=iso_ms(pill.last_crash_at),
     )
+
+
+def pill_key(queue: str, execution_id: int) -> str:
+    """Name a poison pill as the original does.
+
+    >>> pill_key("cron_scheduler", 7)
+    'poison:cron_scheduler:7'
+    """
+    return f"poison:{queue}:{execution_id}"
+
+
+def quarantine_body(execution: Execution, pill: PoisonPill | None, *, at: datetime) -> bytes:
+    """Write the message of a run that was quarantined at *at*, for a *pill* or for its row."""
     message = QuarantineMessage(
         original_queue=execution.queue,
         original_job_id=str(execution.id),
         original_data=_task_message(execution),
-        poison_pill_record=pill,
+        poison_pill_record=pill_record(execution.id, pill),
         quarantined_at=iso_ms(at),
     )
     return msgspec.json.encode(message)

@@ -5,18 +5,16 @@ from datetime import datetime, timedelta
 
 import attrs
 
+from ..texts.listing import counted
 from .backoff import Backoff
-from .outcome import CRASHES, Ending, ErrorClass, Outcome, TaskError
+from .crashes import Crash, CrashPolicy
+from .outcome import Ending, ErrorClass, Outcome, TaskError
 from .retry_after import asked_wait
 
 #: The attempts in all that a policy may have, and has by default (S3.2, S0.1 in
 #: docs/compatibility.md).
 ATTEMPTS = range(1, 20 + 1)
 DEFAULT_ATTEMPTS = 4
-
-#: An execution that crashes so often within the window before now is a poison pill.
-CRASH_LIMIT = 3
-CRASH_WINDOW = timedelta(seconds=300)
 
 #: The longest wait of an attempt that is given back untried.
 LONGEST_AWAY = timedelta(minutes=5)
@@ -29,11 +27,13 @@ RETRY_AFTER_SPREAD = 0.2
 class RetryPolicy:
     """How often to try in all, and how long to wait in between.
 
-    *attempts* counts the first run as well: `CRON_MAX_RETRIES` is one less.
+    *attempts* counts the first run as well: `CRON_MAX_RETRIES` is one less. Without *crashes* the
+    settings say what a poison pill is.
     """
 
     attempts: int = DEFAULT_ATTEMPTS
     backoff: Backoff = attrs.field(factory=Backoff)
+    crashes: CrashPolicy | None = None
 
     @property
     def max_retries(self) -> int:
@@ -73,9 +73,10 @@ class Fail:
 
 @attrs.frozen
 class Quarantine:
-    """It crashes its workers, and is quarantined."""
+    """It is quarantined: for its *crashes*, the last of which was its end, or for its row."""
 
     reason: str
+    crashes: tuple[Crash, ...] = ()
 
 
 @attrs.frozen
@@ -93,16 +94,17 @@ def decide(
     *,
     deaths: int,
     policy: RetryPolicy,
-    crashed_at: Sequence[datetime],
+    crash_policy: CrashPolicy,
+    crashes: Sequence[Crash],
     now: datetime,
     random_fraction: float,
     own_wait: timedelta | None = None,
 ) -> Verdict:
     """Decide what becomes of an execution whose attempt ended with *outcome*.
 
-    *deaths* counts the bad ends before this one, *crashed_at* lists the crashes before it.
-    *random_fraction* is in [0, 1). It fails for good once *deaths* reach the policy's retries.
-    *own_wait*, of a strategy of the task's own, takes the place of the policy's wait.
+    *deaths* counts the bad ends before this one, *crashes* are those that may count, and this one
+    if it may. *random_fraction* is in [0, 1). It fails for good once *deaths* reach the policy's
+    retries. *own_wait*, of a strategy of the task's own, takes the place of the policy's wait.
     """
     match outcome.ending:
         case Ending.SUCCEEDED:
@@ -111,11 +113,11 @@ def decide(
             return Cancel()
         case Ending.INTERRUPTED:
             return GiveBack("interrupted by the worker's shutdown, which costs no attempt")
-        case ending if ending in CRASHES:
-            crashes = 1 + len(recent_crashes(crashed_at, now=now))
-            if crashes >= CRASH_LIMIT:
-                window = f"{CRASH_WINDOW.total_seconds():.0f} s"
-                return Quarantine(f"crashed {crashes} times within {window}")
+    if crash_policy.is_crash(outcome.ending):
+        recent = crash_policy.recent(crashes, now=now)
+        if len(recent) >= crash_policy.limit:
+            window = f"{crash_policy.window.total_seconds():g} s"
+            return Quarantine(f"crashed {counted(len(recent), 'time')} within {window}", recent)
     error = outcome.error or TaskError(message=outcome.ending.value)
     if error.error_class is ErrorClass.PERMANENT or deaths >= policy.max_retries:
         return Fail(error.message)
@@ -139,8 +141,3 @@ def give_back(why: str, *, attempt: int, policy: RetryPolicy, random_fraction: f
     delay = min(policy.backoff.wait(beyond, random_fraction=random_fraction), LONGEST_AWAY)
     text = f"{why} in {delay.total_seconds():.0f} s, since it comes back each time"
     return GiveBack(text, delay)
-
-
-def recent_crashes(crashed_at: Sequence[datetime], *, now: datetime) -> Sequence[datetime]:
-    """The crashes within the window before *now*, by which a poison pill is known."""
-    return [crash for crash in crashed_at if now - crash < CRASH_WINDOW]

@@ -1,6 +1,7 @@
 """Reading a retry policy from outside, within bounds (S3.2 in docs/compatibility.md)."""
 
 from collections.abc import Iterator, Mapping
+from datetime import timedelta
 from typing import Any, TypeVar
 
 from ..texts.echo import echo
@@ -13,6 +14,7 @@ from .backoff import (
     BackoffType,
     Jitter,
 )
+from .crashes import CRASH_LIMITS, CRASH_WINDOWS_MS, CrashPolicy
 from .retry import ATTEMPTS, RetryPolicy
 
 _E = TypeVar("_E", BackoffType, Jitter)
@@ -62,9 +64,10 @@ class RetryPolicyInvalid(ValueError):
 def read_policy(
     value: object, *, default: RetryPolicy, presets: Mapping[str, RetryPolicy] = POLICIES
 ) -> RetryPolicy:
-    """Read `{attempts, backoff: {type, delay, …}}`, or the name of one of *presets*.
+    """Read `{attempts, backoff: {type, delay, …}, crashes: {…}}`, or the name of one of *presets*.
 
-    What is not given comes from *default*; not its cap, where that is shorter than the delay.
+    What is not given comes from *default*: not its cap, where that is shorter than the delay, and
+    of crashes all or nothing.
 
     >>> read_policy({"attempts": 3, "backoff": {"type": "fixed", "delay": 10000}},
     ...             default=RetryPolicy()).max_retries
@@ -81,17 +84,21 @@ def read_policy(
         )
     if not isinstance(value, Mapping):
         raise RetryPolicyInvalid(("a table with attempts and backoff is expected",))
-    faults = [*_unknown(value, {"attempts", "backoff"}, "retry")]
+    faults = [*_unknown(value, {"attempts", "backoff", "crashes"}, "retry")]
     attempts = _whole(value, "attempts", default.attempts, ATTEMPTS, faults)
     backoff = _backoff(value.get("backoff", {}), default.backoff, faults)
+    crashes = _crashes(value["crashes"], faults) if "crashes" in value else default.crashes
     if faults:
         raise RetryPolicyInvalid(tuple(faults))
-    return RetryPolicy(attempts=attempts, backoff=backoff)
+    return RetryPolicy(attempts=attempts, backoff=backoff, crashes=crashes)
 
 
 def write_policy(policy: RetryPolicy) -> dict[str, Any]:
-    """Write a policy so that `read_policy` gives it back, whatever the default."""
-    backoff = policy.backoff
+    """Write a policy so that `read_policy` gives it back, whatever the default.
+
+    Unless it leaves crashes to the settings, and the default does not.
+    """
+    backoff, crashes = policy.backoff, policy.crashes
     return {
         "attempts": policy.attempts,
         "backoff": {
@@ -101,7 +108,33 @@ def write_policy(policy: RetryPolicy) -> dict[str, Any]:
             "max_delay": backoff.max_delay,
             "jitter": backoff.jitter.value,
         },
+        # Left out where it says nothing: older nodes would refuse the row.
+        **({} if crashes is None else {"crashes": _write_crashes(crashes)}),
     }
+
+
+def _write_crashes(crashes: CrashPolicy) -> dict[str, Any]:
+    window = crashes.window // timedelta(milliseconds=1)
+    return {"limit": crashes.limit, "window": window, "timeouts": crashes.timeouts}
+
+
+def _crashes(value: object, faults: list[str]) -> CrashPolicy | None:
+    if not isinstance(value, Mapping):
+        faults.append("crashes: a table with limit, window and timeouts is expected")
+        return None
+    usual = CrashPolicy()
+    faults += _unknown(value, {"limit", "window", "timeouts"}, "crashes")
+    window = usual.window // timedelta(milliseconds=1)
+    timeouts = value.get("timeouts", usual.timeouts)
+    if not isinstance(timeouts, bool):
+        faults.append(f"crashes.timeouts: {echo(timeouts)} is neither true nor false")
+    return CrashPolicy(
+        limit=_whole(value, "limit", usual.limit, CRASH_LIMITS, faults),
+        window=timedelta(
+            milliseconds=_whole(value, "window", window, CRASH_WINDOWS_MS, faults, of=MILLISECONDS)
+        ),
+        timeouts=timeouts is True,
+    )
 
 
 def _backoff(value: object, default: Backoff, faults: list[str]) -> Backoff:

@@ -29,6 +29,7 @@ from cronhare.domain.retries.budget import (
     BudgetPolicy,
     OnExhausted,
 )
+from cronhare.domain.retries.crashes import CRASH_LIMIT, CRASH_LIMITS, CRASH_WINDOW, CrashPolicy
 from cronhare.domain.retries.limits import RetryLimits
 from cronhare.domain.retries.retry import ATTEMPTS, DEFAULT_ATTEMPTS, RetryPolicy
 from cronhare.domain.retries.retry_policy_parser import MILLISECONDS
@@ -122,6 +123,11 @@ class Settings:
         name="retry_budget_window_seconds",
     )
     retry_budget_on_exhausted: str = setting(one_of(*OnExhausted), OnExhausted.DEFER.value)
+    crash_limit: int = setting(whole(CRASH_LIMITS[0], CRASH_LIMITS[-1]), str(CRASH_LIMIT))
+    crash_window: timedelta = setting(
+        seconds(1, 86_400), f"{CRASH_WINDOW.total_seconds():.0f}", name="crash_window_seconds"
+    )
+    timeout_is_crash: bool = setting(switch, "on")
     refresh: timedelta = setting(seconds(1, 3_600), "5", name="refresh_seconds")
     lease: timedelta = setting(seconds(3, 3_600), "30", name="lease_seconds")
     shutdown_grace: timedelta = setting(seconds(0, 86_400), "30", name="shutdown_grace_seconds")
@@ -185,6 +191,13 @@ class Settings:
             on_exhausted=OnExhausted(self.retry_budget_on_exhausted),
         )
         return RetryLimits(budget=budget)
+
+    @property
+    def crash_policy(self) -> CrashPolicy:
+        """What makes a poison pill of the runs of schedules that do not say."""
+        return CrashPolicy(
+            limit=self.crash_limit, window=self.crash_window, timeouts=self.timeout_is_crash
+        )
 
     def called(self, setting: str) -> str:
         """Give the name of a setting in the place where it was found, or its variable."""

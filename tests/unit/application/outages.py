@@ -12,7 +12,7 @@ from cronhare.adapters.memory.ledger.claims import MemoryClaimStore
 from cronhare.adapters.memory.ledger.records import MemoryRecords
 from cronhare.adapters.memory.ledger.tables import MemoryLedger
 from cronhare.domain.execution import Execution
-from cronhare.domain.lifecycle.archive import Archived, Ended
+from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.failures import Failure, Unproven
 from cronhare.domain.lifecycle.redelivery import Graces
 from cronhare.domain.messages.messages import AttemptRef, TaskMessage
@@ -186,7 +186,7 @@ class ClaimsWithOutages(MemoryClaimStore):
         with self._outage.over("doubt"):
             return super().doubt(since=since, now=now, after=after, limit=limit)
 
-    def overdue_ends(self, *, now: datetime, graces: Graces, limit: int) -> Sequence[Ended]:
+    def overdue_ends(self, *, now: datetime, graces: Graces, limit: int) -> Sequence[Archived]:
         with self._outage.over("overdue_ends"):
             return super().overdue_ends(now=now, graces=graces, limit=limit)
 

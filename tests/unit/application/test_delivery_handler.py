@@ -7,7 +7,8 @@ import pytest
 
 from cronhare.domain.execution import State
 from cronhare.domain.retries.backoff import Backoff, BackoffType
-from cronhare.domain.retries.outcome import ErrorClass
+from cronhare.domain.retries.crashes import PoisonPill
+from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskError
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.topology import FAILED_QUEUE, MAIN_QUEUE, QUARANTINE_QUEUE
 from cronhare.ports.ledger import LedgerUnavailable
@@ -22,7 +23,7 @@ from tests.unit.application.deliveries import (
     run,
     waits,
 )
-from tests.unit.application.endings import CRASH, Seen, always, failure, one_by_one
+from tests.unit.application.endings import CRASH, SUCCESS, Seen, always, failure, one_by_one
 from tests.unit.application.house import LEASE, House
 
 
@@ -287,6 +288,24 @@ async def test_three_crashes_within_five_minutes_are_set_apart() -> None:
     }
     [archived] = house.records.archive()
     assert archived.kind == "quarantined"
+
+
+async def test_a_poison_pill_is_told_as_critical_and_its_neighbour_runs_on(lines: Lines) -> None:
+    endless = Outcome(ending=Ending.TIMED_OUT, error=TaskError(message="timed out after 5 s"))
+    house = House(script=lambda call: endless if call.params else SUCCESS)
+    house.add("neighbour")
+
+    await run(house, name="pill", params='{"n":1}')
+    await live(house, timedelta(seconds=100))
+
+    [pill] = house.executions(State.QUARANTINED)
+    [row] = house.records.archive()
+    [critical] = [line for line in lines() if "severity=critical" in line]
+    assert (pill.schedule_name, pill.attempt) == ("pill", 3)
+    assert row.pill == PoisonPill(3, row.failed_at - timedelta(seconds=90), row.failed_at)
+    assert f"key=poison:cron_scheduler:{pill.id}" in critical
+    assert "Poison Pill Job Quarantined: it crashed 3 times within 300 s" in critical
+    assert {one.state for one in house.executions() if one != pill} == {State.SUCCEEDED}
 
 
 async def test_a_crash_of_long_ago_is_not_in_the_record() -> None:

@@ -12,7 +12,7 @@ from cronhare.application.outcome_log import log_late
 from cronhare.application.publishing.follow_up import follow_up_late
 from cronhare.application.scheduling import end_publisher
 from cronhare.domain.execution import State
-from cronhare.domain.lifecycle.archive import Ended, archive
+from cronhare.domain.lifecycle.archive import archive
 from cronhare.domain.lifecycle.redelivery import Graces
 from cronhare.domain.messages.signing import Seal
 from cronhare.domain.retries.backoff import Backoff
@@ -240,7 +240,7 @@ def test_what_is_archived_as_nobody_knows_what_is_told_and_sent_as_quarantined(
     archived = attrs.evolve(archive(house.only, Fail("no reason"), None, house.now), kind="buried")
 
     log_late(archived)
-    late = follow_up_late(Ended.of(archived, ()), house.seal)
+    late = follow_up_late(archived, house.seal)
 
     assert isinstance(late, Envelope)
     assert isinstance(late.to, ToQuarantine)

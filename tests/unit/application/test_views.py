@@ -12,6 +12,7 @@ from cronhare.application.administration.explain import Explanation
 from cronhare.application.administration.views import (
     AttemptView,
     ClockEffectView,
+    CrashView,
     DiagnosisView,
     ErrorView,
     ExecutionView,
@@ -31,9 +32,11 @@ from cronhare.domain.cron import ClockEffect, EffectKind, Fold, Gap
 from cronhare.domain.diagnosis import Finding, Fit, Kind, Severity, Thing
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.archive import Archived
+from cronhare.domain.messages.messages import DeadLetterRecord, PoisonPillRecord, TaskMessage
 from cronhare.domain.nodes import SILENT_AFTER, NodeReport
 from cronhare.domain.retries.backoff import Backoff, BackoffType, Jitter
-from cronhare.domain.retries.outcome import ErrorClass, TaskError
+from cronhare.domain.retries.crashes import Crash, CrashPolicy
+from cronhare.domain.retries.outcome import Ending, ErrorClass, TaskError
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.schedules.conditions import Conditions
 from cronhare.domain.schedules.draft import ScheduleDraft
@@ -58,6 +61,7 @@ POLICY = RetryPolicy(
         jitter=Jitter.BOTH,
         sequence=(2_000, 4_250),
     ),
+    crashes=CrashPolicy(limit=2, window=60 * SECOND, timeouts=False),
 )
 RETRY: dict[str, Any] = {
     "attempts": 7,
@@ -67,6 +71,7 @@ RETRY: dict[str, Any] = {
     "multiplier": 3.5,
     "max_delay_seconds": 60.0,
     "jitter": "both",
+    "crashes": CrashView(limit=2, window_seconds=60.0, timeouts=False),
 }
 
 ERROR = TaskError(
@@ -117,12 +122,15 @@ SAME: dict[str, Any] = {
     "finished_at": NOON + 9 * SECOND,
     "cancel_requested": False,
     "last_error": "retry 2/3",
-    "crashed_at": (NOON + 10 * SECOND,),
     "problem": None,
 }
-EXECUTION = execution(**SAME, params='{"a":1}', retry=POLICY, timeout=11.5 * SECOND)
+CRASH = Crash(NOON + 10 * SECOND, Ending.LOST, "ant-7")
+EXECUTION = execution(
+    **SAME, crashes=(CRASH,), params='{"a":1}', retry=POLICY, timeout=11.5 * SECOND
+)
 SHOWN_EXECUTION: dict[str, Any] = {
     **SAME,
+    "crashed_at": (NOON + 10 * SECOND,),
     "params": {"a": 1},
     "retry": RetryView(**RETRY),
     "timeout_seconds": 11.5,
@@ -191,10 +199,45 @@ KEPT: dict[str, Any] = {
     "resolution": "discarded",
     "note": "known",
     "check_at": NOON + 3 * SECOND,
+    "crash_count": 3,
+    "first_crash_at": NOON,
     "problem": "no text",
 }
-ARCHIVED = Archived(**KEPT, task_type="worker", task_id=102, params="[1]", error=ERROR.as_json())
-FAILURE = {**KEPT, "task": TASK, "params": [1], "error": SHOWN_ERROR}
+ARCHIVED = Archived(
+    **KEPT,
+    task_type="worker",
+    task_id=102,
+    params="[1]",
+    error=ERROR.as_json(),
+    options='{"retry":null}',
+)
+DEAD_LETTER = DeadLetterRecord(
+    original_queue="letters",
+    original_job_id="101",
+    original_job_name="send",
+    original_data=TaskMessage(type="worker", id=102, scheduler_id=103, params_scheduler="[1]"),
+    original_options={"retry": None},
+    failure_reason="3 crashes",
+    failure_stack="line 3",
+    attempts_made=4,
+    failed_at="2026-03-02T12:00:01.000Z",
+    poison_pill_record=PoisonPillRecord(
+        job_id="101",
+        crash_count=3,
+        first_crash_at="2026-03-02T12:00:00.000Z",
+        last_crash_at="2026-03-02T12:00:01.000Z",
+    ),
+    quarantined_at="2026-03-02T12:00:01.000Z",
+)
+FAILURE = {
+    **KEPT,
+    "task": TASK,
+    "params": [1],
+    "error": SHOWN_ERROR,
+    "options": {"retry": None},
+    "poison_key": "poison:letters:101",
+    "dead_letter": DEAD_LETTER,
+}
 
 #: Alike in a draft and its view.
 DRAWN: dict[str, Any] = {
@@ -359,8 +402,38 @@ def policy(*, max_delay: int | None) -> RetryPolicy:
         (OutputView.of(Output(**OUTPUT), running=False), OUTPUT | {"running": False}),
         (FailureView.of(ARCHIVED), FAILURE),
         (
-            FailureView.of(attrs.evolve(ARCHIVED, execution_id=0, error=None)),
-            FAILURE | {"execution_id": None, "error": None},
+            FailureView.of(
+                attrs.evolve(
+                    ARCHIVED,
+                    execution_id=0,
+                    kind="failed",
+                    task_name=None,
+                    error=None,
+                    options=None,
+                    crash_count=None,
+                    first_crash_at=None,
+                )
+            ),
+            FAILURE
+            | {
+                "execution_id": None,
+                "kind": "failed",
+                "task_name": None,
+                "error": None,
+                "options": None,
+                "crash_count": None,
+                "first_crash_at": None,
+                "poison_key": None,
+                "dead_letter": msgspec.structs.replace(
+                    DEAD_LETTER,
+                    original_job_id="manual-1",
+                    original_job_name="worker 102",
+                    original_options=None,
+                    failure_stack=None,
+                    poison_pill_record=None,
+                    quarantined_at=None,
+                ),
+            },
         ),
         (RetryView.of(POLICY), RETRY),
         (RetryView.of(policy(max_delay=None)), RETRY | {"max_delay_seconds": None}),

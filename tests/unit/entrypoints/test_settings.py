@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from cronhare.domain.retries.crashes import CrashPolicy
 from cronhare.entrypoints.settings.settings import Settings, SettingsInvalid
 
 
@@ -21,6 +22,18 @@ def test_the_defaults_are_the_embedded_system_with_the_original_retries() -> Non
     assert settings.policy.attempts == 4
     waits = [settings.policy.backoff.wait(retry) for retry in (1, 2, 3)]
     assert waits == [timedelta(seconds=30), timedelta(seconds=60), timedelta(seconds=120)]
+
+
+def test_what_a_poison_pill_is_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    by_default = Settings.read().crash_policy
+    monkeypatch.setenv("CRON_CRASH_LIMIT", "5")
+    monkeypatch.setenv("CRON_CRASH_WINDOW_SECONDS", "60")
+    monkeypatch.setenv("CRON_TIMEOUT_IS_CRASH", "off")
+
+    assert by_default == CrashPolicy(limit=3, window=timedelta(seconds=300), timeouts=True)
+    assert Settings.read().crash_policy == CrashPolicy(
+        limit=5, window=timedelta(seconds=60), timeouts=False
+    )
 
 
 def test_deduplication_by_the_broker_is_off_until_it_is_asked_for(

@@ -10,7 +10,7 @@ import attrs
 import msgspec
 
 from cronhare.domain.execution import STARTABLE, Execution, State
-from cronhare.domain.lifecycle.archive import Archived, Ended
+from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.claims import claim_run, skip
 from cronhare.domain.lifecycle.redelivery import Graces, doubted_until, expected_anew_at
 from cronhare.domain.lifecycle.transitions import (
@@ -190,7 +190,7 @@ class MemoryClaimStore:
                 if (row.execution_id, row.attempts) in published:
                     self._ledger.archive[row.id] = attrs.evolve(row, check_at=None)
 
-    def overdue_ends(self, *, now: datetime, graces: Graces, limit: int) -> Sequence[Ended]:
+    def overdue_ends(self, *, now: datetime, graces: Graces, limit: int) -> Sequence[Archived]:
         """See `ClaimStorePort.overdue_ends`."""
         with self._ledger.lock:
             late = (
@@ -201,14 +201,10 @@ class MemoryClaimStore:
             found = heapq.nsmallest(limit, late, key=_BY_CHECK)
             for row in found:
                 self._ledger.archive[row.id] = attrs.evolve(row, check_at=now)
-            return tuple(Ended.of(row, self._crashes(row)) for row in found)
+            return tuple(found)
 
     def _look_again(self, row: Execution, check_at: datetime) -> None:
         self._executions.write(row, msgspec.structs.replace(row, check_at=check_at))
-
-    def _crashes(self, row: Archived) -> Sequence[datetime]:
-        execution = self._executions.get(row.execution_id)
-        return () if execution is None else execution.crashed_at
 
     def _plan(
         self,

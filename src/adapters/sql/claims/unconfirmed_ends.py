@@ -6,11 +6,10 @@ from datetime import datetime
 from operator import attrgetter
 from typing import Any, Final
 
-from sqlalchemy import BindParameter, Connection, bindparam, select, update
+from sqlalchemy import BindParameter, bindparam, select, update
 
 from cronhare.application.logs import say
-from cronhare.domain.execution import State
-from cronhare.domain.lifecycle.archive import Archived, Ended
+from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.redelivery import Graces
 from cronhare.domain.messages.messages import AttemptRef
 from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
@@ -20,7 +19,6 @@ from ..isolation.bisection import BatchResult, OnLocked
 from ..isolation.past_locked import take_past_locked
 from ..isolation.refusals import bisect_batch
 from ..mapping.archive_rows import read_archived
-from ..mapping.execution_rows import BY_IDS, find_executions
 from ..schema.tables import failed_tasks
 from ..schema.types import UtcDateTime
 from ..transactions.database import Database, StorePart, repeatable
@@ -85,12 +83,12 @@ class UnconfirmedEnds(StorePart):
                 connection.execute(_CHECK, {"ids": ids, "at": None})
             return BatchResult((), ids)
 
-    def overdue_ends(self, *, now: datetime, graces: Graces, limit: int) -> Sequence[Ended]:
+    def overdue_ends(self, *, now: datetime, graces: Graces, limit: int) -> Sequence[Archived]:
         """See `ClaimStorePort.overdue_ends`. Most looks find nothing, and take no lock."""
         until = now - graces.ended
 
         @repeatable
-        def take(ids: Sequence[int]) -> BatchResult[Sequence[Ended]]:
+        def take(ids: Sequence[int]) -> BatchResult[Sequence[Archived]]:
             with self._database.write("taking ends that are overdue") as connection:
                 found = connection.execute(_OVERDUE, {"ids": ids, "until": until})
                 read = list(map(read_archived, found))
@@ -101,15 +99,15 @@ class UnconfirmedEnds(StorePart):
                 if sound:
                     connection.execute(_CHECK, {"ids": [one.id for one in sound], "at": now})
                 written = [*broken, *(one.id for one in sound)]
-                return BatchResult([_with_crashes(connection, sound)], written)
+                return BatchResult([sound], written)
 
         refused: list[LedgerRefused | LedgerUnavailable] = []
 
-        def pass_over(id_: int) -> Sequence[Ended]:
+        def pass_over(id_: int) -> Sequence[Archived]:
             self._ends_left_out.note(id_, now)
             return ()
 
-        def alone(id_: int, refusal: LedgerRefused | LedgerUnavailable) -> Sequence[Ended]:
+        def alone(id_: int, refusal: LedgerRefused | LedgerUnavailable) -> Sequence[Archived]:
             refused.append(refusal)
             return pass_over(id_)
 
@@ -123,7 +121,7 @@ class UnconfirmedEnds(StorePart):
 
         on_locked = OnLocked(pass_over, self._ends_budget, finds_again=True)
 
-        def take_free(ids: Sequence[int]) -> Sequence[Ended]:
+        def take_free(ids: Sequence[int]) -> Sequence[Archived]:
             taken = bisect_batch(ids, take, alone=alone, on_locked=on_locked)
             return [ended for part in taken for ended in part]
 
@@ -132,11 +130,3 @@ class UnconfirmedEnds(StorePart):
             text = f"Ends for good whose messages have to wait: {len(refused)}, for {refused[0]}"
             say(log, logging.ERROR, "ledger.refused", text)
         return free
-
-
-def _with_crashes(connection: Connection, found: Sequence[Archived]) -> Sequence[Ended]:
-    """Read when the quarantined ones crashed; the last crash is the end."""
-    quarantined = {one.execution_id for one in found if one.kind == State.QUARANTINED}
-    executions = find_executions(connection, BY_IDS, quarantined)
-    crashes = {id_: execution.crashed_at for id_, execution in executions.items()}
-    return [Ended.of(one, crashes.get(one.execution_id, ())) for one in found]

@@ -20,7 +20,8 @@ from sqlalchemy import (
 
 from cronhare.domain.execution import UNFINISHED, Execution, State
 from cronhare.domain.messages.messages import LARGEST_ID, LONGEST_TYPE
-from cronhare.domain.retries.outcome import CRASHES
+from cronhare.domain.retries.crashes import MAY_COUNT, Crash
+from cronhare.domain.retries.outcome import Ending
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.retries.retry_policy_parser import LONGEST_POLICY
 from cronhare.domain.schedules.keys import LONGEST_KEY
@@ -69,14 +70,16 @@ _OWNED_BY = (
 #: The same, with the owners of their schedules.
 OWNED_BY_IDS = by_id(EXECUTION.add_columns(_OWNED_BY.label("owned_by")))
 
-_CRASHED_AT = (
-    select(attempts.c.execution_id, attempts.c.finished_at)
+_CRASHES = (
+    select(attempts.c.execution_id, attempts.c.finished_at, attempts.c.ending, attempts.c.node)
     .where(
         attempts.c.execution_id.in_(bindparam("ids", expanding=True)),
-        attempts.c.ending.in_(sorted(crash.value for crash in CRASHES)),
+        attempts.c.ending.in_(sorted(ending.value for ending in MAY_COUNT)),
     )
     .order_by(attempts.c.execution_id, attempts.c.attempt)
 )
+
+_MAY_COUNT: Final[Mapping[object, Ending]] = {ending.value: ending for ending in MAY_COUNT}
 
 _STATES: Final[Mapping[str, State]] = {state.value: state for state in State}
 
@@ -240,15 +243,17 @@ def find_executions(
     return {found.id: found for found in executions_of(connection, rows)}
 
 
-def _crashes(connection: Connection, counts: dict[int, int]) -> dict[int, tuple[datetime, ...]]:
-    """Read when each execution crashed: the last ones, as many as it counts since a replay."""
+def _crashes(connection: Connection, counts: dict[int, int]) -> dict[int, tuple[Crash, ...]]:
+    """Read how each execution crashed: the last times, as many as it counts since a replay."""
     if not counts:
         return {}
-    moments: dict[int, list[datetime]] = {id_: [] for id_ in counts}
-    for row in connection.execute(_CRASHED_AT, {"ids": list(counts)}):
-        if isinstance(row.finished_at, datetime):
-            moments[row.execution_id].append(row.finished_at)
-    return {id_: tuple(found[-counts[id_] :]) for id_, found in moments.items()}
+    crashes: dict[int, list[Crash]] = {id_: [] for id_ in counts}
+    for row in connection.execute(_CRASHES, {"ids": list(counts)}):
+        ending = _MAY_COUNT.get(row.ending)  # MySQL ignores blanks at the end
+        if isinstance(row.finished_at, datetime) and ending is not None:
+            crash = Crash(row.finished_at, ending, str(row.node))
+            crashes[row.execution_id].append(crash)
+    return {id_: tuple(found[-counts[id_] :]) for id_, found in crashes.items()}
 
 
 def _taken_for(connection: Connection, ids: Collection[int]) -> dict[int, str]:
@@ -263,7 +268,7 @@ def _execution(
     row: Any,  # noqa: ANN401 - see `TableReader.read`
     taken_for: str,
     problem: str | None,
-    crashed_at: tuple[datetime, ...],
+    crashes: tuple[Crash, ...],
     owned_by: ScheduleOwner,
 ) -> Execution:
     state = _STATES.get(taken_for)
@@ -300,7 +305,7 @@ def _execution(
         resends=row.resends,
         source=row.source,
         task_name=row.task_name,
-        crashed_at=crashed_at,
+        crashes=crashes,
         problem=problem,
         owned_by=owned_by,
     )

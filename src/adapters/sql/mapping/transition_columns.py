@@ -54,10 +54,10 @@ def _columns(before: Execution, after: Execution) -> dict[str, Any]:
     columns = changes(before, after)
     if "version" in columns:
         columns["version_by"] = columns.pop("version") - before.version
-    if "crashed_at" in columns:
-        crashes = len(columns.pop("crashed_at"))
+    if "crashes" in columns:
+        crashes = len(columns.pop("crashes"))
         if crashes:
-            columns["crashes_by"] = crashes - len(before.crashed_at)
+            columns["crashes_by"] = crashes - len(before.crashes)
         else:
             columns["crashes"] = 0
     return columns

@@ -16,12 +16,13 @@ from .executions import (
 from .failures import FailureView
 from .findings import DiagnosisView
 from .schedules import LastRun, PauseView, ScheduleView
-from .values import ErrorView, RetryView
+from .values import CrashView, ErrorView, RetryView
 from .work import NodesView, NodeView, QueueView
 
 __all__ = [
     "AttemptView",
     "ClockEffectView",
+    "CrashView",
     "DiagnosisView",
     "DueView",
     "ErrorView",

@@ -68,12 +68,13 @@ class ExecutionView:
     @classmethod
     def of(cls, execution: Execution, *, now: datetime) -> Self:
         """Show an execution as it stands at *now*."""
-        changed = {"params", "retry", "timeout", "owned_by"}
+        changed = {"params", "retry", "timeout", "crashes", "owned_by"}
         fields = msgspec.structs.asdict(execution)
         return cls(
             **{name: value for name, value in fields.items() if name not in changed},
             status=outward_status(execution),
             completed_at=completed_at(execution),
+            crashed_at=execution.crashed_at,
             params=json_value(execution.params),
             retry=None if execution.retry is None else RetryView.of(execution.retry),
             timeout_seconds=seconds(execution.timeout),

@@ -5,7 +5,15 @@ from typing import Any, Self
 
 import attrs
 
+from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.archive import Archived
+from cronhare.domain.messages.messages import (
+    DeadLetterRecord,
+    TaskMessage,
+    iso_ms,
+    pill_key,
+    pill_record,
+)
 from cronhare.domain.schedules.task import TaskRef
 
 from .values import ErrorView, json_value
@@ -13,7 +21,11 @@ from .values import ErrorView, json_value
 
 @attrs.frozen(kw_only=True)
 class FailureView:
-    """A row of the archive; see `Archived`. *execution_id* is None where there is no execution."""
+    """A row of the archive; see `Archived`. *execution_id* is None where there is no execution.
+
+    *poison_key* names a poison pill, *dead_letter* has all of it in the original's names (C39 in
+    docs/compatibility.md).
+    """
 
     id: int
     execution_id: int | None
@@ -35,6 +47,11 @@ class FailureView:
     resolution: str | None
     note: str | None
     check_at: datetime | None
+    crash_count: int | None
+    first_crash_at: datetime | None
+    options: Any
+    poison_key: str | None
+    dead_letter: DeadLetterRecord
     problem: str | None
 
     @classmethod
@@ -42,10 +59,36 @@ class FailureView:
         """Show a row of the archive."""
         fields = attrs.asdict(archived)
         task = TaskRef(fields.pop("task_type"), fields.pop("task_id"))
+        error, pill = ErrorView.of(archived.error), archived.pill
         shown = {
             "execution_id": archived.execution_id or None,
             "task": task,
             "params": json_value(archived.params),
-            "error": ErrorView.of(archived.error),
+            "error": error,
+            "options": None if archived.options is None else json_value(archived.options),
+            "poison_key": pill and pill_key(archived.queue, archived.execution_id),
+            "dead_letter": _dead_letter(archived, error),
         }
         return cls(**{**fields, **shown})
+
+
+def _dead_letter(row: Archived, error: ErrorView | None) -> DeadLetterRecord:
+    failed_at = iso_ms(row.failed_at)
+    return DeadLetterRecord(
+        original_queue=row.queue,
+        original_job_id=str(row.execution_id or row.execution_key),
+        original_job_name=row.task_name or f"{row.task_type} {row.task_id}",
+        original_data=TaskMessage(
+            type=row.task_type,
+            id=row.task_id,
+            scheduler_id=row.scheduler_id,
+            params_scheduler=row.params,
+        ),
+        original_options=None if row.options is None else json_value(row.options),
+        failure_reason=row.failed_reason,
+        failure_stack=None if error is None else error.stack,
+        attempts_made=row.attempts,
+        failed_at=failed_at,
+        poison_pill_record=pill_record(row.execution_id, row.pill),
+        quarantined_at=None if row.state is State.FAILED else failed_at,
+    )

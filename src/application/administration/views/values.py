@@ -7,6 +7,7 @@ from typing import Any, Final, Self
 import attrs
 import msgspec
 
+from cronhare.domain.retries.crashes import CrashPolicy
 from cronhare.domain.retries.outcome import TaskError
 from cronhare.domain.retries.retry import RetryPolicy
 
@@ -15,8 +16,26 @@ DEEPEST: Final = 500
 
 
 @attrs.frozen(kw_only=True)
+class CrashView:
+    """How many crashes within a window make a poison pill, and whether timeouts are any."""
+
+    limit: int
+    window_seconds: float
+    timeouts: bool
+
+    @classmethod
+    def of(cls, policy: CrashPolicy) -> Self:
+        """Show a policy."""
+        window = policy.window.total_seconds()
+        return cls(limit=policy.limit, window_seconds=window, timeouts=policy.timeouts)
+
+
+@attrs.frozen(kw_only=True)
 class RetryView:
-    """How many attempts there are in all, and the waits between; *delays_seconds* of a list."""
+    """How many attempts there are in all, and the waits between; *delays_seconds* of a list.
+
+    *crashes* is None where the settings say what a poison pill is.
+    """
 
     attempts: int
     backoff: str
@@ -25,6 +44,7 @@ class RetryView:
     multiplier: float
     max_delay_seconds: float | None
     jitter: str
+    crashes: CrashView | None
 
     @classmethod
     def of(cls, policy: RetryPolicy) -> Self:
@@ -39,6 +59,7 @@ class RetryView:
             multiplier=backoff.multiplier,
             max_delay_seconds=None if longest is None else longest / 1000,
             jitter=backoff.jitter.value,
+            crashes=None if policy.crashes is None else CrashView.of(policy.crashes),
         )
 
 

@@ -15,6 +15,7 @@ from cronhare.domain.lifecycle.transitions import (
     publish,
     set_apart,
 )
+from cronhare.domain.retries.crashes import Crash
 from cronhare.domain.retries.outcome import Ending
 from cronhare.domain.retries.retry import Quarantine, RetryAfter
 from tests.unit.executions import NOON, execution
@@ -37,7 +38,7 @@ def test_a_change_is_told_by_the_fields_in_which_it_differs() -> None:
         "next_attempt_at": NOON + MINUTE,
         "check_at": NOON + MINUTE,
         "last_error": "retry 1/3",
-        "crashed_at": (NOON,),
+        "crashes": (Crash(NOON, Ending.CRASHED, "ant"),),
     }
     assert changes(running, running) == {}
 
@@ -97,7 +98,7 @@ def test_a_quarantine_is_one_more_change_of_a_sound_row() -> None:
         "lease_until": None,
         "finished_at": NOON,
         "last_error": "3 crashes",
-        "crashed_at": (NOON,),
+        "crashes": (Crash(NOON, Ending.LOST, "ant"),),
     }
 
 

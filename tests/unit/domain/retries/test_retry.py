@@ -3,6 +3,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from cronhare.domain.retries.backoff import Backoff
+from cronhare.domain.retries.crashes import Crash, CrashPolicy
 from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskError, classify
 from cronhare.domain.retries.retry import (
     LONGEST_AWAY,
@@ -31,13 +32,16 @@ def decided(
     deaths: int = 0,
     policy: RetryPolicy = RetryPolicy(),  # noqa: B008 - a frozen value
     crashed: tuple[timedelta, ...] = (),
+    crash_policy: CrashPolicy = CrashPolicy(),  # noqa: B008 - likewise
+    before: Ending = Ending.LOST,
     random_fraction: float = 0.0,
 ) -> Verdict:
     return decide(
         Outcome(ending=ending, error=error),
         deaths=deaths,
         policy=policy,
-        crashed_at=[NOW - ago for ago in crashed],
+        crash_policy=crash_policy,
+        crashes=[*(Crash(NOW - ago, before) for ago in crashed), Crash(NOW, ending)],
         now=NOW,
         random_fraction=random_fraction,
     )
@@ -162,11 +166,39 @@ def test_chance_reaches_the_backoff() -> None:
 def test_the_third_crash_within_five_minutes_is_a_poison_pill(ending: Ending) -> None:
     verdict = decided(ending, crashed=(299 * SECOND, SECOND))
 
-    assert verdict == Quarantine("crashed 3 times within 300 s")
+    assert isinstance(verdict, Quarantine)
+    assert verdict.reason == "crashed 3 times within 300 s"
+    assert [NOW - crash.at for crash in verdict.crashes] == [299 * SECOND, SECOND, 0 * SECOND]
 
 
 def test_a_crash_that_is_five_minutes_old_no_longer_counts() -> None:
     assert isinstance(decided(Ending.CRASHED, crashed=(300 * SECOND, SECOND)), RetryAfter)
+
+
+def test_an_endless_loop_that_its_timeout_ends_is_a_crash_unless_it_is_told_not_to_be() -> None:
+    crashed, without = (2 * SECOND, SECOND), CrashPolicy(timeouts=False)
+
+    by_default = decided(Ending.TIMED_OUT, crashed=crashed, before=Ending.TIMED_OUT)
+    told = decided(Ending.TIMED_OUT, crashed=crashed, before=Ending.TIMED_OUT, crash_policy=without)
+    after_it = decided(
+        Ending.CRASHED, crashed=crashed, before=Ending.TIMED_OUT, crash_policy=without
+    )
+
+    assert isinstance(by_default, Quarantine)
+    assert isinstance(told, RetryAfter)
+    assert isinstance(after_it, RetryAfter)
+
+
+def test_limit_and_window_can_be_others() -> None:
+    narrow = CrashPolicy(limit=2, window=10 * SECOND)
+
+    verdict = decided(Ending.CRASHED, crash_policy=narrow, crashed=(11 * SECOND, 9 * SECOND))
+
+    assert isinstance(verdict, Quarantine)
+    assert verdict.reason == "crashed 2 times within 10 s"
+    assert isinstance(
+        decided(Ending.CRASHED, crash_policy=narrow, crashed=(11 * SECOND,)), RetryAfter
+    )
 
 
 def test_two_crashes_are_not_yet_a_poison_pill() -> None:

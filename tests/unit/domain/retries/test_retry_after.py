@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cronhare.domain.retries.crashes import CrashPolicy
 from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskError
 from cronhare.domain.retries.retry import RetryAfter, RetryPolicy, decide
 from cronhare.domain.retries.retry_after import LONGEST_RETRY_AFTER, asked_wait, read_retry_after
@@ -91,7 +92,8 @@ def test_a_retry_is_never_earlier_than_asked_and_at_most_a_fifth_later(
         Outcome(ending=Ending.FAILED, error=asked),
         deaths=0,
         policy=RetryPolicy(),
-        crashed_at=(),
+        crash_policy=CrashPolicy(),
+        crashes=(),
         now=NOW,
         random_fraction=chance,
     )

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cronhare.domain.retries.backoff import CEILING_MS, Backoff, BackoffType, Jitter
+from cronhare.domain.retries.crashes import CrashPolicy
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.retries.retry_policy_parser import (
     BACKOFFS,
@@ -189,6 +190,11 @@ def test_a_refusal_carries_the_original_code() -> None:
             {"backoff": {"type": "sequence", "delay": [5]}},
             "each is a whole number of milliseconds from 1,000 to 3,600,000",
         ),
+        ({"crashes": 3}, "crashes: a table with limit, window and timeouts"),
+        ({"crashes": {"limit": 0}}, "limit: 0 is not a whole number from 1 to 100"),
+        ({"crashes": {"window": 999}}, "window: 999 is not a whole number of milliseconds"),
+        ({"crashes": {"timeouts": 1}}, "crashes.timeouts: 1 is neither true nor false"),
+        ({"crashes": {"most": 1}}, "crashes has no 'most'; it has limit, timeouts, window"),
     ],
 )
 def test_a_policy_that_cannot_be_says_what_is_wrong(value: object, fault: str) -> None:
@@ -201,6 +207,14 @@ def test_every_fault_is_named_at_once() -> None:
     faults = faults_of({"attempts": 0, "tries": 3, "backoff": {"type": "cubic", "delay": 5}})
 
     assert len(faults) == 4
+
+
+def test_a_policy_may_say_what_makes_a_poison_pill_of_its_runs() -> None:
+    policy = read_policy({"crashes": {"limit": 5, "timeouts": False}}, default=DEFAULT)
+
+    assert policy.crashes == CrashPolicy(limit=5, timeouts=False)
+    assert read_policy(write_policy(policy), default=DEFAULT) == policy
+    assert read_policy({"attempts": 2}, default=policy).crashes == policy.crashes
 
 
 @pytest.mark.parametrize("policy", WITH_NAMES)
