@@ -19,6 +19,7 @@ class State(enum.StrEnum):
     """The states of an execution: drawn in docs/design.md."""
 
     CLAIMED = "claimed"
+    HELD = "held"  # a gate holds it back: see lifecycle/gates.py
     PUBLISHED = "published"
     RUNNING = "running"
     RETRYING = "retrying"
@@ -33,8 +34,11 @@ class State(enum.StrEnum):
 #: States from which an attempt may start: a message can outrun the mark of its publish.
 STARTABLE = frozenset({State.CLAIMED, State.PUBLISHED, State.RETRYING})
 
+#: States in which an execution waits, and can be cancelled at once.
+WAITING = STARTABLE | {State.HELD}
+
 #: States in which something is still to happen.
-UNFINISHED = STARTABLE | {State.RUNNING}
+UNFINISHED = WAITING | {State.RUNNING}
 
 #: States of a bad end, which may be replayed.
 REPLAYABLE = frozenset({State.FAILED, State.QUARANTINED})
@@ -51,8 +55,10 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
     replayed. Task and params are as they were at the claim: *params* is JSON text, *task_name* the
     task's name in the jobs file *source*; both are None for a row written by hand. *crashes*
     lists the ends that may count as such, oldest first. The reconciler looks for the start from
-    *check_at* on, graces aside; *next_attempt_at* stays what was promised. *problem* says what is
-    wrong with a broken row: it is not run. *owned_by* is read at the start of an attempt alone.
+    *check_at* on, graces aside; *next_attempt_at* stays what was promised. *concurrency_key* and
+    *overlap_policy* are None where nothing may hold it back; *held_by* names the gate that does.
+    *problem* says what is wrong with a broken row: it is not run. *owned_by* is read at the start
+    of an attempt alone.
     """
 
     id: int
@@ -85,6 +91,9 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
     resends: int = 0
     source: str | None = None
     task_name: str | None = None
+    concurrency_key: str | None = None
+    overlap_policy: str | None = None
+    held_by: str | None = None
     crashes: tuple[Crash, ...] = ()
     problem: str | None = None
     owned_by: ScheduleOwner = NOBODY

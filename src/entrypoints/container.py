@@ -192,6 +192,7 @@ class Container(containers.DeclarativeContainer):
         retry_delay=settings.provided.retry_delay,
         seal=seal,
         accepts_foreign=settings.provided.accepts_foreign,
+        foreign_queues=settings.provided.foreign_queues,
     )
     monitoring_thread = _threads("monitoring", 1)
     monitor = providers.Factory(

@@ -33,10 +33,14 @@ class StartRequest:
 
 @attrs.frozen
 class Refused:
-    """The attempt may not start, and why; *unknown* if the ledger has no such execution."""
+    """The attempt may not start, and why; *unknown* if the ledger has no such execution.
+
+    *gate* names what holds the execution back from now on: its message is spent.
+    """
 
     reason: str
     unknown: bool = False
+    gate: str | None = None
 
 
 @attrs.frozen
@@ -176,12 +180,14 @@ class AttemptStorePort(Protocol):
 
         An attempt starts if its execution waits for exactly that number (claimed, published or
         retrying), no cancel is requested, and no message asks for what is the system's own, or
-        too early (ADR 35). Nacks count as failures, as far as the time since the publish allows.
-        The winner's execution is running, owned by *node* until ``now + lease``, with its attempt
-        recorded. If *node* owns it already its lease begins anew: a start can be repeated at any
-        time. A request without an answer must be repeated until it has one, or the ledger may say
-        "running" of what no worker runs; unless `LedgerUnavailable.changed_nothing` says each time
-        that none of these starts was written.
+        too early (ADR 35). What its gates keep from starting is held back instead: never more
+        attempts with a key run than its limit (ADR 47); it is `Busy` while another start or
+        `let_go` is at one of its gates. Nacks count as failures, as far as the time since the
+        publish allows. The winner's execution is running, owned by *node* until ``now + lease``,
+        with its attempt recorded. If *node* owns it already its lease begins anew: a start can be
+        repeated at any time. A request without an answer must be repeated until it has one, or the
+        ledger may say "running" of what no worker runs; unless
+        `LedgerUnavailable.changed_nothing` says each time that none of these starts was written.
         """
         ...
 

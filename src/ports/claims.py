@@ -18,18 +18,40 @@ class Batch:
     """What one look at the plans did.
 
     *looked* counts the schedules, and *more* says whether others may be due; *claimed* are the
-    executions that this call inserted; *skipped* counts the instants recorded as skipped;
+    executions that this call inserted, but for those *held* back, which are counted; *skipped*
+    counts the instants recorded as skipped;
     *problems* pairs schedules that cannot be planned with the reason, where that is new. *busy*
     counts those left out because another session holds their plans, or held the rows they are
-    written to less than a minute ago.
+    written to less than a minute ago. *gates* hold some of the batch back: what they wait for may
+    have ended meanwhile, so they are for `let_go`.
     """
 
     looked: int = 0
     more: bool = False
     claimed: tuple[Execution, ...] = ()
+    held: int = 0
     skipped: int = 0
     problems: tuple[tuple[str, str], ...] = ()
     busy: int = 0
+    gates: tuple[str, ...] = ()
+
+    @property
+    def recorded(self) -> int:
+        """How many instants were recorded."""
+        return len(self.claimed) + self.held + self.skipped
+
+
+@attrs.frozen(kw_only=True)
+class LetGo:
+    """What passed some gates: *executions* are claimed again, and to be published.
+
+    *cancelled* are those that others replaced; what runs of them was asked to end. Others are at
+    the *busy* gates just now.
+    """
+
+    executions: tuple[Execution, ...] = ()
+    cancelled: tuple[Execution, ...] = ()
+    busy: frozenset[str] = frozenset()
 
 
 class ClaimStorePort(Protocol):
@@ -165,9 +187,25 @@ class ClaimStorePort(Protocol):
     def regain(self, *, now: datetime, limit: int) -> int:
         """Let *overdue* and *lapsed* find what waits without `check_at`, or runs without a lease.
 
-        That comes of an edit by hand. At most *limit* of what waits, and as many of what runs;
-        answers how many.
+        And let go what is held back at no gate that there is. That comes of an edit by hand. At
+        most *limit* of each; answers how many.
         """
+        ...
+
+    def let_go(
+        self, gates: Collection[str], *, now: datetime, claimed: Sequence[Execution] = ()
+    ) -> LetGo:
+        """Let go what waits at these gates and is kept back no more, the earliest due first.
+
+        What has a place at a gate is what runs, and what was let go and has not ended. Under
+        `cancel_previous` the newest replaces those before it. Those of *claimed*, which are on
+        their way to a worker already, get their places before anybody else. No call waits for a
+        row that another session has locked; it is to be called once whatever had a place has ended.
+        """
+        ...
+
+    def gates(self, *, after: str, limit: int) -> Sequence[str]:
+        """Name up to *limit* gates at which something waits, by name, after the one given."""
         ...
 
     def mark_ends_published(self, ends: Collection[AttemptRef]) -> None:

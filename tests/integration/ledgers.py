@@ -297,6 +297,7 @@ def empty(url: URL) -> None:
     """Forget all but the system's own schedule. To make the tables anew would take far longer."""
     tables = (
         "RetryBudget",
+        "ExecutionGate",
         "SchedulerNode",
         "FailedTask",
         "AttemptOutput",

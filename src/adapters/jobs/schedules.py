@@ -4,6 +4,7 @@ from datetime import timedelta
 from zoneinfo import ZoneInfo
 
 from cronhare.domain.cron import Fold, UnknownZone, find_zone
+from cronhare.domain.schedules.concurrency import Concurrency
 from cronhare.domain.schedules.conditions import Conditions, read_conditions
 from cronhare.domain.schedules.draft import Fault, ScheduleDraft, faults_of, in_effect
 from cronhare.domain.schedules.schedule import DEFAULT_MISFIRE, Misfire
@@ -12,7 +13,7 @@ from cronhare.domain.topology import MAIN_QUEUE
 
 from .fields import read_duration, read_fold, read_moment, read_params
 from .policies import Policies
-from .schema import MisfireTable, ScheduleTable
+from .schema import ConcurrencyTable, MisfireTable, ScheduleTable
 from .tables import read_table
 
 #: Stands in for the number of a task that is not there.
@@ -49,6 +50,7 @@ def read_draft(
         retry=policies.retry(table.retry, None if task is None else task.policy.retry, faults),
         misfire=_misfire(table.misfire, faults),
         overlap=table.overlap,
+        concurrency=_concurrency(table.concurrency, faults),
         timeout=read_duration("timeout", table.timeout, faults),
         jitter=read_duration("jitter", table.jitter, faults) or timedelta(0),
         starts_at=read_moment("starts_at", table.starts_at, zone, faults),
@@ -105,3 +107,12 @@ def _misfire(value: object, faults: list[Fault]) -> Misfire:
         window=DEFAULT_MISFIRE.window if window is None else window,
         cap=table.cap,
     )
+
+
+def _concurrency(value: object, faults: list[Fault]) -> Concurrency | None:
+    if value is None:
+        return None
+    found: list[Fault] = []
+    table = read_table(ConcurrencyTable, value, found)
+    faults += [Fault(f"concurrency.{fault.field}".rstrip("."), fault.problem) for fault in found]
+    return None if found else Concurrency(key=table.key, limit=table.limit)

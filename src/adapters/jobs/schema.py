@@ -6,6 +6,7 @@ import attrs
 from msgspec import Meta
 
 from cronhare.domain.cron import Gap
+from cronhare.domain.schedules.concurrency import LIMITS
 from cronhare.domain.schedules.schedule import (
     CAPS,
     DEFAULT_MISFIRE,
@@ -30,6 +31,7 @@ Id = Annotated[int, _whole_number(1, LARGEST_NUMBER)]
 OwnerNumber = Annotated[int, _whole_number(0, LARGEST_NUMBER)]
 Source = Annotated[str, Meta(pattern=f"^{NAME}$", description="a name of a-z, 0-9 and . _ -")]
 Cap = Annotated[int, _whole_number(CAPS[0], CAPS[-1])]
+Limit = Annotated[int, _whole_number(LIMITS[0], LIMITS[-1])]
 User = Annotated[
     str,
     Meta(
@@ -86,6 +88,14 @@ class MisfireTable:
 
 
 @attrs.frozen(kw_only=True)
+class ConcurrencyTable:
+    """`concurrency = { key, limit }`: so many attempts with the key run at once."""
+
+    key: str = attrs.field(default="-", metadata=REQUIRED)
+    limit: Limit = attrs.field(default=LIMITS[0], metadata=REQUIRED)
+
+
+@attrs.frozen(kw_only=True)
 class ScheduleTable:
     """`[schedules.NAME]`: what is due when."""
 
@@ -104,6 +114,7 @@ class ScheduleTable:
     retry: Any = None
     misfire: Any = attrs.field(factory=dict[str, Any])
     overlap: OverlapPolicy = DEFAULT_OVERLAP
+    concurrency: Any = None
     timeout: str | None = None
     jitter: str | None = None
     starts_at: Any = None

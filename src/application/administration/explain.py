@@ -98,6 +98,7 @@ def _find(scheduler_id: int, instant: datetime, records: RecordsPort) -> Executi
 _ANSWERS = {
     State.CLAIMED: "It was claimed, and the broker has not taken it yet",
     State.PUBLISHED: "It is in the queue and waits for a worker",
+    State.HELD: "It is held back",
     State.RUNNING: "It is running",
     State.RETRYING: "It ran, did not succeed, and waits for its next attempt",
     State.SUCCEEDED: "It ran and succeeded",

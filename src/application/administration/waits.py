@@ -3,6 +3,7 @@
 from datetime import datetime
 
 from cronhare.domain.execution import STARTABLE, UNFINISHED, Execution, State
+from cronhare.domain.lifecycle.gates import key_of
 from cronhare.domain.lifecycle.redelivery import Graces
 from cronhare.domain.texts.moments import say_moment
 
@@ -13,7 +14,12 @@ def what_it_waits_for(execution: Execution, *, now: datetime) -> str | None:
         return None
     if execution.problem is not None:
         return "a scheduler that quarantines it, as its row is broken"
-    return _running(execution, now) if execution.state is State.RUNNING else _start(execution, now)
+    match execution.state:
+        case State.RUNNING:
+            return _running(execution, now)
+        case State.HELD:
+            return _held(execution)
+    return _start(execution, now)
 
 
 def sent_again_at(execution: Execution, *, now: datetime) -> datetime | None:
@@ -38,6 +44,13 @@ def _running(execution: Execution, now: datetime) -> str:
     if execution.cancel_requested:
         return f"{owner} to stop its task: its end was asked for"
     return f"its task to end, which runs at {owner}"
+
+
+def _held(execution: Execution) -> str:
+    key = key_of(execution.held_by or "")
+    if key is not None:
+        return f"a place: runs with key {key} are at their limit"
+    return "the runs of its schedule that are before it"
 
 
 def _start(execution: Execution, now: datetime) -> str:

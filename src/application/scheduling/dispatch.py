@@ -14,6 +14,7 @@ from cronhare.ports.claims import Batch, ClaimStorePort
 from ..logs import say
 from ..publishing.execution_publisher import ExecutionPublisher
 from ..publishing.publish_pipeline import PublishPipeline
+from .held_back import HeldBack
 
 log = logging.getLogger(__name__)
 
@@ -61,10 +62,12 @@ class Dispatcher:
     _waits_for_others: timedelta = attrs.field(init=False, default=timedelta(0))
     _is_behind: bool = attrs.field(init=False, default=False)
     _pauses: Waits[timedelta] = attrs.field(init=False)
+    _held_back: HeldBack = attrs.field(init=False)
     _logged_problems: dict[str, str] = attrs.field(init=False, factory=dict[str, str])
 
     def __attrs_post_init__(self) -> None:
         self._pauses = Waits(FIRST_PAUSE, LONGEST_PAUSE)
+        self._held_back = HeldBack(claims=self._claims, publisher=self._publisher)
 
     def tick(self, now: datetime) -> Tick:
         """Notice edits, claim what is due at *now*, and publish it."""
@@ -80,6 +83,9 @@ class Dispatcher:
         with PublishPipeline(self._publisher, self._executor, now=now) as pipeline:
             for batch in self._claim_due(now):
                 pipeline.publish(batch.claimed)
+                if batch.gates:  # what keeps these back may have ended meanwhile
+                    passed = self._held_back.let_go(batch.gates, now, claimed=batch.claimed)
+                    pipeline.publish(passed)
                 claimed += len(batch.claimed)
                 skipped += batch.skipped
         if claimed or skipped:
@@ -132,14 +138,14 @@ class Dispatcher:
         while more:
             batch = self._claim(now, since=now - GRACE, until=until)
             yield batch
-            more, done = batch.more, done + len(batch.claimed) + batch.skipped
+            more, done = batch.more, done + batch.recorded
         self._next_due = self._claims.next_due()
         if self._next_due is None or self._next_due > until:
             return
         batch = self._claim(now, since=None, until=until)
         self._is_behind = batch.more
         yield batch
-        done += len(batch.claimed) + batch.skipped
+        done += batch.recorded
         self._look_ahead(until, did_something=done > 0)
 
     def _claim(self, now: datetime, *, since: datetime | None, until: datetime) -> Batch:

@@ -20,6 +20,7 @@ from ..logs import place_of, say
 from ..publishing.execution_publisher import ExecutionPublisher
 from .end_publisher import EndPublisher
 from .gaps import GracePeriod
+from .held_back import HeldBack
 from .locked_leases import LockedLeases
 from .lost_attempts import LostAttempts
 from .paging import PAGE, PAGES, pages, without_broken
@@ -78,6 +79,7 @@ class Reconciler:
             random_fraction=random_fraction,
             limit=limit,
         )
+        self._held_back = HeldBack(claims=claims, publisher=publisher)
         self._grace = GracePeriod(lease, owners=claims.owners)
         self._regained_at: datetime | None = None
         self._fails_already = False
@@ -99,6 +101,8 @@ class Reconciler:
         finally:  # what is overdue must not wait for what cannot be given up
             republished = self._republish_overdue(now)
         self._cancel_asked(now)
+        if self._broker.is_reachable():  # or what is let go could not be published
+            self._held_back.look(now)
         self._publisher.check_broker(now)
         self._do_rare_work(now)
         return Reconciled(republished=republished, lost=lost)

@@ -15,6 +15,7 @@ class Counters:
     ended: int = 0
     adopted: int = 0
     fenced: int = 0
+    held: int = 0
     superseded: int = 0
     parked: int = 0
 

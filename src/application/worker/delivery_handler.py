@@ -1,7 +1,7 @@
 """One delivery, from the queue to the ledger: fence, run, finish, publish what follows, ack."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from datetime import timedelta
 from uuid import UUID
@@ -25,6 +25,7 @@ from .adopting import Adopter
 from .attempt_runner import AttemptRunner
 from .attempt_starter import AttemptStarter
 from .counters import Counters
+from .gate_opener import GateOpener
 from .leases import LeaseKeeper
 from .ledger import WorkerLedger
 from .ledger_retry import Draining
@@ -58,13 +59,14 @@ class DeliveryHandler:
         retry_delay: timedelta,
         seal: Seal,
         accepts_foreign: bool = True,
+        foreign_queues: Collection[str] = (),
         lingers: tuple[float, float] = LINGERS,
     ) -> None:
         """At most *places* deliveries come at a time.
 
         *retry_delay* is how long a nacked message is away. *seal* signs our messages and verifies
-        them; *accepts_foreign* tells whether those of others are run. *lingers* are seconds, see
-        `LINGERS`.
+        them; *accepts_foreign* tells whether those of others are run; *foreign_queues* are other
+        programs'. *lingers* are seconds, see `LINGERS`.
         """
         self.counters = Counters()
         self._broker = broker
@@ -80,6 +82,7 @@ class DeliveryHandler:
         self._adopter = Adopter(
             ledger=ledger, broker=broker, waiting_room=self._waiting_room, uuid=uuid, seal=seal
         )
+        self._gates = GateOpener(ledger, broker, seal, foreign_queues=foreign_queues)
         to_start, to_finish = lingers
         self._starter = AttemptStarter(ledger, keeper, linger=to_start)
         self._runner = AttemptRunner(
@@ -99,6 +102,7 @@ class DeliveryHandler:
             seal=seal,
             linger=to_finish,
             count=self.counters.count,
+            gates=self._gates,
         )
 
     @property
@@ -112,8 +116,9 @@ class DeliveryHandler:
         return len(self._recorder)
 
     async def settled(self) -> None:
-        """Wait until no end is pending."""
+        """Wait until no end is pending, and what waited for one goes on."""
         await self._recorder.settled()
+        await self._gates.settled()
 
     def drain(self) -> None:
         """From now on give back what has not begun."""
@@ -206,6 +211,8 @@ class DeliveryHandler:
         match answer:
             case Refused(reason, unknown=True):
                 await self._quarantine(delivery, reason)
+            case Refused(reason, gate=str(gate)):
+                await self._hold_back(delivery, reason, gate)
             case Refused(reason):
                 await self._fence_off(delivery, reason)
             case Execution() as execution:
@@ -221,6 +228,13 @@ class DeliveryHandler:
         self.counters.fenced += 1
         say(log, logging.DEBUG, "attempt.fenced", f"Not started again: {reason}")
         await self._broker.ack(delivery)
+
+    async def _hold_back(self, delivery: Delivery, reason: str, gate: str) -> None:
+        """Ack a message whose execution waits in the ledger now; its turn may have come since."""
+        self.counters.held += 1
+        say(log, logging.DEBUG, "attempt.held", f"Not started now: {reason}")
+        await self._broker.ack(delivery)
+        self._gates.open([gate])
 
     async def _quarantine(self, delivery: Delivery, reason: str) -> None:
         self.counters.parked += 1

@@ -15,6 +15,7 @@ from typing import Final
 import attrs
 
 from cronhare.domain.execution import State
+from cronhare.domain.lifecycle.gates import gates_of
 from cronhare.domain.lifecycle.retry_policies import RetryPolicies
 from cronhare.domain.messages.messages import AttemptRef
 from cronhare.domain.messages.signing import Seal
@@ -28,6 +29,7 @@ from ..outcome_log import log_outcome
 from ..publishing.follow_up import follow_up, is_last
 from ..publishing.missing_queues import MissingQueues, Sent
 from .batching import Batcher
+from .gate_opener import GateOpener
 from .leases import LeaseKeeper
 from .ledger import WorkerLedger
 from .lock_waits import LOCKED_AT_ONCE, lock_wait
@@ -73,14 +75,19 @@ class Recorder:
         seal: Seal,
         linger: float,
         count: Callable[[State | EndRefused | Superseded], None],
+        gates: GateOpener,
     ) -> None:
-        """*count* is called for each recorded end, which waits *linger* seconds for others."""
+        """*count* is called for each recorded end, which waits *linger* seconds for others.
+
+        *gates* are opened for those that waited for it.
+        """
         self._ledger = ledger
         self._broker = broker
         self._keeper = keeper
         self._policies = policies
         self._seal = seal
         self._count = count
+        self._gates = gates
         self._missing_queues = MissingQueues()
         self._pending: dict[AttemptRef, asyncio.Task[None]] = {}
         self._pending_bytes = 0
@@ -146,6 +153,7 @@ class Recorder:
         log_outcome(finish, state, duration=duration, policies=self._policies)
         log_limits(answer)
         self._count(state)
+        self._gates.open(gates_of(finish.execution))
         following = follow_up(finish, state, now=end.now, seal=self._seal, headers=end.headers)
         if following is not None:
             await self._send(end, following)

@@ -10,6 +10,7 @@ from ..nodes import container_id
 from ..schedules.planning import Run, Skip
 from ..schedules.schedule import BrokenSchedule, ByHand, Schedule
 from ..schedules.task import TaskRef
+from .gates import schedule_gate
 
 
 class NotToBeRun(LookupError):
@@ -20,7 +21,7 @@ def claim(
     schedule: Schedule, key: str, *, due: datetime, now: datetime, node: str, begins: datetime
 ) -> Execution:
     """Describe the claim of a run of *schedule* as it is now; the ledger gives it an id."""
-    return Execution(
+    run = Execution(
         id=0,
         scheduler_id=schedule.id,
         schedule_name=schedule.name,
@@ -42,11 +43,30 @@ def claim(
         next_attempt_at=begins,
         check_at=begins,
     )
+    return _gated(run, schedule)
+
+
+def _gated(run: Execution, schedule: Schedule) -> Execution:
+    """Note on a run what may hold it back; nearly always nothing may."""
+    concurrency, overlap = schedule.concurrency, schedule.overlap
+    if concurrency is None and not overlap.waits:
+        return run
+    return msgspec.structs.replace(
+        run,
+        concurrency_key=None if concurrency is None else concurrency.key_of(run.params),
+        overlap_policy=overlap.value if overlap.waits else None,
+    )
 
 
 def claim_run(schedule: Schedule, run: Run, *, now: datetime, node: str) -> Execution:
-    """Describe the claim of a due instant; it begins after the schedule's jitter."""
-    return claim(schedule, run.key, due=run.due, now=now, node=node, begins=now + run.delay)
+    """Describe the claim of a due instant; it begins after the schedule's jitter.
+
+    One that has to wait for another run of its schedule is held back.
+    """
+    claimed = claim(schedule, run.key, due=run.due, now=now, node=node, begins=now + run.delay)
+    if not run.waits:
+        return claimed
+    return msgspec.structs.replace(claimed, state=State.HELD, held_by=schedule_gate(schedule.id))
 
 
 def skip(schedule: Schedule, skipped: Skip, *, now: datetime, node: str) -> Execution:
@@ -94,7 +114,7 @@ def claim_by_hand(
     run = claim(schedule, key, due=now, now=now, node=node, begins=begins or now)
     if task not in {None, run.task}:
         changes |= {"task": task, "task_name": None}
-    return msgspec.structs.replace(run, **changes)
+    return _gated(msgspec.structs.replace(run, **changes), schedule)
 
 
 def _stand_in(broken: BrokenSchedule) -> Schedule:

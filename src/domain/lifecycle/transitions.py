@@ -10,20 +10,28 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from ..execution import STARTABLE, Execution, State
+from ..execution import STARTABLE, WAITING, Execution, State
 from ..retries.outcome import Ending
 from ..retries.retry import Cancel, Complete, Fail, GiveBack, Quarantine, RetryAfter, Verdict
 from .failures import Failure
 from .redelivery import after_resend
 
 #: Where each of `STARTABLE` may go: to quarantine if its row is broken or refused (ADR 31), to
-#: failed if another program's worker reports so.
+#: failed if another program's worker reports so, to held if a gate keeps it back.
 _FROM_WAITING: Final = frozenset(
-    {State.RUNNING, State.CANCELLED, State.HANDED_OVER, State.QUARANTINED, State.FAILED}
+    {
+        State.RUNNING,
+        State.CANCELLED,
+        State.HANDED_OVER,
+        State.QUARANTINED,
+        State.FAILED,
+        State.HELD,
+    }
 )
 
 ALLOWED_TRANSITIONS: Final[dict[State, frozenset[State]]] = {
     State.CLAIMED: _FROM_WAITING | {State.PUBLISHED},
+    State.HELD: frozenset({State.CLAIMED, State.CANCELLED, State.QUARANTINED}),
     State.PUBLISHED: _FROM_WAITING,
     State.RUNNING: frozenset(
         {State.SUCCEEDED, State.RETRYING, State.FAILED, State.QUARANTINED, State.CANCELLED}
@@ -65,6 +73,7 @@ _CHANGING: Final = (
     "last_error",
     "cancel_requested",
     "resends",
+    "held_by",
     "crashes",
 )
 _changing = attrgetter(*_CHANGING)
@@ -189,7 +198,7 @@ def cancel(execution: Execution, *, now: datetime) -> Execution:
     """Cancel an execution that waits; of one that runs, request it of its worker."""
     if execution.state is State.RUNNING:
         return msgspec.structs.replace(execution, cancel_requested=True)
-    if execution.state not in STARTABLE:
+    if execution.state not in WAITING:
         return execution
     return msgspec.structs.replace(
         execution,
@@ -198,7 +207,31 @@ def cancel(execution: Execution, *, now: datetime) -> Execution:
         cancel_requested=True,
         next_attempt_at=None,
         check_at=None,
+        held_by=None,
         finished_at=now,
+    )
+
+
+def hold(execution: Execution, gate: str) -> Execution:
+    """Hold back at a gate an execution whose attempt may not start now; its message is spent."""
+    return msgspec.structs.replace(
+        execution,
+        state=State.HELD,
+        version=execution.version + 1,
+        published_at=None,
+        resends=0,
+        held_by=gate,
+    )
+
+
+def let_go(held: Execution, *, now: datetime) -> Execution:
+    """Let an execution go on that was held back: it is claimed again, for the same attempt."""
+    return msgspec.structs.replace(
+        held,
+        state=State.CLAIMED,
+        version=held.version + 1,
+        check_at=now,
+        held_by=None,
     )
 
 
@@ -247,6 +280,7 @@ def set_apart(execution: Execution, problem: str, *, now: datetime) -> Execution
         lease_until=None,
         next_attempt_at=None,
         check_at=None,
+        held_by=None,
         finished_at=now,
         last_error=problem,
     )

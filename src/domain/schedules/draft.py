@@ -18,6 +18,7 @@ from ..cron import (
 )
 from ..retries.retry import RetryPolicy
 from ..topology import MAIN_QUEUE, checked_queue
+from .concurrency import LIMITS, Concurrency, faults_of_key
 from .conditions import Conditions
 from .every import Every, fault_of_period
 from .params import fault_of_params
@@ -81,6 +82,7 @@ class ScheduleDraft:
     retry: RetryPolicy | None = None
     misfire: Misfire = DEFAULT_MISFIRE
     overlap: OverlapPolicy = DEFAULT_OVERLAP
+    concurrency: Concurrency | None = None
     timeout: timedelta | None = None
     jitter: timedelta = timedelta(0)
     starts_at: datetime | None = None
@@ -171,8 +173,10 @@ def validate_times(
     return ByHand() if date_time is None else Once(date_time), tuple(faults)
 
 
-def validate_run_options(*, timeout: timedelta | None, queue: str) -> tuple[Fault, ...]:
-    """List the faults of a draft's timeout and queue."""
+def validate_run_options(
+    *, timeout: timedelta | None, queue: str, concurrency: Concurrency | None
+) -> tuple[Fault, ...]:
+    """List the faults of a draft's timeout, queue and concurrency."""
     faults: list[Fault] = []
     if timeout is not None and timeout <= timedelta(0):
         faults.append(Fault("timeout", "must be longer than nothing"))
@@ -180,7 +184,18 @@ def validate_run_options(*, timeout: timedelta | None, queue: str) -> tuple[Faul
         checked_queue(queue)
     except ValueError as error:
         faults.append(Fault("queue", str(error)))
+    if concurrency is not None:
+        faults += validate_concurrency(concurrency)
     return tuple(faults)
+
+
+def validate_concurrency(concurrency: Concurrency) -> Iterator[Fault]:
+    """Yield the faults of a concurrency key and its limit."""
+    for problem in faults_of_key(concurrency.key):
+        yield Fault("concurrency.key", problem)
+    if concurrency.limit not in LIMITS:
+        allowed = f"{LIMITS[0]}-{LIMITS[-1]:,}"
+        yield Fault("concurrency.limit", f"{concurrency.limit} is not {allowed}")
 
 
 def _validate(draft: ScheduleDraft) -> tuple[Timing, tuple[Fault, ...]]:
@@ -195,7 +210,9 @@ def _validate(draft: ScheduleDraft) -> tuple[Timing, tuple[Fault, ...]]:
         starts_at=draft.starts_at,
         ends_at=draft.ends_at,
     )
-    faults += validate_run_options(timeout=draft.timeout, queue=draft.queue)
+    faults += validate_run_options(
+        timeout=draft.timeout, queue=draft.queue, concurrency=draft.concurrency
+    )
     if (too_large := fault_of_params(draft.params)) is not None:
         faults += (Fault("params", too_large),)
     return timing, faults

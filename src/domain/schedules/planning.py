@@ -15,7 +15,7 @@ import msgspec
 from ..texts.moments import say_moment
 from .circumstances import Circumstances, sort_out
 from .every import Every
-from .schedule import BrokenSchedule, MisfirePolicy, OverlapPolicy, Schedule
+from .schedule import MOST_WAITING, BrokenSchedule, MisfirePolicy, OverlapPolicy, Schedule
 
 #: A claim that is no later counts as on time: after a short stall runs are late, not missed.
 GRACE = timedelta(seconds=60)
@@ -41,11 +41,15 @@ SET_ASIDE_AFTER = timedelta(minutes=10)
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """A due instant that is to run, *delay* later than it is claimed."""
+    """A due instant that is to run, *delay* later than it is claimed.
+
+    If it *waits*, that is after the runs before it have ended.
+    """
 
     due: datetime
     key: str
     delay: timedelta = timedelta(0)
+    waits: bool = False
 
 
 class Skip(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,7 +83,7 @@ class Planned(msgspec.Struct, frozen=True, kw_only=True):
     """A schedule with the state of its plan.
 
     *next_due* is the plan's cursor, None if it has none. *edited* says that the row was created,
-    changed or enabled since it was planned. *unfinished* is the id of an execution that has not
+    changed or enabled since it was planned. *unfinished* tells of its executions that have not
     ended, looked up where the overlap policy needs it; *circumstances* likewise, where there are
     conditions or a pause.
     """
@@ -87,8 +91,25 @@ class Planned(msgspec.Struct, frozen=True, kw_only=True):
     schedule: Schedule | BrokenSchedule
     next_due: datetime | None = None
     edited: bool = False
-    unfinished: int | None = None
+    unfinished: "Unfinished | None" = None
     circumstances: Circumstances | None = None
+
+
+class Unfinished(msgspec.Struct, frozen=True, kw_only=True):
+    """The executions of a schedule that have not ended.
+
+    *active* is the oldest that is not held back, *waiting* the oldest that is; *count* counts those
+    that are. One of the two ids is there.
+    """
+
+    active: int | None = None
+    waiting: int | None = None
+    count: int = 0
+
+    @property
+    def oldest(self) -> int:
+        """The id to name."""
+        return self.active or self.waiting or 0
 
 
 class Cursor(msgspec.Struct, frozen=True, kw_only=True):
@@ -265,18 +286,58 @@ def _catch_up(
 
 
 def _without_overlap(plan: Plan, schedule: Schedule, planned: Planned) -> Plan:
-    """Skip runs that would overlap an unfinished one, if the schedule forbids that."""
+    """Skip runs that would overlap an unfinished one, or let them wait, as the schedule says."""
     if schedule.overlap is OverlapPolicy.ALLOW or not plan.runs:
         return plan
-    allowed = () if planned.unfinished is not None else plan.runs[:1]
-    other = (
-        f"execution {planned.unfinished}" if planned.unfinished is not None else "the one before"
-    )
-    refused = tuple(
-        _skip(schedule, [run.due], f"overlap: {other} has not ended (overlap policy skip)")
-        for run in plan.runs[len(allowed) :]
-    )
-    return msgspec.structs.replace(plan, runs=allowed, skips=plan.skips + refused)
+    others = planned.unfinished
+    match schedule.overlap:
+        case OverlapPolicy.SKIP:
+            runs, refused = _first_alone(schedule, plan.runs, others)
+        case OverlapPolicy.CANCEL_PREVIOUS:
+            runs, refused = _last_alone(schedule, plan.runs, others)
+        case _:
+            runs, refused = _in_line(schedule, plan.runs, others)
+    return msgspec.structs.replace(plan, runs=runs, skips=plan.skips + refused)
+
+
+Decided = tuple[tuple[Run, ...], tuple[Skip, ...]]
+
+
+def _first_alone(schedule: Schedule, runs: Sequence[Run], others: Unfinished | None) -> Decided:
+    allowed = () if others is not None else tuple(runs[:1])
+    other = "the one before" if others is None else f"execution {others.oldest}"
+    reason = f"overlap: {other} has not ended (overlap policy skip)"
+    return allowed, _skips(schedule, runs[len(allowed) :], reason)
+
+
+def _last_alone(schedule: Schedule, runs: Sequence[Run], others: Unfinished | None) -> Decided:
+    """Run the latest, once the others have ended, which are asked to."""
+    *replaced, last = runs
+    reason = "overlap: a later run takes its place (overlap policy cancel_previous)"
+    waits = others is not None
+    return (msgspec.structs.replace(last, waits=waits),), _skips(schedule, replaced, reason)
+
+
+def _in_line(schedule: Schedule, runs: Sequence[Run], others: Unfinished | None) -> Decided:
+    """Let the first run at once if it can, and as many wait as may."""
+    first = () if others is not None else tuple(runs[:1])
+    is_one = schedule.overlap is OverlapPolicy.QUEUE_ONE
+    most, waiting = 1 if is_one else MOST_WAITING, 0 if others is None else others.count
+    rest = runs[len(first) :]
+    room = max(most - waiting, 0)
+    lined_up = tuple(msgspec.structs.replace(run, waits=True) for run in rest[:room])
+    if not is_one:
+        why = f"{most:,} runs wait already"
+    elif others is not None and others.waiting is not None:
+        why = f"execution {others.waiting} waits already"
+    else:
+        why = "the one before waits already"
+    reason = f"overlap: {why} (overlap policy {schedule.overlap.value})"
+    return (*first, *lined_up), _skips(schedule, rest[room:], reason)
+
+
+def _skips(schedule: Schedule, runs: Sequence[Run], reason: str) -> tuple[Skip, ...]:
+    return tuple(_skip(schedule, [run.due], reason) for run in runs)
 
 
 def _within_allowance(plan: Plan, schedule: Schedule, circumstances: Circumstances | None) -> Plan:

@@ -11,6 +11,7 @@ import msgspec
 from ..cron import AS_CRON, ClockChanges, CronExpression
 from ..retries.retry import RetryPolicy
 from ..topology import MAIN_QUEUE
+from .concurrency import Concurrency
 from .conditions import Conditions
 from .every import Every
 from .keys import cron_key, once_key
@@ -41,10 +42,29 @@ class MisfirePolicy(enum.StrEnum):
 
 
 class OverlapPolicy(enum.StrEnum):
-    """Whether a run may begin while an earlier one of the same schedule has not ended."""
+    """Whether a run may begin while an earlier one of the same schedule has not ended.
+
+    Under the last three it waits in the ledger until that one has; see `lifecycle/gates.py`.
+    """
 
     ALLOW = "allow"
     SKIP = "skip"
+    QUEUE_ONE = "queue_one"  # and while one waits, others are skipped
+    QUEUE_ALL = "queue_all"
+    CANCEL_PREVIOUS = "cancel_previous"
+
+    @property
+    def waits(self) -> bool:
+        """Whether a run waits for those before it."""
+        return self in _WAITING
+
+
+_WAITING = frozenset(
+    {OverlapPolicy.QUEUE_ONE, OverlapPolicy.QUEUE_ALL, OverlapPolicy.CANCEL_PREVIOUS}
+)
+
+#: So many runs of one schedule may wait for those before them; further ones are skipped.
+MOST_WAITING = 1_000
 
 
 @attrs.frozen(kw_only=True)
@@ -146,6 +166,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     retry: RetryPolicy | None = None
     misfire: Misfire = DEFAULT_MISFIRE
     overlap: OverlapPolicy = DEFAULT_OVERLAP
+    concurrency: Concurrency | None = None
     timeout: timedelta | None = None
     jitter: timedelta = timedelta(0)
     starts_at: datetime | None = None

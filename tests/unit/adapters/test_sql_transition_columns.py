@@ -12,6 +12,7 @@ def test_setting_apart_writes_all_that_it_changes() -> None:
         lease_until=NOON,
         next_attempt_at=NOON,
         check_at=NOON,
+        held_by="key a",
     )
 
     changed = changes(running, set_apart(running, "broken", now=NOON))

@@ -38,6 +38,7 @@ from cronhare.domain.retries.backoff import Backoff, BackoffType, Jitter
 from cronhare.domain.retries.crashes import Crash, CrashPolicy
 from cronhare.domain.retries.outcome import Ending, ErrorClass, TaskError
 from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.schedules.concurrency import Concurrency
 from cronhare.domain.schedules.conditions import Conditions
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.pause import Pause
@@ -122,6 +123,9 @@ SAME: dict[str, Any] = {
     "finished_at": NOON + 9 * SECOND,
     "cancel_requested": False,
     "last_error": "retry 2/3",
+    "concurrency_key": "customer-42",
+    "overlap_policy": "queue_all",
+    "held_by": "key customer-42",
     "problem": None,
 }
 CRASH = Crash(NOON + 10 * SECOND, Ending.LOST, "ant-7")
@@ -262,6 +266,7 @@ DRAFT = ScheduleDraft(
     retry=POLICY,
     misfire=Misfire(policy=MisfirePolicy.ALL, window=4.5 * SECOND, cap=6),
     overlap=OverlapPolicy.SKIP,
+    concurrency=Concurrency(key="customer-{params.id}", limit=12),
     timeout=7.5 * SECOND,
     jitter=8.5 * SECOND,
     every=9 * SECOND,
@@ -313,6 +318,8 @@ SCHEDULE: dict[str, Any] = {
     "misfire_window_seconds": 4.5,
     "misfire_cap": 6,
     "overlap_policy": "skip",
+    "concurrency_key": "customer-{params.id}",
+    "concurrency_limit": 12,
     "timeout_seconds": 7.5,
     "jitter_seconds": 8.5,
     "every_seconds": 9.0,
@@ -344,6 +351,7 @@ LOADS = [
     QueueLoad(queue="letters", state=State.CLAIMED, executions=1, oldest_due_at=NOON + SECOND),
     QueueLoad(queue="letters", state=State.PUBLISHED, executions=10, oldest_due_at=NOON),
     QueueLoad(queue="letters", state=State.RETRYING, executions=100, oldest_due_at=None),
+    QueueLoad(queue="letters", state=State.HELD, executions=1_000, oldest_due_at=None),
     QueueLoad(queue="letters", state=State.RUNNING, executions=50, oldest_due_at=NOON - SECOND),
     QueueLoad(queue="others", state=State.CLAIMED, executions=7, oldest_due_at=NOON - SECOND),
 ]
@@ -353,6 +361,7 @@ QUEUE: dict[str, Any] = {
     "schedules": 2,
     "waiting": 11,
     "retrying": 100,
+    "held": 1_000,
     "running": 50,
     "oldest_due_at": NOON,
     "messages": 8,

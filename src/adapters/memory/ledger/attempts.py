@@ -10,9 +10,11 @@ from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle import start_fence
 from cronhare.domain.lifecycle.archive import archive_end
 from cronhare.domain.lifecycle.claims import NotToBeRun
+from cronhare.domain.lifecycle.gates import Blocked, gates_of
 from cronhare.domain.lifecycle.retry_limits import RetryJudge
 from cronhare.domain.lifecycle.transitions import (
     end,
+    hold,
     is_held,
     may_finish,
     may_give_up,
@@ -127,12 +129,24 @@ class MemoryAttemptStore:
         if isinstance(after, str):
             return Refused(after)
         if not is_held(execution, node):
+            if (blocked := self._pass(execution)) is not None:
+                self._executions.write(execution, hold(execution, blocked.gate))
+                return Refused(f"held: {blocked.reason}", gate=blocked.gate)
             self._executions.record(
                 Attempt(execution_id=after.id, attempt=request.attempt, node=node, started_at=now)
             )
         started = self._executions.write(execution, after)
         owner = self._ledger.owner_of(started.scheduler_id)
         return msgspec.structs.replace(started, owned_by=owner)
+
+    def _pass(self, execution: Execution) -> Blocked | None:
+        """Let an attempt pass its gates; or say what holds it back."""
+        if not gates_of(execution):
+            return None
+        gates = self._ledger.gates.load_for([execution])
+        blocked = gates.start(execution)
+        self._ledger.gates.keep(gates)
+        return blocked
 
     def _finish(self, finish: Finish, now: datetime, node: str) -> Recorded:
         execution = self._executions.get(finish.execution.id)

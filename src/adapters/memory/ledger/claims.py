@@ -9,7 +9,7 @@ from operator import attrgetter
 import attrs
 import msgspec
 
-from cronhare.domain.execution import STARTABLE, Execution, State
+from cronhare.domain.execution import STARTABLE, WAITING, Execution, State
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.claims import claim_run, skip
 from cronhare.domain.lifecycle.redelivery import Graces, doubted_until, expected_anew_at
@@ -31,7 +31,7 @@ from cronhare.domain.schedules.planning import (
     plan_or_problem,
 )
 from cronhare.domain.schedules.schedule import OverlapPolicy
-from cronhare.ports.claims import Batch
+from cronhare.ports.claims import Batch, LetGo
 
 from .schedule_table import ScheduleRow
 from .tables import MemoryLedger
@@ -172,7 +172,7 @@ class MemoryClaimStore:
     def cancel_asked(self, *, now: datetime, limit: int) -> Sequence[Execution]:
         """See `ClaimStorePort.cancel_asked`."""
         with self._ledger.lock:
-            asked = (row for row in self._executions.in_states(STARTABLE) if row.cancel_requested)
+            asked = (row for row in self._executions.in_states(WAITING) if row.cancel_requested)
             found = heapq.nsmallest(limit, asked, key=_BY_ID)
             for row in found:
                 self._executions.write(row, cancel(row, now=now))
@@ -181,6 +181,23 @@ class MemoryClaimStore:
     def regain(self, *, now: datetime, limit: int) -> int:  # noqa: ARG002 - the port's
         """See `ClaimStorePort.regain`: nothing is edited by hand in memory."""
         return 0
+
+    def let_go(
+        self, gates: Collection[str], *, now: datetime, claimed: Sequence[Execution] = ()
+    ) -> LetGo:
+        """See `ClaimStorePort.let_go`. No gate is ever busy here."""
+        with self._ledger.lock:
+            self._ledger.gates.reserve(gates, claimed)
+            answers = [self._ledger.gates.let_go(gate, now) for gate in sorted(set(gates))]
+        return LetGo(
+            executions=tuple(one for each in answers for one in each.executions),
+            cancelled=tuple(one for each in answers for one in each.cancelled),
+        )
+
+    def gates(self, *, after: str, limit: int) -> Sequence[str]:
+        """See `ClaimStorePort.gates`."""
+        with self._ledger.lock:
+            return [name for name in self._ledger.gates.names() if name > after][:limit]
 
     def mark_ends_published(self, ends: Collection[AttemptRef]) -> None:
         """See `ClaimStorePort.mark_ends_published`."""
@@ -216,7 +233,7 @@ class MemoryClaimStore:
         planner: Planner,
     ) -> Batch:
         looked = skipped = weight = 0
-        claimed: list[Execution] = []
+        wanted: list[Execution] = []
         problems: list[tuple[str, str]] = []
         for row in rows:
             if weight >= INSTANTS_AT_ONCE:
@@ -226,24 +243,25 @@ class MemoryClaimStore:
             self._schedules.set_plan(row, cursor_after(planned, plan, now))
             looked += 1
             weight += plan.weight
-            runs = [claim_run(row.schedule, run, now=now, node=node) for run in plan.runs]
+            wanted += [claim_run(row.schedule, run, now=now, node=node) for run in plan.runs]
             self._schedules.claimed[row.id] += len(plan.runs) * counts_runs(row.schedule)
             skipped += self._prolong(row, [one for one in plan.skips if one.prolongs], now)
-            skips = [
+            wanted += [
                 skip(row.schedule, one, now=now, node=node)
                 for one in plan.skips
                 if not one.prolongs
             ]
-            claimed += self._insert(runs)
-            skipped += sum(one.missed for one in self._insert(skips))
             if plan.problem is not None and (planned.edited or plan.problem != known):
                 problems.append((row.schedule.name, plan.problem))
+        inserted = self._insert(self._ledger.gates.held_back(wanted))
         return Batch(
             looked=looked,
             more=looked == limit or looked < len(rows),
-            claimed=tuple(claimed),
-            skipped=skipped,
+            claimed=tuple(one for one in inserted if one.state is State.CLAIMED),
+            held=sum(one.state is State.HELD for one in inserted),
+            skipped=skipped + sum(one.missed for one in inserted),
             problems=tuple(problems),
+            gates=tuple(dict.fromkeys(one.held_by for one in inserted if one.held_by)),
         )
 
     def _has_problem(self, row: ScheduleRow, since: datetime | None) -> bool:
@@ -253,7 +271,7 @@ class MemoryClaimStore:
 
     def _planned(self, row: ScheduleRow) -> Planned:
         cursor = self._schedules.cursor_of(row)
-        asked = row.schedule.overlap is OverlapPolicy.SKIP
+        asked = row.schedule.overlap is not OverlapPolicy.ALLOW
         return Planned(
             schedule=row.schedule,
             next_due=cursor.next_due or cursor.resume_at,

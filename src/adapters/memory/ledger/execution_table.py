@@ -11,6 +11,7 @@ import msgspec
 from cronhare.domain.execution import UNFINISHED, Execution, State
 from cronhare.domain.lifecycle.transitions import can_transition, changes
 from cronhare.domain.schedules.circumstances import Stretch
+from cronhare.domain.schedules.planning import Unfinished
 from cronhare.ports.records import Attempt, Output
 
 
@@ -44,9 +45,19 @@ class ExecutionTable:
             for id_ in self._in_state[state]:
                 yield self._rows[id_]
 
-    def unfinished_of(self, scheduler_id: int) -> int | None:
-        """Find the oldest unfinished execution of a schedule."""
-        return min(self._unfinished_of[scheduler_id], default=None)
+    def of_schedule_in(self, scheduler_id: int, states: Collection[State]) -> list[Execution]:
+        """List the executions of a schedule in some of the unfinished states, oldest first."""
+        rows = (self._rows[id_] for id_ in sorted(self._unfinished_of[scheduler_id]))
+        return [row for row in rows if row.state in states]
+
+    def unfinished_of(self, scheduler_id: int) -> Unfinished | None:
+        """Tell of the unfinished executions of a schedule."""
+        ids = self._unfinished_of[scheduler_id]
+        waiting = {id_ for id_ in ids if self._rows[id_].state is State.HELD}
+        if not ids:
+            return None
+        active = min(ids - waiting, default=None)
+        return Unfinished(active=active, waiting=min(waiting, default=None), count=len(waiting))
 
     def insert(self, claim: Execution) -> Execution | None:
         """Insert a claim and give it its id; None if its key is taken, which is the judge."""

@@ -21,6 +21,7 @@ from cronhare.domain.schedules.task import SYSTEM, TaskRef
 from cronhare.ports.clock import ClockPort
 
 from .execution_table import ExecutionTable
+from .gates import GateTable
 from .schedule_table import ScheduleTable
 
 #: The system's own schedule: claimed like any other, so that one replica does it.
@@ -41,6 +42,7 @@ class MemoryLedger:
         self.lock = RLock()
         self.schedules = ScheduleTable()
         self.executions = ExecutionTable()
+        self.gates = GateTable(self.executions, self.schedules)
         self.archive: dict[int, Archived] = {}
         self.nodes: dict[str, NodeReport] = {}
         self.budgets: dict[str, Budget] = {}

@@ -1,21 +1,24 @@
 """Starting attempts: a batch is read and judged, then written with one statement per table."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 
 from cronhare.domain.execution import STARTABLE, Execution
 from cronhare.domain.lifecycle import start_fence
+from cronhare.domain.lifecycle.gates import gates_of
 from cronhare.domain.lifecycle.transitions import is_held
 from cronhare.ports.attempts import Busy, Refused, StartRequest
 from cronhare.ports.ledger import LedgerRefused
 
+from ..gates.gate_rows import MissingGates, make_gates
+from ..gates.passing_starts import pass_gates
 from ..isolation.bisection import BatchResult, OnLocked
 from ..isolation.quarantine import quarantine_and_log
 from ..isolation.refusals import bisect_and_judge
 from ..isolation.suspects import Kind, Suspects
 from ..mapping.execution_rows import OWNED_BY_IDS, find_executions
-from ..mapping.transition_columns import write_changes
+from ..mapping.transition_columns import Change, write_changes
 from ..transactions.database import Database, StorePart, repeatable
 from .standing import locked_elsewhere
 from .start_writes import StartKind, write_starts
@@ -66,7 +69,6 @@ class AttemptStarts(StorePart):
             ),
         )
 
-    @repeatable
     def _start(
         self,
         requests: Sequence[StartRequest],
@@ -75,6 +77,28 @@ class AttemptStarts(StorePart):
         node: str,
         lease: timedelta,
         kinds: dict[int, Kind],
+    ) -> BatchResult[Execution | Refused | Busy]:
+        """Start these; what has to pass gates that have no row yet is `Busy` once they are made."""
+        start = partial(self._start_these, requests, now=now, node=node, lease=lease, kinds=kinds)
+        try:
+            return start(without=frozenset())
+        except MissingGates as missing:
+            make_gates(self._database, missing.names, now)
+        try:
+            return start(without=frozenset())
+        except MissingGates as missing:  # somebody keeps them from being made
+            return start(without=frozenset(missing.names))
+
+    @repeatable
+    def _start_these(
+        self,
+        requests: Sequence[StartRequest],
+        *,
+        now: datetime,
+        node: str,
+        lease: timedelta,
+        kinds: dict[int, Kind],
+        without: Collection[str],
     ) -> BatchResult[Execution | Refused | Busy]:
         with self._database.write("starting attempts") as connection:
             ids = {request.execution_id for request in requests}
@@ -94,10 +118,16 @@ class AttemptStarts(StorePart):
             changed = [(found[id_], one) for id_, one in after.items()]
             again = [change for change in changed if is_held(change[0], node)]
             started = [change for change in changed if not is_held(change[0], node)]
-            write_changes(connection, self._database.dialect, again)
+            held: Sequence[Change] = ()
+            if any(gates_of(before) for before, _ in started):  # nearly always there are none
+                gated = pass_gates(connection, self._database.dialect, started, now, without)
+                answers = [gated.answer_of(answer) for answer in answers]
+                started, held = gated.started, gated.held
+            kinds.update((one.id, StartKind.of(one, held=True)) for one, _ in held)
+            write_changes(connection, self._database.dialect, [*again, *held])
             kinds.update((one.id, StartKind.of(one)) for one, _ in started)
             write_starts(connection, self._database.dialect, started, now=now, node=node)
-            return BatchResult(answers, [one.id for one, _ in started])
+            return BatchResult(answers, [one.id for one, _ in (*started, *held)])
 
 
 def _judge(

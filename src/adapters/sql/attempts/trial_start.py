@@ -46,7 +46,7 @@ def could_start_another(
 
     The *kind* of start is the same. If no other waits, the refused ones keep none waiting.
     """
-    if not isinstance(kind, StartKind):
+    if not isinstance(kind, StartKind) or kind.is_gated:
         return False
     least, most = (1, 1) if kind.is_first else (2, COUNTS[-1])
     asked = {"ids": list(wanted), "state": kind.state.value, "least": least, "most": most}

@@ -12,6 +12,7 @@ from sqlalchemy import (
     Row,
     Select,
     bindparam,
+    case,
     delete,
     func,
     select,
@@ -25,6 +26,7 @@ from cronhare.domain.schedules.planning import (
     Plan,
     Planned,
     Planner,
+    Unfinished,
     cursor_after,
     plan_or_problem,
 )
@@ -32,12 +34,19 @@ from cronhare.domain.schedules.schedule import BrokenSchedule, OverlapPolicy, Sc
 from cronhare.ports.claims import Batch
 
 from ..dialect import Dialect, PlanRow
+from ..gates.holding_back import gates_to_try, hold_back
 from ..mapping.schedule_rows import READ, STAMP, schedule_of
 from ..schema.tables import executions, pauses, plans, schedulers
 from .circumstances import Found, find_circumstances, keep_tallies, prolong
 
+_IS_HELD = executions.c.state == State.HELD.value
 _UNFINISHED = (
-    select(executions.c.scheduler_id, func.min(executions.c.id).label("execution_id"))
+    select(
+        executions.c.scheduler_id,
+        func.min(case((_IS_HELD, None), else_=executions.c.id)).label("active"),
+        func.min(case((_IS_HELD, executions.c.id))).label("waiting"),
+        func.sum(case((_IS_HELD, 1), else_=0)).label("count"),
+    )
     .where(
         executions.c.scheduler_id.in_(bindparam("ids", expanding=True)),
         executions.c.finished_at.is_(None),  # for the index; old rows of others have no such time
@@ -114,7 +123,8 @@ def apply_plans(
             ]
             if planned.circumstances is not None:
                 conditional.append((schedule, plan))
-    inserted = _insert(connection, dialect, wanted)
+    judged = hold_back(connection, wanted, [schedule for _, schedule in known])
+    inserted = _insert(connection, dialect, judged)
     if moved:
         dialect.set_plans(connection, moved)
     keep_tallies(connection, conditional, found)
@@ -122,8 +132,10 @@ def apply_plans(
     return Batch(
         looked=len(rows) - left,
         claimed=tuple(one for one in inserted if one.state is State.CLAIMED),
+        held=sum(one.state is State.HELD for one in inserted),
         skipped=sum(one.missed for one in inserted) + prolonged,
         problems=tuple(problems),
+        gates=gates_to_try(inserted),
     )
 
 
@@ -135,22 +147,25 @@ def _forget(connection: Connection, orphans: Sequence[int]) -> None:
 
 def _unfinished(
     connection: Connection, schedules: Sequence[Schedule | BrokenSchedule]
-) -> dict[int, int]:
+) -> dict[int, Unfinished]:
     asking = [
         schedule.id
         for schedule in schedules
-        if isinstance(schedule, Schedule) and schedule.overlap is OverlapPolicy.SKIP
+        if isinstance(schedule, Schedule) and schedule.overlap is not OverlapPolicy.ALLOW
     ]
     if not asking:
         return {}
     found = connection.execute(_UNFINISHED, {"ids": asking})
-    return {row.scheduler_id: row.execution_id for row in found}
+    return {
+        row.scheduler_id: Unfinished(active=row.active, waiting=row.waiting, count=int(row[3]))
+        for row in found
+    }
 
 
 def _planned(
     row: Row[Any],
     schedule: Schedule | BrokenSchedule,
-    unfinished: dict[int, int],
+    unfinished: dict[int, Unfinished],
     found: Mapping[int, Found],
 ) -> Planned:
     next_due = row.next_due_at or row.resume_at

@@ -6,7 +6,7 @@ from typing import Any, Final, TypeAlias
 
 from sqlalchemy import Select, and_, bindparam, or_, select
 
-from cronhare.domain.execution import STARTABLE, Execution
+from cronhare.domain.execution import WAITING, Execution
 from cronhare.domain.lifecycle.transitions import cancel
 
 from ..isolation.batches import take_isolated
@@ -25,15 +25,15 @@ _Place: TypeAlias = tuple[str, datetime | None, int]
 #: Cancelled in one transaction.
 _AT_ONCE: Final = 1_000
 
-_STATES: Final = sorted(state.value for state in STARTABLE)
+_STATES: Final = sorted(state.value for state in WAITING)
 _CHECK: Final = bindparam("check_at", type_=UtcDateTime)
-_WAITING: Final = (
+_ROWS: Final = (
     select(executions.c.id, executions.c.check_at, executions.c.cancel_requested)
     .where(executions.c.state == bindparam("state"))
     .order_by(executions.c.check_at, executions.c.id)
     .limit(bindparam("limit"))
 )
-_WAITING_AFTER: Final = _WAITING.where(
+_ROWS_AFTER: Final = _ROWS.where(
     and_(
         executions.c.check_at >= _CHECK,
         or_(executions.c.check_at > _CHECK, executions.c.id > bindparam("after")),
@@ -71,7 +71,7 @@ class AskedEnds(StorePart):
     def _look(self, limit: int) -> tuple[Sequence[int], int]:
         """Look at the next rows of a state; answers what is asked for, and how many are left."""
         state, check_at, after = self._place
-        statement: Select[Any] = _WAITING if check_at is None else _WAITING_AFTER
+        statement: Select[Any] = _ROWS if check_at is None else _ROWS_AFTER
         with self._database.read("looking for what is to be cancelled") as connection:
             asked = {"state": state, "check_at": check_at, "after": after, "limit": limit}
             if check_at is None:
@@ -94,7 +94,7 @@ class AskedEnds(StorePart):
                 ended = [
                     (one, cancel(one, now=now))
                     for one in found
-                    if one.cancel_requested and one.state in STARTABLE
+                    if one.cancel_requested and one.state in WAITING
                 ]
                 kinds.update((one.id, "cancelled") for one, _ in ended)
                 write_changes(connection, self._database.dialect, ended)
@@ -108,5 +108,5 @@ class AskedEnds(StorePart):
             now=now,
             suspects=self._asked_suspects,
             budget=self._asked_budget,
-            states=STARTABLE,
+            states=WAITING,
         )

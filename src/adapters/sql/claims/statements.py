@@ -10,6 +10,7 @@ from sqlalchemy import (
     Connection,
     Row,
     Select,
+    Update,
     and_,
     bindparam,
     func,
@@ -19,6 +20,7 @@ from sqlalchemy import (
 )
 
 from cronhare.domain.execution import STARTABLE, Execution, State
+from cronhare.domain.lifecycle.gates import GATE_KINDS
 from cronhare.domain.lifecycle.redelivery import (
     MANY_RESENDS,
     Graces,
@@ -27,6 +29,7 @@ from cronhare.domain.lifecycle.redelivery import (
     expected_anew_at,
     expected_soon,
 )
+from cronhare.domain.schedules.schedule import LONGEST_NAME
 
 from ..mapping.execution_rows import EXECUTION, is_in
 from ..schema.tables import by_id, executions
@@ -148,15 +151,28 @@ _STRAYS = {
     executions.c.check_at: and_(_WAITS, _has_no_time(executions.c.check_at)),
     executions.c.lease_until: and_(_RUNS, _has_no_time(executions.c.lease_until)),
 }
-#: How to find strays, and how to give them a time. For those that wait there is an index; few run.
+_HELD_BY = func.coalesce(executions.c.held_by, "")
+#: What is held back at no gate that there is.
+_ASTRAY = and_(
+    executions.c.state == State.HELD.value,
+    or_(
+        and_(*(_HELD_BY.not_like(f"{kind}%") for kind in GATE_KINDS)),
+        func.length(_HELD_BY) > LONGEST_NAME,
+    ),
+)
+
+
+def _regaining(stray: ColumnElement[bool], **values: object) -> tuple[Select[Any], Update]:
+    """Find strays, and let somebody find them from now on."""
+    found = select(executions.c.id).where(stray).limit(bindparam("limit"))
+    return found, by_id(update(executions)).where(stray).values(values)
+
+
+_NOW = bindparam("now", type_=UtcDateTime)
+#: How to find strays, and what to write of them. For those that wait there is an index; few run.
 REGAIN = [
-    (
-        select(executions.c.id).where(stray).limit(bindparam("limit")),
-        by_id(update(executions))
-        .where(stray)
-        .values({column: bindparam("now", type_=UtcDateTime)}),
-    )
-    for column, stray in _STRAYS.items()
+    *(_regaining(stray, **{column.name: _NOW}) for column, stray in _STRAYS.items()),
+    _regaining(_ASTRAY, state=State.CLAIMED.value, held_by=None, check_at=_NOW),
 ]
 
 

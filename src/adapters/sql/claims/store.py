@@ -13,6 +13,7 @@ from cronhare.ports.claims import Batch
 from cronhare.ports.clock import ClockPort
 
 from ..cooldown import Cooldown, excluding
+from ..gates.letting_go import LettingGo
 from ..mapping.schedule_rows import moment_or_long_ago
 from ..schema.tables import plans, schedulers
 from ..transactions.database import Database, repeatable
@@ -27,7 +28,7 @@ from .reconciliation import ReconcilerQueries
 from .unconfirmed_ends import UnconfirmedEnds
 
 
-class SqlClaimStore(ReconcilerQueries, AskedEnds, PublishedMarks, UnconfirmedEnds):
+class SqlClaimStore(ReconcilerQueries, AskedEnds, PublishedMarks, UnconfirmedEnds, LettingGo):
     """Satisfies `ClaimStorePort`; the methods about plans are here, the others are inherited.
 
     What is repeatable is one transaction, after a look for it. Of what the database refuses, each

@@ -38,6 +38,7 @@ QUARANTINED_FIELDS: Final = (
     "lease_until",
     "next_attempt_at",
     "check_at",
+    "held_by",
     "finished_at",
     "last_error",
 )

@@ -115,6 +115,9 @@ _READER: Final = TableReader(
     resends=whole(COUNTS),
     source=text(LONGEST_NAME, nullable=True),
     task_name=text(LONGEST_NAME, nullable=True),
+    concurrency_key=text(LONGEST_NAME, nullable=True),
+    overlap_policy=text(LONGEST_NAME, nullable=True),
+    held_by=text(LONGEST_NAME, nullable=True),
     schedule_name=ColumnRule(kind=object, wanted="", stand_in=None),  # see `display_name`
     owned_by=ColumnRule(kind=object, wanted="", stand_in=None),  # see `ScheduleOwner`
 )
@@ -144,6 +147,9 @@ NEW_COLUMNS: Final = (
     "missed",
     "source",
     "task_name",
+    "concurrency_key",
+    "overlap_policy",
+    "held_by",
 )
 
 
@@ -182,6 +188,9 @@ def new_values(execution: Execution) -> tuple[Any, ...]:
         execution.missed,
         execution.source,
         execution.task_name,
+        execution.concurrency_key,
+        execution.overlap_policy,
+        execution.held_by,
     )
 
 
@@ -305,6 +314,9 @@ def _execution(
         resends=row.resends,
         source=row.source,
         task_name=row.task_name,
+        concurrency_key=row.concurrency_key,
+        overlap_policy=row.overlap_policy,
+        held_by=row.held_by,
         crashes=crashes,
         problem=problem,
         owned_by=owned_by,

@@ -20,6 +20,7 @@ from cronhare.domain.retries.retry_policy_parser import (
     write_policy,
 )
 from cronhare.domain.schedules import every
+from cronhare.domain.schedules.concurrency import LIMITS, Concurrency
 from cronhare.domain.schedules.conditions import (
     LONGEST_CONDITIONS,
     Conditions,
@@ -40,6 +41,7 @@ from cronhare.domain.schedules.schedule import (
     DEFAULT_OVERLAP,
     DEFAULT_ZONE,
     LONGEST_EXPRESSION,
+    LONGEST_NAME,
     LONGEST_ZONE,
     Misfire,
 )
@@ -85,6 +87,8 @@ _RUN_OPTIONS: Final[Mapping[str, Callable[[ScheduleDraft], object]]] = {
     "misfire_window_ms": lambda draft: milliseconds(draft.misfire.window),
     "misfire_cap": lambda draft: draft.misfire.cap,
     "overlap_policy": lambda draft: draft.overlap.value,
+    "concurrency_key": lambda draft: draft.concurrency and draft.concurrency.key,
+    "concurrency_limit": lambda draft: draft.concurrency and draft.concurrency.limit,
     "timeout_ms": lambda draft: milliseconds(draft.timeout),
     "jitter_ms": lambda draft: milliseconds(draft.jitter),
     "queue": lambda draft: draft.queue,
@@ -159,6 +163,7 @@ def read_run_options(values: tuple[Any, ...]) -> RunOptions:
     row = _Values(RUN_OPTION_COLUMNS, values)
     timeout = None if row.values["timeout_ms"] is None else row.span("timeout_ms", timedelta(0))
     queue = row.take("queue", str, "") or MAIN_QUEUE
+    concurrency = row.concurrency()
     said = {
         "status": row.status(),
         "retry": row.retry(),
@@ -168,6 +173,7 @@ def read_run_options(values: tuple[Any, ...]) -> RunOptions:
             cap=row.number("misfire_cap", CAPS, DEFAULT_MISFIRE.cap),
         ),
         "overlap": row.one_of("overlap_policy", DEFAULT_OVERLAP),
+        "concurrency": concurrency,
         "timeout": timeout,
         "jitter": row.span("jitter_ms", timedelta(0)),
         "queue": queue,
@@ -176,7 +182,10 @@ def read_run_options(values: tuple[Any, ...]) -> RunOptions:
     return RunOptions(
         draft=said,
         schedule=kept_fields(said),
-        faults=(*row.faults, *validate_run_options(timeout=timeout, queue=queue)),
+        faults=(
+            *row.faults,
+            *validate_run_options(timeout=timeout, queue=queue, concurrency=concurrency),
+        ),
     )
 
 
@@ -250,6 +259,18 @@ class _Values:
         conditions, faults = read_conditions(given)
         self.faults += [Fault(f"conditions.{one.field}", one.problem) for one in faults]
         return conditions
+
+    def concurrency(self) -> Concurrency | None:
+        """Read a key and its limit; a row has both or neither."""
+        key = self.text("concurrency_key", LONGEST_NAME)
+        limit = self.number("concurrency_limit", LIMITS, None)
+        if key and limit is not None:
+            return Concurrency(key=key, limit=limit)
+        if key and self.values["concurrency_limit"] is None:
+            self._fault("concurrency_limit", "is missing beside a concurrency_key", None)
+        elif limit is not None:
+            self._fault("concurrency_key", "is missing beside a concurrency_limit", None)
+        return None
 
     def _fault(self, column: str, what: str, default: D) -> D:
         self.faults.append(Fault(column, what))

@@ -96,10 +96,10 @@ def notice_edits() -> None:
     schema().limit_update_trigger(op.get_bind(), sorted(ours - _NO_EDIT))
 
 
-def add_index(name: str, table: str, columns: list[str]) -> None:
+def add_index(name: str, table: str, columns: list[str], **options: Any) -> None:  # noqa: ANN401 - Alembic's own
     """Make an index, unless it is there."""
     if name not in indexes_of(table):
-        op.create_index(name, table, columns)
+        op.create_index(name, table, columns, **options)
 
 
 def columns_of(table: str) -> set[str]:

@@ -15,6 +15,7 @@ from cronhare.domain.schedules.boot import LONGEST_AGO
 from cronhare.domain.schedules.keys import BOOT
 from cronhare.ports.records import Retention
 
+from ..gates.forgetting import forget_gates
 from ..isolation.bisection import BatchResult, OnLocked
 from ..isolation.refusals import bisect_batch
 from ..schema.tables import THESE, by_id, executions, failed_tasks
@@ -91,6 +92,8 @@ def clean_up(
         _delete_surplus(database, retention.completed_rows, booted=now - LONGEST_AGO),
     ):
         deleted += step
+        between()
+    for _ in forget_gates(database, now):
         between()
     return deleted
 

@@ -58,6 +58,8 @@ schedulers = Table(
     Column("misfire_window_ms", BigInteger),
     Column("misfire_cap", Integer),
     Column("overlap_policy", String(16)),
+    Column("concurrency_key", String(255)),
+    Column("concurrency_limit", Integer),
     Column("timeout_ms", BigInteger),
     Column("jitter_ms", BigInteger),
     Column("starts_at", HandWritten),
@@ -144,10 +146,25 @@ executions = Table(
     Column("resends", Integer, nullable=False, server_default="0"),
     Column("source", String(255)),
     Column("task_name", String(255)),
+    Column("concurrency_key", String(255)),
+    Column("overlap_policy", String(16)),
+    Column("held_by", String(255)),
     Index("ux_execution_key", "scheduler_id", "execution_key", unique=True),
     Index("ix_execution_check", "state", "check_at"),
     Index("ix_execution_lease", "state", "lease_until"),  # SQLite alone; of those that have one
     Index("ix_execution_open", "scheduler_id", "finished_at"),
+    Index("ix_execution_held", "held_by", "due_at"),  # of those that are held, where that can be
+)
+
+#: The gates that executions pass. Whoever starts one, or lets one go, locks the rows of its gates;
+#: *places* lists the attempts that have a place at a key's gate, as JSON; NULL if that is unknown.
+gates = Table(
+    "ExecutionGate",
+    metadata,
+    Column("name", String(255), primary_key=True),
+    Column("places", LongText),
+    Column("used_at", UtcDateTime, nullable=False),
+    Index("ix_gate_used_at", "used_at"),
 )
 
 

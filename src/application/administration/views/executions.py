@@ -61,6 +61,9 @@ class ExecutionView:
     completed_at: datetime | None
     cancel_requested: bool
     last_error: str | None
+    concurrency_key: str | None
+    overlap_policy: str | None
+    held_by: str | None
     crashed_at: tuple[datetime, ...]
     problem: str | None
     waits_for: str | None

@@ -93,6 +93,8 @@ class ScheduleView:
     misfire_window_seconds: float | None = None
     misfire_cap: int | None = None
     overlap_policy: str | None = None
+    concurrency_key: str | None = None
+    concurrency_limit: int | None = None
     timeout_seconds: float | None = None
     jitter_seconds: float | None = None
     starts_at: datetime | None = None
@@ -176,6 +178,11 @@ def shown_field(name: str, value: Any) -> dict[str, Any]:  # noqa: ANN401 - a fi
                 "skip_on": conditions.skip_on,
                 "only_on": conditions.only_on,
                 "blackout": conditions.blackout,
+            }
+        case "concurrency":
+            return {
+                "concurrency_key": None if value is None else value.key,
+                "concurrency_limit": None if value is None else value.limit,
             }
         case "retry":
             return {name: None if value is None else RetryView.of(value)}

@@ -16,14 +16,16 @@ from cronhare.ports.records import QueueLoad
 class QueueView:
     """A task queue: its schedules, what the ledger has for it, and what the broker says.
 
-    *waiting* counts what has not begun, *retrying* what has begun before, *oldest_due_at* is the
-    earliest of both. *messages* and *consumers* are None where the broker cannot be asked.
+    *waiting* counts what has not begun, *retrying* what has begun before, *held* what is held back;
+    *oldest_due_at* is the earliest of all. *messages* and *consumers* are None where the broker
+    cannot be asked.
     """
 
     queue: str
     schedules: int
     waiting: int
     retrying: int
+    held: int
     running: int
     oldest_due_at: datetime | None
     messages: int | None
@@ -43,6 +45,7 @@ class QueueView:
             schedules=schedules,
             waiting=counts.get(State.CLAIMED, 0) + counts.get(State.PUBLISHED, 0),
             retrying=counts.get(State.RETRYING, 0),
+            held=counts.get(State.HELD, 0),
             running=counts.get(State.RUNNING, 0),
             oldest_due_at=min(filter(None, due), default=None),
             messages=None if there is None else there.messages,

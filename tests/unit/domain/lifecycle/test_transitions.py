@@ -3,7 +3,7 @@ from datetime import datetime, timedelta
 import msgspec
 import pytest
 
-from cronhare.domain.execution import REPLAYABLE, STARTABLE, UNFINISHED, State
+from cronhare.domain.execution import REPLAYABLE, STARTABLE, UNFINISHED, WAITING, State
 from cronhare.domain.lifecycle.replay import ALREADY_OVERDUE, replays
 from cronhare.domain.lifecycle.transitions import (
     begin,
@@ -127,7 +127,7 @@ def test_only_what_has_not_ended_is_changed_by_a_cancel(state: State) -> None:
     after = cancel(asked, now=NOON)
 
     assert (after != asked) == after.cancel_requested == (state in UNFINISHED)
-    assert after.state is (State.CANCELLED if state in STARTABLE else state)
+    assert after.state is (State.CANCELLED if state in WAITING else state)
 
 
 def test_replays_are_spaced_and_of_several_rows_of_one_execution_the_oldest_counts() -> None:

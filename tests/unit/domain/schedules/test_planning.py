@@ -8,8 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cronhare.domain.cron import CronExpression
-from cronhare.domain.schedules.planning import GRACE, MOST_COUNTED, Plan, Planned, Run, plan
+from cronhare.domain.schedules.planning import (
+    GRACE,
+    MOST_COUNTED,
+    Plan,
+    Planned,
+    Run,
+    Unfinished,
+    plan,
+)
 from cronhare.domain.schedules.schedule import (
+    MOST_WAITING,
     BrokenSchedule,
     ByHand,
     Misfire,
@@ -298,11 +307,14 @@ def test_nothing_is_due_before_the_start() -> None:
 
 # Overlap
 
+ONE = Unfinished(active=99)
+IN_LINE = Unfinished(active=99, waiting=100, count=1)
+
 
 def test_a_run_does_not_begin_beside_an_unfinished_one_where_that_is_forbidden() -> None:
     alone = schedule(overlap=OverlapPolicy.SKIP)
 
-    decided = due(alone, at(0), at(0), unfinished=99)
+    decided = due(alone, at(0), at(0), unfinished=ONE)
 
     assert (runs(decided), skips(decided)) == ([], [(at(0), at(0), 1)])
     assert decided.skips[0].reason == "overlap: execution 99 has not ended (overlap policy skip)"
@@ -321,7 +333,48 @@ def test_of_several_runs_the_first_begins_where_overlap_is_forbidden() -> None:
 
 
 def test_runs_overlap_where_that_is_allowed() -> None:
-    assert runs(due(schedule(), at(0), at(0), unfinished=99)) == [at(0)]
+    assert runs(due(schedule(), at(0), at(0), unfinished=ONE)) == [at(0)]
+
+
+def waits(decided: Plan) -> list[bool]:
+    return [run.waits for run in decided.runs]
+
+
+def test_one_run_waits_and_further_ones_are_skipped() -> None:
+    one = schedule(overlap=OverlapPolicy.QUEUE_ONE, misfire=misfire("all"))
+
+    free, beside = due(one, at(0), at(2)), due(one, at(0), at(2), unfinished=ONE)
+    full = due(one, at(0), at(0), unfinished=IN_LINE)
+
+    assert (runs(free), waits(free), skips(free)) == (
+        [at(0), at(1)],
+        [False, True],
+        [(at(2), at(2), 1)],
+    )
+    assert (runs(beside), waits(beside), len(beside.skips)) == ([at(0)], [True], 2)
+    assert [skip.reason for skip in full.skips] == [
+        "overlap: execution 100 waits already (overlap policy queue_one)"
+    ]
+
+
+def test_all_runs_wait_up_to_a_bound() -> None:
+    all_ = schedule(overlap=OverlapPolicy.QUEUE_ALL, misfire=misfire("all"))
+    nearly_full = Unfinished(active=99, waiting=100, count=MOST_WAITING - 1)
+
+    free, beside = due(all_, at(0), at(2)), due(all_, at(0), at(2), unfinished=nearly_full)
+
+    assert (runs(free), waits(free)) == ([at(0), at(1), at(2)], [False, True, True])
+    assert (runs(beside), waits(beside)) == ([at(0)], [True])
+    assert beside.skips[0].reason == "overlap: 1,000 runs wait already (overlap policy queue_all)"
+
+
+def test_the_latest_run_takes_the_place_of_those_before_it() -> None:
+    latest = schedule(overlap=OverlapPolicy.CANCEL_PREVIOUS, misfire=misfire("all"))
+
+    free, beside = due(latest, at(0), at(1)), due(latest, at(0), at(1), unfinished=ONE)
+
+    assert (runs(free), waits(free), skips(free)) == ([at(1)], [False], [(at(0), at(0), 1)])
+    assert (runs(beside), waits(beside)) == ([at(1)], [True])
 
 
 # Jitter
@@ -376,10 +429,10 @@ schedules = st.builds(
     schedules,
     around_a_clock_change,
     st.timedeltas(timedelta(0), timedelta(hours=30)),
-    st.none() | st.just(99),
+    st.none() | st.sampled_from([ONE, IN_LINE]),
 )
 def test_each_due_instant_runs_once_or_is_skipped_once_and_none_is_forgotten(
-    what: Schedule, since: datetime, stall: timedelta, unfinished: int | None
+    what: Schedule, since: datetime, stall: timedelta, unfinished: Unfinished | None
 ) -> None:
     cursor, now = what.next(since), since + stall
     if cursor is None or cursor > now:

@@ -1,0 +1,200 @@
+"""Letting go what waits at gates, once there is a place."""
+
+import logging
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from sqlalchemy import Connection, Row, Select, bindparam, select
+
+from cronhare.application.logs import say
+from cronhare.domain.execution import UNFINISHED, Execution, State
+from cronhare.domain.lifecycle.gates import gates_of, place_in_line, replace_by
+from cronhare.domain.lifecycle.transitions import hold, let_go
+from cronhare.ports.claims import LetGo
+from cronhare.ports.ledger import LedgerRefused
+
+from ..cooldown import excluding
+from ..dialect import Locked
+from ..isolation.quarantine import quarantine_broken
+from ..mapping.execution_rows import BY_IDS, executions_of, is_in
+from ..mapping.transition_columns import Change, write_changes
+from ..schema.tables import executions
+from ..transactions.database import StorePart, repeatable
+from ..transactions.lock_waits import NOT_AT_ALL, limit_lock_wait
+from .gate_rows import GateRows, MissingGates, make_gates
+
+log = logging.getLogger(__name__)
+
+#: So many executions are let go at a gate in one call, or cancelled.
+MOST_AT_ONCE: Final = 100
+
+_LINE: Final[Select[Any]] = (
+    select(executions.c.id, executions.c.scheduler_id)
+    .where(executions.c.held_by == bindparam("gate"), is_in(State.HELD))
+    .order_by(executions.c.due_at, executions.c.id)
+)
+_UNLOCKED: Final = BY_IDS.with_for_update(skip_locked=True)
+_UNFINISHED: Final = (
+    select(executions.c.id)
+    .where(
+        executions.c.scheduler_id == bindparam("scheduler_id"),
+        executions.c.finished_at.is_(None),  # for the index
+        executions.c.state.in_(sorted(state.value for state in UNFINISHED)),
+    )
+    .order_by(executions.c.id)
+    .limit(MOST_AT_ONCE)
+)
+_GATES: Final = (
+    select(executions.c.held_by)
+    .where(executions.c.held_by > bindparam("after"), is_in(State.HELD))
+    .group_by(executions.c.held_by)
+    .order_by(executions.c.held_by)
+    .limit(bindparam("limit"))
+)
+
+
+class LettingGo(StorePart):
+    """The part of `ClaimStorePort` that lets go what is held back."""
+
+    @repeatable
+    def gates(self, *, after: str, limit: int) -> Sequence[str]:
+        """See `ClaimStorePort.gates`."""
+        with self._database.read("looking for what is held back") as connection:
+            found = connection.scalars(_GATES, {"after": after, "limit": limit}).all()
+        return [gate for gate in found if isinstance(gate, str)]
+
+    def let_go(
+        self, gates: Collection[str], *, now: datetime, claimed: Sequence[Execution] = ()
+    ) -> LetGo:
+        """See `ClaimStorePort.let_go`: one transaction, or one for each gate after a refusal."""
+        asked = sorted(set(gates))
+        if not asked:
+            return LetGo()
+        for _ in range(2):
+            try:
+                with limit_lock_wait(NOT_AT_ALL):
+                    return self._pass(asked, now=now, claimed=claimed)
+            except MissingGates as missing:
+                make_gates(self._database, missing.names, now)
+            except Locked:
+                break
+            except LedgerRefused:
+                return _joined([self._alone(gate, now) for gate in asked])
+        return LetGo(busy=frozenset(asked))
+
+    def _alone(self, gate: str, now: datetime) -> LetGo:
+        """Pass over for a while whom the database refuses to let go, so that those behind go on."""
+        first = list[int]()
+        try:
+            with limit_lock_wait(NOT_AT_ALL):
+                return self._pass([gate], now=now, most=1, first=first)
+        except (Locked, MissingGates):
+            pass
+        except LedgerRefused as refusal:
+            for id_ in first:
+                self._database.passed_over.note(id_, now)
+            text = f"Execution {first} cannot be let go, others go first: {refusal}"
+            say(log, logging.ERROR, "execution.refused", text)
+        return LetGo(busy=frozenset({gate}))
+
+    @repeatable
+    def _pass(
+        self,
+        asked: Sequence[str],
+        *,
+        now: datetime,
+        claimed: Sequence[Execution] = (),
+        most: int = MOST_AT_ONCE,
+        first: list[int] | None = None,
+    ) -> LetGo:
+        passed_over = self._database.passed_over.at(now)
+        line = excluding(_LINE, executions.c.id, passed_over).limit(most)
+        with self._database.write("letting go what was held back") as connection:
+            rows = GateRows(connection, asked)
+            rows.read_rules({one.scheduler_id for one in claimed if gates_of(one)})
+            full = rows.gates.reserve(claimed)
+            lines = {
+                gate: found
+                for gate in sorted(rows.locked - full)
+                if (found := connection.execute(line, {"gate": gate}).all())
+            }
+            waiting = [row for found in lines.values() for row in found]
+            if first is not None:
+                first[:] = [row.id for row in waiting]
+            rows.read_rules({row.scheduler_id for row in waiting})
+            passing = _Passing(connection, rows, now)
+            for gate, found in lines.items():
+                passing.pass_gate(gate, found)
+            write_changes(connection, self._database.dialect, passing.changes)
+            rows.write(self._database.dialect, now)
+        return LetGo(
+            executions=tuple(passing.let_go),
+            cancelled=tuple(passing.cancelled),
+            busy=rows.busy,
+        )
+
+
+def _joined(answers: Sequence[LetGo]) -> LetGo:
+    return LetGo(
+        executions=tuple(one for each in answers for one in each.executions),
+        cancelled=tuple(one for each in answers for one in each.cancelled),
+        busy=frozenset[str]().union(*(each.busy for each in answers)),
+    )
+
+
+class _Passing:
+    """What passes gates in one transaction."""
+
+    def __init__(self, connection: Connection, rows: GateRows, now: datetime) -> None:
+        self.changes: list[Change] = []
+        self.let_go: list[Execution] = []
+        self.cancelled: list[Execution] = []
+        self._connection = connection
+        self._rows = rows
+        self._now = now
+
+    def pass_gate(self, gate: str, line: Sequence[Row[Any]]) -> None:
+        """Let go those at the head of a line that nothing keeps back."""
+        gates = self._rows.gates
+        ids = [row.id for row in line]
+        if gates.replaces(gate):
+            ids = self._replace(gate, line[0].scheduler_id)
+            room = 0 if gates.schedules[gate].active else len(ids)
+        else:
+            room = gates.room(gate, [row.scheduler_id for row in line])
+        held = self._locked(ids[:room])
+        self._rows.read_others({name for one in held for name in gates_of(one)})
+        for one in held:
+            blocked = gates.let_go(one)
+            if blocked is None:
+                after = let_go(one, now=self._now)
+                self.let_go.append(after)
+            elif blocked.gate == gate:
+                break
+            else:  # it goes on to wait there
+                after = hold(one, blocked.gate)
+            self.changes.append((one, after))
+
+    def _replace(self, gate: str, scheduler_id: int) -> list[int]:
+        """Cancel those before the newest that waits; give its id, if it can be had."""
+        ids = self._connection.scalars(_UNFINISHED, {"scheduler_id": scheduler_id}).all()
+        unfinished = self._locked(ids)
+        held = [one for one in unfinished if one.held_by == gate]
+        if not held:
+            return []
+        replaced = replace_by(held[-1], unfinished, self._now)
+        self.changes += replaced
+        self.cancelled += [after for _, after in replaced]
+        self._rows.gates.cancelled(gate, self.cancelled)
+        return [held[-1].id]
+
+    def _locked(self, ids: Sequence[int]) -> list[Execution]:
+        """Lock executions, in the order of their line. Broken ones are quarantined."""
+        if not ids:
+            return []
+        rows: Any = self._connection.execute(_UNLOCKED, {"ids": list(ids)})
+        found = executions_of(self._connection, rows)
+        quarantine_broken(self._connection, found, self._now)
+        sound = [one for one in found if one.problem is None and one.state in UNFINISHED]
+        return sorted(sound, key=place_in_line)

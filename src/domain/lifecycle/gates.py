@@ -1,0 +1,351 @@
+"""The gates that hold executions back: a limit per concurrency key, and the runs of one schedule.
+
+Whoever starts an attempt, or lets one go that was held back, keeps the rows of its gates locked and
+asks here. What is held back waits in the ledger, in one line per gate, in the order of due times.
+
+A key's gate knows who has a place: what runs, and what was let go and is on its way to a worker. A
+schedule's gate has one place, and whatever of the schedule has not ended and is not held back keeps
+others from it.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime
+from typing import Final
+
+import attrs
+import msgspec
+
+from ..execution import Execution, State
+from ..schedules.schedule import OverlapPolicy
+from ..texts.listing import counted
+from .transitions import cancel
+
+_KEY: Final = "key "
+_SCHEDULE: Final = "schedule "
+_MOST_DIGITS: Final = 18
+
+#: How the names of gates begin.
+GATE_KINDS: Final = (_KEY, _SCHEDULE)
+
+#: The states of an execution that has a place at a key's gate, beside those that wait for a retry.
+PLACED: Final = frozenset({State.CLAIMED, State.PUBLISHED, State.RUNNING})
+
+#: The states in which an execution of a schedule keeps others from its gate.
+ACTIVE: Final = PLACED | {State.RETRYING}
+
+#: A limit that cannot be read counts as this one: it is never exceeded, and nothing waits for ever.
+UNREADABLE_LIMIT: Final = 1
+
+#: An execution before its cancel, and after it.
+Replaced = tuple[Execution, Execution]
+
+
+def key_gate(key: str) -> str:
+    """Name the gate of a concurrency key."""
+    return f"{_KEY}{key}"
+
+
+def schedule_gate(scheduler_id: int) -> str:
+    """Name the gate of a schedule, whose runs wait for each other."""
+    return f"{_SCHEDULE}{scheduler_id}"
+
+
+def key_of(gate: str) -> str | None:
+    """Give the key of a gate; None if it is a schedule's."""
+    return gate.removeprefix(_KEY) if gate.startswith(_KEY) else None
+
+
+def schedule_of(gate: str) -> int | None:
+    """Give the id of a schedule's gate; None if it is a key's, or no gate at all."""
+    digits = gate.removeprefix(_SCHEDULE)
+    is_number = digits != gate and digits.isascii() and digits.isdigit()
+    return int(digits) if is_number and len(digits) <= _MOST_DIGITS else None
+
+
+def gates_of(execution: Execution) -> tuple[str, ...]:
+    """Name the gates that an execution has to pass, in the order in which it does.
+
+    Nearly all pass none.
+    """
+    if execution.concurrency_key is None and execution.overlap_policy is None:
+        return ()
+    return tuple(_gates(execution))
+
+
+def _gates(execution: Execution) -> Iterable[str]:
+    if execution.overlap_policy is not None:
+        yield schedule_gate(execution.scheduler_id)
+    if execution.concurrency_key is not None:
+        yield key_gate(execution.concurrency_key)
+
+
+def place_in_line(execution: Execution) -> tuple[datetime, int]:
+    """Give what executions are sorted by that wait at a gate."""
+    return execution.due_at, execution.id
+
+
+@attrs.frozen(kw_only=True)
+class Rules:
+    """What a schedule says now of its runs: of those claimed before an edit, too.
+
+    Without a *limit* its runs pass the gate of their key.
+    """
+
+    overlap: OverlapPolicy = OverlapPolicy.ALLOW
+    limit: int | None = None
+
+
+@attrs.frozen
+class Blocked:
+    """Which gate keeps an execution back, and why."""
+
+    gate: str
+    reason: str
+
+
+@attrs.define(kw_only=True)
+class KeyGate:
+    """The gate of a key while it is looked at.
+
+    *places* gives the attempt that has a place, by its execution; *running* are those that run. The
+    first in the line was due at *line_begins*.
+    """
+
+    key: str
+    places: dict[int, int] = attrs.field(factory=dict[int, int])
+    running: set[int] = attrs.field(factory=set[int])
+    line_begins: datetime | None = None
+
+    def has_place(self, execution: Execution) -> bool:
+        """Tell whether the coming attempt has a place already."""
+        return self.places.get(execution.id) == execution.attempt
+
+    def take(self, execution: Execution, *, runs: bool) -> None:
+        """Give an execution's coming attempt a place."""
+        self.places[execution.id] = execution.attempt
+        if runs:
+            self.running.add(execution.id)
+
+    def keeps_from_start(self, execution: Execution, limit: int) -> str | None:
+        """Say why an attempt may not start now.
+
+        One that has a place starts, unless the limit was lowered. Another one needs a free place,
+        and lets those go first that are before it in the line.
+        """
+        if self.has_place(execution):
+            return None if len(self.running) < limit else self._full(limit)
+        if len(self.places) >= limit:
+            return self._full(limit)
+        if self.line_begins is not None and self.line_begins < execution.due_at:
+            return f"others wait before it with key {self.key}"
+        return None
+
+    def keeps_in_line(self, limit: int) -> str | None:
+        """Say why the first in the line may not go on yet."""
+        return self._full(limit) if len(self.places) >= limit else None
+
+    def keeps_new(self, limit: int) -> str | None:
+        """Say why a due instant is held back from the start."""
+        if self.line_begins is not None:
+            return f"others wait before it with key {self.key}"
+        return self.keeps_in_line(limit)
+
+    def _full(self, limit: int) -> str:
+        return f"{len(self.places)} of {limit} with key {self.key} run"
+
+
+@attrs.frozen(kw_only=True)
+class Active:
+    """An execution that keeps others of its schedule back."""
+
+    id: int
+    state: State
+    due_at: datetime
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether an attempt of it runs, or ran."""
+        return self.state in {State.RUNNING, State.RETRYING}
+
+
+@attrs.define(kw_only=True)
+class ScheduleGate:
+    """The gate of a schedule while it is looked at, and who is *active*."""
+
+    active: dict[int, Active] = attrs.field(factory=dict[int, Active])
+
+    def keeps_from_start(self, execution: Execution) -> str | None:
+        """Say why an attempt may not start now: another has begun, or is to begin before it.
+
+        So of two that were claimed at once the earlier one begins, whichever message comes first.
+        """
+        place = place_in_line(execution)
+        for other in self.active.values():
+            if other.id != execution.id and (other.has_begun or (other.due_at, other.id) < place):
+                return _waits_for(other)
+        return None
+
+    def keeps_in_line(self, execution: Execution) -> str | None:
+        """Say why the first in the line may not go on yet."""
+        for other in self.active.values():
+            if other.id != execution.id:
+                return _waits_for(other)
+        return None
+
+
+def _waits_for(other: Active) -> str:
+    return f"execution {other.id} of the same schedule has not ended"
+
+
+@attrs.define(kw_only=True)
+class Gates:
+    """The gates of some executions while they are looked at, and the *rules* of their schedules."""
+
+    keys: dict[str, KeyGate] = attrs.field(factory=dict[str, KeyGate])
+    schedules: dict[str, ScheduleGate] = attrs.field(factory=dict[str, ScheduleGate])
+    rules: dict[int, Rules] = attrs.field(factory=dict[int, Rules])
+
+    def start(self, execution: Execution) -> Blocked | None:
+        """Let an attempt start, and give it its places; or say what keeps it back."""
+        for gate in gates_of(execution):
+            if (reason := self._keeps_from_start(gate, execution)) is not None:
+                self._leave(execution)
+                return Blocked(gate, reason)
+        self._enter(execution, State.RUNNING)
+        return None
+
+    def reserve(self, claimed: Iterable[Execution]) -> frozenset[str]:
+        """Give a place to those that were claimed without one, as far as there are any.
+
+        Answers the gates that are full then.
+        """
+        full = set[str]()
+        for one in sorted(claimed, key=place_in_line):
+            limit, key = self._limit(one), one.concurrency_key
+            gate = None if key is None else self.keys.get(key_gate(key))
+            if key is None or gate is None or limit is None:
+                continue
+            if len(gate.places) < limit:
+                gate.take(one, runs=False)
+            if len(gate.places) >= limit:
+                full.add(key_gate(key))
+        return frozenset(full)
+
+    def room(self, gate: str, line: Sequence[int]) -> int:
+        """Say how many of a *line*, given by their schedules, may go on as far as its gate says."""
+        if gate in self.keys:
+            return self._room_with_key(self.keys[gate], line)
+        schedule = self.schedules.get(gate)
+        if schedule is None or not line or not self._overlap(line[0]).waits:
+            return len(line)
+        return 0 if schedule.active else 1
+
+    def _room_with_key(self, gate: KeyGate, line: Sequence[int]) -> int:
+        room = 0
+        for scheduler_id in line:
+            limit = self.rules.get(scheduler_id, Rules()).limit
+            if limit is not None and len(gate.places) + room >= limit:
+                break
+            room += 1
+        return room
+
+    def let_go(self, held: Execution) -> Blocked | None:
+        """Let go what is the first in its line, and give it its places; or say what keeps it."""
+        for gate in gates_of(held):
+            if (reason := self._keeps_in_line(gate, held)) is not None:
+                return Blocked(gate, reason)
+        self._enter(held, State.CLAIMED)
+        return None
+
+    def claim(self, new: Execution) -> Execution:
+        """Give a claim of a due instant as it is inserted: held back if its key has no place.
+
+        What begins later, by jitter, is judged then.
+        """
+        limit, key = self._limit(new), new.concurrency_key
+        if key is None or limit is None or not _begins_now(new):
+            return new
+        gate = self.keys[key_gate(key)]
+        if gate.keeps_new(limit) is not None:
+            gate.line_begins = gate.line_begins or new.due_at
+            held = key_gate(key)
+            return msgspec.structs.replace(new, state=State.HELD, held_by=held)
+        gate.places[-len(gate.places) - 1] = new.attempt  # it has no id yet
+        return new
+
+    def _keeps_from_start(self, gate: str, execution: Execution) -> str | None:
+        if gate in self.schedules:
+            waits = self._overlap(execution.scheduler_id).waits
+            return self.schedules[gate].keeps_from_start(execution) if waits else None
+        limit = self._limit(execution)
+        return None if limit is None else self.keys[gate].keeps_from_start(execution, limit)
+
+    def _keeps_in_line(self, gate: str, held: Execution) -> str | None:
+        if gate in self.schedules:
+            waits = self._overlap(held.scheduler_id).waits
+            return self.schedules[gate].keeps_in_line(held) if waits else None
+        limit = self._limit(held)
+        return None if limit is None else self.keys[gate].keeps_in_line(limit)
+
+    def _enter(self, execution: Execution, state: State) -> None:
+        for gate in gates_of(execution):
+            if gate in self.schedules:
+                entered = Active(id=execution.id, state=state, due_at=execution.due_at)
+                self.schedules[gate].active[execution.id] = entered
+            else:
+                self.keys[gate].take(execution, runs=state is State.RUNNING)
+
+    def _leave(self, execution: Execution) -> None:
+        for gate in gates_of(execution):
+            if gate in self.schedules:
+                self.schedules[gate].active.pop(execution.id, None)
+            else:
+                self.keys[gate].places.pop(execution.id, None)
+
+    def replaces(self, gate: str) -> bool:
+        """Tell whether the newest at a gate replaces those before it."""
+        scheduler_id = schedule_of(gate)
+        wanted = OverlapPolicy.CANCEL_PREVIOUS
+        return scheduler_id is not None and self._overlap(scheduler_id) is wanted
+
+    def cancelled(self, gate: str, cancelled: Collection[Execution]) -> None:
+        """Take note of executions that are active no more."""
+        for one in cancelled:
+            if one.state is State.CANCELLED:
+                self.schedules[gate].active.pop(one.id, None)
+
+    def _overlap(self, scheduler_id: int) -> OverlapPolicy:
+        return self.rules.get(scheduler_id, Rules()).overlap
+
+    def _limit(self, execution: Execution) -> int | None:
+        return self.rules.get(execution.scheduler_id, Rules()).limit
+
+
+def _begins_now(new: Execution) -> bool:
+    return (
+        new.state is State.CLAIMED and (new.next_attempt_at or new.executed_at) <= new.executed_at
+    )
+
+
+def replace_by(newest: Execution, unfinished: Iterable[Execution], now: datetime) -> list[Replaced]:
+    """Cancel those before the *newest* in the line, or ask for their end, before and after that."""
+    place = place_in_line(newest)
+    reason = f"overlap: execution {newest.id} takes its place (overlap policy cancel_previous)"
+    return [(one, _cancelled(one, reason, now)) for one in unfinished if place_in_line(one) < place]
+
+
+def _cancelled(execution: Execution, reason: str, now: datetime) -> Execution:
+    after = cancel(execution, now=now)
+    is_over = after.state is State.CANCELLED
+    return msgspec.structs.replace(after, last_error=reason) if is_over else after
+
+
+def standing(*, running: int, limit: int | None, key: str, waiting: int) -> str:
+    """Say how it stands at a key's gate.
+
+    >>> standing(running=5, limit=5, key="customer-42", waiting=3)
+    '5 of 5 with key customer-42 run, 3 runs wait'
+    """
+    of_limit = "" if limit is None else f" of {limit}"
+    waits = "waits" if waiting == 1 else "wait"
+    return f"{running}{of_limit} with key {key} run, {counted(waiting, 'run')} {waits}"

@@ -1,0 +1,270 @@
+"""What every ledger promises of executions that are held back: by a key's limit, or by others."""
+
+from uuid import UUID
+
+import pytest
+
+from cronhare.domain.execution import Execution, State
+from cronhare.domain.lifecycle.gates import key_gate, schedule_gate
+from cronhare.domain.retries.retry import Complete
+from cronhare.domain.schedules.concurrency import Concurrency
+from cronhare.domain.schedules.keys import manual_key
+from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPolicy
+from cronhare.ports.attempts import Busy, Finish, Refused, StartRequest
+from cronhare.ports.claims import LetGo
+from tests.integration.ledgers import (
+    FOR_GOOD,
+    IN_30_S,
+    LEASE,
+    LOSS,
+    MINUTE,
+    SECOND,
+    SUCCESS,
+    Ledger,
+    Shell,
+    at_once,
+    draft,
+)
+from tests.ports import NO_NACKS
+
+KEY = "customer-42"
+GATE = key_gate(KEY)
+
+
+def limited(limit: int, key: str = KEY) -> Concurrency:
+    return Concurrency(key=key, limit=limit)
+
+
+def due_together(ledger: Ledger, count: int, *, limit: int) -> list[Execution]:
+    """Let schedules with one key be due at once; give their executions, in the order of ids."""
+    names = [f"job-{number}" for number in range(count)]
+    ledger.save(*(draft(name, concurrency=limited(limit)) for name in names))
+    ledger.plan_edited()
+    ledger.clock.advance(MINUTE)
+    ledger.claim_due()
+    return ledger.executions()
+
+
+def run_now(ledger: Ledger, scheduler_id: int, number: int, params: str | None = None) -> Execution:
+    key = manual_key(UUID(int=number))
+    return ledger.records.run_now(scheduler_id, key=key, params=params, now=ledger.now, node="ant")
+
+
+def let_go(ledger: Ledger, *gates: str) -> list[int]:
+    """Give the ids of what passes some gates now, or all at which anything waits."""
+    asked = gates or ledger.claims.gates(after="", limit=100)
+    found = LetGo(busy=frozenset(asked))
+    while found.busy and not found.executions:
+        found = ledger.claims.let_go(asked, now=ledger.now)
+    return [one.id for one in found.executions]
+
+
+def start(ledger: Ledger, execution: Execution) -> Execution | Refused:
+    """Ask until the gates are not busy: their rows are made by the first who asks."""
+    while isinstance(answer := ledger.start(ledger.seen(execution)), Busy):
+        pass
+    return answer
+
+
+def states(ledger: Ledger) -> list[State]:
+    return [execution.state for execution in ledger.executions()]
+
+
+def test_of_runs_with_one_key_that_are_due_together_no_more_are_claimed_than_may_run(
+    ledger: Ledger,
+) -> None:
+    runs = due_together(ledger, 5, limit=2)
+
+    claimed, held = runs[:2], runs[2:]
+    assert [one.state for one in claimed] == [State.CLAIMED] * 2
+    assert {(one.state, one.held_by) for one in held} == {(State.HELD, GATE)}
+    assert all(isinstance(start(ledger, one), Execution) for one in claimed)
+    assert let_go(ledger) == []
+    ledger.finish(ledger.seen(claimed[0]), Complete(), SUCCESS)
+    assert let_go(ledger, GATE) == [held[0].id]
+    assert let_go(ledger, GATE) == []  # the place is taken, though nobody runs there yet
+    assert states(ledger) == [State.SUCCEEDED, State.RUNNING, State.CLAIMED, State.HELD, State.HELD]
+
+
+def test_eight_threads_that_start_at_once_never_exceed_a_limit(ledger: Ledger) -> None:
+    id_ = ledger.add(schedule=None, concurrency=limited(3))
+    runs = [run_now(ledger, id_, number) for number in range(24)]
+
+    def start_some(number: int) -> list[Execution | Refused | Busy]:
+        mine = [
+            StartRequest(execution_id=one.id, attempt=1, nacks=NO_NACKS) for one in runs[number::8]
+        ]
+        return [*ledger.attempts.start(mine, now=ledger.now, node=f"ant-{number}", lease=LEASE)]
+
+    answers = [answer for _ in range(3) for each in at_once(8, start_some) for answer in each]
+
+    running = ledger.executions(State.RUNNING)
+    held = ledger.executions(State.HELD)
+    started = {answer.id for answer in answers if isinstance(answer, Execution)}
+    assert len(running) <= 3
+    assert started == {one.id for one in running}
+    assert {one.held_by for one in held} <= {GATE}
+    for one in runs:  # whoever was busy is judged by now
+        start(ledger, one)
+    assert len(ledger.executions(State.RUNNING)) == 3
+    assert len(ledger.executions(State.HELD)) == 21
+
+
+def test_a_retry_that_waits_gives_its_place_away_and_waits_in_line_when_it_comes(
+    ledger: Ledger,
+) -> None:
+    first, second, third = due_together(ledger, 3, limit=1)
+    running = start(ledger, first)
+    assert isinstance(running, Execution)
+
+    ledger.finish(running, IN_30_S)
+
+    assert let_go(ledger) == [second.id]
+    assert isinstance(start(ledger, second), Execution)
+    ledger.clock.advance(30 * SECOND)
+    assert start(ledger, first) == Refused(f"held: 1 of 1 with key {KEY} run", gate=GATE)
+    assert ledger.seen(first).attempt == 2
+    ledger.finish(ledger.seen(second), Complete(), SUCCESS)
+    assert let_go(ledger) == [first.id]  # it was due as early as the third, and is older
+    assert ledger.seen(third).state is State.HELD
+
+
+def test_a_lost_attempt_gives_its_place_away_and_a_cancelled_one_leaves_the_line(
+    ledger: Ledger,
+) -> None:
+    first, second, third = due_together(ledger, 3, limit=1)
+    start(ledger, first)
+    ledger.clock.advance(LEASE)
+
+    ledger.records.cancel(second.id, now=ledger.now)
+    lost = Finish(execution=ledger.seen(first), ran=LOSS, verdict=FOR_GOOD)
+    ledger.attempts.give_up([lost], now=ledger.now)
+
+    assert let_go(ledger) == [third.id]
+    assert states(ledger) == [State.FAILED, State.CANCELLED, State.CLAIMED]
+
+
+def test_each_run_is_judged_by_its_own_params_and_the_limit_that_its_schedule_has_now(
+    ledger: Ledger,
+) -> None:
+    by_customer = Concurrency(key="customer-{params.id}", limit=1)
+    id_ = ledger.add(schedule=None, concurrency=by_customer)
+    one, same, other = (
+        run_now(ledger, id_, number, f'{{"id":{customer}}}')
+        for number, customer in enumerate((42, 42, 43))
+    )
+
+    answers = [start(ledger, run) for run in (one, same, other)]
+
+    assert [isinstance(answer, Execution) for answer in answers] == [True, False, True]
+    ledger.save(draft(schedule=None, concurrency=Concurrency(key="customer-{params.id}", limit=2)))
+    assert let_go(ledger) == [same.id]
+    assert isinstance(start(ledger, same), Execution)
+
+
+def test_where_one_may_wait_further_runs_are_skipped(ledger: Ledger) -> None:
+    ledger.add(overlap=OverlapPolicy.QUEUE_ONE)
+    for _ in range(3):
+        ledger.clock.advance(MINUTE)
+        ledger.claim_due()
+    first, second, third = ledger.executions()
+
+    assert [one.state for one in (first, second, third)] == [
+        State.CLAIMED,
+        State.HELD,
+        State.SKIPPED,
+    ]
+    assert third.last_error == (
+        f"overlap: execution {second.id} waits already (overlap policy queue_one)"
+    )
+    assert let_go(ledger) == []
+    ledger.finish(ledger.started(first), IN_30_S)
+    assert let_go(ledger) == []  # a retry that waits has not ended
+    ledger.finish(ledger.started(ledger.seen(first)), Complete(), SUCCESS)
+    assert let_go(ledger) == [second.id]
+
+
+def test_where_all_may_wait_they_run_one_after_the_other_also_those_asked_for_by_hand(
+    ledger: Ledger,
+) -> None:
+    id_ = ledger.add(overlap=OverlapPolicy.QUEUE_ALL, misfire=Misfire(policy=MisfirePolicy.ALL))
+    ledger.clock.advance(3 * MINUTE)
+    ledger.claim_due()
+    by_hand = run_now(ledger, id_, 1)
+    first, *others = ledger.executions()
+
+    assert isinstance(start(ledger, first), Execution)
+    assert start(ledger, by_hand) == Refused(
+        f"held: execution {first.id} of the same schedule has not ended", gate=schedule_gate(id_)
+    )
+    order = []
+    running = ledger.seen(first)
+    for _ in others:
+        ledger.finish(running, Complete(), SUCCESS)
+        [next_] = let_go(ledger)
+        order.append(next_)
+        assert let_go(ledger) == []
+        started = start(ledger, next(one for one in others if one.id == next_))
+        assert isinstance(started, Execution)
+        running = started
+    assert order == [one.id for one in others]
+
+
+def test_the_newest_run_asks_for_the_end_of_those_before_it_and_waits_for_that(
+    ledger: Ledger,
+) -> None:
+    id_ = ledger.add(overlap=OverlapPolicy.CANCEL_PREVIOUS)
+    runs: list[Execution] = []
+    for _ in range(3):
+        ledger.clock.advance(MINUTE)
+        batch = ledger.claim_due()
+        if not runs:
+            [first] = batch.claimed
+            start(ledger, first)
+        runs.append(ledger.executions()[-1])
+    gate = schedule_gate(id_)
+
+    answer = ledger.claims.let_go([gate], now=ledger.now)
+    while answer.busy:
+        answer = ledger.claims.let_go([gate], now=ledger.now)
+
+    first, second, third = (ledger.seen(one) for one in runs)
+    assert {one.id for one in answer.cancelled} == {first.id, second.id}
+    assert (first.state, first.cancel_requested) == (State.RUNNING, True)
+    assert second.last_error == (
+        f"overlap: execution {third.id} takes its place (overlap policy cancel_previous)"
+    )
+    assert (second.state, third.state) == (State.CANCELLED, State.HELD)
+    assert ledger.finish(first, Complete(), SUCCESS) is State.CANCELLED
+    assert let_go(ledger) == [third.id]
+
+
+@pytest.mark.parametrize("gate", ["NULL", "''", "'foo'", "'key'"])
+def test_what_a_person_holds_back_at_no_gate_goes_on(
+    database_ledger: Ledger, shell: Shell, gate: str
+) -> None:
+    ledger = database_ledger
+    execution = ledger.claimed()
+    shell(
+        f"UPDATE SchedulerExecution SET state = 'held', held_by = {gate}, check_at = NULL "
+        f"WHERE id = {execution.id}"
+    )
+
+    ledger.claims.regain(now=ledger.now, limit=10)
+
+    assert ledger.seen(execution).state is State.CLAIMED
+    assert isinstance(start(ledger, execution), Execution)
+
+
+def test_a_row_of_a_gate_that_was_spoilt_is_made_anew_from_what_runs(
+    database_ledger: Ledger, shell: Shell
+) -> None:
+    ledger = database_ledger
+    first, second, third = due_together(ledger, 3, limit=2)
+    start(ledger, first)
+    start(ledger, second)
+
+    for spoilt in ("'[[9999999999999999999, 1]]'", "'nonsense'", "NULL", "'[]'"):
+        shell(f"UPDATE ExecutionGate SET places = {spoilt}")
+        is_read = spoilt == "'[]'"
+        assert (let_go(ledger) == [third.id]) == is_read
