@@ -79,7 +79,8 @@ class ExecutionFilter:
 class Retention:
     """How long rows are kept (C13 in docs/compatibility.md).
 
-    *completed_rows* is per schedule; runs at a boot in the last day are kept in addition.
+    *completed_rows* is per schedule; runs at a boot in the last day are kept in addition. What is
+    kept of a class of tasks stands in the rows of its schedules; see `ClassRetention`.
     """
 
     completed: timedelta = timedelta(seconds=604_800)

@@ -131,6 +131,24 @@ JOBS: dict[str, tuple[str | bytes, str]] = {
     "a variable with a sign": (_task('env = { "A=B" = "c" }'), "env"),
     "a variable without a name": (_task('env = { "" = "c" }'), "env"),
     "a type of another name": (_task('type = "robot"'), "type"),
+    "classes that are a list": (f"classes = [1]\n{TASK}", "classes"),
+    "a class that is a text": (f'[classes]\na = "b"\n{TASK}', "classes.a"),
+    "a class of 64 letters": (f"[classes.{'x' * 64}]\n{TASK}", "name"),
+    "a task of no class": (_task('class = "none"'), "there is no class"),
+    "defaults of another name": (f"[defaults]\ncommand = ['x']\n{TASK}", "defaults: command"),
+    "errors 3,000 of a class": (
+        _task(f"errors = {{ transient = {['E'] * 3_000} }}".replace("'", '"')),
+        "errors",
+    ),
+    "an error with an escape": (_task('errors = { transient = ["\\u001b[2J"] }'), "errors"),
+    "an exit status of 5,000 digits": (
+        _task(f'errors = {{ transient = ["exit:{"9" * 50}"] }}'),
+        "exit status",
+    ),
+    "a strategy that is code": (_task('strategy = "os:system(1)"'), "strategy"),
+    "a strategy of 10,000 letters": (_task(f'strategy = "{"a" * 10_000}:b"'), "strategy"),
+    "a strategy of a number": (_task("strategy = 5"), "strategy"),
+    "kept by 2^63-1": (f"[classes.a]\nkeep = {{ done = {2**63 - 1} }}\n{TASK}", "keep"),
     "tasks that are a number": ("tasks = 5\n", "tasks"),
     "a task that is a list": ("[tasks]\na = [1]\n", "tasks.a"),
     "the same task twice": (TASK + TASK, "TOML"),
@@ -165,6 +183,8 @@ JOBS_TAKEN: dict[str, str | bytes] = {
     "params with all that JSON can": _schedule(
         'params = { a = [1, 2.5, true, "x\\u0000y"], b = { c = {} } }'
     ),
+    "1,000 classes": "".join(f"[classes.c{n}]\nretry = {{ attempts = 2 }}\n" for n in range(1_000))
+    + _schedule('retry = "c7"'),
     "the largest integer": _schedule(f"params = {{ a = {2**63 - 1} }}"),
     "params 60 deep": _schedule(f"params = {'[' * 60}{']' * 60}"),
     "1,000 schedules": TASK

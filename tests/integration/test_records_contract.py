@@ -18,6 +18,7 @@ from cronhare.domain.messages.messages import AttemptRef, FailedMessage
 from cronhare.domain.retries.outcome import ErrorClass, TaskError
 from cronhare.domain.retries.retry import Complete, Fail, Quarantine
 from cronhare.domain.schedules.keys import boot_key, manual_key
+from cronhare.domain.schedules.retention import ClassRetention, Keep
 from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPolicy
 from cronhare.domain.schedules.task import SYSTEM, TaskRef
 from cronhare.domain.topology import MAIN_QUEUE
@@ -927,6 +928,36 @@ def test_of_each_schedule_the_newest_successes_are_kept(ledger: Ledger) -> None:
 
     assert (count, ledger.records.execution(oldest.id)) == (1, None)
     assert ledger.executions() == [*newest, only]
+
+
+def test_of_each_class_the_newest_runs_are_kept_and_what_awaits_a_person(ledger: Ledger) -> None:
+    def begin(scheduler_id: int, key: str) -> Execution:
+        return ledger.records.run_now(
+            scheduler_id, key=key, params=None, now=ledger.now, node="shell"
+        )
+
+    emails = ClassRetention(task_class="emails", keep=Keep(done=2, failed=1))
+    unlimited = attrs.evolve(emails, task_class="webhooks", keep=Keep(failed=0))
+    first, second = (ledger.add(name, status=False, retention=emails) for name in "ab")
+    other = ledger.add("c", status=False, retention=unlimited)
+    done = [
+        ledger.succeeded(begin(id_, f"manual-{n}")) for n in range(3) for id_ in (first, second)
+    ]
+    others = [ledger.succeeded(begin(other, f"manual-{n}")) for n in range(3)]
+    failed = [ledger.finished(begin(first, f"manual-f{n}"), FOR_GOOD) for n in range(4)]
+    seen = [
+        row.id
+        for row in ledger.records.archive()
+        if row.execution_key in {"manual-f0", "manual-f2"}
+    ]
+    ledger.records.discard(seen, note="seen", now=ledger.now)
+
+    young = ledger.records.clean_up(now=ledger.now, retention=Retention())
+    ledger.clock.advance(timedelta(hours=1, seconds=1))
+    count = ledger.records.clean_up(now=ledger.now, retention=Retention())
+
+    assert (young, count) == (0, 6)
+    assert ledger.executions() == [*done[-2:], *others, failed[1], failed[3]]
 
 
 def test_a_run_at_boot_is_known_for_a_day_however_many_follow_it(ledger: Ledger) -> None:

@@ -5,6 +5,7 @@ from datetime import timedelta
 from cronhare.domain.cron import Fold, Gap
 from cronhare.domain.retries.backoff import Backoff, BackoffType, Jitter
 from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.schedules.retention import ClassRetention, Keep
 from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPolicy
 from cronhare.domain.schedules.task import TaskRef
 from tests.integration.ledgers import EVERY_MINUTE, MINUTE, NOON, SECOND, Ledger, at_once, draft
@@ -35,6 +36,7 @@ def test_a_schedule_is_read_as_it_was_written(ledger: Ledger) -> None:
                 jitter=Jitter.FULL,
             ),
         ),
+        retention=ClassRetention(task_class="emails", keep=Keep(done=100, failed=500)),
         misfire=Misfire(policy=MisfirePolicy.ALL, window=timedelta(hours=2), cap=7),
         overlap=OverlapPolicy.SKIP,
         timeout=timedelta(seconds=90),

@@ -9,8 +9,10 @@ from cronhare.domain.execution import Execution, State
 from cronhare.domain.messages.messages import TaskMessage
 from cronhare.domain.schedules.owner import ScheduleOwner
 from cronhare.domain.schedules.planning import Plan, Planned
+from cronhare.domain.schedules.retention import ClassRetention, Keep
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.claims import Batch
+from cronhare.ports.records import Retention
 from tests.integration.ledgers import FOR_GOOD, IN_30_S, LEASE, MINUTE, NOON, Ledger, Shell, draft
 from tests.ports import ids_of
 
@@ -170,6 +172,35 @@ def test_a_user_who_is_no_number_is_told_to_no_task_and_shown(
     problems = {row.name: row.problem for row in sqlite.schedules.schedules()}
     assert "user_id" in (problems["spoilt"] or "")
     assert problems["innocent"] is None
+
+
+def test_what_is_kept_by_a_broken_row_limits_nothing_and_spares_its_neighbours(
+    ledger: Ledger, shell: Shell
+) -> None:
+    none = ClassRetention(task_class="emails", keep=Keep(done=0))
+    names = ["word", "number", "deep", "huge", "unclassed", "sound"]
+    ids = {name: ledger.add(name, status=False, retention=none) for name in names}
+    for name, text in {
+        "word": "often",
+        "number": '{"class": "emails", "done": -1}',
+        "deep": "[" * 900,
+        "huge": "[" * 9_000,
+        "unclassed": '{"class": "../x", "done": 0}',
+    }.items():
+        shell(f"UPDATE Scheduler SET retention = '{text}' WHERE name = '{name}'")
+    for id_ in ids.values():
+        run = ledger.records.run_now(
+            id_, key=f"manual-{id_}", params=None, now=ledger.now, node="shell"
+        )
+        ledger.succeeded(run)
+    ledger.clock.advance(timedelta(hours=2))
+
+    count = ledger.records.clean_up(now=ledger.now, retention=Retention())
+
+    assert (count, len(ledger.executions())) == (1, 5)
+    problems = {row.name: row.problem for row in ledger.schedules.schedules()}
+    assert problems.pop("sound") is None
+    assert all("retention: " in str(problem) for problem in problems.values())
 
 
 BROKEN_ANYWHERE = [

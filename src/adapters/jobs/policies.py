@@ -12,11 +12,12 @@ from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.retries.retry_policy_parser import POLICIES, RetryPolicyInvalid, read_policy
 from cronhare.domain.retries.strategy import Strategy
 from cronhare.domain.schedules.draft import Fault
+from cronhare.domain.schedules.retention import Keep, RetentionInvalid, read_keep
 from cronhare.domain.schedules.task_policy import BUILT_IN_CLASSES, TaskPolicy
 from cronhare.domain.texts.echo import echo
 
 from .fields import read_duration
-from .schema import PolicyTable
+from .schema import ClassTable, PolicyTable
 from .tables import hint
 
 Presets = Mapping[str, RetryPolicy]
@@ -34,9 +35,11 @@ class Policies:
     defaults: TaskPolicy = attrs.field(factory=TaskPolicy)
     classes: Mapping[str, TaskPolicy] = BUILT_IN_CLASSES
 
-    @property
-    def presets(self) -> Presets:
-        """The retry policies that have names: those of classes, too."""
+    #: The retry policies that have names: those of classes, too.
+    presets: Presets = attrs.field(init=False)
+
+    @presets.default
+    def _presets(self) -> Presets:
         of_classes = {name: each.retry for name, each in self.classes.items()}
         return POLICIES | {name: policy for name, policy in of_classes.items() if policy}
 
@@ -47,6 +50,7 @@ class Policies:
             timeout=read_timeout(table.timeout, faults),
             errors=_errors(table.errors, faults),
             strategy=self._strategy(table.strategy, faults),
+            keep=_keep(table.keep, faults) if isinstance(table, ClassTable) else None,
         )
         return own.over(farther)
 
@@ -89,6 +93,16 @@ def read_timeout(text: str | None, faults: list[Fault]) -> timedelta | None:
         faults.append(Fault("timeout", "must be longer than nothing"))
         return None
     return timeout
+
+
+def _keep(table: Any, faults: list[Fault]) -> Keep | None:  # noqa: ANN401 - likewise
+    if table is None:
+        return None
+    try:
+        return read_keep(table)
+    except RetentionInvalid as error:
+        faults += [Fault("keep", fault) for fault in error.faults]
+        return None
 
 
 def _errors(table: Any, faults: list[Fault]) -> ErrorRules:  # noqa: ANN401 - what TOML can hold

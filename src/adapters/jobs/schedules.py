@@ -7,6 +7,7 @@ from cronhare.domain.cron import Fold, UnknownZone, find_zone
 from cronhare.domain.schedules.concurrency import Concurrency
 from cronhare.domain.schedules.conditions import Conditions, read_conditions
 from cronhare.domain.schedules.draft import Fault, ScheduleDraft, faults_of, in_effect
+from cronhare.domain.schedules.retention import ClassRetention
 from cronhare.domain.schedules.schedule import DEFAULT_MISFIRE, Misfire
 from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.domain.topology import MAIN_QUEUE
@@ -47,6 +48,7 @@ def read_draft(
         params=read_params(table.params, faults),
         status=table.status,
         description=table.description,
+        retention=None if task is None else _retention(task),
         retry=policies.retry(table.retry, None if task is None else task.policy.retry, faults),
         misfire=_misfire(table.misfire, faults),
         overlap=table.overlap,
@@ -94,6 +96,12 @@ def _zone(name: str) -> ZoneInfo | None:
         return find_zone(name)
     except UnknownZone:
         return None  # `faults_of` reports it
+
+
+def _retention(task: Task) -> ClassRetention | None:
+    if task.task_class is None or task.policy.keep is None:
+        return None
+    return ClassRetention(task_class=task.task_class, keep=task.policy.keep)
 
 
 def _misfire(value: object, faults: list[Fault]) -> Misfire:

@@ -61,7 +61,9 @@ class PolicyTable:
 
 @attrs.frozen(kw_only=True)
 class ClassTable(PolicyTable):
-    """`[classes.NAME]`: how the tasks of a class are run."""
+    """`[classes.NAME]`: how the tasks of a class are run, and how much of their past is kept."""
+
+    keep: Any = None
 
 
 @attrs.frozen(kw_only=True)

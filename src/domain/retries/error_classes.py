@@ -89,7 +89,8 @@ def _problem(entry: object) -> str | None:
         return f"{echo(entry)} is not a text of 1 to {LONGEST_CODE} characters"
     if not entry.startswith(EXIT):
         allowed = 'a code such as "ECONNRESET", an exception such as "TimeoutError", or "exit:75"'
-        return None if _NAME.fullmatch(entry) else f"{echo(entry)} is not {allowed}"
+        is_name = entry.isprintable() and _NAME.fullmatch(entry)
+        return None if is_name else f"{echo(entry)} is not {allowed}"
     code = _CODE.fullmatch(entry.removeprefix(EXIT))
     if code and int(code[0]) in _EXIT_CODES:
         return None

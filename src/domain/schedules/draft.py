@@ -22,6 +22,7 @@ from .concurrency import LIMITS, Concurrency, faults_of_key
 from .conditions import Conditions
 from .every import Every, fault_of_period
 from .params import fault_of_params
+from .retention import ClassRetention
 from .schedule import (
     DEFAULT_MISFIRE,
     DEFAULT_OVERLAP,
@@ -80,6 +81,7 @@ class ScheduleDraft:
     status: bool = True
     description: str | None = None
     retry: RetryPolicy | None = None
+    retention: ClassRetention | None = None
     misfire: Misfire = DEFAULT_MISFIRE
     overlap: OverlapPolicy = DEFAULT_OVERLAP
     concurrency: Concurrency | None = None

@@ -15,19 +15,22 @@ from ..retries.outcome import ErrorClass
 from ..retries.retry import RetryPolicy
 from ..retries.retry_policy_parser import POLICIES
 from ..retries.strategy import Strategy
+from .retention import Keep
 
 
 @attrs.frozen(kw_only=True)
 class TaskPolicy:
     """What is said of how tasks are run; what is None is not said.
 
-    *errors* gives classes to errors by their names, *strategy* takes the place of the waits.
+    *errors* gives classes to errors by their names, *strategy* takes the place of the waits, *keep*
+    says how many ended runs of a whole class are kept.
     """
 
     retry: RetryPolicy | None = None
     timeout: timedelta | None = None
     errors: ErrorRules = attrs.field(factory=dict[str, ErrorClass])
     strategy: Strategy | None = None
+    keep: Keep | None = None
 
     def over(self, farther: "TaskPolicy") -> "TaskPolicy":
         """Give what counts where *farther* is the policy one step away.
@@ -41,12 +44,17 @@ class TaskPolicy:
             timeout=self.timeout or farther.timeout,
             errors={**farther.errors, **self.errors},
             strategy=self.strategy or farther.strategy,
+            keep=farther.keep if self.keep is None else self.keep.over(farther.keep),
         )
 
 
 #: Classes that need no declaration: S2.3, S0.13 and C37 in docs/compatibility.md. A file that
 #: declares one changes what it names of it.
 BUILT_IN_CLASSES: Final[Mapping[str, TaskPolicy]] = {
-    **{name: TaskPolicy(retry=policy) for name, policy in POLICIES.items()},
+    "emails": TaskPolicy(retry=POLICIES["emails"], keep=Keep(done=100, failed=500)),
+    "webhooks": TaskPolicy(retry=POLICIES["webhooks"], keep=Keep(done=500, failed=1_000)),
+    "payments": TaskPolicy(retry=POLICIES["payments"], keep=Keep(done=1_000, failed=5_000)),
+    "fast-failing": TaskPolicy(retry=POLICIES["fast-failing"]),
+    "slow-recovering": TaskPolicy(retry=POLICIES["slow-recovering"]),
     "lease-style": TaskPolicy(retry=POLICIES["lease-style"], timeout=timedelta(seconds=300)),
 }

@@ -12,6 +12,7 @@ from cronhare.domain.retries.outcome import ErrorClass
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.retries.retry_policy_parser import POLICIES
 from cronhare.domain.retries.strategy import Strategy
+from cronhare.domain.schedules.retention import ClassRetention, Keep
 from cronhare.domain.schedules.task import DEFAULT_TIMEOUT, Task
 
 ENVIRONMENT = RetryPolicy(attempts=4, backoff=Backoff(delay=7_000))
@@ -124,6 +125,21 @@ def test_a_file_changes_of_a_built_in_class_what_it_names(read: Read) -> None:
     assert row_policy(read, 'retry = "emails"', before=before) == found.policy.retry
 
 
+def test_what_is_kept_of_a_class_stands_in_the_rows_of_its_schedules(read: Read) -> None:
+    text = (
+        '[classes.emails]\nkeep = { done = 7 }\n[tasks.t]\ncommand = ["true"]\nclass = "emails"\n'
+        '[tasks.u]\ncommand = ["true"]\nclass = "lease-style"\n'
+    )
+
+    drafts = read(
+        f'{text}[schedules.s]\ntask = "t"\nschedule = "@daily"\n'
+        '[schedules.r]\ntask = "u"\nschedule = "@daily"\n'
+    ).drafts
+
+    emails = ClassRetention(task_class="emails", keep=Keep(done=7, failed=500))
+    assert [draft.retention for draft in drafts] == [emails, None]
+
+
 def test_errors_of_all_layers_count_and_the_nearest_class_of_one(read: Read) -> None:
     before = (
         '[defaults]\nerrors = { transient = ["exit:75", "KeyError"] }\n'
@@ -154,6 +170,7 @@ def test_a_strategy_is_found_beside_the_file(read: Read, tmp_path: Path) -> None
         ('[classes."SLOW"]', "classes.SLOW: name: 'SLOW' is not allowed; allowed are a-z"),
         ("[classes.slow]\ncolour = 3", "classes.slow: colour: is not known here; there are"),
         ("[defaults]\nkeep = 3", "defaults: keep: is not known here; there are errors, retry"),
+        ("[classes.slow]\nkeep = { done = -1 }", "classes.slow: keep: done: -1 is not a whole"),
         ('[defaults]\ntimeout = "0s"', "defaults: timeout: must be longer than nothing"),
         (
             "[classes.slow]\nretry = { attempts = 0 }",

@@ -42,6 +42,7 @@ from cronhare.domain.schedules.concurrency import Concurrency
 from cronhare.domain.schedules.conditions import Conditions
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.pause import Pause
+from cronhare.domain.schedules.retention import ClassRetention, Keep
 from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPolicy
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.records import Attempt, Output, QueueLoad
@@ -264,6 +265,7 @@ DRAFT = ScheduleDraft(
     **DRAWN,
     params='{"b":2}',
     retry=POLICY,
+    retention=ClassRetention(task_class="emails", keep=Keep(done=21, failed=22)),
     misfire=Misfire(policy=MisfirePolicy.ALL, window=4.5 * SECOND, cap=6),
     overlap=OverlapPolicy.SKIP,
     concurrency=Concurrency(key="customer-{params.id}", limit=12),
@@ -314,6 +316,9 @@ SCHEDULE: dict[str, Any] = {
         "7 runs, waits 2 s, 4.25 s, 4.25 s, 4.25 s, 4.25 s, 4.25 s, 23.25 s in all; each up to "
         "10 % shorter or longer"
     ),
+    "task_class": "emails",
+    "keep_done": 21,
+    "keep_failed": 22,
     "misfire_policy": "all",
     "misfire_window_seconds": 4.5,
     "misfire_cap": 6,
@@ -460,7 +465,9 @@ def policy(*, max_delay: int | None) -> RetryPolicy:
             ScheduleView.of(
                 StoredSchedule(
                     **STORED,
-                    draft=attrs.evolve(DRAFT, retry=None, timeout=None, conditions=None),
+                    draft=attrs.evolve(
+                        DRAFT, retry=None, retention=None, timeout=None, conditions=None
+                    ),
                 ),
                 None,
                 policy=RetryPolicy(attempts=1),
@@ -469,6 +476,9 @@ def policy(*, max_delay: int | None) -> RetryPolicy:
             SCHEDULE
             | {
                 "retry": None,
+                "task_class": None,
+                "keep_done": None,
+                "keep_failed": None,
                 "retry_facts": "1 run, no retry",
                 "timeout_seconds": None,
                 "last_run": None,

@@ -17,6 +17,7 @@ from cronhare.domain.lifecycle.replay import ALREADY_OVERDUE, replays
 from cronhare.domain.lifecycle.transitions import cancel
 from cronhare.domain.schedules.boot import LONGEST_AGO
 from cronhare.domain.schedules.keys import BOOT, DUE
+from cronhare.domain.schedules.retention import LATELY, by_class
 from cronhare.ports.records import Attempt, ExecutionFilter, Output, QueueLoad, Retention
 
 from .reported import keep_failure
@@ -180,8 +181,8 @@ class MemoryRecords:
     ) -> int:
         """See `RecordsPort.clean_up`: one step."""
         with self._ledger.lock:
-            old = tuple(self._outlived(now, retention))
-            for execution in old:
+            old = {each.id: each for each in self._outlived(now, retention)}
+            for execution in old.values():
                 self._executions.delete(execution)
         between()
         return len(old)
@@ -208,6 +209,25 @@ class MemoryRecords:
             archived, resolution=resolution, resolved_at=now, note=note, check_at=None
         )
 
+    def _surplus_of_classes(self, now: datetime) -> Iterator[Execution]:
+        """Yield what its class keeps no more of."""
+        rows = self._ledger.schedules.rows()
+        classes = by_class(
+            (row.id, row.source, row.draft.retention) for row in rows if row.draft.retention
+        )
+        for kept in classes:
+            done = frozenset({State.SUCCEEDED})
+            for states, most in ((done, kept.keep.done), (REPLAYABLE, kept.keep.failed)):
+                newest = (
+                    each
+                    for each in self._executions.newest_first()
+                    if each.state in states
+                    and each.scheduler_id in kept.schedulers
+                    and not _is_of_a_boot(each, now)
+                )
+                surplus = () if most is None else islice(newest, most, None)
+                yield from (each for each in surplus if _has_outlived(each, now - LATELY))
+
     def _outlived(self, now: datetime, retention: Retention) -> Iterator[Execution]:
         newer: Counter[int] = Counter()
         for execution in self._executions.newest_first():
@@ -219,6 +239,9 @@ class MemoryRecords:
         awaiting = {row.execution_id for row in self._ledger.archive.values() if not row.resolution}
         for execution in self._executions.in_states(REPLAYABLE):
             if execution.id not in awaiting and _has_outlived(execution, now - retention.failed):
+                yield execution
+        for execution in self._surplus_of_classes(now):
+            if execution.id not in awaiting:
                 yield execution
         for execution in self._executions.in_states(ENDED_WITHOUT_RESULT):
             if _has_outlived(execution, now - retention.others):

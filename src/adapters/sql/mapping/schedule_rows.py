@@ -16,6 +16,7 @@ from cronhare.domain.texts.echo import echo, shown
 
 from ..schema.tables import schedulers
 from .execution_rows import display_name
+from .retentions import read_retention, write_retention
 from .schedule_columns import (
     LONG_AGO,
     RUN_OPTION_COLUMNS,
@@ -67,6 +68,9 @@ def draft_of(row: Row[Any]) -> tuple[ScheduleDraft | None, str | None]:
     for name, value in owner.items():
         if not (value is None or isinstance(value, int)):
             faults.append(Fault(name, f"{echo(value)} is not a whole number"))
+    retention = read_retention(row.retention)
+    if isinstance(retention, str):
+        faults.append(Fault("retention", retention))
     if faults:
         return None, _say(faults)
     return ScheduleDraft(
@@ -76,6 +80,7 @@ def draft_of(row: Row[Any]) -> tuple[ScheduleDraft | None, str | None]:
         params=params,
         description=row.description,
         **owner,
+        retention=None if isinstance(retention, str) else retention,
         **times.draft,
         **options.draft,
     ), None
@@ -121,6 +126,7 @@ def row_values(draft: ScheduleDraft) -> dict[str, Any]:
         "params": draft.params,
         "description": draft.description,
         **{name: getattr(draft, name) for name in OWNER_FIELDS},
+        "retention": write_retention(draft.retention),
         **column_values(draft),
     }
 

@@ -6,21 +6,23 @@ from datetime import datetime
 from itertools import chain
 from typing import Any
 
-from sqlalchemy import Select, and_, bindparam, case, delete, exists, func, not_, select
+from sqlalchemy import Select, bindparam, case, delete, func, select
 
 from cronhare.application.logs import say
 from cronhare.domain.execution import ENDED_WITHOUT_RESULT, REPLAYABLE, State
 from cronhare.domain.messages.messages import LARGEST_ID
 from cronhare.domain.schedules.boot import LONGEST_AGO
-from cronhare.domain.schedules.keys import BOOT
+from cronhare.domain.schedules.retention import LATELY
 from cronhare.ports.records import Retention
 
 from ..gates.forgetting import forget_gates
 from ..isolation.bisection import BatchResult, OnLocked
 from ..isolation.refusals import bisect_batch
-from ..schema.tables import THESE, by_id, executions, failed_tasks
+from ..schema.tables import THESE, by_id, executions
 from ..schema.types import UtcDateTime
 from ..transactions.database import Database
+from .class_retention import surplus_of_classes
+from .deletable import AWAITS_A_PERSON, COUNTS, ENDED
 
 #: So many executions are looked at, or deleted, in one transaction.
 STEP = 1_000
@@ -41,23 +43,12 @@ _LIMIT = case(
         bindparam("others", type_=UtcDateTime),
     ),
 )
-_AWAITS_A_PERSON = exists().where(
-    failed_tasks.c.execution_id == executions.c.id, failed_tasks.c.resolution.is_(None)
-)
 _OUTLIVED = select(executions.c.id).where(
     executions.c.id.between(bindparam("first"), bindparam("last")),
-    func.coalesce(executions.c.finished_at, executions.c.executed_at) < _LIMIT,
-    ~_AWAITS_A_PERSON,
+    ENDED < _LIMIT,
+    ~AWAITS_A_PERSON,
 )
 _NEXT = select(func.min(executions.c.id)).where(executions.c.id > bindparam("last"))
-# A run at a boot must be known as long as it may be asked for again. It does not count.
-_COUNTS = not_(
-    and_(
-        executions.c.execution_key.startswith(BOOT),
-        func.coalesce(executions.c.finished_at, executions.c.executed_at)
-        >= bindparam("booted", type_=UtcDateTime),
-    )
-)
 # Counted in two steps. An index alone tells which schedules have many rows, a million in a second;
 # how many of these succeeded is asked for those few schedules.
 _MANY_ROWS = (
@@ -66,11 +57,11 @@ _MANY_ROWS = (
     .having(func.count() > bindparam("most"))
 )
 _SURPLUS = select(func.count() - bindparam("most")).where(
-    _SUCCEEDED, _COUNTS, executions.c.scheduler_id == bindparam("scheduler_id")
+    _SUCCEEDED, COUNTS, executions.c.scheduler_id == bindparam("scheduler_id")
 )
 _OLDEST = (
     select(executions.c.id)
-    .where(_SUCCEEDED, _COUNTS, executions.c.scheduler_id == bindparam("scheduler_id"))
+    .where(_SUCCEEDED, COUNTS, executions.c.scheduler_id == bindparam("scheduler_id"))
     .order_by(executions.c.id)
     .limit(bindparam("surplus"))
 )
@@ -90,6 +81,7 @@ def clean_up(
     for step in chain(
         _delete_outlived(database, limits),
         _delete_surplus(database, retention.completed_rows, booted=now - LONGEST_AGO),
+        _delete_surplus_of_classes(database, now),
     ):
         deleted += step
         between()
@@ -122,6 +114,13 @@ def _delete_surplus(database: Database, most: int, *, booted: datetime) -> Itera
         asked = {"scheduler_id": scheduler_id, "booted": booted}
         for piece in _pieces(_surplus(database, {**asked, "most": most})):
             yield _delete(database, _OLDEST, {**asked, "surplus": piece})
+
+
+def _delete_surplus_of_classes(database: Database, now: datetime) -> Iterator[int]:
+    found = surplus_of_classes(database, lately=now - LATELY, booted=now - LONGEST_AGO)
+    for which, asked, count in found:
+        for piece in _pieces(count):
+            yield _delete(database, which, {**asked, "surplus": piece})
 
 
 def _surplus(database: Database, asked: dict[str, Any]) -> int:

@@ -54,6 +54,7 @@ schedulers = Table(
     Column("system_id", Integer),
     Column("timezone", String(64)),
     Column("retry", LongText),
+    Column("retention", LongText),
     Column("misfire_policy", String(16)),
     Column("misfire_window_ms", BigInteger),
     Column("misfire_cap", Integer),

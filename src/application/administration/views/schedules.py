@@ -13,6 +13,7 @@ from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.schedules.conditions import Conditions
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.pause import Pause
+from cronhare.domain.schedules.retention import Keep
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.schedules import StoredSchedule
 
@@ -67,7 +68,8 @@ class ScheduleView:
 
     Of a row that cannot be understood there is no more than *name*, *schedule*, the text of that
     column, and *problem*. *planned* is false until a scheduler has seen the newest edit.
-    *retry_facts* says what its retry policy, or the settings' policy, comes to.
+    *retry_facts* says what its retry policy, or the settings' policy, comes to. *keep_done* and
+    *keep_failed* are the runs kept of its whole *task_class*, where that has such limits.
     *runs_claimed* counts the runs that were due so far, where there is *max_runs*; *pause* is the
     last one.
     """
@@ -89,6 +91,9 @@ class ScheduleView:
     description: str | None = None
     retry: RetryView | None = None
     retry_facts: str | None = None
+    task_class: str | None = None
+    keep_done: int | None = None
+    keep_failed: int | None = None
     misfire_policy: str | None = None
     misfire_window_seconds: float | None = None
     misfire_cap: int | None = None
@@ -186,6 +191,13 @@ def shown_field(name: str, value: Any) -> dict[str, Any]:  # noqa: ANN401 - a fi
             }
         case "retry":
             return {name: None if value is None else RetryView.of(value)}
+        case "retention":
+            keep = Keep() if value is None else value.keep
+            return {
+                "task_class": None if value is None else value.task_class,
+                "keep_done": keep.done,
+                "keep_failed": keep.failed,
+            }
         case "params":
             return {name: json_value(value)}
     return {name: value}

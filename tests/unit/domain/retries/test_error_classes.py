@@ -75,6 +75,7 @@ def test_a_success_stays_one() -> None:
         ({"transient": [""]}, "'' is not a text of 1 to 64"),
         ({"transient": ["E" * 65]}, "is not a text of 1 to 64"),
         ({"transient": ["no such"]}, "'no such' is not a code such as"),
+        ({"transient": ["\x1b[2J"]}, "is not a code such as"),
         ({"transient": ["signal:9"]}, "'signal:9' is not a code such as"),
         ({"transient": ["exit:0"]}, "'exit:0': an exit status that fails is 1-255"),
         ({"transient": ["exit:256"]}, "an exit status that fails is 1-255"),

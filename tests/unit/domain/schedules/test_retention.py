@@ -1,0 +1,96 @@
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cronhare.domain.schedules.retention import (
+    KEPT,
+    ClassRetention,
+    Keep,
+    KeptClass,
+    RetentionInvalid,
+    by_class,
+    read_class_retention,
+    read_keep,
+    write_class_retention,
+)
+from cronhare.domain.schedules.task_policy import BUILT_IN_CLASSES
+
+EMAILS = ClassRetention(task_class="emails", keep=Keep(done=100, failed=500))
+
+
+@pytest.mark.parametrize(
+    ("name", "done", "failed"),
+    [("emails", 100, 500), ("webhooks", 500, 1_000), ("payments", 1_000, 5_000)],
+)
+def test_the_original_classes_keep_so_many(name: str, done: int, failed: int) -> None:
+    assert BUILT_IN_CLASSES[name].keep == Keep(done=done, failed=failed)
+
+
+def test_what_was_written_is_read_back() -> None:
+    assert read_class_retention(write_class_retention(EMAILS)) == EMAILS
+    assert read_class_retention({"class": "emails", "done": None}).keep == Keep()
+
+
+@pytest.mark.parametrize(
+    ("table", "fault"),
+    [
+        (3, "a table with done and failed is expected"),
+        ({"done": -1}, "done: -1 is not a whole number from 0 to 100,000"),
+        ({"done": KEPT[-1] + 1}, "done: 100001 is not"),
+        ({"failed": "5"}, "failed: '5' is not"),
+        ({"failed": True}, "failed: True is not"),
+        ({"failed": 1.0}, "failed: 1.0 is not"),
+        ({"age": 5}, "has no 'age'; it has done, failed"),
+    ],
+)
+def test_a_table_that_cannot_be_says_what_is_wrong(table: object, fault: str) -> None:
+    with pytest.raises(RetentionInvalid) as refused:
+        read_keep(table)
+
+    (only,) = refused.value.faults
+    assert fault in only
+
+
+@pytest.mark.parametrize("name", [None, 3, "", "Emails", "a b", "e" * 64, "../x"])
+def test_a_row_names_a_class_as_a_file_does(name: object) -> None:
+    with pytest.raises(RetentionInvalid, match="is no name of a class"):
+        read_class_retention({"class": name, "done": 1})
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["class", "done", "failed", "x"]), inner)
+    ),
+    max_leaves=6,
+)
+
+
+@given(json_values)
+def test_nothing_but_a_refusal_is_ever_raised(value: object) -> None:
+    with suppress(RetentionInvalid):
+        read_class_retention(value)
+
+
+def test_a_class_is_one_of_its_file_and_where_rows_disagree_the_most_is_kept() -> None:
+    fewer = ClassRetention(task_class="emails", keep=Keep(done=5))
+    others = ClassRetention(task_class="webhooks", keep=Keep(done=0))
+
+    classes = by_class(
+        [
+            (1, "a.toml", EMAILS),
+            (2, "b.toml", EMAILS),
+            (3, "a.toml", fewer),
+            (4, None, others),
+            (5, "a.toml", EMAILS),
+        ]
+    )
+
+    assert classes == [
+        KeptClass(schedulers=[1, 3, 5], keep=Keep(done=100)),
+        KeptClass(schedulers=[2], keep=EMAILS.keep),
+        KeptClass(schedulers=[4], keep=Keep(done=0)),
+    ]
