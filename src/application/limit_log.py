@@ -3,6 +3,7 @@
 import logging
 
 from cronhare.domain.lifecycle.retry_limits import LimitChange
+from cronhare.domain.retries.breaker import BreakerClosed, BreakerOpened, BreakerProbed
 from cronhare.domain.retries.budget import BudgetFree, BudgetSpent, OnExhausted, said
 from cronhare.domain.texts.moments import say_moment
 from cronhare.ports.attempts import Limited, Recorded
@@ -30,3 +31,24 @@ def _log(change: LimitChange) -> None:
         case BudgetFree(budget=budget, spent_since=since):
             text = f"Retries are granted again: {said(budget)} was spent since {say_moment(since)}"
             say(log, logging.INFO, "budget.free", text, queue=budget.queue)
+        case BreakerOpened(breaker=breaker, again=again):
+            why = (
+                "its probe failed"
+                if again
+                else f"{breaker.failed:,} of {breaker.failed + breaker.succeeded:,} attempts failed"
+            )
+            until = say_moment(breaker.probe_at) if breaker.probe_at else "now"
+            text = f"Circuit breaker of {breaker.task} is open until {until}: {why}"
+            say(log, logging.WARNING, "breaker.opened", text, task=breaker.task)
+        case BreakerProbed(breaker=breaker):
+            text = (
+                f"Circuit breaker of {breaker.task} is half open: a retry of execution "
+                f"{breaker.probe} is its probe"
+            )
+            say(log, logging.INFO, "breaker.half-open", text, task=breaker.task)
+        case BreakerClosed(task=task, opened_at=opened_at, proven=proven):
+            why = "its probe succeeded" if proven else "nothing failed for long"
+            text = (
+                f"Circuit breaker of {task}, open since {say_moment(opened_at)}, is closed: {why}"
+            )
+            say(log, logging.INFO, "breaker.closed", text, task=task)

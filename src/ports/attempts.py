@@ -65,7 +65,12 @@ class Finish:
 
     def standing(self, execution: Execution) -> AttemptEnd:
         """Give what the limits are asked about, of the *execution* as it stands in the ledger."""
-        return AttemptEnd(execution=execution, verdict=self.verdict, limits=self.limits)
+        return AttemptEnd(
+            execution=execution,
+            ending=self.ran.outcome.ending,
+            verdict=self.verdict,
+            limits=self.limits,
+        )
 
     def as_recorded(self, answer: "Recorded") -> tuple["Finish", "State | EndRefused | Superseded"]:
         """Give it with the verdict that was recorded, and what became of its execution."""

@@ -240,6 +240,20 @@ class Ledger:
         return [row for row in reversed(rows) if not row.task.is_system]
 
 
+def all_running(ledger: Ledger, how_many: int) -> list[Execution]:
+    """Start so many executions of one queue at the same minute."""
+    at = ledger.now + MINUTE
+    ledger.save(*(draft(f"r-{n}", schedule=None, date_time=at) for n in range(how_many)))
+    ledger.plan_edited()
+    ledger.clock.advance(MINUTE)
+    requests = [
+        StartRequest(execution_id=row.id, attempt=row.attempt, nacks=NO_NACKS)
+        for row in ledger.claim_due().claimed
+    ]
+    started = ledger.attempts.start(requests, now=ledger.now, node="ant", lease=LEASE)
+    return [one for one in started if isinstance(one, Execution)]
+
+
 def memory_ledger(clock: FrozenClock) -> Ledger:
     """Make a ledger in memory."""
     ledger = MemoryLedger(clock)
@@ -298,6 +312,7 @@ def empty(url: URL) -> None:
     tables = (
         "RetryBudget",
         "ExecutionGate",
+        "CircuitBreaker",
         "SchedulerNode",
         "FailedTask",
         "AttemptOutput",

@@ -9,7 +9,7 @@ from cronhare.domain.execution import Execution, State
 from cronhare.domain.retries.budget import BudgetPolicy, BudgetSpent, OnExhausted
 from cronhare.domain.retries.limits import RetryLimits
 from cronhare.domain.retries.retry import Fail, GiveBack, RetryAfter
-from cronhare.ports.attempts import Busy, Finish, Limited, Recorded, StartRequest, Superseded
+from cronhare.ports.attempts import Busy, Finish, Limited, Recorded, Superseded
 from tests.integration.ledgers import (
     FAILURE,
     IN_30_S,
@@ -19,28 +19,13 @@ from tests.integration.ledgers import (
     SECOND,
     Ledger,
     Shell,
+    all_running,
     at_once,
-    draft,
 )
-from tests.ports import NO_NACKS
 
 
 def limited_to(most: int, on_exhausted: OnExhausted = OnExhausted.DEFER) -> RetryLimits:
     return RetryLimits(budget=BudgetPolicy(most=most, window=MINUTE, on_exhausted=on_exhausted))
-
-
-def all_running(ledger: Ledger, how_many: int) -> list[Execution]:
-    """Start so many executions of one queue at the same minute."""
-    at = ledger.now + MINUTE
-    ledger.save(*(draft(f"r-{n}", schedule=None, date_time=at) for n in range(how_many)))
-    ledger.plan_edited()
-    ledger.clock.advance(MINUTE)
-    requests = [
-        StartRequest(execution_id=row.id, attempt=row.attempt, nacks=NO_NACKS)
-        for row in ledger.claim_due().claimed
-    ]
-    started = ledger.attempts.start(requests, now=ledger.now, node="ant", lease=LEASE)
-    return [one for one in started if isinstance(one, Execution)]
 
 
 def failing(execution: Execution, limits: RetryLimits) -> Finish:

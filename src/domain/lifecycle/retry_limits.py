@@ -1,38 +1,78 @@
-"""Holding retries against the limits of their queue: one rule for every store."""
+"""Holding ends of attempts against the limits of retries: one rule for every store."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from typing import Final, Protocol
 
 import attrs
 
-from ..execution import Execution
+from ..execution import UNFINISHED, Execution, State
+from ..retries.breaker import (
+    ACTIVATED,
+    Breaker,
+    BreakerClosed,
+    BreakerOpened,
+    BreakerPolicy,
+    BreakerProbed,
+    BreakerState,
+)
 from ..retries.budget import Budget, BudgetFree, BudgetPolicy, BudgetSpent, ask_budget
 from ..retries.limits import RetryLimits
-from ..retries.retry import RetryAfter, Verdict
+from ..retries.outcome import Ending
+from ..retries.retry import Fail, GiveBack, RetryAfter, Verdict
 from .transitions import overruled
 
 #: What changed of a limit, to be told once.
-LimitChange = BudgetSpent | BudgetFree
+LimitChange = BudgetSpent | BudgetFree | BreakerOpened | BreakerProbed | BreakerClosed
+
+#: Endings that are the task's own failures. A lost worker says nothing of its tasks.
+FAILURES: Final = frozenset({Ending.FAILED, Ending.TIMED_OUT, Ending.CRASHED})
 
 
 @attrs.frozen(kw_only=True)
 class AttemptEnd:
-    """An *execution* as it stands, the *verdict* on its attempt, and the *limits* of its retry."""
+    """The *ending* of an attempt, its *execution* as it stands, and the *verdict* on it.
+
+    *limits* are those of its retry.
+    """
 
     execution: Execution
+    ending: Ending
     verdict: Verdict
     limits: RetryLimits
 
     @property
     def retry(self) -> RetryAfter | None:
-        """The retry that is asked for; None for no retry, or none that a limit holds for."""
+        """The retry that is asked for."""
         verdict = overruled(self.execution, self.verdict)
         return verdict if isinstance(verdict, RetryAfter) else None
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether another attempt follows, unless a limit says otherwise."""
+        return isinstance(overruled(self.execution, self.verdict), RetryAfter | GiveBack)
 
     @property
     def budget(self) -> BudgetPolicy | None:
         """The budget that the retry takes from."""
         return None if self.retry is None else self.limits.budget
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether a breaker counts it."""
+        return self.ending in FAILURES and not isinstance(self.verdict, GiveBack)
+
+    @property
+    def breaker(self) -> BreakerPolicy | None:
+        """The breaker that is asked; none for the success of a first attempt, which is no probe."""
+        concerns = self.has_failed or self.retry is not None or self.execution.attempt > 1
+        return self.limits.breaker if concerns else None
+
+    @property
+    def task(self) -> str:
+        """The task whose breaker it is."""
+        return str(self.execution.task)
 
 
 @attrs.frozen(kw_only=True)
@@ -47,35 +87,164 @@ class Ruled:
         return self.verdict is asked and not self.changes
 
 
+class Evidence(Protocol):
+    """What the ledger knows of a task; asked for only where a breaker depends on it."""
+
+    def successes(self, of: Execution, *, since: datetime, enough: int) -> int:
+        """Count the executions of the same task that succeeded *since* then, up to *enough*."""
+        ...
+
+    def state_of(self, execution_id: int) -> State | None:
+        """Tell the state of a probe; None if it is gone."""
+        ...
+
+
 def queues_asked(ends: Iterable[AttemptEnd]) -> list[str]:
     """Give the queues whose budgets are asked, in the order in which every store locks them."""
     return sorted({end.execution.queue for end in ends if end.budget is not None})
 
 
+def tasks_asked(ends: Iterable[AttemptEnd]) -> list[str]:
+    """Give the tasks whose breakers are asked, likewise. They are locked after the budgets."""
+    return sorted({end.task for end in ends if end.breaker is not None})
+
+
 class RetryJudge:
     """Rules on the ends of one batch, one after the other.
 
-    *budgets* are those of `queues_asked` that the ledger has. Afterwards they are as it is to keep
-    them.
+    *budgets* and *breakers* are those of `queues_asked` and `tasks_asked` that the ledger has.
+    Afterwards they are as it is to keep them.
     """
 
-    def __init__(self, budgets: Iterable[Budget] = ()) -> None:
+    def __init__(
+        self,
+        ends: Iterable[AttemptEnd],
+        *,
+        budgets: Iterable[Budget],
+        breakers: Iterable[Breaker],
+        evidence: Evidence,
+    ) -> None:
         self._budgets = {budget.queue: budget for budget in budgets}
+        self._breakers = {breaker.task: breaker for breaker in breakers}
+        self._evidence = evidence
+        self._succeeding = Counter(end.task for end in ends if end.ending is Ending.SUCCEEDED)
 
     @property
     def budgets(self) -> Sequence[Budget]:
         """The budgets, in the order of their queues."""
         return [self._budgets[queue] for queue in sorted(self._budgets)]
 
+    @property
+    def breakers(self) -> Sequence[Breaker]:
+        """The breakers, in the order of their tasks."""
+        return [self._breakers[task] for task in sorted(self._breakers)]
+
     def rule(self, end: AttemptEnd, *, now: datetime) -> Ruled:
-        """Rule on one end: only a retry can be held back."""
+        """Rule on one end: its breaker is asked first, and what that lets fail takes no budget."""
+        changes: list[LimitChange] = []
+        if end.breaker is not None and not self._may_retry(end, end.breaker, changes, now):
+            return Ruled(verdict=Fail(ACTIVATED), changes=tuple(changes))
         retry, policy = end.retry, end.budget
         if retry is None or policy is None:
-            return Ruled(verdict=end.verdict)
+            return Ruled(verdict=end.verdict, changes=tuple(changes))
         queue = end.execution.queue
         budget = self._budgets.get(queue) or Budget(
             queue=queue, most=policy.most, window=policy.window
         )
         answer = ask_budget(budget, policy, retry, now=now)
         self._budgets[queue] = answer.budget
-        return Ruled(verdict=answer.verdict, changes=(answer.change,) if answer.change else ())
+        if answer.change is not None:
+            changes.append(answer.change)
+        return Ruled(verdict=answer.verdict, changes=tuple(changes))
+
+    def _may_retry(
+        self, end: AttemptEnd, policy: BreakerPolicy, changes: list[LimitChange], now: datetime
+    ) -> bool:
+        """Tell whether its breaker holds no retry back, and note the end there."""
+        known = self._breakers.get(end.task)
+        if known is None and not end.has_failed:
+            return True
+        before = known or Breaker(task=end.task, window=policy.window)
+        after, may_retry = self._judge(
+            self._in_time(before, changes, now), end, policy, changes, now
+        )
+        self._breakers[end.task] = after
+        return may_retry or end.retry is None
+
+    def _in_time(self, breaker: Breaker, changes: list[LimitChange], now: datetime) -> Breaker:
+        """Close what time has closed, or a probe whose success nobody has noted."""
+        if breaker.opened_at is None:
+            return breaker
+        is_proven = breaker.probe is not None and (
+            self._evidence.state_of(breaker.probe) is State.SUCCEEDED
+        )
+        if not is_proven and breaker.state(now) is not BreakerState.CLOSED:
+            return breaker
+        changes.append(_closed(breaker, proven=is_proven))
+        return breaker.closed()
+
+    def _judge(
+        self,
+        breaker: Breaker,
+        end: AttemptEnd,
+        policy: BreakerPolicy,
+        changes: list[LimitChange],
+        now: datetime,
+    ) -> tuple[Breaker, bool]:
+        if breaker.probe == end.execution.id:
+            return _after_probe(breaker, end, policy, changes, now)
+        if breaker.state(now) is BreakerState.CLOSED:
+            return self._count(breaker, end, policy, changes, now)
+        if end.retry is None or breaker.state(now) is BreakerState.OPEN:
+            return breaker, False
+        if breaker.probe is not None and self._evidence.state_of(breaker.probe) in UNFINISHED:
+            return breaker, False
+        probing = breaker.probing(end.execution.id)
+        changes.append(BreakerProbed(breaker=probing))
+        return probing, True
+
+    def _count(
+        self,
+        breaker: Breaker,
+        end: AttemptEnd,
+        policy: BreakerPolicy,
+        changes: list[LimitChange],
+        now: datetime,
+    ) -> tuple[Breaker, bool]:
+        if not end.has_failed:
+            return breaker, True
+        counted = breaker.count(policy, now)
+        if not counted.is_to_be_judged(policy, now):
+            return counted, True
+        enough = policy.enough(counted.failing)
+        succeeded = self._succeeding[end.task] + self._evidence.successes(
+            end.execution, since=policy.since(now), enough=enough
+        )
+        judged = counted.judged(policy, succeeded, now)
+        if judged.opened_at is None:
+            return judged, True
+        changes.append(BreakerOpened(breaker=judged))
+        return judged, False
+
+
+def _after_probe(
+    breaker: Breaker,
+    end: AttemptEnd,
+    policy: BreakerPolicy,
+    changes: list[LimitChange],
+    now: datetime,
+) -> tuple[Breaker, bool]:
+    """Judge by the probe; one whose worker was lost, or shut down, tries again."""
+    if end.ending is Ending.SUCCEEDED:
+        changes.append(_closed(breaker, proven=True))
+        return breaker.closed(), True
+    if end.has_failed:
+        again = breaker.reopened(policy, now)
+        changes.append(BreakerOpened(breaker=again, again=True))
+        return again, False
+    return (breaker if end.goes_on else breaker.without_probe()), True
+
+
+def _closed(breaker: Breaker, *, proven: bool) -> BreakerClosed:
+    assert breaker.opened_at is not None, "an open one has its moment"
+    return BreakerClosed(task=breaker.task, opened_at=breaker.opened_at, proven=proven)

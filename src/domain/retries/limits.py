@@ -2,6 +2,7 @@
 
 import attrs
 
+from .breaker import BreakerPolicy
 from .budget import BudgetPolicy
 
 
@@ -10,6 +11,7 @@ class RetryLimits:
     """Which limits the ledger holds a retry against; None for none."""
 
     budget: BudgetPolicy | None = None
+    breaker: BreakerPolicy | None = None
 
 
 #: Retries as many as their policies say: nothing is asked, and nothing written.

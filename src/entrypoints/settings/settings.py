@@ -21,6 +21,16 @@ from cronhare.domain.retries.backoff import (
     MULTIPLIERS,
     Backoff,
 )
+from cronhare.domain.retries.breaker import (
+    DEFAULT_ERROR_RATE,
+    DEFAULT_LEAST,
+    DEFAULT_PAUSE,
+    ERROR_RATES,
+    LEASTS,
+    LONGEST,
+    BreakerPolicy,
+)
+from cronhare.domain.retries.breaker import DEFAULT_WINDOW as DEFAULT_BREAKER_WINDOW
 from cronhare.domain.retries.budget import (
     DEFAULT_MOST,
     DEFAULT_WINDOW,
@@ -128,6 +138,19 @@ class Settings:
         seconds(1, 86_400), f"{CRASH_WINDOW.total_seconds():.0f}", name="crash_window_seconds"
     )
     timeout_is_crash: bool = setting(switch, "on")
+    circuit_breaker: bool = setting(switch, "off")
+    circuit_breaker_error_rate: float = setting(decimal(*ERROR_RATES), str(DEFAULT_ERROR_RATE))
+    circuit_breaker_min_attempts: int = setting(whole(LEASTS[0], LEASTS[-1]), str(DEFAULT_LEAST))
+    circuit_breaker_window: timedelta = setting(
+        seconds(1, LONGEST.total_seconds()),
+        f"{DEFAULT_BREAKER_WINDOW.total_seconds():g}",
+        name="circuit_breaker_window_seconds",
+    )
+    circuit_breaker_pause: timedelta = setting(
+        seconds(1, LONGEST.total_seconds()),
+        f"{DEFAULT_PAUSE.total_seconds():g}",
+        name="circuit_breaker_pause_seconds",
+    )
     refresh: timedelta = setting(seconds(1, 3_600), "5", name="refresh_seconds")
     lease: timedelta = setting(seconds(3, 3_600), "30", name="lease_seconds")
     shutdown_grace: timedelta = setting(seconds(0, 86_400), "30", name="shutdown_grace_seconds")
@@ -183,14 +206,27 @@ class Settings:
     @property
     def limits(self) -> RetryLimits:
         """The limits of all retries."""
-        if not self.retry_budget:
-            return RetryLimits()
-        budget = BudgetPolicy(
+        return RetryLimits(
+            budget=self._budget if self.retry_budget else None,
+            breaker=self._breaker if self.circuit_breaker else None,
+        )
+
+    @property
+    def _budget(self) -> BudgetPolicy:
+        return BudgetPolicy(
             most=self.retry_budget,
             window=self.retry_budget_window,
             on_exhausted=OnExhausted(self.retry_budget_on_exhausted),
         )
-        return RetryLimits(budget=budget)
+
+    @property
+    def _breaker(self) -> BreakerPolicy:
+        return BreakerPolicy(
+            error_rate=self.circuit_breaker_error_rate,
+            least=self.circuit_breaker_min_attempts,
+            window=self.circuit_breaker_window,
+            pause=self.circuit_breaker_pause,
+        )
 
     @property
     def crash_policy(self) -> CrashPolicy:

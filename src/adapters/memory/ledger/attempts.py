@@ -37,6 +37,7 @@ from cronhare.ports.attempts import (
 from cronhare.ports.records import Attempt, Output
 from cronhare.ports.runner import Written
 
+from .retry_limits import MemoryEvidence
 from .tables import MemoryLedger
 
 
@@ -174,9 +175,16 @@ class MemoryAttemptStore:
         return self._end(execution, finish, now)
 
     def _end(self, execution: Execution, finish: Finish, now: datetime) -> Recorded:
-        judge = RetryJudge(self._ledger.budgets.values())
-        ruled = judge.rule(finish.standing(execution), now=now)
-        self._ledger.budgets = {budget.queue: budget for budget in judge.budgets}
+        ledger, standing = self._ledger, finish.standing(execution)
+        judge = RetryJudge(
+            [standing],
+            budgets=ledger.budgets.values(),
+            breakers=ledger.breakers.values(),
+            evidence=MemoryEvidence(ledger.executions),
+        )
+        ruled = judge.rule(standing, now=now)
+        ledger.budgets = {budget.queue: budget for budget in judge.budgets}
+        ledger.breakers = {breaker.task: breaker for breaker in judge.breakers}
         state = self._write_end(execution, overruled(execution, ruled.verdict), finish, now)
         return state if ruled.leaves(finish.verdict) else Limited(ruled.verdict, ruled.changes)
 

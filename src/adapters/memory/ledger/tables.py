@@ -13,6 +13,7 @@ from cronhare.domain.execution import Execution
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.claims import claim_by_hand
 from cronhare.domain.nodes import NodeReport
+from cronhare.domain.retries.breaker import Breaker
 from cronhare.domain.retries.budget import Budget
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.owner import NOBODY, OWNER_FIELDS, ScheduleOwner
@@ -46,6 +47,7 @@ class MemoryLedger:
         self.archive: dict[int, Archived] = {}
         self.nodes: dict[str, NodeReport] = {}
         self.budgets: dict[str, Budget] = {}
+        self.breakers: dict[str, Breaker] = {}
         self._archive_ids = count(1)
         self.schedules.save(CLEANUP, source=None, now=clock.now())
 

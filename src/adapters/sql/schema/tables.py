@@ -269,6 +269,24 @@ budgets = Table(
     Column("last_at", UtcDateTime),
 )
 
+#: What is known of a task's circuit breaker, by the task (`report 25`); *failures* is JSON, see
+#: `mapping/breaker_rows.py`.
+breakers = Table(
+    "CircuitBreaker",
+    metadata,
+    Column("task", String(64), primary_key=True),
+    Column("window_ms", BigInteger, nullable=False),
+    Column("failures", LongText, nullable=False),
+    Column("judged_at", UtcDateTime),
+    Column("next_failures", Integer, nullable=False),
+    Column("opened_at", UtcDateTime),
+    Column("failed", Integer, nullable=False),
+    Column("succeeded", Integer, nullable=False),
+    Column("probe_at", UtcDateTime),
+    Column("probe", BigInteger),
+    Column("last_at", UtcDateTime, nullable=False),
+)
+
 
 def own_tables(names: Iterable[str]) -> Iterator[str]:
     """Give those that are ours, as we write them: a database may fold their letters."""

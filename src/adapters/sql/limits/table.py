@@ -1,0 +1,109 @@
+"""A table of limits: rows that are read and locked by their keys, and written anew."""
+
+import logging
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any, Final, Generic, TypeVar
+
+import attrs
+from sqlalchemy import Connection, Insert, Select, Table, Update, bindparam, insert, select, update
+
+from cronhare.application.logs import say
+from cronhare.domain.retries.breaker import Breaker
+from cronhare.domain.retries.budget import Budget
+
+from ..dialect import Dialect
+from ..mapping.limit_rows import breaker_of, breaker_values, budget_of, budget_values
+from ..schema.tables import FOUND_BY_KEY, breakers, budgets
+
+log = logging.getLogger(__name__)
+
+L = TypeVar("L", Budget, Breaker)
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class LimitTable(Generic[L]):
+    """The rows of one kind of limit.
+
+    *read* tells what was wrong with a row, too.
+    """
+
+    table: Table
+    name_of: Callable[[L], str]
+    read: Callable[[Any, datetime], tuple[L, str | None]]
+    values: Callable[[L, datetime], dict[str, Any]]
+    action: str
+    _locked: Select[Any] = attrs.field(init=False)
+    _update: Update = attrs.field(init=False)
+    _insert: Insert = attrs.field(init=False)
+
+    @_locked.default
+    def _lock_by_key(self) -> Select[Any]:
+        key = self.key
+        by_key = select(self.table).where(key.in_(bindparam("keys", expanding=True)))
+        in_order = by_key.order_by(key).with_for_update()
+        return in_order.with_hint(self.table, FOUND_BY_KEY, "mysql")
+
+    @_update.default
+    def _update_by_key(self) -> Update:
+        others = [column for column in self.table.c if column is not self.key]
+        values = {one.name: bindparam(one.name, type_=one.type) for one in others}
+        return update(self.table).where(self.key == bindparam("of_key")).values(values)
+
+    @_insert.default
+    def _insert_row(self) -> Insert:
+        return insert(self.table)
+
+    @property
+    def key(self) -> Any:  # noqa: ANN401 - a column
+        """The column that names a limit."""
+        [key] = self.table.primary_key
+        return key
+
+    def lock(self, connection: Connection, keys: Sequence[str], now: datetime) -> list[L]:
+        """Read limits, and lock them until the transaction's end; a broken one begins anew."""
+        found = []
+        for row in connection.execute(self._locked, {"keys": keys}) if keys else ():
+            limit, problem = self.read(row, now)
+            if problem is not None:
+                text = f"A row was broken, and begins anew: {problem}"
+                say(log, logging.WARNING, self.action, text)
+            found.append(limit)
+        return found
+
+    def write(
+        self,
+        connection: Connection,
+        dialect: Dialect,
+        after: Sequence[L],
+        before: Sequence[L],
+        now: datetime,
+    ) -> None:
+        """Write what has changed of limits that are locked, and insert new ones."""
+        known = {self.name_of(limit): limit for limit in before}
+        changed = [x for x in after if known.get(self.name_of(x), x) != x]
+        new = [x for x in after if self.name_of(x) not in known]
+        if changed:
+            rows = [{"of_key": self.name_of(x), **self.values(x, now)} for x in changed]
+            dialect.update_many(connection, self._update, rows)
+        if new:
+            # Of two that insert the same row the later one is repeated, and finds it.
+            key = self.key.name
+            rows = [{key: self.name_of(x), **self.values(x, now)} for x in new]
+            connection.execute(self._insert, rows)
+
+
+BUDGETS: Final = LimitTable[Budget](
+    table=budgets,
+    name_of=lambda budget: budget.queue,
+    read=budget_of,
+    values=budget_values,
+    action="budget.broken",
+)
+BREAKERS: Final = LimitTable[Breaker](
+    table=breakers,
+    name_of=lambda breaker: breaker.task,
+    read=breaker_of,
+    values=breaker_values,
+    action="breaker.broken",
+)

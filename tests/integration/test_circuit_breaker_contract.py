@@ -1,0 +1,168 @@
+"""What every ledger promises of circuit breakers: one state for all nodes."""
+
+from datetime import timedelta
+
+import pytest
+
+from cronhare.domain.execution import Execution, State
+from cronhare.domain.retries.breaker import (
+    ACTIVATED,
+    BreakerClosed,
+    BreakerOpened,
+    BreakerPolicy,
+    BreakerProbed,
+)
+from cronhare.domain.retries.limits import RetryLimits
+from cronhare.domain.retries.retry import Complete, Fail, Verdict
+from cronhare.domain.schedules.task import TaskRef
+from cronhare.ports.attempts import Busy, Finish, Limited, Recorded
+from cronhare.ports.runner import AttemptResult
+from tests.integration.ledgers import (
+    FAILURE,
+    FOR_GOOD,
+    IN_30_S,
+    MINUTE,
+    SUCCESS,
+    Ledger,
+    Shell,
+    all_running,
+    at_once,
+)
+
+PAUSE = timedelta(seconds=40)
+LIMITS = RetryLimits(breaker=BreakerPolicy(least=4, window=5 * MINUTE, pause=PAUSE))
+BROKEN = Fail(ACTIVATED)
+
+
+def end(
+    ledger: Ledger,
+    *executions: Execution,
+    verdict: Verdict = IN_30_S,
+    ran: AttemptResult = FAILURE,
+) -> list[Recorded | Busy]:
+    finishes = [
+        Finish(execution=each, ran=ran, verdict=verdict, limits=LIMITS) for each in executions
+    ]
+    return [*ledger.attempts.finish(finishes, now=ledger.now, node="ant")]
+
+
+def succeed(ledger: Ledger, *executions: Execution) -> list[Recorded | Busy]:
+    return end(ledger, *executions, verdict=Complete(), ran=SUCCESS)
+
+
+def told(answers: list[Recorded | Busy]) -> list[type]:
+    return [type(x) for one in answers if isinstance(one, Limited) for x in one.changes]
+
+
+def verdicts(answers: list[Recorded | Busy]) -> list[Verdict | Recorded | Busy]:
+    return [one.verdict if isinstance(one, Limited) else one for one in answers]
+
+
+def opened(ledger: Ledger, *, more: int = 0) -> list[Execution]:
+    """Let four attempts fail, of which the first three wait for a retry; give these, and *more*."""
+    ledger.plan_edited()
+    first, *rest = all_running(ledger, 4 + more)
+    assert told(end(ledger, first, *rest[:3])) == [BreakerOpened]
+    return [first, *rest[:2], *rest[3:]]
+
+
+def test_above_the_rate_no_retry_is_granted_and_what_fails_is_archived(ledger: Ledger) -> None:
+    first, second, third, fourth, fifth = all_running(ledger, 5)
+
+    answers = end(ledger, first, second, third, fourth)
+    last = end(ledger, fifth)
+
+    assert verdicts(answers) == [State.RETRYING] * 3 + [BROKEN]
+    assert told(answers) == [BreakerOpened]
+    assert last == [Limited(BROKEN)]
+    assert ledger.seen(fifth).last_error == "Circuit breaker activated"
+    reasons = {one.execution_id: one.failed_reason for one in ledger.records.archive()}
+    assert reasons == {each.id: "Circuit breaker activated" for each in (fourth, fifth)}
+
+
+def test_successes_of_the_same_task_and_window_keep_it_closed_and_no_others(
+    ledger: Ledger,
+) -> None:
+    good, *rest = all_running(ledger, 10)
+    other = ledger.started(ledger.claimed("other", task=TaskRef("report", 26)))
+    succeed(ledger, good, *rest[:3])
+    succeed(ledger, other)
+
+    at_the_rate = end(ledger, *rest[3:7])
+    above_it = end(ledger, rest[7])
+
+    assert at_the_rate == [State.RETRYING] * 4
+    assert verdicts(above_it) == [BROKEN]
+
+
+def test_failures_that_are_older_than_the_window_count_no_more(ledger: Ledger) -> None:
+    executions = all_running(ledger, 5)
+    end(ledger, *executions[:3])
+    ledger.clock.advance(6 * MINUTE)
+
+    assert end(ledger, *executions[3:]) == [State.RETRYING] * 2
+
+
+def test_after_its_pause_one_retry_of_all_that_ask_at_once_is_the_probe(ledger: Ledger) -> None:
+    *_, asking = [opened(ledger, more=8)]
+    ledger.clock.advance(PAUSE)
+
+    answers = [one for part in at_once(8, lambda n: end(ledger, asking[3 + n])) for one in part]
+
+    assert told(answers) == [BreakerProbed]
+    granted = [each for each in asking[3:] if ledger.seen(each).state is State.RETRYING]
+    assert len(granted) == 1
+    assert sorted(map(str, verdicts(answers))) == sorted([*[str(BROKEN)] * 7, str(IN_30_S)])
+
+
+@pytest.mark.parametrize("succeeds", [True, False])
+def test_it_closes_when_its_probe_succeeds_and_opens_again_when_it_fails(
+    ledger: Ledger, *, succeeds: bool
+) -> None:
+    *_, probe, last, another = opened(ledger, more=3)
+    ledger.clock.advance(PAUSE)
+    end(ledger, probe)
+    probing = ledger.started(ledger.seen(probe))
+
+    over = succeed(ledger, probing) if succeeds else end(ledger, probing, verdict=FOR_GOOD)
+    after = end(ledger, last)
+    ledger.clock.advance(PAUSE)
+
+    assert told(over) == [BreakerClosed if succeeds else BreakerOpened]
+    assert verdicts(after) == [State.RETRYING if succeeds else BROKEN]
+    assert verdicts(end(ledger, another)) == [State.RETRYING if succeeds else IN_30_S]
+
+
+def test_a_probe_that_is_cancelled_gives_its_place_to_the_next(ledger: Ledger) -> None:
+    *_, probe, refused, last = opened(ledger, more=3)
+    ledger.clock.advance(PAUSE)
+    end(ledger, probe)
+    before = end(ledger, refused)
+    ledger.records.cancel(probe.id, now=ledger.now)
+
+    after = end(ledger, last)
+
+    assert (verdicts(before), told(after)) == ([BROKEN], [BreakerProbed])
+
+
+def test_one_that_nobody_asks_for_a_window_after_its_pause_has_closed(ledger: Ledger) -> None:
+    *_, last = opened(ledger, more=1)
+    ledger.clock.advance(PAUSE + 5 * MINUTE)
+
+    answers = end(ledger, last)
+
+    assert told(answers) == [BreakerClosed]
+    assert verdicts(answers) == [IN_30_S]
+
+
+HOSTILE = ["failures = x'00ff'", "failures = '[[1e99,1]]'", "task = 7", "next_failures = 'x'"]
+
+
+@pytest.mark.parametrize("spoilt", [*HOSTILE, "probe_at = '9999-12-31 23:59:59.999999'"])
+def test_a_breaker_that_somebody_spoilt_holds_nothing_back(
+    sqlite: Ledger, sqlite_shell: Shell, spoilt: str
+) -> None:
+    *_, last = opened(sqlite, more=1)
+    sqlite_shell(f"UPDATE CircuitBreaker SET {spoilt}")
+
+    assert end(sqlite, last) == [State.RETRYING]
