@@ -1,5 +1,6 @@
 """The commands, as a person or a pipe calls them."""
 
+import json
 import os
 import signal
 import sqlite3
@@ -202,6 +203,33 @@ def test_who_discards_what_is_resolved_already_is_told_so(shell: Shell) -> None:
     assert (nothing.status, nothing.out) == (0, "Discarded 0 failures.\n")
     assert "RESOLVED" not in unresolved
     assert "discarded" in shell("failed", "list", "--all").out
+
+
+def test_what_is_quarantined_is_listed_shown_and_discarded_by_a_filter(shell: Shell) -> None:
+    with closing(sqlite3.connect(shell.folder / "cronhare.sqlite3")) as ledger, ledger:
+        ledger.executemany(
+            "INSERT INTO FailedTask (id, execution_id, scheduler_id, schedule_name, execution_key, "
+            "kind, task_type, task_id, queue, params, failed_at, failed_reason, attempts, "
+            "retry_count, crash_count, first_crash_at) VALUES (?, 0, 1, ?, 'key', ?, 'report', 1, "
+            "'cron_scheduler', '{}', '2026-03-02 12:00:00.000000', 'no', 1, 1, 3, "
+            "'2026-03-02 11:58:00.000000')",
+            [(7, "pill", "quarantined"), (8, "other", "failed"), (9, "spoilt", "quarantined")],
+        )
+
+    shown = shell("quarantine", "show", "7").out
+    refused = shell("quarantine", "release", "8")
+    unsaid = shell("quarantine", "discard", "7", "--all")
+    done = shell("quarantine", "discard", "--schedule", "pill", "--note", "known", "--json")
+    listed = json.loads(shell("quarantine", "list", "--all", "--json").out)["quarantined"]
+
+    assert "3 from 2026-03-02 11:58:00Z on" in shown
+    assert (refused.status, "8: failed, and not quarantined" in refused.err) == (2, True)
+    assert (unsaid.status, "say which" in unsaid.err) == (2, True)
+    assert json.loads(done.out) == {"asked": 1, "failures": 1, "resolved_before": 0}
+    assert [(row["id"], row["note"]) for row in listed] == [(9, None), (7, "known")]
+    assert (
+        listed[1]["dead_letter"]["poisonPillRecord"]["firstCrashAt"] == "2026-03-02T11:58:00.000Z"
+    )
 
 
 def test_each_step_names_the_next_one(empty: Shell) -> None:

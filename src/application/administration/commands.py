@@ -10,6 +10,7 @@ import attrs
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.claims import NotToBeRun
+from cronhare.domain.lifecycle.failure_filter import UNRESOLVED, FailureFilter
 from cronhare.domain.lifecycle.replay import why_not_replayed
 from cronhare.domain.schedules.boot import Boot
 from cronhare.domain.schedules.keys import manual_key
@@ -217,6 +218,25 @@ class Administrator:
             resolved_before=len(chosen) - len(again) - len(left),
             refused={row.id: self._why_not_replayed(row) for row in left},
         )
+
+    def quarantined(
+        self, ids: Collection[int] | None, which: FailureFilter = UNRESOLVED
+    ) -> Sequence[int]:
+        """Give the rows of the archive that stand for something quarantined, to replay or discard.
+
+        None for *ids* is all that a filter takes, `MOST_AT_ONCE` at most.
+
+        Raises:
+            NotFound: one of the ids does not exist, or stands for something else.
+        """
+        if ids is None:
+            asked = attrs.evolve(which, kind=State.QUARANTINED)
+            return [row.id for row in self._records.archive(asked, limit=MOST_AT_ONCE)]
+        failed = [row.id for row in self.archived(set(ids)) if row.state is State.FAILED]
+        if failed:
+            numbers = ", ".join(map(str, failed))
+            raise NotFound(f"{numbers}: failed, and not quarantined; see `cronhare failed replay`")
+        return list(ids)
 
     def discard(self, ids: Collection[int] | None, *, note: str, now: datetime) -> Discarded:
         """Resolve failures without a run; they stay in the archive.

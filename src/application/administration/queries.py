@@ -7,13 +7,16 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
+import attrs
+
 from cronhare.domain.diagnosis import BrokerFacts, Kind, Thing
 from cronhare.domain.execution import UNFINISHED, Execution, State
+from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.failure_filter import FailureFilter
 from cronhare.domain.nodes import MOST_REPORTS
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.schedules.schedule import SYSTEM_PREFIX
-from cronhare.domain.topology import checked_queue, topology
+from cronhare.domain.topology import QUARANTINE_QUEUE, checked_queue, topology
 from cronhare.ports.inspection import BrokerInspectionPort
 from cronhare.ports.nodes import NodeStorePort
 from cronhare.ports.records import ExecutionFilter, RecordsPort
@@ -28,8 +31,10 @@ from .views import (
     ExecutionWithOutput,
     ExplanationView,
     FailureView,
+    FailureWithDetails,
     NodesView,
     OutputView,
+    QuarantineView,
     QueueView,
     ScheduleView,
 )
@@ -153,15 +158,38 @@ class Queries:
         found = self._records.archive(which, before=before, limit=limit)
         return [FailureView.of(archived) for archived in found]
 
-    def failure(self, archived_id: int) -> FailureView:
-        """Show a row of the archive.
+    def failure(self, archived_id: int) -> FailureWithDetails:
+        """Show a row of the archive, with all that is left of its execution.
 
         Raises:
             NotFound: there is none.
         """
         for archived in self._records.archived([archived_id]):
-            return FailureView.of(archived)
+            execution_id, last = archived.execution_id, archived.attempts
+            outputs = self._records.output(execution_id)
+            return FailureWithDetails(
+                failure=FailureView.of(archived),
+                schedule=self._schedule_of(archived),
+                attempts=list(map(AttemptView.of, self._records.attempts(execution_id))),
+                last_output=next(
+                    (OutputView.of(one, running=False) for one in outputs if one.attempt == last),
+                    None,
+                ),
+            )
         raise NotFound(f"the archive has no row {archived_id}")
+
+    def quarantine(
+        self, which: FailureFilter, *, before: int | None = None, limit: int
+    ) -> QuarantineView:
+        """List what is quarantined, newest first, and count the messages of its queue."""
+        thing = self._things([]).get(QUARANTINE_QUEUE)
+        return QuarantineView(
+            quarantined=self.failures(
+                attrs.evolve(which, kind=State.QUARANTINED), before=before, limit=limit
+            ),
+            queue=QUARANTINE_QUEUE,
+            messages=None if thing is None else thing.messages,
+        )
 
     def queues(self) -> Sequence[QueueView]:
         """List the task queues that schedules name, or executions wait for."""
@@ -212,6 +240,15 @@ class Queries:
         if execution is None:
             raise NotFound(f"there is no execution {execution_id}")
         return execution
+
+    def _schedule_of(self, archived: Archived) -> ScheduleView | None:
+        """Find the schedule of a failure, which may have another name by now."""
+        named = self._schedules.schedules([archived.schedule_name])
+        for stored in named or self._schedules.schedules():
+            if stored.id == archived.scheduler_id:
+                [shown] = self._shown([stored])
+                return shown
+        return None
 
     def _shown(self, found: Sequence[StoredSchedule]) -> Sequence[ScheduleView]:
         last = self._records.last_runs({stored.id for stored in found})

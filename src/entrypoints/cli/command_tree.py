@@ -79,6 +79,7 @@ def add_short_lived(to: typer.Typer) -> None:
         next_due,
         nodes,
         plan_apply,
+        quarantine,
         queues,
         run,
         schedules,
@@ -103,6 +104,7 @@ def add_short_lived(to: typer.Typer) -> None:
         "executions": executions.app,
         "nodes": nodes.app,
         "failed": failed.app,
+        "quarantine": quarantine.app,
         "import": import_crontab.app,
         "db": db.app,
     }

@@ -26,7 +26,7 @@ from cronhare.domain.schedules.params import LARGEST_PARAMS
 from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.ports.records import ExecutionFilter
 from tests.unit.application.deliveries import live, run
-from tests.unit.application.endings import Seen, always, failure, one_by_one
+from tests.unit.application.endings import CRASH, Seen, always, failure, one_by_one
 from tests.unit.application.house import REPORT, House
 
 NIGHTLY = ScheduleDraft(name="nightly", task=REPORT.ref, schedule="0 2 * * *")
@@ -401,6 +401,30 @@ async def _with_failures(count: int) -> House:
     await house.turn()
     assert len(house.records.archive()) == count
     return house
+
+
+async def test_a_poison_pill_that_is_released_crashes_three_times_anew() -> None:
+    house = House(script=always(CRASH))
+    await run(house)
+    await live(house, timedelta(seconds=100))
+    chosen = house.administrator.quarantined(None)
+
+    released = house.administrator.replay(chosen, now=house.now).executions
+    await live(house, timedelta(seconds=200))
+
+    assert list(released) == [house.only.id]
+    assert (house.only.state, house.only.attempt) == (State.QUARANTINED, 6)
+    assert [row.crash_count for row in house.records.archive(EVERY_FAILURE)] == [3, 3]
+
+
+async def test_only_what_is_quarantined_is_released_from_it() -> None:
+    house = await _with_failures(1)
+    [archived] = house.records.archive()
+
+    with pytest.raises(NotFound, match=f"{archived.id}: failed, and not quarantined"):
+        house.administrator.quarantined([archived.id])
+
+    assert house.administrator.quarantined(None) == []
 
 
 async def test_discarding_resolves_and_keeps_the_row() -> None:

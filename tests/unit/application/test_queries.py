@@ -24,12 +24,14 @@ from cronhare.domain.lifecycle.failure_filter import UNRESOLVED
 from cronhare.domain.nodes import REPORT_EVERY, SILENT_AFTER, NodeReport
 from cronhare.domain.retries.backoff import Backoff, BackoffType
 from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.schedules.task import TaskRef
 from cronhare.domain.topology import MAIN_QUEUE, Topology
 from cronhare.ports.inspection import BrokerInspectionPort
 from cronhare.ports.ledger import LedgerUnavailable
 from cronhare.ports.nodes import NodeStorePort
-from cronhare.ports.records import ExecutionFilter
-from tests.unit.application.deliveries import begin, due, run
+from cronhare.ports.records import ExecutionFilter, Output
+from cronhare.ports.runner import Captured
+from tests.unit.application.deliveries import begin, due, live, run
 from tests.unit.application.endings import always, failure
 from tests.unit.application.house import LEASE, NOON, House
 
@@ -342,7 +344,39 @@ async def test_a_failure_is_json_with_real_types() -> None:
         "retry_at": None,
         "stack": "at x",
     }
-    assert queries(house).failure(shown["id"]).execution_id == house.only.id
+    assert queries(house).failure(shown["id"]).failure.execution_id == house.only.id
+
+
+async def test_a_failure_is_shown_with_its_attempts_its_output_and_whose_it_is() -> None:
+    house = House(script=always(failure("no")), policy=RetryPolicy(attempts=2))
+    await run(house, description="the daily one", user_id=7, group_id=8)
+    await live(house, timedelta(seconds=31))
+    [row] = house.records.archive()
+    for attempt in (1, 2):
+        wrote = Captured(head=f"attempt {attempt}", bytes=9)
+        output = Output(attempt=attempt, stdout=wrote, stderr=Captured())
+        house.ledger.executions.keep_output(row.execution_id, output)
+
+    found = queries(house).failure(row.id)
+
+    assert [(one.attempt, one.ending) for one in found.attempts] == [(1, "failed"), (2, "failed")]
+    assert found.last_output is not None
+    assert (found.last_output.attempt, found.last_output.stdout.head) == (2, "attempt 2")
+    assert found.schedule is not None
+    assert found.schedule.task == TaskRef("report", 25)
+    assert (found.schedule.user_id, found.schedule.group_id) == (7, 8)
+    assert found.schedule.description == "the daily one"
+
+
+async def test_a_failure_of_a_schedule_that_is_gone_is_shown_without_it() -> None:
+    house = House(script=always(failure("no")), policy=RetryPolicy(attempts=1))
+    await run(house)
+    [row] = house.records.archive()
+    house.ledger.archive[row.id] = attrs.evolve(row, scheduler_id=4_711, execution_id=0)
+
+    found = queries(house).failure(row.id)
+
+    assert (found.schedule, found.attempts, found.last_output) == (None, [], None)
 
 
 async def test_an_attempt_is_json_with_real_types() -> None:

@@ -13,7 +13,13 @@ from .executions import (
     ExplanationView,
     OutputView,
 )
-from .failures import FailureView
+from .failures import (
+    DiscardedView,
+    FailureView,
+    FailureWithDetails,
+    QuarantineView,
+    ReplayedView,
+)
 from .findings import DiagnosisView
 from .schedules import LastRun, PauseView, ScheduleView
 from .values import CrashView, ErrorView, RetryView
@@ -24,6 +30,7 @@ __all__ = [
     "ClockEffectView",
     "CrashView",
     "DiagnosisView",
+    "DiscardedView",
     "DueView",
     "ErrorView",
     "ExecutionView",
@@ -31,13 +38,16 @@ __all__ = [
     "ExecutionWithOutput",
     "ExplanationView",
     "FailureView",
+    "FailureWithDetails",
     "FieldChangeView",
     "LastRun",
     "NodeView",
     "NodesView",
     "OutputView",
     "PauseView",
+    "QuarantineView",
     "QueueView",
+    "ReplayedView",
     "RetryView",
     "ScheduleChangeView",
     "ScheduleView",

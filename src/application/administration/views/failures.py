@@ -1,5 +1,6 @@
 """The archive, as people look at it."""
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Self
 
@@ -16,6 +17,9 @@ from cronhare.domain.messages.messages import (
 )
 from cronhare.domain.schedules.task import TaskRef
 
+from ..commands import Discarded, Replayed
+from .executions import AttemptView, OutputView
+from .schedules import ScheduleView
 from .values import ErrorView, json_value
 
 
@@ -70,6 +74,69 @@ class FailureView:
             "dead_letter": _dead_letter(archived, error),
         }
         return cls(**{**fields, **shown})
+
+
+@attrs.frozen(kw_only=True)
+class FailureWithDetails:
+    """A row of the archive, with what the ledger still has of its execution.
+
+    *schedule* is as it is now: its description, its report, whose it is. *last_output* is what the
+    last attempt wrote.
+    """
+
+    failure: FailureView
+    schedule: ScheduleView | None
+    attempts: Sequence[AttemptView]
+    last_output: OutputView | None
+
+
+@attrs.frozen(kw_only=True)
+class QuarantineView:
+    """What is quarantined, newest first, and how many *messages* the queue of quarantine has.
+
+    There is one for each execution, and those that could not be read; None if the broker cannot be
+    asked.
+    """
+
+    quarantined: Sequence[FailureView]
+    queue: str
+    messages: int | None
+
+
+@attrs.frozen(kw_only=True)
+class ReplayedView:
+    """What became of failures that were to run again; see `Replayed`. *refused* is by number."""
+
+    executions: Sequence[int]
+    apart_seconds: float
+    asked: int
+    resolved_before: int
+    refused: Mapping[str, str]
+
+    @classmethod
+    def of(cls, done: Replayed) -> Self:
+        """Show what was done."""
+        return cls(
+            executions=done.executions,
+            apart_seconds=done.apart.total_seconds(),
+            asked=done.asked,
+            resolved_before=done.resolved_before,
+            refused={str(id_): why for id_, why in done.refused.items()},
+        )
+
+
+@attrs.frozen(kw_only=True)
+class DiscardedView:
+    """How many failures were resolved without a run; see `Discarded`."""
+
+    failures: int
+    asked: int
+    resolved_before: int
+
+    @classmethod
+    def of(cls, done: Discarded) -> Self:
+        """Show what was done."""
+        return cls(failures=done.failures, asked=done.asked, resolved_before=done.resolved_before)
 
 
 def _dead_letter(row: Archived, error: ErrorView | None) -> DeadLetterRecord:

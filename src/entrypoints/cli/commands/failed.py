@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 
 from cronhare.application.administration.commands import TooFarApart
-from cronhare.application.administration.views import ErrorView, FailureView
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.failure_filter import EVERY_FAILURE, UNRESOLVED, FailureFilter
 from cronhare.domain.messages.messages import LARGEST_ID
@@ -14,7 +13,6 @@ from cronhare.domain.texts.durations import DurationInvalid, parse_duration, say
 from cronhare.domain.texts.listing import counted
 
 from ..errors import Refusal, Status
-from ..execution_output import said_task
 from ..failure_options import (
     Kind,
     OfClass,
@@ -28,16 +26,13 @@ from ..failure_options import (
     WithReason,
     failure_filter,
 )
+from ..failure_output import failure_columns, show_failure
 from ..output import (
     MOST_LINES,
-    Columns,
     Json,
-    facts,
-    json_line,
     print_json,
     print_line,
     print_rows,
-    state,
 )
 from ..wiring import open_ledger
 
@@ -92,17 +87,7 @@ def list_(
         unresolved=not everything,
     )
     found = queries.failures(which, before=before, limit=limit)
-    columns: Columns[FailureView] = {
-        "ID": "id",
-        "SCHEDULE": "schedule_name",
-        "TASK": lambda archived: archived.task_name or archived.task,
-        "KIND": lambda archived: state(archived.kind),
-        "FAILED AT": "failed_at",
-        "ATTEMPTS": "attempts",
-        "EXECUTION": "execution_id",
-        **({"RESOLVED": "resolution"} if everything else {}),
-        "REASON": lambda archived: archived.failed_reason.partition("\n")[0],
-    }
+    columns = failure_columns(with_resolved=everything)
     print_rows(found, columns, json=json, empty=_nothing(which, before))
     if len(found) == limit and not json:
         print_line(f"There may be older ones: --before {found[-1].id}", style="bright_black")
@@ -116,12 +101,12 @@ def show(
     *,
     json: Json = False,
 ) -> None:
-    """Show one row of the archive."""
-    archived = open_ledger().queries().failure(archived_id)
+    """Show one row of the archive: its attempts, its last output, and whose it is."""
+    found = open_ledger().queries().failure(archived_id)
     if json:
-        print_json(archived)
+        print_json(found)
         return
-    facts(_facts(archived))
+    show_failure(found)
 
 
 @app.command()
@@ -193,29 +178,3 @@ def _chosen(ids: list[int] | None, *, everything: bool) -> list[int] | None:
     if bool(ids) == everything:
         raise Refusal("say which: numbers from `cronhare failed list`, or --all")
     return ids or None
-
-
-def _facts(archived: FailureView) -> list[tuple[str, object]]:
-    return [
-        ("failure", archived.id),
-        ("execution", archived.execution_id),
-        ("schedule", f"{archived.schedule_name} (id {archived.scheduler_id})"),
-        ("task", said_task(archived.task, archived.task_name, archived.source)),
-        ("key", archived.execution_key),
-        ("kind", state(archived.kind)),
-        ("failed at", archived.failed_at),
-        ("reason", archived.failed_reason),
-        ("attempts", archived.attempts),
-        ("params", json_line(archived.params)),
-        ("resolved", archived.resolved_at),
-        ("resolution", archived.resolution),
-        ("note", archived.note or None),
-        ("error", None if archived.error is None else _said(archived.error)),
-        ("problem", archived.problem),
-    ]
-
-
-def _said(error: ErrorView) -> str:
-    code = f" ({error.code})" if error.code else ""
-    stack = f"\n{error.stack}" if error.stack else ""
-    return f"{error.message}{code}{stack}"

@@ -1,0 +1,189 @@
+"""`cronhare quarantine list | show | release | discard`: what crashed too often, set apart."""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated
+
+import typer
+
+from cronhare.application.administration.commands import SPREAD
+from cronhare.application.administration.views import DiscardedView, FailureView, ReplayedView
+from cronhare.domain.lifecycle.failure_filter import UNRESOLVED
+from cronhare.domain.messages.messages import LARGEST_ID
+from cronhare.domain.texts.listing import counted
+
+from ...container import Container
+from ..errors import Refusal, Status
+from ..failure_options import OfSchedule, OfTask, Since, Until, WithReason, failure_filter
+from ..failure_output import show_failure
+from ..output import MOST_LINES, Columns, Json, print_json, print_line, print_rows
+from ..wiring import open_ledger
+
+app = typer.Typer(
+    help="Poison pills and broken rows, and what becomes of them.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+Ids = Annotated[
+    list[int] | None,
+    typer.Argument(min=1, max=LARGEST_ID, help="Numbers from `quarantine list`."),
+]
+All = Annotated[bool, typer.Option("--all", help="Everything that is quarantined.")]
+
+
+@app.command("list")
+def list_(
+    *,
+    schedule: OfSchedule = None,
+    task: OfTask = None,
+    reason: WithReason = None,
+    since: Since = None,
+    until: Until = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Those that were released or discarded, too.")
+    ] = False,
+    before: Annotated[
+        int | None,
+        typer.Option(min=1, max=LARGEST_ID, help="The next page: those before this number."),
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, max=MOST_LINES, help="At most so many.")] = 100,
+    json: Json = False,
+) -> None:
+    """List what is quarantined, newest first."""
+    queries = open_ledger().queries()
+    which = failure_filter(
+        now=queries.now(),
+        schedule=schedule,
+        task=task,
+        reason=reason,
+        since=since,
+        until=until,
+        unresolved=not everything,
+    )
+    found = queries.quarantine(which, before=before, limit=limit)
+    if json:
+        print_json(found)
+        return
+    columns: Columns[FailureView] = {
+        "ID": "id",
+        "SCHEDULE": "schedule_name",
+        "TASK": lambda archived: archived.task_name or archived.task,
+        "QUARANTINED AT": "failed_at",
+        "CRASHES": "crash_count",
+        "EXECUTION": "execution_id",
+        **({"RESOLVED": "resolution"} if everything else {}),
+        "REASON": lambda archived: archived.failed_reason.partition("\n")[0],
+    }
+    print_rows(found.quarantined, columns, json=False, empty="Nothing is quarantined.")
+    if len(found.quarantined) == limit:
+        older = f"There may be older ones: --before {found.quarantined[-1].id}"
+        print_line(older, style="bright_black")
+    if found.messages:
+        print_line(
+            f"Queue {found.queue} has {counted(found.messages, 'message')}: one of each, and what "
+            "no worker could read. Look at them with `rabbitmqadmin get`.",
+            style="bright_black",
+        )
+
+
+@app.command()
+def show(
+    archived_id: Annotated[
+        int, typer.Argument(min=1, max=LARGEST_ID, help="A number from `quarantine list`.")
+    ],
+    *,
+    json: Json = False,
+) -> None:
+    """Show one of them: its crashes, its attempts, its last output, and whose it is."""
+    container = open_ledger()
+    container.administrator().quarantined([archived_id])
+    found = container.queries().failure(archived_id)
+    if json:
+        print_json(found)
+        return
+    show_failure(found)
+
+
+@app.command()
+def release(
+    ids: Ids = None,
+    *,
+    schedule: OfSchedule = None,
+    task: OfTask = None,
+    reason: WithReason = None,
+    since: Since = None,
+    until: Until = None,
+    everything: All = False,
+    json: Json = False,
+) -> None:
+    """Let them run again: back to their queues, with a fresh allowance of retries and crashes."""
+    container = open_ledger()
+    asked = {"schedule": schedule, "task": task, "reason": reason, "since": since, "until": until}
+    chosen = _chosen(container, ids, asked, everything=everything)
+    now = container.claims().now()
+    done = container.administrator().replay(chosen, now=now, apart=None if ids else SPREAD)
+    if json:
+        print_json(ReplayedView.of(done))
+    else:
+        numbers = f": {', '.join(map(str, done.executions))}" if done.executions else ""
+        said = f"Released {counted(len(done.executions), 'execution')}{numbers}"
+        print_line(
+            f"{said}; {done.resolved_before} resolved already."
+            if done.resolved_before
+            else f"{said}."
+        )
+        for id_, why in done.refused.items():
+            print_line(f"{id_} cannot be released: {why}.")
+    if done.asked and not done.executions:
+        raise typer.Exit(Status.WRONG_INPUT)
+
+
+@app.command()
+def discard(
+    ids: Ids = None,
+    *,
+    schedule: OfSchedule = None,
+    task: OfTask = None,
+    reason: WithReason = None,
+    since: Since = None,
+    until: Until = None,
+    everything: All = False,
+    note: Annotated[str, typer.Option(help="Why, for whoever reads the archive.")] = "",
+    json: Json = False,
+) -> None:
+    """Resolve them without a run; they stay in the archive, with a note."""
+    container = open_ledger()
+    asked = {"schedule": schedule, "task": task, "reason": reason, "since": since, "until": until}
+    chosen = _chosen(container, ids, asked, everything=everything)
+    done = container.administrator().discard(chosen, note=note, now=container.claims().now())
+    if json:
+        print_json(DiscardedView.of(done))
+    else:
+        said = f"Discarded {counted(done.failures, 'execution')}"
+        before = done.resolved_before
+        print_line(f"{said}; {before} resolved already." if before else f"{said}.")
+    if done.asked and not done.failures:
+        raise typer.Exit(Status.WRONG_INPUT)
+
+
+def _chosen(
+    container: Container,
+    ids: list[int] | None,
+    asked: Mapping[str, str | None],
+    *,
+    everything: bool,
+) -> Sequence[int]:
+    """Give the numbers of what is meant.
+
+    Raises:
+        Refusal: it is not said which, or in two ways.
+    """
+    is_filtered = any(value is not None for value in asked.values())
+    if sum((bool(ids), is_filtered, everything)) != 1:
+        raise Refusal(
+            "say which: numbers from `cronhare quarantine list`, or a filter such as --schedule, "
+            "or --all"
+        )
+    now = container.claims().now()
+    which = failure_filter(now=now, **asked) if ids is None else UNRESOLVED
+    return container.administrator().quarantined(ids or None, which)
