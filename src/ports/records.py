@@ -68,10 +68,11 @@ class Output:
 
 @attrs.frozen(kw_only=True)
 class ExecutionFilter:
-    """Which executions to list, newest first."""
+    """Which executions to list, newest first; *since* is when they were claimed, or later."""
 
     schedule: str | None = None
     states: Collection[State] = ()
+    since: datetime | None = None
     limit: int = 20
 
 

@@ -65,6 +65,14 @@ class ScheduleStorePort(Protocol):
         """
         ...
 
+    def switch(self, names: Collection[str], *, on: bool, now: datetime) -> Collection[str]:
+        """Enable or disable schedules; answers those whose status changed.
+
+        That is an edit, of the status alone: an enabled one is planned from *now* on. A broken row
+        is switched as well. Unknown names are left out.
+        """
+        ...
+
     def pause(self, name: str, pause: Pause, *, now: datetime) -> Pause | None:
         """Pause a schedule, as `paused_anew` says; answers the pause, None if it is unknown.
 

@@ -445,6 +445,24 @@ def test_queues_are_listed_with_what_waits_in_them(shell: Shell) -> None:
     assert (queue["queue"], queue["waiting"], queue["consumers"]) == ("cron_scheduler", 1, None)
 
 
+def test_a_schedule_is_shown_switched_and_run(shell: Shell) -> None:
+    shown, off = shell("schedules", "show", "nightly"), shell("schedules", "disable", "nightly")
+    again, on = shell("schedules", "disable", "nightly"), shell("schedules", "enable", "nightly")
+    ran = shell("schedules", "run", "nightly", "--json").json()
+
+    assert "30 2 * * *" in shown.out
+    assert "report of jobs.toml (worker 1)" in shown.out
+    assert shown.out.count(" 02:30 CE") == 5
+    assert off.out.startswith("nightly is off.\njobs.toml has the last word on nightly: its next")
+    assert "nightly is off already." in again.out
+    assert "status = true there" in on.out
+    listed = shell("executions", "list", "--since", "1h", "--json").json()
+    assert [one["id"] for one in listed] == [ran["id"]]
+    assert shell("executions", "list", "--since", "2h1s1").status == 2
+    upcoming = shell("schedules", "show", "nightly", "--count", "2", "--json").json()["upcoming"]
+    assert [one["runs"] for one in upcoming] == [True, True]
+
+
 def test_schedules_are_listed_with_their_last_run(shell: Shell) -> None:
     shell("run", "by-hand")
 

@@ -78,6 +78,17 @@ def test_executions_are_listed_by_schedule_and_by_state(ledger: Ledger) -> None:
     assert (list(both), list(unknown)) == ([], [])
 
 
+def test_executions_are_listed_from_when_they_were_claimed_on(ledger: Ledger) -> None:
+    older, newer = ledger.claimed("older"), ledger.claimed("newer")
+
+    def since(moment: datetime) -> list[int]:
+        return [one.id for one in ledger.records.executions(ExecutionFilter(since=moment))]
+
+    assert since(older.executed_at) == [newer.id, older.id]
+    assert since(older.executed_at + MICROSECOND) == [newer.id]
+    assert since(newer.executed_at + MICROSECOND) == []
+
+
 def test_the_systems_own_executions_are_listed(ledger: Ledger) -> None:
     ledger.add()
     ledger.clock.advance(DAY * 400)

@@ -132,6 +132,22 @@ def test_a_disabled_schedule_stays_with_its_history(ledger: Ledger) -> None:
     assert ledger.seen(execution) == execution
 
 
+def test_a_switch_is_an_edit_of_what_changes_and_of_nothing_else(ledger: Ledger) -> None:
+    ledger.save(draft("off", status=False, params='{"a":1}'), draft("on"), draft("other"))
+    ledger.plan_edited()
+    ledger.clock.advance(10 * MINUTE)
+
+    changed = ledger.schedules.switch(["off", "on", "unknown"], on=True, now=ledger.now)
+
+    by_name = {row.name: row for row in ledger.schedules.schedules()}
+    assert list(changed) == ["off"]
+    assert by_name["off"].draft == draft("off", params='{"a":1}')
+    assert [by_name[name].updated_at for name in ("off", "on", "other")] == [ledger.now, NOON, NOON]
+    ledger.plan_edited()
+    assert ledger.schedules.schedules(["off"])[0].next_due_at == ledger.now + MINUTE
+    assert set(ledger.schedules.switch(["off", "on"], on=False, now=ledger.now)) == {"off", "on"}
+
+
 def test_to_disable_what_is_off_already_is_no_edit(ledger: Ledger) -> None:
     ledger.save(draft("off", status=False))
     before = ledger.schedules.schedules()

@@ -97,10 +97,13 @@ _NAME_TASK = (
     # Set to itself: otherwise MySQL would count it as an edit.
     .values(task_name=bindparam("new_name"), updated_at=schedulers.c.updated_at)
 )
-_DISABLE = (
+_SWITCH = (
     update(schedulers)
     .where(schedulers.c.id == bindparam("row_id"))
-    .values(status=False, updated_at=bindparam("at", type_=HandWritten))
+    .values(
+        status=bindparam("new_status", type_=schedulers.c.status.type),
+        updated_at=bindparam("at", type_=HandWritten),
+    )
 )
 
 #: The latest moment: an edit at it cannot be told from the one before.
@@ -163,14 +166,23 @@ class SqlScheduleStore:
                 if name in known
             ]
             off = [
-                {"row_id": known[name].id, "at": _edited_at(known[name], now)}
+                _switched(known[name], now, on=False)
                 for name in disabled
                 if name in known and known[name].status
             ]
-            changes = ((_INSERT, new), (_REPLACE, old), (_NAME_TASK, named), (_DISABLE, off))
+            changes = ((_INSERT, new), (_REPLACE, old), (_NAME_TASK, named), (_SWITCH, off))
             for statement, values in changes:
                 if values:
                     connection.execute(statement, values)
+
+    @repeatable
+    def switch(self, names: Collection[str], *, on: bool, now: datetime) -> Collection[str]:
+        """See `ScheduleStorePort.switch`."""
+        with self._database.write("switching schedules") as connection:
+            rows = [row for row in _find(connection, self._users, names) if row.status != on]
+            if rows:
+                connection.execute(_SWITCH, [_switched(row, now, on=on) for row in rows])
+            return [display_name(row.name, row.id) for row in rows]
 
     @repeatable
     def pause(self, name: str, pause: Pause, *, now: datetime) -> Pause | None:
@@ -237,6 +249,10 @@ def _replacement(row: Row[Any], values: dict[str, Any], now: datetime) -> dict[s
     """Replace the draft's columns; those that are not ours (stay_alive …), name and id stay."""
     new = {f"new_{column}": value for column, value in values.items() if column != "name"}
     return {**new, "row_id": row.id, "new_updated_at": _edited_at(row, now)}
+
+
+def _switched(row: Row[Any], now: datetime, *, on: bool) -> dict[str, Any]:
+    return {"row_id": row.id, "new_status": on, "at": _edited_at(row, now)}
 
 
 def _edited_at(row: Row[Any], now: datetime) -> datetime:

@@ -22,7 +22,7 @@ from cronhare.ports.ledger import LedgerRefused
 from cronhare.ports.records import RecordsPort
 from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
 
-from .lookup import NotFound, find_schedule
+from .lookup import NotFound, find_schedule, find_schedules
 
 #: The most failures that are replayed or discarded at once where they are not named.
 MOST_AT_ONCE: Final = 1_000
@@ -70,6 +70,20 @@ class Discarded:
     def resolved_before(self) -> int:
         """How many were resolved already."""
         return self.asked - self.failures
+
+
+@attrs.frozen(kw_only=True)
+class Switched:
+    """A schedule that was asked to be *on* or off; *changed* says whether it was not so before.
+
+    *source* is the jobs file whose next `apply` has the last word; *problem* is a broken row's.
+    """
+
+    name: str
+    on: bool
+    changed: bool
+    source: str | None
+    problem: str | None
 
 
 class Administrator:
@@ -127,6 +141,25 @@ class Administrator:
             return self._records.run_now(schedule.id, key=key, params=params, now=now, node=node)
         except (NotToBeRun, LedgerRefused) as error:
             raise CannotRun(f"schedule {name!r} cannot be run: {error}") from error
+
+    def switch(self, names: Sequence[str], *, on: bool, now: datetime) -> Sequence[Switched]:
+        """Enable or disable schedules, all or none; what runs goes on.
+
+        Raises:
+            NotFound: one of them does not exist; nothing was changed.
+        """
+        found = find_schedules(self._schedules, names)
+        changed = self._schedules.switch([each.name for each in found], on=on, now=now)
+        return [
+            Switched(
+                name=each.name,
+                on=on,
+                changed=each.name in changed,
+                source=each.source,
+                problem=each.problem if each.draft is None else None,
+            )
+            for each in found
+        ]
 
     def pause(
         self,

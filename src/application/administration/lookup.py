@@ -1,6 +1,7 @@
 """Finding a schedule by its name, and suggesting others."""
 
 import difflib
+from collections.abc import Sequence
 
 from cronhare.domain.texts.listing import listed
 from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
@@ -19,7 +20,25 @@ def find_schedule(schedules: ScheduleStorePort, name: str) -> StoredSchedule:
     found = schedules.schedules([name])
     if found:
         return found[0]
+    raise _unknown(schedules, name)
+
+
+def find_schedules(schedules: ScheduleStorePort, names: Sequence[str]) -> Sequence[StoredSchedule]:
+    """Find schedules by their names, each once and in that order.
+
+    Raises:
+        NotFound: with the names that come close to the first that does not exist.
+    """
+    wanted = list(dict.fromkeys(names))
+    found = {schedule.name: schedule for schedule in schedules.schedules(wanted)}
+    for name in wanted:
+        if name not in found:
+            raise _unknown(schedules, name)
+    return [found[name] for name in wanted]
+
+
+def _unknown(schedules: ScheduleStorePort, name: str) -> NotFound:
     names = [schedule.name for schedule in schedules.schedules()]
     close = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
     hint = f"did you mean {' or '.join(close)}?" if close else f"there is {listed(names) or 'none'}"
-    raise NotFound(f"there is no schedule {name!r}; {hint}")
+    return NotFound(f"there is no schedule {name!r}; {hint}")

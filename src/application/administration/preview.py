@@ -15,7 +15,7 @@ from cronhare.domain.cron import (
     find_zone,
 )
 from cronhare.domain.schedules.draft import ScheduleDraft
-from cronhare.domain.schedules.schedule import Recurring, Timing
+from cronhare.domain.schedules.schedule import Recurring, Schedule, Timing
 
 from .views import ClockEffectView, DueView
 
@@ -26,13 +26,17 @@ _AHEAD: Final = timedelta(days=366)
 _FAR: Final = timedelta(hours=4)
 
 
-def preview(timing: Timing, zone: ZoneInfo, *, after: datetime, count: int) -> Iterator[DueView]:
+def preview(
+    what: Timing | Schedule, zone: ZoneInfo, *, after: datetime, count: int
+) -> Iterator[DueView]:
     """Yield *count* runs after *after*, as far as there are so many; and what is skipped between.
 
-    *zone* is that of the local times.
+    Of a schedule that is by its row alone: a pause, say, is not looked at. *zone* is that of the
+    local times.
     """
+    timing = what.timing if isinstance(what, Schedule) else what
     for _ in range(count):
-        due = timing.next(after)
+        due = what.next(after)
         if due is None:
             return
         for skipped in _skipped(timing, after, due):

@@ -3,18 +3,20 @@
 The command line, and every other surface, only prints what it gets here.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
 import attrs
 
+from cronhare.domain.cron import find_zone
 from cronhare.domain.diagnosis import BrokerFacts, Kind, Thing
 from cronhare.domain.execution import UNFINISHED, Execution, State
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.failure_filter import FailureFilter
 from cronhare.domain.nodes import MOST_REPORTS
 from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.schedules.draft import compile_schedule
 from cronhare.domain.schedules.schedule import SYSTEM_PREFIX
 from cronhare.domain.topology import QUARANTINE_QUEUE, checked_queue, topology
 from cronhare.ports.inspection import BrokerInspectionPort
@@ -24,8 +26,10 @@ from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
 
 from .explain import explain, explain_execution, newest_instant
 from .lookup import NotFound, find_schedule
+from .preview import preview
 from .views import (
     AttemptView,
+    DueView,
     ExecutionView,
     ExecutionWithAttempts,
     ExecutionWithOutput,
@@ -42,6 +46,9 @@ from .views import (
 #: Seconds between two looks at a run that is waited for, and until it is reported as not begun.
 LOOK_EVERY: Final = 0.2
 SILENT_FOR: Final = 5.0
+
+#: Seconds between two looks of `watch`.
+WATCH_EVERY: Final = 1.0
 
 
 class Queries:
@@ -98,6 +105,40 @@ class Queries:
             find_schedule(self._schedules, name)
         now = self._now()
         return [ExecutionView.of(execution, now=now) for execution in found]
+
+    def watch(
+        self, which: ExecutionFilter, *, pause: Callable[[float], None]
+    ) -> Iterator[Sequence[ExecutionView]]:
+        """Yield what is there, oldest first; then, look by look, what is new or has moved on.
+
+        It never ends; *pause* waits for so many seconds. Of more than *limit* changes between two
+        looks the oldest are left out.
+
+        Raises:
+            NotFound: see `executions`.
+        """
+        seen: dict[int, tuple[int, State]] = {}
+        while True:
+            found = self.executions(which)
+            moved = [each for each in found if seen.get(each.id) != (each.version, each.state)]
+            seen = {each.id: (each.version, each.state) for each in found}
+            yield moved[::-1]
+            pause(WATCH_EVERY)
+
+    def upcoming(self, name: str, *, count: int) -> Sequence[DueView]:
+        """List the instants at which a schedule is due next, by its row alone.
+
+        Raises:
+            NotFound: there is no such schedule.
+        """
+        stored = find_schedule(self._schedules, name)
+        if stored.draft is None:
+            return ()
+        schedule = compile_schedule(
+            stored.draft, id=stored.id, changed_at=stored.updated_at, source=stored.source
+        )
+        zone = find_zone(stored.draft.timezone)
+        return [*preview(schedule, zone, after=self._now(), count=count)]
 
     def execution(self, execution_id: int) -> ExecutionWithAttempts:
         """Show an execution.

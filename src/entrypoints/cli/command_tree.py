@@ -83,6 +83,8 @@ def add_short_lived(to: typer.Typer) -> None:
         queues,
         run,
         schedules,
+        schedules_show,
+        schedules_switch,
         settings,
     )
 
@@ -99,6 +101,14 @@ def add_short_lived(to: typer.Typer) -> None:
     }
     for name, command in commands.items():
         to.command(name)(command)
+    of_schedules: dict[str, Callable[..., None]] = {
+        "show": schedules_show.show,
+        "enable": schedules_switch.enable,
+        "disable": schedules_switch.disable,
+        "run": run.run,
+    }
+    for name, command in of_schedules.items():
+        schedules.app.command(name)(command)
     groups = {
         "schedules": schedules.app,
         "executions": executions.app,

@@ -508,3 +508,38 @@ def test_this_host_was_booted() -> None:
     assert this_boot().name
     assert this_boot().ago > 0
     assert this_boot().name == this_boot().name
+
+
+# Switching
+
+
+def test_a_switch_says_what_changed_and_which_file_has_the_last_word() -> None:
+    house = House()
+    apply(house, NIGHTLY, attrs.evolve(HOURLY, status=False))
+    house.add("by-hand")
+
+    told = house.administrator.switch(
+        ["nightly", "hourly", "by-hand", "nightly"], on=False, now=house.now
+    )
+
+    assert [(each.name, each.changed, each.source) for each in told] == [
+        ("nightly", True, "jobs.toml"),
+        ("hourly", False, "jobs.toml"),
+        ("by-hand", True, None),
+    ]
+    assert apply(house, NIGHTLY, attrs.evolve(HOURLY, status=False)) == {
+        "nightly": Change.CHANGE,
+        "hourly": Change.KEEP,
+    }
+
+
+def test_of_several_names_an_unknown_one_keeps_the_others_from_a_switch() -> None:
+    house = House()
+    house.add("known")
+
+    with pytest.raises(NotFound, match="known"):
+        house.administrator.switch(["known", "unknwon"], on=False, now=house.now)
+
+    assert find_schedule(house.schedules, "known").draft == attrs.evolve(
+        NIGHTLY, name="known", schedule="* * * * *"
+    )

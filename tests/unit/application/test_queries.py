@@ -504,3 +504,46 @@ class Away(MemoryInspection):
     def inspect(self, topology: Topology | None = None) -> Any:  # noqa: ANN401, ARG002
         """See `BrokerInspectionPort.inspect`."""
         return Unreachable(Cause.ABSENT, "nobody answers")
+
+
+# Watching, and what is due next
+
+
+async def test_what_is_watched_is_told_once_and_again_when_it_moves_on() -> None:
+    house = House(holds=True)
+    due(house)
+    pauses = iter(range(4))
+
+    def pause(_seconds: float) -> None:
+        if next(pauses) == 1:
+            house.administrator.cancel(house.only.id, now=house.now)
+
+    looks = queries(house).watch(ExecutionFilter(), pause=pause)
+    seen = [[str(one.state) for one in next(looks)] for _ in range(4)]
+
+    assert seen == [["published"], [], ["cancelled"], []]
+
+
+def test_what_is_watched_is_told_the_oldest_first() -> None:
+    house = House()
+    house.add("second")
+    due(house)
+
+    moved = next(queries(house).watch(ExecutionFilter(), pause=lambda _: None))
+
+    assert [one.id for one in moved] == sorted(one.id for one in house.executions())
+    assert len(moved) == 2
+
+
+def test_what_is_due_next_is_told_by_the_row_alone() -> None:
+    house = House()
+    house.add(schedule=None, every=MINUTE, ends_at=house.now + 2 * MINUTE)
+    house.add("off", status=False)
+
+    assert [one.utc for one in queries(house).upcoming("report", count=5)] == [
+        NOON + MINUTE,
+        NOON + 2 * MINUTE,
+    ]
+    assert queries(house).upcoming("off", count=5) == []
+    with pytest.raises(NotFound):
+        queries(house).upcoming("nobody", count=5)

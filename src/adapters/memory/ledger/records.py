@@ -39,6 +39,7 @@ class MemoryRecords:
                 for execution in self._executions.newest_first()
                 if which.schedule in {None, execution.schedule_name}
                 and (not which.states or execution.state in which.states)
+                and (which.since is None or execution.executed_at >= which.since)
             )
             return tuple(islice(fitting, which.limit))
 

@@ -42,10 +42,12 @@ class MemoryScheduleStore:
                 self._schedules.save(draft, source=source, now=now)
             for row in self._users_rows(names):
                 self._schedules.name_task(row, names[row.draft.name])
-            for row in self._users_rows(disabled):
-                if row.draft.status:
-                    off = attrs.evolve(row.draft, status=False)
-                    self._schedules.save(off, source=row.source, now=now)
+            self._switch(disabled, on=False, now=now)
+
+    def switch(self, names: Collection[str], *, on: bool, now: datetime) -> Collection[str]:
+        """See `ScheduleStorePort.switch`."""
+        with self._ledger.lock:
+            return self._switch(names, on=on, now=now)
 
     def pause(self, name: str, pause: Pause, *, now: datetime) -> Pause | None:
         """See `ScheduleStorePort.pause`."""
@@ -65,6 +67,13 @@ class MemoryScheduleStore:
                     pauses[row.id] = resumed(pauses[row.id], now=now)
                 return pauses.get(row.id)
             return None
+
+    def _switch(self, names: Collection[str], *, on: bool, now: datetime) -> Collection[str]:
+        rows = [row for row in self._users_rows(names) if row.draft.status is not on]
+        for row in rows:
+            switched = attrs.evolve(row.draft, status=on)
+            self._schedules.save(switched, source=row.source, now=now)
+        return [row.draft.name for row in rows]
 
     def _users_rows(self, names: Collection[str] | None) -> list[ScheduleRow]:
         return [

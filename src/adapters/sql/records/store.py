@@ -74,6 +74,8 @@ class SqlRecords(ArchiveRecords):
             statement = statement.where(
                 executions.c.state.in_([state.value for state in which.states])
             )
+        if which.since is not None:
+            statement = statement.where(executions.c.executed_at >= which.since)
         if which.schedule is not None:
             statement = _of_schedule(statement, which.schedule)
         with self._database.read("listing executions") as connection:

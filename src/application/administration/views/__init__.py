@@ -21,7 +21,7 @@ from .failures import (
     ReplayedView,
 )
 from .findings import DiagnosisView
-from .schedules import LastRun, PauseView, ScheduleView
+from .schedules import LastRun, PauseView, ScheduleView, ScheduleWithRuns
 from .values import CrashView, ErrorView, RetryView
 from .work import NodesView, NodeView, QueueView
 
@@ -51,4 +51,5 @@ __all__ = [
     "RetryView",
     "ScheduleChangeView",
     "ScheduleView",
+    "ScheduleWithRuns",
 ]

@@ -1,5 +1,6 @@
 """Schedules, as people look at them."""
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta  # noqa: F401 - for the doctest
 from typing import Any, Self
 
@@ -17,6 +18,7 @@ from cronhare.domain.schedules.retention import Keep
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.schedules import StoredSchedule
 
+from .due import DueView
 from .values import RetryView, json_value, seconds
 
 
@@ -156,6 +158,14 @@ class ScheduleView:
             retry_facts=retry_facts(draft.retry or policy),
             runs_claimed=stored.claimed if row["max_runs"] else None,
         )
+
+
+@attrs.frozen(kw_only=True)
+class ScheduleWithRuns:
+    """A schedule, and when it is due next, by its row alone."""
+
+    schedule: ScheduleView
+    upcoming: Sequence[DueView]
 
 
 def shown_field(name: str, value: Any) -> dict[str, Any]:  # noqa: ANN401 - a field of any kind

@@ -1,31 +1,39 @@
 """`cronhare executions list | show | logs | cancel`."""
 
 import sys
+import time
 from datetime import datetime
 from typing import Annotated
 
 import typer
 
+from cronhare.application.administration.queries import Queries
 from cronhare.application.administration.views import ExecutionView
 from cronhare.application.worker.live_output import EVERY
 from cronhare.domain.execution import State
 from cronhare.domain.messages.messages import LARGEST_ID
+from cronhare.domain.texts.moments import say_moment
 from cronhare.domain.texts.printable import printable
 from cronhare.ports.records import ExecutionFilter
 from cronhare.ports.runner import Captured
 
+from ..errors import Refusal
 from ..execution_output import show_attempts, show_execution
 from ..output import (
     MOST_LINES,
     Columns,
     Json,
+    console,
+    json_line,
     moment,
     print_json,
     print_line,
     print_rows,
     printable_lines,
     state,
+    text,
 )
+from ..times import read_past
 from ..wiring import open_ledger
 
 app = typer.Typer(
@@ -50,15 +58,32 @@ def list_(
         list[State] | None,
         typer.Option("--state", help="Only those in this state; may be repeated."),
     ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            help="Claimed at this time or later: 2026-03-28T08:00Z, 08:00, or 24h for so ago."
+        ),
+    ] = None,
     limit: Annotated[int, typer.Option(min=1, max=MOST_LINES, help="At most so many.")] = 20,
+    watch: Annotated[
+        bool,
+        typer.Option("--watch", help="Go on: a line for each that is new or has moved on."),
+    ] = False,
     json: Json = False,
 ) -> None:
-    """List executions, newest first."""
-    found = (
-        open_ledger()
-        .queries()
-        .executions(ExecutionFilter(schedule=schedule, states=tuple(states or ()), limit=limit))
+    """List executions, newest first; with --watch the newest last, until Ctrl-C.
+
+    With --watch and --json each look at which something has changed is one line.
+    """
+    queries = open_ledger().queries()
+    claimed = None if since is None else _since(since, queries.now())
+    which = ExecutionFilter(
+        schedule=schedule, states=tuple(states or ()), since=claimed, limit=limit
     )
+    if watch:
+        _watch(queries, which, json=json)
+        return
+    found = queries.executions(which)
     columns: Columns[ExecutionView] = {
         "ID": "id",
         "SCHEDULE": "schedule_name",
@@ -70,6 +95,32 @@ def list_(
         "ERROR": lambda execution: _short(execution.last_error),
     }
     print_rows(found, columns, json=json, empty="No executions.")
+
+
+def _since(text: str, now: datetime) -> datetime:
+    try:
+        return read_past(text, now=now)
+    except Refusal as refusal:
+        raise Refusal(f"--since: {refusal}") from refusal
+
+
+def _watch(queries: Queries, which: ExecutionFilter, *, json: bool) -> None:
+    """Print a line for each change; each fits 80 letters, as far as names allow."""
+    for moved in queries.watch(which, pause=time.sleep):
+        if json and moved:
+            sys.stdout.write(f"{json_line(moved)}\n")
+        elif not json:
+            for execution in moved:
+                _print_change(execution)
+        sys.stdout.flush()
+
+
+def _print_change(execution: ExecutionView) -> None:
+    attempt = f"#{execution.attempt}" if execution.started_at else ""
+    line = text(f"{execution.id:>8}  {say_moment(execution.due_at)}  ")
+    line += state(execution.state)
+    line += text(f"{'':{12 - len(execution.state)}}{attempt:<4} {execution.schedule_name}")
+    console().print(line, no_wrap=True, overflow="ellipsis")
 
 
 @app.command()

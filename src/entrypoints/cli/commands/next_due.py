@@ -7,12 +7,10 @@ from zoneinfo import ZoneInfo
 import typer
 
 from cronhare.application.administration.preview import preview
-from cronhare.application.administration.views import DueView
 from cronhare.domain.cron import (
     ClockChanges,
     CronExpression,
     CronExpressionError,
-    EffectKind,
     Fold,
     Gap,
     UnknownZone,
@@ -23,18 +21,11 @@ from cronhare.domain.cron import (
 from cronhare.domain.schedules.every import Every, fault_of_period
 from cronhare.domain.schedules.schedule import Recurring
 from cronhare.domain.texts.durations import DurationInvalid, parse_duration
-from cronhare.domain.texts.moments import say_due
 
+from ..due_output import show_due
 from ..errors import Refusal
-from ..output import MOST_LINES, Json, print_json, print_line, table
+from ..output import MOST_LINES, Json, print_json, print_line
 from ..times import read_time
-
-_SHORT = {
-    EffectKind.MOVED: "missing: moved",
-    EffectKind.SKIPPED: "missing: skipped",
-    EffectKind.FIRST_PASS: "twice: the first",
-    EffectKind.SECOND_PASS: "twice: the second",
-}
 
 
 def next_due(
@@ -80,25 +71,7 @@ def next_due(
         return
     if isinstance(timing, Recurring) and name is not None:
         print_line(f"{timing.expression} is {timing.expression.plain} for {name}")
-    rows = [(_said_utc(due), _said_local(due), _said_clock(due)) for due in found]
-    if any(due.clock for due in found):
-        table("UTC", timezone, "CLOCK", rows=rows, empty="")
-    else:
-        table("UTC", timezone, rows=[row[:2] for row in rows], empty="")
-
-
-def _said_utc(due: DueView) -> str:
-    return say_due(due.utc) if due.runs else "-"
-
-
-def _said_local(due: DueView) -> str:
-    seconds = ":%S" if due.local.second else ""
-    return due.local.strftime(f"%a %Y-%m-%d %H:%M{seconds} %Z (%z)")
-
-
-def _said_clock(due: DueView) -> str:
-    """Say it in few words, for a line of 80 letters."""
-    return ", ".join(f"{effect.meant[-5:]} {_SHORT[effect.kind]}" for effect in due.clock)
+    show_due(found, timezone)
 
 
 def _recurring(text: str, name: str | None, zone: ZoneInfo, changes: ClockChanges) -> Recurring:

@@ -1,0 +1,127 @@
+"""`cronhare schedules show`."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Annotated, Final
+
+import typer
+
+from cronhare.application.administration.views import ScheduleView, ScheduleWithRuns
+from cronhare.domain.cron import CronExpression, names_matter
+from cronhare.domain.texts.durations import say_duration
+from cronhare.domain.texts.moments import say_due
+
+from ..due_output import show_due
+from ..execution_output import said_task
+from ..output import Json, facts, json_line, print_json, state
+from ..wiring import open_ledger
+
+Name = Annotated[str, typer.Argument(help="The schedule's name.", show_default=False)]
+
+#: The most instants that can be asked for.
+_MOST: Final = 1_000
+
+
+def show(
+    name: Name,
+    *,
+    count: Annotated[
+        int, typer.Option(min=0, max=_MOST, help="How many of the next due instants.")
+    ] = 5,
+    json: Json = False,
+) -> None:
+    """Show one schedule: all that its row says, its last run, and when it is due next."""
+    queries = open_ledger().queries()
+    schedule = queries.schedule(name)
+    upcoming = queries.upcoming(name, count=count)
+    if json:
+        print_json(ScheduleWithRuns(schedule=schedule, upcoming=upcoming))
+        return
+    facts(_facts(schedule))
+    if upcoming and schedule.timezone:
+        show_due(upcoming, schedule.timezone)
+
+
+def _facts(schedule: ScheduleView) -> list[tuple[str, object]]:
+    return [
+        ("schedule", f"{schedule.name} (id {schedule.id})"),
+        ("problem", schedule.problem),
+        ("description", schedule.description),
+        ("when", _when(schedule)),
+        ("zone", schedule.timezone),
+        ("gap, fold", _clock(schedule)),
+        ("status", _status(schedule)),
+        ("pause", _pause(schedule)),
+        ("task", schedule.task and said_task(schedule.task, schedule.task_name, schedule.source)),
+        ("queue", schedule.queue),
+        ("params", None if schedule.task is None else json_line(schedule.params)),
+        ("retry", schedule.retry_facts),
+        ("misfire", _misfire(schedule)),
+        ("overlap", schedule.overlap_policy),
+        ("timeout", _duration(schedule.timeout_seconds)),
+        ("jitter", _duration(schedule.jitter_seconds)),
+        ("starts", schedule.starts_at),
+        ("ends", schedule.ends_at),
+        ("max runs", schedule.max_runs and f"{schedule.max_runs}, {schedule.runs_claimed} so far"),
+        ("expires", _duration(schedule.expires_seconds)),
+        ("skip on", _joined(schedule.skip_on)),
+        ("only on", _joined(schedule.only_on)),
+        ("blackout", _joined(schedule.blackout)),
+        ("edited", schedule.updated_at),
+        ("planned", None if schedule.planned else "no scheduler has looked at the newest edit yet"),
+        ("last run", _last(schedule)),
+        ("next due", schedule.next_due_at),
+    ]
+
+
+def _when(schedule: ScheduleView) -> str | None:
+    if schedule.every_seconds is not None:
+        return f"every {say_duration(timedelta(seconds=schedule.every_seconds))}"
+    if schedule.date_time is not None:
+        return f"once, {say_due(schedule.date_time)}"
+    text = schedule.schedule
+    if text is None or schedule.status is None or not names_matter(text):
+        return text or (None if schedule.status is None else "by hand, or at a boot or start")
+    return f"{text}, which is {CronExpression.parse(text, schedule.name).plain} by its name"
+
+
+def _clock(schedule: ScheduleView) -> str | None:
+    if schedule.schedule is None or schedule.gap_policy is None:
+        return None
+    return f"{schedule.gap_policy}, {schedule.fold_policy}"
+
+
+def _status(schedule: ScheduleView) -> object:
+    return None if schedule.status is None else state("on" if schedule.status else "off")
+
+
+def _pause(schedule: ScheduleView) -> str | None:
+    pause = schedule.pause
+    if pause is None:
+        return None
+    until = f" until {say_due(pause.until)}" if pause.until else ""
+    by = f" by {pause.by}" if pause.by else ""
+    why = f": {pause.reason}" if pause.reason else ""
+    return f"{'on' if pause.on else 'over'}, since {say_due(pause.since)}{until}{by}{why}"
+
+
+def _misfire(schedule: ScheduleView) -> str | None:
+    if schedule.misfire_policy is None:
+        return None
+    window = _duration(schedule.misfire_window_seconds)
+    return f"{schedule.misfire_policy}, within {window}, {schedule.misfire_cap} at once"
+
+
+def _last(schedule: ScheduleView) -> str | None:
+    last = schedule.last_run
+    if last is None:
+        return None
+    return f"execution {last.execution_id}, {last.state}, due {say_due(last.due_at)}"
+
+
+def _duration(seconds: float | None) -> str | None:
+    return None if not seconds else say_duration(timedelta(seconds=seconds))
+
+
+def _joined(words: Sequence[str] | None) -> str | None:
+    return ", ".join(words) if words else None

@@ -1,0 +1,52 @@
+"""`cronhare schedules enable | disable`."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from cronhare.application.administration.commands import Switched
+from cronhare.domain.texts.listing import listed
+
+from ..output import Json, print_json, print_line
+from ..wiring import open_ledger
+
+Names = Annotated[list[str], typer.Argument(help="The schedules' names.", show_default=False)]
+
+
+def enable(names: Names, *, json: Json = False) -> None:
+    """Let schedules be due again, from now on: what was due meanwhile does not run."""
+    _switch(names, on=True, json=json)
+
+
+def disable(names: Names, *, json: Json = False) -> None:
+    """Let no instant of schedules be due, until they are enabled; what runs goes on.
+
+    `cronhare schedules pause` does so with a reason, and records what does not run.
+    """
+    _switch(names, on=False, json=json)
+
+
+def _switch(names: Sequence[str], *, on: bool, json: bool) -> None:
+    container = open_ledger()
+    now = container.claims().now()
+    switched = container.administrator().switch(names, on=on, now=now)
+    if json:
+        print_json(switched)
+        return
+    for each in switched:
+        print_line(_said(each))
+    for source in dict.fromkeys(each.source for each in switched if each.source):
+        of_file = [each.name for each in switched if each.source == source]
+        status = str(on).lower()
+        print_line(
+            f"{source} has the last word on {listed(of_file)}: its next `cronhare apply`, or start "
+            f"of `up`, makes that as the file says. To keep it: status = {status} there."
+        )
+
+
+def _said(each: Switched) -> str:
+    word = "on" if each.on else "off"
+    was = "" if each.changed else " already"
+    broken = f", but its row is broken: {each.problem}" if each.problem else ""
+    return f"{each.name} is {word}{was}{broken}."

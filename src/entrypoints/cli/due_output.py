@@ -1,0 +1,40 @@
+"""Due instants to come, as a table: for `next` and `schedules show`."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from cronhare.application.administration.views import DueView
+from cronhare.domain.cron import EffectKind
+from cronhare.domain.texts.moments import say_due
+
+from .output import table
+
+#: In few words, for a line of 80 letters.
+_SHORT: Final = {
+    EffectKind.MOVED: "missing: moved",
+    EffectKind.SKIPPED: "missing: skipped",
+    EffectKind.FIRST_PASS: "twice: the first",
+    EffectKind.SECOND_PASS: "twice: the second",
+}
+
+
+def show_due(found: Sequence[DueView], timezone: str) -> None:
+    """Print when they are, in UTC and in *timezone*, and what the clock does to them."""
+    rows = [(_utc(due), _local(due), _clock(due)) for due in found]
+    if any(due.clock for due in found):
+        table("UTC", timezone, "CLOCK", rows=rows, empty="")
+    else:
+        table("UTC", timezone, rows=[row[:2] for row in rows], empty="")
+
+
+def _utc(due: DueView) -> str:
+    return say_due(due.utc) if due.runs else "-"
+
+
+def _local(due: DueView) -> str:
+    seconds = ":%S" if due.local.second else ""
+    return due.local.strftime(f"%a %Y-%m-%d %H:%M{seconds} %Z (%z)")
+
+
+def _clock(due: DueView) -> str:
+    return ", ".join(f"{effect.meant[-5:]} {_SHORT[effect.kind]}" for effect in due.clock)
