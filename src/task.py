@@ -5,7 +5,8 @@
     def main(params):
         for done, user in enumerate(users := params["users"], start=1):
             refresh(user)
-            task.progress(done / len(users))
+            task.progress(done / len(users), f"user {user}")
+        return {"users": len(users)}
 
     task.run(main)
 
@@ -41,11 +42,16 @@ __all__ = [
     "retry_count",
     "run",
     "schedule",
+    "set_result",
     "user_id",
 ]
 
 # A message must fit into 64 KiB; a character may grow to six bytes in JSON.
 _LONGEST_TEXT = 3 * 1024
+_LARGEST_RESULT = 64 * 1024
+
+# What classes with fields have: dataclasses, TypedDicts, NamedTuples, attrs and msgspec classes.
+_FIELDS = ("__dataclass_fields__", "__total__", "_fields", "__attrs_attrs__", "__struct_fields__")
 
 # Of an exception's class and its bases.
 _MOST_TYPES = 8
@@ -165,9 +171,27 @@ def _number(name: str) -> int | None:
     return int(text) if text else None
 
 
-def progress(fraction: float) -> None:
-    """Report that the work goes on. The task's timeout starts anew."""
-    _send({"progress": float(fraction)})
+def progress(fraction: float, text: str | None = None) -> None:
+    """Report how far the work is, and perhaps with what. The task's timeout starts anew.
+
+    Of *text* 200 characters are shown, by `cronhare executions show` and `list`.
+    """
+    message: dict[str, object] = {"progress": float(fraction)}
+    if text is not None:
+        message["text"] = str(text)[:_LONGEST_TEXT]
+    _send(message)
+
+
+def set_result(value: object) -> None:
+    """Give what the work has made, as JSON: the ledger keeps the last one, 64 KiB at most.
+
+    Dataclasses and the like, times, sets and decimals are written as JSON has them.
+
+    Raises:
+        TypeError: *value* is nothing that JSON has.
+        ValueError: it is too large, or has a number that is none.
+    """
+    _send({"result": _checked_result(value)})
 
 
 def finish() -> None:
@@ -200,17 +224,74 @@ def run(main: Callable[[Any], object]) -> NoReturn:
 
     An exception is reported with its class, code and stack trace, and with its `retry_after` (as
     of `RateLimited`) or `retry_after_ms`; `SystemExit` keeps its meaning.
+    What it returns is the run's result, see `set_result`. If its parameter is annotated with a
+    dataclass, or a class of the kind (a TypedDict, NamedTuple, attrs or msgspec class), the
+    parameters are checked and converted; those that do not fit are a permanent failure.
     With `SIMULATE_FAILURE=true` in the environment the task fails without being called.
     """
     try:
         if os.environ.get("SIMULATE_FAILURE") == "true":
             raise _SimulatedFailure("Simulated failure for testing")  # noqa: TRY301 - reported as any other
-        main(params())
+        result = main(_params_for(main))
     except Exception as error:  # noqa: BLE001 - any is the task's failure
         _report(error)
         sys.exit(1)
+    if result is not None:
+        _give(result)
     finish()
     sys.exit(0)
+
+
+def _params_for(main: Callable[..., object]) -> Any:  # noqa: ANN401 - any JSON value, or a class
+    kind = _kind_of_params(main)
+    if kind is None:
+        return params()
+    import msgspec  # noqa: PLC0415 - only those who ask for it wait for it
+
+    try:
+        return msgspec.convert(params(), kind)
+    except msgspec.ValidationError as error:
+        raise PermanentError(f"params: {error}", code="PARAMS_INVALID") from error
+
+
+def _kind_of_params(main: Callable[..., object]) -> type | None:
+    """The class with fields that *main* wants its parameters as, if it does."""
+    code = getattr(main, "__code__", None)
+    if code is None or not code.co_argcount or not getattr(main, "__annotations__", None):
+        return None
+    from typing import get_type_hints  # noqa: PLC0415 - see params
+
+    kind = get_type_hints(main).get(code.co_varnames[0])
+    return kind if isinstance(kind, type) and any(hasattr(kind, mark) for mark in _FIELDS) else None
+
+
+def _give(result: object) -> None:
+    """Report what the task returned. It has done its work: what cannot be kept fails nothing."""
+    try:
+        set_result(result)
+    except (TypeError, ValueError, RecursionError) as error:
+        problem = f"what it returned is not kept: {error}"
+        print(problem, file=sys.stderr)  # noqa: T201 - see fail
+        _send({"result_problem": problem[:_LONGEST_TEXT]})
+
+
+def _checked_result(value: object) -> Any:  # noqa: ANN401 - any JSON value
+    import json  # noqa: PLC0415 - see params
+
+    text = json.dumps(
+        value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain
+    )
+    size = len(text.encode("utf-8", "replace"))
+    if size > _LARGEST_RESULT:
+        raise ValueError(f"{size} bytes of JSON, {_LARGEST_RESULT} are allowed")
+    return json.loads(text)
+
+
+def _plain(value: object) -> object:
+    """Make JSON values of a dataclass, a time, a set and the like."""
+    import msgspec  # noqa: PLC0415 - see _params_for
+
+    return msgspec.to_builtins(value)
 
 
 def _report(error: Exception) -> None:
@@ -318,7 +399,8 @@ def _send(message: dict[str, object]) -> None:
         return
     import json  # noqa: PLC0415 - see params
 
-    line = json.dumps(message, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+    text = json.dumps(message, ensure_ascii=False, separators=(",", ":"))
+    line = text.encode("utf-8", "replace") + b"\n"
     try:
         while line:
             line = line[os.write(_ipc, line) :]

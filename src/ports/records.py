@@ -11,6 +11,7 @@ from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.failure_filter import UNRESOLVED, FailureFilter
 from cronhare.domain.lifecycle.failures import Failure, Unproven
+from cronhare.domain.task_report import NOTHING_REPORTED, TaskReport
 
 from .runner import AttemptResult, Captured
 
@@ -62,6 +63,22 @@ class Output:
     attempt: int
     stdout: Captured
     stderr: Captured
+    as_of: datetime | None = None
+    report: TaskReport = NOTHING_REPORTED
+    problem: str | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Reported:
+    """What an attempt has reported, and how much it has written, without the output itself.
+
+    *as_of* and *problem* are as in `Output`.
+    """
+
+    execution_id: int
+    attempt: int
+    report: TaskReport
+    bytes: int
     as_of: datetime | None = None
     problem: str | None = None
 
@@ -125,6 +142,13 @@ class RecordsPort(Protocol):
 
     def output(self, execution_id: int) -> Sequence[Output]:
         """List the outputs of an execution's attempts, oldest first; empty ones are left out."""
+        ...
+
+    def reported(self, execution_ids: Collection[int]) -> Sequence[Reported]:
+        """List what the attempts of these executions have reported, oldest attempt first.
+
+        Those that wrote and reported nothing are left out.
+        """
         ...
 
     def covering(self, scheduler_id: int, *, key: str, instant: datetime) -> Execution | None:

@@ -9,6 +9,7 @@ import attrs
 from cronhare.domain.retries.outcome import Ending, Outcome
 from cronhare.domain.schedules.owner import NOBODY, ScheduleOwner
 from cronhare.domain.schedules.task import Task
+from cronhare.domain.task_report import NOTHING_REPORTED, TaskReport
 
 #: The environment variables that describe its attempt to a task; none is a setting.
 ATTEMPT_VARIABLES: Final = (
@@ -52,12 +53,14 @@ class Invocation:
 class Captured:
     """The first and last 64 KiB of a stream as text, and how many bytes it had in all.
 
-    *tail* is empty while everything fits into *head*.
+    *tail* is empty while everything fits into *head*. *lines* counts the ends of lines, None where
+    nobody has.
     """
 
     head: str = ""
     tail: str = ""
     bytes: int = 0
+    lines: int | None = attrs.field(default=None, eq=False, repr=False)
 
     @property
     def kept(self) -> int:
@@ -79,27 +82,31 @@ class AttemptResult:
     cpu_seconds: float | None = None
     stdout: Captured = attrs.field(factory=Captured)
     stderr: Captured = attrs.field(factory=Captured)
+    report: TaskReport = NOTHING_REPORTED
 
     @property
     def has_output(self) -> bool:
-        """Whether it wrote anything."""
+        """Whether it wrote or reported anything."""
         nothing = Captured()
-        return self.stdout != nothing or self.stderr != nothing
+        wrote = self.stdout != nothing or self.stderr != nothing
+        return wrote or self.report != NOTHING_REPORTED
 
 
 @attrs.frozen(kw_only=True)
 class Written:
-    """What a running attempt has written so far."""
+    """What a running attempt has written and reported so far: *reports* messages."""
 
     execution_id: int
     attempt: int
     stdout: Captured = attrs.field(factory=Captured)
     stderr: Captured = attrs.field(factory=Captured)
+    report: TaskReport = NOTHING_REPORTED
+    reports: int = 0
 
     @property
-    def bytes(self) -> int:
-        """Bytes written, kept or not."""
-        return self.stdout.bytes + self.stderr.bytes
+    def mark(self) -> int:
+        """A number that grows with all that it writes, kept or not, and reports."""
+        return self.stdout.bytes + self.stderr.bytes + self.reports
 
     @property
     def kept(self) -> int:
@@ -151,9 +158,9 @@ class TaskRunnerPort(Protocol):
         ...
 
     def written(self, execution_id: int, *, beyond: int = 0) -> Written | None:
-        """Give what a running attempt has written so far.
+        """Give what a running attempt has written and reported so far.
 
-        None if that is not more than *beyond* bytes, or if no such execution runs here.
+        None if its `mark` is not beyond that, or if no such execution runs here.
         """
         ...
 

@@ -10,9 +10,10 @@ from base64 import b64encode
 from collections.abc import Callable
 from functools import partial
 
-from cronhare.adapters.process.output.ipc_messages import LARGEST_PROGRESS, LONGEST_MESSAGE
+from cronhare.adapters.process.output.ipc_messages import LONGEST_MESSAGE
 from cronhare.domain.retries.outcome import LONGEST_CODE, LONGEST_STACK
 from cronhare.domain.retries.outcome import LONGEST_MESSAGE as LONGEST_SENTENCE
+from cronhare.domain.task_report import LARGEST_PROGRESS, LARGEST_RESULT
 from tests.fuzz.corpus import Answer, Boundary, Entry, Mishandled
 from tests.fuzz.works import Works, works
 
@@ -96,7 +97,14 @@ IGNORED: dict[str, bytes] = {
     "finished, but not": b'{"finish": false}',
     "other words": b'{"Progress": 0.5, "FAILED": true}',
     "words with a NUL": rb'{"progress\u0000": 0.5}',
-    "a line of 64 KiB and one byte": b'{"progress": 0.5}' + b" " * (LONGEST_MESSAGE - 16),
+    "a result that is no number": b'{"result": NaN}',
+    "a result of 5,000 brackets": b'{"result": ' + b"[" * 5_000 + b"]" * 5_000 + b"}",
+    "a result of half a surrogate": rb'{"result": "\ud800"}',
+    "a result one byte too large": b'{"result": "' + b"x" * (LARGEST_RESULT - 1) + b'"}',
+    "a result of 1 MB": b'{"result": "' + b"x" * 1_000_000 + b'"}',
+    "a result that is not there": b'{"result": }',
+    "a problem that clears the screen": rb'{"result_problem": "\u001b[2J\u0000"}',
+    "a line that is one byte too long": b'{"progress": 0.5}' + b" " * (LONGEST_MESSAGE - 16),
     "a frame of the warden's": b'{"ended": 1, "status": 0, "failure": null}',
     "an escape": b"\x1b[2J\x1b]0;owned\x07",
     "a line of ours": b"2026-01-01T00:00:00.000Z [ERROR] [type=worker, id=1] forged",
@@ -114,6 +122,17 @@ TAKEN: dict[str, bytes] = {
     "a progress with 1,000 other keys": json.dumps(
         {"progress": 1} | {f"k{n}": n for n in range(1_000)}
     ).encode(),
+    "a progress with a text": b'{"progress": 0.5, "text": "users"}',
+    "a progress with a text that clears the screen": rb'{"progress": 1, "text": "\u001b[2J\u0000"}',
+    "a progress with a text of 60,000 letters": b'{"progress": 1, "text": "%s"}' % (b"x" * 60_000),
+    "a progress with a tree for a text": b'{"progress": 1, "text": {"a": [1]}}',
+    "a result": b'{"result": {"rows": 12}}',
+    "a result of nothing": b'{"result": null}',
+    "a result of NULs and escapes": rb'{"result": "\u0000\u001b[2J\u202e"}',
+    "a result of 900 lists": b'{"result": ' + b"[" * 900 + b"]" * 900 + b"}",
+    "a result of 64 KiB": b'{"result": "' + b"x" * (LARGEST_RESULT - 2) + b'"}',
+    "two results": b'{"result": 1}\n{"result": 2}',
+    "a result after the end": b'{"finish": 1}\n{"result": 2}',
     "finished": b'{"finish": 1}',
     "finished with 2^64": b'{"finish": %d}' % 2**64,
     "finished with a tree": b'{"finish": {"a": [[[[1]]]]}}',
@@ -171,6 +190,7 @@ SCRIPTS: dict[str, tuple[str, str]] = {
     "empty lines without end": ("exec yes '' >&3", "failed"),
     "200,000 empty lines": ("yes '' | head -200000 >&3", "succeeded"),
     "50,000 progresses": ("""yes '{"progress": 1}' | head -50000 >&3""", "succeeded"),
+    "20,000 results": ("""yes '{"result": [1, 2]}' | head -20000 >&3""", "succeeded"),
     "20,000 ends": ("""yes '{"finish": 1}' | head -20000 >&3""", "succeeded"),
     "20,000 failures": ("""yes '{"failed": true}' | head -20000 >&3""", "failed"),
     "a million empty lines, to the output": ("yes '' | head -1000000", "succeeded"),

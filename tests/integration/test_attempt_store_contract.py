@@ -24,6 +24,7 @@ from cronhare.domain.retries.retry import (
 )
 from cronhare.domain.schedules.owner import ScheduleOwner
 from cronhare.domain.schedules.task import TaskRef
+from cronhare.domain.task_report import TaskReport
 from cronhare.ports.attempts import (
     Busy,
     EndRefused,
@@ -946,6 +947,25 @@ def test_of_a_lost_attempt_stays_what_was_kept_while_it_ran(ledger: Ledger) -> N
 
     [output] = ledger.records.output(execution.id)
     assert (output.stdout.head, output.as_of) == ("so far", ledger.now)
+
+
+def test_what_a_task_reports_is_kept_while_it_runs_and_with_its_end(ledger: Ledger) -> None:
+    execution, silent = ledger.running(), ledger.running("silent")
+    half = TaskReport(progress=0.5, progress_text="half of it")
+    whole = TaskReport(progress=1.0, result='{"rows":["\\u0000"]}', result_problem="too large")
+    written = Written(execution_id=execution.id, attempt=1, report=half)
+    lines = Captured(head="a\n", bytes=2, lines=1)
+
+    ledger.attempts.keep_written([written], now=ledger.now, node="ant")
+    [running] = ledger.records.reported([execution.id, silent.id])
+    ledger.finish(execution, Complete(), attrs.evolve(SUCCESS, report=whole, stdout=lines))
+    [ended] = ledger.records.reported([execution.id, silent.id])
+
+    assert (running.execution_id, running.attempt) == (execution.id, 1)
+    assert (running.report, running.bytes, running.as_of) == (half, 0, ledger.now)
+    assert (ended.report, ended.bytes, ended.as_of) == (whole, 2, None)
+    [output] = ledger.records.output(execution.id)
+    assert output.stdout.lines == 1
 
 
 def test_each_attempt_keeps_its_own(ledger: Ledger) -> None:

@@ -335,7 +335,28 @@ async def test_broken_ipc_messages_are_complained_of_and_ignored(
 
     assert ran.outcome.ending is Ending.SUCCEEDED
     assert len(caplog.records) == 10
-    assert "longer than 64 KiB" in caplog.text
+    assert "longer than 65 KiB" in caplog.text
+
+
+async def test_the_last_of_what_a_task_reports_is_told_with_its_end(
+    runner: ProcessRunner, caplog: pytest.LogCaptureFixture
+) -> None:
+    lines = (
+        '{"result": 1}',
+        '{"progress": 0.25, "text": "a"}',
+        '{"progress": 0.5}',
+        '{"finish": 1}',
+        '{"result": {"rows": 2}}',
+        '{"result": NaN}',
+    )
+
+    ran = await runner.run(shell("".join(f"echo '{line}' >&3;" for line in lines)))
+
+    assert ran.outcome.ending is Ending.SUCCEEDED
+    assert (ran.report.progress, ran.report.progress_text) == (0.5, None)
+    assert ran.report.result == '{"rows":2}'
+    assert "not JSON" in (ran.report.result_problem or "")
+    assert "The result is not kept: not JSON" in caplog.text
 
 
 # Ends

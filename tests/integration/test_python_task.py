@@ -293,3 +293,70 @@ task.run(main)
     ran = await runner.run(invocation("python", "-c", f"from cronhare import task\n{body}"))
 
     assert error_of(ran).message == "Mute"
+
+
+async def test_what_a_task_returns_is_its_result(runner: ProcessRunner) -> None:
+    body = """
+        from dataclasses import dataclass
+        from datetime import datetime, UTC
+
+        @dataclass
+        class Refreshed:
+            users: int
+            at: datetime
+
+        def main(params):
+            task.progress(0.5, "half")
+            return Refreshed(2, datetime(2026, 1, 1, tzinfo=UTC))
+
+        task.run(main)
+    """
+
+    ran = await runner.run(invocation("python", "-c", script(body)))
+
+    assert ran.outcome.ending is Ending.SUCCEEDED
+    assert json.loads(ran.report.result or "") == {"users": 2, "at": "2026-01-01T00:00:00Z"}
+    assert (ran.report.progress, ran.report.progress_text) == (0.5, "half")
+
+
+@pytest.mark.parametrize("returned", ["float('nan')", "object()", "'x' * 65_535"])
+async def test_what_cannot_be_kept_of_a_return_value_fails_nothing(
+    runner: ProcessRunner, returned: str
+) -> None:
+    body = f"task.run(lambda params: {returned})"
+
+    ran = await runner.run(invocation("python", "-c", script(body)))
+
+    assert ran.outcome.ending is Ending.SUCCEEDED
+    assert ran.report.result is None
+    assert "what it returned is not kept" in (ran.report.result_problem or "")
+    assert "what it returned is not kept" in ran.stderr.head
+
+
+_TYPED = """
+    from dataclasses import dataclass
+
+    @dataclass
+    class Params:
+        users: list[int]
+        dry: bool = False
+
+    def main(params: Params):
+        return [sum(params.users), params.dry]
+
+    task.run(main)
+"""
+
+
+async def test_params_are_converted_to_the_class_that_a_task_asks_for(
+    runner: ProcessRunner,
+) -> None:
+    fit = invocation("python", "-c", script(_TYPED), params={"users": [1, 2]})
+    unfit = invocation("python", "-c", script(_TYPED), params={"users": ["root"]})
+
+    ran, refused = await asyncio.gather(runner.run(fit), runner.run(unfit))
+
+    assert ran.report.result == "[3,false]"
+    error = error_of(refused)
+    assert (error.error_class, error.code) == (ErrorClass.PERMANENT, "PARAMS_INVALID")
+    assert "`$.users[0]`" in error.message

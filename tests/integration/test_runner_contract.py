@@ -202,7 +202,7 @@ async def test_what_runs_tells_what_it_has_written_so_far(endless: TaskRunnerPor
         await asyncio.sleep(0.01)
 
     assert written.execution_id == writing.execution_id
-    assert (written.attempt, written.bytes) == (writing.attempt, 5)
+    assert (written.attempt, written.mark) == (writing.attempt, 5)
     assert (written.stdout.head, written.stderr.bytes) == ("words", 0)
     assert endless.written(writing.execution_id, beyond=4) == written
     assert endless.written(writing.execution_id, beyond=5) is None

@@ -31,7 +31,7 @@ from cronhare.application.redelivery import delay, queue_backoff, waiting_room
 from cronhare.application.redelivery import quarantine_message as parking
 from cronhare.application.scheduling import end_publisher, gaps, paging
 from cronhare.application.worker import live_output, lock_waits, own_waits, recording
-from cronhare.domain import nodes, topology
+from cronhare.domain import nodes, task_report, topology
 from cronhare.domain.addresses import allowed_hosts, broker, server_url, web_address
 from cronhare.domain.cron.timeline import FIRST_MINUTE, LAST_MINUTE, moment_of
 from cronhare.domain.diagnosis import finding
@@ -101,7 +101,9 @@ BOUNDS: dict[str, list[str]] = {
     ],
     "a message on a task's pipe": [
         size(ipc.LONGEST_MESSAGE),
-        f"a progress up to 10^{len(str(ipc.LARGEST_PROGRESS)) - 1}",
+        f"a result up to {size(task_report.LARGEST_RESULT)}",
+        f"a progress up to 10^{len(str(task_report.LARGEST_PROGRESS)) - 1}",
+        f"its text {task_report.LONGEST_PROGRESS_TEXT} letters",
         f"{retry_after.LONGEST_RETRY_AFTER.days} days",
         f"{outcome.MOST_TYPES} names",
     ],

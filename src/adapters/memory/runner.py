@@ -70,7 +70,7 @@ class ScriptedRunner:
         text = self._says(invocation)
         stdout = Captured(head=text, bytes=len(text.encode()))
         written = Written(execution_id=execution_id, attempt=invocation.attempt, stdout=stdout)
-        return written if written.bytes > beyond else None
+        return written if written.mark > beyond else None
 
     async def close(self) -> None:
         """See `TaskRunnerPort.close`: held attempts end as interrupted."""

@@ -18,6 +18,7 @@ from cronhare.domain.nodes import MOST_REPORTS
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.schedules.draft import compile_schedule
 from cronhare.domain.schedules.schedule import SYSTEM_PREFIX
+from cronhare.domain.task_report import NOTHING_REPORTED, TaskReport
 from cronhare.domain.topology import QUARANTINE_QUEUE, checked_queue, topology
 from cronhare.ports.inspection import BrokerInspectionPort
 from cronhare.ports.nodes import NodeStorePort
@@ -103,8 +104,11 @@ class Queries:
         found, name = self._records.executions(which), which.schedule
         if not found and name is not None and not name.startswith(SYSTEM_PREFIX):
             find_schedule(self._schedules, name)
-        now = self._now()
-        return [ExecutionView.of(execution, now=now) for execution in found]
+        now, reports = self._now(), self._reports_of_running(found)
+        return [
+            ExecutionView.of(execution, now=now, report=reports.get(execution.id, NOTHING_REPORTED))
+            for execution in found
+        ]
 
     def watch(
         self, which: ExecutionFilter, *, pause: Callable[[float], None]
@@ -148,10 +152,26 @@ class Queries:
         """
         execution = self._execution(execution_id)
         attempts = self._records.attempts(execution_id)
+        reports = {one.attempt: one.report for one in self._records.reported([execution_id])}
+        of_last = reports.get(execution.attempt, NOTHING_REPORTED)
         return ExecutionWithAttempts(
-            execution=ExecutionView.of(execution, now=self._now()),
-            attempts=[AttemptView.of(attempt) for attempt in attempts],
+            execution=ExecutionView.of(execution, now=self._now(), report=of_last),
+            attempts=[
+                AttemptView.of(attempt, reports.get(attempt.attempt, NOTHING_REPORTED))
+                for attempt in attempts
+            ],
         )
+
+    def _reports_of_running(self, found: Sequence[Execution]) -> Mapping[int, TaskReport]:
+        """Find what those that run have reported; nothing is asked where none does."""
+        running = {one.id: one.attempt for one in found if one.state is State.RUNNING}
+        if not running:
+            return {}
+        return {
+            one.execution_id: one.report
+            for one in self._records.reported(running.keys())
+            if one.attempt == running[one.execution_id]
+        }
 
     def output(self, execution_id: int) -> ExecutionWithOutput:
         """Show what an execution wrote.

@@ -15,7 +15,7 @@ EVERY = 5.0
 #: Bytes of output that a round writes; the attempt that waited longest comes first.
 MOST_BYTES = 512 * 1024
 
-#: Reads what executions that run here have written, of each if it is more than so many bytes.
+#: Reads what executions that run here have written and reported, of each if beyond that mark.
 Reading = Callable[[Mapping[int, int]], Sequence[Written]]
 
 
@@ -49,7 +49,7 @@ class OutputKeeper:
             for one in written:
                 place = one.execution_id, one.attempt
                 if self._stored.pop(place, None) is not None:
-                    self._stored[place] = one.bytes
+                    self._stored[place] = one.mark
         return EVERY
 
     def _seen_before(self) -> Mapping[tuple[int, int], int]:
@@ -62,7 +62,7 @@ class OutputKeeper:
 
 
 def read_new_output(runner: TaskRunnerPort, stored: Mapping[int, int]) -> list[Written]:
-    """Read what attempts wrote beyond the bytes that are *stored*, up to `MOST_BYTES`."""
+    """Read what attempts wrote and reported beyond the marks that are *stored*: `MOST_BYTES`."""
     found: list[Written] = []
     room = MOST_BYTES
     for id_, known in stored.items():

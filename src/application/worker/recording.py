@@ -57,9 +57,9 @@ class End:
 
     @property
     def bytes(self) -> int:
-        """How many bytes of output and params it has."""
-        finish = self.finish
-        return finish.ran.stdout.kept + finish.ran.stderr.kept + len(finish.execution.params)
+        """How many bytes of output, result and params it has."""
+        ran, params = self.finish.ran, self.finish.execution.params
+        return ran.stdout.kept + ran.stderr.kept + len(ran.report.result or "") + len(params)
 
 
 class Recorder:

@@ -3,9 +3,14 @@
 from collections.abc import Sequence
 
 from cronhare.application.administration.views import AttemptView, ExecutionView
+from cronhare.domain.task_report import say_progress
 from cronhare.domain.texts.listing import counted
+from cronhare.domain.texts.printable import shortened
 
-from .output import facts, json_line, moment, state, table
+from .output import facts, json_line, moment, print_line, state, table
+
+#: Letters of a result that are printed; `--json` has all of it.
+LONGEST_RESULT = 2_000
 
 
 def show_execution(execution: ExecutionView) -> None:
@@ -33,6 +38,8 @@ def show_execution(execution: ExecutionView) -> None:
             ("attempt", execution.attempt),
             ("deaths", execution.deaths),
             ("params", json_line(execution.params)),
+            ("progress", say_progress(execution.progress, execution.progress_text)),
+            ("result", _said_result(execution)),
             ("error", execution.last_error),
             ("problem", execution.problem),
         ]
@@ -63,6 +70,17 @@ def show_attempts(attempts: Sequence[AttemptView]) -> None:
         rows=[_attempt_row(attempt) for attempt in attempts],
         empty="It has not been started.",
     )
+    for attempt in attempts:
+        if attempt.result_problem is not None:
+            text = f"The result of attempt {attempt.attempt} is not kept: {attempt.result_problem}"
+            print_line(text, style="yellow")
+
+
+def _said_result(execution: ExecutionView) -> str | None:
+    """Write a result on one line; of a long one both ends."""
+    if execution.result is None:
+        return None
+    return shortened(json_line(execution.result), LONGEST_RESULT)
 
 
 def _attempt_row(attempt: AttemptView) -> tuple[object, ...]:

@@ -9,6 +9,8 @@ from cronhare.adapters.process.output.ipc_messages import (
     Failed,
     Finished,
     Progress,
+    RefusedResult,
+    Result,
     read_message,
 )
 from cronhare.adapters.process.output.lines import Line
@@ -19,6 +21,7 @@ from cronhare.domain.retries.outcome import (
     ErrorClass,
     TaskError,
 )
+from cronhare.domain.task_report import LARGEST_RESULT
 
 
 def error(text: str) -> TaskError:
@@ -143,7 +146,7 @@ def test_what_a_failure_says_is_cut_to_what_can_be_kept() -> None:
 
 
 def test_a_message_that_is_too_long_is_broken() -> None:
-    with pytest.raises(BrokenMessage, match="longer than 64 KiB"):
+    with pytest.raises(BrokenMessage, match="longer than 65 KiB"):
         read_message(Line(b'{"progress": 0.5}', cut=True))
 
 
@@ -153,4 +156,43 @@ def test_nothing_that_a_task_writes_is_more_than_broken(data: bytes) -> None:
         message = read_message(Line(data))
     except BrokenMessage:
         return
-    assert isinstance(message, Finished | Failed | Progress)
+    assert isinstance(message, Finished | Failed | Progress | Result | RefusedResult)
+
+
+def test_a_result_is_kept_as_json_without_blanks() -> None:
+    message = read_message(Line(b'{"result": {"rows": 12, "of": [1.5, null]}}'))
+
+    assert message == Result('{"rows":12,"of":[1.5,null]}')
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        (Line(b'{"result": NaN}'), "not JSON"),
+        (Line(rb'{"result": "\ud800"}'), "not JSON"),
+        (Line(b'{"result": ' + b"[" * 5_000), "not JSON"),
+        (Line(b'{"result": "' + b"x" * 65_536 + b'"}'), "65538 bytes of JSON, 65536 are allowed"),
+        (Line(b'{"result": "xx', cut=True), "more than 65536 bytes"),
+        (Line(b'{"result_problem": "no JSON"}'), "no JSON"),
+    ],
+)
+def test_a_result_that_cannot_be_kept_says_why(line: Line, why: str) -> None:
+    message = read_message(line)
+
+    assert isinstance(message, RefusedResult)
+    assert why in message.why
+
+
+def test_the_largest_result_is_kept() -> None:
+    text = '"' + "x" * (LARGEST_RESULT - 2) + '"'
+
+    assert read_message(Line(f'{{"result":{text}}}'.encode())) == Result(text)
+
+
+def test_the_text_of_a_progress_is_escaped_and_cut() -> None:
+    escapes = read_message(Line(rb'{"progress": 1, "text": "\u001b[2J\u0000\u202e"}'))
+    long = read_message(Line(b'{"progress": 1, "text": "%s"}' % (b"x" * 1_000)))
+
+    assert escapes == Progress(1.0, r"\x1b[2J\x00\u202e")
+    assert isinstance(long, Progress)
+    assert "800 characters left out" in (long.text or "")

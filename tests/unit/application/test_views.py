@@ -45,6 +45,7 @@ from cronhare.domain.schedules.pause import Pause
 from cronhare.domain.schedules.retention import ClassRetention, Keep
 from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPolicy
 from cronhare.domain.schedules.task import TaskRef
+from cronhare.domain.task_report import TaskReport
 from cronhare.ports.records import Attempt, Output, QueueLoad
 from cronhare.ports.runner import Captured
 from cronhare.ports.schedules import StoredSchedule
@@ -143,7 +144,14 @@ SHOWN_EXECUTION: dict[str, Any] = {
     "waits_for": "a worker that serves queue letters",
     "status": "waiting",
     "completed_at": None,
+    "progress": 0.5,
+    "progress_text": "half",
+    "result": {"rows": [1]},
 }
+SILENT = dict.fromkeys(("progress", "progress_text", "result"))
+REPORT = TaskReport(
+    progress=0.5, progress_text="half", result='{"rows":[1]}', result_problem="too large"
+)
 
 ATTEMPT = Attempt(
     execution_id=101,
@@ -175,6 +183,10 @@ SHOWN_ATTEMPT: dict[str, Any] = {
     "peak_memory_bytes": 5,
     "cpu_seconds": 0.25,
     "problem": "no number",
+    "progress": 0.5,
+    "progress_text": "half",
+    "result": {"rows": [1]},
+    "result_problem": "too large",
 }
 
 OUTPUT: dict[str, Any] = {
@@ -400,16 +412,18 @@ def policy(*, max_delay: int | None) -> RetryPolicy:
 @pytest.mark.parametrize(
     ("view", "shown"),
     [
-        (ExecutionView.of(EXECUTION, now=NOON), SHOWN_EXECUTION),
+        (ExecutionView.of(EXECUTION, now=NOON, report=REPORT), SHOWN_EXECUTION),
         (
             ExecutionView.of(
-                msgspec.structs.replace(EXECUTION, retry=None, timeout=None), now=NOON
+                msgspec.structs.replace(EXECUTION, retry=None, timeout=None),
+                now=NOON,
+                report=REPORT,
             ),
             SHOWN_EXECUTION | {"retry": None, "timeout_seconds": None},
         ),
-        (AttemptView.of(ATTEMPT), SHOWN_ATTEMPT),
+        (AttemptView.of(ATTEMPT, REPORT), SHOWN_ATTEMPT),
         (
-            AttemptView.of(attrs.evolve(ATTEMPT, finished_at=None, error=None)),
+            AttemptView.of(attrs.evolve(ATTEMPT, finished_at=None, error=None), REPORT),
             SHOWN_ATTEMPT | {"finished_at": None, "run_seconds": None, "error": None},
         ),
         (OutputView.of(Output(**OUTPUT), running=True), OUTPUT | {"running": True}),
@@ -534,8 +548,8 @@ def policy(*, max_delay: int | None) -> RetryPolicy:
                 "ran": True,
                 "answer": "It ran",
                 "because": ("once", "twice"),
-                "execution": ExecutionView(**SHOWN_EXECUTION),
-                "attempts": (AttemptView(**SHOWN_ATTEMPT),),
+                "execution": ExecutionView(**(SHOWN_EXECUTION | SILENT)),
+                "attempts": (AttemptView(**(SHOWN_ATTEMPT | SILENT | {"result_problem": None})),),
             },
         ),
         (

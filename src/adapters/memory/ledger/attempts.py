@@ -90,7 +90,11 @@ class MemoryAttemptStore:
                 execution = self._executions.get(one.execution_id)
                 if execution is not None and may_finish(execution, one.attempt, node=node):
                     output = Output(
-                        attempt=one.attempt, stdout=one.stdout, stderr=one.stderr, as_of=now
+                        attempt=one.attempt,
+                        stdout=one.stdout,
+                        stderr=one.stderr,
+                        as_of=now,
+                        report=one.report,
                     )
                     self._executions.keep_output(execution.id, output)
 
@@ -195,7 +199,9 @@ class MemoryAttemptStore:
         attempt = executions.attempts(execution.id)[execution.attempt]
         executions.record(attrs.evolve(attempt, **Attempt.end(ran, now)))
         if ran.has_output:
-            output = Output(attempt=attempt.attempt, stdout=ran.stdout, stderr=ran.stderr)
+            output = Output(
+                attempt=attempt.attempt, stdout=ran.stdout, stderr=ran.stderr, report=ran.report
+            )
             executions.keep_output(execution.id, output)
         if archived := archive_end(execution, verdict, ran.outcome.error, now):
             self._ledger.keep(archived)

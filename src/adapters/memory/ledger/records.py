@@ -18,7 +18,7 @@ from cronhare.domain.lifecycle.transitions import cancel
 from cronhare.domain.schedules.boot import LONGEST_AGO
 from cronhare.domain.schedules.keys import BOOT, DUE
 from cronhare.domain.schedules.retention import LATELY, by_class
-from cronhare.ports.records import Attempt, ExecutionFilter, Output, QueueLoad, Retention
+from cronhare.ports.records import Attempt, ExecutionFilter, Output, QueueLoad, Reported, Retention
 
 from .reported import keep_failure
 from .tables import MemoryLedger
@@ -57,6 +57,21 @@ class MemoryRecords:
         """See `RecordsPort.output`."""
         with self._ledger.lock:
             return self._executions.outputs(execution_id)
+
+    def reported(self, execution_ids: Collection[int]) -> Sequence[Reported]:
+        """See `RecordsPort.reported`."""
+        with self._ledger.lock:
+            return [
+                Reported(
+                    execution_id=id_,
+                    attempt=output.attempt,
+                    report=output.report,
+                    bytes=output.stdout.bytes + output.stderr.bytes,
+                    as_of=output.as_of,
+                )
+                for id_ in sorted(set(execution_ids))
+                for output in self._executions.outputs(id_)
+            ]
 
     def covering(self, scheduler_id: int, *, key: str, instant: datetime) -> Execution | None:
         """See `RecordsPort.covering`."""

@@ -9,10 +9,11 @@ from functools import partial
 import attrs
 
 from cronhare.domain.retries.outcome import Ending, Outcome, TaskError
+from cronhare.domain.task_report import NOTHING_REPORTED
 from cronhare.ports.runner import AttemptResult, Invocation, StopReason, Written
 
 from ..output.attempt_log import AttemptLog, MessageReader, Output
-from ..output.ipc_messages import Failed, Finished, Progress
+from ..output.ipc_messages import Failed, Finished, Message, Progress, RefusedResult, Result
 from ..output.pipes import CHUNK, Pipe
 from ..warden.warden import Frame
 from . import outcomes
@@ -43,6 +44,7 @@ class Attempt:
         self._stdout, self._stderr = Output(self._log), Output(self._log)
         self._messages = MessageReader(self._log)
         self._pipes: list[Pipe] = []
+        self._report, self._reports = NOTHING_REPORTED, 0
         self._failed: TaskError | None = None
         self._finished = False
         self._deadline = 0.0
@@ -81,15 +83,17 @@ class Attempt:
             self._timer = self._loop.call_later(LISTEN_DELAY, self._begin)
 
     def written(self, *, beyond: int) -> Written | None:
-        """Return what it has written so far, if that is more than *beyond* bytes."""
+        """Return what it has written and reported so far, if its mark is beyond that."""
         stdout, stderr = self._stdout.capture, self._stderr.capture
-        if stdout.bytes + stderr.bytes <= beyond:
+        if stdout.bytes + stderr.bytes + self._reports <= beyond:
             return None
         return Written(
             execution_id=self.invocation.execution_id,
             attempt=self.invocation.attempt,
             stdout=stdout.result(),
             stderr=stderr.result(),
+            report=self._report,
+            reports=self._reports,
         )
 
     def stop(self, reason: StopReason) -> None:
@@ -153,7 +157,9 @@ class Attempt:
 
     def _result(self, outcome: Outcome) -> AttemptResult:
         stdout, stderr = self._stdout.capture.result(), self._stderr.capture.result()
-        return AttemptResult(outcome=outcome, pid=self.pid, stdout=stdout, stderr=stderr)
+        return AttemptResult(
+            outcome=outcome, pid=self.pid, stdout=stdout, stderr=stderr, report=self._report
+        )
 
     def _settle(self, ran: AttemptResult) -> None:
         self.release()
@@ -180,7 +186,7 @@ class Attempt:
     def _on_ipc(self, chunk: bytes) -> None:
         self._handle(self._messages.feed(chunk))
 
-    def _handle(self, messages: list[Finished | Failed | Progress]) -> None:
+    def _handle(self, messages: list[Message]) -> None:
         for message in messages:
             match message:
                 case Finished():
@@ -189,8 +195,18 @@ class Attempt:
                     self._finished = True
                 case Failed(error):
                     self._failed = error
-                case Progress():
+                case Progress(value, text):
                     self._extend_deadline()
+                    self._note(progress=value, progress_text=text)
+                case Result(json):
+                    self._note(result=json, result_problem=None)
+                case RefusedResult(why):
+                    self._note(result_problem=why)
+
+    def _note(self, **reported: object) -> None:
+        """Keep what the task reports: of each kind the last."""
+        self._report = attrs.evolve(self._report, **reported)  # type: ignore[arg-type]
+        self._reports += 1
 
     def _extend_deadline(self) -> None:
         self._deadline = self._loop.time() + self.invocation.task.timeout.total_seconds()

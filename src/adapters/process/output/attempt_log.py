@@ -7,7 +7,7 @@ from cronhare.domain.texts.printable import printable
 from cronhare.ports.runner import Invocation
 
 from .capture import Capture
-from .ipc_messages import LONGEST_MESSAGE, BrokenMessage, Failed, Finished, Progress, read_message
+from .ipc_messages import LONGEST_MESSAGE, BrokenMessage, Message, RefusedResult, read_message
 from .lines import LOG_LINE_LIMIT, Line, LineSplitter, loggable
 from .log_rate import LINE, PER_SECOND, LogRateLimit
 
@@ -120,29 +120,36 @@ class Output:
 
 
 class MessageReader:
-    """Reads the task's IPC messages. A broken one is logged and skipped: nothing is raised."""
+    """Reads the task's IPC messages. A broken one is logged and skipped: nothing is raised.
+
+    So is a result that cannot be kept, but it is passed on.
+    """
 
     def __init__(self, log: AttemptLog) -> None:
         self._log = log
         self._lines = LineSplitter(LONGEST_MESSAGE)
         self._broken = 0
 
-    def feed(self, chunk: bytes) -> list[Finished | Failed | Progress]:
+    def feed(self, chunk: bytes) -> list[Message]:
         """Take in what the task wrote; return the messages that are complete."""
         return list(self._read(self._lines.feed(chunk)))
 
-    def end(self) -> list[Finished | Failed | Progress]:
+    def end(self) -> list[Message]:
         """Return a last message that has no line end."""
         return list(self._read(self._lines.rest()))
 
-    def _read(self, lines: Iterable[Line]) -> Iterator[Finished | Failed | Progress]:
+    def _read(self, lines: Iterable[Line]) -> Iterator[Message]:
         for line in lines:
             if self._broken >= MOST_BROKEN:
                 continue
             try:
-                yield read_message(line)
+                message = read_message(line)
             except BrokenMessage as error:
-                self._warn(str(error))
+                self._warn(f"Ignored an IPC message: {error}")
+                continue
+            if isinstance(message, RefusedResult):
+                self._warn(f"The result is not kept: {message.why}")
+            yield message
 
     def _warn(self, why: str) -> None:
         self._broken += 1
@@ -150,4 +157,4 @@ class MessageReader:
             self._log.warn(f"{MOST_BROKEN} broken IPC messages: no other is read")
         if self._broken <= _MOST_WARNINGS:
             last = " (no more of these are logged)" if self._broken == _MOST_WARNINGS else ""
-            self._log.warn(f"Ignored an IPC message: {why}{last}")
+            self._log.warn(f"{why}{last}")

@@ -25,10 +25,12 @@ class Capture:
         self._head = bytearray()
         self._tail = bytearray()
         self.bytes = 0
+        self.lines = 0
 
     def feed(self, chunk: bytes) -> None:
         """Take in what came next."""
         self.bytes += len(chunk)
+        self.lines += chunk.count(b"\n")
         room = self._kept - len(self._head)
         self._head += chunk[:room]
         if len(chunk) > room:
@@ -45,7 +47,7 @@ class Capture:
             tail = _from_a_character(tail)
         elif tail:  # it follows at once: the character that was cut is whole there
             tail = kept[len(head) :] + tail
-        return Captured(head=_text(head), tail=_text(tail), bytes=self.bytes)
+        return Captured(head=_text(head), tail=_text(tail), bytes=self.bytes, lines=self.lines)
 
     def last_lines(self, *, count: int, limit: int) -> str:
         """The last *count* lines, at most *limit* bytes of them."""

@@ -3,22 +3,25 @@
 `finish` and `failed` are those of S1.13 in docs/compatibility.md.
 """
 
+import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeAlias
 
 import attrs
 import msgspec
 
 from cronhare.domain.retries.outcome import MOST_TYPES, ErrorClass, TaskError, classify
 from cronhare.domain.retries.retry_after import plausible_wait, read_retry_after
+from cronhare.domain.task_report import LARGEST_PROGRESS, LARGEST_RESULT, LONGEST_PROGRESS_TEXT
+from cronhare.domain.texts.printable import printable, shortened
 
 from .lines import Line
 
-#: Bytes of a line. Its texts are cut to less: see `TaskError`.
-LONGEST_MESSAGE = 64 * 1024
-#: A fraction is meant, but a task may count instead.
-LARGEST_PROGRESS = 10**15
+#: Bytes of a line: a result, and what is around it. Other texts are cut to less: see `TaskError`.
+LONGEST_MESSAGE = LARGEST_RESULT + 1024
+#: How the line of a result begins.
+_RESULT = re.compile(rb'\s*\{\s*"result"\s*:')
 
 
 class BrokenMessage(ValueError):
@@ -39,20 +42,52 @@ class Failed:
 
 @attrs.frozen
 class Progress:
-    """`{"progress": 0.4}`: the work goes on. The timeout starts anew."""
+    """`{"progress": 0.4, "text": "…"}`: the work goes on. The timeout starts anew."""
 
     value: float
+    text: str | None = None
 
 
-def read_message(line: Line) -> Finished | Failed | Progress:
+@attrs.frozen
+class Result:
+    """`{"result": …}`: what the work has made, as JSON text without blanks."""
+
+    json: str
+
+
+@attrs.frozen
+class RefusedResult:
+    """`{"result": …}` that cannot be kept, or `{"result_problem": "…"}`; and why."""
+
+    why: str
+
+
+Message: TypeAlias = Finished | Failed | Progress | Result | RefusedResult
+
+
+def read_message(line: Line) -> Message:
     """Read one line.
 
-    >>> read_message(Line(b'{"progress": 0.4}'))
-    Progress(value=0.4)
+    >>> read_message(Line(b'{"progress": 0.4, "text": "users"}'))
+    Progress(value=0.4, text='users')
+    >>> read_message(Line(b'{"result": {"rows": 12}}'))
+    Result(json='{"rows":12}')
+    >>> read_message(Line(b'{"result": NaN}'))
+    RefusedResult(why='not JSON: JSON is malformed: invalid character (byte 11)')
 
     Raises:
         BrokenMessage: it is too long, not JSON, or no message that we know.
     """
+    try:
+        return _read(line)
+    except BrokenMessage as problem:
+        if _RESULT.match(line.data) is None:
+            raise
+        why = f"more than {LARGEST_RESULT} bytes of JSON" if line.cut else str(problem)
+        return RefusedResult(_escaped(why))
+
+
+def _read(line: Line) -> Message:
     if line.cut:
         raise BrokenMessage(f"longer than {LONGEST_MESSAGE // 1024} KiB")
     try:
@@ -65,17 +100,39 @@ def read_message(line: Line) -> Finished | Failed | Progress:
         raise BrokenMessage(f"{type(error).__name__}: {error}") from error
 
 
-def _message(content: Any) -> Finished | Failed | Progress:  # noqa: ANN401 - any JSON value
+def _message(content: Any) -> Message:  # noqa: ANN401 - any JSON value
     match content:
         case {"failed": True}:
             return Failed(_error(content.get("error")))
         case {"progress": int() | float() as value} if not isinstance(value, bool):
             if not abs(value) <= LARGEST_PROGRESS:  # before the conversion: it may fit no float
                 raise BrokenMessage("a progress is between 0 and 1, and at most 10^15")
-            return Progress(float(value))
+            return Progress(float(value), _progress_text(content.get("text")))
         case {"finish": finish} if finish is not False and finish is not None:
             return Finished()
-    raise BrokenMessage('neither "finish" nor "failed" nor "progress"')
+        case {"result": result}:
+            return _result(result)
+        case {"result_problem": str() as why}:
+            return RefusedResult(_escaped(why))
+    raise BrokenMessage('neither "finish" nor "failed" nor "progress" nor "result"')
+
+
+def _progress_text(value: object) -> str | None:
+    text = _text(value)
+    return None if text is None else _escaped(text)
+
+
+def _escaped(text: str) -> str:
+    """Cut and escape a text that people are shown."""
+    return printable(shortened(text, LONGEST_PROGRESS_TEXT))
+
+
+def _result(value: object) -> Result | RefusedResult:
+    """Write it without blanks; escapes of JSON keep what could harm a terminal or a database."""
+    written = msgspec.json.encode(value)
+    if len(written) <= LARGEST_RESULT:
+        return Result(written.decode())
+    return RefusedResult(f"{len(written)} bytes of JSON, {LARGEST_RESULT} are allowed")
 
 
 def _error(value: object) -> TaskError:

@@ -40,4 +40,10 @@ def output_values(
         "stderr_tail": wrote.stderr.tail,
         "stderr_bytes": wrote.stderr.bytes,
         "as_of": as_of,
+        "stdout_lines": wrote.stdout.lines,
+        "stderr_lines": wrote.stderr.lines,
+        "progress": wrote.report.progress,
+        "progress_text": wrote.report.progress_text,
+        "result": wrote.report.result,
+        "result_problem": wrote.report.result_problem,
     }

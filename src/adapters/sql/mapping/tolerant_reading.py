@@ -16,6 +16,7 @@ from sqlalchemy import Column, Double, Integer, String, Table
 from cronhare.domain.messages.messages import LARGEST_ID
 from cronhare.domain.messages.nack_count import MOST
 from cronhare.domain.schedules.pause import LONGEST_AUTHOR, LONGEST_REASON
+from cronhare.domain.task_report import LARGEST_RESULT
 from cronhare.domain.texts.echo import echo
 from cronhare.domain.topology import LONGEST_QUEUE_NAME, MOST_QUEUES
 
@@ -170,8 +171,20 @@ LONGEST_QUEUES: Final = MOST_QUEUES * (LONGEST_QUEUE_NAME + 1)
 #: Beyond a hundred thousand days a clock is not off, and no duration.
 _OFFSETS_MS: Final = range(-(10**13), 10**13)
 
+#: A sentence of ours that is kept, in letters.
+_LONGEST_LINE: Final = 4_096
+
 ATTEMPT: Final = TableReader(attempts, peak_memory=whole(_SIZES, nullable=True))
-OUTPUT: Final = TableReader(outputs, stdout_bytes=whole(_SIZES), stderr_bytes=whole(_SIZES))
+OUTPUT: Final = TableReader(
+    outputs,
+    stdout_bytes=whole(_SIZES),
+    stderr_bytes=whole(_SIZES),
+    stdout_lines=whole(_SIZES, nullable=True),
+    stderr_lines=whole(_SIZES, nullable=True),
+    progress_text=text(_LONGEST_LINE, nullable=True),
+    result=text(LARGEST_RESULT, nullable=True),
+    result_problem=text(_LONGEST_LINE, nullable=True),
+)
 PAUSE: Final = TableReader(
     pauses,
     paused_by=text(LONGEST_AUTHOR, nullable=True),

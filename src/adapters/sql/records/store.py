@@ -4,14 +4,16 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+import attrs
 from sqlalchemy import Engine, Row, Select, bindparam, func, select
 
 from cronhare.domain.diagnosis import LastClaim
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.replay import ALREADY_OVERDUE
 from cronhare.domain.lifecycle.transitions import cancel
+from cronhare.domain.task_report import TaskReport
 from cronhare.ports.clock import ClockPort
-from cronhare.ports.records import Attempt, ExecutionFilter, Output, QueueLoad, Retention
+from cronhare.ports.records import Attempt, ExecutionFilter, Output, QueueLoad, Reported, Retention
 from cronhare.ports.runner import Captured
 
 from ..claims.manual_claims import claim_by_hand, find_by_key
@@ -20,6 +22,7 @@ from ..mapping.execution_rows import (
     BY_IDS,
     EXECUTION,
     SCHEDULE_NAME,
+    batches,
     executions_of,
     find_executions,
     id_of_display_name,
@@ -43,6 +46,20 @@ _OUTPUTS = (
     .where(outputs.c.execution_id == bindparam("execution_id"))
     .order_by(outputs.c.attempt)
 )
+_REPORTED = (
+    select(
+        outputs.c.execution_id,
+        outputs.c.attempt,
+        outputs.c.stdout_bytes,
+        outputs.c.stderr_bytes,
+        outputs.c.as_of,
+        *(outputs.c[field.name] for field in attrs.fields(TaskReport)),
+    )
+    .where(outputs.c.execution_id.in_(bindparam("ids", expanding=True)))
+    .order_by(outputs.c.execution_id, outputs.c.attempt)
+)
+#: So many executions are asked for in one statement.
+_AT_ONCE = 1_000
 _COVERING = (
     EXECUTION.where(
         executions.c.scheduler_id == bindparam("scheduler_id"),
@@ -100,6 +117,16 @@ class SqlRecords(ArchiveRecords):
         with self._database.read(f"reading the output of execution {execution_id}") as connection:
             rows = connection.execute(_OUTPUTS, {"execution_id": known_id(execution_id)})
             return [_output(row) for row in rows]
+
+    @repeatable
+    def reported(self, execution_ids: Collection[int]) -> Sequence[Reported]:
+        """See `RecordsPort.reported`."""
+        with self._database.read("reading what tasks have reported") as connection:
+            return [
+                _reported(row)
+                for ids in batches(list(map(known_id, execution_ids)), _AT_ONCE)
+                for row in connection.execute(_REPORTED, {"ids": ids})
+            ]
 
     @repeatable
     def covering(self, scheduler_id: int, *, key: str, instant: datetime) -> Execution | None:
@@ -178,12 +205,44 @@ def _of_schedule(statement: Select[Any], name: str) -> Select[Any]:
     return statement.where(executions.c.scheduler_id == id_, SCHEDULE_NAME.is_(None))
 
 
+def _reported(row: Row[Any]) -> Reported:
+    cells, problem = OUTPUT.read(row)
+    return Reported(
+        execution_id=cells.execution_id,
+        attempt=cells.attempt,
+        report=_report(cells),
+        bytes=cells.stdout_bytes + cells.stderr_bytes,
+        as_of=cells.as_of,
+        problem=problem,
+    )
+
+
+def _report(cells: Any) -> TaskReport:  # noqa: ANN401 - see `TableReader.read`
+    return TaskReport(
+        progress=cells.progress,
+        progress_text=cells.progress_text,
+        result=cells.result,
+        result_problem=cells.result_problem,
+    )
+
+
 def _output(row: Row[Any]) -> Output:
     cells, problem = OUTPUT.read(row)
     return Output(
         attempt=cells.attempt,
-        stdout=Captured(head=cells.stdout_head, tail=cells.stdout_tail, bytes=cells.stdout_bytes),
-        stderr=Captured(head=cells.stderr_head, tail=cells.stderr_tail, bytes=cells.stderr_bytes),
+        stdout=Captured(
+            head=cells.stdout_head,
+            tail=cells.stdout_tail,
+            bytes=cells.stdout_bytes,
+            lines=cells.stdout_lines,
+        ),
+        stderr=Captured(
+            head=cells.stderr_head,
+            tail=cells.stderr_tail,
+            bytes=cells.stderr_bytes,
+            lines=cells.stderr_lines,
+        ),
         as_of=cells.as_of,
+        report=_report(cells),
         problem=problem,
     )

@@ -193,7 +193,8 @@ attempts = Table(
     Column("cpu_seconds", Double),
 )
 
-#: The output of attempts, in a table of its own: big output never touches the hot rows.
+#: The output of attempts, and what they report, in a table of its own: nothing that a task says
+#: ever touches the hot rows.
 outputs = Table(
     "AttemptOutput",
     metadata,
@@ -205,6 +206,12 @@ outputs = Table(
     Column("stderr_tail", LongText, nullable=False),
     Column("stderr_bytes", BigInteger, nullable=False),
     Column("as_of", UtcDateTime),
+    Column("stdout_lines", BigInteger),
+    Column("stderr_lines", BigInteger),
+    Column("progress", Double),
+    Column("progress_text", LongText),
+    Column("result", LongText),
+    Column("result_problem", LongText),
 )
 
 #: The archive. It refers to rows that may be gone by now, so it has no foreign keys.

@@ -10,6 +10,7 @@ import msgspec
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.status import completed_at, outward_status
 from cronhare.domain.schedules.task import TaskRef
+from cronhare.domain.task_report import NOTHING_REPORTED, TaskReport
 from cronhare.ports.records import Attempt, Output
 from cronhare.ports.runner import Captured
 
@@ -25,7 +26,8 @@ class ExecutionView:
     *waits_for* says so in words, and is None once it has ended. Its start is looked for from
     *check_at* on, graces aside; its message is taken for lost at *sent_again_at*. *status* is its
     state by its outward name, *completed_at* the end of a success alone (C26, C38 in
-    docs/compatibility.md).
+    docs/compatibility.md). *progress* is of the attempt that runs, *result* of the last one; where
+    many are listed there are no results.
     """
 
     id: int
@@ -67,10 +69,15 @@ class ExecutionView:
     crashed_at: tuple[datetime, ...]
     problem: str | None
     waits_for: str | None
+    progress: float | None
+    progress_text: str | None
+    result: Any
 
     @classmethod
-    def of(cls, execution: Execution, *, now: datetime) -> Self:
-        """Show an execution as it stands at *now*."""
+    def of(
+        cls, execution: Execution, *, now: datetime, report: TaskReport = NOTHING_REPORTED
+    ) -> Self:
+        """Show an execution as it stands at *now*; *report* is of its last attempt."""
         changed = {"params", "retry", "timeout", "crashes", "owned_by"}
         fields = msgspec.structs.asdict(execution)
         return cls(
@@ -83,6 +90,9 @@ class ExecutionView:
             timeout_seconds=seconds(execution.timeout),
             sent_again_at=sent_again_at(execution, now=now),
             waits_for=what_it_waits_for(execution, now=now),
+            progress=report.progress,
+            progress_text=report.progress_text,
+            result=None if report.result is None else json_value(report.result),
         )
 
 
@@ -104,10 +114,14 @@ class AttemptView:
     peak_memory_bytes: int | None
     cpu_seconds: float | None
     problem: str | None
+    progress: float | None
+    progress_text: str | None
+    result: Any
+    result_problem: str | None
 
     @classmethod
-    def of(cls, attempt: Attempt) -> Self:
-        """Show an attempt."""
+    def of(cls, attempt: Attempt, report: TaskReport = NOTHING_REPORTED) -> Self:
+        """Show an attempt, and what it has reported."""
         fields = attrs.asdict(attempt)
         peak_memory = fields.pop("peak_memory")
         ended = attempt.finished_at
@@ -115,6 +129,8 @@ class AttemptView:
             **{**fields, "error": ErrorView.of(attempt.error)},
             peak_memory_bytes=peak_memory,
             run_seconds=None if ended is None else seconds(ended - attempt.started_at),
+            **attrs.asdict(report)
+            | {"result": None if report.result is None else json_value(report.result)},
         )
 
 
@@ -132,7 +148,9 @@ class OutputView:
     @classmethod
     def of(cls, output: Output, *, running: bool) -> Self:
         """Show what an attempt wrote."""
-        return cls(**attrs.asdict(output, recurse=False), running=running)
+        fields = attrs.asdict(output, recurse=False)
+        del fields["report"]
+        return cls(**fields, running=running)
 
 
 @attrs.frozen(kw_only=True)

@@ -6,12 +6,14 @@ from datetime import datetime
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
 from cronhare.application.administration.queries import Queries
 from cronhare.application.administration.views import ExecutionView
 from cronhare.application.worker.live_output import EVERY
 from cronhare.domain.execution import State
 from cronhare.domain.messages.messages import LARGEST_ID
+from cronhare.domain.task_report import say_progress
 from cronhare.domain.texts.moments import say_moment
 from cronhare.domain.texts.printable import printable
 from cronhare.ports.records import ExecutionFilter
@@ -89,7 +91,7 @@ def list_(
         "SCHEDULE": "schedule_name",
         "TASK": lambda execution: execution.task_name or execution.task,
         "DUE": "due_at",
-        "STATE": lambda execution: state(execution.state),
+        "STATE": _state,
         "ATTEMPT": "attempt",
         "ENDED": "finished_at",
         "ERROR": lambda execution: _short(execution.last_error),
@@ -193,6 +195,13 @@ def _print_stream(name: str, stream: Captured) -> None:
     if stream.tail:
         print_line("--- [what lies between was not kept]", style="bold")
         sys.stdout.write(printable_lines(stream.tail).removesuffix("\n") + "\n")
+
+
+def _state(execution: ExecutionView) -> Text:
+    """Show the state, and how far a running task is."""
+    progress = say_progress(execution.progress, None) if execution.state is State.RUNNING else None
+    shown = state(execution.state)
+    return shown.append(f" {progress}") if progress else shown
 
 
 def _short(text: str | None) -> str:
