@@ -5,8 +5,8 @@ from alembic import op
 
 from cronhare.adapters.sql.migrations.columns import LONG_TEXT, MOMENT, TABLE_OPTIONS, string
 
-revision = "0015"
-down_revision = "0014"
+revision = "0016"
+down_revision = "0015"
 
 _TABLE = "CircuitBreaker"
 
