@@ -25,6 +25,7 @@ from cronhare.adapters.sql.dialects.mysql import bounded_session as mysql_sessio
 from cronhare.adapters.sql.isolation import past_locked as behind_held
 from cronhare.adapters.sql.mapping import bounded_cache as cached
 from cronhare.adapters.sql.mapping import tolerant_reading
+from cronhare.adapters.sql.mapping.retentions import LONGEST_RETENTION
 from cronhare.adapters.sql.schema import tables
 from cronhare.application.administration import commands
 from cronhare.application.redelivery import delay, queue_backoff, waiting_room
@@ -43,6 +44,7 @@ from cronhare.domain.retries import retry_policy_parser as policies
 from cronhare.domain.retries.backoff import CEILING_MS
 from cronhare.domain.retries.strategy import LONGEST_STRATEGY
 from cronhare.domain.schedules import boot, every, jobs_file, params, planning, schedule
+from cronhare.domain.schedules.retention import KEPT
 from cronhare.domain.texts import durations, echo
 from cronhare.entrypoints import logs
 from cronhare.entrypoints.cli import errors as trouble
@@ -116,6 +118,7 @@ BOUNDS: dict[str, list[str]] = {
         f"{timedelta(milliseconds=CEILING_MS).days} days",
         f"{LONGEST_STRATEGY} characters",
     ],
+    "what is kept of a class": [f"0 to {KEPT[-1]:,} runs", f"{LONGEST_RETENTION:,} characters"],
     "classes of errors in a jobs file": [
         f"{error_classes.MOST_ERRORS} of a class",
         f"{outcome.LONGEST_CODE} characters",
