@@ -15,6 +15,7 @@ from cronhare.adapters.process import ProcessRunner
 from cronhare.adapters.sql import (
     SqlAttemptStore,
     SqlClaimStore,
+    SqlLimitStore,
     SqlNodeStore,
     SqlRecords,
     SqlScheduleStore,
@@ -75,6 +76,7 @@ class Container(containers.DeclarativeContainer):
     schedules = providers.Singleton(SqlScheduleStore, engine, clock)
     records = providers.Singleton(SqlRecords, engine, clock)
     nodes = providers.Singleton(SqlNodeStore, engine, clock)
+    limits = providers.Singleton(SqlLimitStore, engine, clock)
 
     ledger_clock = providers.Selector(
         settings.provided.ledger_kind,

@@ -3,6 +3,7 @@
 from .attempts.store import SqlAttemptStore
 from .claims.store import SqlClaimStore
 from .dialects import open_engine
+from .limits.store import SqlLimitStore
 from .migrations.upgrade import check_schema, upgrade
 from .nodes import SqlNodeStore
 from .records.store import SqlRecords
@@ -11,6 +12,7 @@ from .schedules import SqlScheduleStore
 __all__ = [
     "SqlAttemptStore",
     "SqlClaimStore",
+    "SqlLimitStore",
     "SqlNodeStore",
     "SqlRecords",
     "SqlScheduleStore",

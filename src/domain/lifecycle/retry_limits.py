@@ -164,11 +164,13 @@ class RetryJudge:
         known = self._breakers.get(end.task)
         if known is None and not end.has_failed:
             return True
-        before = known or Breaker(task=end.task, window=policy.window)
+        name = end.execution.task_name
+        before = known or Breaker(task=end.task, name=name, window=policy.window, last_at=now)
         after, may_retry = self._judge(
             self._in_time(before, changes, now), end, policy, changes, now
         )
-        self._breakers[end.task] = after
+        if after is not known:
+            self._breakers[end.task] = attrs.evolve(after, last_at=now)
         return may_retry or end.retry is None
 
     def _in_time(self, breaker: Breaker, changes: list[LimitChange], now: datetime) -> Breaker:

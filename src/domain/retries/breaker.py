@@ -85,15 +85,18 @@ Failures = tuple[tuple[datetime, int], ...]
 
 @attrs.frozen(kw_only=True)
 class Breaker:
-    """What is known of a task: `report 25`.
+    """What is known of a task, `report 25`, with its *name* in a jobs file.
 
     *judged_at* and *next_failures* say when the rate is to be asked for again: after a while, or at
     so many failures. An open one has *opened_at*, the numbers of that moment, and *probe_at*, the
-    end of its pause; a half-open one the execution that is its *probe* as well.
+    end of its pause; a half-open one the execution that is its *probe* as well. *last_at* is when
+    it changed last.
     """
 
     task: str
     window: timedelta
+    last_at: datetime
+    name: str | None = None
     failures: Failures = ()
     judged_at: datetime | None = None
     next_failures: int = 0
@@ -159,7 +162,7 @@ class Breaker:
 
     def closed(self) -> "Breaker":
         """Close it, and count anew."""
-        return Breaker(task=self.task, window=self.window)
+        return Breaker(task=self.task, name=self.name, window=self.window, last_at=self.last_at)
 
 
 @attrs.frozen(kw_only=True)

@@ -1,5 +1,7 @@
 """The limits that a process sets the retries of its executions."""
 
+from datetime import timedelta
+
 import attrs
 
 from .breaker import BreakerPolicy
@@ -16,3 +18,7 @@ class RetryLimits:
 
 #: Retries as many as their policies say: nothing is asked, and nothing written.
 UNLIMITED = RetryLimits()
+
+#: What nobody has asked for so long holds nothing back: longer than any window and any pause, and
+#: both of them together.
+IDLE_FOR = timedelta(days=3)

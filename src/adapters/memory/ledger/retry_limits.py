@@ -1,12 +1,18 @@
 """The limits of retries, in memory."""
 
+from collections.abc import Sequence
 from datetime import datetime
+from operator import attrgetter
 
 import attrs
 
 from cronhare.domain.execution import Execution, State
+from cronhare.domain.retries.breaker import Breaker
+from cronhare.domain.retries.budget import Budget
+from cronhare.domain.retries.limits import IDLE_FOR
 
 from .execution_table import ExecutionTable
+from .tables import MemoryLedger
 
 
 @attrs.frozen
@@ -27,3 +33,48 @@ class MemoryEvidence:
         """See `Evidence.state_of`."""
         found = self._executions.get(execution_id)
         return None if found is None else found.state
+
+
+class MemoryLimitStore:
+    """Satisfies `LimitStorePort`."""
+
+    def __init__(self, ledger: MemoryLedger) -> None:
+        self._ledger = ledger
+
+    def budgets(self, *, now: datetime, limit: int) -> Sequence[Budget]:  # noqa: ARG002 - none is broken
+        """See `LimitStorePort.budgets`."""
+        with self._ledger.lock:
+            return sorted(self._ledger.budgets.values(), key=attrgetter("queue"))[:limit]
+
+    def budget(self, queue: str, *, now: datetime) -> Budget | None:  # noqa: ARG002 - likewise
+        """See `LimitStorePort.budget`."""
+        with self._ledger.lock:
+            return self._ledger.budgets.get(queue)
+
+    def breakers(self, *, now: datetime, limit: int) -> Sequence[Breaker]:  # noqa: ARG002 - likewise
+        """See `LimitStorePort.breakers`."""
+        with self._ledger.lock:
+            return sorted(self._ledger.breakers.values(), key=attrgetter("task"))[:limit]
+
+    def breaker(self, task: str, *, now: datetime) -> Breaker | None:  # noqa: ARG002 - likewise
+        """See `LimitStorePort.breaker`."""
+        with self._ledger.lock:
+            return self._ledger.breakers.get(task)
+
+    def reset(self, task: str) -> bool:
+        """See `LimitStorePort.reset`."""
+        with self._ledger.lock:
+            return self._ledger.breakers.pop(task, None) is not None
+
+    def clean_up(self, *, now: datetime) -> int:
+        """See `LimitStorePort.clean_up`."""
+        before = now - IDLE_FOR
+        with self._ledger.lock:
+            budgets, breakers = self._ledger.budgets, self._ledger.breakers
+            queues = [x.queue for x in budgets.values() if x.last is not None and x.last < before]
+            tasks = [x.task for x in breakers.values() if x.last_at < before]
+            for queue in queues:
+                del budgets[queue]
+            for task in tasks:
+                del breakers[task]
+        return len(queues) + len(tasks)

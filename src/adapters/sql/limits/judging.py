@@ -36,6 +36,6 @@ def rule_on_retries(
     breakers = BREAKERS.lock(connection, tasks, now)
     judge = RetryJudge(ends, budgets=budgets, breakers=breakers, evidence=SqlEvidence(connection))
     ruled = [judge.rule(end, now=now) for end in ends]
-    BUDGETS.write(connection, dialect, judge.budgets, budgets, now)
-    BREAKERS.write(connection, dialect, judge.breakers, breakers, now)
+    BUDGETS.write(connection, dialect, judge.budgets, budgets)
+    BREAKERS.write(connection, dialect, judge.breakers, breakers)
     return ruled

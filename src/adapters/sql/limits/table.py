@@ -31,7 +31,7 @@ class LimitTable(Generic[L]):
     table: Table
     name_of: Callable[[L], str]
     read: Callable[[Any, datetime], tuple[L, str | None]]
-    values: Callable[[L, datetime], dict[str, Any]]
+    values: Callable[[L], dict[str, Any]]
     action: str
     _locked: Select[Any] = attrs.field(init=False)
     _update: Update = attrs.field(init=False)
@@ -77,19 +77,18 @@ class LimitTable(Generic[L]):
         dialect: Dialect,
         after: Sequence[L],
         before: Sequence[L],
-        now: datetime,
     ) -> None:
         """Write what has changed of limits that are locked, and insert new ones."""
         known = {self.name_of(limit): limit for limit in before}
         changed = [x for x in after if known.get(self.name_of(x), x) != x]
         new = [x for x in after if self.name_of(x) not in known]
         if changed:
-            rows = [{"of_key": self.name_of(x), **self.values(x, now)} for x in changed]
+            rows = [{"of_key": self.name_of(x), **self.values(x)} for x in changed]
             dialect.update_many(connection, self._update, rows)
         if new:
             # Of two that insert the same row the later one is repeated, and finds it.
             key = self.key.name
-            rows = [{key: self.name_of(x), **self.values(x, now)} for x in new]
+            rows = [{key: self.name_of(x), **self.values(x)} for x in new]
             connection.execute(self._insert, rows)
 
 

@@ -27,6 +27,7 @@ _BUDGET: Final = TableReader(
 _BREAKER: Final = TableReader(
     breakers,
     task=text(64),
+    task_name=text(255, nullable=True),
     window_ms=whole(range(1, LONGEST // _MILLISECOND + 1)),
     failures=text(LONGEST_COUNTS, stand_in="[]"),
     next_failures=whole(_NUMBERS),
@@ -35,7 +36,7 @@ _BREAKER: Final = TableReader(
 )
 
 
-def budget_values(budget: Budget, now: datetime) -> dict[str, Any]:  # noqa: ARG001 - as for breakers
+def budget_values(budget: Budget) -> dict[str, Any]:
     """Give the columns of a budget, but for its queue."""
     return {
         "most": budget.most,
@@ -60,7 +61,7 @@ def budget_of(row: Any, now: datetime) -> tuple[Budget, str | None]:  # noqa: AN
     return budget, problem or (fault and f"{budgets.name}: granted: {fault}")
 
 
-def breaker_values(breaker: Breaker, now: datetime) -> dict[str, Any]:
+def breaker_values(breaker: Breaker) -> dict[str, Any]:
     """Give the columns of a breaker, but for its task."""
     return {
         "window_ms": milliseconds(breaker.window),
@@ -72,7 +73,8 @@ def breaker_values(breaker: Breaker, now: datetime) -> dict[str, Any]:
         "succeeded": breaker.succeeded,
         "probe_at": breaker.probe_at,
         "probe": breaker.probe,
-        "last_at": now,
+        "last_at": breaker.last_at,
+        "task_name": breaker.name,
     }
 
 
@@ -80,7 +82,12 @@ def breaker_of(row: Any, now: datetime) -> tuple[Breaker, str | None]:  # noqa: 
     """Read a breaker, and say what was wrong with its row: a broken one is closed."""
     sound, problem = _BREAKER.read(row)
     failures, fault = _counts(sound.failures, before=now + LONGEST)
-    breaker = Breaker(task=sound.task, window=sound.window_ms * _MILLISECOND)
+    breaker = Breaker(
+        task=sound.task,
+        name=sound.task_name,
+        window=sound.window_ms * _MILLISECOND,
+        last_at=sound.last_at,
+    )
     problem = problem or (fault and f"{breakers.name}: failures: {fault}")
     if problem is None and sound.probe_at is not None and sound.probe_at > now + 2 * LONGEST:
         problem = f"{breakers.name}: probe_at: it is too far away"

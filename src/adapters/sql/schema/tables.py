@@ -282,6 +282,7 @@ breakers = Table(
     "CircuitBreaker",
     metadata,
     Column("task", String(64), primary_key=True),
+    Column("task_name", String(255)),
     Column("window_ms", BigInteger, nullable=False),
     Column("failures", LongText, nullable=False),
     Column("judged_at", UtcDateTime),

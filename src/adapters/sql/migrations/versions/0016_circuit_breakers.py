@@ -18,6 +18,7 @@ def upgrade() -> None:
     op.create_table(
         _TABLE,
         sa.Column("task", string(64), primary_key=True),
+        sa.Column("task_name", string(255)),
         sa.Column("window_ms", sa.BigInteger, nullable=False),
         sa.Column("failures", LONG_TEXT, nullable=False),
         sa.Column("judged_at", MOMENT),
