@@ -6,6 +6,7 @@ from typing import Protocol
 
 import attrs
 
+from cronhare.domain.schedules.calendars import CalendarDraft
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.pause import Pause
 
@@ -33,6 +34,16 @@ class StoredSchedule:
     claimed: int = 0
 
 
+@attrs.frozen(kw_only=True)
+class StoredCalendar:
+    """A calendar as it is stored. *draft* is None for a broken one; *problem* then says why."""
+
+    name: str
+    source: str | None
+    draft: CalendarDraft | None
+    problem: str | None = None
+
+
 class ScheduleStorePort(Protocol):
     """The schedules that people write. Every method may raise `LedgerUnavailable`.
 
@@ -54,6 +65,8 @@ class ScheduleStorePort(Protocol):
         now: datetime,
         task_names: Mapping[str, str] | None = None,
         disabled: Collection[str] = (),
+        calendars: Sequence[CalendarDraft] = (),
+        dropped: Collection[str] = (),
     ) -> None:
         """Create or replace schedules by name, and change others: all or none.
 
@@ -62,6 +75,8 @@ class ScheduleStorePort(Protocol):
         *task_names* maps schedules to their tasks' names within their source; that is no edit:
         `updated_at` and the plan stay. Of the *disabled* only the status changes, if it was on.
         Unknown names are left out of both. Numbers of an owner that a draft does not say stay.
+        *calendars* are created or replaced as well, *dropped* ones removed; that is no edit of any
+        schedule, whose next decision is by them.
         """
         ...
 
@@ -71,6 +86,10 @@ class ScheduleStorePort(Protocol):
         That is an edit, of the status alone: an enabled one is planned from *now* on. A broken row
         is switched as well. Unknown names are left out.
         """
+        ...
+
+    def calendars(self, names: Collection[str] | None = None) -> Sequence[StoredCalendar]:
+        """List calendars by name; all of them if no names are given."""
         ...
 
     def pause(self, name: str, pause: Pause, *, now: datetime) -> Pause | None:

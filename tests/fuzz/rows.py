@@ -33,6 +33,7 @@ from cronhare.domain.lifecycle.retry_policies import RetryPolicies
 from cronhare.domain.messages.signing import Seal
 from cronhare.domain.nodes import FORGOTTEN_AFTER, NodeReport
 from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.schedules.calendars import CalendarDraft
 from cronhare.domain.schedules.conditions import Conditions
 from cronhare.domain.schedules.pause import Pause
 from cronhare.domain.topology import MAIN_QUEUE
@@ -85,6 +86,8 @@ TABLES = {
     "SchedulerPlan": "scheduler_id = {id}",
     "SchedulePause": "scheduler_id = {id}",
     "ScheduleTally": "scheduler_id = {id}",
+    "Calendar": "name = 'spoilt'",
+    "CalendarWindow": "calendar = 'spoilt'",
     "SchedulerExecution": "scheduler_id = {id}",
     "ExecutionAttempt": _OF_ITS_RUNS,
     "AttemptOutput": _OF_ITS_RUNS,
@@ -94,6 +97,10 @@ TABLES = {
 
 #: The short form tries every so many-th cell.
 SHORT = 41
+
+
+def _christmas(name: str) -> CalendarDraft:
+    return CalendarDraft(name=name, timezone="UTC", windows=(("12-25", "Christmas Day"),))
 
 
 class Lines(logging.Handler):
@@ -143,7 +150,8 @@ class Desk:
         )
         self.lines = Lines()
         self._numbers = count(1)
-        ledger.add("innocent")
+        ledger.schedules.save([], source=None, now=ledger.now, calendars=[_christmas("innocent")])
+        ledger.add("innocent", conditions=Conditions(skip_on=("innocent",)))
         self.turn()
 
     def turn(self) -> None:
@@ -189,7 +197,11 @@ class Desk:
         self.lines.said.clear()
 
     def _victim(self, name: str) -> int:
-        id_ = self.ledger.add(name, conditions=Conditions(max_runs=1_000_000))
+        self.ledger.schedules.save(
+            [], source=None, now=self.ledger.now, calendars=[_christmas("spoilt")]
+        )
+        conditions = Conditions(max_runs=1_000_000, skip_on=("spoilt",))
+        id_ = self.ledger.add(name, conditions=conditions)
         over = Pause(since=self.ledger.now - DAY, until=self.ledger.now, by="ann", reason="move")
         self.ledger.schedules.pause(name, over, now=self.ledger.now)
         self.ledger.clock.advance(MINUTE)
@@ -277,6 +289,8 @@ class Desk:
             'DELETE FROM "SchedulerExecution"',
             'DELETE FROM "SchedulePause"',
             'DELETE FROM "ScheduleTally"',
+            "DELETE FROM Calendar WHERE name <> 'innocent'",
+            "DELETE FROM CalendarWindow WHERE calendar <> 'innocent'",
             "DELETE FROM Scheduler WHERE name IS NULL OR name <> 'innocent'",
             "DELETE FROM SchedulerPlan WHERE scheduler_id NOT IN (SELECT id FROM Scheduler)",
         )

@@ -2,7 +2,10 @@
 
 from datetime import timedelta
 
+import attrs
+
 from cronhare.domain.execution import State
+from cronhare.domain.schedules.calendars import CalendarDraft
 from cronhare.domain.schedules.conditions import Conditions
 from cronhare.domain.schedules.pause import Pause
 from tests.integration.ledgers import EVERY_MINUTE, MINUTE, NOON, SECOND, Ledger
@@ -84,3 +87,47 @@ def test_after_the_last_run_that_is_allowed_a_schedule_is_never_due_again(
     assert due == ["cron-2026-3-2-12-1", "cron-2026-3-2-12-2"]
     [stored] = ledger.schedules.schedules(["report"])
     assert (stored.claimed, stored.next_due_at) == (2, None)
+
+
+HOLIDAYS = CalendarDraft(
+    name="holidays", timezone="UTC", windows=(("12:02-12:04", "Midday"), ("12-25", None))
+)
+
+
+def save_calendars(ledger: Ledger, *drafts: CalendarDraft, dropped: tuple[str, ...] = ()) -> None:
+    ledger.schedules.save([], source="jobs.toml", now=ledger.now, calendars=drafts, dropped=dropped)
+
+
+def test_a_calendar_decides_at_the_instant_and_a_change_of_it_is_no_edit(ledger: Ledger) -> None:
+    save_calendars(ledger, HOLIDAYS)
+    ledger.add(**EVERY_MINUTE, conditions=Conditions(skip_on=("holidays",)))
+    pass_minutes(ledger, 2)
+    save_calendars(ledger, attrs.evolve(HOLIDAYS, windows=(("12-25", None),)))
+    pass_minutes(ledger, 1)
+
+    assert [(run.state, run.last_error) for run in ledger.executions()] == [
+        (State.CLAIMED, None),
+        (State.SKIPPED, "calendar holidays: Midday"),
+        (State.CLAIMED, None),
+    ]
+    [stored] = ledger.schedules.calendars()
+    assert (stored.name, stored.source) == ("holidays", "jobs.toml")
+    assert stored.draft == attrs.evolve(HOLIDAYS, windows=(("12-25", None),))
+
+
+def test_without_its_calendar_a_schedule_is_not_run_silently_and_others_go_on(
+    ledger: Ledger,
+) -> None:
+    save_calendars(ledger, HOLIDAYS)
+    ledger.add("innocent", **EVERY_MINUTE)
+    ledger.add(**EVERY_MINUTE, conditions=Conditions(only_on=("holidays",)))
+    save_calendars(ledger, dropped=("holidays",))
+    ledger.clock.advance(MINUTE)
+
+    batch = ledger.claim_due()
+
+    assert [run.schedule_name for run in batch.claimed] == ["innocent"]
+    assert [name for name, _ in batch.problems] == ["report"]
+    [stored] = ledger.schedules.schedules(["report"])
+    assert "calendar holidays: there is none of that name" in str(stored.problem)
+    assert ledger.schedules.calendars() == []

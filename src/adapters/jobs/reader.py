@@ -3,6 +3,7 @@
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import attrs
 from cronhare.adapters.plain_files import read_plain_file
 from cronhare.adapters.toml import TooMuch, read_toml
 from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.schedules.calendars import CalendarDraft
 from cronhare.domain.schedules.draft import Fault, ScheduleDraft
 from cronhare.domain.schedules.jobs_file import LARGEST_FILE, LONGEST_SOURCE, MOST_FAULTS
 from cronhare.domain.schedules.schedule import SYSTEM_PREFIX
@@ -19,10 +21,19 @@ from cronhare.domain.schedules.task_policy import BUILT_IN_CLASSES, TaskPolicy
 from cronhare.domain.texts.echo import echo
 from cronhare.domain.texts.listing import first_faults
 
+from .calendars import read_calendar_table
 from .limits import NO_INTEGER, beyond_toml
 from .policies import Policies
 from .schedules import read_draft
-from .schema import NAME, ClassTable, FileTable, PolicyTable, ScheduleTable, TaskTable
+from .schema import (
+    NAME,
+    CalendarTable,
+    ClassTable,
+    FileTable,
+    PolicyTable,
+    ScheduleTable,
+    TaskTable,
+)
 from .tables import hint, read_table
 from .tasks import read_task
 
@@ -63,6 +74,7 @@ class JobsFile:
     on_start: tuple[str, ...]
     on_boot: tuple[str, ...]
     source: str
+    calendars: tuple[CalendarDraft, ...] = ()
 
 
 def read_jobs(path: Path, *, policy: RetryPolicy) -> JobsFile:
@@ -80,6 +92,7 @@ def read_jobs(path: Path, *, policy: RetryPolicy) -> JobsFile:
     tasks = dict(_tasks(file.tasks, policies, source, faults))
     known = None if "tasks" in {fault.field for fault in found} else tasks
     schedules = dict(_schedules(file.schedules, known, policies, faults))
+    calendars = tuple(_calendars(file.calendars, path.resolve().parent, faults))
     if faults:
         raise JobsFileInvalid(path, _capped(faults))
     enabled = [(draft.name, table) for draft, table in schedules.values() if draft.status]
@@ -90,6 +103,7 @@ def read_jobs(path: Path, *, policy: RetryPolicy) -> JobsFile:
         on_start=tuple(name for name, table in enabled if table.on_start),
         on_boot=tuple(name for name, table in enabled if table.on_boot),
         source=source,
+        calendars=calendars,
     )
 
 
@@ -193,6 +207,20 @@ def _schedules(
         task = _find(table.task, tasks, found)
         yield name, (read_draft(name, table, task, policies, found), table)
         faults += [FileFault(f"schedules.{name}", fault) for fault in found]
+
+
+def _calendars(
+    tables: Mapping[str, Any], folder: Path, faults: list[FileFault]
+) -> Iterator[CalendarDraft]:
+    # Recurring days of a file are written out for the years around this one.
+    today = datetime.now(UTC).date()
+    for name, content in tables.items():
+        if len(faults) > MOST_FAULTS:
+            return
+        found = _name_faults(name)
+        table = read_table(CalendarTable, content, found)
+        yield read_calendar_table(name, table, folder, today=today, faults=found)
+        faults += [FileFault(f"calendars.{name}", fault) for fault in found]
 
 
 def _find(name: str, tasks: Mapping[str, Task] | None, faults: list[Fault]) -> Task | None:

@@ -133,6 +133,15 @@ class ScheduleTable:
 
 
 @attrs.frozen(kw_only=True)
+class CalendarTable:
+    """`[calendars.NAME]`: windows, each with a name or without, and a file that has others."""
+
+    timezone: str = DEFAULT_ZONE
+    days: Any = None
+    file: str | None = None
+
+
+@attrs.frozen(kw_only=True)
 class FileTable:
     """The whole file. *source* is the name under which the ledger remembers it."""
 
@@ -141,3 +150,4 @@ class FileTable:
     classes: dict[str, Any] = attrs.field(factory=dict[str, Any])
     tasks: dict[str, Any] = attrs.field(factory=dict[str, Any])
     schedules: dict[str, Any] = attrs.field(factory=dict[str, Any])
+    calendars: dict[str, Any] = attrs.field(factory=dict[str, Any])

@@ -18,6 +18,7 @@ from sqlalchemy import (
     update,
 )
 
+from cronhare.domain.schedules.calendars import BrokenCalendar, CalendarDraft
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.owner import OWNER_FIELDS
 from cronhare.domain.schedules.pause import Pause, paused_anew, resumed
@@ -25,14 +26,15 @@ from cronhare.domain.texts.echo import echo, shown
 from cronhare.domain.texts.listing import listed
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerRefused
-from cronhare.ports.schedules import StoredSchedule
+from cronhare.ports.schedules import StoredCalendar, StoredSchedule
 
+from .mapping.calendar_rows import read_drafts, save_calendars
 from .mapping.execution_rows import batches, display_name, id_of_display_name
 from .mapping.pauses import PAUSE_OF, pause_beside, read_pause, write_pause
 from .mapping.schedule_columns import RUN_OPTION_COLUMNS, TIME_COLUMNS
 from .mapping.schedule_rows import READ, STAMP, draft_of, moment_or_long_ago, row_values
 from .mapping.task_columns import COLUMN_OF_TYPE
-from .schema.tables import pauses, plans, schedulers, tallies
+from .schema.tables import calendars, pauses, plans, schedulers, tallies
 from .schema.types import HandWritten
 from .transactions.database import Database, repeatable
 
@@ -64,6 +66,8 @@ _NAMED = or_(
 _USERS = select(
     schedulers.c.id, schedulers.c.name, schedulers.c.status, schedulers.c.updated_at
 ).where(schedulers.c.system_id.is_(None), _NAMED)
+
+_CALENDARS = select(calendars.c.name, calendars.c.source)
 
 _INSERT = insert(schedulers)
 _REPLACE = (
@@ -140,6 +144,8 @@ class SqlScheduleStore:
         now: datetime,
         task_names: Mapping[str, str] | None = None,
         disabled: Collection[str] = (),
+        calendars: Sequence[CalendarDraft] = (),
+        dropped: Collection[str] = (),
     ) -> None:
         """See `ScheduleStorePort.save`."""
         # Of two drafts with one name the later one counts.
@@ -174,6 +180,17 @@ class SqlScheduleStore:
             for statement, values in changes:
                 if values:
                     connection.execute(statement, values)
+            save_calendars(connection, calendars, source=source, dropped=dropped)
+
+    @repeatable
+    def calendars(self, names: Collection[str] | None = None) -> Sequence[StoredCalendar]:
+        """See `ScheduleStorePort.calendars`."""
+        with self._database.read("listing calendars") as connection:
+            sources = {row.name: row.source for row in connection.execute(_CALENDARS)}
+            wanted = [name for name in sources if isinstance(name, str)]
+            wanted = [name for name in wanted if names is None or name in names]
+            drafts = read_drafts(connection, wanted)
+        return [_stored_calendar(sources[name], drafts[name]) for name in sorted(drafts)]
 
     @repeatable
     def switch(self, names: Collection[str], *, on: bool, now: datetime) -> Collection[str]:
@@ -286,3 +303,12 @@ def _problem_elsewhere(row: Row[Any]) -> str | None:
     if not row.problem or not row.is_planned:
         return None
     return f"{row.problem} (says {row.judged_by})" if row.judged_by else str(row.problem)
+
+
+def _stored_calendar(source: object, draft: CalendarDraft | BrokenCalendar) -> StoredCalendar:
+    return StoredCalendar(
+        name=draft.name,
+        source=source if isinstance(source, str) else None,
+        draft=None if isinstance(draft, BrokenCalendar) else draft,
+        problem=draft.problem if isinstance(draft, BrokenCalendar) else None,
+    )

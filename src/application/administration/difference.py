@@ -5,9 +5,11 @@ from collections.abc import Iterator, Sequence
 
 import attrs
 
+from cronhare.domain.schedules.calendars import CalendarDraft
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.owner import OWNER_FIELDS
-from cronhare.ports.schedules import StoredSchedule
+from cronhare.domain.texts.listing import listed
+from cronhare.ports.schedules import StoredCalendar, StoredSchedule
 
 
 class Change(enum.Enum):
@@ -28,13 +30,25 @@ class FieldChange:
     after: object
 
 
+class ChangedKind(enum.Enum):
+    """What is changed."""
+
+    SCHEDULE = "schedule"
+    CALENDAR = "calendar"
+
+
 @attrs.frozen(kw_only=True)
 class ScheduleChange:
-    """One schedule's change. *draft* is as in the file, None where the file has it no more."""
+    """One schedule's change, or one calendar's, which is removed rather than disabled.
+
+    *draft* is as in the file, None where the file has it no more; likewise *calendar*.
+    """
 
     name: str
     change: Change
+    kind: ChangedKind = ChangedKind.SCHEDULE
     draft: ScheduleDraft | None = None
+    calendar: CalendarDraft | None = None
     fields: tuple[FieldChange, ...] = ()
 
     @property
@@ -66,6 +80,56 @@ def difference(
         if schedule.source == source and schedule.name not in wanted and _is_on(schedule)
     ]
     return tuple(changes)
+
+
+def calendar_difference(
+    drafts: Sequence[CalendarDraft], stored: Sequence[StoredCalendar], *, source: str
+) -> tuple[ScheduleChange, ...]:
+    """Compare a jobs file's calendars with the table's, as `difference` does its schedules.
+
+    One that is as it should be is no change at all.
+    """
+    before = {calendar.name: calendar for calendar in stored}
+    wanted = {draft.name for draft in drafts}
+    changes = [_compare_calendar(draft, before.get(draft.name), source) for draft in drafts]
+    gone = [one.name for one in stored if one.source == source and one.name not in wanted]
+    dropped = [
+        ScheduleChange(name=name, change=Change.DISABLE, kind=ChangedKind.CALENDAR) for name in gone
+    ]
+    return (*(change for change in changes if change.change is not Change.KEEP), *dropped)
+
+
+def _compare_calendar(
+    draft: CalendarDraft, stored: StoredCalendar | None, source: str
+) -> ScheduleChange:
+    fields: list[FieldChange] = []
+    change = Change.ADD if stored is None else Change.CHANGE
+    if stored is not None:
+        before = stored.draft
+        if stored.source != source:
+            fields.append(FieldChange("source", stored.source, source))
+        if before is None:
+            fields.append(FieldChange("row", stored.problem, "replaced"))
+        elif before.timezone != draft.timezone:
+            fields.append(FieldChange("timezone", before.timezone, draft.timezone))
+        if before is not None and before.windows != draft.windows:
+            fields += _windows_changed(before, draft)
+        change = Change.CHANGE if fields else Change.KEEP
+    return ScheduleChange(
+        name=draft.name,
+        change=change,
+        kind=ChangedKind.CALENDAR,
+        calendar=draft,
+        fields=tuple(fields),
+    )
+
+
+def _windows_changed(before: CalendarDraft, after: CalendarDraft) -> Iterator[FieldChange]:
+    old, new = (dict.fromkeys(text for text, _ in one.windows) for one in (before, after))
+    gone, added = (
+        [text for text in one if text not in other] for one, other in ((old, new), (new, old))
+    )
+    yield FieldChange("days", listed(gone) or "nothing", listed(added) or "nothing")
 
 
 def _compare(draft: ScheduleDraft, stored: StoredSchedule | None, source: str) -> ScheduleChange:

@@ -1,13 +1,14 @@
 """Why a schedule ran at an instant or did not, and why an execution is where it is."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
 import attrs
 
 from cronhare.domain.diagnosis import LOOK_FOR_HELD, LastClaim
 from cronhare.domain.execution import STARTABLE, UNFINISHED, Execution, State
-from cronhare.domain.schedules.circumstances import has_run_often_enough
+from cronhare.domain.schedules.calendars import FoundCalendar
+from cronhare.domain.schedules.circumstances import Circumstances
 from cronhare.domain.schedules.draft import compile_schedule
 from cronhare.domain.schedules.every import Every
 from cronhare.domain.schedules.keys import cron_key, every_key, once_key
@@ -33,9 +34,17 @@ class Explanation:
 
 
 def explain(
-    stored: StoredSchedule, instant: datetime, *, records: RecordsPort, now: datetime
+    stored: StoredSchedule,
+    instant: datetime,
+    *,
+    records: RecordsPort,
+    now: datetime,
+    calendars: Mapping[str, FoundCalendar] | None = None,
 ) -> Explanation:
-    """Explain what became of the minute of *instant*; of an interval's second."""
+    """Explain what became of the minute of *instant*; of an interval's second.
+
+    *calendars* are those that the schedule names, as far as there are any.
+    """
     execution = _find(stored.id, instant, records)
     if execution is not None:
         return explain_execution(execution, records.attempts(execution.id), now=now)
@@ -49,7 +58,10 @@ def explain(
     due = instant.replace(microsecond=0)
     if not isinstance(schedule.timing, Every):
         due = due.replace(second=0)
-    return _without_record(schedule, stored, due, records=records, now=now)
+    circumstances = Circumstances(
+        pause=stored.pause, claimed=stored.claimed, calendars=calendars or {}
+    )
+    return _without_record(schedule, stored, due, circumstances, records=records, now=now)
 
 
 def newest_instant(stored: StoredSchedule, *, now: datetime) -> datetime:
@@ -151,6 +163,7 @@ def _without_record(
     schedule: Schedule,
     stored: StoredSchedule,
     instant: datetime,
+    circumstances: Circumstances,
     *,
     records: RecordsPort,
     now: datetime,
@@ -160,10 +173,11 @@ def _without_record(
         return Explanation(
             ran=False, answer="It was not due then", because=tuple(_neighbours(schedule, instant))
         )
+    why = _why_not(schedule, stored, instant, circumstances, now)
     if instant > now:
-        answer, because = _future(schedule, stored, instant, now)
+        answer, because = _future(schedule, stored, why)
         return Explanation(ran=False, answer=answer, because=because)
-    reason = _never(schedule, stored, instant, now)
+    reason = _never(schedule, stored, instant, why)
     if reason is None and _is_ahead(stored, instant):
         return _not_yet(instant, records.last_claim())
     return Explanation(ran=False, answer=reason or _forgotten(instant, now))
@@ -180,7 +194,7 @@ def _neighbours(schedule: Schedule, instant: datetime) -> Iterator[str]:
 
 
 def _future(
-    schedule: Schedule, stored: StoredSchedule, instant: datetime, now: datetime
+    schedule: Schedule, stored: StoredSchedule, why: str | None
 ) -> tuple[str, tuple[str, ...]]:
     """Say whether an instant that is still to come will run, as far as that is known."""
     if not schedule.enabled:
@@ -188,24 +202,31 @@ def _future(
         return "It is due then", (because,)
     if stored.problem is not None:
         return "It is due then", (f"But it cannot be planned: {stored.problem}.",)
-    if (why := _why_not(schedule, stored, instant, now)) is not None:
+    if why is not None:
         return f"It is due then, and will not run unless that changes: {why}", ()
     return "It is due then", ()
 
 
 def _why_not(
-    schedule: Schedule, stored: StoredSchedule, instant: datetime, now: datetime
+    schedule: Schedule,
+    stored: StoredSchedule,
+    instant: datetime,
+    circumstances: Circumstances,
+    now: datetime,
 ) -> str | None:
     """Say which of its conditions, or its pause, keeps an instant from running."""
-    if has_run_often_enough(schedule, stored.claimed):
+    if circumstances.runs_left(schedule) == 0:
         return f"max_runs: it had its {counted(stored.claimed, 'run')}"
-    if stored.pause is not None and stored.pause.covers(instant, now=now):
-        return f"{stored.pause} (`cronhare schedules resume {stored.name}` ends it)"
-    return None
+    if (problem := circumstances.problem_with(schedule)) is not None:
+        return f"it cannot be planned: {problem}"
+    why = circumstances.why_not(schedule, instant, now)
+    if why is not None and stored.pause is not None and why == str(stored.pause):
+        return f"{why} (`cronhare schedules resume {stored.name}` ends it)"
+    return why
 
 
 def _never(
-    schedule: Schedule, stored: StoredSchedule, instant: datetime, now: datetime
+    schedule: Schedule, stored: StoredSchedule, instant: datetime, why: str | None
 ) -> str | None:
     """Say why it will not be run any more, as far as that is known."""
     if instant <= schedule.changed_at:
@@ -222,9 +243,7 @@ def _never(
         return f"It did not run: the schedule ended at {say_moment(schedule.ends_at)}"
     if stored.problem is not None:
         return f"It did not run: it cannot be planned: {stored.problem}"
-    if (why := _why_not(schedule, stored, instant, now)) is not None:
-        return f"It did not run: {why}"
-    return None
+    return None if why is None else f"It did not run: {why}"
 
 
 def _is_ahead(stored: StoredSchedule, instant: datetime) -> bool:

@@ -4,12 +4,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
-from cronhare.domain.schedules.clashes import Clash, Holder, clashes, shared_queues
+from cronhare.domain.schedules.calendars import CalendarDraft
+from cronhare.domain.schedules.clashes import Clash, Holder, Namesake, clashes, shared_queues
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.task import Task
-from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
+from cronhare.ports.schedules import ScheduleStorePort, StoredCalendar, StoredSchedule
 
-from .difference import Change, ScheduleChange, difference
+from .difference import Change, ChangedKind, ScheduleChange, calendar_difference, difference
 
 
 class FileContent(Protocol):
@@ -21,6 +22,8 @@ class FileContent(Protocol):
     def tasks(self) -> Sequence[Task]: ...  # noqa: D102
     @property
     def drafts(self) -> Sequence[ScheduleDraft]: ...  # noqa: D102
+    @property
+    def calendars(self) -> Sequence[CalendarDraft]: ...  # noqa: D102
     @property
     def on_start(self) -> Sequence[str]: ...  # noqa: D102
     @property
@@ -49,10 +52,10 @@ class JobsFileApplier:
         Raises:
             FilesClash: see `clashes`.
         """
-        stored = self._schedules.schedules()
-        if found := _clashes(file, stored):
+        stored, calendars = self._schedules.schedules(), self._schedules.calendars()
+        if found := [*_clashes(file, stored), *_calendar_clashes(file, calendars)]:
             raise FilesClash(found)
-        return difference(file.drafts, stored, source=file.source)
+        return _difference(file, stored, calendars)
 
     def clashes(self, file: FileContent) -> Sequence[Clash]:
         """Find what another source has under a name of this file, or runs by a number of it."""
@@ -73,7 +76,7 @@ class JobsFileApplier:
 
         Schedules of its names are taken over, as when the file goes by another name now.
         """
-        changes = difference(file.drafts, self._schedules.schedules(), source=file.source)
+        changes = _difference(file, self._schedules.schedules(), self._schedules.calendars())
         self._save(changes, source=file.source, now=now)
         return changes
 
@@ -94,9 +97,37 @@ class JobsFileApplier:
         wanted = [change for change in changes if change.change in {Change.ADD, Change.CHANGE}]
         named = {change.name: name for change in wanted if (name := change.only_names_its_task)}
         edited = [change.draft for change in wanted if change.draft and change.name not in named]
-        gone = [change.name for change in changes if change.change is Change.DISABLE]
-        if named or edited or gone:
-            self._schedules.save(edited, source=source, now=now, task_names=named, disabled=gone)
+        gone = [change for change in changes if change.change is Change.DISABLE]
+        disabled = [change.name for change in gone if change.kind is ChangedKind.SCHEDULE]
+        dropped = [change.name for change in gone if change.kind is ChangedKind.CALENDAR]
+        calendars = [change.calendar for change in wanted if change.calendar]
+        if named or edited or gone or calendars:
+            self._schedules.save(
+                edited,
+                source=source,
+                now=now,
+                task_names=named,
+                disabled=disabled,
+                calendars=calendars,
+                dropped=dropped,
+            )
+
+
+def _difference(
+    file: FileContent, stored: Sequence[StoredSchedule], calendars: Sequence[StoredCalendar]
+) -> tuple[ScheduleChange, ...]:
+    return (
+        *calendar_difference(file.calendars, calendars, source=file.source),
+        *difference(file.drafts, stored, source=file.source),
+    )
+
+
+def _calendar_clashes(file: FileContent, calendars: Sequence[StoredCalendar]) -> Iterator[Clash]:
+    """Find the calendars that another file has under a name of this one."""
+    ours = {draft.name for draft in file.calendars}
+    for one in calendars:
+        if one.name in ours and one.source and one.source != file.source:
+            yield Namesake(one.name, one.source, what="calendars")
 
 
 def _clashes(file: FileContent, stored: Sequence[StoredSchedule]) -> Sequence[Clash]:

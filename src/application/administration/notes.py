@@ -10,7 +10,7 @@ from cronhare.domain.cron import AS_CRON, CronExpression, clock_changes
 from cronhare.domain.schedules.clashes import ONE_FILE_EACH, say_disabled, say_shared
 from cronhare.domain.schedules.draft import ScheduleDraft
 
-from .difference import Change, ScheduleChange
+from .difference import Change, ChangedKind, ScheduleChange
 from .jobs_files import FileContent
 from .preview import next_effects
 
@@ -99,6 +99,7 @@ def notes_on_changes(
     changes: Sequence[ScheduleChange], *, source: str, applied: bool
 ) -> Iterator[Note]:
     """Note that nothing stays of what a file of this name had: it may be another one."""
+    changes = [change for change in changes if change.kind is ChangedKind.SCHEDULE]
     if {change.change for change in changes} == {Change.ADD, Change.DISABLE}:
         gone = [change.name for change in changes if change.change is Change.DISABLE]
         verb = "are" if applied else "would be"

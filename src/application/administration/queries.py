@@ -16,6 +16,7 @@ from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.failure_filter import FailureFilter
 from cronhare.domain.nodes import MOST_REPORTS
 from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.schedules.calendars import BrokenCalendar, FoundCalendar, compiled
 from cronhare.domain.schedules.draft import compile_schedule
 from cronhare.domain.schedules.schedule import SYSTEM_PREFIX
 from cronhare.domain.task_report import NOTHING_REPORTED, TaskReport
@@ -280,7 +281,8 @@ class Queries:
         """
         stored, now = find_schedule(self._schedules, name), self._now()
         asked = newest_instant(stored, now=now) if instant is None else instant
-        found = explain(stored, asked, records=self._records, now=now)
+        calendars = self._calendars_of(stored)
+        found = explain(stored, asked, records=self._records, now=now, calendars=calendars)
         zone = _zone_of(stored)
         return ExplanationView.of(found, name=name, timezone=zone, instant=asked, now=now)
 
@@ -295,6 +297,18 @@ class Queries:
         name, due = execution.schedule_name, execution.due_at
         zone = next(map(_zone_of, self._schedules.schedules([name])), "UTC")
         return ExplanationView.of(found, name=name, timezone=zone, instant=due, now=now)
+
+    def _calendars_of(self, stored: StoredSchedule) -> Mapping[str, FoundCalendar]:
+        if stored.draft is None or stored.draft.conditions is None:
+            return {}
+        names = stored.draft.conditions.calendars
+        found = self._schedules.calendars(names) if names else ()
+        return {
+            each.name: compiled(each.draft)
+            if each.draft
+            else BrokenCalendar(each.name, each.problem or "")
+            for each in found
+        }
 
     def _execution(self, execution_id: int) -> Execution:
         execution = self._records.execution(execution_id)

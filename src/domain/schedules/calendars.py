@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 import attrs
 
 from ..cron import UnknownZone, find_zone
+from ..texts.listing import first_faults
 from .windows import Window, WindowInvalid, parse_window
 
 #: How a calendar may be called; as a schedule.
@@ -17,6 +18,22 @@ LONGEST_CALENDAR_NAME: Final = 63
 #: The most windows of a calendar, and characters of a window's name.
 MOST_WINDOWS: Final = 5_000
 LONGEST_LABEL: Final = 200
+
+#: Faults of one calendar that are told.
+_MOST_FAULTS: Final = 3
+
+
+#: A window's text, and what people call it.
+NamedText: TypeAlias = tuple[str, str | None]
+
+
+@attrs.frozen(kw_only=True)
+class CalendarDraft:
+    """A calendar as a file has it. *timezone* is a name, *windows* are texts with their labels."""
+
+    name: str
+    timezone: str
+    windows: tuple[NamedText, ...] = ()
 
 
 @attrs.frozen
@@ -67,7 +84,7 @@ def missing(name: str) -> BrokenCalendar:
 
 
 def read_calendar(
-    name: str, zone: str, windows: Iterable[tuple[str, str | None]]
+    name: str, zone: str, windows: Iterable[NamedText]
 ) -> tuple[Calendar | None, tuple[str, ...]]:
     """Make a calendar of texts; or say everything that is wrong with it."""
     faults: list[str] = []
@@ -85,3 +102,12 @@ def read_calendar(
     if faults:
         return None, tuple(faults)
     return Calendar(name=name, zone=found, windows=tuple(read)), ()
+
+
+def compiled(draft: CalendarDraft) -> FoundCalendar:
+    """Make a calendar of a draft; one that is broken says why."""
+    calendar, faults = read_calendar(draft.name, draft.timezone, draft.windows)
+    if calendar is not None:
+        return calendar
+    told = first_faults(faults, _MOST_FAULTS, as_fault=str)
+    return BrokenCalendar(draft.name, "; ".join(told))

@@ -93,11 +93,6 @@ def counts_runs(schedule: Schedule) -> bool:
     return schedule.conditions is not None and schedule.conditions.max_runs is not None
 
 
-def has_run_often_enough(schedule: Schedule, claimed: int) -> bool:
-    """Whether it had as many runs as it may have: it is never due again."""
-    return Circumstances(claimed=claimed).runs_left(schedule) == 0
-
-
 def sort_out(
     schedule: Schedule, due: Sequence[datetime], circumstances: Circumstances, now: datetime
 ) -> tuple[Sequence[datetime], Sequence[tuple[str, Sequence[datetime]]]]:

@@ -42,13 +42,15 @@ class Collision:
 
 @attrs.frozen
 class Namesake:
-    """A schedule whose name a schedule of another source has, enabled or not."""
+    """A schedule, or what it is, whose name one of another source has, enabled or not."""
 
     name: str
     source: str
+    what: str = "schedules"
 
     def __str__(self) -> str:
-        return f"schedules.{self.name}: is the name of a schedule of {self.source}, too"
+        thing = self.what.removesuffix("s")
+        return f"{self.what}.{self.name}: is the name of a {thing} of {self.source}, too"
 
 
 #: Why a file cannot be applied beside another one.

@@ -25,10 +25,10 @@ from ..texts.echo import echo
 LONGEST_WINDOW: Final = 64
 
 _WEEK: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
-_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d")
-_YEARLY: Final = re.compile(r"(\d\d)-(\d\d)")
-_MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d")
-_TIMES: Final = re.compile(r"(\d\d):(\d\d)-(\d\d):(\d\d)")
+_DATE: Final = re.compile(r"[0-9]{4}-[0-9][0-9]-[0-9][0-9]")
+_YEARLY: Final = re.compile(r"([0-9][0-9])-([0-9][0-9])")
+_MOMENT: Final = re.compile(r"[0-9]{4}-[0-9][0-9]-[0-9][0-9]T[0-9][0-9]:[0-9][0-9]")
+_TIMES: Final = re.compile(r"([0-9][0-9]):([0-9][0-9])-([0-9][0-9]):([0-9][0-9])")
 _DAY: Final = timedelta(days=1)
 _MINUTES_OF_A_DAY: Final = 24 * 60
 _LEAP_YEAR: Final = 2000
@@ -96,7 +96,8 @@ def parse_window(text: str) -> Window:
         if (between := _between(days)) and not times:
             return Window(text, _on_all, between=between)
         starts, ends = _minutes(times) if times else (0, _MINUTES_OF_A_DAY)
-        return Window(text, _days(days.strip()) if days else _on_all, starts, ends)
+        on = _days(days.strip()) if days or not times else _on_all
+        return Window(text, on, starts, ends)
     except ValueError as error:
         why = f" ({error})" if isinstance(error, WindowInvalid) else ""
         raise WindowInvalid(f"{echo(text)} is no window{why}; write {FORMS}") from error

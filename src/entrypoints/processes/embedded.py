@@ -8,7 +8,7 @@ from functools import partial
 
 from cronhare.adapters.jobs.reader import FileFault, JobsFile, JobsFileInvalid
 from cronhare.adapters.sql import upgrade
-from cronhare.application.administration.difference import Change
+from cronhare.application.administration.difference import Change, ChangedKind
 from cronhare.application.administration.jobs_files import JobsFileApplier
 from cronhare.application.administration.notes import notes_on_queues
 from cronhare.application.logs import say
@@ -74,12 +74,13 @@ def apply(container: Container, jobs: JobsFile) -> None:
     applier = container.applier()
     _warn_of_other_files(applier, jobs)
     changes = applier.take_over(jobs, now=container.claims().now())
-    counts = Counter(change.change for change in changes)
+    changed = [change for change in changes if change.kind is ChangedKind.SCHEDULE]
+    counts = Counter(change.change for change in changed)
     tasks, schedules = counted(len(jobs.tasks), "task"), counted(len(jobs.drafts), "schedule")
     news = f"{counts[Change.ADD]} new, {counts[Change.CHANGE]} changed"
     gone = f"{counted(counts[Change.DISABLE], 'other')} disabled"
     say(log, logging.INFO, "jobs", f"{jobs.path}: {tasks}, {schedules}: {news}, {gone}")
-    if off := [change.name for change in changes if change.change is Change.DISABLE]:
+    if off := [change.name for change in changed if change.change is Change.DISABLE]:
         text = f"{jobs.path}: {say_disabled(off, jobs.source)}"
         say(log, logging.WARNING, "jobs.disabled", text)
 

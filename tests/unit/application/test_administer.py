@@ -21,6 +21,7 @@ from cronhare.domain.lifecycle.failures import Failure, read_failed
 from cronhare.domain.messages.signing import Seal
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.schedules.boot import Boot
+from cronhare.domain.schedules.calendars import CalendarDraft
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.params import LARGEST_PARAMS
 from cronhare.domain.schedules.task import Task, TaskRef
@@ -42,6 +43,7 @@ class File:
     source: str = "jobs.toml"
     on_start: Sequence[str] = ()
     on_boot: Sequence[str] = ()
+    calendars: Sequence[CalendarDraft] = ()
 
 
 def apply(

@@ -7,7 +7,12 @@ import attrs
 import msgspec
 import pytest
 
-from cronhare.application.administration.difference import Change, FieldChange, ScheduleChange
+from cronhare.application.administration.difference import (
+    Change,
+    ChangedKind,
+    FieldChange,
+    ScheduleChange,
+)
 from cronhare.application.administration.explain import Explanation
 from cronhare.application.administration.views import (
     AttemptView,
@@ -578,6 +583,7 @@ def policy(*, max_delay: int | None) -> RetryPolicy:
                 [ClockEffect(EffectKind.MOVED, NOON, NOON.replace(hour=11, minute=30))],
             ),
             {
+                "kind": ChangedKind.SCHEDULE,
                 "name": "mails",
                 "change": Change.CHANGE,
                 "fields": (

@@ -21,6 +21,7 @@ from cronhare.domain.lifecycle.transitions import (
     publish,
 )
 from cronhare.domain.messages.messages import AttemptRef
+from cronhare.domain.schedules.calendars import compiled
 from cronhare.domain.schedules.circumstances import Circumstances, counts_runs
 from cronhare.domain.schedules.planning import (
     INSTANTS_AT_ONCE,
@@ -286,6 +287,11 @@ class MemoryClaimStore:
             return None
         return Circumstances(
             pause=pause,
+            calendars={
+                name: compiled(stored.draft)
+                for name, stored in self._schedules.calendars.items()
+                if stored.draft is not None
+            },
             claimed=self._schedules.claimed[row.id],
             stretch=self._executions.last_stretch(row.id),
         )

@@ -15,6 +15,7 @@ from cronhare.domain.schedules.owner import OWNER_FIELDS
 from cronhare.domain.schedules.pause import Pause
 from cronhare.domain.schedules.planning import Cursor
 from cronhare.domain.schedules.schedule import Schedule
+from cronhare.ports.schedules import StoredCalendar
 
 
 @attrs.frozen(kw_only=True)
@@ -48,6 +49,7 @@ class ScheduleTable:
         self._planned_at: dict[int, datetime] = {}  # the `updated_at` of the row it was made from
         self._due_heap: list[tuple[datetime, int]] = []
         self.pauses: dict[int, Pause] = {}
+        self.calendars: dict[str, StoredCalendar] = {}
         self.claimed: Counter[int] = Counter()  # runs that were due, where they are counted
 
     def rows(self) -> tuple[ScheduleRow, ...]:

@@ -5,9 +5,10 @@ from datetime import datetime
 
 import attrs
 
+from cronhare.domain.schedules.calendars import CalendarDraft
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.pause import Pause, paused_anew, resumed
-from cronhare.ports.schedules import StoredSchedule
+from cronhare.ports.schedules import StoredCalendar, StoredSchedule
 
 from .schedule_table import ScheduleRow
 from .tables import MemoryLedger
@@ -34,6 +35,8 @@ class MemoryScheduleStore:
         now: datetime,
         task_names: Mapping[str, str] | None = None,
         disabled: Collection[str] = (),
+        calendars: Sequence[CalendarDraft] = (),
+        dropped: Collection[str] = (),
     ) -> None:
         """See `ScheduleStorePort.save`."""
         names = task_names or {}
@@ -43,11 +46,22 @@ class MemoryScheduleStore:
             for row in self._users_rows(names):
                 self._schedules.name_task(row, names[row.draft.name])
             self._switch(disabled, on=False, now=now)
+            for name in dropped:
+                self._schedules.calendars.pop(name, None)
+            for calendar in calendars:
+                stored = StoredCalendar(name=calendar.name, source=source, draft=calendar)
+                self._schedules.calendars[calendar.name] = stored
 
     def switch(self, names: Collection[str], *, on: bool, now: datetime) -> Collection[str]:
         """See `ScheduleStorePort.switch`."""
         with self._ledger.lock:
             return self._switch(names, on=on, now=now)
+
+    def calendars(self, names: Collection[str] | None = None) -> Sequence[StoredCalendar]:
+        """See `ScheduleStorePort.calendars`."""
+        with self._ledger.lock:
+            known = self._schedules.calendars
+            return [known[name] for name in sorted(known) if names is None or name in names]
 
     def pause(self, name: str, pause: Pause, *, now: datetime) -> Pause | None:
         """See `ScheduleStorePort.pause`."""

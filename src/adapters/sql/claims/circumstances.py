@@ -21,12 +21,14 @@ from sqlalchemy import (
 )
 
 from cronhare.domain.execution import State
+from cronhare.domain.schedules.calendars import FoundCalendar
 from cronhare.domain.schedules.circumstances import Circumstances, Stretch, counts_runs
 from cronhare.domain.schedules.pause import Pause
 from cronhare.domain.schedules.planning import Plan
 from cronhare.domain.schedules.schedule import BrokenSchedule, Schedule
 
 from ..dialect import Dialect
+from ..mapping.calendar_rows import find_calendars
 from ..mapping.pauses import read_pause
 from ..mapping.tolerant_reading import COUNTS
 from ..schema.tables import by_id, executions, pauses, tallies
@@ -103,11 +105,18 @@ def find_circumstances(connection: Connection, known: Known) -> Mapping[int, Fou
     if not schedules:
         return {}
     paused = _pauses(connection, [row.id for row, _ in asking if row.paused_id is not None])
+    calendars = find_calendars(
+        connection,
+        {name for one in schedules if one.conditions for name in one.conditions.calendars},
+    )
     counted = _tallies(connection, schedules)
     stretches = _stretches(connection, [schedule.id for schedule in schedules])
     return {
         schedule.id: _found(
-            paused.get(schedule.id), counted.get(schedule.id), stretches.get(schedule.id)
+            paused.get(schedule.id),
+            counted.get(schedule.id),
+            stretches.get(schedule.id),
+            calendars,
         )
         for schedule in schedules
     }
@@ -167,12 +176,14 @@ def _found(
     paused: tuple[Pause | None, str | None] | None,
     tally: int | str | None,
     stretch: tuple[int, Stretch] | None,
+    calendars: Mapping[str, FoundCalendar],
 ) -> Found:
     pause, problem = paused or (None, None)
     problem = problem or (tally if isinstance(tally, str) else None)
     return Found(
         circumstances=Circumstances(
             pause=pause,
+            calendars=calendars,
             claimed=tally if isinstance(tally, int) else 0,
             stretch=None if stretch is None else stretch[1],
             problem=problem,

@@ -15,12 +15,14 @@ from sqlalchemy import Column, Double, Integer, String, Table
 
 from cronhare.domain.messages.messages import LARGEST_ID
 from cronhare.domain.messages.nack_count import MOST
+from cronhare.domain.schedules.calendars import LONGEST_CALENDAR_NAME, LONGEST_LABEL
 from cronhare.domain.schedules.pause import LONGEST_AUTHOR, LONGEST_REASON
+from cronhare.domain.schedules.windows import LONGEST_WINDOW
 from cronhare.domain.task_report import LARGEST_RESULT
 from cronhare.domain.texts.echo import echo
 from cronhare.domain.topology import LONGEST_QUEUE_NAME, MOST_QUEUES
 
-from ..schema.tables import attempts, nodes, outputs, pauses
+from ..schema.tables import attempts, calendar_windows, calendars, nodes, outputs, pauses
 from ..schema.types import UtcDateTime
 from .schedule_columns import LONG_AGO
 
@@ -184,6 +186,13 @@ OUTPUT: Final = TableReader(
     progress_text=text(_LONGEST_LINE, nullable=True),
     result=text(LARGEST_RESULT, nullable=True),
     result_problem=text(_LONGEST_LINE, nullable=True),
+)
+CALENDAR: Final = TableReader(calendars, **_lengths(calendars))
+WINDOW: Final = TableReader(
+    calendar_windows,
+    calendar=text(LONGEST_CALENDAR_NAME),
+    during=text(LONGEST_WINDOW),
+    label=text(LONGEST_LABEL, nullable=True),
 )
 PAUSE: Final = TableReader(
     pauses,

@@ -112,6 +112,26 @@ tallies = Table(
     Column("claimed", BigInteger, nullable=False),
 )
 
+#: Holidays and the like, by which schedules run or do not; people may write them, too.
+calendars = Table(
+    "Calendar",
+    metadata,
+    Column("name", String(63), primary_key=True),
+    Column("timezone", String(64), nullable=False),
+    Column("source", LongText),
+)
+
+#: The windows of each calendar; *during* is as in a jobs file, *label* what people call it.
+calendar_windows = Table(
+    "CalendarWindow",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("calendar", String(63), nullable=False),
+    Column("during", String(64), nullable=False),
+    Column("label", String(200)),
+    Index("ix_window_calendar", "calendar"),
+)
+
 #: *check_at* is when the reconciler looks, graces aside; *next_attempt_at* stays what was promised.
 executions = Table(
     "SchedulerExecution",

@@ -7,7 +7,7 @@ import attrs
 
 from cronhare.domain.cron import ClockEffect
 
-from ..difference import Change, FieldChange, ScheduleChange
+from ..difference import Change, ChangedKind, FieldChange, ScheduleChange
 from .due import ClockEffectView
 from .schedules import shown_field
 
@@ -26,11 +26,12 @@ class FieldChangeView:
 
 @attrs.frozen(kw_only=True)
 class ScheduleChangeView:
-    """What becomes of a schedule. *fields* are those that differ where it is changed.
+    """What becomes of a schedule or a calendar. *fields* are those that differ in a change.
 
     *clock* is what the next changes of the clock do to it.
     """
 
+    kind: ChangedKind
     name: str
     change: Change
     fields: tuple[FieldChangeView, ...]
@@ -41,7 +42,9 @@ class ScheduleChangeView:
         """Show a change, and the *effects* of the clock's."""
         fields = tuple(shown for field in change.fields for shown in _fields(field))
         clock = tuple(map(ClockEffectView.of, effects))
-        return cls(name=change.name, change=change.change, fields=fields, clock=clock)
+        return cls(
+            kind=change.kind, name=change.name, change=change.change, fields=fields, clock=clock
+        )
 
 
 def _fields(change: FieldChange) -> Iterator[FieldChangeView]:

@@ -8,7 +8,7 @@ import attrs
 import msgspec
 
 from cronhare.adapters.jobs.reader import JobsFile
-from cronhare.application.administration.difference import Change, ScheduleChange
+from cronhare.application.administration.difference import Change, ChangedKind, ScheduleChange
 from cronhare.application.administration.jobs_files import JobsFileApplier
 from cronhare.application.administration.notes import (
     notes_on,
@@ -84,7 +84,8 @@ def _print_changes(
         if change.change is Change.KEEP:
             continue
         sign, colour = SIGNS[change.change]
-        print_line(f"{sign} {change.name}", style=colour)
+        what = "calendar " if change.kind is ChangedKind.CALENDAR else ""
+        print_line(f"{sign} {what}{change.name}", style=colour)
         for field in change.fields:
             print_line(f"    {field.field}: {_say(field.before)} → {_say(field.after)}")
     print_notes(notes_on_changes(changes, source=file.source, applied=applied))
@@ -92,7 +93,7 @@ def _print_changes(
 
 
 def _count(changes: Sequence[ScheduleChange]) -> str:
-    counts = Counter(change.change for change in changes)
+    counts = Counter(change.change for change in changes if change.kind is ChangedKind.SCHEDULE)
     return (
         f"{counts[Change.ADD]} added, {counts[Change.CHANGE]} changed, "
         f"{counts[Change.DISABLE]} disabled, {counts[Change.KEEP]} as they were"

@@ -109,6 +109,8 @@ def _list(*, json: bool) -> None:
 def _status(schedule: ScheduleView) -> object:
     if schedule.status is None:
         return f"broken: {schedule.problem}"
+    if schedule.status and schedule.problem:
+        return f"broken: {schedule.problem}"
     if schedule.status and schedule.pause is not None and schedule.pause.on:
         return state("paused")
     if schedule.max_runs and schedule.runs_claimed and schedule.runs_claimed >= schedule.max_runs:

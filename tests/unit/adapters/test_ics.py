@@ -1,0 +1,110 @@
+"""iCalendar files: what is read of them, and what is refused."""
+
+from datetime import date
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from cronhare.adapters.jobs.ics import LARGEST_ICS, IcsInvalid, read_ics
+from cronhare.domain.schedules.calendars import NamedText
+from cronhare.domain.schedules.windows import parse_window
+
+TODAY = date(2026, 3, 2)
+
+
+def read(tmp_path: Path, *events: str) -> tuple[NamedText, ...]:
+    """Read a file of these events, each of which is its properties."""
+    path = tmp_path / "holidays.ics"
+    within = "".join(f"BEGIN:VEVENT\n{event.strip()}\nEND:VEVENT\n" for event in events)
+    path.write_text(f"BEGIN:VCALENDAR\nVERSION:2.0\nPRODID:x\n{within}END:VCALENDAR\n")
+    return read_ics(path, ZoneInfo("Europe/Berlin"), today=TODAY)
+
+
+@pytest.mark.parametrize(
+    ("event", "windows"),
+    [
+        ("DTSTART;VALUE=DATE:20261225\nSUMMARY:Christmas", [("2026-12-25", "Christmas")]),
+        (
+            "DTSTART;VALUE=DATE:20261224\nDTEND;VALUE=DATE:20261227",
+            [("2026-12-24..2026-12-26", None)],
+        ),
+        ("DTSTART;VALUE=DATE:20201225\nRRULE:FREQ=YEARLY", [("12-25", None)]),
+        ("DTSTART;VALUE=DATE:20260307\nRRULE:FREQ=WEEKLY;BYDAY=SA,SU", [("Sat,Sun", None)]),
+        (
+            "DTSTART:20261224T170000Z\nDTEND:20261227T050000Z",
+            [("2026-12-24T18:00..2026-12-27T06:00", None)],
+        ),
+        (
+            "DTSTART;VALUE=DATE:20260525\nEXDATE:20270531\nRRULE:FREQ=YEARLY;COUNT=3;BYDAY=-1MO",
+            [("2026-12-28", None), ("2027-12-27", None), ("2028-12-25", None)],
+        ),
+        (
+            "DTSTART;VALUE=DATE:20260101\nRRULE:FREQ=DAILY;UNTIL=20260102",
+            [("2026-01-01", None), ("2026-01-02", None)],
+        ),
+    ],
+)
+def test_an_event_is_a_window_with_its_summary(
+    tmp_path: Path, event: str, windows: list[NamedText]
+) -> None:
+    found = read(tmp_path, event)
+
+    assert list(found) == windows
+    assert all(parse_window(text) for text, _ in found)
+
+
+def test_what_recurs_for_ever_is_written_out_for_the_years_around_today(tmp_path: Path) -> None:
+    found = read(
+        tmp_path,
+        "DTSTART;VALUE=DATE:19700101\nRRULE:FREQ=YEARLY;BYMONTH=11;BYDAY=4TH",
+    )
+
+    assert [text for text, _ in found][:2] == ["2025-11-27", "2026-11-26"]
+    assert len(found) == 12
+
+
+def test_a_cancelled_event_is_left_out(tmp_path: Path) -> None:
+    assert read(tmp_path, "DTSTART;VALUE=DATE:20261225\nSTATUS:CANCELLED") == ()
+
+
+@pytest.mark.parametrize(
+    ("event", "said"),
+    [
+        ("SUMMARY:x", "has no DTSTART"),
+        ("DTSTART:never", "event 1"),
+        ("DTSTART;TZID=Nowhere/Bad:20261224T180000\nDURATION:PT1H", "'Nowhere/Bad' is unknown"),
+        ("DTSTART:20261224T180000Z", "has no length"),
+        ("DTSTART;VALUE=DATE:00010101\nRRULE:FREQ=DAILY", "begins before 1900"),
+        ("DTSTART:20260101T000000\nDTEND:20260101T000100\nRRULE:FREQ=SECONDLY", "none of FREQ="),
+        ("DTSTART;VALUE=DATE:20260101\nRRULE:FREQ=DAILY;BYHOUR=1", "has BYHOUR"),
+        ("DTSTART;VALUE=DATE:20260101\nRRULE:FREQ=MONTHLY;INTERVAL=0", "INTERVAL"),
+        ("DTSTART;VALUE=DATE:19000101\nRRULE:FREQ=DAILY;COUNT=99999999", "no COUNT of 1-100,000"),
+        ("DTSTART;VALUE=DATE:20260101\nRRULE:FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30", "never comes"),
+    ],
+)
+def test_a_hostile_event_is_refused_in_bounded_time(tmp_path: Path, event: str, said: str) -> None:
+    with pytest.raises(IcsInvalid, match=said):
+        read(tmp_path, event)
+
+
+def test_many_days_are_refused_before_they_are_all_written_out(tmp_path: Path) -> None:
+    with pytest.raises(IcsInvalid, match="has more than 5,000 days"):
+        read(tmp_path, *["DTSTART;VALUE=DATE:20260101\nRRULE:FREQ=DAILY"] * 2)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "has no events|cannot be read"),
+        (b"\xff\xfe\x00", "cannot be read|has no events"),
+        (b"BEGIN:VEVENT\n" * 10_000, "nested deeper than 4"),
+        (b"x" * (LARGEST_ICS + 1), "is larger than 1 MiB"),
+    ],
+)
+def test_what_is_no_calendar_is_refused(tmp_path: Path, content: bytes, said: str) -> None:
+    path = tmp_path / "holidays.ics"
+    path.write_bytes(content)
+
+    with pytest.raises(IcsInvalid, match=said):
+        read_ics(path, ZoneInfo("UTC"), today=TODAY)

@@ -1,0 +1,277 @@
+"""Which due instants do not run because of a pause, a calendar, a blackout or their age."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cronhare.domain.cron import CronExpression
+from cronhare.domain.schedules.calendars import (
+    BrokenCalendar,
+    Calendar,
+    CalendarDraft,
+    compiled,
+)
+from cronhare.domain.schedules.circumstances import MOST_JUDGED, Circumstances, Stretch
+from cronhare.domain.schedules.conditions import Conditions, read_conditions, write_conditions
+from cronhare.domain.schedules.every import Every
+from cronhare.domain.schedules.pause import Pause
+from cronhare.domain.schedules.planning import Plan, Planned, plan
+from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, Recurring, Schedule
+from cronhare.domain.schedules.task import TaskRef
+
+NOON = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
+MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
+BERLIN = ZoneInfo("Europe/Berlin")
+HOLIDAYS = compiled(
+    CalendarDraft(
+        name="de-holidays",
+        timezone="Europe/Berlin",
+        windows=(("2026-03-02", "Foundation Day"), ("12-25", "Christmas Day")),
+    )
+)
+
+
+def schedule(text: str = "0 * * * *", **changes: Any) -> Schedule:  # noqa: ANN401
+    said: dict[str, Any] = {
+        "timing": Recurring(CronExpression.parse(text), ZoneInfo("UTC")),
+        "changed_at": NOON - 30 * DAY,
+    }
+    return Schedule(id=1, name="report", task=TaskRef("report", 1), **said | changes)
+
+
+def decide(
+    what: Schedule,
+    now: datetime,
+    *,
+    due: datetime = NOON,
+    **circumstances: Any,  # noqa: ANN401
+) -> Plan:
+    seen = Circumstances(**circumstances)
+    return plan(Planned(schedule=what, next_due=due, circumstances=seen), now)
+
+
+def reasons(decided: Plan) -> list[tuple[int, str]]:
+    return [(one.count, one.reason) for one in decided.skips]
+
+
+def test_a_holiday_is_skipped_by_its_name() -> None:
+    what = schedule(conditions=Conditions(skip_on=("de-holidays",)))
+
+    decided = decide(what, NOON, calendars={"de-holidays": HOLIDAYS})
+
+    assert (decided.runs, decided.next_due) == ((), NOON + HOUR)
+    assert reasons(decided) == [(1, "calendar de-holidays: Foundation Day")]
+
+
+def test_only_on_lets_it_run_in_those_windows_alone() -> None:
+    what = schedule(conditions=Conditions(only_on=("de-holidays",)))
+
+    inside = decide(what, NOON, calendars={"de-holidays": HOLIDAYS})
+    outside = decide(what, NOON + DAY, due=NOON + DAY, calendars={"de-holidays": HOLIDAYS})
+
+    assert len(inside.runs) == 1
+    assert reasons(outside) == [(1, "in no window of calendar de-holidays")]
+
+
+def test_a_blackout_is_in_the_schedules_own_zone() -> None:
+    timing = Recurring(CronExpression.parse("0 * * * *"), BERLIN)
+    what = schedule(timing=timing, conditions=Conditions(blackout=("13:00-14:00",)))
+
+    assert reasons(decide(what, NOON)) == [(1, "blackout: 13:00-14:00")]
+
+
+def test_of_what_was_missed_a_skipped_day_is_not_the_one_that_is_caught_up() -> None:
+    what = schedule(conditions=Conditions(blackout=("14:00-16:00",)))
+
+    decided = decide(what, NOON + 3 * HOUR + 30 * MINUTE)
+
+    assert [run.due for run in decided.runs] == [NOON + HOUR]
+    assert reasons(decided)[0] == (2, "blackout: 14:00-16:00")
+
+
+def test_a_run_that_is_claimed_too_late_has_expired() -> None:
+    what = schedule(conditions=Conditions(expires=10 * MINUTE))
+
+    decided = decide(what, NOON + 11 * MINUTE)
+
+    assert decided.runs == ()
+    assert reasons(decided) == [(1, "expired: not started within 10m of its due instant")]
+    assert len(decide(what, NOON + 10 * MINUTE).runs) == 1
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        ({}, "calendar de-holidays: there is none of that name"),
+        (
+            {"de-holidays": BrokenCalendar("de-holidays", "no zone")},
+            "calendar de-holidays: no zone",
+        ),
+    ],
+)
+def test_a_calendar_that_cannot_be_read_is_a_problem_and_runs_nothing(
+    found: dict[str, BrokenCalendar], said: str
+) -> None:
+    what = schedule(conditions=Conditions(skip_on=("de-holidays",)))
+
+    decided = decide(what, NOON, calendars=found)
+
+    assert decided.runs == ()
+    assert decided.problem is not None
+    assert decided.problem.startswith(said)
+
+
+def test_what_a_pause_that_is_over_has_covered_does_not_run_and_the_rest_is_missed() -> None:
+    what = schedule(misfire=Misfire(policy=MisfirePolicy.ALL))
+    pause = Pause(since=NOON + HOUR, until=NOON + 3 * HOUR, by="ann", reason="migration")
+
+    decided = decide(what, NOON + 4 * HOUR, pause=pause)
+
+    assert [run.due for run in decided.runs] == [NOON, NOON + 3 * HOUR, NOON + 4 * HOUR]
+    assert reasons(decided) == [
+        (
+            2,
+            "paused by ann since 2026-03-02 13:00:00Z until 2026-03-02 15:00:00Z: migration",
+        )
+    ]
+
+
+def test_a_pause_stops_what_was_due_before_it_and_that_nobody_had_claimed() -> None:
+    decided = decide(schedule(), NOON + 2 * MINUTE, pause=Pause(since=NOON + MINUTE))
+
+    assert (decided.runs, len(decided.skips)) == ((), 1)
+
+
+def test_a_row_is_prolonged_where_the_next_instant_has_the_same_reason() -> None:
+    pause = Pause(since=NOON - DAY)
+    stretch = Stretch(key="cron-1", last=NOON - HOUR, reason=str(pause))
+
+    [same] = decide(schedule(), NOON, pause=pause, stretch=stretch).skips
+    [other] = decide(schedule(), NOON, pause=Pause(since=NOON), stretch=stretch).skips
+
+    assert (same.prolongs, other.prolongs) == ("cron-1", None)
+
+
+def test_what_is_due_beyond_the_last_run_is_skipped_and_then_nothing_is_due() -> None:
+    what = schedule(conditions=Conditions(max_runs=3), misfire=Misfire(policy=MisfirePolicy.ALL))
+
+    decided = decide(what, NOON + 3 * HOUR, claimed=1)
+
+    assert [run.due for run in decided.runs] == [NOON, NOON + HOUR]
+    assert decided.next_due is None
+    assert reasons(decided) == [(2, "max_runs: the runs that it is allowed are over")]
+
+
+def test_a_year_of_seconds_in_a_pause_is_one_row_and_not_looked_at_one_by_one() -> None:
+    what = schedule(timing=Every(timedelta(seconds=1)))
+    pause = Pause(since=NOON)
+
+    decided = decide(what, NOON + 365 * DAY, pause=pause)
+
+    assert sum(one.count for one in decided.skips) == 365 * 86_400 + 1
+    assert decided.weight <= MOST_JUDGED
+
+
+def test_what_is_written_of_conditions_is_read_back() -> None:
+    said = Conditions(
+        max_runs=3, expires=HOUR, skip_on=("a",), only_on=("b", "c"), blackout=("Sat 22:00-06:00",)
+    )
+
+    assert read_conditions(write_conditions(said)) == (said, ())
+    assert read_conditions({}) == (None, ())
+
+
+@pytest.mark.parametrize(
+    ("given", "fault"),
+    [
+        ({"max_runs": 0}, "max_runs: 0 is not a whole number, 1-1,000,000,000"),
+        ({"max_runs": True}, "max_runs: True is not a whole number"),
+        ({"expires": 10**40}, "expires: must be 1s to 36525d"),
+        ({"expires": 5}, "expires: must be 1s"),
+        ({"skip_on": "holidays"}, "skip_on: 'holidays' is not a list of texts"),
+        ({"only_on": ["A B"]}, "only_on: 'A B' is no calendar's name"),
+        ({"blackout": ["noon"]}, "blackout: 'noon' is no window"),
+        ({"blackout": ["Sat"] * 101}, "blackout: has 101 entries, 100 are allowed"),
+        ({"on": 1}, "on: is not known here"),
+    ],
+)
+def test_impossible_conditions_are_refused_with_what_is_allowed(
+    given: dict[str, Any], fault: str
+) -> None:
+    conditions, faults = read_conditions(given)
+
+    assert conditions is None
+    assert str(faults[0]).startswith(fault)
+
+
+def test_all_faults_of_conditions_are_told_at_once() -> None:
+    _, faults = read_conditions({"max_runs": 0, "expires": 0, "skip_on": 1, "blackout": [2]})
+
+    assert [fault.field for fault in faults] == ["max_runs", "expires", "skip_on", "blackout"]
+
+
+def upcoming(what: Schedule, first: datetime, last: datetime) -> list[datetime]:
+    found, instant = [first], what.next(first)
+    while instant is not None and instant <= last:
+        found.append(instant)
+        instant = what.next(instant)
+    return found
+
+
+SPRING, AUTUMN = datetime(2026, 3, 28, tzinfo=UTC), datetime(2026, 10, 24, tzinfo=UTC)
+WINDOWS = ["Sat", "Sun 02:00-04:00", "22:00-06:00", "2026-03-29", "10-25", "Mon-Fri"]
+
+
+@given(
+    begins=st.sampled_from([SPRING, AUTUMN]),
+    text=st.sampled_from(["30 2 * * *", "*/30 * * * *", "0 1-3 * * *", "15 * * * 0"]),
+    policy=st.sampled_from(list(MisfirePolicy)),
+    windows=st.lists(st.sampled_from(WINDOWS), max_size=3, unique=True),
+    steps=st.lists(st.integers(min_value=1, max_value=600), min_size=1, max_size=12),
+    only=st.booleans(),
+)
+def test_over_clock_changes_each_instant_is_run_or_skipped_once_and_none_in_a_window_runs(
+    *,
+    begins: datetime,
+    text: str,
+    policy: MisfirePolicy,
+    windows: Sequence[str],
+    steps: Sequence[int],
+    only: bool,
+) -> None:
+    calendar = compiled(
+        CalendarDraft(
+            name="days", timezone="Europe/Berlin", windows=tuple((each, None) for each in windows)
+        )
+    )
+    assert isinstance(calendar, Calendar)
+    skip_on, only_on = ((), ("days",)) if only else (("days",), ())
+    what = schedule(
+        timing=Recurring(CronExpression.parse(text), BERLIN),
+        changed_at=begins,
+        misfire=Misfire(policy=policy),
+        conditions=Conditions(skip_on=skip_on, only_on=only_on),
+    )
+    due, now = what.next(begins), begins
+    decided_of: dict[datetime, int] = {}
+    for step in steps:
+        now += timedelta(minutes=step)
+        if due is None or due > now:
+            continue
+        planned = Planned(
+            schedule=what, next_due=due, circumstances=Circumstances(calendars={"days": calendar})
+        )
+        decided = plan(planned, now)
+        assert decided == plan(planned, now)  # replicas agree
+        for run in decided.runs:
+            decided_of[run.due] = decided_of.get(run.due, 0) + 1
+            assert (calendar.window_at(run.due) is not None) == only
+        skipped = sum(one.count for one in decided.skips)
+        assert len(upcoming(what, due, now)) == skipped + len(decided.runs)
+        due = decided.next_due
+    assert set(decided_of.values()) <= {1}

@@ -1,0 +1,72 @@
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from cronhare.domain.schedules.windows import WindowInvalid, parse_window
+
+BERLIN = ZoneInfo("Europe/Berlin")
+
+
+@pytest.mark.parametrize(
+    ("text", "inside", "outside"),
+    [
+        ("2026-12-25", ["2026-12-25T00:00", "2026-12-25T23:59"], ["2026-12-24T23:59"]),
+        ("2026-12-24..2026-12-26", ["2026-12-26T23:59"], ["2026-12-27T00:00"]),
+        ("12-25", ["2031-12-25T12:00"], ["2031-12-26T00:00"]),
+        ("12-24..01-01", ["2026-12-31T08:00", "2027-01-01T08:00"], ["2027-01-02T00:00"]),
+        ("02-29", ["2028-02-29T08:00"], ["2027-03-01T00:00"]),
+        ("Sat,Sun", ["2026-03-07T00:00", "2026-03-08T23:59"], ["2026-03-09T00:00"]),
+        ("fri-mon", ["2026-03-06T08:00", "2026-03-09T08:00"], ["2026-03-10T08:00"]),
+        ("22:00-06:00", ["2026-03-02T22:00", "2026-03-03T05:59"], ["2026-03-03T06:00"]),
+        ("Fri 22:00-06:00", ["2026-03-07T05:59"], ["2026-03-07T22:00", "2026-03-06T05:59"]),
+        ("12-31 18:00-24:00", ["2026-12-31T23:59"], ["2027-01-01T00:00", "2026-12-31T17:59"]),
+        (
+            "2026-12-24T18:00..2026-12-27T06:00",
+            ["2026-12-24T18:00", "2026-12-27T05:59"],
+            ["2026-12-24T17:59", "2026-12-27T06:00"],
+        ),
+    ],
+)
+def test_a_window_covers_what_it_says_by_the_clocks_of_its_zone(
+    text: str, inside: list[str], outside: list[str]
+) -> None:
+    window = parse_window(text)
+
+    def covers(wall: str) -> bool:
+        moment = datetime.fromisoformat(wall).replace(tzinfo=BERLIN).astimezone(UTC)
+        return window.covers(moment, BERLIN)
+
+    assert [covers(wall) for wall in inside] == [True] * len(inside)
+    assert [covers(wall) for wall in outside] == [False] * len(outside)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "Someday",
+        "2026-02-30",
+        "02-30",
+        "13-01",
+        "2026-12-26..2026-12-24",
+        "06:00-06:00",
+        "25:00-26:00",
+        "06:00-24:30",
+        "2026-12-24T18:00..2026-12-24T06:00",
+        "2026-12-24T18:00..2026-12-25T06:00 22:00-23:00",
+        "Mon-",
+        "Mon 06:00",
+        "\uff11\uff12:00-13:00",
+        "x" * 10_000,
+    ],
+)
+def test_what_is_no_window_is_refused_with_what_is_one(text: str) -> None:
+    with pytest.raises(WindowInvalid, match=r"write \"2026-12-25\"|longer than"):
+        parse_window(text)
+
+
+def test_an_instant_at_the_edge_of_the_calendar_is_in_no_window() -> None:
+    last = datetime.max.replace(tzinfo=UTC)
+
+    assert not parse_window("Mon-Sun").covers(last, ZoneInfo("Asia/Tokyo"))
