@@ -11,10 +11,13 @@ from dependency_injector import containers, providers
 from cronhare.adapters.http.client import HttpClient
 from cronhare.adapters.memory.broker.broker import MemoryBroker
 from cronhare.adapters.memory.inspection import MemoryInspection
+from cronhare.adapters.notify.mail import make_postman
+from cronhare.adapters.notify.teller import Teller
 from cronhare.adapters.process import ProcessRunner
 from cronhare.adapters.sql import (
     SqlAttemptStore,
     SqlClaimStore,
+    SqlEventStore,
     SqlLimitStore,
     SqlNodeStore,
     SqlRecords,
@@ -28,7 +31,10 @@ from cronhare.adapters.system.ledger_clock import HostClock, LedgerClock
 from cronhare.application.administration.commands import Administrator
 from cronhare.application.administration.doctor import Doctor
 from cronhare.application.administration.jobs_files import JobsFileApplier
+from cronhare.application.administration.outbox import Outbox
 from cronhare.application.administration.queries import Queries
+from cronhare.application.events.announcing import Announcer
+from cronhare.application.events.telling import Herald
 from cronhare.application.heartbeat import Heartbeat
 from cronhare.application.publishing import publish_pipeline as pipeline
 from cronhare.application.publishing.execution_publisher import ExecutionPublisher
@@ -43,6 +49,7 @@ from cronhare.application.worker.live_output import OutputKeeper
 from cronhare.domain.lifecycle.retry_policies import RetryPolicies
 from cronhare.domain.messages.signing import Seal
 from cronhare.domain.schedules.catalog import Catalog
+from cronhare.domain.schedules.notify import Subscribers, Subscriptions
 
 from . import rabbitmq
 from .background import BackgroundExecutor
@@ -59,6 +66,7 @@ class Container(containers.DeclarativeContainer):
 
     settings = providers.Dependency(instance_of=Settings)
     tasks = providers.Object(())
+    subscriptions = providers.Object(Subscriptions())
     queues = providers.Object(())
 
     ourselves = providers.Singleton(this_node)
@@ -77,6 +85,7 @@ class Container(containers.DeclarativeContainer):
     records = providers.Singleton(SqlRecords, engine, clock)
     nodes = providers.Singleton(SqlNodeStore, engine, clock)
     limits = providers.Singleton(SqlLimitStore, engine, clock)
+    events = providers.Singleton(SqlEventStore, engine, clock)
 
     ledger_clock = providers.Selector(
         settings.provided.ledger_kind,
@@ -114,6 +123,7 @@ class Container(containers.DeclarativeContainer):
         limits=settings.provided.limits,
         crashes=settings.provided.crash_policy,
     )
+    subscribers = providers.Singleton(Subscribers, subscriptions)
     runner = providers.Singleton(ProcessRunner)
     http = providers.Singleton(
         HttpClient, settings.provided.allowed_hosts, agent=f"cronhare/{version('cronhare')}"
@@ -207,10 +217,35 @@ class Container(containers.DeclarativeContainer):
         seal=seal,
         accepts_foreign=settings.provided.accepts_foreign,
     )
+    postman = providers.Singleton(
+        make_postman, settings.provided.mail_server, sender=settings.provided.smtp_from
+    )
+    #: Commands of targets run apart from the tasks: the caller closes it.
+    teller = providers.Factory(
+        Teller,
+        http=http,
+        runner=providers.Factory(ProcessRunner),
+        postman=postman,
+        now=clock.provided.now,
+    )
+    announcer = providers.Singleton(
+        Announcer, store=events, subscribers=subscribers, clock=ledger_clock
+    )
+    events_thread = _threads("events", 1)
+    herald = providers.Factory(
+        Herald,
+        store=events,
+        teller=teller,
+        subscribers=subscribers,
+        clock=ledger_clock,
+        node=node,
+        executor=events_thread,
+    )
     administrator = providers.Singleton(
         Administrator, schedules=schedules, records=records, node=node, uuid=uuid4
     )
     applier = providers.Singleton(JobsFileApplier, schedules)
+    outbox = providers.Singleton(Outbox, events)
 
     broker_inspection = providers.Selector(
         settings.provided.broker_kind,

@@ -15,6 +15,7 @@ from sqlalchemy import URL, Engine
 from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.adapters.memory.ledger.attempts import MemoryAttemptStore
 from cronhare.adapters.memory.ledger.claims import MemoryClaimStore
+from cronhare.adapters.memory.ledger.events import MemoryEventStore
 from cronhare.adapters.memory.ledger.nodes import MemoryNodeStore
 from cronhare.adapters.memory.ledger.records import MemoryRecords
 from cronhare.adapters.memory.ledger.schedules import MemoryScheduleStore
@@ -22,6 +23,7 @@ from cronhare.adapters.memory.ledger.tables import MemoryLedger
 from cronhare.adapters.sql import (
     SqlAttemptStore,
     SqlClaimStore,
+    SqlEventStore,
     SqlNodeStore,
     SqlRecords,
     SqlScheduleStore,
@@ -38,6 +40,7 @@ from cronhare.domain.schedules.planning import Plan, Planned, plan
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.attempts import AttemptStorePort, Busy, Finish, Recorded, Refused, StartRequest
 from cronhare.ports.claims import Batch, ClaimStorePort
+from cronhare.ports.events import EventStorePort
 from cronhare.ports.nodes import NodeStorePort
 from cronhare.ports.records import ExecutionFilter, RecordsPort
 from cronhare.ports.runner import AttemptResult
@@ -104,6 +107,7 @@ class Ledger:
     schedules: ScheduleStorePort
     records: RecordsPort
     nodes: NodeStorePort
+    events: EventStorePort
 
     @property
     def now(self) -> datetime:
@@ -264,6 +268,7 @@ def memory_ledger(clock: FrozenClock) -> Ledger:
         schedules=MemoryScheduleStore(ledger),
         records=MemoryRecords(ledger),
         nodes=MemoryNodeStore(ledger),
+        events=MemoryEventStore(ledger),
     )
 
 
@@ -304,6 +309,7 @@ def sql_ledger(clock: FrozenClock, engine: Engine) -> Ledger:
         schedules=SqlScheduleStore(engine, clock),
         records=SqlRecords(engine, clock),
         nodes=SqlNodeStore(engine, clock),
+        events=SqlEventStore(engine, clock),
     )
 
 
@@ -313,6 +319,7 @@ def empty(url: URL) -> None:
         "RetryBudget",
         "ExecutionGate",
         "CircuitBreaker",
+        "EventDelivery",
         "SchedulerNode",
         "FailedTask",
         "AttemptOutput",

@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import Engine, event
 
 from cronhare.adapters.memory.clock import FrozenClock
-from cronhare.adapters.sql import SqlNodeStore, check_schema, open_engine, upgrade
+from cronhare.adapters.sql import SqlEventStore, SqlNodeStore, check_schema, open_engine, upgrade
 from cronhare.adapters.sql.dialects.sqlite import errors as sqlite
 from cronhare.adapters.sql.dialects.sqlite.file import make_file
 from cronhare.domain.execution import State
@@ -247,6 +247,7 @@ def test_a_full_disk_loses_nothing_and_goes_on_once_there_is_room(engine: Engine
         schedules=adapters.schedules,
         records=adapters.records,
         nodes=SqlNodeStore(engine, clock),
+        events=SqlEventStore(engine, clock),
     )
     big = '{"text": "' + "x" * 100_000 + '"}'
     ledger.add(params=big)

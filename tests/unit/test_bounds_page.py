@@ -11,6 +11,8 @@ from cronhare.adapters import tls
 from cronhare.adapters.crontab import reader, settings
 from cronhare.adapters.http import client as http_client
 from cronhare.adapters.http import connecting, exchange, requests
+from cronhare.adapters.jobs import notify as jobs_notify
+from cronhare.adapters.notify import mail
 from cronhare.adapters.process.attempt import attempt
 from cronhare.adapters.process.output import attempt_log, capture, lines, log_rate, pipes
 from cronhare.adapters.process.output import ipc_messages as ipc
@@ -28,6 +30,7 @@ from cronhare.adapters.sql.mapping import tolerant_reading
 from cronhare.adapters.sql.mapping.retentions import LONGEST_RETENTION
 from cronhare.adapters.sql.schema import tables
 from cronhare.application.administration import commands
+from cronhare.application.events import announcing, telling
 from cronhare.application.redelivery import delay, queue_backoff, waiting_room
 from cronhare.application.redelivery import quarantine_message as parking
 from cronhare.application.scheduling import end_publisher, gaps, paging
@@ -36,14 +39,14 @@ from cronhare.domain import nodes, task_report, topology
 from cronhare.domain.addresses import allowed_hosts, broker, server_url, web_address
 from cronhare.domain.cron.timeline import FIRST_MINUTE, LAST_MINUTE, moment_of
 from cronhare.domain.diagnosis import finding
-from cronhare.domain.lifecycle import failures, redelivery, start_fence
+from cronhare.domain.lifecycle import events, failures, redelivery, start_fence
 from cronhare.domain.messages import headers, messages
 from cronhare.domain.messages import nack_count as deaths
 from cronhare.domain.retries import crashes, error_classes, outcome, retry, retry_after
 from cronhare.domain.retries import retry_policy_parser as policies
 from cronhare.domain.retries.backoff import CEILING_MS
 from cronhare.domain.retries.strategy import LONGEST_STRATEGY
-from cronhare.domain.schedules import boot, every, jobs_file, params, planning, schedule
+from cronhare.domain.schedules import boot, every, jobs_file, notify, params, planning, schedule
 from cronhare.domain.schedules.retention import KEPT
 from cronhare.domain.texts import durations, echo
 from cronhare.entrypoints import logs
@@ -199,6 +202,29 @@ BOUNDS: dict[str, list[str]] = {
         f"{http_client.MOST_AT_A_TIME}",
         f"{connecting.MOST_ADDRESSES} addresses",
     ],
+    "targets of a jobs file": [
+        f"{notify.MOST_TARGETS};",
+        f"{notify.MOST_NAMED} of one schedule",
+        f"{jobs_notify.MOST_ADDRESSES} addresses",
+    ],
+    "a target's timeout": [f"{notify.LONGEST_TIMEOUT // MINUTE} min"],
+    "a webhook's secret": [
+        f"{jobs_notify.SHORTEST_SECRET} to {jobs_notify.LARGEST_SECRET:,} characters"
+    ],
+    "an event": [
+        size(events.LARGEST_EVENT),
+        f"{events.LONGEST_REASON:,} characters",
+        f"params of {events.LARGEST_PARAMS:,}",
+    ],
+    "telling a target": [
+        f"{events.MOST_TRIES} tries",
+        f"{events.EXPIRES_AFTER // timedelta(hours=1)} h",
+        f"{telling.AT_A_TIME} events at a time",
+        f"{telling.MOST_AT_A_TIME} of all",
+    ],
+    "events that wait for a target": [f"{announcing.MOST_WAITING:,}"],
+    "events that were told": [f"{announcing.KEPT_FOR // DAY} days"],
+    "letters under way": [f"{mail.MOST_AT_A_TIME}"],
     "a PEM file: a CA, a certificate, its key": [size(tls.LARGEST_PEM)],
     "what a database's server says before a session is set up": [
         f"{2 * server_sessions.CONNECT_SECONDS} s",

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from cronhare.entrypoints.settings.settings import Settings
 from cronhare.entrypoints.settings.settings_file import CONFIG
+from cronhare.ports.events import EVENT_VARIABLES
 from cronhare.ports.runner import ATTEMPT_VARIABLES
 
 ROOT = Path(__file__).parents[2]
@@ -25,7 +26,8 @@ def test_every_alarm_has_a_line_that_says_what_to_do() -> None:
 
 
 def test_every_setting_that_is_named_exists() -> None:
-    exist = {f"CRON_{name.upper()}" for name in Settings.declared()} | {CONFIG, *ATTEMPT_VARIABLES}
+    said = {CONFIG, *ATTEMPT_VARIABLES, *EVENT_VARIABLES}
+    exist = {f"CRON_{name.upper()}" for name in Settings.declared()} | said
 
     named = set(re.findall(r"\bCRON_[A-Z_]+\b", PAGE))
     assert {name for name in named - exist if name.removesuffix("_FILE") not in exist} == set()

@@ -15,6 +15,7 @@ from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.schedules.calendars import CalendarDraft
 from cronhare.domain.schedules.draft import Fault, ScheduleDraft
 from cronhare.domain.schedules.jobs_file import LARGEST_FILE, LONGEST_SOURCE, MOST_FAULTS
+from cronhare.domain.schedules.notify import Subscriptions
 from cronhare.domain.schedules.schedule import SYSTEM_PREFIX
 from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.domain.schedules.task_policy import BUILT_IN_CLASSES, TaskPolicy
@@ -23,6 +24,7 @@ from cronhare.domain.texts.listing import first_faults
 
 from .calendars import read_calendar_table
 from .limits import NO_INTEGER, beyond_toml
+from .notify import SubscriptionReader
 from .policies import Policies
 from .schedules import read_draft
 from .schema import (
@@ -64,8 +66,9 @@ class JobsFile:
     """A jobs file that was read.
 
     The ledger keeps its schedules and tasks under *source*: the file's name, unless it gives
-    another. *on_start* names the enabled schedules to run whenever `cronhare up` starts, *on_boot*
-    those to run once per boot of the host.
+    another. *subscriptions* says who is told of their events. *on_start* names the enabled
+    schedules to run whenever `cronhare up` starts, *on_boot* those to run once per boot of the
+    host.
     """
 
     path: Path
@@ -75,6 +78,7 @@ class JobsFile:
     on_boot: tuple[str, ...]
     source: str
     calendars: tuple[CalendarDraft, ...] = ()
+    subscriptions: Subscriptions = attrs.field(factory=Subscriptions)
 
 
 def read_jobs(path: Path, *, policy: RetryPolicy) -> JobsFile:
@@ -93,6 +97,9 @@ def read_jobs(path: Path, *, policy: RetryPolicy) -> JobsFile:
     known = None if "tasks" in {fault.field for fault in found} else tasks
     schedules = dict(_schedules(file.schedules, known, policies, faults))
     calendars = tuple(_calendars(file.calendars, path.resolve().parent, faults))
+    reader = SubscriptionReader(policies.folder, source)
+    subscriptions = _subscriptions(reader, file, tasks, schedules)
+    faults += [FileFault(place, fault) for place, fault in reader.faults]
     if faults:
         raise JobsFileInvalid(path, _capped(faults))
     enabled = [(draft.name, table) for draft, table in schedules.values() if draft.status]
@@ -104,6 +111,24 @@ def read_jobs(path: Path, *, policy: RetryPolicy) -> JobsFile:
         on_boot=tuple(name for name, table in enabled if table.on_boot),
         source=source,
         calendars=calendars,
+        subscriptions=subscriptions,
+    )
+
+
+def _subscriptions(
+    reader: SubscriptionReader,
+    file: FileTable,
+    tasks: Mapping[str, Task],
+    schedules: Mapping[str, tuple[ScheduleDraft, ScheduleTable]],
+) -> Subscriptions:
+    return reader.read(
+        notify=file.notify,
+        defaults=file.defaults,
+        classes=file.classes,
+        tasks={name: (file.tasks[name], task) for name, task in tasks.items()},
+        schedules={
+            name: (file.schedules[name], table.task) for name, (_, table) in schedules.items()
+        },
     )
 
 

@@ -57,6 +57,10 @@ class PolicyTable:
     timeout: str | None = None
     errors: Any = None
     strategy: str | None = None
+    # What is wrong with these is told by `notify.py`.
+    notify: Any = None
+    on_failure: Any = None
+    late_after: Any = None
 
 
 @attrs.frozen(kw_only=True)
@@ -130,6 +134,9 @@ class ScheduleTable:
     user_id: OwnerNumber | None = None
     group_id: OwnerNumber | None = None
     language_id: OwnerNumber | None = None
+    notify: Any = None
+    on_failure: Any = None
+    late_after: Any = None
 
 
 @attrs.frozen(kw_only=True)
@@ -148,6 +155,7 @@ class FileTable:
     source: Source | None = None
     defaults: Any = attrs.field(factory=dict[str, Any])
     classes: dict[str, Any] = attrs.field(factory=dict[str, Any])
+    notify: dict[str, Any] = attrs.field(factory=dict[str, Any])
     tasks: dict[str, Any] = attrs.field(factory=dict[str, Any])
     schedules: dict[str, Any] = attrs.field(factory=dict[str, Any])
     calendars: dict[str, Any] = attrs.field(factory=dict[str, Any])

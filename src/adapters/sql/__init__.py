@@ -3,6 +3,7 @@
 from .attempts.store import SqlAttemptStore
 from .claims.store import SqlClaimStore
 from .dialects import open_engine
+from .events.store import SqlEventStore
 from .limits.store import SqlLimitStore
 from .migrations.upgrade import check_schema, upgrade
 from .nodes import SqlNodeStore
@@ -12,6 +13,7 @@ from .schedules import SqlScheduleStore
 __all__ = [
     "SqlAttemptStore",
     "SqlClaimStore",
+    "SqlEventStore",
     "SqlLimitStore",
     "SqlNodeStore",
     "SqlRecords",

@@ -7,6 +7,7 @@ from .allowed_hosts import Address, AllowedHosts, is_public
 from .broker import BrokerServer
 from .certificates import OF_BROKER, OF_LEDGER, Certificates, certificates_beside
 from .ledger import LedgerFile, LedgerServer, Tls, parse_ledger
+from .mail import MailServer, checked_address
 from .server_url import Host, ServerUrl
 from .web_address import WebAddress
 
@@ -20,10 +21,12 @@ __all__ = [
     "Host",
     "LedgerFile",
     "LedgerServer",
+    "MailServer",
     "ServerUrl",
     "Tls",
     "WebAddress",
     "certificates_beside",
+    "checked_address",
     "is_public",
     "parse_ledger",
 ]

@@ -25,7 +25,9 @@ class Archived:
     `replayed` or `discarded`. *check_at* says since when its message may be in no queue; None once
     it is, or if it needs none. It is quarantined for its last *crash_count* crashes, from
     *first_crash_at* to the end; both are None for what is no poison pill. *options* is JSON: its
-    policy, and its timeout. *problem* says what is wrong with its row, where a person spoilt it.
+    policy, and its timeout. *event_at* is from when on those who want to know
+    of it are told; None once that is taken care of. *problem* says what is wrong with its row,
+    where a person spoilt it.
     """
 
     id: int
@@ -52,6 +54,7 @@ class Archived:
     crash_count: int | None = None
     first_crash_at: datetime | None = None
     options: str | None = None
+    event_at: datetime | None = None
     problem: str | None = None
 
     @property
@@ -104,6 +107,7 @@ def archive(
         crash_count=len(crashes) or None,
         first_crash_at=crashes[0].at if crashes else None,
         options=_options(execution),
+        event_at=at,
     )
 
 
@@ -147,4 +151,5 @@ def archive_report(failure: Failure, now: datetime) -> Archived:
         error=None,
         attempts=message.retry_count + 1,
         retry_count=message.retry_count,
+        event_at=now,
     )

@@ -38,6 +38,10 @@ STATE_COLOURS = {
     "skipped": "bright_black",
     "cancelled": "bright_black",
     "handed-over": "bright_black",
+    "delivered": "green",
+    "waiting": "yellow",
+    "given-up": "red",
+    "expired": "red",
 }
 
 

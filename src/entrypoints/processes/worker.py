@@ -60,12 +60,14 @@ async def run(
         Loop("output", outputs.round),
         Loop("clock", ClockWatch(container.ledger_clock(), lease=settings.lease).round),
         Loop("settling", _settling(container).round),
+        Loop("events", container.announcer().round),
         Loop("boot", partial(run_at_boot, container, on_boot)),
     ]
     for loop in (reporting, *loops):
         loop.start()
     if await consumer.begin(queues, concurrency=concurrency, shutdown=shutdown):
         say(log, logging.INFO, "begun", f"Consuming {listed(queues)}")
+    telling = asyncio.create_task(container.herald().run(shutdown.requested), name="events")
     watches = [consumer.bring_back(shutdown)]
     if settings.failed_monitor:
         watches.append(monitoring.begin(shutdown))
@@ -76,7 +78,8 @@ async def run(
     shutdown.forced_exit.waits_for("servers, to take leave of them")
     stops = [loop.stop(seconds=CLOSING) for loop in loops]
     stops.append(reporting.stop(seconds=LEAVING))
-    await asyncio.gather(consumer.close(), monitoring.end(), *stops)
+    told = asyncio.wait([telling], timeout=CLOSING)
+    await asyncio.gather(consumer.close(), monitoring.end(), told, *stops)
     shutdown.forced_exit.leaving()
 
 

@@ -12,6 +12,8 @@ from cronhare.domain.addresses import (
     BrokerServer,
     LedgerFile,
     LedgerServer,
+    MailServer,
+    checked_address,
     parse_ledger,
 )
 from cronhare.domain.retries.backoff import (
@@ -163,6 +165,8 @@ class Settings:
     foreign_messages: str = setting(one_of("accept", "refuse"), "accept")
     message_keys: tuple[str, ...] = setting(keys, "", name="message_key", secret=True)
     http_allowed_hosts: tuple[str, ...] = setting(hosts, "")
+    smtp_url: str | None = setting(checked(MailServer.parse), secret=True)
+    smtp_from: str = setting(checked(checked_address), "cronhare@localhost")
     log_format: str = setting(one_of("text", "json"), "text")
     log_level: str = setting(one_of("DEBUG", "INFO", "WARN", "ERROR"), "INFO")
     sources: Sources = attrs.field(factory=lambda: Sources({}), repr=False, eq=False)
@@ -186,6 +190,11 @@ class Settings:
     def allowed_hosts(self) -> AllowedHosts:
         """Whom we may ask over HTTP."""
         return AllowedHosts.parse(self.http_allowed_hosts)
+
+    @property
+    def mail_server(self) -> MailServer | None:
+        """Where mail is handed in, if it is."""
+        return None if self.smtp_url is None else MailServer.parse(self.smtp_url)
 
     @property
     def ledger_kind(self) -> str:

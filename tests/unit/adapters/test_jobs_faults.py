@@ -67,7 +67,10 @@ def test_every_fault_is_told_at_once_with_its_place(faults: Faults) -> None:
     assert [(line.split(": ")[0], line.split(": ")[1]) for line in said] == [
         (
             "speed",
-            "is not known here; there are calendars, classes, defaults, schedules, source, tasks",
+            (
+                "is not known here; there are calendars, classes, defaults, notify, schedules, "
+                "source, tasks"
+            ),
         ),
         ("tasks.bad", "id"),
         ("tasks.bad", "command"),
@@ -323,7 +326,7 @@ def test_the_whole_sentence_names_the_file(tmp_path: Path) -> None:
         read_jobs(path, policy=RetryPolicy())
 
     assert str(refused.value) == (
-        f"{path}: speed: is not known here; there are calendars, classes, defaults, schedules, "
-        "source, tasks; "
+        f"{path}: speed: is not known here; there are calendars, classes, defaults, notify, "
+        "schedules, source, tasks; "
         "tasks.t: command: is missing"
     )

@@ -12,6 +12,7 @@ import attrs
 from cronhare.domain.execution import Execution
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.claims import claim_by_hand
+from cronhare.domain.lifecycle.events import Delivery
 from cronhare.domain.nodes import NodeReport
 from cronhare.domain.retries.breaker import Breaker
 from cronhare.domain.retries.budget import Budget
@@ -48,6 +49,8 @@ class MemoryLedger:
         self.nodes: dict[str, NodeReport] = {}
         self.budgets: dict[str, Budget] = {}
         self.breakers: dict[str, Breaker] = {}
+        self.deliveries: dict[int, Delivery] = {}
+        self.delivery_ids = count(1)
         self._archive_ids = count(1)
         self.schedules.save(CLEANUP, source=None, now=clock.now())
 

@@ -262,7 +262,9 @@ failed_tasks = Table(
     Column("crash_count", Integer),
     Column("first_crash_at", UtcDateTime),
     Column("options", LongText),
+    Column("event_at", UtcDateTime),
     Index("ix_failed_check", "check_at"),
+    Index("ix_failed_event", "event_at"),
     Index("ix_failed_resolution", "resolution", "id"),
     Index("ix_failed_execution", "execution_id"),
     Index("ix_failed_key", "scheduler_id", "execution_key"),
@@ -313,6 +315,31 @@ breakers = Table(
     Column("probe_at", UtcDateTime),
     Column("probe", BigInteger),
     Column("last_at", UtcDateTime, nullable=False),
+)
+
+
+#: The outbox: one event for one target. Rows that it refers to may be gone: no foreign keys.
+deliveries = Table(
+    "EventDelivery",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("event_key", String(255), nullable=False),
+    Column("event", String(32), nullable=False),
+    Column("target", String(255), nullable=False),
+    Column("source", String(255), nullable=False),
+    Column("scheduler_id", Id, nullable=False),
+    Column("schedule_name", String(255), nullable=False),
+    Column("execution_id", Id),
+    Column("occurred_at", UtcDateTime, nullable=False),
+    Column("payload", LongText, nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("tries", Integer, nullable=False),
+    Column("next_try_at", UtcDateTime),
+    Column("owner", String(255)),
+    Column("finished_at", UtcDateTime),
+    Column("last_error", LongText),
+    Index("ux_delivery", "event_key", "target", unique=True),
+    Index("ix_delivery_due", "state", "target", "next_try_at"),
 )
 
 

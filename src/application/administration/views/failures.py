@@ -64,6 +64,7 @@ class FailureView:
         fields = attrs.asdict(archived)
         task = TaskRef(fields.pop("task_type"), fields.pop("task_id"))
         error, pill = ErrorView.of(archived.error), archived.pill
+        del fields["event_at"]  # `events list` has what became of it
         shown = {
             "execution_id": archived.execution_id or None,
             "task": task,

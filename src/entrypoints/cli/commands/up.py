@@ -28,7 +28,11 @@ def up(*, jobs: Jobs = None, concurrency: Concurrency = None) -> None:
     settings = read_settings()
     file = jobs_file(jobs, settings)
     queues = _queues_of(file)
-    container = usable(Container(settings=settings, tasks=file.tasks, queues=queues))
+    container = usable(
+        Container(
+            settings=settings, tasks=file.tasks, subscriptions=file.subscriptions, queues=queues
+        )
+    )
     logs.sign_as(container.node())
     say(log, logging.INFO, "up", f"Ledger {settings.ledger}")
     occupy_ledger(settings)

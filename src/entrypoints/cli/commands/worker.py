@@ -41,7 +41,11 @@ def worker(
     names = _named(queues) if queues else settings.queues
     _refuse_foreign(names, settings)
     file = jobs_file(jobs, settings)
-    container = usable(Container(settings=settings, tasks=file.tasks, queues=names))
+    container = usable(
+        Container(
+            settings=settings, tasks=file.tasks, subscriptions=file.subscriptions, queues=names
+        )
+    )
     at_a_time = concurrency or settings.concurrency or 1  # S1.7 in docs/compatibility.md
     tasks = f"{counted(len(file.tasks), 'task')} of {file.path}, {at_a_time} at a time"
     announce(container, "Worker", f"queues {listed(names)}", tasks)

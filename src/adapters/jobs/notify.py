@@ -1,0 +1,296 @@
+"""From `[notify.NAME]` tables, and what schedules and tasks say of them, to subscriptions."""
+
+import os
+import re
+from base64 import b64decode
+from binascii import Error as NotBase64
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import attrs
+from msgspec import Meta
+
+from cronhare.adapters.plain_files import read_plain_file
+from cronhare.domain.addresses import WebAddress, checked_address
+from cronhare.domain.schedules.draft import Fault
+from cronhare.domain.schedules.jobs_file import MOST_FAULTS
+from cronhare.domain.schedules.notify import (
+    BAD_ENDS,
+    DEFAULT_TIMEOUT,
+    LONGEST_TIMEOUT,
+    MOST_NAMED,
+    MOST_TARGETS,
+    NO_WISHES,
+    ByCommand,
+    ByEmail,
+    ByListener,
+    ByWebhook,
+    EventKind,
+    Means,
+    Subscriptions,
+    Target,
+    Wishes,
+    by_number,
+)
+from cronhare.domain.schedules.task import Task
+from cronhare.domain.texts.durations import say_duration
+from cronhare.domain.texts.echo import echo
+
+from .fields import read_duration
+from .schema import NAME, Command, User
+from .tables import hint, read_table
+
+#: Bytes of a file with a secret, and characters of a secret.
+LARGEST_SECRET: Final = 4_096
+SHORTEST_SECRET: Final = 16
+
+#: Addresses that one target has.
+MOST_ADDRESSES: Final = 16
+
+_FUNCTION: Final = r"[A-Za-z_][A-Za-z0-9_.]{0,200}:[A-Za-z_][A-Za-z0-9_.]{0,200}"
+_WAYS: Final = ("command", "webhook", "email", "python")
+
+#: In the manner of the standard webhooks a secret is base64 behind this.
+_ENCODED: Final = "whsec_"
+
+Function = Annotated[
+    str, Meta(pattern=f"^{_FUNCTION}$", description='a function, such as "alerts:told"')
+]
+Names = Annotated[
+    list[str], Meta(max_length=MOST_NAMED, description=f"a list of {MOST_NAMED} names at most")
+]
+
+
+@attrs.frozen(kw_only=True)
+class NotifyTable:
+    """`[notify.NAME]`: who is told, of what, and how."""
+
+    events: list[EventKind] | None = None
+    command: Command | None = None
+    webhook: str | None = None
+    secret_file: str | None = None
+    secret_env: str | None = None
+    email: str | list[str] | None = None
+    python: Function | None = None
+    timeout: str | None = None
+    cwd: str | None = None
+    user: User | None = None
+
+
+@attrs.frozen(kw_only=True)
+class WishTable:
+    """What defaults, a class, a task or a schedule say of events."""
+
+    notify: Names | None = None
+    on_failure: Command | None = None
+    late_after: str | None = None
+
+
+_WISHES: Final = tuple(attrs.fields_dict(WishTable))
+
+#: A place in the file, and what is wrong there.
+Found = Iterator[tuple[str, Fault]]
+
+
+@attrs.define
+class SubscriptionReader:
+    """Reads them for one file. *faults* are in the order of the file."""
+
+    folder: Path
+    source: str
+    faults: list[tuple[str, Fault]] = attrs.field(factory=list)
+    targets: dict[str, Target] = attrs.field(factory=dict)
+
+    def read(
+        self,
+        *,
+        notify: Mapping[str, Any],
+        defaults: object,
+        classes: Mapping[str, Any],
+        tasks: Mapping[str, tuple[object, Task]],
+        schedules: Mapping[str, tuple[object, str]],
+    ) -> Subscriptions:
+        """Read *notify*, and beside each task and schedule, as written, what it says of events.
+
+        *schedules* have the names of their tasks.
+        """
+        self._read_targets(notify)
+        usual = self._wishes("defaults", defaults)
+        by_class = {
+            name: _over(self._wishes(f"classes.{name}", table), usual)
+            for name, table in classes.items()
+        }
+        of_tasks = {
+            name: _over(
+                self._wishes(f"tasks.{name}", table, task.user),
+                by_class.get(task.task_class or "", usual),
+            )
+            for name, (table, task) in tasks.items()
+        }
+        users = {name: task.user for name, (_, task) in tasks.items()}
+        of_schedules = {
+            name: self._wishes(f"schedules.{name}", table, users.get(task))
+            for name, (table, task) in schedules.items()
+        }
+        return Subscriptions(
+            source=self.source,
+            targets=self.targets,
+            schedules={name: each for name, each in of_schedules.items() if each != NO_WISHES},
+            tasks=of_tasks,
+            task_of={name: task for name, (_, task) in schedules.items()},
+            refs=by_number(task for _, task in tasks.values()),
+        )
+
+    def _read_targets(self, tables: Mapping[str, Any]) -> None:
+        if len(tables) > MOST_TARGETS:
+            self.faults.append(("", Fault("notify", f"has more than {MOST_TARGETS} targets")))
+            return
+        for name, content in tables.items():
+            if len(self.faults) > MOST_FAULTS:
+                return
+            found = list[Fault]()
+            if not re.fullmatch(NAME, name):
+                found.append(Fault("name", f"{echo(name)} is not allowed: a-z, 0-9, . _ -"))
+            table = read_table(NotifyTable, content, found)
+            means = self._means(table, found)
+            timeout = _timeout(table.timeout, found)
+            self.faults += [(f"notify.{name}", fault) for fault in found]
+            self.targets[name] = Target(
+                name=name,
+                means=means,
+                events=BAD_ENDS if table.events is None else frozenset(table.events),
+                timeout=timeout,
+            )
+
+    def _means(self, table: NotifyTable, faults: list[Fault]) -> Means:
+        given = [way for way in _WAYS if getattr(table, way) is not None]
+        at_fault = {fault.field for fault in faults}
+        if len(given) != 1 and not at_fault & {"", *_WAYS}:
+            faults.append(Fault("", f"needs one of {', '.join(_WAYS)}, and has {len(given)}"))
+        if (table.secret_file or table.secret_env) and table.webhook is None:
+            faults.append(Fault("secret_file", "is for a webhook alone"))
+        folder = self.folder / table.cwd if table.cwd else self.folder
+        if table.webhook is not None:
+            return self._webhook(table, table.webhook, faults)
+        if table.email is not None:
+            return _email(table.email, faults)
+        if table.python is not None:
+            return ByListener(function=table.python, cwd=folder)
+        faults += _faults_of_command("command", table.command or ())
+        return ByCommand(command=tuple(table.command or ("-",)), cwd=folder, user=table.user)
+
+    def _webhook(self, table: NotifyTable, url: str, faults: list[Fault]) -> ByWebhook:
+        address = WebAddress.parse("https://unusable.invalid")
+        try:
+            address = WebAddress.parse(url)
+        except ValueError as error:
+            faults.append(Fault("webhook", str(error)))
+        if table.secret_file and table.secret_env:
+            faults.append(Fault("secret_file", "and secret_env are two, and one is used"))
+        return ByWebhook(address=address, secret=self._secret(table, faults))
+
+    def _secret(self, table: NotifyTable, faults: list[Fault]) -> bytes | None:
+        """Read a secret; no fault shows any of it."""
+        field, text = "secret_env", None
+        if table.secret_env is not None:
+            text = os.environ.get(table.secret_env)
+            if text is None:
+                faults.append(Fault(field, "names a variable that is not set"))
+        elif table.secret_file is not None:
+            field = "secret_file"
+            try:
+                content = read_plain_file(self.folder / table.secret_file, most=LARGEST_SECRET)
+                text = content[: LARGEST_SECRET + 1].decode()
+            except (OSError, ValueError) as error:
+                why = getattr(error, "strerror", None) or "is no text"
+                faults.append(Fault(field, f"cannot be read: {why}"))
+        if text is None:
+            return None
+        try:
+            return _decoded(text.strip())
+        except ValueError as error:
+            faults.append(Fault(field, str(error)))
+            return None
+
+    def _wishes(self, place: str, table: object, user: str | None = None) -> Wishes:
+        if not isinstance(table, Mapping) or not any(name in table for name in _WISHES):
+            return NO_WISHES
+        found = list[Fault]()
+        said = {name: table[name] for name in _WISHES if name in table}
+        wishes = read_table(WishTable, said, found)
+        names = tuple(dict.fromkeys(wishes.notify or ()))
+        for name in names:
+            if name not in self.targets:
+                there = hint(name, list(self.targets)) if self.targets else "there are none"
+                found.append(Fault("notify", f"there is no notify.{echo(name)}; {there}"))
+        late = read_duration("late_after", wishes.late_after, found)
+        if late is not None and not late:
+            found.append(Fault("late_after", "must be longer than nothing"))
+        command = self._on_failure(place, wishes.on_failure, user, found)
+        self.faults += [(place, fault) for fault in found]
+        known = tuple(name for name in names if name in self.targets)
+        return Wishes(
+            notify=None if wishes.notify is None else known, on_failure=command, late_after=late
+        )
+
+    def _on_failure(
+        self, place: str, command: Sequence[str] | None, user: str | None, faults: list[Fault]
+    ) -> Target | None:
+        if command is None:
+            return None
+        faults += _faults_of_command("on_failure", command)
+        means = ByCommand(command=tuple(command), cwd=self.folder, user=user)
+        return Target(name=f"{place}:on_failure", means=means)
+
+
+def _over(near: Wishes, far: Wishes) -> Wishes:
+    """Let what is said nearer go before."""
+    return Wishes(
+        notify=far.notify if near.notify is None else near.notify,
+        on_failure=near.on_failure or far.on_failure,
+        late_after=near.late_after or far.late_after,
+    )
+
+
+def _timeout(text: str | None, faults: list[Fault]) -> timedelta:
+    timeout = read_duration("timeout", text, faults)
+    if timeout is None:
+        return DEFAULT_TIMEOUT
+    if not timedelta(0) < timeout <= LONGEST_TIMEOUT:
+        longest = say_duration(LONGEST_TIMEOUT)
+        faults.append(Fault("timeout", f"must be longer than nothing, and at most {longest}"))
+        return DEFAULT_TIMEOUT
+    return timeout
+
+
+def _email(given: str | list[str], faults: list[Fault]) -> ByEmail:
+    addresses = [given] if isinstance(given, str) else given
+    if not 0 < len(addresses) <= MOST_ADDRESSES:
+        faults.append(Fault("email", f"must be 1 to {MOST_ADDRESSES} addresses"))
+        return ByEmail(to=())
+    for address in addresses:
+        try:
+            checked_address(address)
+        except ValueError as error:
+            faults.append(Fault("email", f"{echo(address)} {error}"))
+    return ByEmail(to=tuple(dict.fromkeys(addresses)))
+
+
+def _faults_of_command(field: str, command: Sequence[str]) -> Iterator[Fault]:
+    if command and not command[0]:
+        yield Fault(field, "its first text names the program, and is empty")
+    if any("\0" in text for text in command):
+        yield Fault(field, "has a NUL character, which no program can be given")
+
+
+def _decoded(text: str) -> bytes:
+    if len(text) > LARGEST_SECRET or len(text.removeprefix(_ENCODED)) < SHORTEST_SECRET:
+        raise ValueError(f"must have {SHORTEST_SECRET} to {LARGEST_SECRET:,} characters")
+    if not text.startswith(_ENCODED):
+        return text.encode()
+    try:
+        return b64decode(text.removeprefix(_ENCODED), validate=True)
+    except NotBase64:
+        raise ValueError(f"begins with {_ENCODED}, and goes on with what is no base64") from None

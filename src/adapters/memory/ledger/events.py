@@ -1,0 +1,249 @@
+"""The outbox in memory."""
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime, timedelta
+from operator import attrgetter
+from typing import Any
+
+import attrs
+
+from cronhare.domain.execution import UNFINISHED, Execution, State
+from cronhare.domain.lifecycle.archive import Archived
+from cronhare.domain.lifecycle.events import Delivery, DeliveryState, Event
+from cronhare.domain.schedules.task import TaskRef
+from cronhare.ports.events import Expired
+
+from .tables import MemoryLedger
+
+_WAITING, _EXPECTED = DeliveryState.WAITING.value, DeliveryState.EXPECTED.value
+
+
+class MemoryEventStore:
+    """Satisfies `EventStorePort`. Each public method is one transaction."""
+
+    def __init__(self, ledger: MemoryLedger) -> None:
+        self._ledger = ledger
+        self._rows = ledger.deliveries
+
+    def bad_ends(
+        self, *, source: str, refs: Collection[TaskRef], now: datetime, limit: int
+    ) -> Sequence[Archived]:
+        """See `EventStorePort.bad_ends`."""
+        with self._ledger.lock:
+            due = [row for row in self._ledger.archive.values() if _is_due(row, now)]
+            ours = [
+                row
+                for row in due
+                if row.source == source
+                or (row.source is None and TaskRef(row.task_type, row.task_id) in refs)
+            ]
+            ours.sort(key=attrgetter("event_at", "id"))
+            return ours[:limit]
+
+    def announce(
+        self, told: Mapping[int, Sequence[Delivery]], *, now: datetime, until: datetime | None
+    ) -> int:
+        """See `EventStorePort.announce`."""
+        with self._ledger.lock:
+            archive = self._ledger.archive
+            taken = [id_ for id_ in sorted(told) if id_ in archive and _is_due(archive[id_], now)]
+            for id_ in taken:
+                archive[id_] = attrs.evolve(archive[id_], event_at=until)
+                if until is None:
+                    self._add(told[id_])
+            return len(taken)
+
+    def add(self, deliveries: Sequence[Delivery]) -> int:
+        """See `EventStorePort.add`."""
+        with self._ledger.lock:
+            return self._add(deliveries)
+
+    def waiting(self, targets: Collection[str]) -> int:
+        """See `EventStorePort.waiting`."""
+        with self._ledger.lock:
+            counts = Counter(row.target for row in self._rows.values() if row.state == _WAITING)
+            return max((counts[target] for target in targets), default=0)
+
+    def due(self, targets: Collection[str], *, source: str, now: datetime) -> Collection[str]:
+        """See `EventStorePort.due`."""
+        with self._ledger.lock:
+            return sorted({row.target for row in self._due(source, now)} & set(targets))
+
+    def take(
+        self,
+        target: str,
+        *,
+        source: str,
+        now: datetime,
+        lease: timedelta,
+        node: str,
+        limit: int,
+    ) -> Sequence[Delivery]:
+        """See `EventStorePort.take`."""
+        with self._ledger.lock:
+            due = [row for row in self._due(source, now) if row.target == target]
+            due.sort(key=attrgetter("next_try_at", "id"))
+            return [
+                self._write(row, owner=node, tries=row.tries + 1, next_try_at=now + lease)
+                for row in due[:limit]
+            ]
+
+    def settle(
+        self,
+        delivery: Delivery,
+        state: DeliveryState,
+        *,
+        now: datetime,
+        next_try_at: datetime | None = None,
+        error: str | None = None,
+    ) -> bool:
+        """See `EventStorePort.settle`."""
+        with self._ledger.lock:
+            row = self._rows.get(delivery.id)
+            mine = (_WAITING, delivery.owner, delivery.tries)
+            if row is None or (row.state, row.owner, row.tries) != mine:
+                return False
+            is_over = state is not DeliveryState.WAITING
+            self._write(
+                row,
+                state=state.value,
+                next_try_at=None if is_over else next_try_at,
+                finished_at=now if is_over else None,
+                last_error=error,
+            )
+            return True
+
+    def expected(self, *, source: str, limit: int) -> Sequence[Delivery]:
+        """See `EventStorePort.expected`."""
+        with self._ledger.lock:
+            rows = (row for row in self._rows.values() if row.state == _EXPECTED)
+            return [row for row in rows if row.source == source][:limit]
+
+    def first_success(self, scheduler_id: int, *, after: datetime) -> Execution | None:
+        """See `EventStorePort.first_success`."""
+        with self._ledger.lock:
+            ended = [
+                one
+                for one in self._ledger.executions.in_states({State.SUCCEEDED})
+                if one.scheduler_id == scheduler_id and (one.finished_at or after) > after
+            ]
+            return min(ended, key=attrgetter("finished_at", "id"), default=None)
+
+    def recover(self, expected: Delivery, event: Event, *, now: datetime) -> bool:
+        """See `EventStorePort.recover`."""
+        with self._ledger.lock:
+            row = self._rows.get(expected.id)
+            if row is None or row.state != _EXPECTED:
+                return False
+            if (event.id, row.target) in self._places():
+                del self._rows[row.id]
+                return False
+            told = Delivery.of(event, row.target, source=row.source, now=now)
+            self._rows[row.id] = attrs.evolve(told, id=row.id)
+            return True
+
+    def schedule_ids(self, names: Collection[str], *, source: str) -> Mapping[int, str]:
+        """See `EventStorePort.schedule_ids`."""
+        with self._ledger.lock:
+            rows = self._ledger.schedules.rows()
+            ours = (row.schedule for row in rows if row.schedule.source == source)
+            return {one.id: one.name for one in ours if one.name in names}
+
+    def skips(
+        self, scheduler_ids: Collection[int], *, since: datetime, limit: int
+    ) -> Sequence[Execution]:
+        """See `EventStorePort.skips`."""
+        with self._ledger.lock:
+            found = [
+                one
+                for one in self._ledger.executions.in_states({State.SKIPPED})
+                if one.scheduler_id in scheduler_ids and (one.finished_at or since) >= since
+            ]
+            return sorted(found, key=attrgetter("finished_at", "id"))[:limit]
+
+    def begun_late(
+        self, scheduler_ids: Collection[int], *, due_before: datetime, since: datetime, limit: int
+    ) -> Sequence[Execution]:
+        """See `EventStorePort.begun_late`."""
+        states = {*UNFINISHED, State.SUCCEEDED, State.FAILED}
+        with self._ledger.lock:
+            found = [
+                one
+                for one in self._ledger.executions.in_states(states)
+                if one.scheduler_id in scheduler_ids
+                and one.due_at < due_before
+                and (one.finished_at is None or one.finished_at >= since)
+                and (one.started_at is not None or one.attempt == 1)
+            ]
+            return sorted(found, key=attrgetter("id"))[:limit]
+
+    def expire(self, *, before: datetime, kept_since: datetime, now: datetime) -> Expired:
+        """See `EventStorePort.expire`."""
+        with self._ledger.lock:
+            archive = self._ledger.archive
+            untaken = [r for r in archive.values() if r.event_at and r.failed_at < before]
+            for row in untaken:
+                archive[row.id] = attrs.evolve(row, event_at=None)
+            rows = list(self._rows.values())
+            old = [r for r in rows if r.state == _WAITING and r.occurred_at < before]
+            for one in old:
+                self._write(
+                    one, state=DeliveryState.EXPIRED.value, finished_at=now, next_try_at=None
+                )
+            for one in rows:
+                if one.state != _WAITING and (one.finished_at or one.occurred_at) < kept_since:
+                    del self._rows[one.id]
+            return Expired(failures=len(untaken), deliveries=len(old))
+
+    def deliveries(
+        self, *, states: Collection[DeliveryState] = (), schedule: str | None = None, limit: int
+    ) -> Sequence[Delivery]:
+        """See `EventStorePort.deliveries`."""
+        with self._ledger.lock:
+            found = [
+                row
+                for row in self._rows.values()
+                if (not states or row.state in states)
+                and (schedule is None or row.schedule_name == schedule)
+            ]
+            return sorted(found, key=attrgetter("id"), reverse=True)[:limit]
+
+    def _add(self, wanted: Sequence[Delivery]) -> int:
+        added = 0
+        for one in wanted:
+            known = [
+                row
+                for row in self._rows.values()
+                if one.state == row.state == _EXPECTED
+                and (row.scheduler_id, row.target) == (one.scheduler_id, one.target)
+            ]
+            if known:
+                latest = max(known[0].occurred_at, one.occurred_at)
+                self._write(known[0], occurred_at=latest, execution_id=one.execution_id)
+            elif (one.event_key, one.target) not in self._places():
+                id_ = next(self._ledger.delivery_ids)
+                self._rows[id_] = attrs.evolve(one, id=id_)
+                added += 1
+        return added
+
+    def _places(self) -> set[tuple[str, str]]:
+        return {(row.event_key, row.target) for row in self._rows.values()}
+
+    def _due(self, source: str, now: datetime) -> list[Delivery]:
+        return [
+            row
+            for row in self._rows.values()
+            if row.state == _WAITING
+            and row.source == source
+            and row.next_try_at is not None
+            and row.next_try_at <= now
+        ]
+
+    def _write(self, row: Delivery, **changes: Any) -> Delivery:  # noqa: ANN401 - its fields
+        self._rows[row.id] = attrs.evolve(row, **changes)
+        return self._rows[row.id]
+
+
+def _is_due(row: Archived, now: datetime) -> bool:
+    return row.event_at is not None and row.event_at <= now

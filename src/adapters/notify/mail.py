@@ -1,0 +1,144 @@
+"""Mail by SMTP. Each letter has a connection and a thread of its own."""
+
+import asyncio
+import smtplib
+import ssl
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from email.message import EmailMessage
+from email.policy import SMTP
+from email.utils import format_datetime
+from typing import Final
+
+import msgspec
+
+from cronhare.domain.addresses import MailServer
+from cronhare.domain.lifecycle.events import Delivery
+from cronhare.domain.schedules.notify import ByEmail
+from cronhare.domain.texts.echo import shown
+from cronhare.domain.texts.printable import printable, shortened
+from cronhare.ports.events import NotTold
+
+#: Characters of a subject's part that a person may have written.
+LONGEST_SUBJECT: Final = 120
+
+#: Letters under way; a server that hangs keeps its threads until they time out.
+MOST_AT_A_TIME: Final = 16
+
+#: From here on a reply of SMTP is final (RFC 5321).
+_FOR_GOOD: Final = 500
+
+
+class Postman:
+    """Hands letters to one server, in its own name."""
+
+    def __init__(self, server: MailServer, *, sender: str) -> None:
+        """*sender* is an address."""
+        self._server = server
+        self._sender = sender
+        self._room = threading.BoundedSemaphore(MOST_AT_A_TIME)
+
+    async def send(self, means: ByEmail, event: Delivery, *, within: timedelta) -> None:
+        """Send a letter.
+
+        Raises:
+            NotTold: the server did not take it, or not in time.
+        """
+        letter = written(means, event, sender=self._sender)
+        done: Future[None] = Future()
+        if not self._room.acquire(blocking=False):
+            raise NotTold(f"{MOST_AT_A_TIME} letters are on their way, no more is begun")
+        hand_in = self._in_thread(done, lambda: self._hand_in(letter, within.total_seconds()))
+        threading.Thread(target=hand_in, name="mail", daemon=True).start()
+        try:
+            async with asyncio.timeout(within.total_seconds()):
+                await asyncio.wrap_future(done)
+        except TimeoutError as error:
+            raise NotTold(f"{self._server} took longer than the timeout") from error
+        except smtplib.SMTPRecipientsRefused as error:
+            codes = [code for code, _ in error.recipients.values()]
+            refused = all(code >= _FOR_GOOD for code in codes)
+            raise NotTold(f"{self._server}: {_said(error)}", for_good=refused) from error
+        except (OSError, ValueError, smtplib.SMTPException) as error:
+            raise NotTold(f"{self._server}: {_said(error)}") from error
+
+    def _in_thread(self, done: Future[None], work: Callable[[], None]) -> Callable[[], None]:
+        def run() -> None:
+            try:
+                work()
+            except BaseException as error:  # noqa: BLE001 - for whoever awaits it
+                with suppress(Exception):
+                    done.set_exception(error)
+            else:
+                with suppress(Exception):
+                    done.set_result(None)
+            finally:
+                self._room.release()
+
+        return run
+
+    def _hand_in(self, letter: EmailMessage, seconds: float) -> None:
+        [host] = self._server.url.hosts
+        context = ssl.create_default_context()
+        is_wrapped = self._server.url.scheme == "smtps"
+        connection = (
+            smtplib.SMTP_SSL(host.name, host.port, timeout=seconds, context=context)
+            if is_wrapped
+            else smtplib.SMTP(host.name, host.port, timeout=seconds)
+        )
+        with connection as smtp:
+            if not is_wrapped and not self._server.is_plain:
+                smtp.starttls(context=context)  # raises where the server has none
+            if self._server.url.user is not None:
+                smtp.login(self._server.url.user, self._server.url.password or "")
+            smtp.send_message(letter)
+
+
+def make_postman(server: MailServer | None, *, sender: str) -> Postman | None:
+    """Make a postman, if there is a server."""
+    return None if server is None else Postman(server, sender=sender)
+
+
+def written(means: ByEmail, event: Delivery, *, sender: str) -> EmailMessage:
+    """Write a letter. What a person may have written is in one line of the subject, escaped."""
+    letter = EmailMessage(policy=SMTP)
+    letter["From"] = sender
+    letter["To"] = ", ".join(means.to)
+    name = shortened(printable(event.schedule_name), LONGEST_SUBJECT)
+    letter["Subject"] = f"[cronhare] {name}: {_word(event)}"
+    letter["Date"] = format_datetime(datetime.now(UTC))
+    # The same for each try, so that a mailbox can tell a letter that came twice.
+    domain = sender.rpartition("@")[2] or "localhost"
+    letter["Message-ID"] = f"<{_mark(event)}@{domain}>"
+    letter["Auto-Submitted"] = "auto-generated"
+    letter.set_content(_body(event))
+    return letter
+
+
+def _word(event: Delivery) -> str:
+    return printable(event.event)
+
+
+def _mark(event: Delivery) -> str:
+    return "".join(sign if sign.isalnum() else "." for sign in f"{event.event_key}.{event.target}")
+
+
+def _body(event: Delivery) -> str:
+    document = msgspec.json.format(event.payload.encode(), indent=2).decode()
+    lines = (
+        f"schedule:  {printable(event.schedule_name)}",
+        f"event:     schedule.{_word(event)}",
+        f"at:        {event.occurred_at.isoformat()}",
+        f"execution: {event.execution_id or '-'}",
+        "",
+        printable(document, keep="\n\t"),
+        "",
+    )
+    return "\n".join(lines)
+
+
+def _said(error: Exception) -> str:
+    return shown(str(error) or type(error).__name__)

@@ -1,0 +1,93 @@
+"""Recoveries: a schedule that had failed has succeeded again."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from sqlalchemy import bindparam, delete, select, update
+
+from cronhare.domain.execution import Execution, State
+from cronhare.domain.lifecycle.events import Delivery, DeliveryState, Event
+
+from ..mapping.execution_rows import EXECUTION, executions_of
+from ..schema.tables import deliveries, executions
+from ..schema.types import UtcDateTime
+from ..transactions.database import StorePart, repeatable
+from .rows import read_delivery
+
+_IS_EXPECTED: Final = deliveries.c.state == DeliveryState.EXPECTED.value
+_EXPECTED: Final = (
+    select(deliveries)
+    .where(_IS_EXPECTED, deliveries.c.source == bindparam("source"))
+    .order_by(deliveries.c.id)
+    .limit(bindparam("limit"))
+)
+_SUCCESS: Final = (
+    EXECUTION.where(
+        executions.c.scheduler_id == bindparam("scheduler"),
+        executions.c.finished_at > bindparam("after", type_=UtcDateTime),
+        executions.c.state == State.SUCCEEDED.value,
+    )
+    .order_by(executions.c.finished_at, executions.c.id)
+    .limit(1)
+)
+_TOLD: Final = select(deliveries.c.id).where(
+    deliveries.c.event_key == bindparam("key"), deliveries.c.target == bindparam("target")
+)
+_STILL: Final = (
+    select(deliveries.c.id)
+    .where(deliveries.c.id == bindparam("this"), _IS_EXPECTED)
+    .with_for_update(skip_locked=True)
+)
+_TELL: Final = (
+    update(deliveries)
+    .where(deliveries.c.id == bindparam("this"))
+    .values(
+        event_key=bindparam("key"),
+        occurred_at=bindparam("at", type_=UtcDateTime),
+        execution_id=bindparam("execution"),
+        payload=bindparam("document"),
+        state=DeliveryState.WAITING.value,
+        next_try_at=bindparam("now", type_=UtcDateTime),
+    )
+)
+_DELETE: Final = delete(deliveries).where(deliveries.c.id == bindparam("this"))
+
+
+class Recoveries(StorePart):
+    """The part of `EventStorePort` that is about recoveries."""
+
+    @repeatable
+    def expected(self, *, source: str, limit: int) -> Sequence[Delivery]:
+        """See `EventStorePort.expected`."""
+        with self._database.read("looking for recoveries") as connection:
+            rows = connection.execute(_EXPECTED, {"source": source, "limit": limit})
+            return list(map(read_delivery, rows))
+
+    @repeatable
+    def first_success(self, scheduler_id: int, *, after: datetime) -> Execution | None:
+        """See `EventStorePort.first_success`."""
+        with self._database.read("looking for recoveries") as connection:
+            rows = connection.execute(_SUCCESS, {"scheduler": scheduler_id, "after": after})
+            return next(iter(executions_of(connection, rows)), None)
+
+    @repeatable
+    def recover(self, expected: Delivery, event: Event, *, now: datetime) -> bool:
+        """See `EventStorePort.recover`."""
+        this: dict[str, Any] = {"this": expected.id}
+        with self._database.write("telling of a recovery") as connection:
+            if connection.scalar(_STILL, this) is None:
+                return False
+            place = {"key": event.id, "target": expected.target}
+            if connection.scalar(_TOLD, place) is not None:
+                connection.execute(_DELETE, this)
+                return False
+            told = {
+                "key": event.id,
+                "at": event.at,
+                "execution": event.execution_id,
+                "document": event.document,
+                "now": now,
+            }
+            connection.execute(_TELL, this | told)
+            return True

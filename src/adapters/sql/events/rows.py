@@ -1,0 +1,61 @@
+"""Rows of the outbox, read and written."""
+
+from collections.abc import Collection, Sequence
+from typing import Any, Final
+
+from sqlalchemy import Connection, bindparam, insert, select
+
+from cronhare.domain.lifecycle.events import LARGEST_EVENT, Delivery
+from cronhare.domain.schedules.schedule import LONGEST_NAME
+
+from ..mapping.tolerant_reading import COUNTS, TableReader, text, whole
+from ..schema.tables import deliveries
+
+#: Rows that are inserted by one statement.
+AT_ONCE: Final = 500
+
+_WRITTEN: Final = [column.name for column in deliveries.c if column.name != "id"]
+_INSERT: Final = insert(deliveries)
+_THERE: Final = select(deliveries.c.event_key, deliveries.c.target).where(
+    deliveries.c.event_key.in_(bindparam("keys", expanding=True))
+)
+_READER: Final = TableReader(
+    deliveries,
+    event_key=text(LONGEST_NAME),
+    event=text(32),
+    target=text(LONGEST_NAME),
+    source=text(LONGEST_NAME),
+    schedule_name=text(LONGEST_NAME),
+    payload=text(LARGEST_EVENT),
+    state=text(16),
+    tries=whole(COUNTS),
+    owner=text(LONGEST_NAME, nullable=True),
+    last_error=text(LARGEST_EVENT, nullable=True),
+)
+
+
+def read_delivery(row: Any) -> Delivery:  # noqa: ANN401 - see `TableReader.read`
+    """Read a row with all columns; a broken one says so in `Delivery.problem`."""
+    return Delivery(**_READER.fields(row))
+
+
+def insert_new(connection: Connection, wanted: Sequence[Delivery]) -> int:
+    """Insert what is not there; what another has just added raises, to be repeated."""
+    added = 0
+    for at in range(0, len(wanted), AT_ONCE):
+        part = {(one.event_key, one.target): one for one in wanted[at : at + AT_ONCE]}
+        there = _there(connection, {key for key, _ in part})
+        rows = [_values(one) for place, one in part.items() if place not in there]
+        if rows:
+            connection.execute(_INSERT, rows)
+        added += len(rows)
+    return added
+
+
+def _there(connection: Connection, keys: Collection[str]) -> set[tuple[str, str]]:
+    rows = connection.execute(_THERE, {"keys": sorted(keys)})
+    return {(row.event_key, row.target) for row in rows}
+
+
+def _values(delivery: Delivery) -> dict[str, Any]:
+    return {name: getattr(delivery, name) for name in _WRITTEN}

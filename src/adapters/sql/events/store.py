@@ -1,0 +1,223 @@
+"""The outbox: what is to be told, and what came of telling it."""
+
+from collections.abc import Collection, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from sqlalchemy import Engine, bindparam, case, delete, func, select, update
+
+from cronhare.domain.lifecycle.events import Delivery, DeliveryState
+from cronhare.domain.messages.nack_count import MOST
+from cronhare.ports.clock import ClockPort
+from cronhare.ports.events import Expired
+
+from ..schema.tables import deliveries, failed_tasks
+from ..schema.types import UtcDateTime
+from ..transactions.database import Database, repeatable
+from .bad_ends import BadEnds
+from .findings import Findings
+from .recoveries import Recoveries
+from .rows import insert_new, read_delivery
+
+#: Rows that one transaction gives up, or deletes; and targets that one statement asks for.
+STEP: Final = 1_000
+_ASKED_AT_ONCE: Final = 32
+
+_WAITING: Final = DeliveryState.WAITING.value
+_IDS: Final[Any] = bindparam("ids", expanding=True)
+_NOW: Final = bindparam("now", type_=UtcDateTime)
+_THESE: Final = deliveries.c.id.in_(_IDS)
+_TAKEABLE: Final = (
+    select(deliveries.c.id)
+    .where(
+        deliveries.c.state == _WAITING,
+        deliveries.c.target == bindparam("target"),
+        deliveries.c.next_try_at <= _NOW,
+        deliveries.c.source == bindparam("source"),
+    )
+    .order_by(deliveries.c.next_try_at, deliveries.c.id)
+    .limit(bindparam("limit"))
+)
+_TAKE: Final = (
+    update(deliveries)
+    .where(_THESE)
+    .values(
+        owner=bindparam("node"),
+        # A number that somebody wrote may be the largest there is.
+        tries=case((deliveries.c.tries.between(0, MOST - 1), deliveries.c.tries + 1), else_=MOST),
+        next_try_at=bindparam("until", type_=UtcDateTime),
+    )
+)
+_READ: Final = select(deliveries)
+_SETTLE: Final = (
+    update(deliveries)
+    .where(
+        deliveries.c.id == bindparam("this"),
+        deliveries.c.state == _WAITING,
+        deliveries.c.owner == bindparam("by"),
+        deliveries.c.tries == bindparam("tried"),
+    )
+    .values(
+        state=bindparam("came"),
+        next_try_at=bindparam("next", type_=UtcDateTime),
+        finished_at=bindparam("over", type_=UtcDateTime),
+        last_error=bindparam("error"),
+    )
+)
+_MOST: Final = select(func.count()).where(
+    deliveries.c.state == _WAITING, deliveries.c.target == bindparam("target")
+)
+_TOO_OLD: Final = (
+    select(deliveries.c.id)
+    .where(
+        deliveries.c.state == _WAITING,
+        deliveries.c.occurred_at < bindparam("before", type_=UtcDateTime),
+    )
+    .limit(STEP)
+    .with_for_update(skip_locked=True)
+)
+_EXPIRE: Final = (
+    update(deliveries)
+    .where(_THESE)
+    .values(state=DeliveryState.EXPIRED.value, finished_at=_NOW, next_try_at=None)
+)
+_UNTAKEN: Final = (
+    select(failed_tasks.c.id)
+    .where(
+        failed_tasks.c.event_at.is_not(None),
+        failed_tasks.c.failed_at < bindparam("before", type_=UtcDateTime),
+    )
+    .limit(STEP)
+    .with_for_update(skip_locked=True)
+)
+_LET_GO: Final = update(failed_tasks).where(failed_tasks.c.id.in_(_IDS)).values(event_at=None)
+_OVER: Final = (
+    select(deliveries.c.id)
+    .where(
+        deliveries.c.state != _WAITING,
+        func.coalesce(deliveries.c.finished_at, deliveries.c.occurred_at)
+        < bindparam("kept", type_=UtcDateTime),
+    )
+    .limit(STEP)
+    .with_for_update(skip_locked=True)
+)
+_DELETE: Final = delete(deliveries).where(_THESE)
+
+
+class SqlEventStore(BadEnds, Recoveries, Findings):
+    """Satisfies `EventStorePort`; what is found in other tables is inherited."""
+
+    def __init__(self, engine: Engine, clock: ClockPort) -> None:
+        """See `Database`."""
+        super().__init__(Database(engine, clock))
+
+    @repeatable
+    def add(self, deliveries: Sequence[Delivery]) -> int:
+        """See `EventStorePort.add`."""
+        with self._database.write("adding events") as connection:
+            return insert_new(connection, deliveries)
+
+    @repeatable
+    def waiting(self, targets: Collection[str]) -> int:
+        """See `EventStorePort.waiting`."""
+        with self._database.read("counting events") as connection:
+            counts = (connection.scalar(_MOST, {"target": each}) or 0 for each in targets)
+            return max(counts, default=0)
+
+    @repeatable
+    def due(self, targets: Collection[str], *, source: str, now: datetime) -> Collection[str]:
+        """See `EventStorePort.due`: a look at the index for each of them, in one statement."""
+        asked, found = sorted(targets), list[str]()
+        with self._database.read("looking for events") as connection:
+            for at in range(0, len(asked), _ASKED_AT_ONCE):
+                part = asked[at : at + _ASKED_AT_ONCE]
+                looks = [
+                    select(deliveries.c.id)
+                    .where(
+                        deliveries.c.state == _WAITING,
+                        deliveries.c.target == target,
+                        deliveries.c.next_try_at <= now,
+                        deliveries.c.source == source,
+                    )
+                    .limit(1)
+                    .scalar_subquery()
+                    .label(f"of_{place}")
+                    for place, target in enumerate(part)
+                ]
+                row = connection.execute(select(*looks)).one()
+                found += [target for target, id_ in zip(part, row, strict=True) if id_ is not None]
+        return found
+
+    @repeatable
+    def take(
+        self,
+        target: str,
+        *,
+        source: str,
+        now: datetime,
+        lease: timedelta,
+        node: str,
+        limit: int,
+    ) -> Sequence[Delivery]:
+        """See `EventStorePort.take`."""
+        asked = {"target": target, "source": source, "now": now, "limit": limit}
+        with self._database.write("taking events") as connection:
+            unlocked = _TAKEABLE.with_for_update(skip_locked=True)
+            ids = list(connection.scalars(unlocked, asked))
+            if not ids:
+                return ()
+            connection.execute(_TAKE, {"ids": ids, "node": node, "until": now + lease})
+            rows = connection.execute(_READ.where(_THESE), {"ids": ids})
+            return sorted(map(read_delivery, rows), key=lambda one: ids.index(one.id))
+
+    @repeatable
+    def settle(
+        self,
+        delivery: Delivery,
+        state: DeliveryState,
+        *,
+        now: datetime,
+        next_try_at: datetime | None = None,
+        error: str | None = None,
+    ) -> bool:
+        """See `EventStorePort.settle`."""
+        is_over = state is not DeliveryState.WAITING
+        with self._database.write("noting what came of an event") as connection:
+            asked = {
+                "this": delivery.id,
+                "by": delivery.owner,
+                "tried": delivery.tries,
+                "came": state.value,
+                "next": None if is_over else next_try_at,
+                "over": now if is_over else None,
+                "error": error,
+            }
+            return connection.execute(_SETTLE, asked).rowcount == 1
+
+    @repeatable
+    def expire(self, *, before: datetime, kept_since: datetime, now: datetime) -> Expired:
+        """See `EventStorePort.expire`."""
+        with self._database.write("giving up old events") as connection:
+            untaken = list(connection.scalars(_UNTAKEN, {"before": before}))
+            if untaken:
+                connection.execute(_LET_GO, {"ids": untaken})
+            old = list(connection.scalars(_TOO_OLD, {"before": before}))
+            if old:
+                connection.execute(_EXPIRE, {"ids": old, "now": now})
+            over = list(connection.scalars(_OVER, {"kept": kept_since}))
+            if over:
+                connection.execute(_DELETE, {"ids": over})
+        return Expired(failures=len(untaken), deliveries=len(old))
+
+    @repeatable
+    def deliveries(
+        self, *, states: Collection[DeliveryState] = (), schedule: str | None = None, limit: int
+    ) -> Sequence[Delivery]:
+        """See `EventStorePort.deliveries`."""
+        statement = _READ.order_by(deliveries.c.id.desc()).limit(limit)
+        if states:
+            statement = statement.where(deliveries.c.state.in_([each.value for each in states]))
+        if schedule is not None:
+            statement = statement.where(deliveries.c.schedule_name == schedule)
+        with self._database.read("listing events") as connection:
+            return list(map(read_delivery, connection.execute(statement)))

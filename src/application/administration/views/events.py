@@ -1,0 +1,58 @@
+"""Events: who was told of what."""
+
+from datetime import datetime
+from typing import Any, Self
+
+import attrs
+
+from cronhare.domain.lifecycle.events import Delivery
+
+from .values import json_value
+
+
+@attrs.frozen(kw_only=True)
+class EventView:
+    """One event for one target; *state* is a `DeliveryState`.
+
+    *tries* counts those that have begun; *last_error* is of the last one. *document* is what the
+    target gets; None while a recovery is only expected.
+    """
+
+    id: int
+    event_id: str
+    event: str
+    schedule_name: str
+    scheduler_id: int
+    execution_id: int | None
+    target: str
+    source: str
+    state: str
+    tries: int
+    occurred_at: datetime
+    next_try_at: datetime | None
+    finished_at: datetime | None
+    last_error: str | None
+    document: Any
+    problem: str | None
+
+    @classmethod
+    def of(cls, row: Delivery) -> Self:
+        """Show a row of the outbox."""
+        return cls(
+            id=row.id,
+            event_id=row.event_key,
+            event=row.event,
+            schedule_name=row.schedule_name,
+            scheduler_id=row.scheduler_id,
+            execution_id=row.execution_id,
+            target=row.target,
+            source=row.source,
+            state=row.state,
+            tries=row.tries,
+            occurred_at=row.occurred_at,
+            next_try_at=row.next_try_at,
+            finished_at=row.finished_at,
+            last_error=row.last_error,
+            document=json_value(row.payload) if row.payload else None,
+            problem=row.problem,
+        )

@@ -1,0 +1,249 @@
+"""Tells targets what the outbox has for them; each has places of its own.
+
+A target that hangs or fails keeps its own places, and no other's. It is then tried ever more
+rarely, one event at a time, until it hears again.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from datetime import timedelta
+from functools import partial
+from typing import Any, Final, TypeVar
+
+import attrs
+
+from cronhare.domain.lifecycle.events import (
+    Delivery,
+    DeliveryState,
+    wait_after,
+)
+from cronhare.domain.retries.backoff import Waits
+from cronhare.domain.schedules.notify import Subscribers, Target
+from cronhare.ports.clock import ClockPort
+from cronhare.ports.events import EventStorePort, NotTold, TellerPort
+from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
+
+from ..logs import say
+from ..outages import Outage
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+#: Seconds between two looks, and the first wait after a target has failed.
+EVERY: Final = 1.0
+FIRST_PAUSE: Final = 5.0
+
+#: Seconds after which a target that fails is tried again at the latest.
+LONGEST_PAUSE: Final = 300.0
+
+#: Events of one target at a time, and of all.
+AT_A_TIME: Final = 4
+MOST_AT_A_TIME: Final = 32
+
+#: What a try may take beyond its target's timeout: until then it is this process's.
+MARGIN: Final = timedelta(seconds=60)
+
+
+@attrs.define(eq=False)
+class _Room:
+    """The places of one target. After a failure it has one, and that only at *opens_at*."""
+
+    target: str
+    under_way: int = 0
+    opens_at: float = 0.0
+    pauses: Waits[float] = attrs.field(factory=lambda: Waits(FIRST_PAUSE, LONGEST_PAUSE))
+    is_failing: bool = False
+
+    def free(self, at: float) -> int:
+        if at < self.opens_at:
+            return 0
+        return (1 if self.is_failing else AT_A_TIME) - self.under_way
+
+
+class Herald:
+    """Takes what is due for the targets of this process, and tells them."""
+
+    def __init__(
+        self,
+        *,
+        store: EventStorePort,
+        teller: TellerPort,
+        subscribers: Subscribers,
+        clock: ClockPort,
+        node: str,
+        executor: Executor,
+    ) -> None:
+        """*executor* runs what asks the ledger; *clock* is the ledger's."""
+        self._store = store
+        self._teller = teller
+        self._subscribers = subscribers
+        self._clock = clock
+        self._node = node
+        self._executor = executor
+        self._rooms: dict[str, _Room] = {}
+        self._under_way: set[asyncio.Task[None]] = set()
+        self._outage = Outage(log, "Events are told again")
+
+    async def run(self, ending: asyncio.Event) -> None:
+        """Look again and again until the end is asked for; what is under way is then given up.
+
+        Whoever takes it up after its lease tells it again.
+        """
+        while not ending.is_set():
+            try:
+                rest = await self.round()
+                self._outage.is_over()
+            except (LedgerUnavailable, LedgerRefused) as error:
+                text = "Events wait, as the ledger cannot be asked"
+                self._outage.lasts(logging.ERROR, "server.unavailable", text, error)
+                rest = FIRST_PAUSE
+            except Exception:
+                log.exception("Telling of events met a fault", extra={"action": "loop.fault"})
+                rest = FIRST_PAUSE
+            await _either(ending, rest)
+        await self.close()
+
+    async def close(self) -> None:
+        """Give up what is under way."""
+        for task in self._under_way:
+            task.cancel()
+        if self._under_way:
+            await asyncio.wait(self._under_way, timeout=1.0)
+        await self._teller.close()
+
+    async def round(self) -> float:
+        """Begin what is due and has a place; answers how many seconds to rest."""
+        subscriptions, at = self._subscribers.now, self._clock.monotonic()
+        if subscriptions.is_empty:
+            return EVERY
+        names = [name for name in subscriptions.names if self._room(name).free(at) > 0]
+        free = MOST_AT_A_TIME - len(self._under_way)
+        source = subscriptions.source or ""
+        if not names or free <= 0:
+            return EVERY
+        due = await self._ask(partial(self._store.due, names, source=source, now=self._clock.now()))
+        taken = 0
+        for name in due:
+            target, room = subscriptions.target(name), self._room(name)
+            most = min(room.free(at), MOST_AT_A_TIME - len(self._under_way))
+            if target is None or most <= 0:
+                continue
+            for delivery in await self._take(target, source, most):
+                taken += 1
+                self._begin(target, room, delivery)
+        return 0.0 if taken and len(self._under_way) < MOST_AT_A_TIME else EVERY / 4
+
+    async def settled(self) -> None:
+        """Wait until what is under way has come to its end."""
+        while self._under_way:
+            await asyncio.wait(self._under_way)
+
+    async def _take(self, target: Target, source: str, most: int) -> Sequence[Delivery]:
+        take = partial(
+            self._store.take,
+            target.name,
+            source=source,
+            now=self._clock.now(),
+            lease=target.timeout + MARGIN,
+            node=self._node,
+            limit=most,
+        )
+        return await self._ask(take)
+
+    def _begin(self, target: Target, room: _Room, delivery: Delivery) -> None:
+        task = asyncio.create_task(self._tell(target, room, delivery))
+        self._under_way.add(task)
+        room.under_way += 1
+        task.add_done_callback(partial(self._done, room))
+
+    def _done(self, room: _Room, task: asyncio.Task[None]) -> None:
+        self._under_way.discard(task)
+        room.under_way -= 1
+        if not task.cancelled() and (fault := task.exception()) is not None:
+            log.error("An event met a fault of ours", exc_info=fault, extra={"action": "fault"})
+
+    async def _tell(self, target: Target, room: _Room, delivery: Delivery) -> None:
+        if delivery.problem is not None:
+            broken = NotTold(f"its row is broken: {delivery.problem}", for_good=True)
+            await self._not_told(delivery, broken)
+            return
+        try:
+            await self._teller.tell(target, delivery)
+        except NotTold as failure:
+            self._note_failure(room)
+            await self._not_told(delivery, failure)
+        else:
+            room.is_failing, room.opens_at = False, 0.0
+            room.pauses.reset()
+            text = f"Told {delivery.target} of {delivery.event_key}"
+            say(log, logging.DEBUG, "event.told", text, **_place(delivery))
+            await self._settle(delivery, DeliveryState.DELIVERED)
+
+    def _note_failure(self, room: _Room) -> None:
+        """Let a target rest; of several that fail together the first counts."""
+        at = self._clock.monotonic()
+        if at >= room.opens_at:
+            room.is_failing, room.opens_at = True, at + room.pauses.next()
+
+    async def _not_told(self, delivery: Delivery, failure: NotTold) -> None:
+        wait = None if failure.for_good else wait_after(delivery.tries, asked=failure.asked)
+        text = f"{delivery.target} was not told of {delivery.event_key}: {failure}"
+        if wait is None:
+            text = f"{text}. Given up after try {delivery.tries}"
+            say(log, logging.WARNING, "event.given-up", text, **_place(delivery))
+            await self._settle(delivery, DeliveryState.GIVEN_UP, error=str(failure))
+            return
+        text = f"{text}. Try {delivery.tries + 1} in {wait.total_seconds():g} s"
+        say(log, logging.INFO, "event.not-told", text, **_place(delivery))
+        await self._settle(delivery, DeliveryState.WAITING, error=str(failure), wait=wait)
+
+    async def _settle(
+        self,
+        delivery: Delivery,
+        state: DeliveryState,
+        *,
+        error: str | None = None,
+        wait: timedelta | None = None,
+    ) -> None:
+        now = self._clock.now()
+        settle = partial(
+            self._store.settle,
+            delivery,
+            state,
+            now=now,
+            next_try_at=None if wait is None else now + wait,
+            error=error,
+        )
+        try:
+            await self._ask(settle)
+        except (LedgerUnavailable, LedgerRefused) as unknown:
+            text = f"Whether {delivery.target} was told is not noted, and told again: {unknown}"
+            say(log, logging.WARNING, "event.unknown", text, **_place(delivery))
+
+    async def _ask(self, question: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._executor, question)
+
+    def _room(self, name: str) -> _Room:
+        return self._rooms.setdefault(name, _Room(name))
+
+
+def _place(delivery: Delivery) -> dict[str, Any]:
+    place: dict[str, Any] = {"schedule": delivery.schedule_name}
+    if delivery.execution_id is not None:
+        place["execution"] = delivery.execution_id
+    return place
+
+
+async def _either(ending: asyncio.Event, seconds: float) -> None:
+    """Wait so long, or for the end."""
+    if seconds <= 0:
+        await asyncio.sleep(0)
+        return
+    try:
+        async with asyncio.timeout(seconds):
+            await ending.wait()
+    except TimeoutError:
+        return

@@ -1,0 +1,318 @@
+"""Events of schedules, and what becomes of telling them (S3.5, C24 in docs/compatibility.md).
+
+An event is a JSON document that each target gets the same. Its id tells a target that has heard it
+before: telling is repeated until it is known to have been heard.
+"""
+
+import enum
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import attrs
+import msgspec
+
+from ..execution import Execution, State
+from ..messages.messages import pill_record
+from ..schedules.notify import EventKind
+from .archive import Archived
+
+#: Who has not heard of an event after so many tries, or so long, is told no more.
+MOST_TRIES: Final = 8
+EXPIRES_AFTER: Final = timedelta(hours=24)
+
+#: Between two tries: 10 s, 30 s, 90 s … up to an hour, 1 h 52 min in all.
+FIRST_WAIT: Final = timedelta(seconds=10)
+LONGEST_WAIT: Final = timedelta(hours=1)
+GROWTH: Final = 3
+
+#: Characters of params and of an error that an event has; what is longer is left out, or cut.
+LARGEST_PARAMS: Final = 8_192
+LONGEST_REASON: Final = 4_096
+
+#: Bytes of an event: what a person wrote into a row may be longer, and is not sent.
+LARGEST_EVENT: Final = 256 * 1024
+
+#: Characters of a name.
+LONGEST_NAME: Final = 255
+
+
+class DeliveryState(enum.StrEnum):
+    """What became of telling one target of one event."""
+
+    EXPECTED = "expected"  # a recovery, once the schedule succeeds again
+    WAITING = "waiting"
+    DELIVERED = "delivered"
+    GIVEN_UP = "given-up"
+    EXPIRED = "expired"
+
+
+@attrs.frozen(kw_only=True)
+class Event:
+    """Something that happened to a schedule. *id* is the same whoever finds it, and how often."""
+
+    id: str
+    kind: EventKind
+    schedule: str
+    scheduler_id: int
+    execution_id: int | None
+    at: datetime
+    data: Mapping[str, Any] = attrs.field(factory=dict[str, Any], repr=False)
+
+    @property
+    def document(self) -> str:
+        """The JSON that each target gets."""
+        return msgspec.json.encode(
+            {"id": self.id, "type": self.kind.type, "timestamp": self.at, "data": self.data}
+        ).decode()
+
+
+@attrs.frozen(kw_only=True)
+class Delivery:
+    """One event for one target, as a row of the outbox; *tries* counts those that have begun.
+
+    *problem* says what is wrong with its row, where a person spoilt it.
+    """
+
+    id: int = 0
+    event_key: str
+    event: str
+    target: str
+    source: str
+    scheduler_id: int
+    schedule_name: str
+    execution_id: int | None
+    occurred_at: datetime
+    payload: str = attrs.field(repr=False)
+    state: str = DeliveryState.WAITING.value
+    tries: int = 0
+    next_try_at: datetime | None = None
+    owner: str | None = None
+    finished_at: datetime | None = None
+    last_error: str | None = None
+    problem: str | None = None
+
+    @classmethod
+    def of(cls, event: Event, target: str, *, source: str, now: datetime) -> "Delivery":
+        """Tell a target of an event from *now* on."""
+        return cls(
+            event_key=event.id,
+            event=event.kind.value,
+            target=target,
+            source=source,
+            scheduler_id=event.scheduler_id,
+            schedule_name=_bounded(event.schedule),
+            execution_id=event.execution_id,
+            occurred_at=event.at,
+            payload=event.document,
+            next_try_at=now,
+        )
+
+    @classmethod
+    def expecting(cls, failed: Event, target: str, *, source: str, now: datetime) -> "Delivery":
+        """Note that a target wants to know when a schedule that has failed succeeds again."""
+        event = attrs.evolve(failed, id=f"expected:{failed.id}", kind=EventKind.RECOVERED)
+        row = cls.of(event, target, source=source, now=now)
+        return attrs.evolve(row, state=DeliveryState.EXPECTED.value, payload="")
+
+
+def wait_after(tries: int, *, asked: timedelta | None = None) -> timedelta | None:
+    """Say how long to wait after so many tries, all in vain; None if it is given up.
+
+    *asked* is what the target asked for, which counts where it is longer.
+
+    >>> [str(wait_after(tries)) for tries in (1, 2, 3, 7, 8)]
+    ['0:00:10', '0:00:30', '0:01:30', '1:00:00', 'None']
+    """
+    if tries >= MOST_TRIES:
+        return None
+    own: timedelta = min(FIRST_WAIT * GROWTH ** (tries - 1), LONGEST_WAIT)
+    return own if asked is None else min(max(own, asked), LONGEST_WAIT)
+
+
+def bad_end(row: Archived) -> Event:
+    """Describe the event of an execution that failed for good, or was quarantined."""
+    kind = EventKind.FAILED if row.state is State.FAILED else EventKind.QUARANTINED
+    record = pill_record(row.execution_id, row.pill)
+    return Event(
+        id=_id(kind, row.id, row.failed_at),
+        kind=kind,
+        schedule=row.schedule_name,
+        scheduler_id=row.scheduler_id,
+        execution_id=row.execution_id or None,
+        at=row.failed_at,
+        data={
+            "scheduledJobId": row.scheduler_id,
+            "topic": None,
+            "lastError": _bounded(row.failed_reason, LONGEST_REASON),
+            "attempts": row.attempts,
+            "metadata": {
+                **_place(row.schedule_name, row.source, row.task_name, row.execution_key),
+                "executionId": row.execution_id or None,
+                "failureId": row.id,
+                "queue": _bounded(row.queue),
+                "retryCount": row.retry_count,
+                "failedAt": row.failed_at,
+                **({} if record is None else {"poisonPillRecord": record}),
+                "alert": _alert(row),
+            },
+        },
+    )
+
+
+def _alert(row: Archived) -> dict[str, Any]:
+    """Describe the alert: `{severity, message, task}` (S0.9), that of a pill as S2.8 has it."""
+    if row.state is State.FAILED:
+        retries = f"Task permanently failed after {row.retry_count} retries"
+        return {"severity": "high", "message": retries, "task": _task(row)}
+    job = f"Job {row.execution_id} in queue {_bounded(row.queue)}"
+    alert: dict[str, Any] = {"severity": "critical", "task": _task(row)}
+    if row.pill is None:
+        why = _bounded(row.failed_reason, LONGEST_REASON)
+        return {**alert, "title": "Job Quarantined", "message": f"{job} was quarantined: {why}"}
+    return {
+        **alert,
+        "title": "Poison Pill Job Quarantined",
+        "message": f"{job} caused {row.pill.crash_count} worker crashes",
+        "metadata": pill_record(row.execution_id, row.pill),
+    }
+
+
+def _task(row: Archived) -> dict[str, Any]:
+    """Describe the task as its message does (S1.8); long params are left out."""
+    params = _bounded(row.params, LARGEST_PARAMS) if len(row.params) <= LARGEST_PARAMS else None
+    return {
+        "type": _bounded(row.task_type),
+        "id": row.task_id,
+        "scheduler_id": row.scheduler_id,
+        "params_scheduler": params,
+    }
+
+
+def skipped(execution: Execution) -> Event:
+    """Describe the event of instants that did not run."""
+    return Event(
+        id=_id(EventKind.SKIPPED, execution.id, execution.executed_at),
+        kind=EventKind.SKIPPED,
+        schedule=execution.schedule_name,
+        scheduler_id=execution.scheduler_id,
+        execution_id=execution.id,
+        at=execution.finished_at or execution.executed_at,
+        data={
+            "scheduledJobId": execution.scheduler_id,
+            "topic": None,
+            "reason": _bounded(execution.last_error or "", LONGEST_REASON),
+            "instants": execution.missed,
+            "metadata": {**_metadata(execution), "lastDueAt": execution.last_due_at},
+        },
+    )
+
+
+def late(execution: Execution, *, now: datetime) -> Event:
+    """Describe the event of a run that began later than it may, or has not begun yet."""
+    return Event(
+        id=_id(EventKind.LATE, execution.id, execution.executed_at),
+        kind=EventKind.LATE,
+        schedule=execution.schedule_name,
+        scheduler_id=execution.scheduler_id,
+        execution_id=execution.id,
+        at=now,
+        data={
+            "scheduledJobId": execution.scheduler_id,
+            "topic": None,
+            "lateSeconds": round(
+                ((execution.started_at or now) - execution.due_at).total_seconds(), 3
+            ),
+            "hasBegun": execution.started_at is not None,
+            "metadata": _metadata(execution),
+        },
+    )
+
+
+def recovered(expected: Delivery, execution: Execution) -> Event:
+    """Describe the event of a schedule that has succeeded after a bad end."""
+    return Event(
+        id=_id(EventKind.RECOVERED, execution.id, execution.executed_at),
+        kind=EventKind.RECOVERED,
+        schedule=execution.schedule_name,
+        scheduler_id=execution.scheduler_id,
+        execution_id=execution.id,
+        at=execution.finished_at or execution.executed_at,
+        data={
+            "scheduledJobId": execution.scheduler_id,
+            "topic": None,
+            "failedAt": expected.occurred_at,
+            "failedExecutionId": expected.execution_id,
+            "metadata": _metadata(execution),
+        },
+    )
+
+
+def arrived(execution: Execution, *, topic: str | None, payload: object) -> Event:
+    """Describe the event of a due instant, with its payload."""
+    return Event(
+        id=_id(EventKind.ARRIVED, execution.id, execution.executed_at),
+        kind=EventKind.ARRIVED,
+        schedule=execution.schedule_name,
+        scheduler_id=execution.scheduler_id,
+        execution_id=execution.id,
+        at=execution.due_at,
+        data={
+            "scheduledJobId": execution.scheduler_id,
+            "topic": topic,
+            "payload": payload,
+            "attempt": execution.attempt,
+            "metadata": _metadata(execution),
+        },
+    )
+
+
+def trial(target: str, *, now: datetime, id_: str) -> Event:
+    """Describe an event that tells a target nothing but that it can be reached."""
+    return Event(
+        id=f"test:{id_}",
+        kind=EventKind.FAILED,
+        schedule="test",
+        scheduler_id=0,
+        execution_id=None,
+        at=now,
+        data={
+            "scheduledJobId": 0,
+            "topic": None,
+            "lastError": f"This is a test of {target}: nothing has failed",
+            "attempts": 0,
+            "metadata": {"test": True},
+        },
+    )
+
+
+def _metadata(execution: Execution) -> dict[str, Any]:
+    one = execution
+    return {
+        **_place(one.schedule_name, one.source, one.task_name, one.key),
+        "executionId": one.id,
+        "attempt": one.attempt,
+        "queue": one.queue,
+        "dueAt": one.due_at,
+        "startedAt": one.started_at,
+        "finishedAt": one.finished_at,
+    }
+
+
+def _place(schedule: str, source: str | None, task: str | None, key: str) -> dict[str, Any]:
+    given = {"schedule": schedule, "source": source, "task": task, "executionKey": key}
+    return {name: None if text is None else _bounded(text) for name, text in given.items()}
+
+
+def _bounded(text: str, most: int = LONGEST_NAME) -> str:
+    """Cut a text that a person may have written, and replace what is no character."""
+    return text[:most].encode(errors="replace").decode()
+
+
+def _id(kind: EventKind, number: int, at: datetime) -> str:
+    """Name an event; its time tells it from one of another ledger, or of one that was made anew."""
+    return f"{kind.value}:{number}:{round(at.timestamp() * 1_000)}"
+
+
+def _seconds(span: timedelta) -> float:
+    return round(span.total_seconds(), 3)

@@ -1,0 +1,191 @@
+"""Who is told of a schedule's events: the targets of a jobs file, and who names them.
+
+What a target does, a command above all, comes from that file alone, never from a row or a message.
+"""
+
+import enum
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import timedelta
+from pathlib import PurePath
+from typing import Final, TypeAlias
+
+import attrs
+
+from ..addresses import WebAddress
+from .task import Task, TaskRef
+
+#: How long a target may take, unless it says so itself, and at most.
+DEFAULT_TIMEOUT: Final = timedelta(seconds=30)
+LONGEST_TIMEOUT: Final = timedelta(minutes=15)
+
+#: How much later than due a run may begin before that is an event, unless its schedule says so.
+DEFAULT_LATE_AFTER: Final = timedelta(minutes=5)
+
+#: Targets of a file, and of one schedule or task.
+MOST_TARGETS: Final = 256
+MOST_NAMED: Final = 16
+
+
+class EventKind(enum.StrEnum):
+    """What may happen to a schedule that others want to know."""
+
+    ARRIVED = "arrived"  # its instant has come; told where a schedule names a topic
+    FAILED = "failed"
+    QUARANTINED = "quarantined"
+    SKIPPED = "skipped"
+    RECOVERED = "recovered"
+    LATE = "late"
+
+    @property
+    def type(self) -> str:
+        """The name outside, such as `schedule.failed`."""
+        return f"schedule.{self.value}"
+
+
+#: What a target is told unless it says otherwise, and what `on_failure` is for.
+BAD_ENDS: Final = frozenset({EventKind.FAILED, EventKind.QUARANTINED})
+
+
+@attrs.frozen(kw_only=True)
+class ByCommand:
+    """A command that is given the event as JSON on its standard input."""
+
+    command: tuple[str, ...]
+    cwd: PurePath | None = None
+    user: str | None = None
+
+
+@attrs.frozen(kw_only=True)
+class ByListener:
+    """A function of Python, `module:function`, that is given the event in a process of its own."""
+
+    function: str
+    cwd: PurePath | None = None
+
+
+@attrs.frozen(kw_only=True)
+class ByWebhook:
+    """A POST of the event as JSON, signed with the *secret* if there is one."""
+
+    address: WebAddress
+    secret: bytes | None = attrs.field(default=None, repr=False)
+
+
+@attrs.frozen(kw_only=True)
+class ByEmail:
+    """A mail to these addresses."""
+
+    to: tuple[str, ...]
+
+
+Means: TypeAlias = ByCommand | ByListener | ByWebhook | ByEmail
+
+
+@attrs.frozen(kw_only=True)
+class Target:
+    """`[notify.NAME]`, or the command of an `on_failure`."""
+
+    name: str
+    means: Means
+    events: frozenset[EventKind] = BAD_ENDS
+    timeout: timedelta = DEFAULT_TIMEOUT
+
+
+@attrs.frozen(kw_only=True)
+class Wishes:
+    """What one schedule, or task, says of its events; None where it says nothing.
+
+    *on_failure* is the target that its command became.
+    """
+
+    notify: tuple[str, ...] | None = None
+    on_failure: Target | None = None
+    late_after: timedelta | None = None
+
+
+NO_WISHES: Final = Wishes()
+
+
+@attrs.frozen(kw_only=True)
+class Subscriptions:
+    """Who is told of what, by one jobs file; *task_of* names the task of each of its schedules.
+
+    What a schedule says goes before what its task says.
+    """
+
+    source: str | None = None
+    targets: Mapping[str, Target] = attrs.field(factory=dict[str, Target])
+    schedules: Mapping[str, Wishes] = attrs.field(factory=dict[str, Wishes])
+    tasks: Mapping[str, Wishes] = attrs.field(factory=dict[str, Wishes])
+    task_of: Mapping[str, str] = attrs.field(factory=dict[str, str])
+    refs: Mapping[TaskRef, str] = attrs.field(factory=dict[TaskRef, str])
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nobody is told of anything."""
+        return not any(self._all_wishes())
+
+    def knows(self, schedule: str, task: str | None) -> bool:
+        """Tell whether this file can say who is told of a schedule's events."""
+        return schedule in self.task_of or task in self.tasks
+
+    def named(self, type_: str, id_: int) -> str | None:
+        """Name the task with a number; rows that people write know no name."""
+        return self.refs.get(TaskRef(type_, id_))
+
+    def told(self, kind: EventKind, schedule: str, task: str | None) -> tuple[Target, ...]:
+        """Give the targets that are told of an event."""
+        return tuple(target for target in self._of(schedule, task) if kind in target.events)
+
+    def target(self, name: str) -> Target | None:
+        """Find a target, or a command of an `on_failure`, by its name."""
+        if name in self.targets:
+            return self.targets[name]
+        return self._commands.get(name)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all targets."""
+        return (*self.targets, *self._commands)
+
+    def wanting(self, kind: EventKind) -> Mapping[str, tuple[Target, ...]]:
+        """Give the schedules of this file of which somebody is told such an event."""
+        found = ((name, self.told(kind, name, None)) for name in self.task_of)
+        return {name: targets for name, targets in found if targets}
+
+    def late_after(self, schedule: str) -> timedelta:
+        """Say how much later than due a run may begin."""
+        own = self.schedules.get(schedule, NO_WISHES).late_after
+        task = self.tasks.get(self.task_of.get(schedule, ""), NO_WISHES).late_after
+        return own or task or DEFAULT_LATE_AFTER
+
+    def _of(self, schedule: str, task: str | None) -> Iterator[Target]:
+        own = self.schedules.get(schedule, NO_WISHES)
+        its = self.tasks.get(task or self.task_of.get(schedule, ""), NO_WISHES)
+        names = its.notify if own.notify is None else own.notify
+        yield from (self.targets[name] for name in names or ())
+        if (command := own.on_failure or its.on_failure) is not None:
+            yield command
+
+    @property
+    def _commands(self) -> Mapping[str, Target]:
+        wishes = (*self.schedules.values(), *self.tasks.values())
+        given = (each.on_failure for each in wishes)
+        return {target.name: target for target in given if target is not None}
+
+    def _all_wishes(self) -> Iterator[bool]:
+        for each in (*self.schedules.values(), *self.tasks.values()):
+            yield bool(each.notify) or each.on_failure is not None
+
+
+def by_number(tasks: Iterable[Task]) -> Mapping[TaskRef, str]:
+    """Give the names of tasks by their numbers, for rows that know no name."""
+    return {task.ref: task.name for task in tasks}
+
+
+class Subscribers:
+    """The subscriptions of this process; a reload replaces them."""
+
+    def __init__(self, subscriptions: Subscriptions | None = None) -> None:
+        """Nobody is told of anything, unless a jobs file says so."""
+        self.now = subscriptions or Subscriptions()

@@ -1,0 +1,45 @@
+"""`cronhare events list`."""
+
+from typing import Annotated
+
+import typer
+
+from cronhare.application.administration.views.events import EventView
+from cronhare.domain.lifecycle.events import DeliveryState
+
+from ..output import MOST_LINES, Columns, Json, print_rows, state
+from ..wiring import open_ledger
+
+app = typer.Typer(
+    help="Who was told of what, and who was not.", no_args_is_help=True, rich_markup_mode=None
+)
+
+
+@app.command("list")
+def list_(
+    *,
+    states: Annotated[
+        list[DeliveryState] | None, typer.Option("--state", help="Only those in this state.")
+    ] = None,
+    schedule: Annotated[str | None, typer.Option(help="Only those of this schedule.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=MOST_LINES, help="At most so many.")] = 100,
+    json: Json = False,
+) -> None:
+    """List events and who is told of them, newest first.
+
+    Only what somebody wants to know is here: `notify` and `on_failure` of the jobs file say so.
+    """
+    found = open_ledger().outbox().events(states=states or (), schedule=schedule, limit=limit)
+    columns: Columns[EventView] = {
+        "ID": "id",
+        "EVENT": "event",
+        "SCHEDULE": "schedule_name",
+        "EXECUTION": "execution_id",
+        "AT": "occurred_at",
+        "TARGET": "target",
+        "STATE": lambda event: state(event.state),
+        "TRIES": "tries",
+        "NEXT TRY": "next_try_at",
+        "LAST ERROR": lambda event: event.problem or event.last_error,
+    }
+    print_rows(found, columns, json=json, empty="Nobody was told of anything.")

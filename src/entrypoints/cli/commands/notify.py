@@ -1,0 +1,126 @@
+"""`cronhare notify list | test`: the targets of a jobs file."""
+
+import asyncio
+from datetime import UTC, datetime
+from typing import Annotated
+from uuid import uuid4
+
+import attrs
+import typer
+
+from cronhare.adapters.jobs.reader import JobsFile
+from cronhare.domain.lifecycle.events import Delivery, trial
+from cronhare.domain.schedules.notify import (
+    ByCommand,
+    ByEmail,
+    ByListener,
+    ByWebhook,
+    Means,
+    Target,
+)
+from cronhare.domain.texts.listing import listed
+from cronhare.ports.events import NotTold, TellerPort
+
+from ...container import Container
+from ...settings.settings import Settings
+from ..errors import Refusal, Status
+from ..long_lived import Jobs
+from ..output import Columns, Json, print_line, print_rows
+from ..wiring import load, read_settings, usable
+
+app = typer.Typer(
+    help="Who is told when something fails: the targets of a jobs file.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@attrs.frozen(kw_only=True)
+class TargetView:
+    """A target of the jobs file; a webhook's address shows its host alone."""
+
+    name: str
+    by: str
+    tells: str
+    events: tuple[str, ...]
+    timeout_seconds: float
+
+
+@app.command("list")
+def list_(*, jobs: Jobs = None, json: Json = False) -> None:
+    """List the targets that a jobs file names."""
+    file = _file(jobs, read_settings())
+    told = file.subscriptions
+    targets = [target for name in told.names if (target := told.target(name)) is not None]
+    columns: Columns[TargetView] = {
+        "TARGET": "name",
+        "BY": "by",
+        "TELLS": "tells",
+        "OF": lambda view: listed(view.events),
+        "TIMEOUT S": "timeout_seconds",
+    }
+    print_rows(list(map(_view, targets)), columns, json=json, empty="Nobody is told of anything.")
+
+
+@app.command("test")
+def try_(
+    name: Annotated[str, typer.Argument(help="A target: NAME of a [notify.NAME].")],
+    *,
+    jobs: Jobs = None,
+) -> None:
+    """Tell a target of an event that says it is a test, now and once.
+
+    It runs here, as this user: a worker may see other hosts, files and variables.
+    """
+    settings = read_settings()
+    file = _file(jobs, settings)
+    target = file.subscriptions.target(name)
+    if target is None:
+        there = listed(file.subscriptions.names) or "none"
+        raise Refusal(f"{file.path} has no target {name!r}; it has: {there}")
+    container = usable(Container(settings=settings))
+    now = datetime.now(UTC)
+    event = Delivery.of(trial(name, now=now, id_=str(uuid4())), name, source=file.source, now=now)
+    try:
+        asyncio.run(_tell(container.teller(), target, attrs.evolve(event, tries=1)))
+    except NotTold as failure:
+        print_line(f"{name} was not told: {failure}", style="red")
+        raise typer.Exit(Status.RUN_FAILED) from failure
+    print_line(f"{name} was told.")
+
+
+async def _tell(teller: TellerPort, target: Target, event: Delivery) -> None:
+    try:
+        await teller.tell(target, event)
+    finally:
+        await teller.close()
+
+
+def _file(jobs: Jobs, settings: Settings) -> JobsFile:
+    path = jobs or settings.jobs
+    if path is None:
+        raise Refusal("no jobs file is named", advice="Name it: --jobs jobs.toml, or CRON_JOBS.")
+    return load(path, settings, state="Nobody was told.")
+
+
+def _view(target: Target) -> TargetView:
+    by, tells = _said(target.means)
+    return TargetView(
+        name=target.name,
+        by=by,
+        tells=tells,
+        events=tuple(sorted(each.value for each in target.events)),
+        timeout_seconds=target.timeout.total_seconds(),
+    )
+
+
+def _said(means: Means) -> tuple[str, str]:
+    match means:
+        case ByWebhook():
+            return "webhook", f"{means.address}{'' if means.secret else ', unsigned'}"
+        case ByEmail():
+            return "email", ", ".join(means.to)
+        case ByListener():
+            return "python", means.function
+        case ByCommand():
+            return "command", " ".join(means.command)

@@ -1,0 +1,171 @@
+"""The outbox: which targets are to be told of which events, and telling them."""
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Final, Protocol
+
+import attrs
+
+from cronhare.domain.execution import Execution
+from cronhare.domain.lifecycle.archive import Archived
+from cronhare.domain.lifecycle.events import Delivery, DeliveryState, Event
+from cronhare.domain.schedules.notify import Target
+from cronhare.domain.schedules.task import TaskRef
+
+#: The environment variables that describe an event to a command; none is a setting.
+EVENT_VARIABLES: Final = (
+    "CRON_EVENT",
+    "CRON_EVENT_ID",
+    "CRON_EVENT_TARGET",
+    "CRON_EVENT_SCHEDULE",
+    "CRON_EVENT_JSON",
+)
+
+
+class NotTold(Exception):
+    """A target was not told of an event, or may not have heard of it.
+
+    *asked* is how long it asks us to wait. *for_good* says that another try changes nothing.
+    """
+
+    def __init__(
+        self, reason: str, *, asked: timedelta | None = None, for_good: bool = False
+    ) -> None:
+        """Keep the reason, and say it."""
+        self.asked = asked
+        self.for_good = for_good
+        super().__init__(reason)
+
+
+class TellerPort(Protocol):
+    """Tells targets: runs commands, asks servers, sends mail. Used from one event loop."""
+
+    async def tell(self, target: Target, event: Delivery) -> None:
+        """Tell a target of an event, within its timeout. A target may hear of it twice.
+
+        Raises:
+            NotTold: with the reason, in a line.
+        """
+        ...
+
+    async def close(self) -> None:
+        """End what still runs, and release all resources."""
+        ...
+
+
+@attrs.frozen(kw_only=True)
+class Expired:
+    """What nobody will be told of: *failures* that no process took, and *deliveries*."""
+
+    failures: int = 0
+    deliveries: int = 0
+
+
+class EventStorePort(Protocol):
+    """The outbox of a ledger. Safe to share between threads, processes and hosts.
+
+    What tests/integration/test_event_store_contract.py does not assert is not promised. Every
+    method may raise `LedgerUnavailable`, and can be repeated: an event has at most one row for each
+    target, whoever adds it, and how often.
+    """
+
+    def bad_ends(
+        self, *, source: str, refs: Collection[TaskRef], now: datetime, limit: int
+    ) -> Sequence[Archived]:
+        """Find bad ends of *source* whose event is due, the earliest first.
+
+        So are those without a source whose task has one of the numbers *refs*.
+        """
+        ...
+
+    def announce(
+        self, told: Mapping[int, Sequence[Delivery]], *, now: datetime, until: datetime | None
+    ) -> int:
+        """Take care of bad ends: add what targets are to be told, and find them no more.
+
+        By their numbers in the archive, all in one transaction. Of two callers one adds the rows of
+        a bad end. With *until* nothing is added: they are found again from then on. A recovery that
+        is expected already is expected after the later bad end. Answers how many were taken.
+        """
+        ...
+
+    def add(self, deliveries: Sequence[Delivery]) -> int:
+        """Add what is not there yet; answers how many."""
+        ...
+
+    def waiting(self, targets: Collection[str]) -> int:
+        """Count what waits for the target that most waits for."""
+        ...
+
+    def due(self, targets: Collection[str], *, source: str, now: datetime) -> Collection[str]:
+        """Say for which of these targets something is due."""
+        ...
+
+    def take(
+        self,
+        target: str,
+        *,
+        source: str,
+        now: datetime,
+        lease: timedelta,
+        node: str,
+        limit: int,
+    ) -> Sequence[Delivery]:
+        """Take what is due for a target, the earliest first: each is one caller's until the lease.
+
+        A try is counted before it is begun. After the lease it is due for all.
+        """
+        ...
+
+    def settle(
+        self,
+        delivery: Delivery,
+        state: DeliveryState,
+        *,
+        now: datetime,
+        next_try_at: datetime | None = None,
+        error: str | None = None,
+    ) -> bool:
+        """Note what came of a try; False if another process has begun the next one."""
+        ...
+
+    def expected(self, *, source: str, limit: int) -> Sequence[Delivery]:
+        """List the recoveries that are expected, the oldest first."""
+        ...
+
+    def first_success(self, scheduler_id: int, *, after: datetime) -> Execution | None:
+        """Find the first execution of a schedule that has succeeded after a time."""
+        ...
+
+    def recover(self, expected: Delivery, event: Event, *, now: datetime) -> bool:
+        """Tell of a recovery from now on; False if somebody else does."""
+        ...
+
+    def schedule_ids(self, names: Collection[str], *, source: str) -> Mapping[int, str]:
+        """Give the names of schedules of a source by their ids."""
+        ...
+
+    def skips(
+        self, scheduler_ids: Collection[int], *, since: datetime, limit: int
+    ) -> Sequence[Execution]:
+        """Find what was recorded as skipped since then, the earliest first."""
+        ...
+
+    def begun_late(
+        self, scheduler_ids: Collection[int], *, due_before: datetime, since: datetime, limit: int
+    ) -> Sequence[Execution]:
+        """Find first attempts that were due before then, and are not over, or only *since* then."""
+        ...
+
+    def expire(self, *, before: datetime, kept_since: datetime, now: datetime) -> Expired:
+        """Give up what happened *before* and was not told; delete what is over since *kept_since*.
+
+        In bounded steps: the rest is found by the next call.
+        """
+        ...
+
+    def deliveries(
+        self, *, states: Collection[DeliveryState] = (), schedule: str | None = None, limit: int
+    ) -> Sequence[Delivery]:
+        """List the outbox, newest first."""
+        ...

@@ -1,0 +1,156 @@
+"""What every store of events promises."""
+
+from datetime import timedelta
+
+from cronhare.domain.lifecycle import events
+from cronhare.domain.lifecycle.archive import Archived
+from cronhare.domain.lifecycle.events import Delivery, DeliveryState
+from cronhare.domain.retries.retry import Quarantine
+from cronhare.domain.schedules.task import TaskRef
+from tests.integration.ledgers import CRASH, MINUTE, SECOND, Ledger, at_once, draft
+
+SHOP = "shop"
+LEASE = timedelta(seconds=90)
+DAY = timedelta(days=1)
+
+
+def bad_ends(ledger: Ledger, *, limit: int = 100) -> list[Archived]:
+    refs = [TaskRef("report", 25)]  # what `draft` names, in rows without a source
+    return [*ledger.events.bad_ends(source=SHOP, refs=refs, now=ledger.now, limit=limit)]
+
+
+def told(ledger: Ledger, ended: Archived, *targets: str) -> list[Delivery]:
+    event = events.bad_end(ended)
+    return [Delivery.of(event, target, source=SHOP, now=ledger.now) for target in targets]
+
+
+def announced(ledger: Ledger, *targets: str, name: str = "report") -> Delivery:
+    """Let a run fail, and announce that; gives what the first target is to be told."""
+    ledger.failed(name)
+    [ended] = bad_ends(ledger)
+    rows = {ended.id: told(ledger, ended, *targets)}
+    assert ledger.events.announce(rows, now=ledger.now, until=None) == 1
+    return next(row for row in ledger.events.deliveries(limit=9) if row.target == targets[0])
+
+
+def take(ledger: Ledger, target: str, *, node: str = "ant", limit: int = 9) -> list[Delivery]:
+    now, events = ledger.now, ledger.events
+    return [*events.take(target, source=SHOP, now=now, lease=LEASE, node=node, limit=limit)]
+
+
+def test_a_bad_end_is_announced_once_by_whoever_comes_first(ledger: Ledger) -> None:
+    ledger.failed()
+    [ended] = bad_ends(ledger)
+    rows = {ended.id: told(ledger, ended, "hook", "mail")}
+
+    answers = at_once(4, lambda _: ledger.events.announce(rows, now=ledger.now, until=None))
+
+    assert sorted(answers) == [0, 0, 0, 1]
+    assert bad_ends(ledger) == []
+    assert {row.target for row in ledger.events.deliveries(limit=9)} == {"hook", "mail"}
+    assert ledger.events.add(rows[ended.id]) == 0
+
+
+def test_a_bad_end_that_is_left_to_others_comes_back_and_expires_after_a_day(
+    ledger: Ledger,
+) -> None:
+    ledger.failed()
+    [ended] = bad_ends(ledger)
+
+    later = ledger.now + MINUTE
+    ledger.events.announce({ended.id: ()}, now=ledger.now, until=later)
+    meanwhile = bad_ends(ledger)
+    ledger.clock.advance(MINUTE)
+    [again] = bad_ends(ledger)
+    expired = ledger.events.expire(before=ledger.now, kept_since=ledger.now - DAY, now=ledger.now)
+
+    assert (meanwhile, again.id) == ([], ended.id)
+    assert (expired.failures, expired.deliveries) == (1, 0)
+    assert bad_ends(ledger) == []
+
+
+def test_of_many_callers_each_event_is_taken_by_one_and_after_its_lease_by_another(
+    ledger: Ledger,
+) -> None:
+    announced(ledger, "hook", "mail")
+
+    answers = at_once(4, lambda n: take(ledger, "hook", node=f"node-{n}"))
+    [mine] = [one for answer in answers for one in answer]
+    ledger.clock.advance(LEASE)
+    [theirs] = take(ledger, "hook", node="bee")
+    late = ledger.events.settle(mine, DeliveryState.DELIVERED, now=ledger.now)
+    settled = ledger.events.settle(theirs, DeliveryState.DELIVERED, now=ledger.now)
+
+    assert (mine.tries, theirs.tries, theirs.owner) == (1, 2, "bee")
+    assert (late, settled) == (False, True)
+    assert take(ledger, "hook") == []
+    assert ledger.events.due(["hook", "mail"], source=SHOP, now=ledger.now) == ["mail"]
+    assert ledger.events.due(["mail"], source="other", now=ledger.now) == []
+    assert ledger.events.waiting(["hook", "mail"]) == 1
+    [row] = ledger.events.deliveries(states=[DeliveryState.DELIVERED], limit=9)
+    assert (row.id, row.finished_at, row.payload) == (mine.id, ledger.now, mine.payload)
+
+
+def test_a_try_in_vain_waits_and_what_is_too_old_is_given_up_then_deleted(ledger: Ledger) -> None:
+    announced(ledger, "hook")
+    [mine] = take(ledger, "hook")
+
+    later = ledger.now + SECOND
+    ledger.events.settle(
+        mine, DeliveryState.WAITING, now=ledger.now, next_try_at=later, error="refused"
+    )
+    at_once_ = take(ledger, "hook")
+    ledger.clock.advance(SECOND)
+    [again] = take(ledger, "hook")
+    ledger.clock.advance(DAY)
+    expired = ledger.events.expire(before=ledger.now, kept_since=ledger.now - DAY, now=ledger.now)
+    [row] = ledger.events.deliveries(limit=9)
+    ledger.events.expire(before=ledger.now, kept_since=ledger.now + SECOND, now=ledger.now)
+
+    assert (at_once_, again.last_error, expired.deliveries) == ([], "refused", 1)
+    assert row.state == DeliveryState.EXPIRED
+    assert ledger.events.deliveries(limit=9) == []
+
+
+def test_a_recovery_is_told_after_the_last_bad_end_and_once(ledger: Ledger) -> None:
+    hopes = []
+    for _ in range(2):
+        ledger.failed("report", schedule=None)
+        [ended] = bad_ends(ledger)
+        hope = Delivery.expecting(events.bad_end(ended), "hook", source=SHOP, now=ledger.now)
+        ledger.events.announce({ended.id: [hope]}, now=ledger.now, until=None)
+        hopes.append(hope)
+    [expected] = ledger.events.expected(source=SHOP, limit=9)
+    before = ledger.events.first_success(expected.scheduler_id, after=expected.occurred_at)
+    ledger.clock.advance(SECOND)
+    success = ledger.succeeded(ledger.claimed("report"))
+
+    found = ledger.events.first_success(expected.scheduler_id, after=expected.occurred_at)
+    assert found is not None
+    event = events.recovered(expected, found)
+    answers = [ledger.events.recover(expected, event, now=ledger.now) for _ in range(2)]
+
+    assert (before, found.id, answers) == (None, success.id, [True, False])
+    assert expected.occurred_at == hopes[1].occurred_at
+    [mine] = take(ledger, "hook")
+    assert (mine.event, mine.execution_id) == ("recovered", success.id)
+
+
+def test_skips_late_starts_and_crashes_are_found(ledger: Ledger) -> None:
+    ledger.schedules.save([draft("slow"), draft("other")], source=SHOP, now=ledger.now)
+    ledger.plan_edited()
+    ids = ledger.events.schedule_ids(["slow", "missing"], source=SHOP)
+    [slow] = ids
+    ledger.clock.advance(MINUTE)
+    waiting = [one for one in ledger.claim_due().claimed if one.scheduler_id == slow]
+    ledger.clock.advance(timedelta(minutes=10))
+
+    late = ledger.events.begun_late(ids, due_before=ledger.now, since=ledger.now, limit=9)
+    skips = ledger.events.skips(ids, since=ledger.now - DAY, limit=9)
+    ledger.finish(ledger.started(waiting[0]), Quarantine("crashed"), CRASH)
+    over = ledger.events.begun_late(ids, due_before=ledger.now, since=ledger.now, limit=9)
+    [pill] = bad_ends(ledger)
+
+    assert (ids[slow], [one.id for one in late]) == ("slow", [waiting[0].id])
+    assert (list(skips), list(over)) == ([], [])
+    assert (pill.kind, events.bad_end(pill).kind) == ("quarantined", "quarantined")

@@ -1,0 +1,133 @@
+"""What targets are told, and what their answers mean."""
+
+import hmac
+import json
+from base64 import b64decode
+from datetime import UTC, datetime, timedelta
+
+import attrs
+import pytest
+
+from cronhare.adapters.memory.runner import ScriptedRunner
+from cronhare.adapters.notify.mail import written
+from cronhare.adapters.notify.teller import Teller
+from cronhare.domain.addresses import WebAddress
+from cronhare.domain.lifecycle.events import Delivery
+from cronhare.domain.retries.outcome import Ending, Outcome
+from cronhare.domain.schedules.notify import (
+    ByCommand,
+    ByEmail,
+    ByListener,
+    ByWebhook,
+    Means,
+    Target,
+)
+from cronhare.ports.events import NotTold
+from cronhare.ports.http import HttpAnswer, HttpFailed, HttpRefused, HttpRequest
+from cronhare.ports.runner import Invocation
+
+NOON = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
+HOOK = ByWebhook(address=WebAddress.parse("https://hooks.example.org/x"), secret=b"s" * 24)
+EVENT = Delivery(
+    event_key="failed:1:5",
+    event="failed",
+    target="ops",
+    source="shop",
+    scheduler_id=3,
+    schedule_name="charge",
+    execution_id=7,
+    occurred_at=NOON,
+    payload='{"id":"failed:1:5","data":{}}',
+    tries=2,
+)
+
+
+@attrs.define
+class Http:
+    """Answers each request alike."""
+
+    answer: HttpAnswer | Exception
+    asked: list[HttpRequest] = attrs.field(factory=list)
+
+    async def send(self, request: HttpRequest) -> HttpAnswer:
+        self.asked.append(request)
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+async def tell(means: Means, http: Http, runner: ScriptedRunner | None = None) -> None:
+    teller = Teller(http=http, runner=runner or ScriptedRunner(), postman=None, now=lambda: NOON)
+    await teller.tell(Target(name="ops", means=means), EVENT)
+
+
+async def test_a_webhook_is_signed_as_the_standard_webhooks_are() -> None:
+    http = Http(HttpAnswer(status=204))
+
+    await tell(HOOK, http)
+
+    [asked] = http.asked
+    assert (asked.method, asked.body) == ("POST", EVENT.payload.encode())
+    signed = f"failed:1:5.{int(NOON.timestamp())}.{EVENT.payload}".encode()
+    version, _, signature = asked.headers["webhook-signature"].partition(",")
+    assert version == "v1"
+    assert b64decode(signature) == hmac.digest(b"s" * 24, signed, "sha256")
+    assert asked.headers["webhook-id"] == "failed:1:5"
+
+
+@pytest.mark.parametrize(
+    ("answer", "asked", "for_good"),
+    [
+        (HttpAnswer(status=500), None, False),
+        (HttpAnswer(status=302), None, False),
+        (HttpAnswer(status=410), None, True),
+        (HttpAnswer(status=429, headers={"retry-after": "90"}), timedelta(seconds=90), False),
+        (HttpFailed("no answer"), None, False),
+        (HttpRefused("not allowed"), None, True),
+    ],
+)
+async def test_what_a_server_answers_decides_about_another_try(
+    answer: HttpAnswer | Exception, asked: timedelta | None, for_good: bool
+) -> None:
+    with pytest.raises(NotTold) as failure:
+        await tell(HOOK, Http(answer))
+
+    assert (failure.value.asked, failure.value.for_good) == (asked, for_good)
+
+
+async def test_a_command_is_given_the_event_and_its_failure_is_one() -> None:
+    seen = list[Invocation]()
+
+    def script(invocation: Invocation) -> Outcome:
+        seen.append(invocation)
+        return Outcome(ending=Ending.FAILED, exit_code=3)
+
+    http = Http(HttpAnswer(status=204))
+    with pytest.raises(NotTold):
+        await tell(ByCommand(command=("page", "me")), http, ScriptedRunner(script))
+    with pytest.raises(NotTold):
+        await tell(ByListener(function="alerts:told"), http, ScriptedRunner(script))
+
+    command, listener = seen
+    assert json.loads(command.task.env["CRON_EVENT_JSON"]) == json.loads(EVENT.payload)
+    assert (command.task.command, command.execution_id) == (("page", "me"), 7)
+    assert listener.task.command[-1] == "alerts:told"
+
+
+async def test_without_a_mail_server_no_mail_is_tried_again() -> None:
+    with pytest.raises(NotTold, match="CRON_SMTP_URL") as failure:
+        await tell(ByEmail(to=("ops@example.org",)), Http(HttpAnswer(status=204)))
+
+    assert failure.value.for_good
+
+
+def test_no_name_of_a_schedule_becomes_a_header_of_a_letter() -> None:
+    hostile = attrs.evolve(EVENT, schedule_name="a\r\nBcc: everyone@example.org\x00\u202e")
+
+    letter = written(ByEmail(to=("ops@example.org",)), hostile, sender="cron@example.org")
+
+    head, _, _ = letter.as_bytes().partition(b"\r\n\r\n")
+    names = [line.partition(b":")[0] for line in head.split(b"\r\n") if line[:1] not in b" \t"]
+    assert b"Bcc" not in names
+    assert letter["To"] == "ops@example.org"
+    assert letter["Subject"].startswith("[cronhare] a\\r\\nBcc: everyone@example.org\\x00")

@@ -1,0 +1,327 @@
+"""Who is told of what, and what becomes of it while targets or the ledger are away."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import Any
+
+import attrs
+import pytest
+
+from cronhare.adapters.memory.ledger.events import MemoryEventStore
+from cronhare.adapters.memory.runner import Script
+from cronhare.application.events import announcing, telling
+from cronhare.application.events.announcing import Announcer
+from cronhare.application.events.telling import Herald
+from cronhare.domain.lifecycle.events import MOST_TRIES, Delivery, DeliveryState
+from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.schedules.draft import ScheduleDraft
+from cronhare.domain.schedules.notify import (
+    BAD_ENDS,
+    ByCommand,
+    EventKind,
+    Subscribers,
+    Subscriptions,
+    Target,
+    Wishes,
+    by_number,
+)
+from cronhare.ports.events import NotTold
+from cronhare.ports.ledger import LedgerUnavailable
+from tests.unit.application.conftest import Lines
+from tests.unit.application.endings import SUCCESS, always, failure, one_by_one
+from tests.unit.application.house import REPORT, House, Inline
+
+SHOP = "shop"
+MINUTE = timedelta(minutes=1)
+FAILS = always(failure("boom"))
+TASK = attrs.evolve(REPORT, source=SHOP)
+Hears = Callable[[Target, Delivery], None]
+
+
+def target(name: str, *events: EventKind) -> Target:
+    means = ByCommand(command=("true",))
+    return Target(name=name, means=means, events=frozenset(events) or BAD_ENDS)
+
+
+@attrs.define
+class Teller:
+    """Notes who is told, and lets a test decide what comes of it."""
+
+    hears: Hears = lambda _target, _event: None
+    told: list[tuple[str, str]] = attrs.field(factory=list)
+    hangs: set[str] = attrs.field(factory=set)
+
+    async def tell(self, target: Target, event: Delivery) -> None:
+        self.told.append((target.name, event.event))
+        if target.name in self.hangs:
+            await asyncio.Event().wait()
+        self.hears(target, event)
+
+    async def close(self) -> None: ...
+
+
+@attrs.define
+class Outpost:
+    """A worker with a jobs file, beside a house whose tasks fail or succeed."""
+
+    house: House
+    subscriptions: Subscriptions
+    teller: Teller = attrs.field(factory=Teller)
+    node: str = "ant"
+    store: MemoryEventStore = attrs.field(init=False)
+    announcer: Announcer = attrs.field(init=False)
+    herald: Herald = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.store = MemoryEventStore(self.house.ledger)
+        subscribers, clock = Subscribers(self.subscriptions), self.house.clock
+        self.announcer = Announcer(store=self.store, subscribers=subscribers, clock=clock)
+        self.herald = Herald(
+            store=self.store,
+            teller=self.teller,
+            subscribers=subscribers,
+            clock=clock,
+            node=self.node,
+            executor=Inline(),
+        )
+
+    async def turn(self) -> None:
+        """Announce and tell what there is now."""
+        self.announcer.round()
+        await self.herald.round()
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+    def states(self) -> dict[str, str]:
+        return {row.target: row.state for row in self.store.deliveries(limit=100)}
+
+
+def subscriptions(*targets: Target, **wishes: Any) -> Subscriptions:  # noqa: ANN401
+    named = Wishes(notify=tuple(each.name for each in targets), **wishes)
+    return Subscriptions(
+        source=SHOP,
+        targets={each.name: each for each in targets},
+        schedules={"report": named},
+        tasks={TASK.name: Wishes()},
+        task_of={"report": TASK.name},
+        refs=by_number([TASK]),
+    )
+
+
+def house(script: Script = FAILS) -> House:
+    made = House(policy=RetryPolicy(attempts=1), tasks=[TASK], script=script)
+    every_minute = ScheduleDraft(
+        name="report", task=TASK.ref, task_name=TASK.name, schedule="* * * * *"
+    )
+    made.schedules.save([every_minute], source=SHOP, now=made.now)
+    return made
+
+
+async def failed(made: House) -> None:
+    made.dispatcher.tick(made.now)
+    await made.open()
+    await made.turn(MINUTE)
+
+
+async def test_a_failure_is_told_to_each_who_wants_it_and_to_no_other() -> None:
+    made = house()
+    wants = [target("ops"), target("log"), target("late", EventKind.LATE)]
+    outpost = Outpost(made, subscriptions(*wants, on_failure=target("cmd")))
+    await failed(made)
+
+    await outpost.turn()
+    await outpost.turn()
+
+    assert sorted(outpost.teller.told) == [("cmd", "failed"), ("log", "failed"), ("ops", "failed")]
+    assert set(outpost.states().values()) == {DeliveryState.DELIVERED.value}
+
+
+async def test_two_workers_tell_of_an_event_once() -> None:
+    made = house()
+    one = Outpost(made, subscriptions(target("ops")))
+    other = Outpost(made, one.subscriptions, one.teller, "bee")
+    await failed(made)
+
+    for each in (one, other, one, other):
+        await each.turn()
+
+    assert one.teller.told == [("ops", "failed")]
+
+
+async def test_a_worker_that_dies_between_telling_and_noting_it_is_repeated_by_another() -> None:
+    made = house()
+    one = Outpost(made, subscriptions(target("ops")), Teller(hangs={"ops"}))
+    other = Outpost(made, one.subscriptions)
+    await failed(made)
+    await one.turn()
+    await one.herald.close()
+
+    await other.turn()
+    before = list(other.teller.told)
+    made.clock.advance(target("ops").timeout + telling.MARGIN)
+    await other.turn()
+
+    assert (before, other.teller.told) == ([], [("ops", "failed")])
+
+
+async def test_a_target_that_hangs_or_fails_holds_up_no_other() -> None:
+    made = house()
+    teller = Teller(hangs={"slow"})
+
+    def hears(told: Target, _: Delivery) -> None:
+        if told.name == "dead":
+            raise NotTold("connection refused")
+
+    teller.hears = hears
+    outpost = Outpost(made, subscriptions(target("slow"), target("dead"), target("ops")), teller)
+    await failed(made)
+
+    for _ in range(8):
+        await outpost.turn()
+        await made.turn(MINUTE)
+    await outpost.herald.close()
+
+    names = [name for name, _ in teller.told]
+    assert names.count("ops") == 8
+    assert names.count("slow") == telling.AT_A_TIME
+    assert 1 <= names.count("dead") < 8
+
+
+async def test_a_target_that_always_fails_is_given_up_with_a_warning(lines: Lines) -> None:
+    made = house()
+
+    def refuse(_target: Target, _event: Delivery) -> None:
+        raise NotTold("it answered 500")
+
+    outpost = Outpost(made, subscriptions(target("ops")), Teller(hears=refuse))
+    await failed(made)
+
+    for _ in range(3 * MOST_TRIES):
+        await outpost.turn()
+        made.clock.advance(timedelta(hours=1))
+
+    assert len(outpost.teller.told) == MOST_TRIES
+    assert outpost.states() == {"ops": DeliveryState.GIVEN_UP.value}
+    assert f"Given up after try {MOST_TRIES}" in "\n".join(lines())
+
+
+async def test_what_a_target_says_for_good_is_not_tried_again() -> None:
+    made = house()
+
+    def gone(_target: Target, _event: Delivery) -> None:
+        raise NotTold("it answered 410", for_good=True)
+
+    outpost = Outpost(made, subscriptions(target("ops")), Teller(hears=gone))
+    await failed(made)
+
+    await outpost.turn()
+
+    assert outpost.states() == {"ops": DeliveryState.GIVEN_UP.value}
+
+
+async def test_a_recovery_is_told_once_after_a_failure() -> None:
+    made = house(one_by_one([failure("boom")]))
+    outpost = Outpost(made, subscriptions(target("ops", EventKind.RECOVERED)))
+    await failed(made)
+    await outpost.turn()
+    quiet = list(outpost.teller.told)
+
+    for _ in range(3):
+        await made.turn(MINUTE)
+        await outpost.turn()
+
+    assert quiet == []
+    assert outpost.teller.told == [("ops", "recovered")]
+
+
+async def test_of_a_run_that_begins_too_late_one_event_is_told() -> None:
+    made = house(always(SUCCESS))
+    wants = subscriptions(target("ops", EventKind.LATE), late_after=2 * MINUTE)
+    outpost = Outpost(made, wants)
+    made.dispatcher.tick(made.now)
+    made.clock.advance(MINUTE)
+    made.dispatcher.tick(made.now)  # claimed, and no worker is there
+
+    told = []
+    for _ in range(4):
+        await outpost.turn()
+        told.append(len(outpost.teller.told))
+        made.clock.advance(MINUTE)
+
+    assert told == [0, 0, 0, 1]
+
+
+async def test_where_nobody_knows_the_schedule_another_process_tells(lines: Lines) -> None:
+    made = house()
+    stranger = Outpost(made, Subscriptions(source=SHOP))
+    knows = Outpost(made, subscriptions(target("ops")))
+    await failed(made)
+
+    await stranger.turn()
+    made.clock.advance(announcing.LEFT_TO_OTHERS)
+    await knows.turn()
+
+    assert knows.teller.told == [("ops", "failed")]
+    assert "expired" not in "\n".join(lines())
+
+
+async def test_what_nobody_can_tell_expires_and_is_said_once(lines: Lines) -> None:
+    made = house()
+    stranger = Outpost(made, Subscriptions(source=SHOP))
+    await failed(made)
+
+    made.clock.advance(timedelta(hours=25))
+    await stranger.turn()
+    made.clock.advance(timedelta(hours=1))
+    await stranger.turn()
+
+    said = [line for line in lines() if "Nobody was told of 1 failure" in line]
+    assert len(said) == 1
+
+
+async def test_an_outage_of_the_ledger_ends_no_loop() -> None:
+    made = house()
+    outpost = Outpost(made, subscriptions(target("ops")))
+    await failed(made)
+    outpost.announcer.round()
+    ending, store = asyncio.Event(), outpost.store
+    due, calls = store.due, list[int]()
+
+    def sometimes(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        calls.append(1)
+        if len(calls) == 1:
+            raise LedgerUnavailable("away")
+        ending.set()
+        return due(*args, **kwargs)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(store, "due", sometimes)
+        patch.setattr(telling, "FIRST_PAUSE", 0.0)
+        await outpost.herald.run(ending)
+
+    assert outpost.teller.told == [("ops", "failed")]
+
+
+def test_a_schedule_says_more_than_its_task() -> None:
+    ops, dev = target("ops"), target("dev")
+    given: Mapping[str, Target] = {"ops": ops, "dev": dev}
+    said = Subscriptions(
+        source=SHOP,
+        targets=given,
+        schedules={"a": Wishes(notify=("dev",)), "quiet": Wishes(notify=())},
+        tasks={"t": Wishes(notify=("ops",), on_failure=target("cmd"))},
+        task_of={"a": "t", "b": "t", "quiet": "t"},
+    )
+
+    names = {
+        name: [each.name for each in said.told(EventKind.FAILED, name, "t")]
+        for name in ("a", "b", "quiet", "by-hand")
+    }
+
+    assert names == {
+        "a": ["dev", "cmd"],
+        "b": ["ops", "cmd"],
+        "quiet": ["cmd"],
+        "by-hand": ["ops", "cmd"],
+    }

@@ -1,0 +1,109 @@
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import attrs
+
+from cronhare.domain.lifecycle import events
+from cronhare.domain.lifecycle.archive import Archived
+from cronhare.domain.lifecycle.events import LARGEST_EVENT, LARGEST_PARAMS
+
+NOON = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
+FAILED = Archived(
+    id=5,
+    execution_id=7,
+    scheduler_id=16,
+    schedule_name="token",
+    execution_key="cron-2026-3-2-12-0",
+    kind="failed",
+    task_type="report",
+    task_id=25,
+    queue="cron_scheduler",
+    params='{"a":1}',
+    failed_at=NOON,
+    failed_reason="Connection timeout",
+    error=None,
+    attempts=4,
+    retry_count=3,
+    source="jobs.toml",
+    task_name="refresh",
+)
+
+
+def document(row: Archived) -> Any:  # noqa: ANN401 - any JSON
+    return json.loads(events.bad_end(row).document)
+
+
+def test_a_failure_is_told_as_the_original_does() -> None:
+    said = document(FAILED)
+
+    assert said["type"] == "schedule.failed"
+    assert {name: said["data"][name] for name in ("scheduledJobId", "topic", "lastError")} == {
+        "scheduledJobId": 16,
+        "topic": None,
+        "lastError": "Connection timeout",
+    }
+    assert said["data"]["attempts"] == 4
+    assert set(said["data"]) == {"scheduledJobId", "topic", "lastError", "attempts", "metadata"}
+
+
+def test_its_alert_is_the_originals() -> None:
+    assert document(FAILED)["data"]["metadata"]["alert"] == {
+        "severity": "high",
+        "message": "Task permanently failed after 3 retries",
+        "task": {"type": "report", "id": 25, "scheduler_id": 16, "params_scheduler": '{"a":1}'},
+    }
+
+
+def test_a_poison_pill_is_told_with_its_record() -> None:
+    pill = attrs.evolve(
+        FAILED, kind="quarantined", crash_count=3, first_crash_at=NOON - timedelta(minutes=2)
+    )
+    record = {
+        "jobId": "7",
+        "crashCount": 3,
+        "firstCrashAt": "2026-03-02T11:58:00.000Z",
+        "lastCrashAt": "2026-03-02T12:00:00.000Z",
+    }
+
+    said = document(pill)
+
+    assert said["type"] == "schedule.quarantined"
+    assert said["data"]["metadata"]["poisonPillRecord"] == record
+    alert = said["data"]["metadata"]["alert"]
+    assert (alert["severity"], alert["title"]) == ("critical", "Poison Pill Job Quarantined")
+    assert alert["message"] == "Job 7 in queue cron_scheduler caused 3 worker crashes"
+    assert alert["metadata"] == record
+
+
+def test_an_event_is_bounded_whatever_a_row_holds() -> None:
+    hostile = "\ud800\x00\u202e" * 4_000_000
+    spoilt = attrs.evolve(
+        FAILED,
+        schedule_name=hostile,
+        execution_key=hostile,
+        failed_reason=hostile,
+        params=hostile,
+        queue=hostile,
+        task_type=hostile,
+        task_name=hostile,
+        source=hostile,
+    )
+
+    text = events.bad_end(spoilt).document
+
+    assert len(text) < LARGEST_EVENT
+    assert json.loads(text)["data"]["metadata"]["alert"]["task"]["params_scheduler"] is None
+    assert len(hostile) > LARGEST_PARAMS
+
+
+def test_an_event_has_one_id_however_often_it_is_found() -> None:
+    again, of_another_ledger = (
+        attrs.evolve(FAILED),
+        attrs.evolve(FAILED, failed_at=NOON + timedelta(days=1)),
+    )
+
+    ids = {events.bad_end(row).id for row in (FAILED, again)}
+
+    assert len(ids) == 1
+    assert events.bad_end(of_another_ledger).id not in ids
