@@ -192,15 +192,12 @@ class ClaimStorePort(Protocol):
         """
         ...
 
-    def let_go(
-        self, gates: Collection[str], *, now: datetime, claimed: Sequence[Execution] = ()
-    ) -> LetGo:
+    def let_go(self, gates: Collection[str], *, now: datetime) -> LetGo:
         """Let go what waits at these gates and is kept back no more, the earliest due first.
 
-        What has a place at a gate is what runs, and what was let go and has not ended. Under
-        `cancel_previous` the newest replaces those before it. Those of *claimed*, which are on
-        their way to a worker already, get their places before anybody else. No call waits for a
-        row that another session has locked; it is to be called once whatever had a place has ended.
+        What has a place at a gate is what runs, and what was claimed or let go and has not ended.
+        Under `cancel_previous` the newest replaces those before it. No call waits for a row that
+        another session has locked; it is to be called once whatever had a place has ended.
         """
         ...
 

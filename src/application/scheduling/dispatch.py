@@ -84,8 +84,7 @@ class Dispatcher:
             for batch in self._claim_due(now):
                 pipeline.publish(batch.claimed)
                 if batch.gates:  # what keeps these back may have ended meanwhile
-                    passed = self._held_back.let_go(batch.gates, now, claimed=batch.claimed)
-                    pipeline.publish(passed)
+                    pipeline.publish(self._held_back.let_go(batch.gates, now))
                 claimed += len(batch.claimed)
                 skipped += batch.skipped
         if claimed or skipped:

@@ -34,10 +34,8 @@ class HeldBack:
         self._publisher.publish(passed, now=now)
         return len(passed)
 
-    def let_go(
-        self, gates: Collection[str], now: datetime, *, claimed: Sequence[Execution] = ()
-    ) -> Sequence[Execution]:
-        """Let go what may pass, after what was *claimed* just now; it is still to be published."""
-        answer = self._claims.let_go(gates, now=now, claimed=claimed)
+    def let_go(self, gates: Collection[str], now: datetime) -> Sequence[Execution]:
+        """Let go what may pass; it is still to be published."""
+        answer = self._claims.let_go(gates, now=now)
         log_let_go(answer)
         return answer.executions

@@ -214,22 +214,9 @@ class Gates:
         self._enter(execution, State.RUNNING)
         return None
 
-    def reserve(self, claimed: Iterable[Execution]) -> frozenset[str]:
-        """Give a place to those that were claimed without one, as far as there are any.
-
-        Answers the gates that are full then.
-        """
-        full = set[str]()
-        for one in sorted(claimed, key=place_in_line):
-            limit, key = self._limit(one), one.concurrency_key
-            gate = None if key is None else self.keys.get(key_gate(key))
-            if key is None or gate is None or limit is None:
-                continue
-            if len(gate.places) < limit:
-                gate.take(one, runs=False)
-            if len(gate.places) >= limit:
-                full.add(key_gate(key))
-        return frozenset(full)
+    def has_room(self, gate: str, first: int) -> bool:
+        """Tell whether the *first* of a line, given by its schedule, may change anything."""
+        return self.replaces(gate) or self.room(gate, [first]) > 0
 
     def room(self, gate: str, line: Sequence[int]) -> int:
         """Say how many of a *line*, given by their schedules, may go on as far as its gate says."""
@@ -263,7 +250,7 @@ class Gates:
         What begins later, by jitter, is judged then.
         """
         limit, key = self._limit(new), new.concurrency_key
-        if key is None or limit is None or not _begins_now(new):
+        if key is None or limit is None or not begins_now(new):
             return new
         gate = self.keys[key_gate(key)]
         if gate.keeps_new(limit) is not None:
@@ -321,7 +308,8 @@ class Gates:
         return self.rules.get(execution.scheduler_id, Rules()).limit
 
 
-def _begins_now(new: Execution) -> bool:
+def begins_now(new: Execution) -> bool:
+    """Tell whether a new execution is to begin at once: not held back, and without jitter."""
     return (
         new.state is State.CLAIMED and (new.next_attempt_at or new.executed_at) <= new.executed_at
     )

@@ -183,12 +183,9 @@ class MemoryClaimStore:
         """See `ClaimStorePort.regain`: nothing is edited by hand in memory."""
         return 0
 
-    def let_go(
-        self, gates: Collection[str], *, now: datetime, claimed: Sequence[Execution] = ()
-    ) -> LetGo:
+    def let_go(self, gates: Collection[str], *, now: datetime) -> LetGo:
         """See `ClaimStorePort.let_go`. No gate is ever busy here."""
         with self._ledger.lock:
-            self._ledger.gates.reserve(gates, claimed)
             answers = [self._ledger.gates.let_go(gate, now) for gate in sorted(set(gates))]
         return LetGo(
             executions=tuple(one for each in answers for one in each.executions),
@@ -255,6 +252,7 @@ class MemoryClaimStore:
             if plan.problem is not None and (planned.edited or plan.problem != known):
                 problems.append((row.schedule.name, plan.problem))
         inserted = self._insert(self._ledger.gates.held_back(wanted))
+        self._ledger.gates.place(inserted)
         return Batch(
             looked=looked,
             more=looked == limit or looked < len(rows),

@@ -13,7 +13,9 @@ from cronhare.domain.lifecycle.gates import (
     KeyGate,
     Rules,
     ScheduleGate,
+    begins_now,
     gates_of,
+    key_gate,
     key_of,
     place_in_line,
     replace_by,
@@ -59,11 +61,11 @@ class GateTable:
         """Name the gates at which something waits."""
         return sorted({one.held_by for one in self._held() if one.held_by is not None})
 
-    def reserve(self, names: Collection[str], claimed: Sequence[Execution]) -> None:
-        """Give places to those that were claimed without one."""
-        gates = self.load(names, {one.scheduler_id for one in claimed})
-        gates.reserve(claimed)
-        self.keep(gates)
+    def place(self, inserted: Sequence[Execution]) -> None:
+        """Give places to what was claimed just now, and begins at once."""
+        for one in inserted:
+            if one.concurrency_key is not None and begins_now(one):
+                self._places.setdefault(key_gate(one.concurrency_key), {})[one.id] = one.attempt
 
     def let_go(self, gate: str, now: datetime) -> LetGo:
         """Let go at one gate."""

@@ -35,6 +35,7 @@ from cronhare.ports.claims import Batch
 
 from ..dialect import Dialect, PlanRow
 from ..gates.holding_back import gates_to_try, hold_back
+from ..gates.recent_claims import RecentClaims
 from ..mapping.schedule_rows import READ, STAMP, schedule_of
 from ..schema.tables import executions, pauses, plans, schedulers
 from .circumstances import Found, find_circumstances, keep_tallies, prolong
@@ -86,6 +87,7 @@ def apply_plans(
     node: str,
     planner: Planner,
     judge: str,
+    recent: RecentClaims,
 ) -> Batch:
     """Plan each schedule, claim its runs, record its skips, and move its cursor.
 
@@ -123,8 +125,9 @@ def apply_plans(
             ]
             if planned.circumstances is not None:
                 conditional.append((schedule, plan))
-    judged = hold_back(connection, wanted, [schedule for _, schedule in known])
+    judged = hold_back(connection, wanted, [schedule for _, schedule in known], recent, now)
     inserted = _insert(connection, dialect, judged)
+    recent.note(inserted)
     if moved:
         dialect.set_plans(connection, moved)
     keep_tallies(connection, conditional, found)
@@ -135,7 +138,7 @@ def apply_plans(
         held=sum(one.state is State.HELD for one in inserted),
         skipped=sum(one.missed for one in inserted) + prolonged,
         problems=tuple(problems),
-        gates=gates_to_try(inserted),
+        gates=gates_to_try(inserted, recent, now),
     )
 
 

@@ -176,6 +176,7 @@ class SqlClaimStore(ReconcilerQueries, AskedEnds, PublishedMarks, UnconfirmedEnd
             node=node,
             planner=planner,
             judge=self._judge,
+            recent=self._recent_claims,
         )
         return attrs.evolve(batch, more=page.is_full or batch.looked < len(page.rows))
 

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
+from types import MappingProxyType
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -26,12 +27,16 @@ from cronhare.domain.schedules.concurrency import LIMITS
 from cronhare.domain.schedules.schedule import OverlapPolicy
 
 from ..dialect import Dialect, Locked
-from ..mapping.execution_rows import is_in
+from ..mapping.execution_rows import batches, is_in
 from ..mapping.schedule_rows import moment_or_long_ago
 from ..schema.tables import FOUND_BY_KEY, by_id, executions, gates, schedulers
 from ..schema.types import UtcDateTime
 from ..transactions.database import Database, repeatable
 from ..transactions.lock_waits import NOT_AT_ALL, limit_lock_wait
+from .recent_claims import Places
+
+#: So many executions are asked for in one statement.
+_IDS_AT_ONCE: Final = 10_000
 
 #: So many executions that keep others of their schedule back are looked at; others wait for them.
 _MOST_ACTIVE: Final = 100
@@ -48,23 +53,32 @@ _WRITE: Final = (
     .where(gates.c.name == bindparam("gate"))
     .values(places=bindparam("new_places"), used_at=bindparam("used", type_=UtcDateTime))
 )
-_STANDING: Final = by_id(select(executions.c.id, executions.c.attempt, executions.c.state))
+_STANDING: Final = by_id(
+    select(executions.c.id, executions.c.attempt, executions.c.concurrency_key, executions.c.state)
+)
 #: Who runs with a key whose row is new, or was spoilt. Few run at a time.
 _RUNNING: Final = select(executions.c.id, executions.c.attempt, executions.c.concurrency_key).where(
     executions.c.state == State.RUNNING.value,
     executions.c.concurrency_key.in_(bindparam("keys", expanding=True)),
 )
-_FIRST: Final = (
+_FIRST_IN_LINE: Final[Select[Any]] = (
     select(executions.c.due_at)
     .where(executions.c.held_by == gates.c.name, is_in(State.HELD))
-    .order_by(executions.c.due_at)
+    .order_by(executions.c.due_at, executions.c.id)
     .limit(1)
     .correlate(gates)
-    .scalar_subquery()
 )
+_FIRST: Final = _FIRST_IN_LINE.scalar_subquery()
 #: When the first in the line of each gate was due, as far as a gate has a row.
 _LINES: Final[Select[Any]] = (
     select(gates.c.name, _FIRST.label("begins"))
+    .where(_NAMES)
+    .with_hint(gates, FOUND_BY_KEY, "mysql")
+)
+_FIRST_OF: Final = _FIRST_IN_LINE.with_only_columns(executions.c.scheduler_id).scalar_subquery()
+#: The schedule of the first in the line of each gate.
+_HEADS: Final[Select[Any]] = (
+    select(gates.c.name, _FIRST_OF.label("scheduler_id"))
     .where(_NAMES)
     .with_hint(gates, FOUND_BY_KEY, "mysql")
 )
@@ -91,7 +105,6 @@ _RULES: Final = select(
     schedulers.c.concurrency_limit,
 ).where(schedulers.c.id.in_(bindparam("ids", expanding=True)))
 
-Places = dict[int, int]
 _Number = Annotated[int, msgspec.Meta(ge=1, le=LARGEST_ID)]
 _DECODER: Final = msgspec.json.Decoder(list[tuple[_Number, _Number]])
 #: The most letters of such a list: a longer one was written by hand.
@@ -129,9 +142,16 @@ class GateRows:
     """The rows of some gates, locked by us. Those that another transaction has are *busy*."""
 
     def __init__(
-        self, connection: Connection, names: Collection[str], *, lines: bool = False
+        self,
+        connection: Connection,
+        names: Collection[str],
+        *,
+        lines: bool = False,
+        recent: Mapping[str, Places] = MappingProxyType({}),
     ) -> None:
         """Lock rows without waiting; with *lines*, ask who waits there as well.
+
+        What is *recent* has a place, too.
 
         Raises:
             MissingGates: some have no row.
@@ -145,13 +165,23 @@ class GateRows:
             known = set(connection.scalars(_KNOWN, {"names": sorted(self.busy)}))
             if missing := self.busy - known:
                 raise MissingGates(missing)
-        self._keys = _key_gates(connection, places)
+        listed = {name: _places_of(text) for name, text in places.items()}
+        self._keys = _key_gates(connection, listed, recent)
         if self._keys and lines:
             for name, begins in connection.execute(_LINES, {"names": sorted(self._keys)}):
                 self._keys[name].line_begins = begins if isinstance(begins, datetime) else None
-        self._before = {name: dict(gate.places) for name, gate in self._keys.items()}
+        self._before = {name: listed[name] for name in self._keys}
         self.gates = Gates(keys=dict(self._keys))
         self._read_schedules(self.locked)
+
+    def with_room(self) -> list[str]:
+        """Give the gates of which the first in the line may go on, as far as its gate says."""
+        if not self.locked:
+            return []
+        found = self._connection.execute(_HEADS, {"names": sorted(self.locked)})
+        heads = {name: id_ for name, id_ in found if id_ is not None}
+        self.read_rules(set(heads.values()))
+        return sorted(gate for gate, id_ in heads.items() if self.gates.has_room(gate, id_))
 
     def read_others(self, names: Collection[str]) -> None:
         """Read gates that are not locked as well: they may keep somebody back, too."""
@@ -197,25 +227,38 @@ class GateRows:
 
 
 def read_keys(connection: Connection, names: Collection[str]) -> dict[str, KeyGate]:
-    """Read gates of keys without locking them: what they say may be over when it is used."""
+    """Read gates of keys without locking them: what they say may be over when it is used.
+
+    Where somebody waits there is no place, and nobody asks who has them.
+    """
     if not names:
         return {}
     asked = {"names": sorted(names)}
-    places = dict.fromkeys(names, "[]")
-    places |= {row.name: row.places for row in connection.execute(_PLACES, asked)}
-    found = _key_gates(connection, places)
-    for name, begins in connection.execute(_ALL_LINES, asked):
-        if name in found and isinstance(begins, datetime):
-            found[name].line_begins = begins
+    begins = {
+        name: begins
+        for name, begins in connection.execute(_ALL_LINES, asked)
+        if isinstance(begins, datetime)
+    }
+    listed: dict[str, Places | None] = {name: {} for name in names}
+    for row in connection.execute(_PLACES, asked):
+        if row.name not in begins:
+            listed[row.name] = _places_of(row.places)
+    found = _key_gates(connection, listed, {})
+    for name, gate in found.items():
+        gate.line_begins = begins.get(name)
     return found
 
 
-def _key_gates(connection: Connection, places: Mapping[str, str | None]) -> dict[str, KeyGate]:
-    """Make the gates of keys from the lists of their rows."""
-    found = {name: KeyGate(key=key) for name in places if (key := key_of(name)) is not None}
-    listed = {name: _places_of(places[name]) for name in found}
-    _keep_standing(connection, found, {name: some for name, some in listed.items() if some})
-    _add_running(connection, [found[name] for name, some in listed.items() if some is None])
+def _key_gates(
+    connection: Connection,
+    listed: Mapping[str, Places | None],
+    recent: Mapping[str, Places],
+) -> dict[str, KeyGate]:
+    """Make the gates of keys from the lists of their rows; None is a list that cannot be read."""
+    found = {name: KeyGate(key=key) for name in listed if (key := key_of(name)) is not None}
+    known = {name: {**recent.get(name, {}), **(listed[name] or {})} for name in found}
+    _keep_standing(connection, found, known)
+    _add_running(connection, [found[name] for name in found if listed[name] is None])
     return found
 
 
@@ -224,17 +267,19 @@ def _keep_standing(
 ) -> None:
     """Keep the places of attempts that run, or are on their way to a worker."""
     ids = sorted({id_ for places in listed.values() for id_ in places})
-    if not ids:
-        return
-    rows = {row.id: row for row in connection.execute(_STANDING, {"ids": ids})}
+    states = {
+        (id_, attempt, key): state
+        for part in batches(ids, _IDS_AT_ONCE)
+        for id_, attempt, key, state in connection.execute(_STANDING, {"ids": part})
+        if state in PLACED
+    }
     for name, places in listed.items():
+        gate = found[name]
         for id_, attempt in places.items():
-            row = rows.get(id_)
-            if row is None or row.attempt != attempt or row.state not in PLACED:
-                continue
-            found[name].places[id_] = attempt
-            if row.state == State.RUNNING:
-                found[name].running.add(id_)
+            if (state := states.get((id_, attempt, gate.key))) is not None:
+                gate.places[id_] = attempt
+                if state == State.RUNNING:
+                    gate.running.add(id_)
 
 
 def _add_running(connection: Connection, unknown: Sequence[KeyGate]) -> None:

@@ -5,6 +5,7 @@ published, and are held back by the start fence.
 """
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Final
 
 from sqlalchemy import Connection
@@ -14,6 +15,7 @@ from cronhare.domain.lifecycle.gates import Gates, Rules, key_gate, key_of
 from cronhare.domain.schedules.schedule import BrokenSchedule, Schedule
 
 from .gate_rows import read_keys
+from .recent_claims import RecentClaims
 
 #: At the gates of so many schedules is looked again after a claim, in case that there is a place
 #: now. The others are left to whoever ends there, and to the reconciler.
@@ -24,6 +26,8 @@ def hold_back(
     connection: Connection,
     wanted: Sequence[Execution],
     schedules: Sequence[Schedule | BrokenSchedule],
+    recent: RecentClaims,
+    now: datetime,
 ) -> Sequence[Execution]:
     """Hold those back whose keys have no place, in the order of their due times.
 
@@ -38,11 +42,21 @@ def hold_back(
         return wanted
     names = {key_gate(one.concurrency_key) for one in wanted if one.concurrency_key is not None}
     gates = Gates(keys=read_keys(connection, names), rules=limits)
+    for name, places in recent.at(names, now).items():
+        gates.keys[name].places |= places
     return [gates.claim(one) for one in sorted(wanted, key=lambda one: one.due_at)]
 
 
-def gates_to_try(inserted: Sequence[Execution]) -> tuple[str, ...]:
-    """Name the gates that hold some of a batch back: all keys', some schedules'."""
-    names = list(dict.fromkeys(one.held_by for one in inserted if one.held_by))
+def gates_to_try(
+    inserted: Sequence[Execution], recent: RecentClaims, now: datetime
+) -> tuple[str, ...]:
+    """Name the gates that hold some of a batch back: some schedules', and some keys'.
+
+    These are the keys' whose latest claims have no written place yet: whoever lets the next one go
+    has to know of them.
+    """
+    names = dict.fromkeys(one.held_by for one in inserted if one.held_by)
+    if not names:
+        return ()
     schedules = [name for name in names if key_of(name) is None]
-    return (*(name for name in names if key_of(name) is not None), *schedules[:MOST_TRIED])
+    return (*recent.at(names, now), *schedules[:MOST_TRIED])

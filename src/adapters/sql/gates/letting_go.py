@@ -20,9 +20,10 @@ from ..isolation.quarantine import quarantine_broken
 from ..mapping.execution_rows import BY_IDS, executions_of, is_in
 from ..mapping.transition_columns import Change, write_changes
 from ..schema.tables import executions
-from ..transactions.database import StorePart, repeatable
+from ..transactions.database import Database, StorePart, repeatable
 from ..transactions.lock_waits import NOT_AT_ALL, limit_lock_wait
 from .gate_rows import GateRows, MissingGates, make_gates
+from .recent_claims import RecentClaims
 
 log = logging.getLogger(__name__)
 
@@ -57,6 +58,10 @@ _GATES: Final = (
 class LettingGo(StorePart):
     """The part of `ClaimStorePort` that lets go what is held back."""
 
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
+        self._recent_claims = RecentClaims()
+
     @repeatable
     def gates(self, *, after: str, limit: int) -> Sequence[str]:
         """See `ClaimStorePort.gates`."""
@@ -64,9 +69,7 @@ class LettingGo(StorePart):
             found = connection.scalars(_GATES, {"after": after, "limit": limit}).all()
         return [gate for gate in found if isinstance(gate, str)]
 
-    def let_go(
-        self, gates: Collection[str], *, now: datetime, claimed: Sequence[Execution] = ()
-    ) -> LetGo:
+    def let_go(self, gates: Collection[str], *, now: datetime) -> LetGo:
         """See `ClaimStorePort.let_go`: one transaction, or one for each gate after a refusal."""
         asked = sorted(set(gates))
         if not asked:
@@ -74,7 +77,7 @@ class LettingGo(StorePart):
         for _ in range(2):
             try:
                 with limit_lock_wait(NOT_AT_ALL):
-                    return self._pass(asked, now=now, claimed=claimed)
+                    return self._pass(asked, now=now)
             except MissingGates as missing:
                 make_gates(self._database, missing.names, now)
             except Locked:
@@ -104,19 +107,17 @@ class LettingGo(StorePart):
         asked: Sequence[str],
         *,
         now: datetime,
-        claimed: Sequence[Execution] = (),
         most: int = MOST_AT_ONCE,
         first: list[int] | None = None,
     ) -> LetGo:
         passed_over = self._database.passed_over.at(now)
         line = excluding(_LINE, executions.c.id, passed_over).limit(most)
         with self._database.write("letting go what was held back") as connection:
-            rows = GateRows(connection, asked)
-            rows.read_rules({one.scheduler_id for one in claimed if gates_of(one)})
-            full = rows.gates.reserve(claimed)
+            recent = self._recent_claims.at(asked, now)
+            rows = GateRows(connection, asked, recent=recent)
             lines = {
                 gate: found
-                for gate in sorted(rows.locked - full)
+                for gate in rows.with_room()
                 if (found := connection.execute(line, {"gate": gate}).all())
             }
             waiting = [row for found in lines.values() for row in found]
@@ -128,6 +129,7 @@ class LettingGo(StorePart):
                 passing.pass_gate(gate, found)
             write_changes(connection, self._database.dialect, passing.changes)
             rows.write(self._database.dialect, now)
+        self._recent_claims.forget(recent.keys() & rows.locked)
         return LetGo(
             executions=tuple(passing.let_go),
             cancelled=tuple(passing.cancelled),
