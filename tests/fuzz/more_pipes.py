@@ -52,6 +52,13 @@ WELL = {
     "CHLD for the warden": "for n in $(seq 200); do kill -CHLD $PPID; done",
 }
 
+
+def _fails(fields: str) -> str:
+    """Fail with more fields of an error."""
+    error = f'{{"failed": true, "error": {{"message": "x", {fields}}}}}'
+    return f"printf '%s\\\\n' '{error}' >&3; exit 1"
+
+
 #: What fails, and is counted as that.
 BADLY = {
     "an error of numbers": """echo '{"error": 5}' >&3; exit 1""",
@@ -61,6 +68,13 @@ BADLY = {
     "a wait below nothing": """echo '{"error": {"message": "x", "retry_after_ms": -5}}' >&3; exit 1""",  # noqa: E501
     "a wait of NaN": """echo '{"error": {"message": "x", "retry_after_ms": NaN}}' >&3; exit 1""",
     "a wait of 400 zeros": """printf '{"error": {"message": "x", "retry_after_ms": 1%0400d}}\\n' 0 >&3; exit 1""",  # noqa: E501
+    "a wait until the year 9999": _fails('"retry_after": "Fri, 31 Dec 9999 23:59:59 GMT"'),
+    "a wait until a day that never was": _fails('"retry_after": "Fri, 99 Feb 2026 25:61:00 GMT"'),
+    "a wait of a list": _fails('"retry_after": [[[1]]], "retryAfterMs": {}'),
+    "a wait with a NUL": _fails(r'"retry_after": "5\u0000"'),
+    "10,000 types": _fails('"type": [' + '"E", ' * 9_999 + '"E"]'),
+    "a type of 30 kB": _fails(f'"type": "{"E" * 30_000}"'),
+    "a type with an escape": _fails(r'"type": ["\u001b[2J", null, 5]'),
     "status 255": "exit 255",
     "an abort": "kill -ABRT $$",
     "a segmentation fault": "kill -SEGV $$",
