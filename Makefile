@@ -39,8 +39,8 @@ run: $(INSTALLED)  ## start scheduler and worker on this machine, with the examp
 	@exec $(BIN)/cronhare up --jobs examples/jobs.toml
 
 # Files in their order, servers first: the small ones at the end keep all processes busy to it.
-# Much of the time servers are waited for: hence three processes on two cores.
-ALL := --quiet --numprocesses 3 --dist loadfile --no-loadscope-reorder
+# Much of the time servers are waited for: hence four processes on two cores.
+ALL := --quiet --numprocesses 4 --dist loadfile --no-loadscope-reorder
 
 .PHONY: test
 test: $(EQUIPPED)  ## format check, lint, strict types, import contracts, unit and integration tests

@@ -21,6 +21,7 @@ from cronhare.adapters.sql import (
     SqlLimitStore,
     SqlNodeStore,
     SqlRecords,
+    SqlReplayStore,
     SqlScheduleStore,
     open_engine,
 )
@@ -33,6 +34,7 @@ from cronhare.application.administration.doctor import Doctor
 from cronhare.application.administration.jobs_files import JobsFileApplier
 from cronhare.application.administration.outbox import Outbox
 from cronhare.application.administration.queries import Queries
+from cronhare.application.administration.replays import Replays
 from cronhare.application.events.announcing import Announcer
 from cronhare.application.events.telling import Herald
 from cronhare.application.heartbeat import Heartbeat
@@ -41,6 +43,7 @@ from cronhare.application.publishing.execution_publisher import ExecutionPublish
 from cronhare.application.scheduling.dispatch import Dispatcher
 from cronhare.application.scheduling.housekeeping import Housekeeper
 from cronhare.application.scheduling.reconcile import Reconciler
+from cronhare.application.scheduling.replaying import Replayer
 from cronhare.application.worker.delivery_handler import DeliveryHandler
 from cronhare.application.worker.failed_monitor import FailedMonitor
 from cronhare.application.worker.leases import LeaseKeeper
@@ -86,6 +89,7 @@ class Container(containers.DeclarativeContainer):
     nodes = providers.Singleton(SqlNodeStore, engine, clock)
     limits = providers.Singleton(SqlLimitStore, engine, clock)
     events = providers.Singleton(SqlEventStore, engine, clock)
+    replay_store = providers.Singleton(SqlReplayStore, engine, clock)
 
     ledger_clock = providers.Selector(
         settings.provided.ledger_kind,
@@ -167,6 +171,14 @@ class Container(containers.DeclarativeContainer):
         seal=seal,
         lease=settings.provided.lease,
     )
+    replayer = providers.Singleton(
+        Replayer,
+        replays=replay_store,
+        publisher=publisher,
+        policy=settings.provided.policy,
+        random_fraction=random_fraction,
+        now=claims.provided.now,
+    )
     #: The caller adds `role`, `queues`, and what is known of its tasks.
     heartbeat = providers.Factory(
         Heartbeat,
@@ -242,8 +254,14 @@ class Container(containers.DeclarativeContainer):
         executor=events_thread,
     )
     administrator = providers.Singleton(
-        Administrator, schedules=schedules, records=records, node=node, uuid=uuid4
+        Administrator,
+        schedules=schedules,
+        records=records,
+        node=node,
+        uuid=uuid4,
+        policy=settings.provided.policy,
     )
+    replays = providers.Singleton(Replays, replays=replay_store, records=records)
     applier = providers.Singleton(JobsFileApplier, schedules)
     outbox = providers.Singleton(Outbox, events)
 

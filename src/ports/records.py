@@ -11,6 +11,7 @@ from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.failure_filter import UNRESOLVED, FailureFilter
 from cronhare.domain.lifecycle.failures import Failure, Unproven
+from cronhare.domain.lifecycle.replay import DEFAULT_ALLOWANCE, Allowance
 from cronhare.domain.task_report import NOTHING_REPORTED, TaskReport
 
 from .runner import AttemptResult, Captured
@@ -236,14 +237,13 @@ class RecordsPort(Protocol):
         archived_ids: Collection[int],
         *,
         now: datetime,
-        apart: timedelta = timedelta(0),
+        allowance: Allowance = DEFAULT_ALLOWANCE,
     ) -> Sequence[Execution]:
-        """Replay failed or quarantined executions, with a fresh retry allowance.
+        """Replay failed or quarantined executions at once, with a fresh retry allowance.
 
         They are claimed anew, and their archive rows resolved, in one transaction; those that
-        are resolved already are left alone and not answered. The oldest begins now, each other
-        *apart* later than the one before, to spare what has just recovered. Of several rows of
-        one execution the oldest is resolved; the others wait for another replay.
+        are resolved already are left alone and not answered. Of several rows of one execution the
+        oldest is resolved; the others wait for another replay. Many are for `ReplayStorePort`.
         """
         ...
 

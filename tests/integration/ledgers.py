@@ -1,6 +1,6 @@
 """The ledgers under test, behind their ports, with hands to work them."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -18,6 +18,7 @@ from cronhare.adapters.memory.ledger.claims import MemoryClaimStore
 from cronhare.adapters.memory.ledger.events import MemoryEventStore
 from cronhare.adapters.memory.ledger.nodes import MemoryNodeStore
 from cronhare.adapters.memory.ledger.records import MemoryRecords
+from cronhare.adapters.memory.ledger.replays import MemoryReplayStore
 from cronhare.adapters.memory.ledger.schedules import MemoryScheduleStore
 from cronhare.adapters.memory.ledger.tables import MemoryLedger
 from cronhare.adapters.sql import (
@@ -26,15 +27,25 @@ from cronhare.adapters.sql import (
     SqlEventStore,
     SqlNodeStore,
     SqlRecords,
+    SqlReplayStore,
     SqlScheduleStore,
     open_engine,
 )
 from cronhare.adapters.sql.dialect import dialect_of, with_dialect
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.archive import Archived
+from cronhare.domain.lifecycle.failure_filter import UNRESOLVED
 from cronhare.domain.lifecycle.redelivery import Graces
+from cronhare.domain.lifecycle.replay_order import ReplayOrder
 from cronhare.domain.retries.outcome import Ending, Outcome, TaskError
-from cronhare.domain.retries.retry import Complete, Fail, Quarantine, RetryAfter, Verdict
+from cronhare.domain.retries.retry import (
+    Complete,
+    Fail,
+    Quarantine,
+    RetryAfter,
+    RetryPolicy,
+    Verdict,
+)
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.planning import Plan, Planned, plan
 from cronhare.domain.schedules.task import TaskRef
@@ -43,6 +54,7 @@ from cronhare.ports.claims import Batch, ClaimStorePort
 from cronhare.ports.events import EventStorePort
 from cronhare.ports.nodes import NodeStorePort
 from cronhare.ports.records import ExecutionFilter, RecordsPort
+from cronhare.ports.replays import Advance, ReplayStorePort
 from cronhare.ports.runner import AttemptResult
 from cronhare.ports.schedules import ScheduleStorePort
 from tests.ports import NO_NACKS, ids_of
@@ -108,6 +120,7 @@ class Ledger:
     records: RecordsPort
     nodes: NodeStorePort
     events: EventStorePort
+    replays: ReplayStorePort
 
     @property
     def now(self) -> datetime:
@@ -220,6 +233,19 @@ class Ledger:
         execution = self.finished(self.claimed(name, **changes), verdict, ran)
         return next(r for r in self.records.archive() if r.execution_id == execution.id)
 
+    def replayed(self, *, rate: float, **rules: Any) -> Sequence[Execution]:  # noqa: ANN401
+        """Order a replay of all that is unresolved, and take its first step."""
+        self.replays.order(ReplayOrder(which=UNRESOLVED, rate=rate, **rules), now=self.now)
+        return self.advanced().executions
+
+    def advanced(self) -> Advance:
+        """Take a replay that is due one step on."""
+        advance = self.replays.advance(
+            now=self.now, policy=RetryPolicy(), random_fraction=lambda: 0.0
+        )
+        assert advance is not None, "no replay is due"
+        return advance
+
     def overdue(self, *, graces: Graces = GRACES, limit: int = 1_000) -> list[int]:
         """Find the ids of what is overdue now."""
         return [row.id for row in self.claims.overdue(now=self.now, graces=graces, limit=limit)]
@@ -269,6 +295,7 @@ def memory_ledger(clock: FrozenClock) -> Ledger:
         records=MemoryRecords(ledger),
         nodes=MemoryNodeStore(ledger),
         events=MemoryEventStore(ledger),
+        replays=MemoryReplayStore(ledger),
     )
 
 
@@ -310,6 +337,7 @@ def sql_ledger(clock: FrozenClock, engine: Engine) -> Ledger:
         records=SqlRecords(engine, clock),
         nodes=SqlNodeStore(engine, clock),
         events=SqlEventStore(engine, clock),
+        replays=SqlReplayStore(engine, clock),
     )
 
 
@@ -321,6 +349,8 @@ def empty(url: URL) -> None:
         "CircuitBreaker",
         "EventDelivery",
         "SchedulerNode",
+        "ReplayItem",
+        "Replay",
         "FailedTask",
         "AttemptOutput",
         "ExecutionAttempt",

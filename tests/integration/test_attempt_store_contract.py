@@ -318,8 +318,9 @@ def test_no_message_starts_a_retry_before_its_time(ledger: Ledger) -> None:
 
 
 def test_no_message_starts_a_replay_before_its_turn(ledger: Ledger) -> None:
-    failures = [ledger.failed("first").id, ledger.failed("second").id]
-    first, second = ledger.records.replay(failures, now=ledger.now, apart=30 * SECOND)
+    ledger.failed("first")
+    ledger.failed("second")
+    first, second = ledger.replayed(rate=2)
 
     answers = [ledger.start(first), ledger.start(second)]
 

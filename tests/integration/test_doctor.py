@@ -471,25 +471,21 @@ def test_what_jitter_holds_back_waits_from_its_own_time_on(
     assert [each.since for each in after] == [begins]
 
 
-def test_what_is_replayed_waits_since_then_and_in_its_turn(
-    both: tuple[Ledger, Engine], clock: FrozenClock
-) -> None:
+def test_what_is_replayed_waits_since_then(both: tuple[Ledger, Engine], clock: FrozenClock) -> None:
     ledger, engine = both
-    failed = [ledger.failed(name).id for name in ("one", "two", "three")]
+    for name in ("one", "two", "three"):
+        ledger.failed(name)
     clock.advance(timedelta(hours=1))
-    ledger.records.replay(failed, now=clock.now(), apart=2 * MINUTE)
+    ledger.replayed(rate=1000)
     since = clock.now()
 
     clock.advance(MINUTE)
     before = waiting(engine, clock)
-    clock.advance(SECOND)
+    clock.advance(2 * SECOND)
     after = waiting(engine, clock)
-    clock.advance(2 * MINUTE)
-    later = waiting(engine, clock)
 
     assert before == []
-    assert [(each.runs, each.since) for each in after] == [(1, since)]
-    assert [(each.runs, each.since) for each in later] == [(2, since)]
+    assert [(each.runs, each.since) for each in after] == [(3, since)]
 
 
 def test_what_is_retried_waits_from_its_next_attempt_on(

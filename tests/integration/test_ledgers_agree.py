@@ -20,11 +20,12 @@ from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.domain.execution import STARTABLE, Execution, State
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.claims import NotToBeRun
-from cronhare.domain.lifecycle.failure_filter import EVERY_FAILURE
+from cronhare.domain.lifecycle.failure_filter import EVERY_FAILURE, UNRESOLVED
 from cronhare.domain.lifecycle.failures import Failure
+from cronhare.domain.lifecycle.replay_order import ReplayOrder
 from cronhare.domain.messages.messages import AttemptRef, FailedMessage, TaskMessage
 from cronhare.domain.messages.nack_count import Nacks
-from cronhare.domain.retries.retry import Complete, GiveBack, Quarantine, Verdict
+from cronhare.domain.retries.retry import Complete, GiveBack, Quarantine, RetryPolicy, Verdict
 from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPolicy
 from cronhare.ports.attempts import Finish, StartRequest
 from cronhare.ports.records import Retention
@@ -261,15 +262,45 @@ class TwoLedgers(RuleBasedStateMachine):
             lambda place: [self.hands[place](one) for one in self.picked(place, [pick])],
         )
 
-    @rule(apart=st.sampled_from([0, 10]))
-    def replay(self, apart: int) -> None:
+    @rule()
+    def replay(self) -> None:
         def ask(place: int) -> object:
             records = self.ledgers[place].records
             ids = [row.id for row in records.archive(EVERY_FAILURE, limit=1_000)]
-            replayed = records.replay(ids, now=self.clock.now(), apart=timedelta(seconds=apart))
+            replayed = records.replay(ids, now=self.clock.now())
             return [_shown(one) for one in replayed]
 
         self.agree("replay", ask)
+
+    @rule(
+        rate=st.sampled_from([0.1, 2.0]),
+        key=st.sampled_from([None, "schedule"]),
+        canary=st.sampled_from([0, 1]),
+        attempts=st.sampled_from([None, 1]),
+    )
+    def order_a_replay(
+        self, rate: float, key: str | None, canary: int, attempts: int | None
+    ) -> None:
+        order = ReplayOrder(
+            which=UNRESOLVED, rate=rate, key=key, at_once=1, canary=canary, attempts=attempts
+        )
+        self.agree(
+            "order a replay",
+            lambda place: self.ledgers[place].replays.order(order, now=self.clock.now()).id,
+        )
+
+    @rule()
+    def go_on_with_a_replay(self) -> None:
+        def go_on(place: int) -> object:
+            advance = self.ledgers[place].replays.advance(
+                now=self.clock.now(), policy=RetryPolicy(), random_fraction=lambda: 0.5
+            )
+            if advance is None:
+                return None
+            replay = attrs.evolve(advance.replay, created_at=self.clock.now())
+            return replay, [_shown(one) for one in advance.executions]
+
+        self.agree("go on with a replay", go_on)
 
     @rule()
     def discard(self) -> None:

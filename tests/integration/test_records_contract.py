@@ -798,22 +798,6 @@ def test_a_discarded_row_is_not_replayed(ledger: Ledger) -> None:
     assert list(ledger.records.replay([archived.id], now=ledger.now)) == []
 
 
-def test_replays_are_let_go_one_after_the_other(ledger: Ledger) -> None:
-    rows = [ledger.failed(f"job-{n}") for n in range(3)]
-    ids = [row.execution_id for row in rows]
-
-    replayed = ledger.records.replay([row.id for row in rows[::-1]], now=ledger.now, apart=MINUTE)
-
-    begun = []
-    ledger.clock.advance(GRACES.claimed)
-    for execution in replayed:
-        begun.append(ledger.overdue())
-        ledger.started(execution)
-        ledger.clock.advance(MINUTE)
-    assert [execution.id for execution in replayed] == ids
-    assert begun == [[id_] for id_ in ids]
-
-
 def test_a_replayed_message_waits_no_longer_than_a_fresh_one(ledger: Ledger) -> None:
     published = ledger.published()
     failed = ledger.finished(published, FOR_GOOD)

@@ -334,7 +334,11 @@ def test_a_run_that_is_refused_keeps_no_other_from_a_start_or_a_boot(
     refused, _ = (ledger.add(name, schedule=None) for name in ("refused", "fine"))
     ledger.clock.advance(MINUTE)
     administrator = Administrator(
-        schedules=ledger.schedules, records=ledger.records, node="ant", uuid=uuid4
+        schedules=ledger.schedules,
+        records=ledger.records,
+        node="ant",
+        uuid=uuid4,
+        policy=RetryPolicy(),
     )
     names = ("unknown", "refused", "fine")
 

@@ -12,12 +12,12 @@ import pytest
 from sqlalchemy import Engine, event
 
 from cronhare.adapters.memory.clock import FrozenClock
-from cronhare.adapters.sql import SqlEventStore, SqlNodeStore, check_schema, open_engine, upgrade
+from cronhare.adapters.sql import check_schema, open_engine, upgrade
 from cronhare.adapters.sql.dialects.sqlite import errors as sqlite
 from cronhare.adapters.sql.dialects.sqlite.file import make_file
 from cronhare.domain.execution import State
 from cronhare.ports.ledger import LedgerOutdated, LedgerUnavailable
-from tests.integration.ledgers import MINUTE, NOON, Ledger, draft, sql_ledger
+from tests.integration.ledgers import MINUTE, NOON, draft, sql_ledger
 
 
 @pytest.fixture
@@ -239,16 +239,7 @@ def _limit(engine: Engine, pages: int) -> None:
 def test_a_full_disk_loses_nothing_and_goes_on_once_there_is_room(engine: Engine) -> None:
     upgrade(engine, NOON)
     clock = FrozenClock(NOON)
-    adapters = sql_ledger(clock, engine)
-    ledger = Ledger(
-        clock=clock,
-        claims=adapters.claims,
-        attempts=adapters.attempts,
-        schedules=adapters.schedules,
-        records=adapters.records,
-        nodes=SqlNodeStore(engine, clock),
-        events=SqlEventStore(engine, clock),
-    )
+    ledger = sql_ledger(clock, engine)
     big = '{"text": "' + "x" * 100_000 + '"}'
     ledger.add(params=big)
     clock.advance(MINUTE)

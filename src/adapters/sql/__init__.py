@@ -7,6 +7,7 @@ from .events.store import SqlEventStore
 from .limits.store import SqlLimitStore
 from .migrations.upgrade import check_schema, upgrade
 from .nodes import SqlNodeStore
+from .records.replays import SqlReplayStore
 from .records.store import SqlRecords
 from .schedules import SqlScheduleStore
 
@@ -17,6 +18,7 @@ __all__ = [
     "SqlLimitStore",
     "SqlNodeStore",
     "SqlRecords",
+    "SqlReplayStore",
     "SqlScheduleStore",
     "check_schema",
     "open_engine",

@@ -1,7 +1,7 @@
 """Changes that people ask for: run now, cancel, replay, discard. Files: see `jobs_files`."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 from uuid import UUID
 
@@ -10,13 +10,13 @@ import attrs
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.claims import NotToBeRun
-from cronhare.domain.lifecycle.failure_filter import UNRESOLVED, FailureFilter
-from cronhare.domain.lifecycle.replay import why_not_replayed
+from cronhare.domain.lifecycle.failure_filter import FailureFilter
+from cronhare.domain.lifecycle.replay import Allowance, why_not_replayed
+from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.schedules.boot import Boot
 from cronhare.domain.schedules.keys import manual_key
 from cronhare.domain.schedules.params import fault_of_params
 from cronhare.domain.schedules.pause import LONGEST_AUTHOR, LONGEST_REASON, Pause
-from cronhare.domain.texts.durations import say_duration
 from cronhare.domain.texts.moments import say_moment
 from cronhare.ports.ledger import LedgerRefused
 from cronhare.ports.records import RecordsPort
@@ -24,13 +24,8 @@ from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
 
 from .lookup import NotFound, find_schedule, find_schedules
 
-#: The most failures that are replayed or discarded at once where they are not named.
+#: So many failures are discarded in one transaction.
 MOST_AT_ONCE: Final = 1_000
-
-#: The pause between two replays of all failures, which at once would overrun a server that has just
-#: recovered; and the longest pause that can be asked for.
-SPREAD: Final = timedelta(milliseconds=100)
-LONGEST_SPREAD: Final = timedelta(hours=1)
 
 
 class CannotRun(ValueError):
@@ -41,19 +36,14 @@ class CannotPause(ValueError):
     """A pause is refused; nothing was changed."""
 
 
-class TooFarApart(ValueError):
-    """Replays were to begin further apart than `LONGEST_SPREAD`."""
-
-
 @attrs.frozen(kw_only=True)
 class Replayed:
-    """What became of *asked* failures: which *executions* run again, one every *apart*.
+    """What became of *asked* failures: which *executions* run again.
 
     *resolved_before* counts those that needed no replay; *refused* says why others cannot be.
     """
 
     executions: Sequence[int]
-    apart: timedelta
     asked: int
     resolved_before: int
     refused: Mapping[int, str]
@@ -96,12 +86,14 @@ class Administrator:
         records: RecordsPort,
         node: str,
         uuid: Callable[[], UUID],
+        policy: RetryPolicy,
     ) -> None:
-        """*uuid* gives the names of manual runs."""
+        """*uuid* gives the names of manual runs; *policy* holds for schedules without one."""
         self._schedules = schedules
         self._records = records
         self._node = node
         self._uuid = uuid
+        self._policy = policy
 
     def run_now(self, name: str, *, params: str | None, now: datetime) -> Execution:
         """Begin a manual run; the schedule's next due instant does not move.
@@ -226,69 +218,57 @@ class Administrator:
         return found
 
     def replay(
-        self, ids: Collection[int] | None, *, now: datetime, apart: timedelta | None = None
+        self, ids: Collection[int], *, now: datetime, attempts: int | None = None
     ) -> Replayed:
-        """Send failed executions again, each *apart* from the next, with a fresh retry allowance.
+        """Send failed executions again at once, with *attempts* in all, or as many as before.
 
-        None for *ids* is all that is unresolved, `MOST_AT_ONCE` at most. *apart* is by default
-        `SPREAD` for these, and nothing for named ones.
+        Many are for `Replays`.
 
         Raises:
             NotFound: one of the ids does not exist; nothing was sent.
-            TooFarApart: see there; nothing was sent.
         """
-        if apart is not None and apart > LONGEST_SPREAD:
-            longest = say_duration(LONGEST_SPREAD)
-            raise TooFarApart(f"{say_duration(apart)} is too long; at most {longest}")
-        chosen = self._chosen(ids)
-        spread = (SPREAD if ids is None else timedelta(0)) if apart is None else apart
-        again = self._records.replay(chosen, now=now, apart=spread)
+        chosen = set(ids)
+        self.archived(chosen)
+        allowance = Allowance(attempts=attempts, policy=self._policy)
+        again = self._records.replay(chosen, now=now, allowance=allowance)
         left = [row for row in self.archived(chosen) if row.resolution is None]
         return Replayed(
             executions=tuple(execution.id for execution in again),
-            apart=spread,
             asked=len(chosen),
             resolved_before=len(chosen) - len(again) - len(left),
             refused={row.id: self._why_not_replayed(row) for row in left},
         )
 
-    def quarantined(
-        self, ids: Collection[int] | None, which: FailureFilter = UNRESOLVED
-    ) -> Sequence[int]:
-        """Give the rows of the archive that stand for something quarantined, to replay or discard.
-
-        None for *ids* is all that a filter takes, `MOST_AT_ONCE` at most.
+    def quarantined(self, ids: Collection[int]) -> Sequence[int]:
+        """Expect rows of the archive that stand for something quarantined.
 
         Raises:
             NotFound: one of the ids does not exist, or stands for something else.
         """
-        if ids is None:
-            asked = attrs.evolve(which, kind=State.QUARANTINED)
-            return [row.id for row in self._records.archive(asked, limit=MOST_AT_ONCE)]
         failed = [row.id for row in self.archived(set(ids)) if row.state is State.FAILED]
         if failed:
             numbers = ", ".join(map(str, failed))
             raise NotFound(f"{numbers}: failed, and not quarantined; see `cronhare failed replay`")
         return list(ids)
 
-    def discard(self, ids: Collection[int] | None, *, note: str, now: datetime) -> Discarded:
-        """Resolve failures without a run; they stay in the archive.
+    def discard_all(self, which: FailureFilter, *, note: str, now: datetime) -> Discarded:
+        """Resolve without a run what a filter takes of the archive as it is now."""
+        count, asked, last = 0, 0, None
+        while page := self._records.archive(which, before=last, limit=MOST_AT_ONCE):
+            last, asked = page[-1].id, asked + len(page)
+            count += self._records.discard([row.id for row in page], note=note, now=now)
+        return Discarded(failures=count, asked=asked)
 
-        None for *ids* is all that is unresolved, `MOST_AT_ONCE` at most.
+    def discard(self, ids: Collection[int], *, note: str, now: datetime) -> Discarded:
+        """Resolve failures without a run; they stay in the archive.
 
         Raises:
             NotFound: one of the ids does not exist; nothing was changed.
         """
-        chosen = self._chosen(ids)
-        count = self._records.discard(chosen, note=note, now=now)
-        return Discarded(failures=count, asked=len(chosen))
-
-    def _chosen(self, ids: Collection[int] | None) -> Collection[int]:
-        if ids is None:
-            return [archived.id for archived in self._records.archive(limit=MOST_AT_ONCE)]
         chosen = set(ids)
         self.archived(chosen)
-        return chosen
+        count = self._records.discard(chosen, note=note, now=now)
+        return Discarded(failures=count, asked=len(chosen))
 
     def _why_not_replayed(self, archived: Archived) -> str:
         if id_ := archived.execution_id:

@@ -4,9 +4,11 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from typing import Final
 
+import attrs
 import msgspec
 
 from ..execution import REPLAYABLE, Execution, State
+from ..retries.retry import RetryPolicy
 from ..schedules.schedule import CLEANUP_NAME
 
 #: A replay is overdue from the start, so that the next reconciler publishes it.
@@ -24,10 +26,30 @@ def why_not_replayed(execution: Execution) -> str | None:
     return None
 
 
+@attrs.frozen(kw_only=True)
+class Allowance:
+    """How often a replay may be tried: *attempts* in all, or as its policy says.
+
+    *policy* holds for executions without one of their own (C35 in docs/compatibility.md).
+    """
+
+    attempts: int | None = None
+    policy: RetryPolicy = attrs.field(factory=RetryPolicy)
+
+    def policy_of(self, execution: Execution) -> RetryPolicy | None:
+        """Give the policy that the replay has."""
+        if self.attempts is None:
+            return execution.retry
+        return attrs.evolve(execution.retry or self.policy, attempts=self.attempts)
+
+
+DEFAULT_ALLOWANCE: Final = Allowance()
+
+
 def replays(
-    asked: Iterable[tuple[int, Execution | None]], *, now: datetime, apart: timedelta
+    asked: Iterable[tuple[int, Execution | None]], *, now: datetime, allowance: Allowance
 ) -> Iterator[tuple[int, Execution, Execution]]:
-    """Replay those that may be, each *apart* later than the one before; the first begins at once.
+    """Replay those that may be, at once.
 
     *asked* pairs the ids of archive rows, oldest first, with their executions; each answer is such
     an id, the execution before, and after. Of several rows of one execution the oldest counts.
@@ -36,13 +58,15 @@ def replays(
     for archived_id, execution in asked:
         if execution is None or execution.id in taken or why_not_replayed(execution) is not None:
             continue
-        wait = len(taken) * apart
-        begins = now + wait if wait else now - ALREADY_OVERDUE
         taken.add(execution.id)
-        yield archived_id, execution, replay(execution, begins=begins)
+        yield (
+            archived_id,
+            execution,
+            replay(execution, begins=now - ALREADY_OVERDUE, allowance=allowance),
+        )
 
 
-def replay(execution: Execution, *, begins: datetime) -> Execution:
+def replay(execution: Execution, *, begins: datetime, allowance: Allowance) -> Execution:
     """Make an execution that ended badly claimed again, with a fresh retry allowance."""
     return msgspec.structs.replace(
         execution,
@@ -57,4 +81,5 @@ def replay(execution: Execution, *, begins: datetime) -> Execution:
         finished_at=None,
         next_attempt_at=begins,
         check_at=begins,
+        retry=allowance.policy_of(execution),
     )

@@ -73,6 +73,7 @@ _CHANGING: Final = (
     "last_error",
     "cancel_requested",
     "resends",
+    "retry",
     "held_by",
     "crashes",
 )

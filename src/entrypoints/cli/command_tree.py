@@ -83,6 +83,7 @@ def add_short_lived(to: typer.Typer) -> None:
         plan_apply,
         quarantine,
         queues,
+        replays,
         run,
         schedules,
         schedules_show,
@@ -119,6 +120,7 @@ def add_short_lived(to: typer.Typer) -> None:
         "quarantine": quarantine.app,
         "events": events.app,
         "notify": notify.app,
+        "replays": replays.app,
         "import": import_crontab.app,
         "db": db.app,
     }

@@ -8,6 +8,7 @@ import typer
 
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.failure_filter import FailureFilter, FailureFilterInvalid
+from cronhare.domain.messages.messages import LARGEST_ID
 from cronhare.domain.retries.outcome import ErrorClass
 
 from .errors import Refusal
@@ -39,6 +40,26 @@ class Kind(enum.StrEnum):
 
     FAILED = State.FAILED.value
     QUARANTINED = State.QUARANTINED.value
+
+
+OfKind = Annotated[Kind | None, typer.Option("--kind", help="Only those that ended so.")]
+Ids = Annotated[
+    list[int] | None,
+    typer.Argument(min=1, max=LARGEST_ID, help="Numbers from `failed list`."),
+]
+All = Annotated[bool, typer.Option("--all", help="Everything that is unresolved.")]
+
+
+def check_choice(ids: list[int] | None, *, everything: bool, has_filter: bool) -> None:
+    """Expect numbers, a filter, or everything.
+
+    Raises:
+        Refusal: it is none of them, or several.
+    """
+    if [bool(ids), everything, has_filter].count(True) != 1:
+        raise Refusal(
+            "say which: numbers from `cronhare failed list`, a filter such as --schedule, or --all"
+        )
 
 
 def failure_filter(

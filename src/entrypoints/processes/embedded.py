@@ -23,7 +23,7 @@ from ..node_identity import is_alive
 from ..signals.shutdown import Shutdown
 from . import worker
 from .boot_runs import run_at_start
-from .scheduler import ROUND, scheduler_loop, state_lines
+from .scheduler import ROUND, replay_loop, scheduler_loop, state_lines
 from .state_report import StateReport
 
 log = logging.getLogger(__name__)
@@ -110,7 +110,9 @@ async def run(
     working = asyncio.create_task(
         worker.run(container, shutdown, state, concurrency=concurrency, on_boot=on_boot, role="up")
     )
+    replaying = replay_loop(container)
     loop.start()
+    replaying.start()
     await shutdown.requested.wait()
-    await loop.stop(seconds=ROUND)
+    await asyncio.gather(loop.stop(seconds=ROUND), replaying.stop(seconds=ROUND))
     await working

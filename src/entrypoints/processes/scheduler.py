@@ -119,6 +119,11 @@ def scheduler_loop(container: Container) -> Loop:
     return Loop("scheduler", scheduler_round(container).round)
 
 
+def replay_loop(container: Container) -> Loop:
+    """Make the loop that takes replays of many failures on."""
+    return Loop("replay", container.replayer().round)
+
+
 def state_lines(container: Container) -> Iterator[StateLine]:
     """Say when edits were last looked for, and what is due next."""
     looked_at, next_due = container.dispatcher().outlook
@@ -133,16 +138,20 @@ async def run(container: Container, shutdown: Shutdown, state: StateReport) -> N
     broker = container.broker()
     declaring = Loop("declaration", partial(_declare, container))
     loop = scheduler_loop(container)
+    replaying = replay_loop(container)
     heartbeat = container.heartbeat(role="scheduler", queues=container.queues())
     reporting = Loop("heartbeat", heartbeat.round, at_end=heartbeat.leave)
     declaring.start()
     loop.start()
     reporting.start()
+    replaying.start()
     refresh = container.settings().refresh.total_seconds()
     say(log, logging.INFO, "begun", f"Scheduling; edits are seen within {refresh:g} s")
     await shutdown.requested.wait()
     shutdown.forced_exit.waits_for("the round under way")
-    await asyncio.gather(loop.stop(seconds=ROUND), reporting.stop(seconds=LEAVING))
+    await asyncio.gather(
+        loop.stop(seconds=ROUND), replaying.stop(seconds=ROUND), reporting.stop(seconds=LEAVING)
+    )
     shutdown.forced_exit.waits_for("the broker's farewell")
     await declaring.stop(seconds=CLOSING)
     await wait_at_most(CLOSING, "the broker's farewell", asyncio.to_thread(broker.close))

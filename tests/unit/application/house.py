@@ -169,7 +169,11 @@ class House:
         )
         self.applier = JobsFileApplier(self.schedules)
         self.administrator = Administrator(
-            schedules=self.schedules, records=self.records, node=self.node, uuid=self.uuid
+            schedules=self.schedules,
+            records=self.records,
+            node=self.node,
+            uuid=self.uuid,
+            policy=self.policy,
         )
 
     def neighbour(self, node: str, *, seal: Seal | None = None) -> "House":

@@ -6,17 +6,13 @@ import attrs
 import pytest
 
 from cronhare.adapters.system.host import this_boot
-from cronhare.application.administration.commands import (
-    LONGEST_SPREAD,
-    SPREAD,
-    CannotRun,
-    TooFarApart,
-)
+from cronhare.application.administration import commands
+from cronhare.application.administration.commands import CannotRun
 from cronhare.application.administration.difference import Change, FieldChange, difference
 from cronhare.application.administration.jobs_files import FilesClash
 from cronhare.application.administration.lookup import NotFound, find_schedule
 from cronhare.domain.execution import State
-from cronhare.domain.lifecycle.failure_filter import EVERY_FAILURE
+from cronhare.domain.lifecycle.failure_filter import EVERY_FAILURE, UNRESOLVED
 from cronhare.domain.lifecycle.failures import Failure, read_failed
 from cronhare.domain.messages.signing import Seal
 from cronhare.domain.retries.retry import RetryPolicy
@@ -350,24 +346,27 @@ async def test_a_replay_has_a_fresh_retry_allowance() -> None:
     assert (second.attempts, second.retry_count) == (4, 1)
 
 
-async def test_what_nobody_has_counted_is_replayed_at_a_distance() -> None:
-    house = await _with_failures(3)
+async def test_a_replay_may_have_as_many_attempts_as_are_asked_for() -> None:
+    house = await _with_failures(1)
+    [archived] = house.records.archive()
 
-    done = house.administrator.replay(None, now=house.now)
+    house.administrator.replay([archived.id], now=house.now, attempts=3)
 
-    waits = sorted(house.records.execution(id_).next_attempt_at for id_ in done.executions)  # type: ignore[union-attr, type-var]
-    assert (len(done.executions), done.apart, done.resolved_before) == (3, SPREAD, 0)
-    assert waits[1:] == [house.now + SPREAD, house.now + 2 * SPREAD]
+    execution = house.records.execution(archived.execution_id)
+    assert execution is not None
+    assert execution.retry == RetryPolicy(attempts=3)
 
 
-async def test_what_is_named_is_replayed_at_once_unless_somebody_says_how_far_apart() -> None:
-    house = await _with_failures(2)
-    first, second = house.records.archive()
+async def test_what_a_filter_takes_is_discarded_page_by_page(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(commands, "MOST_AT_ONCE", 2)
+    house = await _with_failures(5)
 
-    at_once = house.administrator.replay([first.id], now=house.now)
-    apart = house.administrator.replay([second.id], now=house.now, apart=LONGEST_SPREAD)
+    done = house.administrator.discard_all(UNRESOLVED, note="known", now=house.now)
 
-    assert (at_once.apart, apart.apart) == (timedelta(0), LONGEST_SPREAD)
+    assert (done.failures, done.asked, done.resolved_before) == (5, 5, 0)
+    assert house.records.archive() == ()
 
 
 async def test_a_replay_tells_what_was_resolved_and_what_cannot_be() -> None:
@@ -382,15 +381,6 @@ async def test_a_replay_tells_what_was_resolved_and_what_cannot_be() -> None:
 
     assert (done.executions, done.asked, done.resolved_before) == ((), 2, 1)
     assert done.refused == {gone.id: f"execution {gone.execution_id} is no more in the ledger"}
-
-
-async def test_replays_too_far_apart_are_refused() -> None:
-    house = await _with_failures(1)
-
-    with pytest.raises(TooFarApart, match="1h1s is too long; at most 1h"):
-        house.administrator.replay(None, now=house.now, apart=LONGEST_SPREAD + timedelta(seconds=1))
-
-    assert len(house.records.archive()) == 1
 
 
 async def _with_failures(count: int) -> House:
@@ -409,7 +399,8 @@ async def test_a_poison_pill_that_is_released_crashes_three_times_anew() -> None
     house = House(script=always(CRASH))
     await run(house)
     await live(house, timedelta(seconds=100))
-    chosen = house.administrator.quarantined(None)
+    [pill] = house.records.archive()
+    chosen = house.administrator.quarantined([pill.id])
 
     released = house.administrator.replay(chosen, now=house.now).executions
     await live(house, timedelta(seconds=200))
@@ -425,8 +416,6 @@ async def test_only_what_is_quarantined_is_released_from_it() -> None:
 
     with pytest.raises(NotFound, match=f"{archived.id}: failed, and not quarantined"):
         house.administrator.quarantined([archived.id])
-
-    assert house.administrator.quarantined(None) == []
 
 
 async def test_discarding_resolves_and_keeps_the_row() -> None:

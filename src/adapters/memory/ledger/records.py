@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import islice
 from operator import attrgetter
 
@@ -13,7 +13,12 @@ from cronhare.domain.execution import ENDED_WITHOUT_RESULT, REPLAYABLE, UNFINISH
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.failure_filter import UNRESOLVED, FailureFilter
 from cronhare.domain.lifecycle.failures import Failure, Unproven
-from cronhare.domain.lifecycle.replay import ALREADY_OVERDUE, replays
+from cronhare.domain.lifecycle.replay import (
+    ALREADY_OVERDUE,
+    DEFAULT_ALLOWANCE,
+    Allowance,
+    replays,
+)
 from cronhare.domain.lifecycle.transitions import cancel
 from cronhare.domain.schedules.boot import LONGEST_AGO
 from cronhare.domain.schedules.keys import BOOT, DUE
@@ -169,7 +174,7 @@ class MemoryRecords:
         archived_ids: Collection[int],
         *,
         now: datetime,
-        apart: timedelta = timedelta(0),
+        allowance: Allowance = DEFAULT_ALLOWANCE,
     ) -> Sequence[Execution]:
         """See `RecordsPort.replay`."""
         with self._ledger.lock:
@@ -179,7 +184,7 @@ class MemoryRecords:
                 for id_ in sorted(unresolved)
             )
             replayed: list[Execution] = []
-            for id_, before, after in replays(asked, now=now, apart=apart):
+            for id_, before, after in replays(asked, now=now, allowance=allowance):
                 self._resolve(unresolved[id_], "replayed", now)
                 replayed.append(self._executions.write(before, after))
             return replayed

@@ -21,6 +21,9 @@ def archive_values(archived: Archived) -> dict[str, Any]:
     return {name: getattr(archived, name) for name in _WRITTEN}
 
 
-def read_archived(row: Any) -> Archived:  # noqa: ANN401 - see `TableReader.read`
-    """Read a row with all columns; a broken one says so in `Archived.problem`."""
-    return Archived(**_READER.fields(row))
+def read_archived(row: Any, **unread: Any) -> Archived:  # noqa: ANN401 - see `TableReader.read`
+    """Read a row; a broken one says so in `Archived.problem`.
+
+    It has all columns, or those that are *unread* have these values.
+    """
+    return Archived(**(unread | _READER.fields(row)))

@@ -16,6 +16,7 @@ from cronhare.domain.lifecycle.transitions import changes
 
 from ..dialect import Dialect
 from ..schema.tables import by_id, executions
+from .schedule_columns import write_retry
 
 #: An execution before a change and after it.
 Change = tuple[Execution, Execution]
@@ -54,6 +55,8 @@ def _columns(before: Execution, after: Execution) -> dict[str, Any]:
     columns = changes(before, after)
     if "version" in columns:
         columns["version_by"] = columns.pop("version") - before.version
+    if "retry" in columns:
+        columns["retry"] = write_retry(after.retry)
     if "crashes" in columns:
         crashes = len(columns.pop("crashes"))
         if crashes:

@@ -1,7 +1,7 @@
 """The archive: what failed for good, as people read it, replay it and discard it."""
 
 from collections.abc import Collection, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from sqlalchemy import Connection, bindparam, func, select, update
 
@@ -9,7 +9,7 @@ from cronhare.domain.execution import Execution
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.failure_filter import UNRESOLVED, FailureFilter
 from cronhare.domain.lifecycle.failures import Failure, Unproven
-from cronhare.domain.lifecycle.replay import replays
+from cronhare.domain.lifecycle.replay import DEFAULT_ALLOWANCE, Allowance, replays
 from cronhare.domain.messages.messages import LARGEST_ID
 from cronhare.ports.ledger import LedgerBusy
 
@@ -108,7 +108,7 @@ class ArchiveRecords(StorePart):
         archived_ids: Collection[int],
         *,
         now: datetime,
-        apart: timedelta = timedelta(0),
+        allowance: Allowance = DEFAULT_ALLOWANCE,
     ) -> Sequence[Execution]:
         """See `RecordsPort.replay`."""
         with self._database.write("replaying") as connection:
@@ -117,9 +117,9 @@ class ArchiveRecords(StorePart):
                 connection, BY_IDS.with_for_update(), {row.execution_id for row in archived}
             )
             asked = ((row.id, found.get(row.execution_id)) for row in archived)
-            replayed = list(replays(asked, now=now, apart=apart))
+            replayed = list(replays(asked, now=now, allowance=allowance))
             if replayed:
-                _resolve(connection, [id_ for id_, _, _ in replayed], "replayed", now)
+                resolve(connection, [id_ for id_, _, _ in replayed], "replayed", now)
             changed = [(before, after) for _, before, after in replayed]
             write_changes(connection, self._database.dialect, changed)
             return [after for _, after in changed]
@@ -129,7 +129,7 @@ class ArchiveRecords(StorePart):
         """See `RecordsPort.discard`."""
         with self._database.write("discarding") as connection:
             ids = [row.id for row in self._unresolved(connection, archived_ids)]
-            _resolve(connection, ids, "discarded", now, note)
+            resolve(connection, ids, "discarded", now, note)
             return len(ids)
 
     def _unresolved(self, connection: Connection, ids: Collection[int]) -> Sequence[Archived]:
@@ -142,7 +142,8 @@ def known_id(id_: int) -> int:
     return id_ if 0 < id_ <= LARGEST_ID else 0
 
 
-def _resolve(
+def resolve(
     connection: Connection, ids: Collection[int], how: str, now: datetime, note: str | None = None
 ) -> None:
+    """Mark unresolved rows, which are locked, as resolved: *how*, and why."""
     connection.execute(_RESOLVE, {"ids": list(ids), "how": how, "at": now, "why": note})

@@ -270,6 +270,46 @@ failed_tasks = Table(
     Index("ix_failed_key", "scheduler_id", "execution_key"),
 )
 
+#: What is asked of a replay of many failures (*asked*, in JSON), and how far it has come.
+replays = Table(
+    "Replay",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("asked", LongText, nullable=False),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("reason", LongText),
+    Column("up_to", BigInteger, nullable=False),
+    Column("collected_to", BigInteger, nullable=False, server_default="0"),
+    Column("next_at", UtcDateTime, nullable=False),
+    Column("ended_at", UtcDateTime),
+    Column("waiting", Integer, nullable=False, server_default="0"),
+    Column("released", Integer, nullable=False, server_default="0"),
+    Column("failing", Integer, nullable=False, server_default="0"),
+    Column("succeeded", Integer, nullable=False, server_default="0"),
+    Column("failed", Integer, nullable=False, server_default="0"),
+    Column("refused", Integer, nullable=False, server_default="0"),
+    Index("ix_replay_next", "state", "next_at"),
+)
+
+#: The failures of a replay: rows of the archive. Those of one *item_key* are limited.
+replay_items = Table(
+    "ReplayItem",
+    metadata,
+    Column(
+        "replay_id",
+        Id,
+        ForeignKey("Replay.id", ondelete="CASCADE"),
+        primary_key=True,
+        autoincrement=False,
+    ),
+    Column("archived_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("execution_id", BigInteger, nullable=False),
+    Column("item_key", String(255), nullable=False),
+    Column("state", String(16), nullable=False),
+    Index("ix_replay_item", "replay_id", "state", "item_key", "archived_id"),
+)
+
 #: What each process reports of itself; *queues* has one a line.
 nodes = Table(
     "SchedulerNode",

@@ -21,6 +21,7 @@ from .failures import (
     ReplayedView,
 )
 from .findings import DiagnosisView
+from .replays import ReplayView
 from .schedules import LastRun, PauseView, ScheduleView, ScheduleWithRuns
 from .values import CrashView, ErrorView, RetryView
 from .work import NodesView, NodeView, QueueView
@@ -47,6 +48,7 @@ __all__ = [
     "PauseView",
     "QuarantineView",
     "QueueView",
+    "ReplayView",
     "ReplayedView",
     "RetryView",
     "ScheduleChangeView",

@@ -109,7 +109,6 @@ class ReplayedView:
     """What became of failures that were to run again; see `Replayed`. *refused* is by number."""
 
     executions: Sequence[int]
-    apart_seconds: float
     asked: int
     resolved_before: int
     refused: Mapping[str, str]
@@ -119,7 +118,6 @@ class ReplayedView:
         """Show what was done."""
         return cls(
             executions=done.executions,
-            apart_seconds=done.apart.total_seconds(),
             asked=done.asked,
             resolved_before=done.resolved_before,
             refused={str(id_): why for id_, why in done.refused.items()},

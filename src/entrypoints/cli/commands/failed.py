@@ -1,21 +1,16 @@
 """`cronhare failed list | show | replay | discard`: the archive of failures."""
 
-from datetime import timedelta
 from typing import Annotated
 
 import typer
 
-from cronhare.application.administration.commands import TooFarApart
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.failure_filter import EVERY_FAILURE, UNRESOLVED, FailureFilter
 from cronhare.domain.messages.messages import LARGEST_ID
-from cronhare.domain.texts.durations import DurationInvalid, parse_duration, say_duration
-from cronhare.domain.texts.listing import counted
 
-from ..errors import Refusal, Status
 from ..failure_options import (
-    Kind,
     OfClass,
+    OfKind,
     OfQueue,
     OfSchedule,
     OfTask,
@@ -35,6 +30,8 @@ from ..output import (
     print_rows,
 )
 from ..wiring import open_ledger
+from .failed_discard import discard
+from .failed_replay import replay
 
 app = typer.Typer(
     help="What failed for good, and what becomes of it.",
@@ -42,11 +39,8 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-Ids = Annotated[
-    list[int] | None,
-    typer.Argument(min=1, max=LARGEST_ID, help="Numbers from `failed list`."),
-]
-All = Annotated[bool, typer.Option("--all", help="Everything that is unresolved.")]
+app.command("replay")(replay)
+app.command("discard")(discard)
 
 
 @app.command("list")
@@ -59,7 +53,7 @@ def list_(
     reason: WithReason = None,
     error: OfClass = None,
     code: WithCode = None,
-    kind: Annotated[Kind | None, typer.Option(help="Only those that ended so.")] = None,
+    kind: OfKind = None,
     since: Since = None,
     until: Until = None,
     everything: Annotated[bool, typer.Option("--all", help="The resolved ones, too.")] = False,
@@ -109,72 +103,6 @@ def show(
     show_failure(found)
 
 
-@app.command()
-def replay(
-    ids: Ids = None,
-    *,
-    everything: All = False,
-    every: Annotated[
-        str | None,
-        typer.Option(
-            help="One in so long, such as 2s; numbers begin at once by default, --all 10 a second."
-        ),
-    ] = None,
-) -> None:
-    """Run failed executions again, with a fresh retry allowance."""
-    chosen, apart = _chosen(ids, everything=everything), _apart(every)
-    container = open_ledger()
-    try:
-        done = container.administrator().replay(chosen, now=container.claims().now(), apart=apart)
-    except TooFarApart as error:
-        raise Refusal(f"--every: {error}") from error
-    again = done.executions
-    pace = f", one every {say_duration(done.apart)}" if done.apart and len(again) > 1 else ""
-    numbers = f": {', '.join(map(str, again))}" if again else ""
-    _print_done(
-        f"Replaying {counted(len(again), 'execution')}{pace}{numbers}", done.resolved_before
-    )
-    for id_, reason in done.refused.items():
-        print_line(f"{id_} cannot be replayed: {reason}.")
-    if done.asked and not again:
-        raise typer.Exit(Status.WRONG_INPUT)
-
-
-@app.command()
-def discard(
-    ids: Ids = None,
-    *,
-    everything: All = False,
-    note: Annotated[str, typer.Option(help="Why, for whoever reads the archive.")] = "",
-) -> None:
-    """Resolve failures without a run; they stay in the archive."""
-    chosen = _chosen(ids, everything=everything)
-    container = open_ledger()
-    now = container.claims().now()
-    done = container.administrator().discard(chosen, note=note, now=now)
-    _print_done(f"Discarded {counted(done.failures, 'failure')}", done.resolved_before)
-    if done.asked and not done.failures:
-        raise typer.Exit(Status.WRONG_INPUT)
-
-
 def _nothing(which: FailureFilter, before: int | None) -> str:
     is_everything = which in {UNRESOLVED, EVERY_FAILURE} and before is None
     return "Nothing has failed for good." if is_everything else "No failure is like that."
-
-
-def _print_done(said: str, resolved_before: int) -> None:
-    print_line(f"{said}; {resolved_before} resolved already." if resolved_before else f"{said}.")
-
-
-def _apart(every: str | None) -> timedelta | None:
-    try:
-        return None if every is None else parse_duration(every)
-    except DurationInvalid as error:
-        raise Refusal(f"--every: {error}") from error
-
-
-def _chosen(ids: list[int] | None, *, everything: bool) -> list[int] | None:
-    """Give the numbers, or None for everything."""
-    if bool(ids) == everything:
-        raise Refusal("say which: numbers from `cronhare failed list`, or --all")
-    return ids or None

@@ -1,13 +1,15 @@
 """`cronhare quarantine list | show | release | discard`: what crashed too often, set apart."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated
 
+import attrs
 import typer
 
-from cronhare.application.administration.commands import SPREAD
 from cronhare.application.administration.views import DiscardedView, FailureView, ReplayedView
-from cronhare.domain.lifecycle.failure_filter import UNRESOLVED
+from cronhare.domain.execution import State
+from cronhare.domain.lifecycle.failure_filter import FailureFilter
+from cronhare.domain.lifecycle.replay_order import ReplayOrder
 from cronhare.domain.messages.messages import LARGEST_ID
 from cronhare.domain.texts.listing import counted
 
@@ -16,6 +18,7 @@ from ..errors import Refusal, Status
 from ..failure_options import OfSchedule, OfTask, Since, Until, WithReason, failure_filter
 from ..failure_output import show_failure
 from ..output import MOST_LINES, Columns, Json, print_json, print_line, print_rows
+from ..replay_options import this_author
 from ..wiring import open_ledger
 
 app = typer.Typer(
@@ -119,9 +122,18 @@ def release(
     """Let them run again: back to their queues, with a fresh allowance of retries and crashes."""
     container = open_ledger()
     asked = {"schedule": schedule, "task": task, "reason": reason, "since": since, "until": until}
-    chosen = _chosen(container, ids, asked, everything=everything)
+    which = _chosen(container, ids, asked, everything=everything)
     now = container.claims().now()
-    done = container.administrator().replay(chosen, now=now, apart=None if ids else SPREAD)
+    if which is not None:
+        ordered = container.replays().order(
+            ReplayOrder(which=which, author=this_author(None)), now=now
+        )
+        if json:
+            print_json(ordered)
+        else:
+            print_line(f"Replay {ordered.id} releases them one by one: cronhare replays list")
+        return
+    done = container.administrator().replay(ids or (), now=now)
     if json:
         print_json(ReplayedView.of(done))
     else:
@@ -154,8 +166,12 @@ def discard(
     """Resolve them without a run; they stay in the archive, with a note."""
     container = open_ledger()
     asked = {"schedule": schedule, "task": task, "reason": reason, "since": since, "until": until}
-    chosen = _chosen(container, ids, asked, everything=everything)
-    done = container.administrator().discard(chosen, note=note, now=container.claims().now())
+    which = _chosen(container, ids, asked, everything=everything)
+    administrator, now = container.administrator(), container.claims().now()
+    if which is None:
+        done = administrator.discard(ids or (), note=note, now=now)
+    else:
+        done = administrator.discard_all(which, note=note, now=now)
     if json:
         print_json(DiscardedView.of(done))
     else:
@@ -172,11 +188,12 @@ def _chosen(
     asked: Mapping[str, str | None],
     *,
     everything: bool,
-) -> Sequence[int]:
-    """Give the numbers of what is meant.
+) -> FailureFilter | None:
+    """Give the filter of what is meant, or None for the numbers, which are of the quarantine.
 
     Raises:
         Refusal: it is not said which, or in two ways.
+        NotFound: a number is of something else.
     """
     is_filtered = any(value is not None for value in asked.values())
     if sum((bool(ids), is_filtered, everything)) != 1:
@@ -184,6 +201,8 @@ def _chosen(
             "say which: numbers from `cronhare quarantine list`, or a filter such as --schedule, "
             "or --all"
         )
+    if ids:
+        container.administrator().quarantined(ids)
+        return None
     now = container.claims().now()
-    which = failure_filter(now=now, **asked) if ids is None else UNRESOLVED
-    return container.administrator().quarantined(ids or None, which)
+    return attrs.evolve(failure_filter(now=now, **asked), kind=State.QUARANTINED)

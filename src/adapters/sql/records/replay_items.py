@@ -1,0 +1,148 @@
+"""The failures of a replay: found in the archive, judged by their executions, chosen to begin."""
+
+from collections.abc import Collection, Mapping
+from typing import Any, Final
+
+from sqlalchemy import Connection, Row, bindparam, func, insert, select, update
+
+from cronhare.domain.execution import UNFINISHED, State
+from cronhare.domain.lifecycle.archive import Archived
+from cronhare.domain.lifecycle.replay_order import ReplayOrder
+from cronhare.domain.lifecycle.replay_pace import ItemState, Replay
+
+from ..dialect import Dialect
+from ..mapping.archive_rows import read_archived
+from ..schema.tables import executions, failed_tasks, replay_items
+from .failure_conditions import those_of
+
+#: Rows of the archive that one step looks at, and executions whose end it asks for.
+COLLECTED_AT_ONCE: Final = 1_000
+SETTLED_AT_ONCE: Final = 10_000
+
+_ITEM = replay_items.c
+_THIS: Final = _ITEM.replay_id == bindparam("of_replay")
+_INSERT: Final = insert(replay_items)
+_RELEASED: Final = (
+    select(_ITEM.archived_id, executions.c.state, executions.c.deaths)
+    .select_from(replay_items.outerjoin(executions, executions.c.id == _ITEM.execution_id))
+    .where(_THIS, _ITEM.state == ItemState.RELEASED.value)
+    .order_by(_ITEM.archived_id)
+    .limit(SETTLED_AT_ONCE)
+)
+_MOVE: Final = (
+    update(replay_items)
+    .where(_THIS, _ITEM.archived_id.in_(bindparam("ids", expanding=True)))
+    .values(state=bindparam("becomes"))
+)
+_WAITING: Final = (
+    select(_ITEM.archived_id, _ITEM.execution_id)
+    .where(_THIS, _ITEM.state == ItemState.WAITING.value)
+    .order_by(_ITEM.archived_id)
+    .limit(bindparam("most"))
+)
+_PLACED: Final = (
+    select(
+        _ITEM.archived_id,
+        _ITEM.execution_id,
+        _ITEM.item_key,
+        func.row_number()
+        .over(partition_by=_ITEM.item_key, order_by=_ITEM.archived_id)
+        .label("place"),
+    )
+    .where(_THIS, _ITEM.state == ItemState.WAITING.value)
+    .subquery("placed")
+)
+_UNDER_WAY: Final = (
+    select(_ITEM.item_key, func.count().label("number"))
+    .where(_THIS, _ITEM.state == ItemState.RELEASED.value)
+    .group_by(_ITEM.item_key)
+    .subquery("under_way")
+)
+#: As many of each key as it has room for.
+_WITH_ROOM: Final = (
+    select(_PLACED.c.archived_id, _PLACED.c.execution_id)
+    .select_from(_PLACED.outerjoin(_UNDER_WAY, _PLACED.c.item_key == _UNDER_WAY.c.item_key))
+    .where(_PLACED.c.place + func.coalesce(_UNDER_WAY.c.number, 0) <= bindparam("at_once"))
+    .order_by(_PLACED.c.archived_id)
+    .limit(bindparam("most"))
+)
+#: What is read of the archive; errors and outputs are long, and params where no key is in them.
+_READ: Final = [
+    column for column in failed_tasks.c if column.name not in {"error", "note", "params"}
+]
+
+
+def collect(
+    connection: Connection, dialect: Dialect, replay: Replay, order: ReplayOrder
+) -> tuple[int, int]:
+    """Look at some more of the archive; answers how many are new, and up to which row it looked."""
+    columns = [*_READ, failed_tasks.c.params] if order.reads_params else _READ
+    page = (
+        select(*columns)
+        .where(
+            failed_tasks.c.id > replay.collected_to,
+            failed_tasks.c.id <= replay.up_to,
+            *those_of(order.which, dialect),
+        )
+        .order_by(failed_tasks.c.id)
+        .limit(COLLECTED_AT_ONCE)
+    )
+    rows = connection.execute(page).all()
+    found = [_archived(row) for row in rows]
+    if found:
+        connection.execute(_INSERT, [_values(replay, order, row) for row in found])
+    return len(found), found[-1].id if len(found) == COLLECTED_AT_ONCE else replay.up_to
+
+
+def settle(connection: Connection, replay: Replay) -> Mapping[ItemState, int]:
+    """Learn what became of those that have begun; `RELEASED` counts those that fail for now."""
+    ended: dict[ItemState, list[int]] = {ItemState.SUCCEEDED: [], ItemState.FAILED: []}
+    failing = 0
+    for row in connection.execute(_RELEASED, {"of_replay": replay.id}):
+        if row.state in _UNFINISHED:
+            failing += isinstance(row.deaths, int) and row.deaths > 0
+        else:
+            ended[ItemState.SUCCEEDED if row.state in _WELL else ItemState.FAILED].append(
+                row.archived_id
+            )
+    for state, ids in ended.items():
+        move(connection, replay.id, ids, state)
+    return {state: len(ids) for state, ids in ended.items()} | {ItemState.RELEASED: failing}
+
+
+def choose(
+    connection: Connection, replay: Replay, order: ReplayOrder, most: int
+) -> Mapping[int, int]:
+    """Give the executions of rows that may begin, the oldest first: of each key as have room."""
+    asked = {"of_replay": replay.id, "most": most}
+    if order.key is None:
+        rows = connection.execute(_WAITING, asked)
+    else:
+        rows = connection.execute(_WITH_ROOM, {**asked, "at_once": order.at_once})
+    return {row.archived_id: row.execution_id for row in rows}
+
+
+def move(connection: Connection, replay_id: int, ids: Collection[int], state: ItemState) -> None:
+    """Write what became of some."""
+    if ids:
+        connection.execute(
+            _MOVE, {"of_replay": replay_id, "ids": list(ids), "becomes": state.value}
+        )
+
+
+_UNFINISHED: Final = frozenset(state.value for state in UNFINISHED)
+_WELL: Final = frozenset({State.SUCCEEDED.value, State.HANDED_OVER.value})
+
+
+def _archived(row: Row[Any]) -> Archived:
+    return read_archived(row, error=None, note=None, params="{}")
+
+
+def _values(replay: Replay, order: ReplayOrder, row: Archived) -> dict[str, Any]:
+    return {
+        "replay_id": replay.id,
+        "archived_id": row.id,
+        "execution_id": row.execution_id,
+        "item_key": order.key_of(row),
+        "state": ItemState.WAITING.value,
+    }

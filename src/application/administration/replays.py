@@ -1,0 +1,69 @@
+"""Replays of many failures, as people order, watch and stop them."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import attrs
+
+from cronhare.domain.lifecycle.failure_filter import FailureFilter
+from cronhare.domain.lifecycle.replay_order import ReplayOrder
+from cronhare.domain.lifecycle.replay_pace import Replay
+from cronhare.ports.records import RecordsPort
+from cronhare.ports.replays import ReplayStorePort
+
+from .lookup import NotFound
+from .views import ReplayView
+
+
+@attrs.define(kw_only=True, eq=False)
+class Replays:
+    """Orders and stops; whichever scheduler is there carries them out (`scheduling/replaying`).
+
+    Each method may raise `LedgerUnavailable`.
+    """
+
+    _replays: ReplayStorePort
+    _records: RecordsPort
+
+    def count(self, which: FailureFilter) -> int:
+        """Say how many failures a replay would be about: S2's `reprocessBulk` answers it."""
+        return self._records.count_failures(which)
+
+    def order(self, order: ReplayOrder, *, now: datetime) -> ReplayView:
+        """Begin a replay of what the archive has now."""
+        return ReplayView.of(self._replays.order(order, now=now))
+
+    def list(self, *, limit: int) -> Sequence[ReplayView]:
+        """List replays, the newest first."""
+        return [ReplayView.of(replay) for replay in self._replays.replays(limit=limit)]
+
+    def show(self, replay_id: int) -> ReplayView:
+        """Show one.
+
+        Raises:
+            NotFound: there is none.
+        """
+        return _shown(self._replays.replay(replay_id), replay_id)
+
+    def stop(self, replay_id: int, *, author: str, now: datetime) -> ReplayView:
+        """Let nothing of it begin any more; what has begun goes on.
+
+        Raises:
+            NotFound: there is none.
+        """
+        reason = f"stopped by {author}" if author else "stopped by hand"
+        return _shown(self._replays.halt(replay_id, reason=reason, now=now), replay_id)
+
+    def resume(self, replay_id: int, *, now: datetime) -> ReplayView:
+        """Let a stopped one go on, to its end: its rules to stop hold no more.
+
+        Raises:
+            NotFound: there is none.
+        """
+        return _shown(self._replays.resume(replay_id, now=now), replay_id)
+
+
+def _shown(replay: Replay | None, replay_id: int) -> ReplayView:
+    if replay is None:
+        raise NotFound(f"there is no replay {replay_id}")
+    return ReplayView.of(replay)

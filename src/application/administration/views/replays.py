@@ -1,0 +1,73 @@
+"""Replays of many failures, as people look at them."""
+
+from datetime import datetime
+from typing import Any, Self
+
+import attrs
+
+from cronhare.domain.lifecycle.failure_filter import FailureFilter
+from cronhare.domain.lifecycle.replay_order import ReplayOrder
+from cronhare.domain.lifecycle.replay_pace import Replay, ReplayState
+
+
+@attrs.frozen(kw_only=True)
+class ReplayView:
+    """A replay; see `Replay`, `ReplayOrder` and `ReplayProgress`.
+
+    *which* has what was asked for of the failures. Its rules are None if its row is broken.
+    """
+
+    id: int
+    state: str
+    reason: str | None
+    waiting: int
+    released: int
+    failing: int
+    succeeded: int
+    failed: int
+    refused: int
+    is_collected: bool
+    which: dict[str, Any] | None
+    rate_per_second: float | None
+    jitter: float | None
+    key: str | None
+    at_once: int | None
+    canary: int | None
+    stop_at: float | None
+    attempts: int | None
+    author: str | None
+    created_at: datetime
+    next_at: datetime | None
+    ended_at: datetime | None
+
+    @classmethod
+    def of(cls, replay: Replay) -> Self:
+        """Show a replay."""
+        order, goes_on = replay.order, replay.state is ReplayState.ACTIVE
+        return cls(
+            id=replay.id,
+            state=replay.state.value,
+            reason=replay.reason,
+            **attrs.asdict(replay.progress),
+            **_rules(order),
+            created_at=replay.created_at,
+            next_at=replay.next_at if goes_on else None,
+            ended_at=replay.ended_at,
+        )
+
+
+def _rules(order: ReplayOrder | None) -> dict[str, Any]:
+    names = ("jitter", "key", "at_once", "canary", "stop_at", "attempts", "author")
+    if order is None:
+        return dict.fromkeys(("which", "rate_per_second", *names))
+    rules = {name: getattr(order, name) for name in names}
+    if order.key is None:
+        rules["at_once"] = None
+    return {**rules, "which": _asked(order.which), "rate_per_second": order.rate}
+
+
+def _asked(which: FailureFilter) -> dict[str, Any]:
+    """Give what was asked for, and nothing of what was not."""
+    return attrs.asdict(
+        which, filter=lambda field, value: value is not None and field.name != "unresolved"
+    )

@@ -1,0 +1,67 @@
+"""The loop that takes replays of many failures on, step by step; every scheduler runs one."""
+
+import logging
+from collections.abc import Callable
+from datetime import datetime
+from typing import Final
+
+import attrs
+
+from cronhare.domain.lifecycle.replay_pace import Replay, ReplayState
+from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.ports.replays import ReplayStorePort
+
+from ..logs import say
+from ..publishing.execution_publisher import ExecutionPublisher
+
+log = logging.getLogger(__name__)
+
+#: Seconds until the next look, while a replay goes on and while none does.
+NEXT_STEP: Final = 1.0
+IDLE: Final = 5.0
+
+#: Replays that are taken on in one round.
+MOST_STEPS: Final = 100
+
+
+@attrs.define(kw_only=True, eq=False)
+class Replayer:
+    """Takes on whatever replay is due. *policy* holds for schedules without one.
+
+    What begins is claimed in the ledger before it is published: if this process dies in between,
+    the reconciler publishes it.
+    """
+
+    _replays: ReplayStorePort
+    _publisher: ExecutionPublisher
+    _policy: RetryPolicy
+    _random_fraction: Callable[[], float]
+    _now: Callable[[], datetime]
+
+    def round(self) -> float:
+        """Take each due replay one step on; answers how many seconds to rest."""
+        steps = 0
+        while steps < MOST_STEPS and self.step(self._now()):
+            steps += 1
+        return NEXT_STEP if steps else IDLE
+
+    def step(self, now: datetime) -> bool:
+        """Take one replay a step on; False if none is due."""
+        advance = self._replays.advance(
+            now=now, policy=self._policy, random_fraction=self._random_fraction
+        )
+        if advance is None:
+            return False
+        if advance.executions:
+            self._publisher.publish(advance.executions, now=now)
+        if advance.replay.state is not ReplayState.ACTIVE:
+            _say_end(advance.replay)
+        return True
+
+
+def _say_end(replay: Replay) -> None:
+    stopped = replay.state is ReplayState.STOPPED
+    level = logging.WARNING if stopped else logging.INFO
+    how = "has stopped" if stopped else "is done"
+    text = f"Replay {replay.id} {how}: {replay.reason}"
+    say(log, level, "replay.stopped" if stopped else "replay.done", text)

@@ -1,0 +1,197 @@
+"""How a replay of many goes on: what may begin now, whether to wait, and when it stops.
+
+After an outage a server is weak: all that failed meanwhile, sent at once, ends it again (S2.12 in
+docs/compatibility.md). So they begin one by one, each at a moment of its own.
+"""
+
+import enum
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Final, TypeAlias
+
+import attrs
+
+from .replay_order import ReplayOrder
+
+#: So far ahead beginnings are fixed at a time, and so soon it is looked again.
+STEP: Final = timedelta(seconds=1)
+
+#: Fewer are no rate; a canary of any size is.
+FEWEST_JUDGED: Final = 10
+
+
+class ReplayState(enum.StrEnum):
+    """Whether a replay goes on."""
+
+    ACTIVE = "active"
+    STOPPED = "stopped"
+    DONE = "done"
+
+
+class ItemState(enum.StrEnum):
+    """What became of one failure of a replay."""
+
+    WAITING = "waiting"
+    RELEASED = "released"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    REFUSED = "refused"  # it could not be replayed, or somebody else has resolved it
+
+
+@attrs.frozen(kw_only=True)
+class ReplayProgress:
+    """How many failures of a replay are where.
+
+    *released* have begun, or will within a `STEP`; *failing* of these have failed an attempt and
+    wait for a retry. *is_collected* says that no others are to come.
+    """
+
+    waiting: int = 0
+    released: int = 0
+    failing: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    refused: int = 0
+    is_collected: bool = False
+
+    @property
+    def begun(self) -> int:
+        """How many were released so far."""
+        return self.released + self.succeeded + self.failed
+
+    @property
+    def bad(self) -> int:
+        """How many of the judged go badly."""
+        return self.failed + self.failing
+
+    @property
+    def judged(self) -> int:
+        """How many are known to go well or badly."""
+        return self.succeeded + self.bad
+
+
+@attrs.frozen(kw_only=True)
+class Replay:
+    """An order, and how far it has come.
+
+    *up_to* is the last row of the archive when it was ordered, *collected_to* the last that was
+    looked at. *reason* says why it stopped, how it ended, or what it waits for. *order* is None
+    if its row is broken: it has stopped.
+    """
+
+    id: int
+    order: ReplayOrder | None
+    created_at: datetime
+    up_to: int
+    collected_to: int = 0
+    state: ReplayState = ReplayState.ACTIVE
+    reason: str | None = None
+    next_at: datetime
+    ended_at: datetime | None = None
+    progress: ReplayProgress = attrs.field(factory=ReplayProgress)
+
+    @property
+    def is_collected(self) -> bool:
+        """Whether all that it is about is known."""
+        return self.collected_to >= self.up_to
+
+
+def halted(replay: Replay, reason: str, *, now: datetime) -> Replay:
+    """Stop a replay that goes on."""
+    if replay.state is not ReplayState.ACTIVE:
+        return replay
+    return attrs.evolve(replay, state=ReplayState.STOPPED, reason=reason, ended_at=now)
+
+
+def resumed(replay: Replay, *, now: datetime) -> Replay:
+    """Let a stopped replay go on. A person has looked at it: its rules to stop hold no more."""
+    if replay.state is not ReplayState.STOPPED or replay.order is None:
+        return replay
+    return attrs.evolve(
+        replay,
+        order=attrs.evolve(replay.order, canary=0, stop_at=None),
+        state=ReplayState.ACTIVE,
+        reason=None,
+        next_at=now,
+        ended_at=None,
+    )
+
+
+@attrs.frozen(kw_only=True)
+class Release:
+    """As many may begin as there are moments; look again at *next_at*."""
+
+    begins: tuple[datetime, ...]
+    next_at: datetime
+    waits_for: str | None = None
+
+
+@attrs.frozen
+class Halt:
+    """It ends: in this state, and why."""
+
+    state: ReplayState
+    reason: str
+
+
+ReplayStep: TypeAlias = Release | Halt
+
+
+def next_step(
+    order: ReplayOrder,
+    progress: ReplayProgress,
+    *,
+    next_at: datetime,
+    now: datetime,
+    random_fraction: Callable[[], float],
+) -> ReplayStep:
+    """Decide how a replay goes on; the next may begin at *next_at*, or now if that is past."""
+    if (stopped := _why_stopped(order, progress)) is not None:
+        return Halt(ReplayState.STOPPED, stopped)
+    if progress.is_collected and not progress.waiting and not progress.released:
+        return Halt(ReplayState.DONE, _say_result(progress))
+    most = progress.waiting
+    if progress.begun < order.canary:
+        most = min(most, order.canary - progress.begun)
+    elif order.canary and progress.judged < order.canary:
+        waiting = order.canary - progress.judged
+        return _look_again(now, f"the canary: {waiting} of {order.canary} are not judged yet")
+    if not most:
+        return _look_again(now)
+    return _released(order, most, first=max(next_at, now), now=now, random_fraction=random_fraction)
+
+
+def _why_stopped(order: ReplayOrder, progress: ReplayProgress) -> str | None:
+    enough = order.canary or FEWEST_JUDGED
+    if order.stop_at is None or progress.judged < enough:
+        return None
+    if progress.bad <= order.stop_at * progress.judged:
+        return None
+    which = "canary" if progress.begun <= order.canary else "error rate"
+    return f"{which}: {progress.bad} of {progress.judged} went badly, {order.stop_at:.0%} may"
+
+
+def _released(
+    order: ReplayOrder,
+    most: int,
+    *,
+    first: datetime,
+    now: datetime,
+    random_fraction: Callable[[], float],
+) -> Release:
+    """Fix the beginnings of the next step; a gap is never shorter than the rate allows."""
+    begins = list[datetime]()
+    at = first
+    while at < now + STEP and len(begins) < most:
+        begins.append(at)
+        at += timedelta(seconds=(1 + order.jitter * random_fraction()) / order.rate)
+    return Release(begins=tuple(begins), next_at=at)
+
+
+def _look_again(now: datetime, waits_for: str | None = None) -> Release:
+    return Release(begins=(), next_at=now + STEP, waits_for=waits_for)
+
+
+def _say_result(progress: ReplayProgress) -> str:
+    said = f"{progress.succeeded} succeeded, {progress.failed} failed again"
+    return f"{said}, {progress.refused} could not be replayed" if progress.refused else said

@@ -1,0 +1,70 @@
+"""`cronhare failed discard`."""
+
+from typing import Annotated
+
+import typer
+
+from cronhare.domain.execution import State
+from cronhare.domain.texts.listing import counted
+
+from ..errors import Status
+from ..failure_options import (
+    All,
+    Ids,
+    OfClass,
+    OfKind,
+    OfQueue,
+    OfSchedule,
+    OfTask,
+    OfType,
+    Since,
+    Until,
+    WithCode,
+    WithReason,
+    check_choice,
+    failure_filter,
+)
+from ..output import print_line
+from ..wiring import open_ledger
+
+
+def discard(
+    ids: Ids = None,
+    *,
+    everything: All = False,
+    schedule: OfSchedule = None,
+    task: OfTask = None,
+    type_: OfType = None,
+    queue: OfQueue = None,
+    reason: WithReason = None,
+    error: OfClass = None,
+    code: WithCode = None,
+    kind: OfKind = None,
+    since: Since = None,
+    until: Until = None,
+    note: Annotated[str, typer.Option(help="Why, for whoever reads the archive.")] = "",
+) -> None:
+    """Resolve failures without a run; they stay in the archive."""
+    asked: dict[str, object] = {
+        "schedule": schedule,
+        "task": task,
+        "type": type_,
+        "queue": queue,
+        "reason": reason,
+        "error_class": error,
+        "code": code,
+        "kind": None if kind is None else State(kind),
+    }
+    has_filter = any(value is not None for value in (*asked.values(), since, until))
+    check_choice(ids, everything=everything, has_filter=has_filter)
+    container = open_ledger()
+    administrator, now = container.administrator(), container.claims().now()
+    if ids:
+        done = administrator.discard(ids, note=note, now=now)
+    else:
+        which = failure_filter(now=now, since=since, until=until, **asked)
+        done = administrator.discard_all(which, note=note, now=now)
+    before = f"; {done.resolved_before} resolved already" if done.resolved_before else ""
+    print_line(f"Discarded {counted(done.failures, 'failure')}{before}.")
+    if done.asked and not done.failures:
+        raise typer.Exit(Status.WRONG_INPUT)

@@ -1,0 +1,106 @@
+"""`cronhare replays list | show | stop | resume`: replays of many failures, in the background."""
+
+from typing import Annotated
+
+import typer
+
+from cronhare.application.administration.views import ReplayView
+from cronhare.domain.messages.messages import LARGEST_ID
+from cronhare.domain.texts.listing import counted
+
+from ..output import MOST_LINES, Columns, Json, facts, json_line, print_json, print_rows, state
+from ..replay_options import By, this_author
+from ..wiring import open_ledger
+
+app = typer.Typer(
+    help="Replays of many failures: ordered by `failed replay`, spread by the schedulers.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+Id = Annotated[int, typer.Argument(min=1, max=LARGEST_ID, help="A number from `replays list`.")]
+
+
+@app.command("list")
+def list_(
+    *,
+    limit: Annotated[int, typer.Option(min=1, max=MOST_LINES, help="At most so many.")] = 20,
+    json: Json = False,
+) -> None:
+    """List replays, newest first."""
+    found = open_ledger().replays().list(limit=limit)
+    columns: Columns[ReplayView] = {
+        "ID": "id",
+        "STATE": lambda replay: state(replay.state),
+        "ORDERED": "created_at",
+        "WAITING": "waiting",
+        "BEGUN": "released",
+        "SUCCEEDED": "succeeded",
+        "FAILED": "failed",
+        "REASON": lambda replay: replay.reason or "",
+    }
+    print_rows(found, columns, json=json, empty="No replay of many was ordered.")
+
+
+@app.command()
+def show(replay_id: Id, *, json: Json = False) -> None:
+    """Show one: what it is about, how far it has come, and what it waits for."""
+    _show(open_ledger().replays().show(replay_id), json=json)
+
+
+@app.command()
+def stop(replay_id: Id, *, by: By = None, json: Json = False) -> None:
+    """Let no other begin; what has begun goes on."""
+    container = open_ledger()
+    now = container.claims().now()
+    _show(container.replays().stop(replay_id, author=this_author(by), now=now), json=json)
+
+
+@app.command()
+def resume(replay_id: Id, *, json: Json = False) -> None:
+    """Let a stopped one go on, to its end: its canary and --stop-at hold no more."""
+    container = open_ledger()
+    _show(container.replays().resume(replay_id, now=container.claims().now()), json=json)
+
+
+def _show(replay: ReplayView, *, json: bool) -> None:
+    if json:
+        print_json(replay)
+        return
+    facts(
+        [
+            ("replay", replay.id),
+            ("state", state(replay.state)),
+            ("reason", replay.reason),
+            ("ordered", replay.created_at),
+            ("by", replay.author),
+            ("of failures", json_line(replay.which)),
+            ("waiting", _waiting(replay)),
+            ("begun", _begun(replay)),
+            ("succeeded", replay.succeeded),
+            ("failed again", replay.failed),
+            ("cannot be replayed", replay.refused or None),
+            ("rate", None if replay.rate_per_second is None else f"{replay.rate_per_second:g}/s"),
+            ("at once", _limit(replay)),
+            ("canary", replay.canary or None),
+            (
+                "stops above",
+                None if replay.stop_at is None else f"{replay.stop_at:.0%} going badly",
+            ),
+            ("attempts", replay.attempts),
+            ("ended", replay.ended_at),
+        ]
+    )
+
+
+def _waiting(replay: ReplayView) -> str:
+    return str(replay.waiting) if replay.is_collected else f"{replay.waiting}, and counting"
+
+
+def _begun(replay: ReplayView) -> str:
+    failing = f", {replay.failing} of them fail for now" if replay.failing else ""
+    return f"{counted(replay.released, 'execution')}{failing}"
+
+
+def _limit(replay: ReplayView) -> str | None:
+    return None if replay.key is None else f"{replay.at_once} with the same {replay.key}"

@@ -1,0 +1,63 @@
+"""Replays of many failures: ordered once, carried out by whichever scheduler is there."""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Protocol
+
+import attrs
+
+from cronhare.domain.execution import Execution
+from cronhare.domain.lifecycle.replay_order import ReplayOrder
+from cronhare.domain.lifecycle.replay_pace import Replay
+from cronhare.domain.retries.retry import RetryPolicy
+
+
+@attrs.frozen(kw_only=True)
+class Advance:
+    """One step of a replay: how it stands now, and what begins, to be published."""
+
+    replay: Replay
+    executions: Sequence[Execution] = ()
+
+
+class ReplayStorePort(Protocol):
+    """Keeps replays. Safe to share between threads, processes and hosts.
+
+    What tests/integration/test_replay_store_contract.py does not assert is not promised. Every
+    method may raise `LedgerUnavailable`; the call can then be repeated, but for `order`.
+    """
+
+    def order(self, order: ReplayOrder, *, now: datetime) -> Replay:
+        """Begin a replay of what the archive has now: later failures are not in it."""
+        ...
+
+    def replays(self, *, limit: int) -> Sequence[Replay]:
+        """List replays, the newest first."""
+        ...
+
+    def replay(self, replay_id: int) -> Replay | None:
+        """Find one."""
+        ...
+
+    def halt(self, replay_id: int, *, reason: str, now: datetime) -> Replay | None:
+        """Stop an active replay: nothing of it begins any more. What has begun goes on.
+
+        Answers how it stands; None if there is none.
+        """
+        ...
+
+    def resume(self, replay_id: int, *, now: datetime) -> Replay | None:
+        """Let a stopped replay go on, without its rule to stop: a person has looked at it."""
+        ...
+
+    def advance(
+        self, *, now: datetime, policy: RetryPolicy, random_fraction: Callable[[], float]
+    ) -> Advance | None:
+        """Take one step of the active replay that has waited longest; None if none is due.
+
+        In one transaction, and by one caller at a time, it learns what became of those that have
+        begun, looks at some more of the archive, decides (`next_step`), and lets as many begin as
+        that says. What is locked waits for a later step. What cannot be replayed is refused alone.
+        *policy* holds for executions without one.
+        """
+        ...

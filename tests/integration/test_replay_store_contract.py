@@ -1,0 +1,140 @@
+"""What every ledger promises of replays of many failures."""
+
+from collections.abc import Sequence
+
+from cronhare.domain.execution import State
+from cronhare.domain.lifecycle.failure_filter import UNRESOLVED, FailureFilter
+from cronhare.domain.lifecycle.replay_order import ReplayOrder
+from cronhare.domain.lifecycle.replay_pace import ReplayProgress, ReplayState
+from cronhare.domain.retries.retry import RetryPolicy
+from tests.integration.ledgers import FOR_GOOD, IN_30_S, SECOND, Ledger, at_once
+
+THOUSAND = 1000.0
+
+
+def fail(ledger: Ledger, names: Sequence[str]) -> None:
+    for name in names:
+        ledger.failed(name)
+
+
+def test_a_replay_begins_what_its_filter_takes_of_what_was_there(ledger: Ledger) -> None:
+    fail(ledger, ["one", "other", "two"])
+    [_, other, _] = [row.id for row in ledger.records.archive()]
+    which = FailureFilter(schedule="other")
+    ordered = ledger.replays.order(ReplayOrder(which=which, rate=THOUSAND), now=ledger.now)
+    ledger.failed("other-later")
+
+    advance = ledger.advanced()
+
+    assert [one.schedule_name for one in advance.executions] == ["other"]
+    assert [one.state for one in advance.executions] == [State.CLAIMED]
+    assert advance.replay.progress == ReplayProgress(released=1, is_collected=True)
+    assert [row.schedule_name for row in ledger.records.archive()] == ["other-later", "two", "one"]
+    [row] = ledger.records.archived([other])
+    assert (row.resolution, row.note) == ("replayed", f"replay {ordered.id}")
+
+
+def test_it_goes_on_step_by_step_to_its_end(ledger: Ledger) -> None:
+    fail(ledger, ["one", "two", "three"])
+    first = ledger.replayed(rate=1, jitter=0)
+    assert (
+        ledger.replays.advance(now=ledger.now, policy=RetryPolicy(), random_fraction=lambda: 0.0)
+        is None
+    )
+    ledger.succeeded(first[0])
+    ledger.clock.advance(SECOND)
+    second = ledger.advanced().executions
+    ledger.finished(second[0], FOR_GOOD)
+    ledger.clock.advance(SECOND)
+    third = ledger.advanced()
+    ledger.finished(third.executions[0], IN_30_S)
+    ledger.clock.advance(SECOND)
+    failing = ledger.advanced().replay
+    ledger.succeeded(ledger.seen(third.executions[0]))
+    ledger.clock.advance(SECOND)
+
+    ended = ledger.advanced().replay
+
+    assert [one.schedule_name for one in (*first, *second, *third.executions)] == [
+        "one",
+        "two",
+        "three",
+    ]
+    assert (failing.progress.released, failing.progress.failing) == (1, 1)
+    assert (ended.state, ended.ended_at) == (ReplayState.DONE, ledger.now)
+    assert ended.reason == "2 succeeded, 1 failed again"
+    assert ledger.replays.replay(ended.id) == ended == ledger.replays.replays(limit=9)[0]
+
+
+def test_of_one_key_no_more_are_under_way_than_may(ledger: Ledger) -> None:
+    for number, customer in enumerate("aaabab"):
+        ledger.failed(f"hook-{number}", params=f'{{"customer":"{customer}"}}')
+
+    first = ledger.replayed(rate=THOUSAND, key="params.customer", at_once=2)
+    ledger.succeeded(first[0])
+    ledger.clock.advance(SECOND)
+    second = ledger.advanced().executions
+
+    assert [one.schedule_name for one in first] == ["hook-0", "hook-1", "hook-3", "hook-5"]
+    assert [one.schedule_name for one in second] == ["hook-2"]
+
+
+def test_what_cannot_be_replayed_is_refused_alone(ledger: Ledger) -> None:
+    fail(ledger, ["one", "two", "three"])
+    ledger.replays.order(ReplayOrder(which=UNRESOLVED, rate=1), now=ledger.now)
+    begun = [*ledger.advanced().executions]
+    second = max(row.id for row in ledger.records.archive()) - 1
+    ledger.records.discard([second], note="known", now=ledger.now)
+    for _ in range(2):
+        ledger.clock.advance(2 * SECOND)
+        begun += ledger.advanced().executions
+
+    [replay] = ledger.replays.replays(limit=9)
+    assert [one.schedule_name for one in begun] == ["one", "three"]
+    assert (replay.progress.refused, replay.progress.waiting) == (1, 0)
+
+
+def test_a_stopped_one_begins_nothing_until_it_is_resumed(ledger: Ledger) -> None:
+    fail(ledger, ["one", "two"])
+    [first] = ledger.replayed(rate=1, canary=1)
+    [id_] = [replay.id for replay in ledger.replays.replays(limit=9)]
+    stopped = ledger.replays.halt(id_, reason="by hand", now=ledger.now)
+    again = ledger.replays.halt(id_, reason="twice", now=ledger.now)
+    ledger.finished(first, FOR_GOOD)
+    ledger.clock.advance(10 * SECOND)
+    none = ledger.replays.advance(now=ledger.now, policy=RetryPolicy(), random_fraction=lambda: 0)
+
+    resumed = ledger.replays.resume(id_, now=ledger.now)
+
+    assert stopped is not None
+    assert resumed is not None
+    assert (stopped.state, stopped.reason) == (ReplayState.STOPPED, "by hand")
+    assert (again, none) == (stopped, None)
+    assert resumed.state is ReplayState.ACTIVE
+    assert [one.schedule_name for one in ledger.advanced().executions] == ["two"]
+    assert ledger.replays.halt(id_ + 9, reason="", now=ledger.now) is None
+    assert ledger.replays.resume(id_ + 9, now=ledger.now) is None
+
+
+def test_each_has_as_many_attempts_as_are_asked_for(ledger: Ledger) -> None:
+    fail(ledger, ["one"])
+
+    [replayed] = ledger.replayed(rate=1, attempts=7)
+
+    assert replayed.retry == RetryPolicy(attempts=7)
+    assert ledger.seen(replayed).retry == RetryPolicy(attempts=7)
+
+
+def test_of_several_schedulers_one_takes_each_step(ledger: Ledger) -> None:
+    fail(ledger, [f"hook-{number}" for number in range(4)])
+    ledger.replays.order(ReplayOrder(which=UNRESOLVED, rate=THOUSAND), now=ledger.now)
+
+    answers = at_once(
+        4,
+        lambda _: ledger.replays.advance(
+            now=ledger.now, policy=RetryPolicy(), random_fraction=lambda: 0.0
+        ),
+    )
+
+    begun = [one.id for answer in answers if answer for one in answer.executions]
+    assert len(begun) == len(set(begun)) == 4

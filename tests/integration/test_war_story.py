@@ -1,0 +1,98 @@
+"""S2's war story: 45,000 webhooks failed while a customer's server was down, and then it came back.
+
+Sent again at once they ended it three times (S2.12 in docs/compatibility.md).
+"""
+
+from collections import Counter
+from datetime import datetime, timedelta
+from random import Random
+
+import pytest
+
+from cronhare.adapters.memory.clock import FrozenClock
+from cronhare.adapters.memory.ledger.attempts import MemoryAttemptStore
+from cronhare.adapters.memory.ledger.replays import MemoryReplayStore
+from cronhare.adapters.memory.ledger.tables import MemoryLedger
+from cronhare.domain.execution import Execution, State
+from cronhare.domain.lifecycle.archive import archive
+from cronhare.domain.lifecycle.failure_filter import UNRESOLVED
+from cronhare.domain.lifecycle.replay_order import ReplayOrder
+from cronhare.domain.lifecycle.replay_pace import ReplayState
+from cronhare.domain.retries.retry import Complete, Fail, RetryPolicy
+from cronhare.domain.schedules.task import TaskRef
+from cronhare.ports.attempts import Finish, StartRequest
+from tests.integration.ledgers import LEASE, NOON, SECOND, SUCCESS, TIMED_OUT
+from tests.ports import NO_NACKS
+
+pytestmark = pytest.mark.integration
+
+WEBHOOKS, CUSTOMERS = 45_000, 300
+RATE, AT_ONCE = 500.0, 5
+LASTS = 3 * SECOND
+
+
+def failed(number: int) -> Execution:
+    return Execution(
+        id=0,
+        scheduler_id=1,
+        schedule_name="webhook",
+        key=f"manual-{number}",
+        state=State.FAILED,
+        task=TaskRef("worker", 7),
+        params=f'{{"customer":{number % CUSTOMERS}}}',
+        queue="cron_scheduler",
+        attempt=6,
+        deaths=5,
+        version=9,
+        due_at=NOON,
+        executed_at=NOON,
+        container_id="ant-1",
+        finished_at=NOON,
+    )
+
+
+def test_45_000_failures_that_are_released_together_spare_the_server() -> None:
+    clock = FrozenClock(NOON)
+    ledger = MemoryLedger(clock)
+    attempts, replays = MemoryAttemptStore(ledger), MemoryReplayStore(ledger)
+    for number in range(WEBHOOKS):
+        execution = ledger.executions.insert(failed(number))
+        assert execution is not None
+        ledger.keep(archive(execution, Fail("500"), TIMED_OUT, NOON))
+    order = ReplayOrder(which=UNRESOLVED, rate=RATE, key="params.customer", at_once=AT_ONCE)
+    replays.order(order, now=clock.now())
+
+    chance, begun, running = Random(45), list[datetime](), dict[datetime, list[Execution]]()
+    busy, worst, state = Counter[str](), 0, ReplayState.ACTIVE
+    while state is ReplayState.ACTIVE:
+        for ends_at in sorted(at for at in running if at <= clock.now()):
+            over = running.pop(ends_at)
+            busy.subtract(one.params for one in over)
+            done = [Finish(execution=one, ran=SUCCESS, verdict=Complete()) for one in over]
+            attempts.finish(done, now=clock.now(), node="ant")
+        advance = replays.advance(
+            now=clock.now(), policy=RetryPolicy(), random_fraction=chance.random
+        )
+        assert advance is not None
+        begun += [one.next_attempt_at or NOON for one in advance.executions]
+        busy.update(one.params for one in advance.executions)
+        worst = max(worst, *busy.values(), 0)
+        clock.advance(max(advance.replay.next_at - clock.now(), timedelta(milliseconds=1)))
+        wanted = [
+            StartRequest(execution_id=one.id, attempt=one.attempt, nacks=NO_NACKS)
+            for one in advance.executions
+        ]
+        started = attempts.start(wanted, now=clock.now(), node="ant", lease=LEASE)
+        assert all(isinstance(one, Execution) for one in started)
+        running[clock.now() + LASTS] = [one for one in started if isinstance(one, Execution)]
+        state = advance.replay.state
+
+    most = int(RATE)
+    assert (state, len(begun)) == (ReplayState.DONE, WEBHOOKS)
+    assert worst == AT_ONCE
+    assert all(
+        later - first >= SECOND - timedelta(microseconds=most)
+        for first, later in zip(begun, begun[most:], strict=False)
+    )
+    states = Counter(one.state for one in ledger.executions.newest_first())
+    assert states == {State.SUCCEEDED: WEBHOOKS}

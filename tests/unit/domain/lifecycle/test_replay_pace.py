@@ -1,0 +1,134 @@
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from random import Random
+from typing import Any
+
+import pytest
+
+from cronhare.domain.lifecycle.failure_filter import UNRESOLVED
+from cronhare.domain.lifecycle.replay_order import ReplayOrder
+from cronhare.domain.lifecycle.replay_pace import (
+    FEWEST_JUDGED,
+    STEP,
+    Halt,
+    Release,
+    ReplayProgress,
+    ReplayState,
+    ReplayStep,
+    next_step,
+)
+
+NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
+SECOND = timedelta(seconds=1)
+
+
+def order(**rules: Any) -> ReplayOrder:  # noqa: ANN401
+    return ReplayOrder(which=UNRESOLVED, **{"jitter": 0.0, **rules})
+
+
+def step(
+    asked: ReplayOrder,
+    *,
+    next_at: datetime = NOON,
+    now: datetime = NOON,
+    fraction: Callable[[], float] = lambda: 0.0,
+    **progress: Any,  # noqa: ANN401
+) -> ReplayStep:
+    return next_step(
+        asked, ReplayProgress(**progress), next_at=next_at, now=now, random_fraction=fraction
+    )
+
+
+def released(decision: ReplayStep) -> Release:
+    assert isinstance(decision, Release)
+    return decision
+
+
+def test_a_step_fills_the_coming_second_at_the_rate() -> None:
+    decided = released(step(order(rate=4), waiting=100))
+
+    assert [(begin - NOON) / SECOND for begin in decided.begins] == [0, 0.25, 0.5, 0.75]
+    assert decided.next_at == NOON + SECOND
+
+
+def test_a_rate_below_one_a_second_waits_longer() -> None:
+    decided = released(step(order(rate=0.1), waiting=100))
+
+    assert (decided.begins, decided.next_at) == ((NOON,), NOON + 10 * SECOND)
+
+
+def test_what_was_missed_is_not_made_up_for() -> None:
+    late = NOON + 100 * SECOND
+
+    decided = released(step(order(rate=2), now=late, waiting=100))
+
+    assert decided.begins == (late, late + SECOND / 2)
+
+
+@pytest.mark.parametrize("rate", [0.5, 3, 40, 1000])
+def test_whatever_chance_says_no_second_has_more_than_the_rate(rate: float) -> None:
+    chance, now, next_at = Random(rate), NOON, NOON
+    begins: list[datetime] = []
+    for _ in range(50):
+        decided = released(
+            step(
+                order(rate=rate, jitter=0.5),
+                next_at=next_at,
+                now=now,
+                fraction=chance.random,
+                waiting=10**6,
+            )
+        )
+        begins += decided.begins
+        next_at = decided.next_at
+        now = max(next_at, now) + chance.random() * STEP * (chance.random() < 0.2)
+
+    most = max(1, round(rate))
+    assert len(begins) > most
+    assert all(
+        b - a >= SECOND - timedelta(microseconds=most)
+        for a, b in zip(begins, begins[most:], strict=False)
+    )
+
+
+def test_the_canary_is_judged_before_any_other_begins() -> None:
+    asked = order(rate=10, canary=3)
+
+    first = released(step(asked, waiting=100))
+    then = released(step(asked, waiting=97, released=3))
+    halfway = released(step(asked, waiting=97, released=1, succeeded=2))
+    after = released(step(asked, waiting=97, succeeded=3))
+
+    assert len(first.begins) == 3
+    assert (then.begins, halfway.begins) == ((), ())
+    assert then.waits_for == "the canary: 3 of 3 are not judged yet"
+    assert len(after.begins) == 10
+
+
+def test_a_canary_that_goes_badly_stops_it_before_its_retries_are_over() -> None:
+    decided = step(order(canary=3, stop_at=0.5), waiting=97, released=2, failing=2, succeeded=1)
+
+    assert decided == Halt(ReplayState.STOPPED, "canary: 2 of 3 went badly, 50% may")
+
+
+def test_it_stops_at_its_error_rate_once_enough_are_judged() -> None:
+    asked = order(stop_at=0.2)
+
+    early = step(asked, waiting=50, succeeded=5, failed=FEWEST_JUDGED - 6)
+    at_it = step(asked, waiting=50, succeeded=8, failed=2)
+    above = step(asked, waiting=50, succeeded=7, failed=2, failing=1, released=1)
+    never = step(order(stop_at=None), waiting=50, failed=50)
+
+    assert isinstance(early, Release)
+    assert isinstance(at_it, Release)
+    assert above == Halt(ReplayState.STOPPED, "error rate: 3 of 10 went badly, 20% may")
+    assert isinstance(never, Release)
+
+
+def test_it_is_done_once_all_have_ended() -> None:
+    some = step(order(), is_collected=True, released=1, succeeded=4)
+    done = step(order(), is_collected=True, succeeded=5, refused=1)
+    unknown = step(order(), is_collected=False, succeeded=5)
+
+    assert (released(some).begins, released(unknown).begins) == ((), ())
+    assert done == Halt(ReplayState.DONE, "5 succeeded, 0 failed again, 1 could not be replayed")
