@@ -26,6 +26,13 @@ RUNS = (
 OUTPUT = (("executions", "logs", "1"),)
 FAILED = (("failed", "list"), ("failed", "show", "1"), ("failed", "show", "1", "--json"))
 NODES = (("nodes", "list"), ("nodes", "list", "--json"))
+REPLAYS = (
+    ("replays", "list"),
+    ("replays", "list", "--json"),
+    ("replays", "show", "1"),
+    ("replays", "stop", "1"),
+    ("replays", "resume", "1"),
+)
 REST = (("doctor",), ("apply", "innocent.toml"), ("run", "innocent"))
 
 #: Which commands read a table.
@@ -37,8 +44,9 @@ READING = {
     "AttemptOutput": OUTPUT,
     "FailedTask": (*FAILED, *REST),
     "SchedulerNode": (*NODES, *REST),
+    "Replay": REPLAYS,
 }
-EVERYTHING = (*SCHEDULES, *RUNS, *OUTPUT, *FAILED, *NODES, *REST)
+EVERYTHING = (*SCHEDULES, *RUNS, *OUTPUT, *FAILED, *NODES, *REPLAYS, *REST)
 
 JOBS = """
 [tasks.innocent]
@@ -75,7 +83,15 @@ VALUES ('x-1-0a1b2c3d4e5f6071', 'up', 'x', '1', '2026-01-01 00:00:00.000000',
     '2026-01-01 00:00:00.000000', 'cron_scheduler', 0)"""
 _STATES = ("failed", "succeeded", "running", "skipped")
 
-CONTENTS = (*(_RUN.format(state=state) for state in _STATES), _ATTEMPTS, _OUTPUTS, _FAILED, _NODE)
+_REPLAY = """
+INSERT INTO Replay (asked, created_at, state, reason, up_to, next_at) VALUES
+    ('{"which": {}}', '2026-01-01 00:00:00.000000', 'stopped', 'x', 1, '2026-01-01 00:00:00.000000')
+"""
+
+CONTENTS = (
+    *(_RUN.format(state=state) for state in _STATES),
+    *(_ATTEMPTS, _OUTPUTS, _FAILED, _NODE, _REPLAY),
+)
 
 #: By table: what is written into each column of it, wherever that column has nothing to refer to.
 VALUES = {
@@ -105,6 +121,8 @@ COLUMNS = {
     "check_at",
     "SchedulerNode": "name role host version started_at seen_at queues concurrency running "
     "clock_offset_ms",
+    "Replay": "asked created_at state reason up_to collected_to next_at ended_at waiting released "
+    "failing succeeded failed refused",
 }
 
 

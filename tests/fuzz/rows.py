@@ -28,7 +28,9 @@ from cronhare.application.scheduling.dispatch import FULL_COMPARISON, Dispatcher
 from cronhare.application.scheduling.reconcile import Reconciler
 from cronhare.domain.diagnosis import LedgerFacts, judge_activity
 from cronhare.domain.execution import Execution, State
-from cronhare.domain.lifecycle.failure_filter import EVERY_FAILURE
+from cronhare.domain.lifecycle.failure_filter import EVERY_FAILURE, FailureFilter
+from cronhare.domain.lifecycle.replay_order import ReplayOrder
+from cronhare.domain.lifecycle.replay_pace import ReplayState
 from cronhare.domain.lifecycle.retry_policies import RetryPolicies
 from cronhare.domain.messages.signing import Seal
 from cronhare.domain.nodes import FORGOTTEN_AFTER, NodeReport
@@ -93,6 +95,8 @@ TABLES = {
     "AttemptOutput": _OF_ITS_RUNS,
     "FailedTask": "scheduler_id = {id}",
     "SchedulerNode": f"name = '{GUEST}'",
+    "Replay": "id > 0",
+    "ReplayItem": "replay_id > 0",
 }
 
 #: The short form tries every so many-th cell.
@@ -216,7 +220,20 @@ class Desk:
             f"INSERT INTO AttemptOutput VALUES ({second.id}, 1, 'a', 'b', 2, 'c', 'd', 2, NULL)",
         )
         self._report(GUEST)
+        spoilt = FailureFilter(schedule=f"{name}-archived")
+        self.ledger.replays.order(ReplayOrder(which=spoilt, rate=0.01), now=self.ledger.now)
+        self._go_on_with_replays()
         return id_
+
+    def _go_on_with_replays(self) -> list[ReplayState]:
+        """Take what is due of them a step on, and say how they stand."""
+        for _ in range(5):
+            advance = self.ledger.replays.advance(
+                now=self.ledger.now, policy=RetryPolicy(), random_fraction=lambda: 0.0
+            )
+            if advance is None:
+                break
+        return [replay.state for replay in self.ledger.replays.replays(limit=9)]
 
     def _report(self, name: str) -> None:
         now = self.ledger.now
@@ -231,6 +248,7 @@ class Desk:
         for passing in (MINUTE, FULL_COMPARISON, DAY):
             self.ledger.clock.advance(passing)
             self.turn()
+            told += [state for state in self._go_on_with_replays() if state is ReplayState.STOPPED]
             told += self._read(name)
         self.ledger.records.clean_up(now=self.ledger.now, retention=Retention())
         before = len(self.lines.said)
@@ -286,6 +304,8 @@ class Desk:
                 f'DELETE FROM "{table}"'
                 for table in ("ExecutionAttempt", "AttemptOutput", "FailedTask", "SchedulerNode")
             ),
+            'DELETE FROM "ReplayItem"',
+            'DELETE FROM "Replay"',
             'DELETE FROM "SchedulerExecution"',
             'DELETE FROM "SchedulePause"',
             'DELETE FROM "ScheduleTally"',

@@ -1,6 +1,7 @@
-"""S2's war story: 45,000 webhooks failed while a customer's server was down, and then it came back.
+"""The war story of S2.12 in docs/compatibility.md.
 
-Sent again at once they ended it three times (S2.12 in docs/compatibility.md).
+45,000 webhooks failed while a customer's server was down. Sent again at once when it came back,
+they ended it three times.
 """
 
 from collections import Counter

@@ -28,18 +28,18 @@ from cronhare.adapters.sql.isolation import past_locked as behind_held
 from cronhare.adapters.sql.mapping import bounded_cache as cached
 from cronhare.adapters.sql.mapping import tolerant_reading
 from cronhare.adapters.sql.mapping.retentions import LONGEST_RETENTION
+from cronhare.adapters.sql.records import replay_items
 from cronhare.adapters.sql.schema import tables
-from cronhare.application.administration import commands
 from cronhare.application.events import announcing, telling
 from cronhare.application.redelivery import delay, queue_backoff, waiting_room
 from cronhare.application.redelivery import quarantine_message as parking
-from cronhare.application.scheduling import end_publisher, gaps, paging
+from cronhare.application.scheduling import end_publisher, gaps, paging, replaying
 from cronhare.application.worker import live_output, lock_waits, own_waits, recording
 from cronhare.domain import nodes, task_report, topology
 from cronhare.domain.addresses import allowed_hosts, broker, server_url, web_address
 from cronhare.domain.cron.timeline import FIRST_MINUTE, LAST_MINUTE, moment_of
 from cronhare.domain.diagnosis import finding
-from cronhare.domain.lifecycle import events, failures, redelivery, start_fence
+from cronhare.domain.lifecycle import events, failures, redelivery, replay_order, start_fence
 from cronhare.domain.messages import headers, messages
 from cronhare.domain.messages import nack_count as deaths
 from cronhare.domain.retries import crashes, error_classes, outcome, retry, retry_after
@@ -306,7 +306,19 @@ BOUNDS: dict[str, list[str]] = {
         f"{crashes.CRASH_LIMITS[0]} to {crashes.CRASH_LIMITS[-1]}",
         f"{crashes.CRASH_WINDOWS_MS[0] // 1000} s to {crashes.CRASH_WINDOWS_MS[-1] // 3_600_000} h",
     ],
-    "executions that `failed` takes at once": [f"{commands.MOST_AT_ONCE:,}"],
+    "a replay of many": [
+        f"{replay_order.RATES[0]:g}-{replay_order.RATES[1]:,g}",
+        f"up to {['no', 'ten'][replay_order.JITTERS[1] == 10]} times",
+        f"{replay_order.AT_ONCE[0]}-{replay_order.AT_ONCE[-1]:,}",
+        f"a canary of {replay_order.CANARIES[-1]:,}",
+        f"{replay_order.LONGEST_PATH} characters",
+        f"more than {replay_order.LONGEST_KEY}",
+    ],
+    "what a step of a replay looks at": [
+        f"{replay_items.COLLECTED_AT_ONCE:,}",
+        f"{replay_items.SETTLED_AT_ONCE:,}",
+        f"{replaying.MOST_STEPS} replays",
+    ],
     "reports of nodes that are looked at": [f"{nodes.MOST_REPORTS:,}"],
     "a node's name, host, version and role in its report": [
         "{}, {}, {} and {} letters".format(

@@ -26,7 +26,7 @@ class Replays:
     _records: RecordsPort
 
     def count(self, which: FailureFilter) -> int:
-        """Say how many failures a replay would be about: S2's `reprocessBulk` answers it."""
+        """Say how many failures a replay would be about: S2.6 in docs/compatibility.md."""
         return self._records.count_failures(which)
 
     def order(self, order: ReplayOrder, *, now: datetime) -> ReplayView:

@@ -42,6 +42,9 @@ STATE_COLOURS = {
     "waiting": "yellow",
     "given-up": "red",
     "expired": "red",
+    "active": "cyan",
+    "stopped": "yellow",
+    "done": "green",
 }
 
 
