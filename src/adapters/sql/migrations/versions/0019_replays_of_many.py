@@ -12,8 +12,8 @@ from cronhare.adapters.sql.migrations.columns import (
     string,
 )
 
-revision = "0018"
-down_revision = "0017"
+revision = "0019"
+down_revision = "0018"
 
 
 def upgrade() -> None:
