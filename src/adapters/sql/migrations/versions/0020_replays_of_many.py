@@ -12,8 +12,8 @@ from cronhare.adapters.sql.migrations.columns import (
     string,
 )
 
-revision = "0019"
-down_revision = "0018"
+revision = "0020"
+down_revision = "0019"
 
 
 def upgrade() -> None:
