@@ -9,6 +9,7 @@ from ..retries.backoff import BackoffType
 #: A run that waits for its retry is still `active`, and `failed` is an end (S3.4, S3.5).
 _STATUS: Final = {
     State.CLAIMED: "waiting",
+    State.HELD: "waiting",
     State.PUBLISHED: "waiting",
     State.RUNNING: "active",
     State.RETRYING: "active",
