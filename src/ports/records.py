@@ -141,8 +141,11 @@ class RecordsPort(Protocol):
         """List the attempts of an execution, oldest first."""
         ...
 
-    def output(self, execution_id: int) -> Sequence[Output]:
-        """List the outputs of an execution's attempts, oldest first; empty ones are left out."""
+    def output(self, execution_id: int, *, since: int = 1) -> Sequence[Output]:
+        """List the outputs of an execution's attempts from *since* on, oldest first.
+
+        Empty ones are left out.
+        """
         ...
 
     def reported(self, execution_ids: Collection[int]) -> Sequence[Reported]:

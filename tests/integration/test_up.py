@@ -300,3 +300,38 @@ def test_a_jobs_file_at_fault_starts_nothing(start: Starter, tmp_path: Path) -> 
     assert up.process.wait(timeout=20) == 2
     assert "Nothing was started." in up.log
     assert not list(tmp_path.glob("*.sqlite3"))
+
+
+def test_the_output_of_a_run_is_followed_from_another_process(
+    start: Starter, tmp_path: Path
+) -> None:
+    jobs = tmp_path / "jobs.toml"
+    script = "echo begun; until [ -e go ]; do sleep 0.1; done; printf 'e\\\\033[2Jnd'"
+    jobs.write_text(
+        f'[tasks.talk]\ncommand = ["sh", "-c", "{script}"]\n\n'
+        '[schedules.talk]\ntask = "talk"\non_start = true\n'
+    )
+    up = start(jobs)
+    up.until(r"\] begun")
+    following = subprocess.Popen(
+        [PROGRAM, "executions", "logs", "talk", "--follow"],
+        cwd=tmp_path,
+        env=clean_environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert following.stdout is not None
+    early = [following.stdout.readline() for _ in range(2)]
+    (tmp_path / "go").touch()
+    late, aside = following.communicate(timeout=60)
+    lines = executions(tmp_path, "logs", "talk", "-f", "--json").stdout.splitlines()
+
+    assert early == ["--- attempt 1, stdout\n", "begun\n"]
+    assert (late, following.returncode) == ("e\\x1b[2Jnd\n", 0)
+    assert re.search(r"attempt 1 runs at .*\n.*it is succeeded\n", aside)
+    *written, end = map(json.loads, lines)
+    assert [one["text"] for one in written] == ["begun", "e\x1b[2Jnd"]
+    assert (end["execution"], end["state"]) == (1, "succeeded")
+    up.process.send_signal(signal.SIGINT)
+    assert up.end(signal.SIGINT) == 0

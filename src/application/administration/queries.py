@@ -27,6 +27,7 @@ from cronhare.ports.records import ExecutionFilter, RecordsPort
 from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
 
 from .explain import explain, explain_execution, newest_instant
+from .follow import Followed, follow
 from .lookup import NotFound, find_schedule
 from .preview import preview
 from .views import (
@@ -189,6 +190,22 @@ class Queries:
                 for output in self._records.output(execution_id)
             ],
         )
+
+    def newest(self, name: str) -> int:
+        """Find the run of a schedule that runs, or waits, or ended last.
+
+        Raises:
+            NotFound: there is no such schedule, or it has never run.
+        """
+        stored = find_schedule(self._schedules, name)
+        last = self._records.last_runs([stored.id]).get(stored.id)
+        if last is None:
+            raise NotFound(f"schedule {name!r} has not run yet")
+        return last.id
+
+    def follow(self, execution_id: int, *, pause: Callable[[float], None]) -> Iterator[Followed]:
+        """Yield what an execution writes until it ends; see `follow`."""
+        return follow(self._records, execution_id, pause=pause)
 
     def wait_for_end(
         self,

@@ -11,9 +11,9 @@ from cronhare.ports.runner import TaskRunnerPort, Written
 from .leases import LeaseKeeper
 
 #: Seconds between two rounds. An attempt that ends before its second round costs nothing.
-EVERY = 5.0
+EVERY = 2.0
 #: Bytes of output that a round writes; the attempt that waited longest comes first.
-MOST_BYTES = 512 * 1024
+MOST_BYTES = 256 * 1024
 
 #: Reads what executions that run here have written and reported, of each if beyond that mark.
 Reading = Callable[[Mapping[int, int]], Sequence[Written]]

@@ -58,10 +58,11 @@ class MemoryRecords:
         with self._ledger.lock:
             return tuple(self._executions.attempts(execution_id).values())
 
-    def output(self, execution_id: int) -> Sequence[Output]:
+    def output(self, execution_id: int, *, since: int = 1) -> Sequence[Output]:
         """See `RecordsPort.output`."""
         with self._ledger.lock:
-            return self._executions.outputs(execution_id)
+            outputs = self._executions.outputs(execution_id)
+            return tuple(output for output in outputs if output.attempt >= since)
 
     def reported(self, execution_ids: Collection[int]) -> Sequence[Reported]:
         """See `RecordsPort.reported`."""

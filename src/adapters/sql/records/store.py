@@ -43,7 +43,10 @@ _ATTEMPTS = (
 )
 _OUTPUTS = (
     select(outputs)
-    .where(outputs.c.execution_id == bindparam("execution_id"))
+    .where(
+        outputs.c.execution_id == bindparam("execution_id"),
+        outputs.c.attempt >= bindparam("since"),
+    )
     .order_by(outputs.c.attempt)
 )
 _REPORTED = (
@@ -112,10 +115,11 @@ class SqlRecords(ArchiveRecords):
             return [Attempt(**ATTEMPT.fields(row)) for row in rows]
 
     @repeatable
-    def output(self, execution_id: int) -> Sequence[Output]:
+    def output(self, execution_id: int, *, since: int = 1) -> Sequence[Output]:
         """See `RecordsPort.output`."""
         with self._database.read(f"reading the output of execution {execution_id}") as connection:
-            rows = connection.execute(_OUTPUTS, {"execution_id": known_id(execution_id)})
+            asked = {"execution_id": known_id(execution_id), "since": since}
+            rows = connection.execute(_OUTPUTS, asked)
             return [_output(row) for row in rows]
 
     @repeatable

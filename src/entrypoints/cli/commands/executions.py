@@ -14,6 +14,7 @@ from cronhare.application.worker.live_output import EVERY
 from cronhare.domain.execution import State
 from cronhare.domain.messages.messages import LARGEST_ID
 from cronhare.domain.task_report import say_progress
+from cronhare.domain.texts.echo import echo
 from cronhare.domain.texts.moments import say_moment
 from cronhare.domain.texts.printable import printable
 from cronhare.ports.records import ExecutionFilter
@@ -21,6 +22,7 @@ from cronhare.ports.runner import Captured
 
 from ..errors import Refusal
 from ..execution_output import show_attempts, show_execution
+from ..followed import as_it_was_written, as_json_lines, under_headings
 from ..output import (
     MOST_LINES,
     Columns,
@@ -140,9 +142,32 @@ def show(execution_id: ID, *, json: Json = False) -> None:
 
 
 @app.command()
-def logs(execution_id: ID, *, raw: Raw = False, json: Json = False) -> None:
-    """Print what the attempts of an execution wrote, with control characters escaped."""
+def logs(
+    which: Annotated[
+        str,
+        typer.Argument(
+            metavar="ID|SCHEDULE",
+            help="The execution's number, or a schedule: its newest run.",
+            show_default=False,
+        ),
+    ],
+    *,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on until the run has ended, or Ctrl-C.")
+    ] = False,
+    raw: Raw = False,
+    json: Json = False,
+) -> None:
+    """Print what the attempts of an execution wrote, with control characters escaped.
+
+    With --follow and --json each line of output is one of JSON.
+    """
     queries = open_ledger().queries()
+    execution_id = _number(queries, which)
+    if follow:
+        show = as_json_lines if json else as_it_was_written if raw else under_headings
+        show(queries.follow(execution_id, pause=time.sleep))
+        return
     found = queries.output(execution_id)
     if json:
         print_json(found.outputs)
@@ -161,6 +186,16 @@ def logs(execution_id: ID, *, raw: Raw = False, json: Json = False) -> None:
         print_line("Nothing was written.")
 
 
+def _number(queries: Queries, which: str) -> int:
+    """Read the number of an execution, or find the newest run of a schedule."""
+    if not (which.isascii() and which.isdigit()):
+        return queries.newest(which)
+    number = int(which) if len(which) <= len(str(LARGEST_ID)) else 0
+    if not 0 < number <= LARGEST_ID:
+        raise Refusal(f"{echo(which)} is no number of an execution, 1-{LARGEST_ID}")
+    return number
+
+
 def _up_to(as_of: datetime | None) -> str:
     return f", up to {moment(as_of)}" if as_of else ""
 
@@ -173,7 +208,8 @@ def _still_runs(execution: ExecutionView, shown: datetime | None, now: datetime)
         if shown is None
         else f"what it had written {max((now - shown).total_seconds(), 0):.0f} s ago is shown"
     )
-    return f"{runs}; {age}. The log of that worker has all, with execution={execution.id}.\n"
+    elsewhere = f"The log of that worker has all, with execution={execution.id}."
+    return f"{runs}; {age}. With -f more is shown as it comes. {elsewhere}\n"
 
 
 @app.command()
