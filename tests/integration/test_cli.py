@@ -463,6 +463,19 @@ def test_a_schedule_is_shown_switched_and_run(shell: Shell) -> None:
     assert [one["runs"] for one in upcoming] == [True, True]
 
 
+def test_what_is_exported_is_no_difference_to_the_plan(shell: Shell) -> None:
+    printed = shell("schedules", "export")
+    told = shell("schedules", "export", "--output", "copy.toml", "--json").json()
+
+    assert printed.out == told["text"] == (shell.folder / "copy.toml").read_text()
+    assert (told["source"], told["differs"], told["left_out"]) == ("jobs.toml", {}, {})
+    assert "0 added, 0 changed, 0 disabled, 2 as they were" in shell("plan", "copy.toml").out
+    assert shell("schedules", "export", "-o", "copy.toml").status == 2
+    part = shell("schedules", "export", "nightly")
+    assert "Applied, it disables by-hand" in part.err
+    assert shell("schedules", "export", "--by-hand", "--source", "x").status == 2
+
+
 def test_schedules_are_listed_with_their_last_run(shell: Shell) -> None:
     shell("run", "by-hand")
 

@@ -6,6 +6,7 @@ from pathlib import PurePosixPath
 
 import attrs
 
+from cronhare.adapters.toml_writing import write_comment
 from cronhare.domain.schedules.jobs_file import LARGEST_FILE
 from cronhare.domain.schedules.schedule import SYSTEM_PREFIX
 from cronhare.domain.schedules.task import USER_NAME
@@ -19,7 +20,6 @@ from .reader import Entry, Line, Setting, Unreadable, read_crontab
 from .report import Finding, Imported, Verdict
 from .settings import Surroundings, apply_setting
 from .source import Crontab, CrontabKind, Host, parse_usable
-from .toml import write_comment
 
 _FULL = f"the jobs file has {LARGEST_FILE // 2**20} MiB: import this into another one"
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import attrs
 
-from .toml import Value, write_comment, write_table
+from cronhare.adapters.toml_writing import Value, write_comment, write_table
 
 
 @attrs.frozen(kw_only=True)

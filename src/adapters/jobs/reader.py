@@ -88,7 +88,16 @@ def read_jobs(path: Path, *, policy: RetryPolicy) -> JobsFile:
         JobsFileInvalid: with every fault at once.
         OSError: the file cannot be read.
     """
-    content, found = _parse(path), list[Fault]()
+    return read_jobs_text(_text(path), path, policy=policy)
+
+
+def read_jobs_text(text: str, path: Path, *, policy: RetryPolicy) -> JobsFile:
+    """Read the text of a jobs file that is at *path*, or is to be.
+
+    Raises:
+        JobsFileInvalid: with every fault at once.
+    """
+    content, found = _parse(text, path), list[Fault]()
     file = read_table(FileTable, content, found)
     source = _source(file.source, path, found)
     faults = [FileFault("", fault) for fault in found]
@@ -132,8 +141,7 @@ def _subscriptions(
     )
 
 
-def _parse(path: Path) -> dict[str, Any]:
-    text = _text(path)
+def _parse(text: str, path: Path) -> dict[str, Any]:
     try:
         content = read_toml(text)
     except TooMuch as error:

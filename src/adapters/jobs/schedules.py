@@ -1,6 +1,7 @@
 """From a `[schedules.NAME]` table to a draft."""
 
 from datetime import timedelta
+from typing import Final
 from zoneinfo import ZoneInfo
 
 from cronhare.domain.cron import Fold, UnknownZone, find_zone
@@ -20,6 +21,9 @@ from .tables import read_table
 #: Stands in for the number of a task that is not there.
 NOWHERE = TaskRef("unknown", 0)
 
+#: What says when a schedule runs that has no times.
+_WITHOUT_TIMES: Final = ("on_start", "on_boot", "manual")
+
 
 def read_draft(
     name: str, table: ScheduleTable, task: Task | None, policies: Policies, faults: list[Fault]
@@ -31,7 +35,7 @@ def read_draft(
     """
     zone = _zone(table.timezone)
     if not _says_when(table, faults):
-        ways = "schedule, every, date_time, on_boot = true or on_start = true"
+        ways = "schedule, every, date_time, on_boot, on_start or manual = true"
         faults.append(Fault("schedule", f"is missing; give {ways}"))
     fold = read_fold(table.fold)
     draft = ScheduleDraft(
@@ -86,9 +90,10 @@ def _conditions(table: ScheduleTable, faults: list[Fault]) -> Conditions | None:
 
 def _says_when(table: ScheduleTable, faults: list[Fault]) -> bool:
     """Tell whether any field says when it is due, even one at fault."""
-    tried = {fault.field for fault in faults} & {"schedule", "every", "on_start", "on_boot"}
+    tried = {fault.field for fault in faults} & {"schedule", "every", *_WITHOUT_TIMES}
     given = table.schedule, table.every, table.date_time
-    return bool(tried) or table.on_start or table.on_boot or given != (None, None, None)
+    flags = any(getattr(table, flag) for flag in _WITHOUT_TIMES)
+    return bool(tried) or flags or given != (None, None, None)
 
 
 def _zone(name: str) -> ZoneInfo | None:

@@ -113,6 +113,7 @@ class ScheduleTable:
     fold: Literal["first", "second", "both", 0, 1] = "first"
     on_start: bool = False
     on_boot: bool = False
+    manual: bool = False
     timezone: str = DEFAULT_ZONE
     params: Any = attrs.field(factory=dict[str, Any])
     status: bool = True

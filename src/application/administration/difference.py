@@ -8,6 +8,7 @@ import attrs
 from cronhare.domain.schedules.calendars import CalendarDraft
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.owner import OWNER_FIELDS
+from cronhare.domain.schedules.params import same_params
 from cronhare.domain.texts.listing import listed
 from cronhare.ports.schedules import StoredCalendar, StoredSchedule
 
@@ -149,7 +150,9 @@ def _fields(draft: ScheduleDraft, stored: StoredSchedule, source: str) -> Iterat
     for field in attrs.fields(ScheduleDraft):
         before, after = getattr(stored.draft, field.name), getattr(draft, field.name)
         is_left_out = after is None and field.name in OWNER_FIELDS
-        if before != after and not is_left_out:
+        if before == after or is_left_out:
+            continue
+        if field.name != "params" or not same_params(before, after):
             yield FieldChange(field.name, before, after)
 
 

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import msgspec
+
 #: The most bytes of JSON for a task. A message has them as text within its own JSON, which at
 #: worst doubles them: with this bound no message is too large for our own workers.
 LARGEST_PARAMS = 100 * 1024
@@ -15,6 +17,21 @@ def fault_of_params(params: str) -> str | None:
     if size <= LARGEST_PARAMS:
         return None
     return f"{size} bytes of JSON, {LARGEST_PARAMS} are allowed"
+
+
+def same_params(one: str, other: str) -> bool:
+    """Tell whether params, given as JSON text, are the same however they were written.
+
+    >>> same_params('{"a": 1, "b": 2}', '{"b":2,"a":1}'), same_params('{"a":1}', '{"a":true}')
+    (True, False)
+    """
+    try:
+        first, second = (
+            msgspec.json.encode(msgspec.json.decode(text), order="sorted") for text in (one, other)
+        )
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return one == other
+    return first == second
 
 
 def force_instant(params: Any) -> Any:  # noqa: ANN401 - any JSON value

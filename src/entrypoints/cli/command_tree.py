@@ -86,6 +86,7 @@ def add_short_lived(to: typer.Typer) -> None:
         replays,
         run,
         schedules,
+        schedules_export,
         schedules_show,
         schedules_switch,
         settings,
@@ -109,6 +110,7 @@ def add_short_lived(to: typer.Typer) -> None:
         "enable": schedules_switch.enable,
         "disable": schedules_switch.disable,
         "run": run.run,
+        "export": schedules_export.export,
     }
     for name, command in of_schedules.items():
         schedules.app.command(name)(command)

@@ -140,7 +140,7 @@ def test_a_command_is_a_list_and_never_a_line_for_a_shell(
     [
         (
             "",
-            "schedule: is missing; give schedule, every, date_time, on_boot = true or on_start",
+            "schedule: is missing; give schedule, every, date_time, on_boot, on_start or manual",
         ),
         ('schedule = "@daily"\ndate_time = 2026-01-01T00:00:00Z', "not both"),
         ('schedule = "@daily"\ndate_time = "x"', "not both"),

@@ -9,6 +9,7 @@ from cronhare.adapters.system.host import this_boot
 from cronhare.application.administration import commands
 from cronhare.application.administration.commands import CannotRun
 from cronhare.application.administration.difference import Change, FieldChange, difference
+from cronhare.application.administration.export import CannotExport, Exporter
 from cronhare.application.administration.jobs_files import FilesClash
 from cronhare.application.administration.lookup import NotFound, find_schedule
 from cronhare.domain.execution import State
@@ -534,3 +535,77 @@ def test_of_several_names_an_unknown_one_keeps_the_others_from_a_switch() -> Non
     assert find_schedule(house.schedules, "known").draft == attrs.evolve(
         NIGHTLY, name="known", schedule="* * * * *"
     )
+
+
+# Exporting
+
+
+def exporter(house: House) -> Exporter:
+    return Exporter(house.schedules)
+
+
+def test_of_one_source_all_are_chosen_and_rows_by_hand_are_not() -> None:
+    house = House()
+    apply(house, NIGHTLY, HOURLY)
+    house.add("by-hand")
+
+    chosen = exporter(house).choose([], source=None, by_hand=False)
+
+    assert (chosen.source, [draft.name for draft in chosen.drafts]) == (
+        "jobs.toml",
+        ["hourly", "nightly"],
+    )
+
+
+def test_rows_by_hand_get_names_for_their_tasks() -> None:
+    house = House()
+    house.add("one")
+    apply(house, NIGHTLY)
+
+    [draft] = exporter(house).choose([], source=None, by_hand=True).drafts
+
+    assert draft.task_name == f"{REPORT.ref.type}-{REPORT.ref.id}"
+    assert exporter(house).differences([draft], source="new.toml") == {
+        "one": ["source", "task_name"]
+    }
+
+
+def test_to_choose_a_part_of_a_source_names_what_the_file_would_disable() -> None:
+    house = House()
+    apply(house, NIGHTLY, HOURLY, attrs.evolve(HOURLY, name="off", status=False))
+
+    chosen = exporter(house).choose(["nightly"], source=None, by_hand=False)
+
+    assert [draft.name for draft in chosen.drafts] == ["nightly"]
+    assert chosen.others == ["hourly", "nightly"]
+
+
+@pytest.mark.parametrize(
+    ("names", "source", "said"),
+    [
+        ([], None, "--source a.toml (1 schedule), --source b.toml (1 schedule)"),
+        (["nightly", "hourly"], None, "of several sources"),
+        ([], "c.toml", "there is no schedule of this kind: c.toml"),
+    ],
+)
+def test_what_is_not_clear_is_asked(names: Sequence[str], source: str | None, said: str) -> None:
+    house = House()
+    apply(house, NIGHTLY, source="a.toml")
+    apply(house, HOURLY, source="b.toml")
+
+    with pytest.raises(CannotExport) as refused:
+        exporter(house).choose(names, source=source, by_hand=False)
+
+    assert said in str(refused.value)
+
+
+def test_params_that_are_written_differently_are_no_difference() -> None:
+    house = House()
+    house.schedules.save(
+        [attrs.evolve(NIGHTLY, params='{"b": 2, "a": 1}')], source="jobs.toml", now=house.now
+    )
+
+    assert apply(house, attrs.evolve(NIGHTLY, params='{"a":1,"b":2}')) == {"nightly": Change.KEEP}
+    assert apply(house, attrs.evolve(NIGHTLY, params='{"a":true,"b":2}')) == {
+        "nightly": Change.CHANGE
+    }

@@ -22,7 +22,7 @@ from .failures import (
 )
 from .findings import DiagnosisView
 from .replays import ReplayView
-from .schedules import LastRun, PauseView, ScheduleView, ScheduleWithRuns
+from .schedules import ExportView, LastRun, PauseView, ScheduleView, ScheduleWithRuns
 from .values import CrashView, ErrorView, RetryView
 from .work import NodesView, NodeView, QueueView
 
@@ -38,6 +38,7 @@ __all__ = [
     "ExecutionWithAttempts",
     "ExecutionWithOutput",
     "ExplanationView",
+    "ExportView",
     "FailureView",
     "FailureWithDetails",
     "FieldChangeView",

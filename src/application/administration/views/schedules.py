@@ -1,6 +1,6 @@
 """Schedules, as people look at them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta  # noqa: F401 - for the doctest
 from typing import Any, Self
 
@@ -166,6 +166,22 @@ class ScheduleWithRuns:
 
     schedule: ScheduleView
     upcoming: Sequence[DueView]
+
+
+@attrs.frozen(kw_only=True)
+class ExportView:
+    """A jobs file that was written, its *text* and its *schedules*.
+
+    *left_out* says by name why others are not in it; *differs* names the fields of those that are,
+    where they are not as in the table; *disables* are those that it would disable if applied.
+    """
+
+    source: str
+    schedules: Sequence[str]
+    left_out: Mapping[str, str]
+    differs: Mapping[str, Sequence[str]]
+    disables: Sequence[str]
+    text: str
 
 
 def shown_field(name: str, value: Any) -> dict[str, Any]:  # noqa: ANN401 - a field of any kind

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhare.adapters.crontab.toml import Value, write_comment, write_table
+from cronhare.adapters.toml_writing import Value, write_comment, write_table
 
 TEXT = st.text(alphabet=st.characters(exclude_categories=["Cs"]))
 VALUE = st.one_of(

@@ -1,9 +1,12 @@
 """Writing the little of TOML 1.0 that a jobs file needs; the standard library only reads it."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, TypeAlias
 
-Value = str | int | bool | tuple[str, ...] | Mapping[str, str] | Mapping[str, int]
+#: What can be written: what JSON has but null, and moments.
+Value: TypeAlias = str | int | float | datetime | Sequence[Any] | Mapping[str, Any]
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _SHORT = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
@@ -29,19 +32,28 @@ def write_key(text: str) -> str:
 
 
 def write_value(value: Value) -> str:
-    """Write a value on one line."""
+    """Write a value on one line.
+
+    Raises:
+        ValueError: it is, or holds, a null or something else that TOML has not.
+    """
     match value:
         case bool():  # before int, of which it is one
             return "true" if value else "false"
         case int():
             return str(value)
+        case float():
+            return repr(value)
+        case datetime():
+            return value.isoformat().replace("+00:00", "Z")
         case str():
             return f'"{_ESCAPED.sub(_escape, value)}"'
-        case tuple():
+        case Sequence():
             return f"[{', '.join(map(write_value, value))}]"
-        case _:
+        case Mapping():
             pairs = ", ".join(f"{write_key(k)} = {write_value(v)}" for k, v in value.items())
             return f"{{ {pairs} }}" if pairs else "{}"
+    raise ValueError(f"TOML has no {'null' if value is None else type(value).__name__}")
 
 
 def write_comment(text: str) -> str:

@@ -1,0 +1,211 @@
+"""Writing a jobs file of schedules, such that `plan` finds no difference.
+
+What a task runs is known to no ledger: each gets a command that fails, for a person to replace.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+import msgspec
+
+from cronhare.adapters.toml_writing import Value, write_comment, write_table, write_value
+from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.retries.retry_policy_parser import write_policy
+from cronhare.domain.schedules.conditions import Conditions
+from cronhare.domain.schedules.draft import ScheduleDraft
+from cronhare.domain.schedules.retention import ClassRetention
+from cronhare.domain.schedules.schedule import Misfire
+from cronhare.domain.schedules.task_policy import BUILT_IN_CLASSES
+from cronhare.domain.texts.durations import say_duration
+
+from .limits import beyond_toml
+from .reader import JobsFileInvalid, read_jobs_text
+
+#: So often what cannot be written is left out, and the rest read again.
+_MOST_TRIES: Final = 100
+
+#: Stands for a command that nobody here knows; it fails.
+_NO_COMMAND: Final = ("false",)
+
+_HEAD: Final = (
+    "Schedules of a ledger. What their tasks run stands in the jobs files of their workers alone:",
+    "replace each command, which fails as it is, by that from there; on_boot, on_start, too.",
+)
+_WITHOUT_TIMES: Final = "By hand; or on_boot = true, on_start = true: the ledger does not know."
+
+Fields = dict[str, Value | None]
+
+
+@attrs.frozen(kw_only=True)
+class WrittenJobs:
+    """A jobs file's text, and by name why schedules are *left_out* of it."""
+
+    text: str
+    left_out: Mapping[str, str]
+
+
+def write_jobs(
+    drafts: Sequence[ScheduleDraft], *, source: str | None, path: Path, policy: RetryPolicy
+) -> WrittenJobs:
+    """Write a jobs file that is to be at *path*; each draft names its task.
+
+    What is written is read again, with *policy* as `read_jobs` has it: whatever a file cannot have
+    is left out, and told.
+
+    Raises:
+        JobsFileInvalid: it is too large for a jobs file, say.
+    """
+    left_out: dict[str, str] = {}
+    for _ in range(_MOST_TRIES):
+        text = _text([draft for draft in drafts if draft.name not in left_out], source, left_out)
+        try:
+            read_jobs_text(text, path, policy=policy)
+        except JobsFileInvalid as error:
+            if not (faulty := _faulty(error, drafts)):
+                raise
+            left_out |= faulty
+        else:
+            break
+    return WrittenJobs(text=text, left_out=left_out)
+
+
+def _faulty(error: JobsFileInvalid, drafts: Iterable[ScheduleDraft]) -> Mapping[str, str]:
+    """Find the schedules that a fault is of, by themselves or by their tasks."""
+    of_place: dict[str, list[str]] = {}
+    for draft in drafts:
+        of_place.setdefault(f"tasks.{draft.task_name}", []).append(draft.name)
+        of_place.setdefault(f"schedules.{draft.name}", []).append(draft.name)
+    return {
+        name: str(fault.fault) for fault in error.faults for name in of_place.get(fault.place, ())
+    }
+
+
+def _text(drafts: Sequence[ScheduleDraft], source: str | None, left_out: dict[str, str]) -> str:
+    tables = list[str]()
+    for draft in drafts:
+        try:
+            tables.append(_schedule(draft))
+        except ValueError as error:
+            left_out[draft.name] = str(error)
+    kept = [draft for draft in drafts if draft.name not in left_out]
+    head = "".join(f"{write_comment(line)}\n" for line in _HEAD)
+    named = "" if source is None else f"source = {write_value(source)}\n"
+    return "\n".join((f"{head}{named}", *_classes(kept), *_tasks(kept), *tables))
+
+
+def _classes(drafts: Iterable[ScheduleDraft]) -> Iterable[str]:
+    retentions = {d.retention.task_class: d.retention for d in drafts if d.retention is not None}
+    for name, retention in retentions.items():
+        built_in = BUILT_IN_CLASSES.get(name)
+        if built_in is None or built_in.keep != retention.keep:
+            keep = {field: n for field, n in attrs.asdict(retention.keep).items() if n is not None}
+            yield f"{write_table(('classes', name), {'keep': keep})}\n"
+
+
+def _tasks(drafts: Iterable[ScheduleDraft]) -> Iterable[str]:
+    of_task = {draft.task_name or "": draft for draft in drafts}
+    for name, draft in sorted(of_task.items()):
+        fields: Fields = {
+            "type": draft.task.type,
+            "id": draft.task.id,
+            "command": _NO_COMMAND,
+            "class": None if draft.retention is None else draft.retention.task_class,
+        }
+        yield f"{write_table(('tasks', name), fields)}\n"
+
+
+def _schedule(draft: ScheduleDraft) -> str:
+    fields: Fields = {}
+    for field, write in WRITERS.items():
+        value, default = getattr(draft, field), _DEFAULTS.get(field)
+        if value is not None and (value != default or default is None):
+            fields |= write(value)
+    if (draft.schedule, draft.date_time, draft.every) == (None, None, None):
+        fields["manual"] = True
+        remark = f"{write_comment(_WITHOUT_TIMES)}\n"
+    else:
+        remark = ""
+    return f"{remark}{write_table(('schedules', draft.name), fields)}\n"
+
+
+def _as(name: str) -> Callable[[Any], Fields]:
+    return lambda value: {name: value}
+
+
+def _duration(name: str) -> Callable[[timedelta], Fields]:
+    return lambda value: {name: say_duration(value)}
+
+
+def _params(text: str) -> Fields:
+    params = msgspec.json.decode(text)
+    for place, problem in beyond_toml({"params": params}):
+        raise ValueError(f"{''.join(place).removeprefix('.')} {problem}")
+    return {"params": params}
+
+
+def _retry(policy: RetryPolicy) -> Fields:
+    written = write_policy(policy)
+    backoff = {field: value for field, value in written["backoff"].items() if value is not None}
+    return {"retry": {**written, "backoff": backoff}}
+
+
+def _misfire(misfire: Misfire) -> Fields:
+    return {
+        "misfire": {
+            "policy": misfire.policy.value,
+            "window": say_duration(misfire.window),
+            "cap": misfire.cap,
+        }
+    }
+
+
+def _conditions(conditions: Conditions) -> Fields:
+    expires = None if conditions.expires is None else say_duration(conditions.expires)
+    names = {field: getattr(conditions, field) for field in ("skip_on", "only_on", "blackout")}
+    given: Fields = {"max_runs": conditions.max_runs, "expires": expires, **names}
+    return {field: value for field, value in given.items() if value}
+
+
+def _in_tasks(_: ClassRetention | object) -> Fields:
+    """Write nothing: it is in the task's table, or is that table."""
+    return {}
+
+
+#: How each field of a draft is written; a test sees to it that none is forgotten.
+WRITERS: Final[Mapping[str, Callable[[Any], Fields]]] = {
+    "name": _in_tasks,
+    "task": _in_tasks,
+    "task_name": _as("task"),
+    "schedule": _as("schedule"),
+    "date_time": _as("date_time"),
+    "every": _duration("every"),
+    "timezone": _as("timezone"),
+    "gap": _as("gap"),
+    "fold": _as("fold"),
+    "params": _params,
+    "status": _as("status"),
+    "description": _as("description"),
+    "retry": _retry,
+    "retention": _in_tasks,
+    "misfire": _misfire,
+    "overlap": _as("overlap"),
+    "concurrency": lambda held: {"concurrency": {"key": held.key, "limit": held.limit}},
+    "timeout": _duration("timeout"),
+    "jitter": _duration("jitter"),
+    "starts_at": _as("starts_at"),
+    "ends_at": _as("ends_at"),
+    "queue": _as("queue"),
+    "conditions": _conditions,
+    "user_id": _as("user_id"),
+    "group_id": _as("group_id"),
+    "language_id": _as("language_id"),
+}
+
+_DEFAULTS: Final = {
+    field.name: field.default
+    for field in attrs.fields(ScheduleDraft)
+    if field.default is not attrs.NOTHING
+}

@@ -1,0 +1,116 @@
+"""Choosing the schedules of a jobs file that is to be written."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import attrs
+
+from cronhare.domain.schedules.draft import ScheduleDraft
+from cronhare.domain.schedules.task import TaskRef
+from cronhare.domain.texts.listing import counted, listed
+from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
+
+from .difference import Change, difference
+from .lookup import find_schedules
+
+
+class CannotExport(ValueError):
+    """It is not clear which schedules are meant; the message says how to name them."""
+
+
+@attrs.frozen(kw_only=True)
+class Chosen:
+    """The *drafts* of one source, each with the name of its task; rows by hand have no source.
+
+    *left_out* says by name why a row cannot be in a file. *others* are on and of the same source:
+    where they are not in the file, to apply it disables them.
+    """
+
+    source: str | None
+    drafts: Sequence[ScheduleDraft]
+    left_out: Mapping[str, str]
+    others: Sequence[str]
+
+
+class Exporter:
+    """Answers which schedules a file is to have, and what `plan` says of it."""
+
+    def __init__(self, schedules: ScheduleStorePort) -> None:
+        """Keep the table."""
+        self._schedules = schedules
+
+    def choose(self, names: Sequence[str], *, source: str | None, by_hand: bool) -> Chosen:
+        """Choose the schedules called *names*, else all of *source*, else all by hand.
+
+        If nothing is said, all of the one source that there is.
+
+        Raises:
+            NotFound: one of the names does not exist.
+            CannotExport: they are of several sources, or there is none.
+        """
+        stored = self._schedules.schedules()
+        wanted = find_schedules(self._schedules, names) if names else stored
+        if by_hand or source is not None:
+            wanted = [each for each in wanted if each.source == (None if by_hand else source)]
+        asked = listed([*names]) if names else source or "by hand"
+        if not wanted:
+            raise CannotExport(f"there is no schedule of this kind: {asked}; {_sources(stored)}")
+        found = {each.source for each in wanted}
+        if not names and not by_hand and source is None:
+            found -= {None} if len(found) > 1 else set()
+        if len(found) > 1:
+            raise CannotExport(
+                f"these schedules are of several sources; say which: {_sources(stored)}"
+            )
+        [of] = found
+        return _chosen(of, [each for each in wanted if each.source == of], stored)
+
+    def differences(
+        self, drafts: Sequence[ScheduleDraft], *, source: str
+    ) -> Mapping[str, Sequence[str]]:
+        """Name the fields in which a file that was written differs from the table, by schedule."""
+        changes = difference(drafts, self._schedules.schedules(), source=source)
+        return {
+            change.name: [field.field for field in change.fields]
+            for change in changes
+            if change.change is Change.CHANGE
+        }
+
+
+def _sources(stored: Iterable[StoredSchedule]) -> str:
+    counts: dict[str | None, int] = {}
+    for each in stored:
+        counts[each.source] = counts.get(each.source, 0) + 1
+    by_hand = counts.pop(None, 0)
+    said = [f"--source {name} ({counted(n, 'schedule')})" for name, n in sorted(counts.items())]
+    said += [f"--by-hand ({counted(by_hand, 'schedule')})"] if by_hand else []
+    return f"there are {', '.join(said)}" if said else "there are none"
+
+
+def _chosen(
+    source: str | None, wanted: Sequence[StoredSchedule], stored: Sequence[StoredSchedule]
+) -> Chosen:
+    left_out = {
+        each.name: f"its row is broken: {each.problem}" for each in wanted if not each.draft
+    }
+    drafts = [each.draft for each in wanted if each.draft is not None]
+    names = {draft.task: draft.task_name for draft in drafts if draft.task_name}
+    return Chosen(
+        source=source,
+        drafts=[
+            attrs.evolve(draft, task_name=draft.task_name or names.get(draft.task) or _named(draft))
+            for draft in drafts
+        ],
+        left_out=left_out,
+        others=[
+            each.name
+            for each in stored
+            if source is not None
+            and each.source == source
+            and (each.draft is None or each.draft.status)
+        ],
+    )
+
+
+def _named(draft: ScheduleDraft) -> str:
+    ref: TaskRef = draft.task
+    return f"{ref.type}-{ref.id}"
