@@ -179,6 +179,8 @@ class ClaimStorePort(Protocol):
     def cancel_asked(self, *, now: datetime, limit: int) -> Sequence[Execution]:
         """Cancel what waits, where a person has written `cancel_requested` into its row.
 
+        And skip what has never begun, and may begin no more: see `Execution.expires_at`.
+
         Looks at *limit* waiting executions at most, and with the next call at those that follow;
         answers what is cancelled now. What runs is its worker's to end; see `AttemptStorePort`.
         """

@@ -8,6 +8,7 @@ from cronhare.domain.execution import State
 from cronhare.domain.schedules.calendars import CalendarDraft
 from cronhare.domain.schedules.conditions import Conditions
 from cronhare.domain.schedules.pause import Pause
+from cronhare.ports.attempts import Refused
 from tests.integration.ledgers import EVERY_MINUTE, MINUTE, NOON, SECOND, Ledger
 
 ANN = Pause(since=NOON, by="ann", reason="migration")
@@ -131,3 +132,33 @@ def test_without_its_calendar_a_schedule_is_not_run_silently_and_others_go_on(
     [stored] = ledger.schedules.schedules(["report"])
     assert "calendar holidays: there is none of that name" in str(stored.problem)
     assert ledger.schedules.calendars() == []
+
+
+def test_a_run_that_has_not_begun_in_time_is_skipped_at_its_start_and_wherever_it_waits(
+    ledger: Ledger,
+) -> None:
+    expires = Conditions(expires=10 * SECOND)
+    ledger.add("innocent", **EVERY_MINUTE)
+    for name in ("late", "waiting", "begun"):
+        ledger.add(name, **EVERY_MINUTE, conditions=expires)
+    ledger.clock.advance(MINUTE)
+    claimed = {run.schedule_name: run for run in ledger.claim_due().claimed}
+    begun = ledger.started(claimed["begun"])
+    ledger.clock.advance(10 * SECOND)
+    assert not ledger.claims.cancel_asked(now=ledger.now, limit=100)
+    ledger.clock.advance(SECOND)
+
+    answer = ledger.start(claimed["late"])
+    over = ledger.claims.cancel_asked(now=ledger.now, limit=100)
+
+    reason = "expired: not started within 10s of its due instant"
+    assert answer == Refused(reason)
+    assert [run.schedule_name for run in over] == ["waiting"]
+    states = {run.schedule_name: (run.state, run.last_error) for run in ledger.executions()}
+    assert states == {
+        "innocent": (State.CLAIMED, None),
+        "late": (State.SKIPPED, reason),
+        "waiting": (State.SKIPPED, reason),
+        "begun": (State.RUNNING, None),
+    }
+    assert ledger.seen(begun).expires_at == NOON + MINUTE + 10 * SECOND

@@ -7,6 +7,7 @@ from functools import partial
 
 import attrs
 
+from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.redelivery import Graces
 from cronhare.domain.lifecycle.retry_policies import RetryPolicies
 from cronhare.domain.messages.signing import Seal
@@ -124,8 +125,10 @@ class Reconciler:
     def _cancel_asked(self, now: datetime) -> None:
         """Cancel what waits, where its row says so; what runs is cancelled by its worker."""
         for execution in self._claims.cancel_asked(now=now, limit=PAGES * self._limit):
-            text = "Cancelled while it waited, as its row asks for"
-            say(log, logging.INFO, "execution.cancelled", text, **place_of(execution))
+            action, text = "execution.cancelled", "Cancelled while it waited, as its row asks for"
+            if execution.state is State.SKIPPED:
+                action, text = "execution.expired", f"It does not run: {execution.last_error}"
+            say(log, logging.INFO, action, text, **place_of(execution))
 
     def _republish_overdue(self, now: datetime) -> int:
         if not self._broker.is_reachable():

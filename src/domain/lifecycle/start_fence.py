@@ -6,7 +6,7 @@ from typing import Final
 from ..execution import STARTABLE, Execution, State
 from ..messages.nack_count import Nacks
 from ..texts.moments import say_moment
-from .transitions import begin, is_held, renew
+from .transitions import begin, expire, has_expired, is_held, renew
 
 #: An attempt may start so much before its time, as each node measures the ledger's clock for
 #: itself (ADR 15). The broker's lanes are late, and never early.
@@ -22,7 +22,7 @@ def start(
     now: datetime,
     until: datetime,
 ) -> Execution | str:
-    """Give the execution once *node* has started the attempt; or say why it may not.
+    """Give the execution once *node* has started the attempt, or it has expired; or say why not.
 
     *nacks* come from the attempt's message; None if the system itself asks. *until* is the end of
     the lease. If the node owns the attempt already, its first request got no answer: the lease
@@ -40,6 +40,8 @@ def start(
         return f"the execution is {execution.state}"
     if execution.cancel_requested:
         return "its end was asked for"
+    if has_expired(execution, now=now):
+        return expire(execution, now=now)
     if nacks is not None and (begins := _waits_until(execution, now)) is not None:
         return f"attempt {attempt} waits until {say_moment(begins)}"
     nacked = (

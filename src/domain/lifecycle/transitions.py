@@ -13,6 +13,7 @@ import msgspec
 from ..execution import STARTABLE, WAITING, Execution, State
 from ..retries.outcome import Ending
 from ..retries.retry import Cancel, Complete, Fail, GiveBack, Quarantine, RetryAfter, Verdict
+from ..schedules.conditions import expired
 from .failures import Failure
 from .redelivery import after_resend
 
@@ -30,9 +31,9 @@ _FROM_WAITING: Final = frozenset(
 )
 
 ALLOWED_TRANSITIONS: Final[dict[State, frozenset[State]]] = {
-    State.CLAIMED: _FROM_WAITING | {State.PUBLISHED},
-    State.HELD: frozenset({State.CLAIMED, State.CANCELLED, State.QUARANTINED}),
-    State.PUBLISHED: _FROM_WAITING,
+    State.CLAIMED: _FROM_WAITING | {State.PUBLISHED, State.SKIPPED},
+    State.HELD: frozenset({State.CLAIMED, State.CANCELLED, State.QUARANTINED, State.SKIPPED}),
+    State.PUBLISHED: _FROM_WAITING | {State.SKIPPED},  # expired
     State.RUNNING: frozenset(
         {State.SUCCEEDED, State.RETRYING, State.FAILED, State.QUARANTINED, State.CANCELLED}
     ),
@@ -210,6 +211,31 @@ def cancel(execution: Execution, *, now: datetime) -> Execution:
         check_at=None,
         held_by=None,
         finished_at=now,
+    )
+
+
+def has_expired(execution: Execution, *, now: datetime) -> bool:
+    """Tell whether an execution that has never begun may begin no more."""
+    return (
+        execution.expires_at is not None
+        and execution.expires_at < now
+        and execution.state in WAITING
+        and execution.started_at is None
+    )
+
+
+def expire(execution: Execution, *, now: datetime) -> Execution:
+    """Skip an execution that `has_expired`, wherever it has waited."""
+    allowed = (execution.expires_at or now) - execution.due_at
+    return msgspec.structs.replace(
+        execution,
+        state=State.SKIPPED,
+        version=execution.version + 1,
+        next_attempt_at=None,
+        check_at=None,
+        held_by=None,
+        finished_at=now,
+        last_error=expired(allowed),
     )
 
 

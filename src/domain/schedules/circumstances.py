@@ -1,16 +1,15 @@
 """Why a due instant does not run: its schedule's conditions, as things are; a pure decision."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import groupby
 from typing import Final
 from zoneinfo import ZoneInfo
 
 import msgspec
 
-from ..texts.durations import say_duration
 from .calendars import BrokenCalendar, FoundCalendar, missing
-from .conditions import Conditions
+from .conditions import Conditions, expired
 from .pause import Pause
 from .schedule import Schedule
 
@@ -125,8 +124,3 @@ def _why_too_late(conditions: Conditions, instant: datetime, now: datetime) -> s
     if conditions.expires is None or now - instant <= conditions.expires:
         return None
     return expired(conditions.expires)
-
-
-def expired(after: timedelta) -> str:
-    """Say that a run did not begin in time."""
-    return f"expired: not started within {say_duration(after)} of its due instant"

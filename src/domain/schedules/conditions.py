@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 import attrs
 
-from ..texts.durations import LONGEST
+from ..texts.durations import LONGEST, say_duration
 from ..texts.echo import echo
 from .calendars import CALENDAR_NAME
 from .windows import Window, WindowInvalid, parse_window
@@ -53,6 +53,11 @@ class Conditions:
 
 
 NONE: Final = Conditions()
+
+
+def expired(after: timedelta) -> str:
+    """Say that a run did not begin in time."""
+    return f"expired: not started within {say_duration(after)} of its due instant"
 
 
 @attrs.frozen

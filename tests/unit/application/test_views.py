@@ -132,6 +132,7 @@ SAME: dict[str, Any] = {
     "last_error": "retry 2/3",
     "concurrency_key": "customer-42",
     "overlap_policy": "queue_all",
+    "expires_at": NOON + 11 * SECOND,
     "held_by": "key customer-42",
     "problem": None,
 }

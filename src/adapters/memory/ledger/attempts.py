@@ -133,6 +133,8 @@ class MemoryAttemptStore:
         )
         if isinstance(after, str):
             return Refused(after)
+        if after.state is State.SKIPPED:
+            return Refused(str(self._executions.write(execution, after).last_error))
         if not is_held(execution, node):
             if (blocked := self._pass(execution)) is not None:
                 self._executions.write(execution, hold(execution, blocked.gate))

@@ -15,7 +15,9 @@ from cronhare.domain.lifecycle.claims import claim_run, skip
 from cronhare.domain.lifecycle.redelivery import Graces, doubted_until, expected_anew_at
 from cronhare.domain.lifecycle.transitions import (
     cancel,
+    expire,
     hand_over,
+    has_expired,
     is_as_sent,
     may_hand_over,
     publish,
@@ -173,11 +175,16 @@ class MemoryClaimStore:
     def cancel_asked(self, *, now: datetime, limit: int) -> Sequence[Execution]:
         """See `ClaimStorePort.cancel_asked`."""
         with self._ledger.lock:
-            asked = (row for row in self._executions.in_states(WAITING) if row.cancel_requested)
-            found = heapq.nsmallest(limit, asked, key=_BY_ID)
-            for row in found:
-                self._executions.write(row, cancel(row, now=now))
-            return tuple(cancel(row, now=now) for row in found)
+            waiting = self._executions.in_states(WAITING)
+            over = (row for row in waiting if row.cancel_requested or has_expired(row, now=now))
+            found = heapq.nsmallest(limit, over, key=_BY_ID)
+            ended = [
+                cancel(row, now=now) if row.cancel_requested else expire(row, now=now)
+                for row in found
+            ]
+            return tuple(
+                self._executions.write(row, after) for row, after in zip(found, ended, strict=True)
+            )
 
     def regain(self, *, now: datetime, limit: int) -> int:  # noqa: ARG002 - the port's
         """See `ClaimStorePort.regain`: nothing is edited by hand in memory."""

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 
-from cronhare.domain.execution import STARTABLE, Execution
+from cronhare.domain.execution import STARTABLE, Execution, State
 from cronhare.domain.lifecycle import start_fence
 from cronhare.domain.lifecycle.gates import gates_of
 from cronhare.domain.lifecycle.transitions import is_held
@@ -114,17 +114,24 @@ class AttemptStarts(StorePart):
                 answer = _judge(request, known, node=node, now=now, until=now + lease)
                 if isinstance(answer, Execution):
                     after[answer.id] = answer
+                    if answer.state is State.SKIPPED:
+                        answer = Refused(str(answer.last_error))
                 answers.append(answer)
             changed = [(found[id_], one) for id_, one in after.items()]
             again = [change for change in changed if is_held(change[0], node)]
-            started = [change for change in changed if not is_held(change[0], node)]
+            over = [change for change in changed if change[1].state is State.SKIPPED]
+            started = [
+                change
+                for change in changed
+                if not is_held(change[0], node) and change[1].state is not State.SKIPPED
+            ]
             held: Sequence[Change] = ()
             if any(gates_of(before) for before, _ in started):  # nearly always there are none
                 gated = pass_gates(connection, self._database.dialect, started, now, without)
                 answers = [gated.answer_of(answer) for answer in answers]
                 started, held = gated.started, gated.held
             kinds.update((one.id, StartKind.of(one, held=True)) for one, _ in held)
-            write_changes(connection, self._database.dialect, [*again, *held])
+            write_changes(connection, self._database.dialect, [*again, *over, *held])
             kinds.update((one.id, StartKind.of(one)) for one, _ in started)
             write_starts(connection, self._database.dialect, started, now=now, node=node)
             return BatchResult(answers, [one.id for one, _ in (*started, *held)])

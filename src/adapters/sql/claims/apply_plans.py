@@ -38,7 +38,7 @@ from ..gates.holding_back import gates_to_try, hold_back
 from ..gates.recent_claims import RecentClaims
 from ..mapping.schedule_rows import READ, STAMP, schedule_of
 from ..schema.tables import executions, pauses, plans, schedulers
-from .circumstances import Found, find_circumstances, keep_tallies, prolong
+from .circumstances import Found, find_circumstances, keep_expiries, keep_tallies, prolong
 
 _IS_HELD = executions.c.state == State.HELD.value
 _UNFINISHED = (
@@ -128,6 +128,8 @@ def apply_plans(
     judged = hold_back(connection, wanted, [schedule for _, schedule in known], recent, now)
     inserted = _insert(connection, dialect, judged)
     recent.note(inserted)
+    if conditional:
+        keep_expiries(connection, dialect, inserted)
     if moved:
         dialect.set_plans(connection, moved)
     keep_tallies(connection, conditional, found)

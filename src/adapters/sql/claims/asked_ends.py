@@ -1,13 +1,13 @@
-"""Cancelling what waits, where a person has written that into its row."""
+"""Ending what waits: where a person has written that into its row, or its time is over."""
 
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final, TypeAlias
 
-from sqlalchemy import Select, and_, bindparam, or_, select
+from sqlalchemy import Row, Select, and_, bindparam, or_, select
 
 from cronhare.domain.execution import WAITING, Execution
-from cronhare.domain.lifecycle.transitions import cancel
+from cronhare.domain.lifecycle.transitions import cancel, expire, has_expired
 
 from ..isolation.batches import take_isolated
 from ..isolation.bisection import BatchResult
@@ -28,7 +28,12 @@ _AT_ONCE: Final = 1_000
 _STATES: Final = sorted(state.value for state in WAITING)
 _CHECK: Final = bindparam("check_at", type_=UtcDateTime)
 _ROWS: Final = (
-    select(executions.c.id, executions.c.check_at, executions.c.cancel_requested)
+    select(
+        executions.c.id,
+        executions.c.check_at,
+        executions.c.cancel_requested,
+        executions.c.expires_at,
+    )
     .where(executions.c.state == bindparam("state"))
     .order_by(executions.c.check_at, executions.c.id)
     .limit(bindparam("limit"))
@@ -43,10 +48,10 @@ _ASKED: Final = BY_IDS.with_for_update(skip_locked=True)
 
 
 class AskedEnds(StorePart):
-    """The part of `ClaimStorePort` that cancels what waits.
+    """The part of `ClaimStorePort` that cancels what waits, or lets it expire.
 
-    There is no index of the flag, which each new row would pay for: the waiting rows are looked at
-    in turns, a page with each call.
+    There is no index of the flag, nor of the time, which each new row would pay for: the waiting
+    rows are looked at in turns, a page with each call.
     """
 
     def __init__(self, database: Database) -> None:
@@ -60,7 +65,7 @@ class AskedEnds(StorePart):
         asked: list[int] = []
         left = limit
         for _ in range(len(_STATES) + 1):  # all of them, from within the first to its beginning
-            found, left = self._look(left)
+            found, left = self._look(left, now)
             asked += found
             if not left:
                 break
@@ -68,11 +73,11 @@ class AskedEnds(StorePart):
         return [one for part in parts for one in self._cancel(part, now)]
 
     @repeatable
-    def _look(self, limit: int) -> tuple[Sequence[int], int]:
+    def _look(self, limit: int, now: datetime) -> tuple[Sequence[int], int]:
         """Look at the next rows of a state; answers what is asked for, and how many are left."""
         state, check_at, after = self._place
         statement: Select[Any] = _ROWS if check_at is None else _ROWS_AFTER
-        with self._database.read("looking for what is to be cancelled") as connection:
+        with self._database.read("looking for what waits no more") as connection:
             asked = {"state": state, "check_at": check_at, "after": after, "limit": limit}
             if check_at is None:
                 del asked["check_at"], asked["after"]
@@ -82,21 +87,21 @@ class AskedEnds(StorePart):
             self._place = (state, last.check_at, last.id)
         else:
             self._place = (_STATES[(_STATES.index(state) + 1) % len(_STATES)], None, 0)
-        return [row.id for row in rows if row.cancel_requested], limit - len(rows)
+        return [row.id for row in rows if _is_over(row, now)], limit - len(rows)
 
     def _cancel(self, ids: Sequence[int], now: datetime) -> Sequence[Execution]:
         @repeatable
         def take(part: Sequence[int], kinds: dict[int, Kind]) -> BatchResult[Execution]:
-            with self._database.write("cancelling what was asked for") as connection:
+            with self._database.write("ending what waits no more") as connection:
                 rows: Any = connection.execute(_ASKED, {"ids": list(part)})
                 # A broken row is set apart by who finds it overdue.
                 found = [one for one in executions_of(connection, rows) if one.problem is None]
                 ended = [
-                    (one, cancel(one, now=now))
+                    (one, cancel(one, now=now) if one.cancel_requested else expire(one, now=now))
                     for one in found
-                    if one.cancel_requested and one.state in WAITING
+                    if one.state in WAITING and (one.cancel_requested or has_expired(one, now=now))
                 ]
-                kinds.update((one.id, "cancelled") for one, _ in ended)
+                kinds.update((one.id, after.state) for one, after in ended)
                 write_changes(connection, self._database.dialect, ended)
             after = [one for _, one in ended]
             return BatchResult(after, [one.id for one in after])
@@ -110,3 +115,8 @@ class AskedEnds(StorePart):
             budget=self._asked_budget,
             states=WAITING,
         )
+
+
+def _is_over(row: Row[Any], now: datetime) -> bool:
+    is_late = isinstance(row.expires_at, datetime) and row.expires_at < now
+    return bool(row.cancel_requested) or is_late

@@ -20,7 +20,7 @@ from sqlalchemy import (
     update,
 )
 
-from cronhare.domain.execution import State
+from cronhare.domain.execution import Execution, State
 from cronhare.domain.schedules.calendars import FoundCalendar
 from cronhare.domain.schedules.circumstances import Circumstances, Stretch, counts_runs
 from cronhare.domain.schedules.pause import Pause
@@ -78,6 +78,11 @@ _PROLONG: Final = (
         missed=executions.c.missed + bindparam("more"),
     )
 )
+_EXPIRE: Final = (
+    update(executions)
+    .where(executions.c.id == bindparam("row_id"))
+    .values(expires_at=bindparam("at", type_=UtcDateTime))
+)
 _COUNT: Final = (
     update(tallies)
     .where(tallies.c.scheduler_id == bindparam("row_id"))
@@ -120,6 +125,13 @@ def find_circumstances(connection: Connection, known: Known) -> Mapping[int, Fou
         )
         for schedule in schedules
     }
+
+
+def keep_expiries(connection: Connection, dialect: Dialect, inserted: Iterable[Execution]) -> None:
+    """Note when new executions expire: apart, as a column of each insert would cost the others."""
+    rows = [{"row_id": one.id, "at": one.expires_at} for one in inserted if one.expires_at]
+    if rows:
+        dialect.update_many(connection, _EXPIRE, rows)
 
 
 def keep_tallies(

@@ -317,6 +317,7 @@ def _execution(
         concurrency_key=row.concurrency_key,
         overlap_policy=row.overlap_policy,
         held_by=row.held_by,
+        expires_at=row.expires_at,
         crashes=crashes,
         problem=problem,
         owned_by=owned_by,

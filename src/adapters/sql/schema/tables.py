@@ -170,6 +170,7 @@ executions = Table(
     Column("concurrency_key", String(255)),
     Column("overlap_policy", String(16)),
     Column("held_by", String(255)),
+    Column("expires_at", UtcDateTime),
     Index("ux_execution_key", "scheduler_id", "execution_key", unique=True),
     Index("ix_execution_check", "state", "check_at"),
     Index("ix_execution_lease", "state", "lease_until"),  # SQLite alone; of those that have one

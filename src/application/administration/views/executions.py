@@ -66,6 +66,7 @@ class ExecutionView:
     concurrency_key: str | None
     overlap_policy: str | None
     held_by: str | None
+    expires_at: datetime | None
     crashed_at: tuple[datetime, ...]
     problem: str | None
     waits_for: str | None
