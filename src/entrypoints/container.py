@@ -35,6 +35,7 @@ from cronhare.application.administration.jobs_files import JobsFileApplier
 from cronhare.application.administration.outbox import Outbox
 from cronhare.application.administration.queries import Queries
 from cronhare.application.administration.replays import Replays
+from cronhare.application.administration.retry_limits import RetryLimitDesk
 from cronhare.application.events.announcing import Announcer
 from cronhare.application.events.telling import Herald
 from cronhare.application.heartbeat import Heartbeat
@@ -272,11 +273,13 @@ class Container(containers.DeclarativeContainer):
             rabbitmq.inspection, settings.provided.broker_url, **_queue_options
         ),
     )
+    limit_desk = providers.Singleton(RetryLimitDesk, limits=limits, now=claims.provided.now)
     queries = providers.Singleton(
         Queries,
         schedules=schedules,
         records=records,
         nodes=nodes,
+        limits=limit_desk,
         broker=broker_inspection,
         retry_delay=settings.provided.retry_delay,
         policy=settings.provided.policy,

@@ -41,10 +41,3 @@ class LimitStorePort(Protocol):
     def reset(self, task: str) -> bool:
         """Close a task's breaker, and let it count anew; False if it has none."""
         ...
-
-    def clean_up(self, *, now: datetime) -> int:
-        """Delete limits that hold nothing back any more, and have been idle for long.
-
-        Answers how many.
-        """
-        ...

@@ -261,5 +261,6 @@ class RecordsPort(Protocol):
 
         *between* is called after each step; what it raises ends the cleanup. The archive stays, and
         so do the executions of its unresolved rows: they can still be inspected, and replayed.
+        Limits of retries that were idle for long are deleted as well, and not counted.
         """
         ...

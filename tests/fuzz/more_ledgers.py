@@ -33,6 +33,7 @@ REPLAYS = (
     ("replays", "stop", "1"),
     ("replays", "resume", "1"),
 )
+LIMITS = (("budgets", "list"), ("breakers", "list", "--json"), ("breakers", "reset", "report", "2"))
 REST = (("doctor",), ("apply", "innocent.toml"), ("run", "innocent"))
 
 #: Which commands read a table.
@@ -45,8 +46,10 @@ READING = {
     "FailedTask": (*FAILED, *REST),
     "SchedulerNode": (*NODES, *REST),
     "Replay": REPLAYS,
+    "RetryBudget": (*LIMITS, *RUNS[3:], *REST),
+    "CircuitBreaker": (*LIMITS, *RUNS[3:], *REST),
 }
-EVERYTHING = (*SCHEDULES, *RUNS, *OUTPUT, *FAILED, *NODES, *REPLAYS, *REST)
+EVERYTHING = (*SCHEDULES, *RUNS, *OUTPUT, *FAILED, *NODES, *REPLAYS, *LIMITS, *REST)
 
 JOBS = """
 [tasks.innocent]
@@ -81,6 +84,13 @@ _NODE = """
 INSERT INTO SchedulerNode (name, role, host, version, started_at, seen_at, queues, clock_offset_ms)
 VALUES ('x-1-0a1b2c3d4e5f6071', 'up', 'x', '1', '2026-01-01 00:00:00.000000',
     '2026-01-01 00:00:00.000000', 'cron_scheduler', 0)"""
+_BUDGET = """
+INSERT INTO RetryBudget (queue, most, window_ms, granted, spent_since, last_at)
+VALUES ('cron_scheduler', 1, 60000, '[[1767225600000000,1]]', '2026-01-01 00:00:00.000000',
+    '2026-01-01 00:00:00.000000')"""
+_BREAKER = """
+INSERT INTO CircuitBreaker (task, window_ms, failures, next_failures, failed, succeeded, last_at)
+VALUES ('worker 1', 60000, '[[1767225600000000,1]]', 1, 0, 0, '2026-01-01 00:00:00.000000')"""
 _STATES = ("failed", "succeeded", "running", "skipped")
 
 _REPLAY = """
@@ -90,7 +100,7 @@ INSERT INTO Replay (asked, created_at, state, reason, up_to, next_at) VALUES
 
 CONTENTS = (
     *(_RUN.format(state=state) for state in _STATES),
-    *(_ATTEMPTS, _OUTPUTS, _FAILED, _NODE, _REPLAY),
+    *(_ATTEMPTS, _OUTPUTS, _FAILED, _NODE, _REPLAY, _BUDGET, _BREAKER),
 )
 
 #: By table: what is written into each column of it, wherever that column has nothing to refer to.
@@ -119,6 +129,9 @@ COLUMNS = {
     "FailedTask": "execution_id schedule_name execution_key kind task_type task_id queue params "
     "failed_at failed_reason error attempts retry_count resolved_at resolution note "
     "check_at",
+    "RetryBudget": "queue most window_ms granted spent_since last_at",
+    "CircuitBreaker": "task task_name window_ms failures judged_at next_failures opened_at failed "
+    "succeeded probe_at probe last_at",
     "SchedulerNode": "name role host version started_at seen_at queues concurrency running "
     "clock_offset_ms",
     "Replay": "asked created_at state reason up_to collected_to next_at ended_at waiting released "

@@ -22,6 +22,7 @@ from cronhare.adapters.sql.schema.tables import metadata
 from cronhare.application.administration.difference import difference
 from cronhare.application.administration.explain import explain
 from cronhare.application.administration.queries import Queries
+from cronhare.application.administration.retry_limits import RetryLimitDesk
 from cronhare.application.administration.views import NodesView
 from cronhare.application.publishing.execution_publisher import ExecutionPublisher
 from cronhare.application.scheduling.dispatch import FULL_COMPARISON, Dispatcher
@@ -34,15 +35,19 @@ from cronhare.domain.lifecycle.replay_pace import ReplayState
 from cronhare.domain.lifecycle.retry_policies import RetryPolicies
 from cronhare.domain.messages.signing import Seal
 from cronhare.domain.nodes import FORGOTTEN_AFTER, NodeReport
+from cronhare.domain.retries.breaker import BreakerPolicy
+from cronhare.domain.retries.budget import BudgetPolicy
+from cronhare.domain.retries.limits import RetryLimits
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.schedules.calendars import CalendarDraft
 from cronhare.domain.schedules.conditions import Conditions
 from cronhare.domain.schedules.pause import Pause
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.entrypoints.json_text import as_json
+from cronhare.ports.attempts import Finish, Limited
 from cronhare.ports.records import ExecutionFilter, Retention
 from tests.fuzz.corpus import Answer, Boundary, Entry, Mishandled, Place
-from tests.integration.ledgers import NOON, Ledger, draft, sql_ledger
+from tests.integration.ledgers import FAILURE, IN_30_S, NOON, Ledger, draft, sql_ledger
 from tests.unit.application.house import Inline
 
 MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
@@ -97,7 +102,12 @@ TABLES = {
     "SchedulerNode": f"name = '{GUEST}'",
     "Replay": "id > 0",
     "ReplayItem": "replay_id > 0",
+    "RetryBudget": "queue = 'cron_scheduler'",
+    "CircuitBreaker": "task = 'report 25'",
 }
+
+#: What attempts that fail are held against; the budget is never spent.
+LIMITS = RetryLimits(budget=BudgetPolicy(most=1_000), breaker=BreakerPolicy())
 
 #: The short form tries every so many-th cell.
 SHORT = 41
@@ -123,10 +133,12 @@ class Desk:
 
     def __init__(self, path: Path, ledger: Ledger, inspection: SqlInspection) -> None:
         self.path, self.ledger, self.inspection = path, ledger, inspection
+        self.limits = RetryLimitDesk(limits=ledger.limits, now=ledger.clock.now)
         self.queries = Queries(
             schedules=ledger.schedules,
             records=ledger.records,
             nodes=ledger.nodes,
+            limits=self.limits,
             broker=MemoryInspection(),
             retry_delay=timedelta(seconds=30),
             policy=RetryPolicy(),
@@ -217,12 +229,15 @@ class Desk:
         failed = self.ledger.failed(f"{name}-archived")
         self.shell(
             f"UPDATE FailedTask SET scheduler_id = {id_} WHERE id = {failed.id}",
-            f"INSERT INTO AttemptOutput VALUES ({second.id}, 1, 'a', 'b', 2, 'c', 'd', 2, NULL)",
+            "INSERT INTO AttemptOutput (execution_id, attempt, stdout_head, stdout_tail, "
+            "stdout_bytes, stderr_head, stderr_tail, stderr_bytes) "
+            f"VALUES ({second.id}, 1, 'a', 'b', 2, 'c', 'd', 2)",
         )
         self._report(GUEST)
         spoilt = FailureFilter(schedule=f"{name}-archived")
         self.ledger.replays.order(ReplayOrder(which=spoilt, rate=0.01), now=self.ledger.now)
         self._go_on_with_replays()
+        self._fail_under_limits()
         return id_
 
     def _go_on_with_replays(self) -> list[ReplayState]:
@@ -234,6 +249,14 @@ class Desk:
             if advance is None:
                 break
         return [replay.state for replay in self.ledger.replays.replays(limit=9)]
+
+    def _fail_under_limits(self) -> None:
+        """Let an attempt of the innocents' queue and task fail, which is answered in any case."""
+        running = self.ledger.started(self.ledger.claimed(f"failing-{next(self._numbers)}"))
+        finish = Finish(execution=running, ran=FAILURE, verdict=IN_30_S, limits=LIMITS)
+        [answer] = self.ledger.attempts.finish([finish], now=self.ledger.now, node="ant")
+        if not isinstance(answer, State | Limited):
+            raise Mishandled(f"a failure under limits is answered {answer}")
 
     def _report(self, name: str) -> None:
         now = self.ledger.now
@@ -250,6 +273,7 @@ class Desk:
             self.turn()
             told += [state for state in self._go_on_with_replays() if state is ReplayState.STOPPED]
             told += self._read(name)
+        self._fail_under_limits()
         self.ledger.records.clean_up(now=self.ledger.now, retention=Retention())
         before = len(self.lines.said)
         self.ledger.clock.advance(timedelta(seconds=5))
@@ -274,7 +298,8 @@ class Desk:
         yield from (row.problem for row in failures)
         nodes = self._nodes()
         yield nodes.broken or None
-        lists = (self.queries.schedules(), self.queries.queues(), failures, nodes)
+        limits = (self.limits.budgets(), self.limits.breakers())
+        lists = (self.queries.schedules(), self.queries.queues(), failures, nodes, limits)
         as_json(lists, encode=str)
         facts = self.inspection.inspect()
         if not isinstance(facts, LedgerFacts):
@@ -302,7 +327,14 @@ class Desk:
         self.shell(
             *(
                 f'DELETE FROM "{table}"'
-                for table in ("ExecutionAttempt", "AttemptOutput", "FailedTask", "SchedulerNode")
+                for table in (
+                    "ExecutionAttempt",
+                    "AttemptOutput",
+                    "FailedTask",
+                    "SchedulerNode",
+                    "RetryBudget",
+                    "CircuitBreaker",
+                )
             ),
             'DELETE FROM "ReplayItem"',
             'DELETE FROM "Replay"',

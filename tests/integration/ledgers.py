@@ -19,12 +19,14 @@ from cronhare.adapters.memory.ledger.events import MemoryEventStore
 from cronhare.adapters.memory.ledger.nodes import MemoryNodeStore
 from cronhare.adapters.memory.ledger.records import MemoryRecords
 from cronhare.adapters.memory.ledger.replays import MemoryReplayStore
+from cronhare.adapters.memory.ledger.retry_limits import MemoryLimitStore
 from cronhare.adapters.memory.ledger.schedules import MemoryScheduleStore
 from cronhare.adapters.memory.ledger.tables import MemoryLedger
 from cronhare.adapters.sql import (
     SqlAttemptStore,
     SqlClaimStore,
     SqlEventStore,
+    SqlLimitStore,
     SqlNodeStore,
     SqlRecords,
     SqlReplayStore,
@@ -52,6 +54,7 @@ from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.attempts import AttemptStorePort, Busy, Finish, Recorded, Refused, StartRequest
 from cronhare.ports.claims import Batch, ClaimStorePort
 from cronhare.ports.events import EventStorePort
+from cronhare.ports.limits import LimitStorePort
 from cronhare.ports.nodes import NodeStorePort
 from cronhare.ports.records import ExecutionFilter, RecordsPort
 from cronhare.ports.replays import Advance, ReplayStorePort
@@ -121,6 +124,7 @@ class Ledger:
     nodes: NodeStorePort
     events: EventStorePort
     replays: ReplayStorePort
+    limits: LimitStorePort
 
     @property
     def now(self) -> datetime:
@@ -296,6 +300,7 @@ def memory_ledger(clock: FrozenClock) -> Ledger:
         nodes=MemoryNodeStore(ledger),
         events=MemoryEventStore(ledger),
         replays=MemoryReplayStore(ledger),
+        limits=MemoryLimitStore(ledger),
     )
 
 
@@ -338,6 +343,7 @@ def sql_ledger(clock: FrozenClock, engine: Engine) -> Ledger:
         nodes=SqlNodeStore(engine, clock),
         events=SqlEventStore(engine, clock),
         replays=SqlReplayStore(engine, clock),
+        limits=SqlLimitStore(engine, clock),
     )
 
 

@@ -26,10 +26,11 @@ from cronhare.ports.nodes import NodeStorePort
 from cronhare.ports.records import ExecutionFilter, RecordsPort
 from cronhare.ports.schedules import ScheduleStorePort, StoredSchedule
 
-from .explain import explain, explain_execution, newest_instant
+from .explain import Explanation, explain, explain_execution, newest_instant
 from .follow import Followed, follow
 from .lookup import NotFound, find_schedule
 from .preview import preview
+from .retry_limits import RetryLimitDesk
 from .views import (
     AttemptView,
     DueView,
@@ -63,6 +64,7 @@ class Queries:
         schedules: ScheduleStorePort,
         records: RecordsPort,
         nodes: NodeStorePort,
+        limits: RetryLimitDesk,
         broker: BrokerInspectionPort,
         retry_delay: timedelta,
         policy: RetryPolicy,
@@ -75,6 +77,7 @@ class Queries:
         self._schedules = schedules
         self._records = records
         self._nodes = nodes
+        self._limits = limits
         self._broker = broker
         self._retry_delay = retry_delay
         self._policy = policy
@@ -299,7 +302,9 @@ class Queries:
         stored, now = find_schedule(self._schedules, name), self._now()
         asked = newest_instant(stored, now=now) if instant is None else instant
         calendars = self._calendars_of(stored)
-        found = explain(stored, asked, records=self._records, now=now, calendars=calendars)
+        found = self._with_limits(
+            explain(stored, asked, records=self._records, now=now, calendars=calendars)
+        )
         zone = _zone_of(stored)
         return ExplanationView.of(found, name=name, timezone=zone, instant=asked, now=now)
 
@@ -310,7 +315,8 @@ class Queries:
             NotFound: there is none.
         """
         execution, now = self._execution(execution_id), self._now()
-        found = explain_execution(execution, self._records.attempts(execution_id), now=now)
+        attempts = self._records.attempts(execution_id)
+        found = self._with_limits(explain_execution(execution, attempts, now=now))
         name, due = execution.schedule_name, execution.due_at
         zone = next(map(_zone_of, self._schedules.schedules([name])), "UTC")
         return ExplanationView.of(found, name=name, timezone=zone, instant=due, now=now)
@@ -326,6 +332,11 @@ class Queries:
             else BrokenCalendar(each.name, each.problem or "")
             for each in found
         }
+
+    def _with_limits(self, found: Explanation) -> Explanation:
+        if found.execution is None:
+            return found
+        return attrs.evolve(found, because=(*found.because, *self._limits.about(found.execution)))
 
     def _execution(self, execution_id: int) -> Execution:
         execution = self._records.execution(execution_id)

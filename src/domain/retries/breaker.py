@@ -121,6 +121,10 @@ class Breaker:
         """The failures that are counted."""
         return sum(number for _, number in self.failures)
 
+    def failing_since(self, moment: datetime) -> int:
+        """Count the failures since then, and what else failed in that part of the window."""
+        return sum(number for at, number in self.failures if at > moment - self.window / PARTS)
+
     def count(self, policy: BreakerPolicy, now: datetime) -> "Breaker":
         """Count a failure."""
         failures = policy.counted(self.failures, now)

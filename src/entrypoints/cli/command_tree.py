@@ -69,6 +69,8 @@ def app_for(arguments: Sequence[str]) -> typer.Typer:
 def add_short_lived(to: typer.Typer) -> None:
     """Add the commands that do one thing and end."""
     from .commands import (  # noqa: PLC0415 - what lives long needs none of them
+        breakers,
+        budgets,
         check,
         db,
         doctor,
@@ -118,6 +120,8 @@ def add_short_lived(to: typer.Typer) -> None:
         "schedules": schedules.app,
         "executions": executions.app,
         "nodes": nodes.app,
+        "budgets": budgets.app,
+        "breakers": breakers.app,
         "failed": failed.app,
         "quarantine": quarantine.app,
         "events": events.app,

@@ -45,6 +45,8 @@ STATE_COLOURS = {
     "active": "cyan",
     "stopped": "yellow",
     "done": "green",
+    "open": "red",
+    "half-open": "yellow",
 }
 
 

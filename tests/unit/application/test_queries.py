@@ -11,10 +11,12 @@ import pytest
 
 from cronhare.adapters.memory.inspection import MemoryInspection
 from cronhare.adapters.memory.ledger.nodes import MemoryNodeStore
+from cronhare.adapters.memory.ledger.retry_limits import MemoryLimitStore
 from cronhare.adapters.rabbitmq.topology.guide import guide
 from cronhare.adapters.system.ledger_clock import HostClock
 from cronhare.application.administration.lookup import NotFound, find_schedule
 from cronhare.application.administration.queries import LOOK_EVERY, SILENT_FOR, Queries
+from cronhare.application.administration.retry_limits import RetryLimitDesk
 from cronhare.application.administration.views import ExecutionView
 from cronhare.application.administration.views.values import DEEPEST, json_value
 from cronhare.application.heartbeat import Heartbeat
@@ -67,6 +69,7 @@ def queries(house: House, broker: BrokerInspectionPort | None = None) -> Queries
         schedules=house.schedules,
         records=house.records,
         nodes=MemoryNodeStore(house.ledger),
+        limits=RetryLimitDesk(limits=MemoryLimitStore(house.ledger), now=house.clock.now),
         broker=broker or MemoryInspection(),
         retry_delay=timedelta(seconds=30),
         policy=RetryPolicy(),

@@ -26,6 +26,7 @@ from cronhare.domain.schedules.retention import LATELY, by_class
 from cronhare.ports.records import Attempt, ExecutionFilter, Output, QueueLoad, Reported, Retention
 
 from .reported import keep_failure
+from .retry_limits import forget_idle_limits
 from .tables import MemoryLedger
 
 
@@ -206,6 +207,7 @@ class MemoryRecords:
             old = {each.id: each for each in self._outlived(now, retention)}
             for execution in old.values():
                 self._executions.delete(execution)
+            forget_idle_limits(self._ledger, now)
         between()
         return len(old)
 

@@ -66,15 +66,11 @@ class MemoryLimitStore:
         with self._ledger.lock:
             return self._ledger.breakers.pop(task, None) is not None
 
-    def clean_up(self, *, now: datetime) -> int:
-        """See `LimitStorePort.clean_up`."""
-        before = now - IDLE_FOR
-        with self._ledger.lock:
-            budgets, breakers = self._ledger.budgets, self._ledger.breakers
-            queues = [x.queue for x in budgets.values() if x.last is not None and x.last < before]
-            tasks = [x.task for x in breakers.values() if x.last_at < before]
-            for queue in queues:
-                del budgets[queue]
-            for task in tasks:
-                del breakers[task]
-        return len(queues) + len(tasks)
+
+def forget_idle_limits(ledger: MemoryLedger, now: datetime) -> None:
+    """Delete what has been idle for long. The caller holds the ledger's lock."""
+    before, budgets, breakers = now - IDLE_FOR, ledger.budgets, ledger.breakers
+    ledger.budgets = {
+        key: one for key, one in budgets.items() if one.last is None or one.last >= before
+    }
+    ledger.breakers = {key: one for key, one in breakers.items() if one.last_at >= before}

@@ -18,6 +18,7 @@ from cronhare.ports.runner import Captured
 
 from ..claims.manual_claims import claim_by_hand, find_by_key
 from ..inspection.scheduler_activity import last_claim
+from ..limits.cleanup import forget_idle_limits
 from ..mapping.execution_rows import (
     BY_IDS,
     EXECUTION,
@@ -198,6 +199,7 @@ class SqlRecords(ArchiveRecords):
         self, *, now: datetime, retention: Retention, between: Callable[[], None] = lambda: None
     ) -> int:
         """See `RecordsPort.clean_up`."""
+        forget_idle_limits(self._database, now)
         return clean_up(self._database, now=now, retention=retention, between=between)
 
 

@@ -21,6 +21,7 @@ from .failures import (
     ReplayedView,
 )
 from .findings import DiagnosisView
+from .limits import BreakerView, BudgetView
 from .replays import ReplayView
 from .schedules import ExportView, LastRun, PauseView, ScheduleView, ScheduleWithRuns
 from .values import CrashView, ErrorView, RetryView
@@ -28,6 +29,8 @@ from .work import NodesView, NodeView, QueueView
 
 __all__ = [
     "AttemptView",
+    "BreakerView",
+    "BudgetView",
     "ClockEffectView",
     "CrashView",
     "DiagnosisView",

@@ -1,0 +1,92 @@
+"""What is left of retry budgets, and which circuit breakers are open; these can be reset."""
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from typing import Final
+
+import attrs
+
+from cronhare.domain.execution import UNFINISHED, Execution, State
+from cronhare.domain.retries.breaker import ACTIVATED, Breaker, BreakerState
+from cronhare.domain.retries.budget import said
+from cronhare.domain.texts.listing import listed
+from cronhare.domain.texts.moments import say_moment
+from cronhare.ports.limits import LimitStorePort
+
+from .lookup import NotFound
+from .views import BreakerView, BudgetView
+
+#: So many are listed at most, of each kind.
+MOST_LISTED: Final = 1_000
+
+
+@attrs.frozen(kw_only=True)
+class RetryLimitDesk:
+    """Shows limits, and resets breakers. *now* is the ledger's clock."""
+
+    _limits: LimitStorePort
+    _now: Callable[[], datetime]
+
+    def budgets(self) -> Sequence[BudgetView]:
+        """List the budgets of the queues that were asked for a retry of late."""
+        now = self._now()
+        found = self._limits.budgets(now=now, limit=MOST_LISTED)
+        return [BudgetView.of(budget, now=now) for budget in found]
+
+    def breakers(self) -> Sequence[BreakerView]:
+        """List the breakers of the tasks of which an attempt failed of late."""
+        now = self._now()
+        found = self._limits.breakers(now=now, limit=MOST_LISTED)
+        return [BreakerView.of(breaker, now=now) for breaker in found]
+
+    def reset(self, task: str) -> BreakerView:
+        """Close a breaker, and let it count anew; answer what it was.
+
+        *task* is `report 25`, or the task's name in a jobs file.
+
+        Raises:
+            NotFound: there is none, with those that are.
+        """
+        now = self._now()
+        known = self._limits.breakers(now=now, limit=MOST_LISTED)
+        named = [each for each in known if each.name == task]
+        breaker = self._limits.breaker(task, now=now) or (named[0] if len(named) == 1 else None)
+        if breaker is None or not self._limits.reset(breaker.task):
+            raise NotFound(_no_breaker(task, named or known))
+        return BreakerView.of(breaker, now=now)
+
+    def about(self, execution: Execution) -> Iterator[str]:
+        """Say which limits keep an execution from another retry, now or in the end."""
+        now = self._now()
+        goes_on = execution.state in UNFINISHED
+        if goes_on and (budget := self._limits.budget(execution.queue, now=now)) is not None:
+            remaining = budget.remaining(now)
+            left = (
+                f"has {remaining:,} left"
+                if remaining
+                else f"is spent until {say_moment(budget.free_at(now))}"
+            )
+            name = said(budget)
+            yield f"{name[0].upper()}{name[1:]} {left}."
+        if not goes_on and (execution.state, execution.last_error) != (State.FAILED, ACTIVATED):
+            return
+        breaker = self._limits.breaker(str(execution.task), now=now)
+        if breaker is not None and breaker.state(now) is not BreakerState.CLOSED:
+            yield _said_open(breaker, now)
+
+
+def _said_open(breaker: Breaker, now: datetime) -> str:
+    reset = f"`cronhare breakers reset {breaker.task}` closes it"
+    if breaker.state(now) is BreakerState.HALF_OPEN:
+        probe = f"execution {breaker.probe}" if breaker.probe else "the next retry"
+        return f"The circuit breaker of {breaker.task} is half open: {probe} is its probe; {reset}."
+    until = say_moment(breaker.probe_at) if breaker.probe_at else "a reset"
+    return (
+        f"The circuit breaker of {breaker.task} is open until {until}: what fails before is not "
+        f"tried again; {reset}."
+    )
+
+
+def _no_breaker(task: str, known: Sequence[Breaker]) -> str:
+    names = [f"{each.task} ({each.name})" if each.name else each.task for each in known]
+    return f"there is no circuit breaker of {task!r}; there is {listed(names) or 'none'}"

@@ -1,0 +1,59 @@
+"""`cronhare breakers list` and `cronhare breakers reset`."""
+
+from typing import Annotated
+
+import typer
+
+from cronhare.application.administration.views import BreakerView
+
+from ..output import Columns, Json, moment, print_json, print_line, print_rows, state
+from ..wiring import open_ledger
+
+app = typer.Typer(
+    help="The circuit breakers of the tasks.", no_args_is_help=True, rich_markup_mode=None
+)
+
+Task = Annotated[
+    list[str],
+    typer.Argument(help="The task: its name in a jobs file, or type and number.", metavar="TASK"),
+]
+
+
+@app.command("list")
+def list_(*, json: Json = False) -> None:
+    """List circuit breakers: which are open, since when, and when a retry tries again.
+
+    A task is listed once an attempt of it failed while CRON_CIRCUIT_BREAKER was on.
+    """
+    columns: Columns[BreakerView] = {
+        "TASK": "task",
+        "NAME": "task_name",
+        "STATE": lambda breaker: state(breaker.state),
+        "FAILURES": lambda breaker: f"{breaker.failures:,}",
+        "OPEN SINCE": "opened_at",
+        "FAILED": _rate,
+        "PROBE AT": "probe_at",
+        "PROBE": "probe",
+    }
+    found = open_ledger().limit_desk().breakers()
+    print_rows(found, columns, json=json, empty="No task has a circuit breaker that counts.")
+
+
+@app.command("reset")
+def reset(task: Task, *, json: Json = False) -> None:
+    """Close a task's circuit breaker, and let it count anew: its failures are retried again.
+
+    What it let fail stays in the archive: see `cronhare failed replay`.
+    """
+    was = open_ledger().limit_desk().reset(" ".join(task))
+    if json:
+        print_json(was)
+        return
+    since = f", open since {moment(was.opened_at)}" if was.opened_at else ""
+    print_line(f"The circuit breaker of {was.task} counts anew; it was {was.state}{since}.")
+
+
+def _rate(breaker: BreakerView) -> str | None:
+    if breaker.failed is None or breaker.succeeded is None:
+        return None
+    return f"{breaker.failed:,} of {breaker.failed + breaker.succeeded:,}"

@@ -1,0 +1,31 @@
+"""`cronhare budgets list`."""
+
+import typer
+
+from cronhare.application.administration.views import BudgetView
+
+from ..output import Columns, Json, print_rows
+from ..wiring import open_ledger
+
+app = typer.Typer(
+    help="The retry budgets of the queues.", no_args_is_help=True, rich_markup_mode=None
+)
+
+
+@app.command("list")
+def list_(*, json: Json = False) -> None:
+    """List what each queue has left of its retries, and when the next place is free.
+
+    A queue is listed once it was asked for a retry. Limit and window are those of the process that
+    asked last: CRON_RETRY_BUDGET and CRON_RETRY_BUDGET_WINDOW_SECONDS.
+    """
+    columns: Columns[BudgetView] = {
+        "QUEUE": "queue",
+        "LIMIT": lambda budget: f"{budget.limit:,}",
+        "WINDOW S": lambda budget: f"{budget.window_seconds:g}",
+        "REMAINING": lambda budget: f"{budget.remaining:,}",
+        "DEFERRED UNTIL": "deferred_until",
+        "SPENT SINCE": "spent_since",
+    }
+    found = open_ledger().limit_desk().budgets()
+    print_rows(found, columns, json=json, empty="No queue was asked for a retry of late.")

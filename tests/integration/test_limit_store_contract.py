@@ -1,0 +1,100 @@
+"""What every ledger promises of budgets and breakers as people see them."""
+
+import pytest
+
+from cronhare.application.administration.lookup import NotFound
+from cronhare.application.administration.retry_limits import RetryLimitDesk
+from cronhare.application.administration.views import BudgetView
+from cronhare.domain.execution import Execution, State
+from cronhare.domain.retries.breaker import BreakerPolicy
+from cronhare.domain.retries.budget import BudgetPolicy
+from cronhare.domain.retries.limits import IDLE_FOR, RetryLimits
+from cronhare.ports.attempts import Finish, Recorded
+from cronhare.ports.records import Retention
+from tests.integration.ledgers import FAILURE, IN_30_S, MINUTE, SECOND, Ledger, all_running
+
+BUDGET = RetryLimits(budget=BudgetPolicy(most=2, window=MINUTE))
+BREAKER = RetryLimits(breaker=BreakerPolicy(least=2, window=5 * MINUTE, pause=MINUTE))
+
+
+def desk(ledger: Ledger) -> RetryLimitDesk:
+    return RetryLimitDesk(limits=ledger.limits, now=ledger.clock.now)
+
+
+def fail(ledger: Ledger, limits: RetryLimits, *executions: Execution) -> list[Recorded]:
+    finishes = [
+        Finish(execution=each, ran=FAILURE, verdict=IN_30_S, limits=limits) for each in executions
+    ]
+    return [*ledger.attempts.finish(finishes, now=ledger.now, node="ant")]  # type: ignore[list-item]
+
+
+def test_what_remains_of_a_budget_can_be_read_and_is_never_below_0(ledger: Ledger) -> None:
+    first, *rest = all_running(ledger, 5)
+    assert desk(ledger).budgets() == []
+
+    fail(ledger, BUDGET, first)
+    [one] = desk(ledger).budgets()
+    fail(ledger, BUDGET, *rest)
+    ledger.clock.advance(SECOND)
+    [spent] = desk(ledger).budgets()
+
+    assert (one.queue, one.limit, one.remaining, one.can_retry) == ("cron_scheduler", 2, 1, True)
+    assert spent == BudgetView(
+        queue="cron_scheduler",
+        limit=2,
+        window_seconds=60,
+        remaining=0,
+        can_retry=False,
+        deferred_until=ledger.now - SECOND + 2 * MINUTE,
+        spent_since=ledger.now - SECOND,
+    )
+
+
+def test_an_open_breaker_is_seen_and_closed_by_a_reset(ledger: Ledger) -> None:
+    first, second, third = all_running(ledger, 3)
+    fail(ledger, BREAKER, first, second)
+    [was] = desk(ledger).breakers()
+
+    answer = desk(ledger).reset("report 25")
+
+    assert (was.task, was.state, was.failed, was.succeeded) == ("report 25", "open", 2, 0)
+    assert (was.opened_at, was.probe_at) == (ledger.now, ledger.now + MINUTE)
+    assert answer == was
+    assert desk(ledger).breakers() == []
+    assert fail(ledger, BREAKER, third) == [State.RETRYING]
+
+
+def test_of_what_is_no_breaker_nothing_is_reset(ledger: Ledger) -> None:
+    fail(ledger, BREAKER, *all_running(ledger, 1))
+
+    with pytest.raises(NotFound, match="no circuit breaker of 'report 2'; there is report 25"):
+        desk(ledger).reset("report 2")
+
+
+def test_limits_that_were_idle_for_long_are_cleaned_up_and_no_others(ledger: Ledger) -> None:
+    first, second = all_running(ledger, 2)
+    fail(ledger, RetryLimits(budget=BUDGET.budget, breaker=BREAKER.breaker), first)
+    ledger.clock.advance(IDLE_FOR)
+    ledger.records.clean_up(now=ledger.now, retention=Retention())
+    kept = len(desk(ledger).budgets()), len(desk(ledger).breakers())
+
+    ledger.clock.advance(SECOND)
+    ledger.records.clean_up(now=ledger.now, retention=Retention())
+
+    assert kept == (1, 1)
+    assert (desk(ledger).budgets(), desk(ledger).breakers()) == ([], [])
+    assert fail(ledger, BUDGET, second) == [State.RETRYING]
+
+
+def test_what_keeps_a_run_from_another_attempt_is_told(ledger: Ledger) -> None:
+    *failing, running = all_running(ledger, 3)
+    fail(ledger, RetryLimits(budget=BUDGET.budget, breaker=BREAKER.breaker), *failing)
+    until = f"{ledger.now + MINUTE:%Y-%m-%d %H:%M:%S}Z"
+
+    budget, breaker = desk(ledger).about(running)
+
+    assert budget == "The retry budget of queue cron_scheduler, 2 per 60 s, has 1 left."
+    assert breaker == (
+        f"The circuit breaker of report 25 is open until {until}: what fails before is not tried "
+        "again; `cronhare breakers reset report 25` closes it."
+    )
