@@ -9,6 +9,7 @@ from types import MappingProxyType
 from dependency_injector import containers, providers
 
 from cronhare.adapters.http.client import HttpClient
+from cronhare.adapters.http.task_runner import HttpTaskRunner
 from cronhare.adapters.memory.broker.broker import MemoryBroker
 from cronhare.adapters.memory.inspection import MemoryInspection
 from cronhare.adapters.notify.mail import make_postman
@@ -50,6 +51,7 @@ from cronhare.application.worker.failed_monitor import FailedMonitor
 from cronhare.application.worker.leases import LeaseKeeper
 from cronhare.application.worker.ledger import WorkerLedger
 from cronhare.application.worker.live_output import OutputKeeper
+from cronhare.application.worker.task_runners import TaskRunners
 from cronhare.domain.lifecycle.retry_policies import RetryPolicies
 from cronhare.domain.messages.signing import Seal
 from cronhare.domain.schedules.catalog import Catalog
@@ -129,9 +131,13 @@ class Container(containers.DeclarativeContainer):
         crashes=settings.provided.crash_policy,
     )
     subscribers = providers.Singleton(Subscribers, subscriptions)
-    runner = providers.Singleton(ProcessRunner)
     http = providers.Singleton(
         HttpClient, settings.provided.allowed_hosts, agent=f"cronhare/{version('cronhare')}"
+    )
+    runner = providers.Singleton(
+        TaskRunners,
+        providers.Singleton(ProcessRunner),
+        providers.Singleton(HttpTaskRunner, http),
     )
     ledger_threads = _threads("ledger", 2)
     #: For what may wait for locks of other sessions: starts, ends, adoptions.

@@ -19,6 +19,9 @@ from cronhare.domain.schedules.task import LARGEST_NUMBER, USER_NAME, TaskType
 
 from .tables import REQUIRED
 
+#: Headers of a request that a file gives.
+MOST_HEADERS = 32
+
 #: A name of a task, a schedule or a source.
 NAME = r"[a-z0-9][a-z0-9._-]{0,62}"
 
@@ -40,6 +43,10 @@ User = Annotated[
     ),
 ]
 Command = Annotated[list[str], Meta(min_length=1, description="a list of texts, at least one")]
+Method = Literal["POST", "GET", "PUT", "PATCH", "DELETE", "HEAD"]
+HttpHeaders = Annotated[
+    dict[str, str], Meta(max_length=MOST_HEADERS, description="a table of texts, by their names")
+]
 QueueName = Annotated[
     str,
     Meta(
@@ -75,7 +82,12 @@ class TaskTable(PolicyTable):
     """`[tasks.NAME]`: what a worker may run. Without an *id* one is assigned."""
 
     id: Id | None = None
-    command: Command = attrs.field(factory=lambda: ["-"], metadata=REQUIRED)
+    command: Command | None = None
+    url: str | None = None
+    method: Method | None = None
+    headers: HttpHeaders | None = None
+    headers_env: HttpHeaders | None = None
+    success: Any = None
     type: TaskType = TaskType.WORKER
     class_: str | None = None
     cwd: str | None = None

@@ -1,10 +1,11 @@
 """From a `[tasks.NAME]` table to a task."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from cronhare.domain.schedules.draft import Fault
 from cronhare.domain.schedules.task import DEFAULT_TIMEOUT, Task, TaskRef, assigned_number
 
+from .http_calls import read_call
 from .policies import Policies
 from .schema import TaskTable
 
@@ -14,13 +15,20 @@ def read_task(
 ) -> Task:
     """Make a task; its working directory is the file's folder, or relative to it."""
     policy = policies.read(table, policies.of_class(table.class_, faults), faults)
-    faults += _faults_of_command(table)
+    http = read_call(table, faults)
+    command = tuple(table.command or ())
+    if http is None and not command:
+        faults += _without_work(table, faults)
+        command = ("-",)
+    elif http is None:
+        faults += _faults_of_command(table, command)
     folder = policies.folder
     return Task(
         name=name,
         source=source,
         ref=TaskRef(table.type.value, table.id or assigned_number(source, name)),
-        command=tuple(table.command),
+        command=() if http else command,
+        http=http,
         timeout=policy.timeout or DEFAULT_TIMEOUT,
         cwd=folder / table.cwd if table.cwd else folder,
         env=table.env,
@@ -31,12 +39,18 @@ def read_task(
     )
 
 
-def _faults_of_command(table: TaskTable) -> Iterator[Fault]:
+def _without_work(table: TaskTable, faults: Sequence[Fault]) -> Iterator[Fault]:
+    """Say that it has nothing to do, unless what it has is at fault."""
+    if table.url is None and not {"command", "url"} & {fault.field for fault in faults}:
+        yield Fault("command", "is missing; give a command, or a url")
+
+
+def _faults_of_command(table: TaskTable, command: Sequence[str]) -> Iterator[Fault]:
     """Find what no operating system could start."""
-    if not table.command[0]:
+    if not command[0]:
         yield Fault("command", "its first text names the program, and is empty")
     texts = {
-        "command": table.command,
+        "command": command,
         "cwd": [table.cwd or ""],
         "env": [*table.env, *table.env.values()],
         "pass_env": table.pass_env,

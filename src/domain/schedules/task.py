@@ -9,8 +9,8 @@ from pathlib import PurePath
 
 import attrs
 import msgspec
-from attrs import validators
 
+from .http_call import HttpCall
 from .task_policy import TaskPolicy
 
 DEFAULT_TIMEOUT = timedelta(hours=1)
@@ -73,7 +73,9 @@ def assigned_number(source: str, name: str) -> int:
 
 @attrs.frozen(kw_only=True)
 class Task:
-    """A command with its limits, as a jobs file describes it.
+    """A command or a request with its limits, as a jobs file describes it.
+
+    It has a *command*, or asks by *http*.
 
     Runs name it by *source* and *name* (see `catalog.py`); rows and messages that cannot, by *ref*.
     It runs as *user*, or as the worker's own. *policy* is what its file says of how it is run, of
@@ -82,7 +84,8 @@ class Task:
 
     name: str
     ref: TaskRef
-    command: tuple[str, ...] = attrs.field(validator=validators.min_len(1))
+    command: tuple[str, ...] = ()
+    http: HttpCall | None = None
     source: str | None = None
     timeout: timedelta = DEFAULT_TIMEOUT
     cwd: PurePath | None = None
@@ -91,6 +94,10 @@ class Task:
     user: str | None = None
     task_class: str | None = None
     policy: TaskPolicy = attrs.field(factory=TaskPolicy)
+
+    def __attrs_post_init__(self) -> None:
+        if bool(self.command) == (self.http is not None):
+            raise ValueError(f"task {self.name} is to have a command, or a request")
 
     @property
     def label(self) -> str:

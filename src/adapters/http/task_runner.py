@@ -1,0 +1,180 @@
+"""The runner of HTTP tasks: an attempt is one request, and its output is the answer."""
+
+import asyncio
+import os
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from http import HTTPStatus
+from typing import Final
+
+import msgspec
+
+from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskError
+from cronhare.domain.retries.retry_after import read_retry_after
+from cronhare.domain.schedules.http_call import (
+    WITHOUT_BODY,
+    HttpCall,
+    class_of_status,
+    code_of_status,
+)
+from cronhare.domain.texts.printable import printable, shortened
+from cronhare.ports.http import (
+    LONGEST_REQUEST,
+    HttpAnswer,
+    HttpFailed,
+    HttpPort,
+    HttpRefused,
+    HttpRequest,
+)
+from cronhare.ports.runner import AttemptResult, Captured, Invocation, StopReason, Written
+
+#: Characters of an answer's body in the failure's sentence.
+_LONGEST_LINE: Final = 200
+
+_STOPPED: Final = {
+    StopReason.CANCELLED: "cancelled: the answer was not waited for",
+    StopReason.INTERRUPTED: "interrupted: the worker shuts down",
+    StopReason.LEASE_LOST: "ended: the worker lost its lease",
+}
+
+
+class HttpTaskRunner:
+    """Runs tasks that have a `Task.http`. Satisfies `TaskRunnerPort`.
+
+    What was asked cannot be taken back: the server may have acted on a request whose answer did not
+    come, or was not waited for. So each attempt carries what it can know a repetition by.
+    """
+
+    def __init__(self, http: HttpPort, environ: Mapping[str, str] | None = None) -> None:
+        """*environ*, by default our own environment, has the values of `headers_env`."""
+        self._http = http
+        self._environ = os.environ if environ is None else environ
+        self._running: dict[int, tuple[asyncio.Task[AttemptResult], list[StopReason]]] = {}
+
+    async def run(self, invocation: Invocation) -> AttemptResult:
+        """See `TaskRunnerPort.run`."""
+        asking = asyncio.create_task(self._ask(invocation))
+        reasons: list[StopReason] = []
+        self._running[invocation.execution_id] = asking, reasons
+        try:
+            return await asking
+        except asyncio.CancelledError:
+            if not reasons:  # it is we who are cancelled
+                asking.cancel()
+                raise
+            # A lost lease overrides any other reason.
+            lost = StopReason.LEASE_LOST in reasons
+            return _stopped(StopReason.LEASE_LOST if lost else reasons[0])
+        finally:
+            del self._running[invocation.execution_id]
+
+    def stop(self, execution_id: int, reason: StopReason) -> bool:
+        """See `TaskRunnerPort.stop`; there is nothing to wait for."""
+        if execution_id not in self._running:
+            return False
+        asking, reasons = self._running[execution_id]
+        reasons.append(reason)
+        asking.cancel()
+        return True
+
+    def written(self, execution_id: int, *, beyond: int = 0) -> Written | None:  # noqa: ARG002
+        """See `TaskRunnerPort.written`: before its answer it has none."""
+        return None
+
+    async def close(self) -> None:
+        """See `TaskRunnerPort.close`."""
+        for asking, reasons in self._running.values():
+            reasons.append(StopReason.INTERRUPTED)
+            asking.cancel()
+        await asyncio.sleep(0)
+
+    async def _ask(self, invocation: Invocation) -> AttemptResult:
+        call = invocation.task.http
+        assert call is not None, "a task of ours"
+        try:
+            request = self._request(invocation, call)
+            answer = await self._http.send(request)
+        except HttpRefused as refusal:
+            return _failed(str(refusal), ErrorClass.PERMANENT)
+        except HttpFailed as failure:
+            return _failed(str(failure), ErrorClass.TRANSIENT)
+        return _result(call, answer)
+
+    def _request(self, invocation: Invocation, call: HttpCall) -> HttpRequest:
+        has_body = call.method not in WITHOUT_BODY
+        headers = {
+            **({"Content-Type": "application/json"} if has_body else {}),
+            **call.headers,
+            **dict(self._from_environment(call)),
+            **_about(invocation),
+        }
+        return HttpRequest(
+            method=call.method,
+            address=call.address,
+            headers=headers,
+            body=msgspec.json.encode(invocation.params) if has_body else b"",
+            timeout=min(invocation.task.timeout, LONGEST_REQUEST),
+        )
+
+    def _from_environment(self, call: HttpCall) -> Iterator[tuple[str, str]]:
+        for header, variable in call.headers_env.items():
+            value = self._environ.get(variable)
+            if value is None:
+                raise HttpRefused(f"the worker's environment has no {variable}, for {header}")
+            yield header, value.strip()
+
+
+def _about(invocation: Invocation) -> dict[str, str]:
+    """Say which attempt it is. One run has one key, whatever attempt: a server can know doubles."""
+    return {
+        "Idempotency-Key": f"{invocation.scheduler_id}-{invocation.execution_id}",
+        "Cron-Execution-Id": str(invocation.execution_id),
+        "Cron-Execution-Key": invocation.execution_key,
+        "Cron-Attempt": str(invocation.attempt),
+        "Cron-Due-At": invocation.due_at.isoformat().replace("+00:00", "Z"),
+        "Cron-Fence": str(invocation.fence),
+    }
+
+
+def _result(call: HttpCall, answer: HttpAnswer) -> AttemptResult:
+    text = answer.body.decode(errors="replace")
+    cut = ", and more" if answer.is_cut else ""
+    line = f"{call.method} {call.address}: {_said(answer.status)}, {len(answer.body)} bytes{cut}\n"
+    return AttemptResult(
+        outcome=_outcome(call, answer, text),
+        stdout=Captured(head=text, bytes=len(answer.body)),
+        stderr=Captured(head=line, bytes=len(line.encode())),
+    )
+
+
+def _outcome(call: HttpCall, answer: HttpAnswer, text: str) -> Outcome:
+    status = answer.status
+    if status in call.success:
+        return Outcome(ending=Ending.SUCCEEDED)
+    first = shortened(printable(text.strip().partition("\n")[0]), _LONGEST_LINE)
+    wait = read_retry_after(answer.headers.get("retry-after"))
+    error = TaskError(
+        message=f"{call.address} answered {_said(status)}{f': {first}' if first else ''}",
+        code=code_of_status(status),
+        error_class=class_of_status(status),
+        retry_after=wait if isinstance(wait, timedelta) else None,
+        retry_at=None if isinstance(wait, timedelta) else wait,
+    )
+    return Outcome(ending=Ending.FAILED, error=error)
+
+
+def _said(status: int) -> str:
+    try:
+        return f"{status} {HTTPStatus(status).phrase}"
+    except ValueError:
+        return str(status)
+
+
+def _failed(why: str, error_class: ErrorClass) -> AttemptResult:
+    error = TaskError(message=why, error_class=error_class)
+    return AttemptResult(outcome=Outcome(ending=Ending.FAILED, error=error))
+
+
+def _stopped(reason: StopReason) -> AttemptResult:
+    error = TaskError(message=_STOPPED[reason])
+    return AttemptResult(outcome=Outcome(ending=reason.ending, error=error))

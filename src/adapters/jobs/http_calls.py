@@ -1,0 +1,125 @@
+"""From the `url` of a `[tasks.NAME]` table, and what goes with it, to a request."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+from cronhare.domain.addresses import WebAddress
+from cronhare.domain.schedules.draft import Fault
+from cronhare.domain.schedules.http_call import METHODS, STATUSES, SUCCESS, HttpCall
+from cronhare.domain.texts.echo import echo
+
+from .schema import TaskTable
+
+#: Characters of a header's value.
+LONGEST_HEADER: Final = 8_192
+#: The most statuses and classes of them that a table names.
+MOST_STATUSES: Final = 100
+
+_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,256}")  # a token of RFC 9110
+_VALUE: Final = re.compile(r"[\t -~]*")
+_CLASS: Final = re.compile(r"([1-5])xx")
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,255}")
+
+#: What says which attempt it is, or frames the message: ours to say.
+_OURS: Final = frozenset(
+    {
+        "host",
+        "connection",
+        "content-length",
+        "transfer-encoding",
+        "idempotency-key",
+        "cron-execution-id",
+        "cron-execution-key",
+        "cron-attempt",
+        "cron-due-at",
+        "cron-fence",
+    }
+)
+
+#: Fields that are for a request alone, and those that are for a command.
+_OF_A_REQUEST: Final = ("method", "headers", "headers_env", "success")
+_OF_A_COMMAND: Final = ("command", "cwd", "env", "pass_env", "user")
+
+
+def read_call(table: TaskTable, faults: list[Fault]) -> HttpCall | None:
+    """Make the request of a task that has a `url`; None for any other, or one at fault."""
+    if table.url is None:
+        faults += _out_of_place(table, _OF_A_REQUEST, "is for a url; this task has none")
+        return None
+    found = [*_out_of_place(table, _OF_A_COMMAND, "is for a command; this task has a url")]
+    found += _faults_of_headers("headers", table.headers or {}, _fault_of_value)
+    found += _faults_of_headers("headers_env", table.headers_env or {}, _fault_of_variable)
+    found += _doubled(table.headers or {}, table.headers_env or {})
+    address = _address(table.url, found)
+    success = _statuses(table.success, found)
+    faults += found
+    if address is None:
+        return None
+    return HttpCall(
+        address=address,
+        method=table.method or METHODS[0],
+        headers=table.headers or {},
+        headers_env=table.headers_env or {},
+        success=success,
+    )
+
+
+def _out_of_place(table: TaskTable, fields: tuple[str, ...], why: str) -> Iterator[Fault]:
+    return (Fault(field, why) for field in fields if getattr(table, field))
+
+
+def _address(url: str, faults: list[Fault]) -> WebAddress | None:
+    try:
+        return WebAddress.parse(url)
+    except ValueError as error:
+        faults.append(Fault("url", str(error)))  # it quotes nothing: a secret may stand in it
+        return None
+
+
+def _statuses(value: object, faults: list[Fault]) -> frozenset[int]:
+    """Read `[200, "3xx"]`."""
+    if value is None:
+        return SUCCESS
+    if not isinstance(value, list) or not 0 < len(value) <= MOST_STATUSES:
+        faults.append(Fault("success", f'a list such as ["2xx", 304], {MOST_STATUSES} at most'))
+        return SUCCESS
+    statuses: set[int] = set()
+    for one in value:
+        if isinstance(one, int) and not isinstance(one, bool) and one in STATUSES:
+            statuses.add(one)
+        elif isinstance(one, str) and (named := _CLASS.fullmatch(one)):
+            first = int(named[1]) * 100
+            statuses |= set(range(first, first + 100))
+        else:
+            allowed = f'{STATUSES[0]}-{STATUSES[-1]}, nor like "2xx"'
+            faults.append(Fault("success", f"{echo(one)} is no status: neither {allowed}"))
+    return frozenset(statuses)
+
+
+def _faults_of_headers(
+    field: str, headers: Mapping[str, str], fault_of: Callable[[str], str | None]
+) -> Iterator[Fault]:
+    for name, value in headers.items():
+        if not _NAME.fullmatch(name):
+            yield Fault(field, f"{echo(name)} is no header's name")
+        elif name.lower() in _OURS:
+            yield Fault(field, f"{name} is said by cronhare itself")
+        elif (problem := fault_of(value)) is not None:
+            yield Fault(f"{field}.{name}", problem)
+
+
+def _fault_of_value(value: str) -> str | None:
+    if len(value) > LONGEST_HEADER or not _VALUE.fullmatch(value):
+        return f"at most {LONGEST_HEADER:,} characters of printable ASCII are allowed"
+    return None
+
+
+def _fault_of_variable(value: str) -> str | None:
+    return None if _VARIABLE.fullmatch(value) else f"{echo(value)} cannot name a variable"
+
+
+def _doubled(headers: Mapping[str, str], from_env: Mapping[str, str]) -> Iterator[Fault]:
+    names = [name.lower() for name in (*headers, *from_env)]
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        yield Fault("headers", f"{echo(name)} is given twice")
