@@ -11,7 +11,9 @@ from cronhare.adapters import tls
 from cronhare.adapters.crontab import reader, settings
 from cronhare.adapters.http import client as http_client
 from cronhare.adapters.http import connecting, exchange, requests
+from cronhare.adapters.jobs import http_calls
 from cronhare.adapters.jobs import notify as jobs_notify
+from cronhare.adapters.jobs import schema as jobs_schema
 from cronhare.adapters.notify import mail
 from cronhare.adapters.process.attempt import attempt
 from cronhare.adapters.process.output import attempt_log, capture, lines, log_rate, pipes
@@ -305,6 +307,11 @@ BOUNDS: dict[str, list[str]] = {
         f"{crashes.CRASH_LIMIT} within {crashes.CRASH_WINDOW.total_seconds():.0f} s",
         f"{crashes.CRASH_LIMITS[0]} to {crashes.CRASH_LIMITS[-1]}",
         f"{crashes.CRASH_WINDOWS_MS[0] // 1000} s to {crashes.CRASH_WINDOWS_MS[-1] // 3_600_000} h",
+    ],
+    "the headers that a task gives its request": [
+        f"{jobs_schema.MOST_HEADERS}",
+        f"{http_calls.LONGEST_HEADER:,} characters",
+        f"{http_calls.MOST_STATUSES} statuses",
     ],
     "a replay of many": [
         f"{replay_order.RATES[0]:g}-{replay_order.RATES[1]:,g}",
