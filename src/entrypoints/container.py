@@ -24,6 +24,7 @@ from cronhare.adapters.sql import (
     SqlRecords,
     SqlReplayStore,
     SqlScheduleStore,
+    SqlStatistics,
     open_engine,
 )
 from cronhare.adapters.sql.inspection.ledger_inspection import SqlInspection
@@ -37,6 +38,7 @@ from cronhare.application.administration.outbox import Outbox
 from cronhare.application.administration.queries import Queries
 from cronhare.application.administration.replays import Replays
 from cronhare.application.administration.retry_limits import RetryLimitDesk
+from cronhare.application.administration.statistics import Statistics
 from cronhare.application.events.announcing import Announcer
 from cronhare.application.events.telling import Herald
 from cronhare.application.heartbeat import Heartbeat
@@ -271,6 +273,7 @@ class Container(containers.DeclarativeContainer):
     replays = providers.Singleton(Replays, replays=replay_store, records=records)
     applier = providers.Singleton(JobsFileApplier, schedules)
     outbox = providers.Singleton(Outbox, events)
+    statistics = providers.Singleton(Statistics, providers.Singleton(SqlStatistics, engine, clock))
 
     broker_inspection = providers.Selector(
         settings.provided.broker_kind,

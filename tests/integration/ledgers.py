@@ -21,6 +21,7 @@ from cronhare.adapters.memory.ledger.records import MemoryRecords
 from cronhare.adapters.memory.ledger.replays import MemoryReplayStore
 from cronhare.adapters.memory.ledger.retry_limits import MemoryLimitStore
 from cronhare.adapters.memory.ledger.schedules import MemoryScheduleStore
+from cronhare.adapters.memory.ledger.statistics import MemoryStatistics
 from cronhare.adapters.memory.ledger.tables import MemoryLedger
 from cronhare.adapters.sql import (
     SqlAttemptStore,
@@ -31,6 +32,7 @@ from cronhare.adapters.sql import (
     SqlRecords,
     SqlReplayStore,
     SqlScheduleStore,
+    SqlStatistics,
     open_engine,
 )
 from cronhare.adapters.sql.dialect import dialect_of, with_dialect
@@ -60,6 +62,7 @@ from cronhare.ports.records import ExecutionFilter, RecordsPort
 from cronhare.ports.replays import Advance, ReplayStorePort
 from cronhare.ports.runner import AttemptResult
 from cronhare.ports.schedules import ScheduleStorePort
+from cronhare.ports.statistics import StatisticsPort
 from tests.ports import NO_NACKS, ids_of
 from tests.services.databases import run
 
@@ -125,6 +128,7 @@ class Ledger:
     events: EventStorePort
     replays: ReplayStorePort
     limits: LimitStorePort
+    statistics: StatisticsPort
 
     @property
     def now(self) -> datetime:
@@ -301,6 +305,7 @@ def memory_ledger(clock: FrozenClock) -> Ledger:
         events=MemoryEventStore(ledger),
         replays=MemoryReplayStore(ledger),
         limits=MemoryLimitStore(ledger),
+        statistics=MemoryStatistics(ledger),
     )
 
 
@@ -344,6 +349,7 @@ def sql_ledger(clock: FrozenClock, engine: Engine) -> Ledger:
         events=SqlEventStore(engine, clock),
         replays=SqlReplayStore(engine, clock),
         limits=SqlLimitStore(engine, clock),
+        statistics=SqlStatistics(engine, clock),
     )
 
 

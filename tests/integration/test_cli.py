@@ -205,6 +205,39 @@ def test_who_discards_what_is_resolved_already_is_told_so(shell: Shell) -> None:
     assert "discarded" in shell("failed", "list", "--all").out
 
 
+def test_failures_and_runs_are_counted(shell: Shell) -> None:
+    with closing(sqlite3.connect(shell.folder / "cronhare.sqlite3")) as ledger, ledger:
+        ledger.executemany(
+            "INSERT INTO FailedTask (id, execution_id, scheduler_id, schedule_name, execution_key, "
+            "kind, task_type, task_id, queue, params, failed_at, failed_reason, attempts, "
+            "retry_count) VALUES (?, 0, 1, 'nightly', 'key', 'failed', 'report', 1, "
+            "'cron_scheduler', '{}', ?, ?, 4, ?)",
+            [
+                (1, "2026-03-02 12:00:00.000000", "no\x1b[31m\nanswer", 3),
+                (2, "2026-03-02 13:00:00.000000", "no\x1b[31m\nanswer", 2),
+                (3, "at noon", "spoilt", "many"),
+            ],
+        )
+    shell("run", "nightly")
+    since = ("--since", "2026-03-01T00:00Z", "--until", "2026-03-03T00:00Z")
+
+    by_day = shell("failed", "stats", *since, "--json").json()
+    report = shell("failed", "stats", *since, "--by", "reason").out
+    ever = shell("failed", "stats", "--since", "36500d", "--by", "type")
+    [runs] = shell("executions", "stats", "--by", "type", "--json").json()
+    wrong = shell("executions", "stats", "--by", "reason")
+
+    [found] = by_day
+    asked = ("date", "type", "failed_count", "avg_retries", "task")
+    assert [found[each] for each in asked] == ["2026-03-02", "report", 2, 2.5, None]
+    assert "no\\x1b[31m" in report
+    assert "2.50" in report
+    assert ever.status == 0
+    assert (runs["total"], runs["succeeded"], runs["date"]) == (1, 0, None)
+    assert wrong.status == 2
+    assert "--by reason: only failures have one" in wrong.err
+
+
 def test_what_is_quarantined_is_listed_shown_and_discarded_by_a_filter(shell: Shell) -> None:
     with closing(sqlite3.connect(shell.folder / "cronhare.sqlite3")) as ledger, ledger:
         ledger.executemany(

@@ -41,7 +41,14 @@ from cronhare.domain import nodes, task_report, topology
 from cronhare.domain.addresses import allowed_hosts, broker, server_url, web_address
 from cronhare.domain.cron.timeline import FIRST_MINUTE, LAST_MINUTE, moment_of
 from cronhare.domain.diagnosis import finding
-from cronhare.domain.lifecycle import events, failures, redelivery, replay_order, start_fence
+from cronhare.domain.lifecycle import (
+    events,
+    failures,
+    redelivery,
+    replay_order,
+    start_fence,
+    statistics,
+)
 from cronhare.domain.messages import headers, messages
 from cronhare.domain.messages import nack_count as deaths
 from cronhare.domain.retries import crashes, error_classes, outcome, retry, retry_after
@@ -53,7 +60,7 @@ from cronhare.domain.schedules.retention import KEPT
 from cronhare.domain.texts import durations, echo
 from cronhare.entrypoints import logs
 from cronhare.entrypoints.cli import errors as trouble
-from cronhare.entrypoints.cli import times
+from cronhare.entrypoints.cli import output, times
 from cronhare.entrypoints.processes import scheduler
 from cronhare.entrypoints.settings import setting_text
 from cronhare.entrypoints.signals import forced_exit as last_resort
@@ -325,6 +332,11 @@ BOUNDS: dict[str, list[str]] = {
         f"{replay_items.COLLECTED_AT_ONCE:,}",
         f"{replay_items.SETTLED_AT_ONCE:,}",
         f"{replaying.MOST_STEPS} replays",
+    ],
+    "lines of statistics": [
+        f"{statistics.MOST_GROUPS}, or",
+        f"up to {output.MOST_LINES:,}",
+        f"{statistics.REASON_LENGTH} characters",
     ],
     "reports of nodes that are looked at": [f"{nodes.MOST_REPORTS:,}"],
     "a node's name, host, version and role in its report": [

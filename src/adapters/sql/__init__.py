@@ -8,6 +8,7 @@ from .limits.store import SqlLimitStore
 from .migrations.upgrade import check_schema, upgrade
 from .nodes import SqlNodeStore
 from .records.replays import SqlReplayStore
+from .records.statistics import SqlStatistics
 from .records.store import SqlRecords
 from .schedules import SqlScheduleStore
 
@@ -20,6 +21,7 @@ __all__ = [
     "SqlRecords",
     "SqlReplayStore",
     "SqlScheduleStore",
+    "SqlStatistics",
     "check_schema",
     "open_engine",
     "upgrade",

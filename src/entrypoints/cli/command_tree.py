@@ -92,6 +92,7 @@ def add_short_lived(to: typer.Typer) -> None:
         schedules_show,
         schedules_switch,
         settings,
+        stats,
     )
 
     commands: dict[str, Callable[..., None]] = {
@@ -116,6 +117,8 @@ def add_short_lived(to: typer.Typer) -> None:
     }
     for name, command in of_schedules.items():
         schedules.app.command(name)(command)
+    failed.app.command("stats")(stats.failures)
+    executions.app.command("stats")(stats.executions)
     groups = {
         "schedules": schedules.app,
         "executions": executions.app,

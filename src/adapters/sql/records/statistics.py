@@ -1,0 +1,176 @@
+"""Statistics in SQL: one SELECT for each question, grouped by the database."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Engine,
+    Row,
+    Select,
+    String,
+    case,
+    cast,
+    func,
+    literal_column,
+    select,
+)
+
+from cronhare.domain.execution import REPLAYABLE, State
+from cronhare.domain.lifecycle.failure_filter import FailureFilter
+from cronhare.domain.lifecycle.statistics import (
+    REASON_LENGTH,
+    By,
+    ExecutionCount,
+    FailureCount,
+)
+from cronhare.domain.retries.outcome import ErrorClass, mark_of_class
+from cronhare.domain.schedules.task import SYSTEM
+from cronhare.ports.clock import ClockPort
+
+from ..dialect import Dialect
+from ..mapping.execution_rows import display_name
+from ..schema.tables import executions, failed_tasks, schedulers
+from ..transactions.database import Database, repeatable
+from .failure_conditions import those_of
+
+_NUMBER = func.count()
+_FAILURE, _RUN = failed_tasks.c, executions.c
+
+
+def _how_many(condition: ColumnElement[bool]) -> ColumnElement[int]:
+    return func.count(case((condition, 1)))
+
+
+def _task(table: Any) -> ColumnElement[str]:  # noqa: ANN401 - the columns of either table
+    return func.coalesce(table.task_name, table.task_type + " " + cast(table.task_id, String(20)))
+
+
+_OF_EXECUTIONS: Mapping[By, ColumnElement[Any]] = {
+    By.DAY: func.date(_RUN.executed_at),
+    By.TYPE: _RUN.task_type,
+    By.TASK: _task(_RUN),
+    By.SCHEDULE: _RUN.scheduler_id,
+    By.QUEUE: _RUN.queue,
+}
+
+
+class SqlStatistics:
+    """Satisfies `StatisticsPort`."""
+
+    def __init__(self, engine: Engine, clock: ClockPort) -> None:
+        """See `Database`."""
+        self._database = Database(engine, clock)
+
+    @repeatable
+    def failures(
+        self, which: FailureFilter, *, by: Sequence[By], limit: int
+    ) -> Sequence[FailureCount]:
+        """See `StatisticsPort.failures`."""
+        dialect = self._database.dialect
+        columns = _of_failures(dialect)
+        statement = select(
+            *(columns[each].label(each.name) for each in by),
+            _NUMBER.label("number"),
+            _how_many(_FAILURE.kind != State.FAILED.value).label("quarantined"),
+            _how_many(_FAILURE.resolution.is_(None)).label("unresolved"),
+            func.avg(_FAILURE.retry_count).label("mean"),
+            func.min(_FAILURE.failed_at).label("first_at"),
+            func.max(_FAILURE.failed_at).label("last_at"),
+        ).where(*those_of(which, dialect))
+        with self._database.read("counting failures") as connection:
+            rows = connection.execute(_grouped(statement, by, limit)).all()
+        return [_failures(row, by) for row in rows]
+
+    @repeatable
+    def executions(
+        self, *, since: datetime, until: datetime | None, by: Sequence[By], limit: int
+    ) -> Sequence[ExecutionCount]:
+        """See `StatisticsPort.executions`."""
+        statement = select(
+            *(_OF_EXECUTIONS[each].label(each.name) for each in by),
+            _NUMBER.label("number"),
+            _how_many(_RUN.state == State.SUCCEEDED.value).label("succeeded"),
+            _how_many(_RUN.state.in_([state.value for state in REPLAYABLE])).label("failed"),
+            _how_many(_RUN.deaths > 0).label("retried"),
+            func.avg(_RUN.attempt).label("mean"),
+        ).where(
+            _RUN.executed_at >= since,
+            _RUN.state != State.SKIPPED.value,
+            _RUN.task_type != SYSTEM,
+        )
+        if until is not None:
+            statement = statement.where(_RUN.executed_at < until)
+        with self._database.read("counting executions") as connection:
+            rows = connection.execute(_grouped(statement, by, limit)).all()
+            names = _names(connection, rows) if By.SCHEDULE in by else {}
+        return [_executions(row, by, names) for row in rows]
+
+
+def _of_failures(dialect: Dialect) -> Mapping[By, ColumnElement[Any]]:
+    classes = (
+        (dialect.contains(_FAILURE.error, mark_of_class(each)), each.value) for each in ErrorClass
+    )
+    return {
+        By.DAY: func.date(_FAILURE.failed_at),
+        By.TYPE: _FAILURE.task_type,
+        By.TASK: _task(_FAILURE),
+        By.SCHEDULE: _FAILURE.schedule_name,
+        By.QUEUE: _FAILURE.queue,
+        By.REASON: func.substr(_FAILURE.failed_reason, 1, REASON_LENGTH),
+        By.CLASS: case(*classes, else_=ErrorClass.UNKNOWN.value),
+    }
+
+
+def _grouped(statement: Select[Any], by: Sequence[By], limit: int) -> Select[Any]:
+    """Group by the first columns, by their places: their values would be bound anew."""
+    places: list[ColumnElement[Any]] = [
+        literal_column(str(place)) for place in range(1, len(by) + 1)
+    ]
+    days = [place.desc() for place, each in zip(places, by, strict=True) if each is By.DAY]
+    return statement.group_by(*places).order_by(*days, literal_column("number").desc()).limit(limit)
+
+
+def _group(row: Row[Any], by: Sequence[By]) -> dict[By, str]:
+    """People may have written anything into a row, or nothing."""
+    return {each: "" if cell is None else str(cell) for each, cell in zip(by, row, strict=False)}
+
+
+def _names(connection: Connection, rows: Sequence[Row[Any]]) -> Mapping[str, str]:
+    ids = {row.SCHEDULE for row in rows}
+    found = connection.execute(
+        select(schedulers.c.id, schedulers.c.name).where(schedulers.c.id.in_(ids))
+    )
+    return {str(row.id): display_name(row.name, row.id) for row in found}
+
+
+def _failures(row: Row[Any], by: Sequence[By]) -> FailureCount:
+    return FailureCount(
+        group=_group(row, by),
+        failures=row.number,
+        quarantined=row.quarantined,
+        unresolved=row.unresolved,
+        mean_retries=float(row.mean or 0),
+        first_at=_moment(row.first_at),
+        last_at=_moment(row.last_at),
+    )
+
+
+def _executions(row: Row[Any], by: Sequence[By], names: Mapping[str, str]) -> ExecutionCount:
+    group = _group(row, by)
+    if By.SCHEDULE in group:
+        group[By.SCHEDULE] = names.get(group[By.SCHEDULE], f"#{group[By.SCHEDULE]}")
+    return ExecutionCount(
+        group=group,
+        total=row.number,
+        succeeded=row.succeeded,
+        failed=row.failed,
+        retried=row.retried,
+        mean_attempts=float(row.mean or 0),
+    )
+
+
+def _moment(value: Any) -> datetime | None:  # noqa: ANN401 - of SQLite anything
+    return value if isinstance(value, datetime) else None

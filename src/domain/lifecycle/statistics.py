@@ -1,0 +1,109 @@
+"""Statistics: how many runs there were, how many failed, by day, type or reason.
+
+S0.13 in docs/compatibility.md.
+"""
+
+import enum
+from collections.abc import Collection, Mapping
+from datetime import date, datetime, timedelta
+from typing import Final
+
+import attrs
+
+from ..execution import Execution
+from .archive import Archived
+
+#: The original's weekly report looks back so far, and has so many lines at the most.
+WEEK: Final = timedelta(days=7)
+MOST_GROUPS: Final = 100
+
+#: A reason counts by so many of its first characters: the rest is mostly numbers and paths.
+REASON_LENGTH: Final = 200
+
+
+class By(enum.StrEnum):
+    """What rows have in common that are counted together; a day is one of UTC."""
+
+    DAY = "day"
+    TYPE = "type"
+    TASK = "task"
+    SCHEDULE = "schedule"
+    QUEUE = "queue"
+    REASON = "reason"
+    CLASS = "class"
+
+
+#: The original's statistics: per day and type.
+DAY_AND_TYPE: Final = (By.DAY, By.TYPE)
+
+#: What is known of failures alone.
+OF_FAILURES: Final = frozenset({By.REASON, By.CLASS})
+
+#: What rows have in common: a text for each `By`.
+Group = Mapping[By, str]
+
+
+@attrs.frozen(kw_only=True)
+class FailureCount:
+    """How many failures of a group the archive has; *unresolved* ones wait for a person."""
+
+    group: Group
+    failures: int
+    quarantined: int
+    unresolved: int
+    mean_retries: float
+    first_at: datetime | None
+    last_at: datetime | None
+
+
+@attrs.frozen(kw_only=True)
+class ExecutionCount:
+    """How many executions of a group there were, without those that were skipped.
+
+    *failed* ones are quarantined, too. *retried* ones had an attempt that ended badly.
+    """
+
+    group: Group
+    total: int
+    succeeded: int
+    failed: int
+    retried: int
+    mean_attempts: float
+
+    @property
+    def retry_rate(self) -> float:
+        """The part that was retried, 0 to 1."""
+        return self.retried / self.total if self.total else 0.0
+
+
+def group_of_failure(row: Archived, by: Collection[By], error_class: str) -> Group:
+    """Say what a failure, of an error of that class, is counted with."""
+    known = {
+        By.DAY: str(row.failed_at.date()),
+        By.TYPE: row.task_type,
+        By.TASK: row.task_name or f"{row.task_type} {row.task_id}",
+        By.SCHEDULE: row.schedule_name,
+        By.QUEUE: row.queue,
+        By.REASON: row.failed_reason[:REASON_LENGTH],
+        By.CLASS: error_class,
+    }
+    return {each: known[each] for each in by}
+
+
+def group_of_execution(execution: Execution, by: Collection[By]) -> Group:
+    """Say what an execution is counted with."""
+    known = {
+        By.DAY: str(execution.executed_at.date()),
+        By.TYPE: execution.task.type,
+        By.TASK: execution.task_name or str(execution.task),
+        By.SCHEDULE: execution.schedule_name,
+        By.QUEUE: execution.queue,
+    }
+    return {each: known[each] for each in by}
+
+
+def in_order(counted: FailureCount | ExecutionCount) -> tuple[int, int, tuple[str, ...]]:
+    """Sort by it: the newest day first, then the largest number."""
+    number = counted.failures if isinstance(counted, FailureCount) else counted.total
+    day = counted.group.get(By.DAY, "")
+    return (-date.fromisoformat(day).toordinal() if day else 0, -number, (*counted.group.values(),))

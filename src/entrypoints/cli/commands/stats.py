@@ -1,0 +1,141 @@
+"""`cronhare failed stats` and `cronhare executions stats`: how many, by day, type or reason."""
+
+from collections.abc import Sequence
+from typing import Annotated, Final
+
+import typer
+
+from cronhare.application.administration.views.statistics import (
+    ExecutionCountView,
+    FailureCountView,
+    GroupView,
+)
+from cronhare.domain.lifecycle.statistics import (
+    DAY_AND_TYPE,
+    MOST_GROUPS,
+    OF_FAILURES,
+    WEEK,
+    By,
+)
+from cronhare.domain.texts.durations import say_duration
+
+from ..errors import Refusal
+from ..failure_options import OfQueue, OfSchedule, OfTask, OfType, failure_filter
+from ..output import MOST_LINES, Columns, Json, print_rows
+from ..times import read_past
+from ..wiring import open_ledger
+
+Grouped = Annotated[
+    list[By] | None,
+    typer.Option("--by", help="Count by this; may be repeated. By day and type if left out."),
+]
+From = Annotated[
+    str, typer.Option("--since", help="From this time on: 2026-03-28T08:00Z, or 7d for so ago.")
+]
+To = Annotated[str | None, typer.Option("--until", help="Before this time, written likewise.")]
+Limit = Annotated[int, typer.Option(min=1, max=MOST_LINES, help="At most so many lines.")]
+
+#: The original's weekly report looks back so far.
+A_WEEK: Final = say_duration(WEEK)
+
+_HEADINGS: Final[Columns[GroupView]] = {
+    "DATE": "date",
+    "TYPE": "type",
+    "TASK": "task",
+    "SCHEDULE": "schedule_name",
+    "QUEUE": "queue",
+}
+_COLUMN_OF: Final = {
+    By.DAY: "DATE",
+    By.TYPE: "TYPE",
+    By.TASK: "TASK",
+    By.SCHEDULE: "SCHEDULE",
+    By.QUEUE: "QUEUE",
+    By.REASON: "REASON",
+    By.CLASS: "CLASS",
+}
+
+
+def failures(
+    *,
+    by: Grouped = None,
+    since: From = A_WEEK,
+    until: To = None,
+    schedule: OfSchedule = None,
+    task: OfTask = None,
+    type_: OfType = None,
+    queue: OfQueue = None,
+    limit: Limit = MOST_GROUPS,
+    json: Json = False,
+) -> None:
+    """Count what failed for good in the last week, resolved or not, per day (of UTC) and type.
+
+    `--by reason` is the weekly report.
+    """
+    container, groups = open_ledger(), _groups(by)
+    which = failure_filter(
+        now=container.queries().now(),
+        since=since,
+        until=until,
+        schedule=schedule,
+        task=task,
+        type=type_,
+        queue=queue,
+        unresolved=False,
+    )
+    found = container.statistics().failures(which, by=groups, limit=limit)
+    known: Columns[FailureCountView] = {
+        **_HEADINGS,
+        "CLASS": "error_class",
+        "REASON": lambda counted: (counted.failed_reason or "").partition("\n")[0],
+    }
+    columns: Columns[FailureCountView] = {
+        **{_COLUMN_OF[each]: known[_COLUMN_OF[each]] for each in groups},
+        "FAILED": lambda counted: f"{counted.failed_count:,}",
+        "MEAN RETRIES": lambda counted: f"{counted.avg_retries:.2f}",
+        "QUARANTINED": lambda counted: f"{counted.quarantined:,}",
+        "UNRESOLVED": lambda counted: f"{counted.unresolved:,}",
+        "FIRST": "first_at",
+        "LAST": "last_at",
+    }
+    print_rows(found, columns, json=json, empty="Nothing failed for good in that time.")
+
+
+def executions(
+    *,
+    by: Grouped = None,
+    since: From = A_WEEK,
+    until: To = None,
+    limit: Limit = MOST_GROUPS,
+    json: Json = False,
+) -> None:
+    """Count the runs that were claimed in the last week, without skipped ones, per day and type.
+
+    It counts what the ledger still has: see the retention.
+    """
+    groups = _groups(by)
+    if wrong := [each.value for each in groups if each in OF_FAILURES]:
+        raise Refusal(f"--by {wrong[0]}: only failures have one; see `cronhare failed stats`")
+    container = open_ledger()
+    now = container.queries().now()
+    try:
+        first, last = read_past(since, now=now), until and read_past(until, now=now)
+    except Refusal as refusal:
+        raise Refusal(f"--since, --until: {refusal}") from refusal
+    found = container.statistics().executions(
+        since=first, until=last or None, by=groups, limit=limit
+    )
+    columns: Columns[ExecutionCountView] = {
+        **{_COLUMN_OF[each]: _HEADINGS[_COLUMN_OF[each]] for each in groups},
+        "TOTAL": lambda counted: f"{counted.total:,}",
+        "SUCCEEDED": lambda counted: f"{counted.succeeded:,}",
+        "FAILED": lambda counted: f"{counted.failed:,}",
+        "RETRIED": lambda counted: f"{counted.retried:,}",
+        "RETRY RATE": lambda counted: f"{counted.retry_rate:.1%}",
+        "MEAN ATTEMPTS": lambda counted: f"{counted.avg_attempts:.2f}",
+    }
+    print_rows(found, columns, json=json, empty="Nothing was claimed in that time.")
+
+
+def _groups(by: Sequence[By] | None) -> Sequence[By]:
+    return tuple(dict.fromkeys(by)) if by else DAY_AND_TYPE

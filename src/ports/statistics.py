@@ -1,0 +1,33 @@
+"""Statistics of the ledger: counted where the rows are, and only when somebody asks."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Protocol
+
+from cronhare.domain.lifecycle.failure_filter import FailureFilter
+from cronhare.domain.lifecycle.statistics import By, ExecutionCount, FailureCount
+
+
+class StatisticsPort(Protocol):
+    """Counts rows of the ledger. Every method may raise `LedgerUnavailable`.
+
+    Groups come with the newest day first, if they are by day, then with the largest number first.
+
+    What tests/integration/test_statistics_contract.py does not assert is not promised.
+    """
+
+    def failures(
+        self, which: FailureFilter, *, by: Sequence[By], limit: int
+    ) -> Sequence[FailureCount]:
+        """Count the failures that a filter takes, by what *by* names; at most *limit* groups."""
+        ...
+
+    def executions(
+        self, *, since: datetime, until: datetime | None, by: Sequence[By], limit: int
+    ) -> Sequence[ExecutionCount]:
+        """Count executions claimed from *since* on, before *until*, and as `failures` does.
+
+        Those that were skipped and the system's own are left out. There is no group by what only
+        failures have: see `OF_FAILURES`.
+        """
+        ...
