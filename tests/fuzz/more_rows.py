@@ -59,6 +59,12 @@ REFUSED = {
     "a queue of the broker's own": "queue = 'amq.gen-x'",
     "two tasks": "report_id = 1",
     "no task": "worker_id = NULL",
+    "a type without a number": "worker_id = NULL, task_type = 'import'",
+    "a number without a type": "worker_id = NULL, task_id = 1",
+    "a type beside a number of another": "task_type = 'import', task_id = 1",
+    "a type that is the system's": "worker_id = NULL, task_type = 'system', task_id = 1",
+    "a type with a blank behind it": "worker_id = NULL, task_type = 'import ', task_id = 1",
+    "a type in capitals": "worker_id = NULL, task_type = 'IMPORT', task_id = 1",
     "a zone with a blank behind it": "timezone = 'UTC '",
     "a misfire with a blank behind it": "misfire_policy = 'all '",
     "an overlap with a blank behind it": "overlap_policy = 'skip '",
@@ -100,6 +106,7 @@ ANY = {
     "stays alive by 127": "stay_alive = 127",
     "users beyond all numbers": "user_id = 2147483647, language_id = 0",
     "users below nothing": "user_id = -1, group_id = -1, language_id = -1",
+    "a type that nobody has": "worker_id = NULL, task_type = 'import', task_id = 1",
     "a task of 2^31-1": "worker_id = 2147483647",
 }
 

@@ -212,6 +212,12 @@ BROKEN_ANYWHERE = [
     ("params = 'NaN'", "params: not JSON"),
     ("report_id = NULL", "one of report_id, worker_id, reminder_id, event_id"),
     ("worker_id = 3", "one of report_id, worker_id, reminder_id, event_id"),
+    ("task_type = 'import', task_id = 7", "one of report_id, worker_id, reminder_id, event_id"),
+    ("report_id = NULL, task_id = 7", "task_type: None names no type beside a task_id"),
+    ("report_id = NULL, task_type = 'import'", "task_id: None is no task's number"),
+    ("report_id = NULL, task_type = 'Import', task_id = 7", "task_type: 'Import': a type is"),
+    ("report_id = NULL, task_type = 'system', task_id = 1", "is the type of what schedulers run"),
+    ("report_id = NULL, task_type = 'worker', task_id = 7", "has a column of its own, worker_id"),
     ("report_id = -1", "report_id: -1 is no task's number"),
     ("retry = '{\"attempts\": 99}'", "SCHEDULE_RETRY_POLICY_INVALID"),
     ("retry = 'never'", "retry: not JSON"),
@@ -346,6 +352,17 @@ def test_a_row_by_hand_may_name_a_task_of_a_source(ledger: Ledger, shell: Shell)
     names = [(run.source, run.task_name) for run in ledger.claim_due().claimed]
 
     assert ("shop", "backup") in names
+
+
+def test_a_row_may_name_a_task_of_a_type_of_ones_own(ledger: Ledger, shell: Shell) -> None:
+    shell(
+        "INSERT INTO Scheduler (name, schedule, task_type, task_id, status)"
+        " VALUES ('by-hand', '* * * * *', 'data-import', 7, 1)"
+    )
+    ledger.plan_edited()
+    shell("UPDATE SchedulerPlan SET next_due_at = '2026-03-02 11:59:00.000000'")
+
+    assert TaskRef("data-import", 7) in [run.task for run in ledger.claim_due().claimed]
 
 
 def test_an_empty_source_is_none(ledger: Ledger, shell: Shell) -> None:

@@ -7,7 +7,14 @@ import pytest
 from cronhare.domain.execution import Execution
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.failures import Failure
-from cronhare.domain.messages.messages import FailedMessage, TaskMessage
+from cronhare.domain.messages.messages import (
+    FailedMessage,
+    IncomingTask,
+    TaskMessage,
+    read,
+    task_body,
+)
+from cronhare.domain.messages.signing import Seal
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.attempts import Busy, Refused
 from tests.integration.ledgers import EVERY_MINUTE, FOR_GOOD, MINUTE, NOON, SECOND, Ledger, draft
@@ -137,3 +144,25 @@ def test_an_instant_that_was_missed_is_caught_up_under_the_new_name(ledger: Ledg
     batch = ledger.claim_due()
 
     assert [(row.task_name, row.due_at) for row in batch.claimed] == [("backup", NOON + MINUTE)]
+
+
+def test_a_task_may_have_a_type_of_ones_own(ledger: Ledger) -> None:
+    execution = claimed(ledger, task=TaskRef("data-import", 7))
+
+    assert execution.task == TaskRef("data-import", 7)
+    assert ledger.started(execution).task == TaskRef("data-import", 7)
+    assert read(task_body(execution), {}, Seal()) == IncomingTask(
+        task=TaskMessage(
+            type="data-import", id=7, scheduler_id=execution.scheduler_id, params_scheduler="{}"
+        ),
+        nacks={},
+        ticket=None,
+    )
+
+
+def test_a_type_of_ones_own_can_become_one_of_the_four(ledger: Ledger) -> None:
+    add(ledger, task=TaskRef("data-import", 7))
+    add(ledger, task=TaskRef("worker", 7))
+
+    [stored] = ledger.schedules.schedules()
+    assert (stored.problem, stored.draft and stored.draft.task) == (None, TaskRef("worker", 7))

@@ -15,7 +15,7 @@ from cronhare.domain.schedules.schedule import (
     MisfirePolicy,
     OverlapPolicy,
 )
-from cronhare.domain.schedules.task import LARGEST_NUMBER, USER_NAME, TaskType
+from cronhare.domain.schedules.task import LARGEST_NUMBER, TYPE_NAME, USER_NAME, TaskType
 
 from .tables import REQUIRED
 
@@ -40,6 +40,14 @@ User = Annotated[
     Meta(
         pattern=USER_NAME,
         description="a user's name: letters, digits, dot, dash and underscore, at most 32",
+    ),
+]
+TypeName = Annotated[
+    str,
+    Meta(
+        pattern=TYPE_NAME,
+        description=f"one of {', '.join(TaskType)}, or a name of your own: a-z, 0-9, - and _, at "
+        "most 32, beginning with a letter",
     ),
 ]
 Command = Annotated[list[str], Meta(min_length=1, description="a list of texts, at least one")]
@@ -88,7 +96,7 @@ class TaskTable(PolicyTable):
     headers: HttpHeaders | None = None
     headers_env: HttpHeaders | None = None
     success: Any = None
-    type: TaskType = TaskType.WORKER
+    type: TypeName = TaskType.WORKER.value
     class_: str | None = None
     cwd: str | None = None
     env: dict[str, str] = attrs.field(factory=dict[str, str])

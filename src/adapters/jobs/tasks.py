@@ -3,7 +3,13 @@
 from collections.abc import Iterator, Sequence
 
 from cronhare.domain.schedules.draft import Fault
-from cronhare.domain.schedules.task import DEFAULT_TIMEOUT, Task, TaskRef, assigned_number
+from cronhare.domain.schedules.task import (
+    DEFAULT_TIMEOUT,
+    Task,
+    TaskRef,
+    assigned_number,
+    fault_of_own_type,
+)
 
 from .http_calls import read_call
 from .policies import Policies
@@ -15,6 +21,8 @@ def read_task(
 ) -> Task:
     """Make a task; its working directory is the file's folder, or relative to it."""
     policy = policies.read(table, policies.of_class(table.class_, faults), faults)
+    if (problem := fault_of_own_type(table.type)) is not None:
+        faults.append(Fault("type", problem))
     http = read_call(table, faults)
     command = tuple(table.command or ())
     if http is None and not command:
@@ -26,7 +34,7 @@ def read_task(
     return Task(
         name=name,
         source=source,
-        ref=TaskRef(table.type.value, table.id or assigned_number(source, name)),
+        ref=TaskRef(table.type, table.id or assigned_number(source, name)),
         command=() if http else command,
         http=http,
         timeout=policy.timeout or DEFAULT_TIMEOUT,

@@ -33,7 +33,7 @@ from .mapping.execution_rows import batches, display_name, id_of_display_name
 from .mapping.pauses import PAUSE_OF, pause_beside, read_pause, write_pause
 from .mapping.schedule_columns import RUN_OPTION_COLUMNS, TIME_COLUMNS
 from .mapping.schedule_rows import READ, STAMP, draft_of, moment_or_long_ago, row_values
-from .mapping.task_columns import COLUMN_OF_TYPE
+from .mapping.task_columns import NUMBER_COLUMNS
 from .schema.tables import calendars, pauses, plans, schedulers, tallies
 from .schema.types import HandWritten
 from .transactions.database import Database, repeatable
@@ -77,7 +77,7 @@ _REPLACE = (
         {
             column: bindparam(f"new_{column}", type_=schedulers.c[column].type)
             for column in (
-                *COLUMN_OF_TYPE.values(),
+                *NUMBER_COLUMNS,
                 *TIME_COLUMNS,
                 *RUN_OPTION_COLUMNS,
                 "params",

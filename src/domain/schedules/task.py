@@ -28,13 +28,35 @@ SYSTEM = "system"
 USER_NAME = r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,31}$"
 
 
+#: A type of one's own: it only tells tasks apart, as a worker runs all of them alike.
+TYPE_NAME = r"^[a-z][a-z0-9_-]{0,31}$"
+
+
 class TaskType(enum.StrEnum):
-    """The kinds of task (S1.7 in docs/compatibility.md), and `event` (S3.3)."""
+    """The types that rows have columns for (S1.7 in docs/compatibility.md), and `event` (S3.3).
+
+    Others are names that people choose, see `TYPE_NAME`.
+    """
 
     REPORT = "report"
     WORKER = "worker"
     REMINDER = "reminder"
     EVENT = "event"
+
+
+def fault_of_own_type(name: str) -> str | None:
+    """Say why a type of one's own cannot have that name.
+
+    >>> fault_of_own_type("import")
+    >>> fault_of_own_type("Import").partition(", ")[0]
+    'a type is named with a-z'
+    """
+    if name == SYSTEM:
+        return f"{SYSTEM} is the type of what schedulers run themselves"
+    if re.fullmatch(TYPE_NAME, name) is None:
+        allowed = "a-z, 0-9, dash and underscore, at most 32, beginning with a letter"
+        return f"a type is named with {allowed}"
+    return None
 
 
 class TaskRef(msgspec.Struct, frozen=True, order=True):

@@ -96,7 +96,12 @@ def test_every_fault_is_told_at_once_with_its_place(faults: Faults) -> None:
         ('id = "1"', 'id: "1" is not a whole number, 1-2147483647'),
         ("id = true", "id: true is not a whole number, 1-2147483647"),
         (f"id = {10**30}", "id: is no whole number of TOML, which are from -2^63 to 2^63-1"),
-        ('id = 2\ntype = "job"', 'type: "job" is not one of "report", "worker", "reminder"'),
+        (
+            'id = 2\ntype = "Job"',
+            'type: "Job" is not one of report, worker, reminder, event, or a name',
+        ),
+        ('id = 2\ntype = "system"', "type: system is the type of what schedulers run themselves"),
+        (f'id = 2\ntype = "{"t" * 33}"', "at most 32, beginning with a letter"),
         ("id = 2\ntimeout = 5", "timeout: 5 is not text"),
         ('id = 2\ntimeout = "0s"', "timeout: must be longer than nothing"),
         ('id = 2\ntimeout = "36526d"', "timeout: '36526d' is longer than 36525d"),

@@ -16,7 +16,7 @@ from cronhare.domain.schedules.task_policy import TaskPolicy
 
 EXAMPLE = """
 [tasks.refresh-user-token]
-type = "report"                      # report | worker | reminder | event
+type = "report"                      # report | worker | reminder | event, or a name of your own
 id = 25
 command = ["python", "-m", "reports.refresh_user_token"]
 timeout = "5m"
@@ -114,6 +114,12 @@ def test_every_field_of_a_task_is_carried_over(read: Read, tmp_path: Path) -> No
         pass_env=("TOKEN",),
         policy=TaskPolicy(timeout=timedelta(minutes=90)),
     )
+
+
+def test_a_type_may_be_a_name_of_ones_own(read: Read) -> None:
+    [task] = read('[tasks.t]\ntype = "data-import"\nid = 7\ncommand = ["true"]\n').tasks
+
+    assert (task.ref, task.label) == (TaskRef("data-import", 7), "Data-import:T")
 
 
 def test_an_absolute_folder_stays_so(read: Read) -> None:

@@ -8,13 +8,13 @@ from sqlalchemy import Connection, Select, and_, bindparam, func, select
 
 from cronhare.domain.execution import Execution, State
 
-from ..mapping.task_columns import COLUMN_OF_TYPE
+from ..mapping.task_columns import NUMBER_COLUMNS
 from ..schema.tables import executions, schedulers
 from ..schema.types import UtcDateTime
 
 _asked = schedulers.alias("asked")
 _same_task = and_(
-    *(schedulers.c[name].is_not_distinct_from(_asked.c[name]) for name in COLUMN_OF_TYPE.values())
+    *(schedulers.c[name].is_not_distinct_from(_asked.c[name]) for name in NUMBER_COLUMNS)
 )
 # Each schedule of the task is one look into the index (scheduler_id, finished_at). The state is
 # compared in a way that no index of states serves: that would find all that ever succeeded.

@@ -28,7 +28,7 @@ from .schedule_columns import (
     read_run_options,
     read_times,
 )
-from .task_columns import COLUMN_OF_TYPE, NOWHERE, TASK_COLUMNS, NamedTask, read_task
+from .task_columns import NOWHERE, TASK_COLUMNS, NamedTask, number_values, read_task
 
 #: A row's updated_at exactly as it is: a plan keeps it, to see edits without comparing clocks.
 STAMP = type_coerce(schedulers.c.updated_at, NullType())
@@ -114,13 +114,8 @@ def schedule_of(row: Row[Any]) -> Schedule | BrokenSchedule:
 
 def row_values(draft: ScheduleDraft) -> dict[str, Any]:
     """Write a draft as the columns of its row."""
-    column = COLUMN_OF_TYPE.get(draft.task.type)
-    if column is None:
-        known = ", ".join(COLUMN_OF_TYPE)
-        raise ValueError(f"{draft.name}: a schedule runs a task of one of these types: {known}")
     return {
-        **dict.fromkeys(COLUMN_OF_TYPE.values()),
-        column: draft.task.id,
+        **number_values(draft.task),
         "task_name": draft.task_name,
         "name": draft.name,
         "params": draft.params,

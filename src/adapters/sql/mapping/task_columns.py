@@ -7,12 +7,13 @@ import msgspec
 from cronhare.domain.messages.messages import LARGEST_ID
 from cronhare.domain.schedules.draft import Fault
 from cronhare.domain.schedules.schedule import LONGEST_NAME
-from cronhare.domain.schedules.task import SYSTEM, TaskRef
+from cronhare.domain.schedules.task import SYSTEM, TaskRef, fault_of_own_type
 from cronhare.domain.texts.echo import echo
 
 from .bounded_cache import TASKS_CACHED, cached
 
-#: The column that names the task, by the task's type; exactly one of them is set.
+#: The column that names the task, by the task's type. A task of any other type is named by
+#: `task_type` and `task_id`; a row has one of all these ways.
 COLUMN_OF_TYPE: Final = {
     "report": "report_id",
     "worker": "worker_id",
@@ -21,8 +22,11 @@ COLUMN_OF_TYPE: Final = {
     SYSTEM: "system_id",
 }
 
+#: The columns that number the task.
+NUMBER_COLUMNS: Final = (*COLUMN_OF_TYPE.values(), "task_type", "task_id")
+
 #: The columns that name the task.
-TASK_COLUMNS: Final = ("source", "task_name", *COLUMN_OF_TYPE.values())
+TASK_COLUMNS: Final = ("source", "task_name", *NUMBER_COLUMNS)
 
 #: The task of a schedule whose row names none.
 NOWHERE: Final = TaskRef("report", 0)
@@ -35,6 +39,14 @@ class NamedTask(msgspec.Struct, frozen=True, kw_only=True):
     source: str | None
     name: str | None
     faults: tuple[Fault, ...] = ()
+
+
+def number_values(ref: TaskRef) -> dict[str, object]:
+    """Write a task's number as `NUMBER_COLUMNS`."""
+    values: dict[str, object] = dict.fromkeys(NUMBER_COLUMNS)
+    if (column := COLUMN_OF_TYPE.get(ref.type)) is not None:
+        return {**values, column: ref.id}
+    return {**values, "task_type": ref.type, "task_id": ref.id}
 
 
 @cached(entries=TASKS_CACHED)
@@ -62,13 +74,34 @@ def _name(column: str, value: object, faults: list[Fault]) -> str | None:
 
 
 def _number(ids: tuple[Any, ...], faults: list[Fault]) -> TaskRef:
-    named = [(kind, id_) for kind, id_ in zip(COLUMN_OF_TYPE, ids, strict=True) if id_ is not None]
-    if len(named) != 1:
+    *numbers, own_type, own_id = ids
+    ways = [
+        (kind, COLUMN_OF_TYPE[kind], id_)
+        for kind, id_ in zip(COLUMN_OF_TYPE, numbers, strict=True)
+        if id_ is not None
+    ]
+    if (own_type or None, own_id) != (None, None):
+        ways.append((_own_type(own_type, faults), "task_id", own_id))
+    if len(ways) != 1:
         columns = ", ".join(column for kind, column in COLUMN_OF_TYPE.items() if kind != SYSTEM)
-        faults.append(Fault("task", f"one of {columns} is to be set, not {len(named)} of them"))
+        faults.append(Fault("task", f"one of {columns} is to be set, not {len(ways)} of them"))
         return NOWHERE
-    [(kind, id_)] = named
+    [(kind, column, id_)] = ways
     if not isinstance(id_, int) or not 0 <= id_ <= LARGEST_ID:
-        faults.append(Fault(COLUMN_OF_TYPE[kind], f"{echo(id_)} is no task's number"))
+        faults.append(Fault(column, f"{echo(id_)} is no task's number"))
         return NOWHERE
     return TaskRef(kind, id_)
+
+
+def _own_type(value: object, faults: list[Fault]) -> str:
+    """Read the type beside a `task_id`; the types that have a column of their own stay there."""
+    if not isinstance(value, str):
+        faults.append(Fault("task_type", f"{echo(value)} names no type beside a task_id"))
+        return NOWHERE.type
+    problem = fault_of_own_type(value)
+    if problem is None and value in COLUMN_OF_TYPE:
+        problem = f"{value} has a column of its own, {COLUMN_OF_TYPE[value]}"
+    if problem is not None:
+        faults.append(Fault("task_type", f"{echo(value)}: {problem}"))
+        return NOWHERE.type
+    return value

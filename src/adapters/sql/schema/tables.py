@@ -72,6 +72,8 @@ schedulers = Table(
     Column("gap_policy", String(16)),
     Column("fold_policy", String(16)),
     Column("conditions", LongText),
+    Column("task_type", String(32)),
+    Column("task_id", Integer),
     # Kept up by the database itself in rows that people write: see migration 0004.
     Column("created_at", HandWritten, nullable=False, server_default=""),
     Column("updated_at", HandWritten, nullable=False, server_default=""),
