@@ -78,7 +78,7 @@ async def _rate(
             keeper=keeper,
         )
         await working.begin(
-            [MAIN_QUEUE], concurrency=at_once, shutdown=Shutdown(ForcedExit(grace=0.0))
+            [MAIN_QUEUE], {}, concurrency=at_once, shutdown=Shutdown(ForcedExit(grace=0.0))
         )
         began = time.perf_counter()
         await asyncio.to_thread(container.dispatcher().tick, BUSY)

@@ -76,6 +76,8 @@ class Container(containers.DeclarativeContainer):
     tasks = providers.Object(())
     subscriptions = providers.Object(Subscriptions())
     queues = providers.Object(())
+    #: The weights of those of the queues that have another than 1.
+    weights = providers.Object(MappingProxyType(dict[str, int]()))
 
     ourselves = providers.Singleton(this_node)
     node = providers.Singleton(str, ourselves)

@@ -115,15 +115,21 @@ class AsyncConsumerPort(Protocol):
     """The consuming half of the asynchronous side."""
 
     async def consume(
-        self, queues: Sequence[str], *, prefetch: int, on_delivery: Callable[[Delivery], None]
+        self,
+        queues: Sequence[str],
+        *,
+        prefetch: int,
+        on_delivery: Callable[[Delivery], None],
+        weights: Mapping[str, int] | None = None,
     ) -> None:
         """Begin to hand deliveries to *on_delivery*, at most *prefetch* unsettled at a time.
 
         Returns once consuming has begun. Messages of one queue come in order; those of a consumer
-        that vanished come first, marked *redelivered*. No queue starves while another has
-        messages. Each message is delivered, with a `Defect` if it cannot be read, or is larger
-        than `LARGEST_TAKEN`. A queue that cannot be consumed is tried again, and does not hold up
-        the others. A second call adds a consumer with its own *prefetch*.
+        that vanished come first, marked *redelivered*. While several queues have messages, their
+        shares are as their *weights*, 1 for a queue without one: none starves. Each message is
+        delivered, with a `Defect` if it cannot be read, or is larger than `LARGEST_TAKEN`. A queue
+        that cannot be consumed is tried again, and does not hold up the others. A second call adds
+        a consumer with its own *prefetch*.
 
         Raises:
             BrokerUnavailable: none of them is consumed; repeat the call.

@@ -1,7 +1,8 @@
 """What every `AsyncBrokerPort` promises. An adapter joins by one more parameter of `bench`."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 
@@ -253,6 +254,27 @@ async def test_the_prefetch_counts_over_all_queues_of_a_consumer(bench: Bench) -
         (REPORTS, b"report"),
         (REPORTS, b"report"),
     ]
+
+
+@pytest.mark.parametrize(("weights", "mains"), [({}, 4), ({REPORTS: 3}, 2), ({MAIN_QUEUE: 7}, 7)])
+async def test_busy_queues_are_served_by_their_weights(
+    bench: Bench, weights: Mapping[str, int], mains: int
+) -> None:
+    await bench.publish(*[b"task"] * 9)
+    await bench.publish(*[b"report"] * 9, to=ToQueue(REPORTS))
+    connection, hands = await bench.connect(), Hands()
+
+    queues = (MAIN_QUEUE, REPORTS)
+    await connection.consume(queues, prefetch=1, on_delivery=hands.take, weights=weights)
+
+    served = Counter[str]()
+    await bench.quiet()  # both queues have arrived
+    for _ in range(8):
+        delivery = await hands.next()
+        await asyncio.sleep(0.05)  # the next of its queue comes meanwhile
+        served[delivery.queue] += 1
+        await connection.ack(delivery)
+    assert served == {MAIN_QUEUE: mains, REPORTS: 8 - mains}
 
 
 async def test_two_consumers_of_one_connection_have_each_a_prefetch_of_its_own(

@@ -332,13 +332,13 @@ def test_a_change_is_typed_as_the_schedule_is(shell: Shell) -> None:
 def test_settings_are_shown_with_their_types(empty: Shell) -> None:
     said = empty(
         *("settings", "--json"),
-        CRON_QUEUES="a,b",
+        CRON_QUEUES="a, b:3 ,a",
         CRON_LEASE_SECONDS="4.5",
         CRON_FAILED_MONITOR="off",
     )
 
     shown = {each["name"]: (each["value"], each["source"]) for each in said.json()["settings"]}
-    assert shown["queues"] == (["a", "b"], "environment")
+    assert shown["queues"] == (["a", "b:3"], "environment")
     assert shown["lease_seconds"] == (4.5, "environment")
     assert shown["failed_monitor"] == (False, "environment")
     assert shown["max_retries"] == (3, "default")

@@ -51,6 +51,7 @@ from cronhare.domain.lifecycle import (
 )
 from cronhare.domain.messages import headers, messages
 from cronhare.domain.messages import nack_count as deaths
+from cronhare.domain.queueing import served_queues
 from cronhare.domain.retries import crashes, error_classes, outcome, retry, retry_after
 from cronhare.domain.retries import retry_policy_parser as policies
 from cronhare.domain.retries.backoff import CEILING_MS
@@ -309,6 +310,9 @@ BOUNDS: dict[str, list[str]] = {
     "a type in a message": [f"{messages.LONGEST_TYPE} letters"],
     "a queue's name": [f"{topology.LONGEST_QUEUE_NAME} bytes"],
     "connections that a declaration loses over queues": [f"{steps.MOST_LOST}"],
+    "the weight of a queue in `CRON_QUEUES`, `--queues`": [
+        f"{served_queues.WEIGHTS[0]} to {served_queues.WEIGHTS[-1]}"
+    ],
     "queues of a process": [f"{topology.MOST_QUEUES}"],
     "crashes of an execution": [
         f"{crashes.CRASH_LIMIT} within {crashes.CRASH_WINDOW.total_seconds():.0f} s",

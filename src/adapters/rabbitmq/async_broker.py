@@ -1,6 +1,6 @@
 """RabbitMQ's asynchronous side, through aio-pika."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Self
 
@@ -76,10 +76,17 @@ class AioPikaBroker:
         return self
 
     async def consume(
-        self, queues: Sequence[str], *, prefetch: int, on_delivery: Callable[[Delivery], None]
+        self,
+        queues: Sequence[str],
+        *,
+        prefetch: int,
+        on_delivery: Callable[[Delivery], None],
+        weights: Mapping[str, int] | None = None,
     ) -> None:
         """See `AsyncConsumer.consume`."""
-        await self._consumer.consume(queues, prefetch=prefetch, on_delivery=on_delivery)
+        await self._consumer.consume(
+            queues, prefetch=prefetch, on_delivery=on_delivery, weights=weights
+        )
 
     async def pause(self) -> None:
         """See `AsyncConsumer.pause`."""

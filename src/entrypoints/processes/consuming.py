@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 
@@ -89,13 +89,26 @@ class WorkerConsumer:
         """How many deliveries are being handled."""
         return len(self._under_way)
 
-    async def begin(self, queues: Sequence[str], *, concurrency: int, shutdown: Shutdown) -> bool:
+    async def begin(
+        self,
+        queues: Sequence[str],
+        weights: Mapping[str, int],
+        *,
+        concurrency: int,
+        shutdown: Shutdown,
+    ) -> bool:
         """Start to consume, as many deliveries at a time as may run at a time.
 
         While the broker is away it is asked again, until a shutdown is requested: then False.
         """
         accept = self._under_way.accept
-        ask = partial(self._broker.consume, queues, prefetch=concurrency, on_delivery=accept)
+        ask = partial(
+            self._broker.consume,
+            queues,
+            prefetch=concurrency,
+            on_delivery=accept,
+            weights=weights,
+        )
         return await answered("broker", ask, shutdown=shutdown)
 
     async def bring_back(self, shutdown: Shutdown) -> None:

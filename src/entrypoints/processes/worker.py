@@ -65,7 +65,8 @@ async def run(
     ]
     for loop in (reporting, *loops):
         loop.start()
-    if await consumer.begin(queues, concurrency=concurrency, shutdown=shutdown):
+    weights = container.weights()
+    if await consumer.begin(queues, weights, concurrency=concurrency, shutdown=shutdown):
         say(log, logging.INFO, "begun", f"Consuming {listed(queues)}")
     telling = asyncio.create_task(container.herald().run(shutdown.requested), name="events")
     watches = [consumer.bring_back(shutdown)]

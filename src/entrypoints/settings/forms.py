@@ -1,12 +1,13 @@
 """How the text of a setting becomes its value; a refusal says what is allowed."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Final, TypeVar
 
 from cronhare.domain.addresses import AllowedHosts
 from cronhare.domain.messages.signing import SHORTEST_KEY
+from cronhare.domain.queueing.served_queues import ServedQueues
 from cronhare.domain.topology import checked_queues
 
 T = TypeVar("T")
@@ -94,14 +95,18 @@ def switch(text: str) -> bool:
     return said
 
 
-def queues(text: str) -> tuple[str, ...]:
-    """Read the names of task queues, with commas between."""
-    return checked_queues(name.strip() for name in text.split(","))
+def served_queues(text: str) -> ServedQueues:
+    """Read task queues with their weights, with commas between."""
+    return ServedQueues.parse(_between_commas(text))
 
 
 def some_queues(text: str) -> tuple[str, ...]:
-    """Read the names of task queues; none, if there is no text."""
-    return queues(text) if text else ()
+    """Read the names of task queues, with commas between; none, if there is no text."""
+    return checked_queues(_between_commas(text)) if text else ()
+
+
+def _between_commas(text: str) -> Iterator[str]:
+    return (each.strip() for each in text.split(","))
 
 
 def hosts(text: str) -> tuple[str, ...]:

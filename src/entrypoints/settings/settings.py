@@ -16,6 +16,7 @@ from cronhare.domain.addresses import (
     checked_address,
     parse_ledger,
 )
+from cronhare.domain.queueing.served_queues import ServedQueues
 from cronhare.domain.retries.backoff import (
     DEFAULT_DELAY_MS,
     DEFAULT_MULTIPLIER,
@@ -56,8 +57,8 @@ from .forms import (
     keys,
     one_of,
     or_off,
-    queues,
     seconds,
+    served_queues,
     some_queues,
     switch,
     whole,
@@ -157,7 +158,7 @@ class Settings:
     lease: timedelta = setting(seconds(3, 3_600), "30", name="lease_seconds")
     shutdown_grace: timedelta = setting(seconds(0, 86_400), "30", name="shutdown_grace_seconds")
     concurrency: int | None = setting(whole(1, MOST_AT_A_TIME))
-    queues: tuple[str, ...] = setting(queues, MAIN_QUEUE)
+    served: ServedQueues = setting(served_queues, MAIN_QUEUE, name="queues")
     queue_type: str = setting(one_of("quorum", "classic"), "quorum")
     message_deduplication: bool = setting(switch, "off")
     failed_monitor: bool = setting(switch, "on")
@@ -170,6 +171,11 @@ class Settings:
     log_format: str = setting(one_of("text", "json"), "text")
     log_level: str = setting(one_of("DEBUG", "INFO", "WARN", "ERROR"), "INFO")
     sources: Sources = attrs.field(factory=lambda: Sources({}), repr=False, eq=False)
+
+    @property
+    def queues(self) -> tuple[str, ...]:
+        """The task queues of this process, where it has no jobs file that names others."""
+        return self.served.names
 
     @property
     def ledger(self) -> LedgerFile | LedgerServer:

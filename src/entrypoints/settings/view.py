@@ -8,6 +8,7 @@ from typing import Any, Self
 import attrs
 
 from cronhare.domain.addresses import BrokerServer
+from cronhare.domain.queueing.served_queues import ServedQueues
 
 from .settings import MEMORY, Settings
 
@@ -70,4 +71,6 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - what a form gives
             return value.total_seconds()
         case Path():
             return str(value)
+        case ServedQueues():
+            return value.texts
     return value

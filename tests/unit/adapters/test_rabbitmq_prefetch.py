@@ -1,11 +1,13 @@
 """Counting deliveries in hand over all queues of a consumer."""
 
 from cronhare.adapters.rabbitmq.consumer.prefetch import PrefetchLimiter
+from cronhare.domain.queueing.fair_queueing import FairQueueing
 from cronhare.ports.broker import Delivery, Message
 
 
-def delivery(number: int) -> Delivery:
-    return Delivery(message=Message(body=b"%d" % number), queue="q", redelivered=False, tag=number)
+def delivery(number: int, queue: str = "q") -> Delivery:
+    message = Message(body=b"%d" % number)
+    return Delivery(message=message, queue=queue, redelivered=False, tag=number)
 
 
 class Clock:
@@ -19,7 +21,8 @@ class Clock:
 def limiter(limit: int) -> tuple[PrefetchLimiter, list[object], Clock]:
     handed: list[object] = []
     clock = Clock()
-    return PrefetchLimiter(limit, lambda one: handed.append(one.tag), clock), handed, clock
+    fair = FairQueueing({"heavy": 2})
+    return PrefetchLimiter(limit, lambda one: handed.append(one.tag), clock, fair), handed, clock
 
 
 def test_the_surplus_is_held_back_and_handed_over_in_order_as_places_become_free() -> None:
@@ -32,6 +35,23 @@ def test_the_surplus_is_held_back_and_handed_over_in_order_as_places_become_free
     prefetch.settle(2)
 
     assert (before, handed) == ([1], [1, 2, 3])
+
+
+def test_of_the_surplus_queues_are_served_by_their_weights_each_in_its_order() -> None:
+    prefetch, handed, clock = limiter(1)
+    for number in range(1, 5):
+        prefetch.offer(delivery(number))
+        clock.now += 1
+    for number in range(11, 17):
+        prefetch.offer(delivery(number, "heavy"))
+        clock.now += 1
+
+    for _ in range(5):
+        prefetch.settle(handed[-1])
+    since, back = prefetch.held_since, [one.tag for one in prefetch.take_back()]
+
+    assert handed == [1, 11, 12, 2, 13, 14]
+    assert (since, back) == (2.0, [3, 4, 15, 16])
 
 
 def test_a_tag_makes_room_once() -> None:

@@ -45,7 +45,7 @@ def faults() -> str:
 
 def test_a_settings_file_has_every_kind_of_value(here: Path) -> None:
     text = (
-        'concurrency = 4\nqueues = ["a", "b"]\nfailed_monitor = false\nlog_format = "json"\n'
+        'concurrency = 4\nqueues = ["a:3", "b"]\nfailed_monitor = false\nlog_format = "json"\n'
         "retry_delay_multiplier = 1.5\n"
     )
     settings_file(here / "cronhare.toml", text)
@@ -53,6 +53,7 @@ def test_a_settings_file_has_every_kind_of_value(here: Path) -> None:
     settings = Settings.read()
 
     assert (settings.concurrency, settings.queues) == (4, ("a", "b"))
+    assert settings.served.weights == {"a": 3, "b": 1}
     assert (settings.failed_monitor, settings.log_format) == (False, "json")
     assert settings.retry_delay_multiplier == 1.5
     assert settings.sources.found["concurrency"].source == "cronhare.toml"

@@ -1,10 +1,10 @@
 """A worker's connection to the in-memory broker: it delivers on the worker's own loop."""
 
 import asyncio
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 
+from cronhare.domain.queueing.fair_queueing import FairQueueing
 from cronhare.ports.broker import BrokerUnavailable, Delivery, Envelope, Published
 
 from .engine import Engine
@@ -30,7 +30,12 @@ class MemoryConnection:
             engine.deliveries.open(self._session)
 
     async def consume(
-        self, queues: Sequence[str], *, prefetch: int, on_delivery: Callable[[Delivery], None]
+        self,
+        queues: Sequence[str],
+        *,
+        prefetch: int,
+        on_delivery: Callable[[Delivery], None],
+        weights: Mapping[str, int] | None = None,
     ) -> None:
         """Begin to deliver; a queue that is missing is declared.
 
@@ -51,7 +56,8 @@ class MemoryConnection:
         with self._engine.visit():
             consumer = Consumer(
                 session=self._session,
-                queues=deque(declared[name] for name in dict.fromkeys(queues)),
+                queues={name: declared[name] for name in queues},
+                fair=FairQueueing(weights or {}),
                 prefetch=prefetch,
                 on_delivery=on_delivery,
             )

@@ -50,7 +50,7 @@ class Deliveries:
     def consume(self, consumer: Consumer) -> None:
         """Begin to deliver the messages of the consumer's queues."""
         consumer.session.consumers.append(consumer)
-        for queue in consumer.queues:
+        for queue in consumer.queues.values():
             self._waiting[queue].append(consumer)
         self._fill(consumer)
         self._to_wake[consumer.session] = None  # to set its timer for the next expiry
@@ -58,7 +58,7 @@ class Deliveries:
     def cancel(self, session: Session) -> None:
         """Deliver no more to a client; requeue what is still in its inbox."""
         for consumer in session.consumers:
-            for queue in consumer.queues:
+            for queue in consumer.queues.values():
                 self._waiting[queue].remove(consumer)
         session.consumers.clear()
         self._put_back(session.recall(lambda _held: True))
@@ -135,20 +135,17 @@ class Deliveries:
                 self._fill(consumer)
 
     def _fill(self, consumer: Consumer) -> None:
-        """Deliver up to the prefetch, one message of each of the consumer's queues in turn."""
+        """Deliver up to the prefetch, from the consumer's queues by their weights."""
         if self.away or consumer not in consumer.session.consumers:
             return
-        empty = 0
-        while consumer.has_room() and empty < len(consumer.queues):
-            queue = consumer.queues[0]
-            consumer.queues.rotate(-1)
-            empty = 0 if queue.ready else empty + 1
-            if queue.ready:
-                self._send(queue, consumer)
+        queues = consumer.queues
+        while consumer.has_room() and (ready := [name for name in queues if queues[name].ready]):
+            self._send(queues[consumer.fair.next(ready)], consumer)
 
     def _send(self, queue: MemoryQueue, consumer: Consumer) -> None:
         session = consumer.session
         consumer.unsettled += 1
+        consumer.fair.serve(queue.spec.name)
         session.inbox.append((consumer, self._deliver(session, queue, consumer)))
         self._to_wake[session] = None
 

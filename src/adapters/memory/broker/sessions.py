@@ -1,10 +1,11 @@
 """Clients of the broker: their consumers, inbox and unacked messages."""
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import attrs
 
+from cronhare.domain.queueing.fair_queueing import FairQueueing
 from cronhare.ports.broker import Delivery
 
 from .queues import MemoryQueue, Stored
@@ -15,7 +16,8 @@ class Consumer:
     """Consumes from some queues, with at most *prefetch* unsettled messages in all."""
 
     session: "Session"
-    queues: deque[MemoryQueue]
+    queues: Mapping[str, MemoryQueue]
+    fair: FairQueueing
     prefetch: int
     on_delivery: Callable[[Delivery], None]
     unsettled: int = 0

@@ -1,6 +1,6 @@
 """Consuming on an event loop: each call of `consume` is a subscription."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from cronhare.ports.broker import BrokerUnavailable, Delivery
 
@@ -37,7 +37,12 @@ class AsyncConsumer:
         self._closed = False
 
     async def consume(
-        self, queues: Sequence[str], *, prefetch: int, on_delivery: Callable[[Delivery], None]
+        self,
+        queues: Sequence[str],
+        *,
+        prefetch: int,
+        on_delivery: Callable[[Delivery], None],
+        weights: Mapping[str, int] | None = None,
     ) -> None:
         """Begin to hand deliveries out; a queue that was not declared yet is declared.
 
@@ -56,6 +61,7 @@ class AsyncConsumer:
         subscription = Subscription(
             self._address,
             queues,
+            weights=weights or {},
             prefetch=prefetch,
             on_delivery=on_delivery,
             declare=self._declarer.refresh,

@@ -2,10 +2,11 @@
 
 import asyncio
 import logging
-from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from cronhare.application.outages import Outage
+from cronhare.domain.queueing.fair_queueing import FairQueueing
+from cronhare.domain.queueing.served_queues import DEFAULT_WEIGHT
 from cronhare.domain.texts.listing import listed
 from cronhare.ports.broker import BrokerUnavailable, Delivery
 
@@ -42,6 +43,7 @@ class Subscription:
         address: Address,
         queues: Sequence[str],
         *,
+        weights: Mapping[str, int],
         prefetch: int,
         on_delivery: Callable[[Delivery], None],
         declare: Callable[[], Awaitable[None]],
@@ -56,8 +58,12 @@ class Subscription:
         *liveness_interval* and *answer_timeout* are in seconds.
         """
         self._address = address
-        self._queues = deque(dict.fromkeys(queues))
-        self._prefetch = prefetch
+        self._queues = tuple(dict.fromkeys(queues))
+        # With weights the next of a queue has to be at hand when its turn comes, though all places
+        # are its own by now: the broker counts those, too.
+        differ = len({weights.get(queue, DEFAULT_WEIGHT) for queue in self._queues}) > 1
+        self._prefetch = prefetch * 2 if differ else prefetch
+        self._fair = FairQueueing(weights)
         self._on_delivery = on_delivery
         self._declare = declare
         self._invalidate = invalidate
@@ -66,14 +72,14 @@ class Subscription:
         self._answer_timeout = answer_timeout
         self._loop = asyncio.get_running_loop()
         self._unavailable = UnavailableQueues(self._loop.time)
-        self._limiter = PrefetchLimiter(prefetch, self._hand_over, self._loop.time)
+        self._limiter = PrefetchLimiter(prefetch, self._hand_over, self._loop.time, self._fair)
         self._connection: ConsumerConnection | None = None
         # True once the surplus was given back: nothing is consumed until there is room again.
         self._is_full = False
         self._wake = asyncio.Event()
         self._is_consuming = False
         self._watch: asyncio.Task[None] | None = None
-        self._named = listed(tuple(self._queues))
+        self._named = listed(self._queues)
         self._outage = Outage(log, f"Consuming {self._named} again", back="broker.back")
 
     @property
@@ -158,7 +164,7 @@ class Subscription:
             raise
 
     async def _consume(self, connection: ConsumerConnection) -> None:
-        """Consume those that are available, beginning with another one each time.
+        """Consume those that are available, in the order in which they are to be served.
 
         The first is served first: with a prefetch of 1 and long tasks, the others would never be.
 
@@ -168,8 +174,7 @@ class Subscription:
         Raises:
             BrokerUnavailable: none is consumed.
         """
-        queues, absent = list(self._queues), self._unavailable.names
-        self._queues.rotate(-1)
+        queues, absent = self._fair.order(self._queues), self._unavailable.names
         wanted = [queue for queue in queues if queue not in absent]
         refusals: list[QueueRefused | None] = []
         for queue in wanted or queues:

@@ -30,7 +30,11 @@ def up(*, jobs: Jobs = None, concurrency: Concurrency = None) -> None:
     queues = _queues_of(file)
     container = usable(
         Container(
-            settings=settings, tasks=file.tasks, subscriptions=file.subscriptions, queues=queues
+            settings=settings,
+            tasks=file.tasks,
+            subscriptions=file.subscriptions,
+            queues=queues,
+            weights=settings.served.of(queues),
         )
     )
     logs.sign_as(container.node())

@@ -9,6 +9,7 @@ import typer
 
 from cronhare.adapters.jobs.reader import JobsFile
 from cronhare.application.logs import say
+from cronhare.domain.queueing.served_queues import ServedQueues
 from cronhare.domain.texts.listing import counted, listed
 
 from ...container import Container
@@ -29,7 +30,10 @@ def worker(
     jobs: Jobs = None,
     concurrency: Concurrency = None,
     queues: Annotated[
-        str | None, typer.Option(help="Which queues, with commas between. [env: CRON_QUEUES]")
+        str | None,
+        typer.Option(
+            help="Which queues, with commas between; reports:3 has a weight. [env: CRON_QUEUES]"
+        ),
     ] = None,
 ) -> None:
     """Run a worker: one of any number. Its tasks come from its own jobs file.
@@ -38,17 +42,21 @@ def worker(
     """
     settings = read_settings()
     refuse_memory_broker(settings)
-    names = _named(queues) if queues else settings.queues
-    _refuse_foreign(names, settings)
+    served = _served(queues) if queues else settings.served
+    _refuse_foreign(served.names, settings)
     file = jobs_file(jobs, settings)
     container = usable(
         Container(
-            settings=settings, tasks=file.tasks, subscriptions=file.subscriptions, queues=names
+            settings=settings,
+            tasks=file.tasks,
+            subscriptions=file.subscriptions,
+            queues=served.names,
+            weights=served.weights,
         )
     )
     at_a_time = concurrency or settings.concurrency or 1  # S1.7 in docs/compatibility.md
     tasks = f"{counted(len(file.tasks), 'task')} of {file.path}, {at_a_time} at a time"
-    announce(container, "Worker", f"queues {listed(names)}", tasks)
+    announce(container, "Worker", f"queues {listed(served.texts)}", tasks)
     life = Lifetime(container, grace=settings.shutdown_grace.total_seconds())
     shutdown = life.shutdown
     reloading = Reloading(
@@ -69,9 +77,9 @@ def _warn_of_on_start(file: JobsFile) -> None:
         say(log, logging.WARNING, "jobs.on-start", text)
 
 
-def _named(queues: str) -> tuple[str, ...]:
+def _served(queues: str) -> ServedQueues:
     try:
-        return forms.queues(queues)
+        return forms.served_queues(queues)
     except ValueError as error:
         raise Refusal(f"--queues: {error}", advice="Nothing was started.") from error
 
