@@ -8,6 +8,7 @@ import attrs
 
 from cronhare.domain.schedules.calendars import CalendarDraft
 from cronhare.domain.schedules.draft import ScheduleDraft
+from cronhare.domain.schedules.idle import Idle
 from cronhare.domain.schedules.pause import Pause
 
 
@@ -18,6 +19,7 @@ class StoredSchedule:
     *draft* is None for a broken row; *problem* then says why, and *text* is its column `schedule`,
     shortened. *source* is the jobs file that the row came from. *pause* is the last one, which may
     be over; *claimed* counts the runs that were due, where the schedule may have but so many.
+    *idle* says why nothing is due any more, and since when, once a scheduler has seen it.
     """
 
     id: int
@@ -32,6 +34,7 @@ class StoredSchedule:
     text: str | None = None
     pause: Pause | None = None
     claimed: int = 0
+    idle: Idle | None = None
 
 
 @attrs.frozen(kw_only=True)

@@ -367,6 +367,8 @@ def empty(url: URL) -> None:
         "AttemptOutput",
         "ExecutionAttempt",
         "SchedulerExecution",
+        "CalendarWindow",
+        "Calendar",
     )
     run(
         url,

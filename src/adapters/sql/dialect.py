@@ -175,6 +175,7 @@ class PlanRow(msgspec.Struct, frozen=True, kw_only=True):
     problem: str | None
     judged_by: str | None
     resume_at: datetime | None
+    idle: str | None
 
 
 class Dialect(Protocol):

@@ -30,6 +30,7 @@ from cronhare.ports.schedules import StoredCalendar, StoredSchedule
 
 from .mapping.calendar_rows import read_drafts, save_calendars
 from .mapping.execution_rows import batches, display_name, id_of_display_name
+from .mapping.idle_plans import read_idle
 from .mapping.pauses import PAUSE_OF, pause_beside, read_pause, write_pause
 from .mapping.schedule_columns import RUN_OPTION_COLUMNS, TIME_COLUMNS
 from .mapping.schedule_rows import READ, STAMP, draft_of, moment_or_long_ago, row_values
@@ -48,6 +49,8 @@ _STORED: Select[Any] = (
         plans.c.next_due_at,
         plans.c.problem,
         plans.c.judged_by,
+        plans.c.resume_at,
+        plans.c.idle,
         *(column.label(f"pause_{column.name}") for column in pauses.c),
         tallies.c.claimed,
         STAMP.is_not_distinct_from(plans.c.planned_at).label("is_planned"),
@@ -295,6 +298,7 @@ def _stored(row: Row[Any]) -> StoredSchedule:
         text=shown(row.schedule) if draft is None and isinstance(row.schedule, str) else None,
         pause=pause,
         claimed=row.claimed if isinstance(row.claimed, int) else 0,
+        idle=read_idle(row),
     )
 
 

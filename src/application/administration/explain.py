@@ -79,7 +79,10 @@ def explain_execution(
         return Explanation(
             ran=False,
             answer=f"It was due and did not run: {execution.last_error}",
-            because=(*_row_of_missed(execution), *remedies(execution)),
+            because=(
+                *_row_of_missed(execution),
+                *remedies(execution.last_error or "", execution.schedule_name),
+            ),
             execution=execution,
         )
     return Explanation(
@@ -178,9 +181,12 @@ def _without_record(
         answer, because = _future(schedule, stored, why)
         return Explanation(ran=False, answer=answer, because=because)
     reason = _never(schedule, stored, instant, why)
-    if reason is None and _is_ahead(stored, instant):
+    if reason is not None:
+        because = tuple(remedies(reason, stored.name))
+        return Explanation(ran=False, answer=f"It did not run: {reason}", because=because)
+    if _is_ahead(stored, instant):
         return _not_yet(instant, records.last_claim())
-    return Explanation(ran=False, answer=reason or _forgotten(instant, now))
+    return Explanation(ran=False, answer=_forgotten(instant, now))
 
 
 def _neighbours(schedule: Schedule, instant: datetime) -> Iterator[str]:
@@ -199,11 +205,12 @@ def _future(
     """Say whether an instant that is still to come will run, as far as that is known."""
     if not schedule.enabled:
         because = "But the schedule is disabled: unless that changes, it will not run."
-        return "It is due then", (because,)
+        return "It is due then", (because, *remedies("the schedule is disabled", stored.name))
     if stored.problem is not None:
         return "It is due then", (f"But it cannot be planned: {stored.problem}.",)
     if why is not None:
-        return f"It is due then, and will not run unless that changes: {why}", ()
+        said = f"It is due then, and will not run unless that changes: {why}"
+        return said, tuple(remedies(why, stored.name))
     return "It is due then", ()
 
 
@@ -219,31 +226,36 @@ def _why_not(
         return f"max_runs: it had its {counted(stored.claimed, 'run')}"
     if (problem := circumstances.problem_with(schedule)) is not None:
         return f"it cannot be planned: {problem}"
-    why = circumstances.why_not(schedule, instant, now)
-    if why is not None and stored.pause is not None and why == str(stored.pause):
-        return f"{why} (`cronhare schedules resume {stored.name}` ends it)"
-    return why
+    return circumstances.why_not(schedule, instant, now)
 
 
 def _never(
     schedule: Schedule, stored: StoredSchedule, instant: datetime, why: str | None
 ) -> str | None:
     """Say why it will not be run any more, as far as that is known."""
+    if not schedule.enabled and (since := _idle_since(stored, instant)) is not None:
+        return f"the schedule is disabled, and was when {say_moment(since)} came"
     if instant <= schedule.changed_at:
         changed = say_moment(schedule.changed_at)
         return (
-            f"It did not run by the schedule as it is now, which was created, edited or enabled at "
-            f"{changed}: an instant from before an edit is never run afterwards"
+            f"by the schedule as it is now, which was created, edited or enabled at {changed}: an "
+            "instant from before an edit is never run afterwards"
         )
     if not schedule.enabled:
-        return "It did not run: the schedule is disabled"
+        return "the schedule is disabled"
     if schedule.starts_at is not None and instant < schedule.starts_at:
-        return f"It did not run: the schedule starts at {say_moment(schedule.starts_at)}"
+        return f"the schedule starts at {say_moment(schedule.starts_at)}"
     if schedule.ends_at is not None and instant > schedule.ends_at:
-        return f"It did not run: the schedule ended at {say_moment(schedule.ends_at)}"
+        return f"the schedule ended at {say_moment(schedule.ends_at)}"
     if stored.problem is not None:
-        return f"It did not run: it cannot be planned: {stored.problem}"
-    return None if why is None else f"It did not run: {why}"
+        return f"it cannot be planned: {stored.problem}"
+    return why
+
+
+def _idle_since(stored: StoredSchedule, instant: datetime) -> datetime | None:
+    """Say since when nothing runs, if that is the reason for an instant."""
+    idle = stored.idle
+    return None if idle is None or instant < idle.since else idle.since
 
 
 def _is_ahead(stored: StoredSchedule, instant: datetime) -> bool:

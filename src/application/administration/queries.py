@@ -13,13 +13,14 @@ from cronhare.domain.cron import find_zone
 from cronhare.domain.diagnosis import BrokerFacts, Kind, Thing
 from cronhare.domain.execution import UNFINISHED, Execution, State
 from cronhare.domain.lifecycle.archive import Archived
-from cronhare.domain.lifecycle.failure_filter import FailureFilter
+from cronhare.domain.lifecycle.failure_filter import FailureFilter, FailureFilterInvalid
 from cronhare.domain.nodes import MOST_REPORTS
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.schedules.calendars import BrokenCalendar, FoundCalendar, compiled
 from cronhare.domain.schedules.draft import compile_schedule
 from cronhare.domain.schedules.schedule import SYSTEM_PREFIX
 from cronhare.domain.task_report import NOTHING_REPORTED, TaskReport
+from cronhare.domain.texts.moments import say_moment
 from cronhare.domain.topology import QUARANTINE_QUEUE, checked_queue, topology
 from cronhare.ports.inspection import BrokerInspectionPort
 from cronhare.ports.nodes import NodeStorePort
@@ -297,9 +298,12 @@ class Queries:
         """Explain what became of a schedule's instant; of the last at which it was due, if None.
 
         Raises:
-            NotFound: there is no such schedule.
+            NotFound: there is no such schedule; it says what is left of one that was deleted.
         """
-        stored, now = find_schedule(self._schedules, name), self._now()
+        try:
+            stored, now = find_schedule(self._schedules, name), self._now()
+        except NotFound as error:
+            raise NotFound(f"{error}{self._left_of(name)}") from error
         asked = newest_instant(stored, now=now) if instant is None else instant
         calendars = self._calendars_of(stored)
         found = self._with_limits(
@@ -337,6 +341,17 @@ class Queries:
         if found.execution is None:
             return found
         return attrs.evolve(found, because=(*found.because, *self._limits.about(found.execution)))
+
+    def _left_of(self, name: str) -> str:
+        """Say what the archive knows of a schedule that is gone."""
+        try:
+            which = FailureFilter(schedule=name, unresolved=False)
+        except FailureFilterInvalid:  # no name that a schedule can have
+            return ""
+        for last in self._records.archive(which, limit=1):
+            at = say_moment(last.failed_at)
+            return f". One of that name was deleted or renamed: its last failure was at {at}"
+        return ""
 
     def _execution(self, execution_id: int) -> Execution:
         execution = self._records.execution(execution_id)

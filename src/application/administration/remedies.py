@@ -1,9 +1,7 @@
-"""What would let an instant run that did not, by the reason that its row gives."""
+"""What would let an instant run that did not, by the reason that its row or `explain` gives."""
 
 from collections.abc import Iterator
 from typing import Final
-
-from cronhare.domain.execution import Execution
 
 #: By how a reason begins. The reasons are made in `domain/schedules`.
 _REMEDIES: Final = {
@@ -17,14 +15,23 @@ _REMEDIES: Final = {
     "missed, and caught up": 'misfire = "all" runs each of them.',
     "missed, and more": "A larger misfire.cap catches up more at once.",
     "missed, and older": "A longer misfire.window catches up from further back.",
+    "missed: more than": "Run a scheduler without such gaps; so many are not looked at one by one.",
+    "missed: at least": 'A smaller gap is counted in full; misfire = "all" runs some of them.',
     "overlap": 'overlap = "allow" lets runs begin beside one that has not ended.',
+    "the schedule was edited": "Edits hold from their moment on: no instant before one is run.",
+    "disabled": "It is on again since that edit, or off for another reason.",
+    "ended": "A later ends_at, or none, lets it go on.",
+    "broken": "The row is mended by now: `cronhare check` tells such faults before they are saved.",
+    "the schedule is disabled": "`cronhare schedules enable {name}` switches it on.",
+    "the schedule ended": "A later ends_at, or none, lets it go on.",
+    "the schedule starts": "An earlier starts_at, or none, lets it begin sooner.",
+    "it cannot be planned": "Mend what it says; `cronhare doctor` lists all such schedules.",
 }
 
 
-def remedies(execution: Execution) -> Iterator[str]:
-    """Say what would change it, for the next time, and for this one."""
-    reason = execution.last_error or ""
+def remedies(reason: str, name: str) -> Iterator[str]:
+    """Say what would change *reason* for the schedule *name*, from the next instant on."""
     for beginning, remedy in _REMEDIES.items():
         if reason.startswith(beginning):
-            yield remedy.format(name=execution.schedule_name)
+            yield remedy.format(name=name)
             return

@@ -15,6 +15,7 @@ import msgspec
 from ..texts.moments import say_moment
 from .circumstances import Circumstances, sort_out
 from .every import Every
+from .idle import Idle, Stretch, idle_from, idle_when_broken, say_idle, stretch_between
 from .schedule import MOST_WAITING, BrokenSchedule, MisfirePolicy, OverlapPolicy, Schedule
 
 #: A claim that is no later counts as on time: after a short stall runs are late, not missed.
@@ -70,27 +71,31 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """What was decided of one schedule. Without *next_due* it is never due again.
 
     *problem* says why it cannot be planned at all. *weight* counts the instants that were examined.
+    *idle* says why nothing is due though its times would say so.
     """
 
     runs: tuple[Run, ...] = ()
     skips: tuple[Skip, ...] = ()
     next_due: datetime | None = None
     problem: str | None = None
+    idle: Idle | None = None
     weight: int = 1
 
 
 class Planned(msgspec.Struct, frozen=True, kw_only=True):
     """A schedule with the state of its plan.
 
-    *next_due* is the plan's cursor, None if it has none. *edited* says that the row was created,
-    changed or enabled since it was planned. *unfinished* tells of its executions that have not
-    ended, looked up where the overlap policy needs it; *circumstances* likewise, where there are
-    conditions or a pause.
+    *next_due* is the plan's cursor, None if it has none; *idle* and *problem* are as the plan says.
+    *edited* says that the row was created, changed or enabled since it was planned. *unfinished*
+    tells of its executions that have not ended, looked up where the overlap policy needs it;
+    *circumstances* likewise, where there are conditions or a pause.
     """
 
     schedule: Schedule | BrokenSchedule
     next_due: datetime | None = None
     edited: bool = False
+    idle: Idle | None = None
+    problem: str | None = None
     unfinished: "Unfinished | None" = None
     circumstances: Circumstances | None = None
 
@@ -115,12 +120,14 @@ class Unfinished(msgspec.Struct, frozen=True, kw_only=True):
 class Cursor(msgspec.Struct, frozen=True, kw_only=True):
     """What a schedule's plan says after a look.
 
-    A due instant that no replica could plan is kept as *resume_at*, so that it is not lost.
+    A due instant that no replica could plan is kept as *resume_at*, so that it is not lost; of a
+    schedule that is *idle* nothing is resumed.
     """
 
     next_due: datetime | None = None
     resume_at: datetime | None = None
     problem: str | None = None
+    idle: Idle | None = None
 
 
 def cursor_after(planned: Planned, plan: Plan, now: datetime) -> Cursor:
@@ -130,8 +137,11 @@ def cursor_after(planned: Planned, plan: Plan, now: datetime) -> Cursor:
     a due instant stays due for the others, for a while.
     """
     if plan.problem is None:
-        return Cursor(next_due=plan.next_due)
-    due = None if planned.edited else planned.next_due
+        return Cursor(next_due=plan.next_due, idle=plan.idle)
+    if planned.edited or planned.idle is not None:
+        idle = idle_when_broken(planned.next_due, planned.idle)
+        return Cursor(problem=plan.problem, idle=idle)
+    due = planned.next_due
     if due is not None and now - due < SET_ASIDE_AFTER:
         return Cursor(next_due=due, problem=plan.problem)
     return Cursor(resume_at=due, problem=plan.problem)
@@ -161,26 +171,57 @@ def plan(planned: Planned, now: datetime) -> Plan:
     if circumstances is not None and (problem := circumstances.problem_with(schedule)):
         return Plan(problem=problem)
     if planned.edited or planned.next_due is None:
-        return _within_allowance(_plan_anew(schedule, planned.next_due), schedule, circumstances)
+        anew = _within_allowance(_plan_anew(schedule, planned), schedule, circumstances)
+        return _accounting_for_idle(anew, schedule, planned)
     if planned.next_due > now:
         return Plan(next_due=planned.next_due)
     due = _plan_due(schedule, planned.next_due, now, circumstances)
     decided = _without_overlap(due, schedule, planned)
-    if circumstances is None:
-        return decided
-    decided = _within_allowance(decided, schedule, circumstances)
-    return _prolonging(decided, schedule, circumstances)
+    if circumstances is not None:
+        decided = _within_allowance(decided, schedule, circumstances)
+        decided = _prolonging(decided, schedule, circumstances)
+    return decided if decided.next_due is not None else _becoming_idle(decided, planned, now)
 
 
-def _plan_anew(schedule: Schedule, abandoned: datetime | None) -> Plan:
-    """Plan from the edit on; an instant that was due before it and not claimed is skipped."""
-    skips: tuple[Skip, ...] = ()
-    if abandoned is not None and abandoned <= schedule.changed_at:
-        reason = (
-            f"the schedule was edited at {say_moment(schedule.changed_at)}, before this was claimed"
-        )
-        skips = (_skip(schedule, [abandoned], reason),)
-    return Plan(skips=skips, next_due=schedule.next(schedule.changed_at))
+def _plan_anew(schedule: Schedule, planned: Planned) -> Plan:
+    """Plan from the edit on; what was due before it and not claimed is skipped."""
+    abandoned, edited_at = planned.next_due, schedule.changed_at
+    if abandoned is None or abandoned > edited_at:
+        return Plan(next_due=schedule.next(edited_at))
+    reason = f"the schedule was edited at {say_moment(edited_at)}, before this was claimed"
+    stretch = stretch_between(schedule, abandoned, edited_at)
+    skips = (_skip_of(schedule, stretch, reason),)
+    return Plan(skips=skips, next_due=schedule.next(edited_at), weight=stretch.count)
+
+
+def _accounting_for_idle(plan: Plan, schedule: Schedule, planned: Planned) -> Plan:
+    """Record what did not run while it was idle, unless it still is."""
+    before, until = planned.idle, schedule.changed_at
+    if plan.next_due is None:
+        plan = _becoming_idle(plan, planned, until)
+    if before is None or plan.idle == before or before.since > until:
+        return plan
+    stretch = stretch_between(schedule, before.since, until)
+    reason = say_idle(before.why, until=until, problem=planned.problem)
+    return msgspec.structs.replace(
+        plan,
+        skips=(*plan.skips, _skip_of(schedule, stretch, reason)),
+        weight=plan.weight + stretch.count,
+    )
+
+
+def _becoming_idle(plan: Plan, planned: Planned, after: datetime) -> Plan:
+    """Note why a schedule that is not due again is not, and from which instant on."""
+    schedule, circumstances = planned.schedule, planned.circumstances
+    assert isinstance(schedule, Schedule), "a broken one has no plan"
+    left = None if circumstances is None else circumstances.runs_left(schedule)
+    idle = idle_from(
+        schedule,
+        after,
+        planned.idle,
+        runs_left=None if left is None else left - len(plan.runs),
+    )
+    return msgspec.structs.replace(plan, idle=idle)
 
 
 def _plan_due(
@@ -379,6 +420,16 @@ def _spread(schedule: Schedule, key: str) -> timedelta:
         return timedelta(0)
     digest = blake2b(f"{schedule.id} {key}".encode(), digest_size=8).digest()
     return schedule.jitter * (int.from_bytes(digest) / 2**64)
+
+
+def _skip_of(schedule: Schedule, stretch: Stretch, reason: str) -> Skip:
+    return Skip(
+        first=stretch.first,
+        last=stretch.last,
+        count=stretch.count,
+        key=schedule.timing.key(stretch.first),
+        reason=reason,
+    )
 
 
 def _skip(schedule: Schedule, instants: Sequence[datetime], reason: str) -> Skip:

@@ -550,3 +550,15 @@ def test_what_is_due_next_is_told_by_the_row_alone() -> None:
     assert queries(house).upcoming("off", count=5) == []
     with pytest.raises(NotFound):
         queries(house).upcoming("nobody", count=5)
+
+
+async def test_of_a_schedule_that_is_gone_it_is_told_what_is_left() -> None:
+    house = House(script=always(failure()))
+    await run(house, retry=RetryPolicy(attempts=1))
+    [archived] = house.records.archive()
+    house.ledger.archive[archived.id] = attrs.evolve(archived, schedule_name="gone")
+
+    with pytest.raises(NotFound, match="One of that name was deleted or renamed: its last failure"):
+        queries(house).explain_instant("gone", None)
+    with pytest.raises(NotFound, match="there is no schedule"):
+        queries(house).explain_instant("\x00" * 999, None)

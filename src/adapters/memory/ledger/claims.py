@@ -282,6 +282,8 @@ class MemoryClaimStore:
             schedule=row.schedule,
             next_due=cursor.next_due or cursor.resume_at,
             edited=self._schedules.is_edited(row),
+            idle=cursor.idle,
+            problem=cursor.problem,
             unfinished=self._executions.unfinished_of(row.id) if asked else None,
             circumstances=self._circumstances(row),
         )

@@ -110,4 +110,5 @@ class MemoryScheduleStore:
             planned=not self._schedules.is_edited(row),
             pause=self._schedules.pauses.get(row.id),
             claimed=self._schedules.claimed[row.id],
+            idle=cursor.idle,
         )

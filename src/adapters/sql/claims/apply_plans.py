@@ -36,6 +36,7 @@ from cronhare.ports.claims import Batch
 from ..dialect import Dialect, PlanRow
 from ..gates.holding_back import gates_to_try, hold_back
 from ..gates.recent_claims import RecentClaims
+from ..mapping.idle_plans import read_idle
 from ..mapping.schedule_rows import READ, STAMP, schedule_of
 from ..schema.tables import executions, pauses, plans, schedulers
 from .circumstances import Found, find_circumstances, keep_expiries, keep_tallies, prolong
@@ -73,6 +74,7 @@ def select_schedules(planned: FromClause = plans) -> Select[Any]:
         planned.c.next_due_at,
         planned.c.resume_at,
         planned.c.problem,
+        planned.c.idle,
         pauses.c.scheduler_id.label("paused_id"),
         STAMP.is_not_distinct_from(planned.c.planned_at).label("is_current"),
     )
@@ -110,7 +112,7 @@ def apply_plans(
         plan = plan_or_problem(planner, planned)
         weight += plan.weight
         if plan.problem is None:
-            moved.append(_plan_row(row, Cursor(next_due=plan.next_due)))
+            moved.append(_plan_row(row, cursor_after(planned, plan, now)))
         elif planned.edited or plan.problem != row.problem:
             moved.append(_plan_row(row, cursor_after(planned, plan, now), judge))
             problems.append((schedule.name, plan.problem))
@@ -173,13 +175,16 @@ def _planned(
     unfinished: dict[int, Unfinished],
     found: Mapping[int, Found],
 ) -> Planned:
-    next_due = row.next_due_at or row.resume_at
+    idle = read_idle(row)
+    next_due = row.next_due_at or (None if idle else row.resume_at)
     circumstances = found.get(schedule.id) if found else None
     return Planned(
         schedule=schedule,
         # A broken cursor is none: the schedule is planned from its edit on.
         next_due=next_due if isinstance(next_due, datetime) else None,
         edited=not row.is_current,
+        idle=idle,
+        problem=row.problem,
         unfinished=unfinished.get(schedule.id),
         circumstances=circumstances.circumstances if circumstances else None,
     )
@@ -192,7 +197,8 @@ def _plan_row(row: Row[Any], cursor: Cursor, judge: str | None = None) -> PlanRo
         planned_at=row.stamp,
         problem=cursor.problem,
         judged_by=judge,
-        resume_at=cursor.resume_at,
+        resume_at=cursor.resume_at if cursor.idle is None else cursor.idle.since,
+        idle=None if cursor.idle is None else cursor.idle.why.value,
     )
 
 

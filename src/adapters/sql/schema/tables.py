@@ -82,7 +82,8 @@ schedulers = Table(
 )
 
 #: Each schedule's cursor. It is edited if its updated_at is not this planned_at. One that could not
-#: be planned has the problem, the replica that judged so, and where to go on later.
+#: be planned has the problem, the replica that judged so, and where to go on later. With *idle*
+#: nothing goes on there: it says why nothing has run since.
 plans = Table(
     "SchedulerPlan",
     metadata,
@@ -92,6 +93,7 @@ plans = Table(
     Column("problem", LongText),
     Column("judged_by", String(255)),
     Column("resume_at", UtcDateTime),
+    Column("idle", String(16)),
     Index("ix_plan_next_due_at", "next_due_at"),
 )
 

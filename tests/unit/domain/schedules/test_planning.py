@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cronhare.domain.cron import CronExpression
+from cronhare.domain.schedules.idle import Idle, Why
 from cronhare.domain.schedules.planning import (
     GRACE,
     MOST_COUNTED,
@@ -269,7 +270,7 @@ def test_a_due_schedule_can_become_one_of_any_kind(timing: ByHand | Once | Recur
 def test_a_disabled_schedule_is_no_longer_due() -> None:
     decided = due(schedule(enabled=False, changed_at=at(0.5)), at(1), at(0.6), edited=True)
 
-    assert decided == Plan()
+    assert decided == Plan(idle=Idle(why=Why.DISABLED, since=at(1)))
 
 
 def test_a_broken_schedule_cannot_be_planned() -> None:
