@@ -319,10 +319,12 @@ def test_no_message_starts_a_retry_before_its_time(ledger: Ledger) -> None:
 
 def test_no_message_starts_a_replay_before_its_turn(ledger: Ledger) -> None:
     ledger.failed("first")
-    ledger.failed("second")
-    first, second = ledger.replayed(rate=2)
+    second = ledger.failed("second")
+    [first] = ledger.replayed(rate=0.1)
+    waiting = ledger.records.execution(second.execution_id)
+    assert waiting is not None
 
-    answers = [ledger.start(first), ledger.start(second)]
+    answers = [ledger.start(first), ledger.start(msgspec.structs.replace(waiting, attempt=2))]
 
     assert [type(answer) for answer in answers] == [Execution, Refused]
 

@@ -247,8 +247,9 @@ def test_what_people_read_is_told_as_broken_beside_the_others(
     sound = sqlite.failed("sound")
     with closing(sqlite3.connect(tmp_path / "ledger.db", isolation_level=None)) as connection:
         connection.execute(
-            "INSERT INTO AttemptOutput SELECT execution_id, 1, '', '', 0, '', '', 0, NULL"
-            " FROM ExecutionAttempt"
+            "INSERT INTO AttemptOutput (execution_id, attempt, stdout_head, stdout_tail,"
+            " stdout_bytes, stderr_head, stderr_tail, stderr_bytes)"
+            " SELECT execution_id, 1, '', '', 0, '', '', 0 FROM ExecutionAttempt"
         )
         connection.execute(f"UPDATE {table} SET {change} WHERE execution_id < {sound.execution_id}")
 
@@ -301,7 +302,8 @@ def test_a_replay_says_what_keeps_each_row_from_it(sqlite: Ledger, tmp_path: Pat
     url = f"sqlite:///{tmp_path / 'ledger.db'}"
     cronhare = Commands(tmp_path)
 
-    ended = cronhare("failed", "replay", "--all", CRON_DATABASE_URL=url)
+    ids = [str(one.id) for one in (broken, twice, gone)]
+    ended = cronhare("failed", "replay", *ids, CRON_DATABASE_URL=url)
     replayed = ended.out
     shown = cronhare("executions", "show", str(broken.execution_id), CRON_DATABASE_URL=url).out
 

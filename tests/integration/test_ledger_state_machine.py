@@ -16,6 +16,7 @@ from sqlalchemy import URL
 from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.domain.execution import STARTABLE, UNFINISHED, Execution, State
 from cronhare.domain.lifecycle.redelivery import Graces
+from cronhare.domain.lifecycle.start_fence import EARLIEST
 from cronhare.domain.lifecycle.transitions import can_transition
 from cronhare.domain.retries.retry import Complete, GiveBack, Quarantine, Verdict
 from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPolicy
@@ -121,7 +122,9 @@ class LedgerMachine(RuleBasedStateMachine):
         )
 
         held = execution.state is State.RUNNING and execution.owner == node
-        may_start = not late and (held or execution.state in STARTABLE)
+        begins = execution.next_attempt_at
+        is_due = begins is None or begins <= self.ledger.now + EARLIEST
+        may_start = not late and (held or (execution.state in STARTABLE and is_due))
         assert isinstance(answer, Refused) != may_start
         if may_start and not held:
             assert (execution.id, number) not in self.started

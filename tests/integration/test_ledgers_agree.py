@@ -286,7 +286,7 @@ class TwoLedgers(RuleBasedStateMachine):
         )
         self.agree(
             "order a replay",
-            lambda place: self.ledgers[place].replays.order(order, now=self.clock.now()).id,
+            lambda place: self.ledgers[place].replays.order(order, now=self.clock.now()).order,
         )
 
     @rule()
@@ -297,7 +297,9 @@ class TwoLedgers(RuleBasedStateMachine):
             )
             if advance is None:
                 return None
-            replay = attrs.evolve(advance.replay, created_at=self.clock.now())
+            replay = attrs.evolve(
+                advance.replay, id=0, up_to=0, collected_to=0, created_at=self.clock.now()
+            )
             return replay, [_shown(one) for one in advance.executions]
 
         self.agree("go on with a replay", go_on)
