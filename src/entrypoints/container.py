@@ -16,6 +16,7 @@ from cronhare.adapters.notify.mail import make_postman
 from cronhare.adapters.notify.teller import Teller
 from cronhare.adapters.process import ProcessRunner
 from cronhare.adapters.sql import (
+    SqlAlertStore,
     SqlAttemptStore,
     SqlClaimStore,
     SqlEventStore,
@@ -39,6 +40,7 @@ from cronhare.application.administration.queries import Queries
 from cronhare.application.administration.replays import Replays
 from cronhare.application.administration.retry_limits import RetryLimitDesk
 from cronhare.application.administration.statistics import Statistics
+from cronhare.application.events.alerting import AlertWatch
 from cronhare.application.events.announcing import Announcer
 from cronhare.application.events.telling import Herald
 from cronhare.application.heartbeat import Heartbeat
@@ -251,8 +253,18 @@ class Container(containers.DeclarativeContainer):
         postman=postman,
         now=clock.provided.now,
     )
+    alert_watch = providers.Singleton(
+        AlertWatch,
+        alerts=providers.Singleton(SqlAlertStore, engine, clock),
+        events=events,
+        policy=settings.provided.alert_policy,
+    )
     announcer = providers.Singleton(
-        Announcer, store=events, subscribers=subscribers, clock=ledger_clock
+        Announcer,
+        store=events,
+        alerts=alert_watch,
+        subscribers=subscribers,
+        clock=ledger_clock,
     )
     events_thread = _threads("events", 1)
     herald = providers.Factory(

@@ -13,6 +13,7 @@ import attrs
 from sqlalchemy import URL, Engine
 
 from cronhare.adapters.memory.clock import FrozenClock
+from cronhare.adapters.memory.ledger.alerts import MemoryAlertStore
 from cronhare.adapters.memory.ledger.attempts import MemoryAttemptStore
 from cronhare.adapters.memory.ledger.claims import MemoryClaimStore
 from cronhare.adapters.memory.ledger.events import MemoryEventStore
@@ -24,6 +25,7 @@ from cronhare.adapters.memory.ledger.schedules import MemoryScheduleStore
 from cronhare.adapters.memory.ledger.statistics import MemoryStatistics
 from cronhare.adapters.memory.ledger.tables import MemoryLedger
 from cronhare.adapters.sql import (
+    SqlAlertStore,
     SqlAttemptStore,
     SqlClaimStore,
     SqlEventStore,
@@ -53,6 +55,7 @@ from cronhare.domain.retries.retry import (
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.planning import Plan, Planned, plan
 from cronhare.domain.schedules.task import TaskRef
+from cronhare.ports.alerts import AlertStorePort
 from cronhare.ports.attempts import AttemptStorePort, Busy, Finish, Recorded, Refused, StartRequest
 from cronhare.ports.claims import Batch, ClaimStorePort
 from cronhare.ports.events import EventStorePort
@@ -129,6 +132,7 @@ class Ledger:
     replays: ReplayStorePort
     limits: LimitStorePort
     statistics: StatisticsPort
+    alerts: AlertStorePort
 
     @property
     def now(self) -> datetime:
@@ -306,6 +310,7 @@ def memory_ledger(clock: FrozenClock) -> Ledger:
         replays=MemoryReplayStore(ledger),
         limits=MemoryLimitStore(ledger),
         statistics=MemoryStatistics(ledger),
+        alerts=MemoryAlertStore(ledger),
     )
 
 
@@ -350,12 +355,14 @@ def sql_ledger(clock: FrozenClock, engine: Engine) -> Ledger:
         replays=SqlReplayStore(engine, clock),
         limits=SqlLimitStore(engine, clock),
         statistics=SqlStatistics(engine, clock),
+        alerts=SqlAlertStore(engine, clock),
     )
 
 
 def empty(url: URL) -> None:
     """Forget all but the system's own schedule. To make the tables anew would take far longer."""
     tables = (
+        "Alert",
         "RetryBudget",
         "ExecutionGate",
         "CircuitBreaker",

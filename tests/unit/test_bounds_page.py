@@ -42,6 +42,7 @@ from cronhare.domain.addresses import allowed_hosts, broker, server_url, web_add
 from cronhare.domain.cron.timeline import FIRST_MINUTE, LAST_MINUTE, moment_of
 from cronhare.domain.diagnosis import finding
 from cronhare.domain.lifecycle import (
+    alerts,
     events,
     failures,
     redelivery,
@@ -337,6 +338,18 @@ BOUNDS: dict[str, list[str]] = {
         f"{replay_items.SETTLED_AT_ONCE:,}",
         f"{replaying.MOST_STEPS} replays",
     ],
+    "what alerts are judged by": [
+        f"newest {alerts.NEWEST:,}",
+        f"at least {alerts.FEWEST_RUNS}",
+        f"up to {alerts.MOST_COUNTED:,}",
+    ],
+    "thresholds of alerts, a runbook": [
+        f"up to {alerts.LARGEST:,}",
+        f"{retry.ATTEMPTS[-1]} retries",
+        "a rate of 1",
+        f"{alerts.LONGEST_RUNBOOK:,} characters",
+    ],
+    "an alert": [f"{alerts.CLEAR_AFTER.total_seconds() / 60:.0f} min"],
     "lines of statistics": [
         f"{statistics.MOST_GROUPS}, or",
         f"up to {output.MOST_LINES:,}",

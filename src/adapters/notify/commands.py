@@ -6,7 +6,7 @@ import msgspec
 
 from cronhare.domain.lifecycle.events import Delivery
 from cronhare.domain.retries.outcome import Ending
-from cronhare.domain.schedules.notify import ByCommand, ByListener, Target
+from cronhare.domain.schedules.notify import ByCommand, ByListener, Target, type_of
 from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.ports.events import EVENT_VARIABLES, NotTold
 from cronhare.ports.runner import Invocation, TaskRunnerPort
@@ -73,6 +73,6 @@ def _variables(target: Target, event: Delivery) -> dict[str, str]:
     """Describe the event to a shell script; the whole of it only where it fits."""
     fits = len(event.payload.encode()) <= _LARGEST_VARIABLE
     whole = event.payload if fits else ""
-    values = (f"schedule.{event.event}", event.event_key, target.name, event.schedule_name, whole)
+    values = (type_of(event.event), event.event_key, target.name, event.schedule_name, whole)
     said = dict(zip(EVENT_VARIABLES, values, strict=True))
     return {name: text.replace("\0", "\u2400") for name, text in said.items()}

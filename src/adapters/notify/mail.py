@@ -17,7 +17,7 @@ import msgspec
 
 from cronhare.domain.addresses import MailServer
 from cronhare.domain.lifecycle.events import Delivery
-from cronhare.domain.schedules.notify import ByEmail
+from cronhare.domain.schedules.notify import ByEmail, type_of
 from cronhare.domain.texts.echo import shown
 from cronhare.domain.texts.printable import printable, shortened
 from cronhare.ports.events import NotTold
@@ -108,7 +108,9 @@ def written(means: ByEmail, event: Delivery, *, sender: str) -> EmailMessage:
     letter["From"] = sender
     letter["To"] = ", ".join(means.to)
     name = shortened(printable(event.schedule_name), LONGEST_SUBJECT)
-    letter["Subject"] = f"[cronhare] {name}: {_word(event)}"
+    letter["Subject"] = (
+        f"[cronhare] {name}: {_word(event)}" if name else f"[cronhare] {_word(event)}"
+    )
     letter["Date"] = format_datetime(datetime.now(UTC))
     # The same for each try, so that a mailbox can tell a letter that came twice.
     domain = sender.rpartition("@")[2] or "localhost"
@@ -130,7 +132,7 @@ def _body(event: Delivery) -> str:
     document = msgspec.json.format(event.payload.encode(), indent=2).decode()
     lines = (
         f"schedule:  {printable(event.schedule_name)}",
-        f"event:     schedule.{_word(event)}",
+        f"event:     {printable(type_of(event.event))}",
         f"at:        {event.occurred_at.isoformat()}",
         f"execution: {event.execution_id or '-'}",
         "",

@@ -3,6 +3,7 @@
 from .attempts.store import SqlAttemptStore
 from .claims.store import SqlClaimStore
 from .dialects import open_engine
+from .events.alerts import SqlAlertStore
 from .events.store import SqlEventStore
 from .limits.store import SqlLimitStore
 from .migrations.upgrade import check_schema, upgrade
@@ -13,6 +14,7 @@ from .records.store import SqlRecords
 from .schedules import SqlScheduleStore
 
 __all__ = [
+    "SqlAlertStore",
     "SqlAttemptStore",
     "SqlClaimStore",
     "SqlEventStore",

@@ -239,7 +239,9 @@ class Queries:
     ) -> Sequence[FailureView]:
         """List the archive, newest first; those *before* a row of it, if it is given."""
         found = self._records.archive(which, before=before, limit=limit)
-        return [FailureView.of(archived) for archived in found]
+        names = {archived.schedule_name for archived in found}
+        stored = {one.id: one for one in (self._schedules.schedules(names) if names else ())}
+        return [FailureView.of(one, stored.get(one.scheduler_id)) for one in found]
 
     def failure(self, archived_id: int) -> FailureWithDetails:
         """Show a row of the archive, with all that is left of its execution.
@@ -250,9 +252,10 @@ class Queries:
         for archived in self._records.archived([archived_id]):
             execution_id, last = archived.execution_id, archived.attempts
             outputs = self._records.output(execution_id)
+            stored = self._schedule_of(archived)
             return FailureWithDetails(
-                failure=FailureView.of(archived),
-                schedule=self._schedule_of(archived),
+                failure=FailureView.of(archived, stored),
+                schedule=None if stored is None else self._shown([stored])[0],
                 attempts=list(map(AttemptView.of, self._records.attempts(execution_id))),
                 last_output=next(
                     (OutputView.of(one, running=False) for one in outputs if one.attempt == last),
@@ -359,13 +362,12 @@ class Queries:
             raise NotFound(f"there is no execution {execution_id}")
         return execution
 
-    def _schedule_of(self, archived: Archived) -> ScheduleView | None:
+    def _schedule_of(self, archived: Archived) -> StoredSchedule | None:
         """Find the schedule of a failure, which may have another name by now."""
         named = self._schedules.schedules([archived.schedule_name])
         for stored in named or self._schedules.schedules():
             if stored.id == archived.scheduler_id:
-                [shown] = self._shown([stored])
-                return shown
+                return stored
         return None
 
     def _shown(self, found: Sequence[StoredSchedule]) -> Sequence[ScheduleView]:

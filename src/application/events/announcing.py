@@ -20,6 +20,7 @@ from cronhare.ports.events import EventStorePort
 from cronhare.ports.ledger import LedgerRefused
 
 from ..logs import say
+from .alerting import AlertWatch
 
 log = logging.getLogger(__name__)
 
@@ -51,10 +52,16 @@ class Announcer:
     """Looks round by round; *clock* is the ledger's."""
 
     def __init__(
-        self, *, store: EventStorePort, subscribers: Subscribers, clock: ClockPort
+        self,
+        *,
+        store: EventStorePort,
+        alerts: AlertWatch,
+        subscribers: Subscribers,
+        clock: ClockPort,
     ) -> None:
         """The subscriptions are read anew in each round: a reload may have changed them."""
         self._store = store
+        self._alerts = alerts
         self._subscribers = subscribers
         self._clock = clock
         self._found_at: datetime | None = None
@@ -68,6 +75,7 @@ class Announcer:
             return EVERY_FOR_NOBODY
         more = self._has_room(subscriptions) and self._announce(subscriptions, now)
         self._find(subscriptions, now)
+        self._alerts.look(subscriptions, now)
         self._expire(now)
         if more:
             return 0.0

@@ -35,11 +35,21 @@ class EventKind(enum.StrEnum):
     SKIPPED = "skipped"
     RECOVERED = "recovered"
     LATE = "late"
+    ALERT = "alert"  # of no schedule, but of the whole ledger
 
     @property
     def type(self) -> str:
-        """The name outside, such as `schedule.failed`."""
-        return f"schedule.{self.value}"
+        """The name outside; see `type_of`."""
+        return type_of(self.value)
+
+
+def type_of(kind: str) -> str:
+    """Give the name that a kind of event has outside.
+
+    >>> type_of("failed"), type_of("alert")
+    ('schedule.failed', 'alert')
+    """
+    return kind if kind == EventKind.ALERT else f"schedule.{kind}"
 
 
 #: What a target is told unless it says otherwise, and what `on_failure` is for.
@@ -123,7 +133,12 @@ class Subscriptions:
     @property
     def is_empty(self) -> bool:
         """Whether nobody is told of anything."""
-        return not any(self._all_wishes())
+        return not self.alerted and not any(self._all_wishes())
+
+    @property
+    def alerted(self) -> tuple[Target, ...]:
+        """The targets that want to know of alerts: no schedule has to name them."""
+        return tuple(each for each in self.targets.values() if EventKind.ALERT in each.events)
 
     def knows(self, schedule: str, task: str | None) -> bool:
         """Tell whether this file can say who is told of a schedule's events."""

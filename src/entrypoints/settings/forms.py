@@ -11,6 +11,7 @@ from cronhare.domain.queueing.served_queues import ServedQueues
 from cronhare.domain.topology import checked_queues
 
 T = TypeVar("T")
+N = TypeVar("N", int, float)
 
 #: Reads a text. A ValueError says what is allowed, and never quotes the text.
 Form = Callable[[str], T]
@@ -40,18 +41,33 @@ def whole(least: int, most: int, *, of: str = "") -> Form[int]:
     return read
 
 
-def or_off(number: Form[int]) -> Form[int]:
-    """Read a number, or the word off for 0.
+def or_off(number: Form[N]) -> Form[N]:
+    """Read a number that may be 0, or the word off for that.
 
     >>> or_off(whole(0, 19))("off")
     0
     """
 
-    def read(text: str) -> int:
+    def read(text: str) -> N:
         try:
-            return 0 if text.lower() == "off" else number(text)
+            return number("0") if text.lower() == "off" else number(text)
         except ValueError as error:
             raise ValueError(f"{error}, or off") from None
+
+    return read
+
+
+def text(most: int) -> Form[str]:
+    """Read a text of so many characters at most.
+
+    >>> text(3)("abc")
+    'abc'
+    """
+
+    def read(given: str) -> str:
+        if not 0 < len(given) <= most:
+            raise ValueError(f"must have 1 to {most:,} characters")
+        return given
 
     return read
 

@@ -16,6 +16,17 @@ from cronhare.domain.addresses import (
     checked_address,
     parse_ledger,
 )
+from cronhare.domain.lifecycle.alerts import (
+    DEFAULT_CRITICAL,
+    DEFAULT_FAILED,
+    DEFAULT_RETRIES,
+    DEFAULT_RETRY_RATE,
+    DEFAULT_WARNING,
+    LONGEST_RUNBOOK,
+    RUNBOOK,
+    AlertPolicy,
+)
+from cronhare.domain.lifecycle.alerts import LARGEST as LARGEST_ALERT
 from cronhare.domain.queueing.served_queues import ServedQueues
 from cronhare.domain.retries.backoff import (
     DEFAULT_DELAY_MS,
@@ -61,6 +72,7 @@ from .forms import (
     served_queues,
     some_queues,
     switch,
+    text,
     whole,
 )
 from .setting_text import SettingText
@@ -154,6 +166,12 @@ class Settings:
         f"{DEFAULT_PAUSE.total_seconds():g}",
         name="circuit_breaker_pause_seconds",
     )
+    alert_failed: int = setting(or_off(whole(0, LARGEST_ALERT)), str(DEFAULT_FAILED))
+    alert_warning: int = setting(or_off(whole(0, LARGEST_ALERT)), str(DEFAULT_WARNING))
+    alert_critical: int = setting(or_off(whole(0, LARGEST_ALERT)), str(DEFAULT_CRITICAL))
+    alert_retries: int = setting(or_off(whole(0, ATTEMPTS[-1])), str(DEFAULT_RETRIES))
+    alert_retry_rate: float = setting(or_off(decimal(0, 1)), str(DEFAULT_RETRY_RATE))
+    alert_runbook: str = setting(text(LONGEST_RUNBOOK), RUNBOOK)
     refresh: timedelta = setting(seconds(1, 3_600), "5", name="refresh_seconds")
     lease: timedelta = setting(seconds(3, 3_600), "30", name="lease_seconds")
     shutdown_grace: timedelta = setting(seconds(0, 86_400), "30", name="shutdown_grace_seconds")
@@ -248,6 +266,18 @@ class Settings:
         """What makes a poison pill of the runs of schedules that do not say."""
         return CrashPolicy(
             limit=self.crash_limit, window=self.crash_window, timeouts=self.timeout_is_crash
+        )
+
+    @property
+    def alert_policy(self) -> AlertPolicy:
+        """Above which numbers there is an alert."""
+        return AlertPolicy(
+            failed=self.alert_failed,
+            warning=self.alert_warning,
+            critical=self.alert_critical,
+            retries=self.alert_retries,
+            retry_rate=self.alert_retry_rate,
+            runbook=self.alert_runbook,
         )
 
     def called(self, setting: str) -> str:

@@ -8,11 +8,14 @@ from typing import Any
 import attrs
 import pytest
 
+from cronhare.adapters.memory.ledger.alerts import MemoryAlertStore
 from cronhare.adapters.memory.ledger.events import MemoryEventStore
 from cronhare.adapters.memory.runner import Script
 from cronhare.application.events import announcing, telling
+from cronhare.application.events.alerting import AlertWatch
 from cronhare.application.events.announcing import Announcer
 from cronhare.application.events.telling import Herald
+from cronhare.domain.lifecycle.alerts import AlertPolicy
 from cronhare.domain.lifecycle.events import MOST_TRIES, Delivery, DeliveryState
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.schedules.draft import ScheduleDraft
@@ -31,6 +34,7 @@ from cronhare.ports.ledger import LedgerUnavailable
 from tests.unit.application.conftest import Lines
 from tests.unit.application.endings import SUCCESS, always, failure, one_by_one
 from tests.unit.application.house import REPORT, House, Inline
+from tests.unit.application.test_views import ARCHIVED
 
 SHOP = "shop"
 MINUTE = timedelta(minutes=1)
@@ -70,13 +74,19 @@ class Outpost:
     teller: Teller = attrs.field(factory=Teller)
     node: str = "ant"
     store: MemoryEventStore = attrs.field(init=False)
+    alerts: AlertWatch = attrs.field(init=False)
     announcer: Announcer = attrs.field(init=False)
     herald: Herald = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self.store = MemoryEventStore(self.house.ledger)
         subscribers, clock = Subscribers(self.subscriptions), self.house.clock
-        self.announcer = Announcer(store=self.store, subscribers=subscribers, clock=clock)
+        self.alerts = AlertWatch(
+            alerts=MemoryAlertStore(self.house.ledger), events=self.store, policy=AlertPolicy()
+        )
+        self.announcer = Announcer(
+            store=self.store, alerts=self.alerts, subscribers=subscribers, clock=clock
+        )
         self.herald = Herald(
             store=self.store,
             teller=self.teller,
@@ -325,3 +335,66 @@ def test_a_schedule_says_more_than_its_task() -> None:
         "quiet": ["cmd"],
         "by-hand": ["ops", "cmd"],
     }
+
+
+def watching(*names: str, source: str = SHOP) -> Subscriptions:
+    """Subscribe targets to alerts: no schedule names them."""
+    targets = {name: target(name, EventKind.ALERT) for name in names}
+    return attrs.evolve(subscriptions(), source=source, targets=targets)
+
+
+def fill_the_archive(made: House, rows: int) -> None:
+    for id_ in range(1, rows + 1):
+        made.ledger.archive[id_] = attrs.evolve(ARCHIVED, id=id_, resolution=None, event_at=None)
+
+
+async def test_an_alert_is_told_once_to_who_asks_for_alerts_until_it_clears(lines: Lines) -> None:
+    made = house()
+    outpost = Outpost(made, watching("ops", "pager"))
+    fill_the_archive(made, 6)
+
+    for _ in range(5):
+        await outpost.turn()
+        made.clock.advance(MINUTE)
+    told = list(outpost.teller.told)
+    made.ledger.archive.clear()
+    for _ in range(7):
+        await outpost.turn()
+        made.clock.advance(MINUTE)
+    fill_the_archive(made, 6)
+    await outpost.turn()
+
+    assert sorted(told) == [("ops", "alert"), ("pager", "alert")]
+    assert len(outpost.teller.told) == 4
+    said = [line for line in lines() if "cron tasks" in line or "is over" in line]
+    assert [line.split("] ")[-1] for line in said] == [
+        "6 failed cron tasks",
+        "The alert failed is over",
+        "6 failed cron tasks",
+    ]
+
+
+async def test_two_workers_tell_of_an_alert_once_and_each_file_has_its_own_targets() -> None:
+    made = house()
+    one = Outpost(made, watching("ops"))
+    other = Outpost(made, one.subscriptions, one.teller, "bee")
+    of_another_file = Outpost(made, watching("ops", source="bar"), node="cat")
+    fill_the_archive(made, 6)
+
+    for each in (one, other, of_another_file, one, other, of_another_file):
+        await each.turn()
+        made.clock.advance(MINUTE)
+
+    assert one.teller.told == [("ops", "alert")]
+    assert of_another_file.teller.told == [("ops", "alert")]
+
+
+async def test_where_no_target_wants_alerts_nothing_is_judged() -> None:
+    made = house()
+    outpost = Outpost(made, subscriptions(target("ops")))
+    fill_the_archive(made, 200)
+
+    await outpost.turn()
+
+    assert outpost.teller.told == []
+    assert outpost.alerts._alerts.begin(now=made.now, every=MINUTE)

@@ -259,6 +259,10 @@ FAILURE = {
     "error": SHOWN_ERROR,
     "options": {"retry": None},
     "poison_key": "poison:letters:101",
+    "report_id": None,
+    "description": None,
+    "user_id": None,
+    "group_id": None,
     "dead_letter": DEAD_LETTER,
 }
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from cronhare.domain.lifecycle.alerts import AlertPolicy
 from cronhare.domain.retries.crashes import CrashPolicy
 from cronhare.entrypoints.settings.settings import Settings, SettingsInvalid
 
@@ -33,6 +34,26 @@ def test_what_a_poison_pill_is_can_be_set(monkeypatch: pytest.MonkeyPatch) -> No
     assert by_default == CrashPolicy(limit=3, window=timedelta(seconds=300), timeouts=True)
     assert Settings.read().crash_policy == CrashPolicy(
         limit=5, window=timedelta(seconds=60), timeouts=False
+    )
+
+
+def test_above_which_numbers_there_is_an_alert_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    by_default = Settings.read().alert_policy
+    monkeypatch.setenv("CRON_ALERT_FAILED", "off")
+    monkeypatch.setenv("CRON_ALERT_WARNING", "20")
+    monkeypatch.setenv("CRON_ALERT_CRITICAL", "200")
+    monkeypatch.setenv("CRON_ALERT_RETRIES", "0")
+    monkeypatch.setenv("CRON_ALERT_RETRY_RATE", "0.5")
+    monkeypatch.setenv("CRON_ALERT_RUNBOOK", "https://runbooks.example.com/dlq")
+
+    assert by_default == AlertPolicy(failed=5, warning=10, critical=100, retries=2, retry_rate=0.2)
+    assert Settings.read().alert_policy == AlertPolicy(
+        failed=0,
+        warning=20,
+        critical=200,
+        retries=0,
+        retry_rate=0.5,
+        runbook="https://runbooks.example.com/dlq",
     )
 
 

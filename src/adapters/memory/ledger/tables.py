@@ -3,6 +3,7 @@
 It keeps the promises of the ports, but not beyond its process. Start reading at `claims.py`.
 """
 
+from datetime import datetime
 from itertools import count
 from threading import RLock
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import attrs
 
 from cronhare.domain.execution import Execution
+from cronhare.domain.lifecycle.alerts import RaisedAlert
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.claims import claim_by_hand
 from cronhare.domain.lifecycle.events import Delivery
@@ -51,6 +53,9 @@ class MemoryLedger:
         self.breakers: dict[str, Breaker] = {}
         self.deliveries: dict[int, Delivery] = {}
         self.delivery_ids = count(1)
+        #: Alerts by their rules, each with when it held last; and when they were judged.
+        self.alerts: dict[str, tuple[RaisedAlert, datetime]] = {}
+        self.alerts_judged_at: datetime | None = None
         self._archive_ids = count(1)
         self.schedules.save(CLEANUP, source=None, now=clock.now())
 

@@ -388,6 +388,17 @@ deliveries = Table(
 )
 
 
+#: The alerts that hold, by their rules; the row `judged` says when they were judged last.
+alerts = Table(
+    "Alert",
+    metadata,
+    Column("rule", String(32), primary_key=True),
+    Column("raised_at", UtcDateTime, nullable=False),
+    Column("held_at", UtcDateTime, nullable=False),
+    Column("data", LongText, nullable=False),
+)
+
+
 def own_tables(names: Iterable[str]) -> Iterator[str]:
     """Give those that are ours, as we write them: a database may fold their letters."""
     ours = {name.lower(): name for name in metadata.tables}

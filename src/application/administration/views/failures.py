@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import attrs
 
@@ -16,19 +16,24 @@ from cronhare.domain.messages.messages import (
     pill_record,
 )
 from cronhare.domain.schedules.task import TaskRef
+from cronhare.ports.schedules import StoredSchedule
 
 from ..commands import Discarded, Replayed
 from .executions import AttemptView, OutputView
 from .schedules import ScheduleView
 from .values import ErrorView, json_value
 
+#: The type of task that has a `report_id`.
+REPORT: Final = "report"
+
 
 @attrs.frozen(kw_only=True)
 class FailureView:
     """A row of the archive; see `Archived`. *execution_id* is None where there is no execution.
 
-    *poison_key* names a poison pill, *dead_letter* has all of it in the original's names (C39 in
-    docs/compatibility.md).
+    *report_id* is the task's number where it is a report; *description* and whose it is are of its
+    schedule as it stands now, if that has the name it had. *poison_key* names a poison pill,
+    *dead_letter* has all of it in the original's names (C39 in docs/compatibility.md).
     """
 
     id: int
@@ -40,6 +45,10 @@ class FailureView:
     task: TaskRef
     task_name: str | None
     source: str | None
+    report_id: int | None
+    description: str | None
+    user_id: int | None
+    group_id: int | None
     queue: str
     params: Any
     failed_at: datetime
@@ -59,8 +68,8 @@ class FailureView:
     problem: str | None
 
     @classmethod
-    def of(cls, archived: Archived) -> Self:
-        """Show a row of the archive."""
+    def of(cls, archived: Archived, stored: StoredSchedule | None = None) -> Self:
+        """Show a row of the archive, of a schedule that is stored so, if it still is."""
         fields = attrs.asdict(archived)
         task = TaskRef(fields.pop("task_type"), fields.pop("task_id"))
         error, pill = ErrorView.of(archived.error), archived.pill
@@ -68,6 +77,8 @@ class FailureView:
         shown = {
             "execution_id": archived.execution_id or None,
             "task": task,
+            "report_id": task.id if task.type == REPORT else None,
+            **_whose(stored),
             "params": json_value(archived.params),
             "error": error,
             "options": None if archived.options is None else json_value(archived.options),
@@ -136,6 +147,12 @@ class DiscardedView:
     def of(cls, done: Discarded) -> Self:
         """Show what was done."""
         return cls(failures=done.failures, asked=done.asked, resolved_before=done.resolved_before)
+
+
+def _whose(stored: StoredSchedule | None) -> dict[str, Any]:
+    draft = None if stored is None else stored.draft
+    names = ("description", "user_id", "group_id")
+    return {name: None if draft is None else getattr(draft, name) for name in names}
 
 
 def _dead_letter(row: Archived, error: ErrorView | None) -> DeadLetterRecord:

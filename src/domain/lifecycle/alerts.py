@@ -1,0 +1,197 @@
+"""Alerts: what of the whole ledger a person is to look at (S0.9, S2.7, C30).
+
+They are judged once a minute, by a few numbers; nothing is counted where an execution ends. The ids
+are lines of docs/compatibility.md.
+"""
+
+import enum
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
+from hashlib import sha256
+from typing import Any, Final
+
+import attrs
+
+from ..execution import Execution
+from ..schedules.notify import EventKind
+from ..texts.listing import counted
+from .events import LARGEST_PARAMS, Event
+
+#: How often the signs are looked at, by one process of all.
+EVERY: Final = timedelta(minutes=1)
+
+#: An alert is over once what it is about has not held for so long: no number flickers at its edge.
+CLEAR_AFTER: Final = timedelta(minutes=5)
+
+#: The newest executions that are looked at, of a day at the most.
+NEWEST: Final = 1_000
+LOOKS_BACK: Final = timedelta(days=1)
+
+#: Fewer runs have no rate.
+FEWEST_RUNS: Final = 10
+
+#: So many unresolved failures are counted: more make no other alert.
+MOST_COUNTED: Final = 100_000
+
+#: The original's words and severities (S0.9, S2.7).
+HIGH, WARNING, CRITICAL = "high", "warning", "critical"
+GROWING: Final = "Dead Letter Queue Growing"
+RUNBOOK: Final = "docs/operators.md: What failed, and of which schedule?"
+
+LONGEST_RUNBOOK: Final = 2_048
+
+#: Bounds of what can be set, and what is set by default.
+LARGEST: Final = 1_000_000
+DEFAULT_FAILED, DEFAULT_WARNING, DEFAULT_CRITICAL = 5, 10, 100
+DEFAULT_RETRIES: Final = 2
+DEFAULT_RETRY_RATE: Final = 0.2
+
+
+class Rule(enum.StrEnum):
+    """What may be alerted of."""
+
+    FAILED = "failed"
+    GROWING = "growing"
+    CRITICAL = "critical"
+    RETRIES = "retries"
+    RETRY_RATE = "retry-rate"
+
+
+@attrs.frozen(kw_only=True)
+class AlertPolicy:
+    """Above which numbers there is an alert; 0 stands for none.
+
+    *failed*, *warning* and *critical* are about unresolved failures, *retries* about those of one
+    execution, *retry_rate* about the part of the runs that were retried.
+    """
+
+    failed: int = DEFAULT_FAILED
+    warning: int = DEFAULT_WARNING
+    critical: int = DEFAULT_CRITICAL
+    retries: int = DEFAULT_RETRIES
+    retry_rate: float = DEFAULT_RETRY_RATE
+    runbook: str = RUNBOOK
+
+
+@attrs.frozen(kw_only=True)
+class Signs:
+    """What the ledger says: unresolved failures, and of its newest runs how many were retried.
+
+    *worst* is the newest that was retried too often and is not over, or only since `CLEAR_AFTER`;
+    there are *too_often* of them.
+    """
+
+    unresolved: int = 0
+    runs: int = 0
+    retried: int = 0
+    too_often: int = 0
+    worst: Execution | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Alert:
+    """Something that holds, with what is told of it."""
+
+    rule: Rule
+    message: str
+    data: Mapping[str, Any] = attrs.field(repr=False)
+
+
+@attrs.frozen(kw_only=True)
+class RaisedAlert:
+    """An alert that holds since *raised_at*; *data* is what was told of it then."""
+
+    rule: str
+    raised_at: datetime
+    data: Mapping[str, Any] = attrs.field(repr=False)
+
+
+def judge(signs: Signs, policy: AlertPolicy) -> Iterator[Alert]:
+    """Say of what people are to be alerted."""
+    depth, limits = signs.unresolved, policy
+    if 0 < limits.failed < depth:
+        yield _alert(Rule.FAILED, depth, limits.failed, f"{depth} failed cron tasks")
+    for rule, limit, severity in (
+        (Rule.GROWING, limits.warning, WARNING),
+        (Rule.CRITICAL, limits.critical, CRITICAL),
+    ):
+        if 0 < limit < depth:
+            message = f"DLQ has {depth} jobs (threshold: {limit})"
+            yield _alert(
+                rule,
+                depth,
+                limit,
+                message,
+                deadLetterQueue=_growing(severity, message, depth, limit, limits.runbook),
+            )
+    if limits.retries and signs.worst is not None:
+        yield _retries(signs, signs.worst, limits.retries)
+    if limits.retry_rate and signs.runs >= FEWEST_RUNS:
+        rate = signs.retried / signs.runs
+        if rate > limits.retry_rate:
+            message = (
+                f"{signs.retried} of {counted(signs.runs, 'run')} were retried: {rate:.1%} "
+                f"(threshold: {limits.retry_rate:.1%})"
+            )
+            yield _alert(Rule.RETRY_RATE, round(rate, 4), limits.retry_rate, message)
+
+
+def raised(alert: RaisedAlert, *, source: str) -> Event:
+    """Describe the event of an alert, for the targets of one jobs file."""
+    of = sha256(source.encode()).hexdigest()[:12]  # two files may have targets of one name
+    return Event(
+        id=f"alert:{alert.rule}:{round(alert.raised_at.timestamp() * 1_000)}:{of}",
+        kind=EventKind.ALERT,
+        schedule="",
+        scheduler_id=0,
+        execution_id=None,
+        at=alert.raised_at,
+        data=alert.data,
+    )
+
+
+def _retries(signs: Signs, worst: Execution, limit: int) -> Alert:
+    others = f", and {signs.too_often - 1} others likewise" if signs.too_often > 1 else ""
+    message = (
+        f"Execution {worst.id} of {worst.schedule_name} was retried {counted(worst.deaths, 'time')}"
+        f" (threshold: {limit}){others}"
+    )
+    return _alert(Rule.RETRIES, worst.deaths, limit, message, task=_task(worst))
+
+
+def _alert(
+    rule: Rule,
+    value: float,
+    threshold: float,
+    message: str,
+    *,
+    task: Mapping[str, Any] | None = None,
+    **more: Any,  # noqa: ANN401 - JSON
+) -> Alert:
+    alert = {"severity": HIGH, "message": message, "task": task}
+    data = {"rule": rule.value, "value": value, "threshold": threshold, "alert": alert, **more}
+    return Alert(rule=rule, message=message, data=data)
+
+
+def _growing(
+    severity: str, message: str, depth: int, threshold: int, runbook: str
+) -> dict[str, Any]:
+    return {
+        "severity": severity,
+        "title": GROWING,
+        "message": message,
+        "depth": depth,
+        "threshold": threshold,
+        "runbook": runbook,
+    }
+
+
+def _task(execution: Execution) -> dict[str, Any]:
+    """Describe a task as its message does (S1.8); long params are left out."""
+    params = execution.params
+    return {
+        "type": execution.task.type,
+        "id": execution.task.id,
+        "scheduler_id": execution.scheduler_id,
+        "params_scheduler": params if len(params) <= LARGEST_PARAMS else None,
+    }

@@ -1,0 +1,93 @@
+"""Of what people are alerted, and in which words."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from cronhare.domain.lifecycle.alerts import (
+    FEWEST_RUNS,
+    GROWING,
+    Alert,
+    AlertPolicy,
+    RaisedAlert,
+    Rule,
+    Signs,
+    judge,
+    raised,
+)
+from tests.unit.executions import NOON, execution
+
+
+def alerts(policy: AlertPolicy | None = None, **signs: Any) -> dict[str, Alert]:  # noqa: ANN401
+    return {each.rule: each for each in judge(Signs(**signs), policy or AlertPolicy())}
+
+
+@pytest.mark.parametrize(
+    ("unresolved", "rules"),
+    [
+        (5, []),
+        (6, [Rule.FAILED]),
+        (10, [Rule.FAILED]),
+        (11, [Rule.FAILED, Rule.GROWING]),
+        (100, [Rule.FAILED, Rule.GROWING]),
+        (101, [Rule.FAILED, Rule.GROWING, Rule.CRITICAL]),
+    ],
+)
+def test_failures_alert_above_the_original_numbers(unresolved: int, rules: list[Rule]) -> None:
+    assert [*alerts(unresolved=unresolved)] == rules
+
+
+def test_the_alert_is_the_original_one() -> None:
+    found = alerts(unresolved=11)
+
+    assert found[Rule.FAILED].data["alert"] == {
+        "severity": "high",
+        "message": "11 failed cron tasks",
+        "task": None,
+    }
+    assert found[Rule.GROWING].data["deadLetterQueue"] == {
+        "severity": "warning",
+        "title": GROWING,
+        "message": "DLQ has 11 jobs (threshold: 10)",
+        "depth": 11,
+        "threshold": 10,
+        "runbook": "docs/operators.md: What failed, and of which schedule?",
+    }
+    assert GROWING == "Dead Letter Queue Growing"
+    critical = alerts(unresolved=101)[Rule.CRITICAL].data["deadLetterQueue"]
+    assert critical["severity"] == "critical"
+
+
+def test_a_task_that_is_retried_too_often_is_named() -> None:
+    worst = execution(deaths=3)
+
+    alert = alerts(worst=worst, too_often=2)[Rule.RETRIES]
+
+    assert "was retried 3 times (threshold: 2), and 1 others likewise" in alert.message
+    assert alert.data["alert"]["severity"] == "high"
+    assert alert.data["alert"]["task"]["scheduler_id"] == worst.scheduler_id
+
+
+def test_a_rate_of_retries_alerts_above_a_fifth_of_enough_runs() -> None:
+    assert alerts(runs=FEWEST_RUNS - 1, retried=9) == {}
+    assert alerts(runs=10, retried=2) == {}
+    alert = alerts(runs=10, retried=3)[Rule.RETRY_RATE]
+    assert alert.message == "3 of 10 runs were retried: 30.0% (threshold: 20.0%)"
+
+
+def test_what_is_off_alerts_of_nothing() -> None:
+    off = AlertPolicy(failed=0, warning=0, critical=0, retries=0, retry_rate=0)
+    signs = {"unresolved": 1_000, "runs": 10, "retried": 10, "worst": execution(), "too_often": 1}
+
+    assert alerts(off, **signs) == {}
+
+
+def test_the_event_is_the_same_whoever_tells_it_and_each_file_has_its_own() -> None:
+    alert = RaisedAlert(rule="failed", raised_at=NOON, data={"rule": "failed"})
+
+    event, again, other = (raised(alert, source=source) for source in ("a", "a", "b"))
+
+    assert event == again
+    assert event.id != other.id
+    assert msgspec.json.decode(event.document)["type"] == "alert"
