@@ -15,7 +15,7 @@ from samples import BUSY, TRUE
 
 from cronhare.adapters.memory.broker.broker import MemoryBroker
 from cronhare.adapters.memory.runner import ScriptedRunner
-from cronhare.adapters.process import ProcessRunner
+from cronhare.adapters.process.runner import ProcessRunner
 from cronhare.adapters.system.clock import SystemClock
 from cronhare.application.redelivery.waiting_room import WaitingRoom
 from cronhare.domain.messages.messages import TaskMessage

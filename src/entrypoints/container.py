@@ -14,7 +14,7 @@ from cronhare.adapters.memory.broker.broker import MemoryBroker
 from cronhare.adapters.memory.inspection import MemoryInspection
 from cronhare.adapters.notify.mail import make_postman
 from cronhare.adapters.notify.teller import Teller
-from cronhare.adapters.process import ProcessRunner
+from cronhare.adapters.process.runner import ProcessRunner
 from cronhare.adapters.sql import (
     SqlAlertStore,
     SqlAttemptStore,

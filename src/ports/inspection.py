@@ -3,7 +3,10 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from cronhare.domain.diagnosis import BrokerFacts, InMemory, LaneReport, LedgerFacts, Unreachable
+from cronhare.domain.diagnosis.broker import BrokerFacts
+from cronhare.domain.diagnosis.lanes import LaneReport
+from cronhare.domain.diagnosis.ledger import LedgerFacts
+from cronhare.domain.diagnosis.servers import InMemory, Unreachable
 from cronhare.domain.topology import Topology
 
 LedgerAnswer = LedgerFacts | InMemory | Unreachable

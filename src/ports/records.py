@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import attrs
 
-from cronhare.domain.diagnosis import LastClaim
+from cronhare.domain.diagnosis.overdue import LastClaim
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.failure_filter import UNRESOLVED, FailureFilter

@@ -23,11 +23,11 @@ from cronhare.application.administration.difference import difference
 from cronhare.application.administration.explain import explain
 from cronhare.application.administration.queries import Queries
 from cronhare.application.administration.retry_limits import RetryLimitDesk
-from cronhare.application.administration.views import NodesView
+from cronhare.application.administration.views.work import NodesView
 from cronhare.application.publishing.execution_publisher import ExecutionPublisher
 from cronhare.application.scheduling.dispatch import FULL_COMPARISON, Dispatcher
 from cronhare.application.scheduling.reconcile import Reconciler
-from cronhare.domain.diagnosis import LedgerFacts, judge_activity
+from cronhare.domain.diagnosis.ledger import LedgerFacts, judge_activity
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.failure_filter import EVERY_FAILURE, FailureFilter
 from cronhare.domain.lifecycle.replay_order import ReplayOrder

@@ -22,24 +22,16 @@ from cronhare.adapters.sql.inspection.ledger_inspection import SqlInspection
 from cronhare.adapters.sql.inspection.overdue_runs import outstanding
 from cronhare.adapters.sql.nodes import SqlNodeStore
 from cronhare.adapters.system.clock import SystemClock
-from cronhare.domain.diagnosis import (
-    BrokerFacts,
-    Cause,
-    Difference,
-    Fit,
-    LaneReport,
-    LaneState,
-    LastClaim,
-    Late,
-    LedgerFacts,
-    Owner,
-    Quarantined,
-    SchemaFault,
-    Severity,
-    Unreachable,
-    Waiting,
-    judge_broker,
-)
+from cronhare.domain.diagnosis.broker import BrokerFacts, judge_broker
+from cronhare.domain.diagnosis.finding import Severity
+from cronhare.domain.diagnosis.lanes import LaneReport, LaneState
+from cronhare.domain.diagnosis.ledger import LedgerFacts, SchemaFault
+from cronhare.domain.diagnosis.nodes import Owner
+from cronhare.domain.diagnosis.overdue import LastClaim, Late
+from cronhare.domain.diagnosis.quarantine import Quarantined
+from cronhare.domain.diagnosis.queues import Difference, Fit
+from cronhare.domain.diagnosis.servers import Cause, Unreachable
+from cronhare.domain.diagnosis.waiting import Waiting
 from cronhare.domain.nodes import NodeReport
 from cronhare.domain.retries.retry import Quarantine
 from cronhare.domain.schedules.planning import Plan

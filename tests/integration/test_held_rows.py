@@ -14,7 +14,8 @@ from cronhare.adapters.sql.dialects.mysql import sessions as mysql_sessions
 from cronhare.adapters.sql.inspection.scheduler_activity import overdue
 from cronhare.application.administration.explain import explain
 from cronhare.application.scheduling.locked_leases import LockedLeases
-from cronhare.domain.diagnosis import Activity, Finding, judge_activity
+from cronhare.domain.diagnosis.finding import Finding
+from cronhare.domain.diagnosis.ledger import Activity, judge_activity
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.messages.messages import TaskMessage
 from cronhare.domain.retries.retry import Complete, Verdict

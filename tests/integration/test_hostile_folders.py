@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from cronhare.adapters.process import ProcessRunner
 from cronhare.adapters.process.folders import removal, remover
 from cronhare.adapters.process.folders.folder import Folder
+from cronhare.adapters.process.runner import ProcessRunner
 from cronhare.domain.retries.outcome import Ending
 from tests.integration.invocations import alive, exists, invocation, shell, until_file
 
@@ -96,7 +96,7 @@ async def test_a_killed_worker_leaves_no_deep_folder(tmp_path: Path) -> None:
     ready = tmp_path / "ready"
     worker = (
         "import asyncio, sys\n"
-        "from cronhare.adapters.process import ProcessRunner\n"
+        "from cronhare.adapters.process.runner import ProcessRunner\n"
         "from tests.integration.invocations import shell\n"
         "asyncio.run(ProcessRunner().run(shell(sys.argv[1])))"
     )

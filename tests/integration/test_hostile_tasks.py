@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from cronhare.adapters.process import ProcessRunner
 from cronhare.adapters.process.attempt import attempt
 from cronhare.adapters.process.output.log_rate import BURST, PER_SECOND
+from cronhare.adapters.process.runner import ProcessRunner
 from cronhare.adapters.process.warden import liveness
 from cronhare.adapters.process.warden.warden import Frame
 from cronhare.domain.retries.outcome import LONGEST_MESSAGE, Ending

@@ -7,7 +7,8 @@ from sqlalchemy import URL, Engine
 
 from cronhare.adapters.sql import open_engine
 from cronhare.adapters.sql.inspection.ledger_inspection import SqlInspection
-from cronhare.domain.diagnosis import LedgerFacts, Severity, judge_ledger
+from cronhare.domain.diagnosis.finding import Severity
+from cronhare.domain.diagnosis.ledger import LedgerFacts, judge_ledger
 from cronhare.domain.execution import Execution
 from cronhare.domain.messages.messages import LARGEST_ID
 from cronhare.ports.ledger import LedgerUnavailable

@@ -4,7 +4,7 @@ import pytest
 
 from cronhare.application.administration.lookup import NotFound
 from cronhare.application.administration.retry_limits import RetryLimitDesk
-from cronhare.application.administration.views import BudgetView
+from cronhare.application.administration.views.limits import BudgetView
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.retries.breaker import BreakerPolicy
 from cronhare.domain.retries.budget import BudgetPolicy

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from cronhare.adapters.process import ProcessRunner
 from cronhare.adapters.process.attempt import account
+from cronhare.adapters.process.runner import ProcessRunner
 from cronhare.domain.retries.outcome import Ending, ErrorClass
 from cronhare.ports.runner import Invocation, StopReason
 from tests.integration.invocations import (
@@ -167,7 +167,7 @@ if len(sys.argv) == 1:
     for capability in (5, 6, 7):  # to kill others, to become another group, another user
         ctypes.CDLL(None).prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP: gone with the exec
     os.execv(sys.executable, [*sys.orig_argv, "without"])
-from cronhare.adapters.process import ProcessRunner
+from cronhare.adapters.process.runner import ProcessRunner
 from tests.integration.invocations import invocation
 
 async def main():

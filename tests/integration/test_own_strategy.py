@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cronhare.adapters.process import ProcessRunner
+from cronhare.adapters.process.runner import ProcessRunner
 from cronhare.application.worker.own_waits import OwnWaits
 from cronhare.domain.retries.outcome import Ending, Outcome, TaskError
 from cronhare.domain.retries.strategy import Strategy

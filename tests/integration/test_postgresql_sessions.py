@@ -19,7 +19,10 @@ from cronhare.adapters.sql import check_schema, open_engine
 from cronhare.adapters.sql.dialects import sessions as server_sessions
 from cronhare.adapters.sql.inspection.ledger_inspection import SqlInspection
 from cronhare.adapters.system.clock import SystemClock
-from cronhare.domain.diagnosis import Cause, LedgerFacts, Severity, Unreachable, judge_database
+from cronhare.domain.diagnosis.database import judge_database
+from cronhare.domain.diagnosis.finding import Severity
+from cronhare.domain.diagnosis.ledger import LedgerFacts
+from cronhare.domain.diagnosis.servers import Cause, Unreachable
 from cronhare.domain.execution import Execution, State
 from cronhare.ports.attempts import Refused
 from cronhare.ports.ledger import LedgerUnavailable

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from cronhare.adapters.process import ProcessRunner
 from cronhare.adapters.process.attempt import attempt
 from cronhare.adapters.process.attempt.attempt import GRACE
+from cronhare.adapters.process.runner import ProcessRunner
 from cronhare.domain.retries.outcome import Ending, ErrorClass, TaskError
 from cronhare.ports.runner import Captured, StopReason
 from tests.integration.invocations import (

@@ -12,7 +12,7 @@ from textwrap import dedent
 
 import pytest
 
-from cronhare.adapters.process import ProcessRunner
+from cronhare.adapters.process.runner import ProcessRunner
 from cronhare.domain.retries.outcome import Ending, ErrorClass, TaskError
 from cronhare.ports.runner import AttemptResult
 from tests.integration.invocations import ClockPutForward, invocation

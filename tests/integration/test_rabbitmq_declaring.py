@@ -14,7 +14,7 @@ from cronhare.adapters.rabbitmq.connection.blocking import connect
 from cronhare.adapters.rabbitmq.topology import declarer, desired
 from cronhare.adapters.rabbitmq.topology.lane_probe import probe_lanes
 from cronhare.adapters.rabbitmq.topology.steps import MOST_LOST
-from cronhare.domain.diagnosis import LaneState
+from cronhare.domain.diagnosis.lanes import LaneState
 from cronhare.domain.topology import (
     DEAD_LETTER_EXCHANGE,
     FAILED_QUEUE,

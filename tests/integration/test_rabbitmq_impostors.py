@@ -20,7 +20,8 @@ from cronhare.adapters.rabbitmq.connection.async_connection import (
 from cronhare.adapters.rabbitmq.consumer.guarding import GuardedConnection
 from cronhare.adapters.rabbitmq.topology.inspection import RabbitInspection
 from cronhare.adapters.rabbitmq.wire.frames import LARGEST_FRAME
-from cronhare.domain.diagnosis import BrokerFacts, Cause, Unreachable
+from cronhare.domain.diagnosis.broker import BrokerFacts
+from cronhare.domain.diagnosis.servers import Cause, Unreachable
 from cronhare.domain.topology import MAIN_QUEUE, ToQueue, topology
 from cronhare.ports.broker import BrokerUnavailable, Delivery, Envelope, Message, Published
 from tests.integration import amqp

@@ -12,7 +12,9 @@ from cronhare.adapters.rabbitmq.connection.address import Address
 from cronhare.adapters.rabbitmq.connection.async_connection import close_connection, open_connection
 from cronhare.adapters.rabbitmq.consumer.guarding import GuardedConnection
 from cronhare.adapters.rabbitmq.topology.inspection import RabbitInspection
-from cronhare.domain.diagnosis import BrokerFacts, Link, Unreachable
+from cronhare.domain.diagnosis.broker import BrokerFacts
+from cronhare.domain.diagnosis.link import Link
+from cronhare.domain.diagnosis.servers import Unreachable
 from cronhare.domain.topology import Topology
 from cronhare.ports.broker import BrokerUnavailable
 from tests.services.certificates import Certified, certified

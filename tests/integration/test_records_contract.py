@@ -8,7 +8,7 @@ import attrs
 import msgspec
 import pytest
 
-from cronhare.domain.diagnosis import LastClaim
+from cronhare.domain.diagnosis.overdue import LastClaim
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.claims import NotToBeRun

@@ -11,7 +11,7 @@ import attrs
 import pytest
 
 from cronhare.adapters.memory.runner import ScriptedRunner
-from cronhare.adapters.process import ProcessRunner
+from cronhare.adapters.process.runner import ProcessRunner
 from cronhare.domain.retries.outcome import Ending, Outcome, TaskError
 from cronhare.ports.runner import AttemptResult, Invocation, StopReason, TaskRunnerPort
 from tests.integration.invocations import shell

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cronhare.adapters.process import ProcessRunner
+from cronhare.adapters.process.runner import ProcessRunner
 from cronhare.domain.retries.outcome import Ending
 from tests.integration.invocations import (
     alive,
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.integration
 #: A worker that runs its second argument in a shell, from the repository's root.
 WORKER = """
 import asyncio, sys
-from cronhare.adapters.process import ProcessRunner
+from cronhare.adapters.process.runner import ProcessRunner
 from tests.integration.invocations import shell
 
 async def main():

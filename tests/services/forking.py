@@ -152,9 +152,12 @@ def _warm_up() -> None:
     """Import what commands import when they run, too."""
     import cronhare.adapters.sql.dialects.mysql.dialect  # noqa: PLC0415
     import cronhare.adapters.sql.dialects.sqlite.dialect  # noqa: F401, PLC0415
-    from cronhare.entrypoints.cli.command_tree import add_short_lived  # noqa: PLC0415
+    from cronhare.entrypoints import container  # noqa: F401, PLC0415
+    from cronhare.entrypoints.cli import errors, output  # noqa: F401, PLC0415
+    from cronhare.entrypoints.cli.command_tree import Commands  # noqa: PLC0415
 
-    add_short_lived(typer.Typer())
+    for name in Commands.places:
+        Commands.load(name)
     other = typer.Typer()
     other.command()(_with_an_option)
     other([], standalone_mode=False)

@@ -12,12 +12,11 @@ from typing import Any
 import attrs
 import pytest
 import yaml
-from typer.main import get_command
 
 from cronhare.adapters.jobs.reader import read_jobs
 from cronhare.adapters.process.attempt.attempt import GRACE
 from cronhare.domain.retries.retry import RetryPolicy
-from cronhare.entrypoints.cli.command_tree import app_for
+from cronhare.entrypoints.cli.command_tree import Commands
 from cronhare.entrypoints.settings.settings import Settings
 
 ROOT = Path(__file__).parents[2]
@@ -147,7 +146,7 @@ def test_two_schedulers_and_three_workers_run(processes: Sequence[Process]) -> N
 def test_a_process_is_given_commands_and_settings_that_exist(process: Process) -> None:
     variables = {name for name in process.environment if name.startswith("CRON_")}
 
-    assert process.command[0] in getattr(get_command(app_for([])), "commands", {})
+    assert process.command[0] in Commands.places
     assert {name.removesuffix("_FILE") for name in variables} <= settings_that_exist()
 
 

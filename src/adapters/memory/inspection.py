@@ -1,6 +1,6 @@
 """What is in memory cannot be inspected from another process."""
 
-from cronhare.domain.diagnosis import InMemory
+from cronhare.domain.diagnosis.servers import InMemory
 from cronhare.domain.topology import Topology
 
 

@@ -1,5 +1,1 @@
 """Running tasks as processes of their own."""
-
-from .runner import ProcessRunner
-
-__all__ = ["ProcessRunner"]

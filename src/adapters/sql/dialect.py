@@ -26,7 +26,9 @@ from sqlalchemy import Column, ColumnElement, Connection, Engine, Row, Select, U
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.types import TypeEngine
 
-from cronhare.domain.diagnosis import Cause, DatabaseFacts, LedgerFacts
+from cronhare.domain.diagnosis.database import DatabaseFacts
+from cronhare.domain.diagnosis.ledger import LedgerFacts
+from cronhare.domain.diagnosis.servers import Cause
 from cronhare.domain.execution import Execution
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerUnavailable

@@ -3,33 +3,28 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 
-from cronhare.domain.diagnosis import (
+from cronhare.domain.diagnosis.broker import BrokerFacts, judge_broker
+from cronhare.domain.diagnosis.finding import Finding, Severity
+from cronhare.domain.diagnosis.guide import BrokerGuide
+from cronhare.domain.diagnosis.identity import judge_sources
+from cronhare.domain.diagnosis.lanes import LaneReport, judge_lanes, judge_unseen
+from cronhare.domain.diagnosis.ledger import (
+    LedgerFacts,
+    judge_activity,
+    judge_ledger,
+    judge_unserved,
+)
+from cronhare.domain.diagnosis.quarantine import judge_quarantine
+from cronhare.domain.diagnosis.queues import Fit, judge_things
+from cronhare.domain.diagnosis.servers import (
     BROKER,
     DATABASE,
-    BrokerFacts,
-    BrokerGuide,
-    Finding,
-    Fit,
     InMemory,
-    LaneReport,
-    LedgerFacts,
-    Severity,
     Unreachable,
-    judge_activity,
-    judge_broker,
-    judge_lanes,
-    judge_ledger,
-    judge_quarantine,
-    judge_rows,
-    judge_sources,
-    judge_tasks,
-    judge_things,
-    judge_timeouts,
     judge_unreachable,
-    judge_unseen,
-    judge_unserved,
-    judge_waiting,
 )
+from cronhare.domain.diagnosis.waiting import judge_waiting
+from cronhare.domain.diagnosis.work import judge_rows, judge_tasks, judge_timeouts
 from cronhare.domain.schedules.task import Task
 from cronhare.domain.topology import MAIN_QUEUE, QUARANTINE_QUEUE, topology
 from cronhare.ports.inspection import (

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 import attrs
 
-from cronhare.domain.diagnosis import LOOK_FOR_HELD, LastClaim
+from cronhare.domain.diagnosis.overdue import LOOK_FOR_HELD, LastClaim
 from cronhare.domain.execution import STARTABLE, UNFINISHED, Execution, State
 from cronhare.domain.schedules.calendars import FoundCalendar
 from cronhare.domain.schedules.circumstances import Circumstances

@@ -17,7 +17,7 @@ from cronhare.domain.cron import (
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.schedule import Recurring, Schedule, Timing
 
-from .views import ClockEffectView, DueView
+from .views.due import ClockEffectView, DueView
 
 #: So far ahead the changes of a clock are told.
 _AHEAD: Final = timedelta(days=366)

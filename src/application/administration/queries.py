@@ -10,7 +10,8 @@ from typing import Final
 import attrs
 
 from cronhare.domain.cron import find_zone
-from cronhare.domain.diagnosis import BrokerFacts, Kind, Thing
+from cronhare.domain.diagnosis.broker import BrokerFacts
+from cronhare.domain.diagnosis.queues import Kind, Thing
 from cronhare.domain.execution import UNFINISHED, Execution, State
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.failure_filter import FailureFilter, FailureFilterInvalid
@@ -32,21 +33,18 @@ from .follow import Followed, follow
 from .lookup import NotFound, find_schedule
 from .preview import preview
 from .retry_limits import RetryLimitDesk
-from .views import (
+from .views.due import DueView
+from .views.executions import (
     AttemptView,
-    DueView,
     ExecutionView,
     ExecutionWithAttempts,
     ExecutionWithOutput,
     ExplanationView,
-    FailureView,
-    FailureWithDetails,
-    NodesView,
     OutputView,
-    QuarantineView,
-    QueueView,
-    ScheduleView,
 )
+from .views.failures import FailureView, FailureWithDetails, QuarantineView
+from .views.schedules import ScheduleView
+from .views.work import NodesView, QueueView
 
 #: Seconds between two looks at a run that is waited for, and until it is reported as not begun.
 LOOK_EVERY: Final = 0.2

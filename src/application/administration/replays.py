@@ -12,7 +12,7 @@ from cronhare.ports.records import RecordsPort
 from cronhare.ports.replays import ReplayStorePort
 
 from .lookup import NotFound
-from .views import ReplayView
+from .views.replays import ReplayView
 
 
 @attrs.define(kw_only=True, eq=False)

@@ -14,7 +14,7 @@ from cronhare.domain.texts.moments import say_moment
 from cronhare.ports.limits import LimitStorePort
 
 from .lookup import NotFound
-from .views import BreakerView, BudgetView
+from .views.limits import BreakerView, BudgetView
 
 #: So many are listed at most, of each kind.
 MOST_LISTED: Final = 1_000

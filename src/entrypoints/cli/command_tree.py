@@ -1,21 +1,50 @@
-"""The commands: their names, and where each is."""
+"""The commands: their names, where each is, and what the list of them says."""
 
 import os
 import sys
-from collections.abc import Callable, Sequence
-from importlib.metadata import version
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from ..settings.settings_file import CONFIG
-from ..signals.pending import is_long_lived
-from .commands import scheduler, up, worker
-from .errors import Refusal, Status, report
+from .commands_on_demand import CommandsOnDemand
+
+
+class Commands(CommandsOnDemand):
+    """All commands, in the order of `cronhare --help`."""
+
+    places = {  # noqa: RUF012 - a class variable, as its base says
+        "up": ("up:up", "Apply a jobs file; run scheduler and worker in one process."),
+        "scheduler": ("scheduler:scheduler", "Run a scheduler: one of any number."),
+        "worker": ("worker:worker", "Run a worker: one of any number."),
+        "check": ("check:check", "Validate jobs files, of several also beside each other."),
+        "plan": ("plan_apply:plan", "Show what `apply` would change."),
+        "apply": ("plan_apply:apply", "Make the schedules table as the jobs file says."),
+        "next": ("next_due:next_due", "Show the next due instants of a cron expression."),
+        "queues": ("queues:queues", "List the task queues: what waits in each for how long."),
+        "run": ("run:run", "Run a schedule now; its next due instant does not move."),
+        "explain": ("explain:explain", "Say why a schedule ran at an instant, or did not."),
+        "doctor": ("doctor:doctor", "Look at settings, database, clock, nodes and broker."),
+        "settings": ("settings:settings", "Show each setting, and where it came from."),
+        "schedules": ("schedules:app", "The schedules; without a command they are listed."),
+        "executions": ("executions:app", "What the ledger knows of each due instant."),
+        "nodes": ("nodes:app", "The processes that work on the ledger."),
+        "budgets": ("budgets:app", "The retry budgets of the queues."),
+        "breakers": ("breakers:app", "The circuit breakers of the tasks."),
+        "failed": ("failed:app", "What failed for good, and what becomes of it."),
+        "quarantine": ("quarantine:app", "Poison pills and broken rows, and what becomes of them."),
+        "events": ("events:app", "Who was told of what, and who was not."),
+        "notify": ("notify:app", "Who is told when something fails: the jobs file's targets."),
+        "replays": ("replays:app", "Replays of many failures, which the schedulers spread."),
+        "import": ("import_crontab:app", "Bring schedules from elsewhere."),
+        "db": ("db:app", "The ledger's schema."),
+    }
+
 
 app = typer.Typer(
     name="cronhare",
+    cls=Commands,
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -25,6 +54,8 @@ app = typer.Typer(
 
 def _print_version(asked: bool) -> None:  # noqa: FBT001 - typer calls it so
     if asked:
+        from importlib.metadata import version  # noqa: PLC0415 - it takes as long as all else here
+
         sys.stdout.write(f"cronhare {version('cronhare')}\n")
         raise typer.Exit
 
@@ -51,90 +82,9 @@ def _global(
     Start here: cronhare up --jobs jobs.toml
     """
     if config is not None:
+        from ..settings.settings_file import CONFIG  # noqa: PLC0415 - all that reads settings
+
         os.environ[CONFIG] = str(config)  # where the settings are read from
-
-
-def app_for(arguments: Sequence[str]) -> typer.Typer:
-    """Give the command line with the commands that these arguments need.
-
-    A process that lives long is spared the others, whose tables take 3 MB.
-    """
-    for command in (up.up, scheduler.scheduler, worker.worker):
-        app.command()(command)
-    if not is_long_lived(arguments):
-        add_short_lived(app)
-    return app
-
-
-def add_short_lived(to: typer.Typer) -> None:
-    """Add the commands that do one thing and end."""
-    from .commands import (  # noqa: PLC0415 - what lives long needs none of them
-        breakers,
-        budgets,
-        check,
-        db,
-        doctor,
-        events,
-        executions,
-        explain,
-        failed,
-        import_crontab,
-        next_due,
-        nodes,
-        notify,
-        plan_apply,
-        quarantine,
-        queues,
-        replays,
-        run,
-        schedules,
-        schedules_export,
-        schedules_show,
-        schedules_switch,
-        settings,
-        stats,
-    )
-
-    commands: dict[str, Callable[..., None]] = {
-        "check": check.check,
-        "plan": plan_apply.plan,
-        "apply": plan_apply.apply,
-        "next": next_due.next_due,
-        "queues": queues.queues,
-        "run": run.run,
-        "explain": explain.explain,
-        "doctor": doctor.doctor,
-        "settings": settings.settings,
-    }
-    for name, command in commands.items():
-        to.command(name)(command)
-    of_schedules: dict[str, Callable[..., None]] = {
-        "show": schedules_show.show,
-        "enable": schedules_switch.enable,
-        "disable": schedules_switch.disable,
-        "run": run.run,
-        "export": schedules_export.export,
-    }
-    for name, command in of_schedules.items():
-        schedules.app.command(name)(command)
-    failed.app.command("stats")(stats.failures)
-    executions.app.command("stats")(stats.executions)
-    groups = {
-        "schedules": schedules.app,
-        "executions": executions.app,
-        "nodes": nodes.app,
-        "budgets": budgets.app,
-        "breakers": breakers.app,
-        "failed": failed.app,
-        "quarantine": quarantine.app,
-        "events": events.app,
-        "notify": notify.app,
-        "replays": replays.app,
-        "import": import_crontab.app,
-        "db": db.app,
-    }
-    for name, group in groups.items():
-        to.add_typer(group, name=name)
 
 
 def _refuse_bytes(arguments: Sequence[str]) -> None:
@@ -143,16 +93,19 @@ def _refuse_bytes(arguments: Sequence[str]) -> None:
         try:
             argument.encode()
         except UnicodeEncodeError as error:
+            from .errors import Refusal  # noqa: PLC0415 - as below
+
             raise Refusal(f"argument {number} is not UTF-8 text: {argument!r}") from error
 
 
 def run() -> int:
     """Run a command, and give its exit status."""
     try:
-        arguments = sys.argv[1:]
-        _refuse_bytes(arguments)
-        status: int | None = app_for(arguments)(standalone_mode=False)
+        _refuse_bytes(sys.argv[1:])
+        status: int | None = app(standalone_mode=False)
         sys.stdout.flush()
     except Exception as error:  # noqa: BLE001 - the edge: every error becomes a sentence
+        from .errors import report  # noqa: PLC0415 - whoever succeeds without it is done sooner
+
         return report(error)
-    return status or Status.DONE
+    return status or 0

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from cronhare.application.administration.views import DueView
+from cronhare.application.administration.views.due import DueView
 from cronhare.domain.cron import EffectKind
 from cronhare.domain.texts.moments import say_due
 

@@ -8,21 +8,16 @@ import traceback
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from typer import TyperException
 
-from cronhare.adapters.jobs.reader import JobsFileInvalid
-from cronhare.application.administration.commands import CannotPause, CannotRun
-from cronhare.application.administration.jobs_files import FilesClash
-from cronhare.application.administration.lookup import NotFound
-from cronhare.domain.schedules.clashes import Clash
-from cronhare.domain.texts.listing import counted
 from cronhare.domain.texts.printable import printable, shortened
-from cronhare.ports.broker import BrokerUnavailable
-from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
 
-from ..settings.settings import SettingsInvalid
 from .streams import OutputLost
+
+if TYPE_CHECKING:
+    from cronhare.domain.schedules.clashes import Clash
 
 #: What shells make of a SIGPIPE: 128 and its number. Nothing is printed for it.
 NO_READER = 141
@@ -64,7 +59,7 @@ class Refusals(Exception):
         super().__init__("; ".join(refusal.what for refusal in each))
 
 
-def clash_refusal(clashes: Sequence[Clash]) -> Refusal:
+def clash_refusal(clashes: "Sequence[Clash]") -> Refusal:
     """Say what two jobs files have in common and must not."""
     return Refusal(
         "another jobs file has the same names or numbers, and each would act for the other",
@@ -75,16 +70,6 @@ def clash_refusal(clashes: Sequence[Clash]) -> Refusal:
         "has. If this is that file under another name, begin it with the old one: "
         'source = "…".',
     )
-
-
-def jobs_refusal(error: JobsFileInvalid, state: str) -> Refusal:
-    """Say what is wrong with a jobs file; *state* says what was done, which is nothing."""
-    places = {fault.place for fault in error.faults}
-    what = f"{error.path}: {counted(len(error.faults), 'fault')} in {counted(len(places), 'place')}"
-    if len(error.faults) == 1:
-        what = f"{error.path}: one fault"
-    advice = f"{state} Fix the file, then run: cronhare check {error.path}"
-    return Refusal(what, [str(fault) for fault in error.faults], advice)
 
 
 def file_refusal(error: OSError, path: Path, state: str) -> Refusal:
@@ -110,6 +95,23 @@ def report(error: BaseException) -> int:
             return Status.WRONG_INPUT
         case Refusals():
             return max(report(refusal) for refusal in error.each)
+    return _report_of_inside(error)
+
+
+def _report_of_inside(error: BaseException) -> int:
+    """Print what settings, use cases and servers have to say; what raised it has imported it."""
+    from cronhare.application.administration.commands import (  # noqa: PLC0415
+        CannotPause,
+        CannotRun,
+    )
+    from cronhare.application.administration.jobs_files import FilesClash  # noqa: PLC0415
+    from cronhare.application.administration.lookup import NotFound  # noqa: PLC0415
+    from cronhare.ports.broker import BrokerUnavailable  # noqa: PLC0415
+    from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable  # noqa: PLC0415
+
+    from ..settings.settings import SettingsInvalid  # noqa: PLC0415
+
+    match error:
         case SettingsInvalid():
             advice = "Nothing was started. The README lists every setting."
             _print("there are settings that cannot be used", error.faults, advice)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from cronhare.application.administration.views import AttemptView, ExecutionView
+from cronhare.application.administration.views.executions import AttemptView, ExecutionView
 from cronhare.domain.task_report import say_progress
 from cronhare.domain.texts.listing import counted
 from cronhare.domain.texts.printable import shortened

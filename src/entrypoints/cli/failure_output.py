@@ -1,11 +1,8 @@
 """Rows of the archive, as tables: for `failed` and `quarantine`."""
 
-from cronhare.application.administration.views import (
-    ErrorView,
-    FailureView,
-    FailureWithDetails,
-    ScheduleView,
-)
+from cronhare.application.administration.views.failures import FailureView, FailureWithDetails
+from cronhare.application.administration.views.schedules import ScheduleView
+from cronhare.application.administration.views.values import ErrorView
 
 from .execution_output import said_task, show_attempts
 from .output import Columns, facts, json_line, moment, print_line, printable_lines, state

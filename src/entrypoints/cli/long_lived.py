@@ -15,9 +15,8 @@ from ..processes.readiness import ledger_is_ready
 from ..settings.settings import MOST_AT_A_TIME, Settings, SettingsInvalid
 from ..signals.shutdown import Shutdown
 from .errors import Refusal
-from .wiring import load
+from .jobs_files import load
 
-Jobs = Annotated[Path | None, typer.Option(help="The jobs file. [env: CRON_JOBS]")]
 Concurrency = Annotated[
     int | None,
     typer.Option(

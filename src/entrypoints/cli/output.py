@@ -1,20 +1,25 @@
-"""What commands print: tables for people, JSON for pipes."""
+"""What commands print: tables for people, JSON for pipes.
+
+rich is imported for a table, a colour or a terminal: a plain line or JSON in a pipe goes without.
+"""
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, tzinfo
 from operator import attrgetter
-from typing import Annotated, Any, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypeVar
 
 import typer
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from cronhare.domain.texts.moments import say_moment
 from cronhare.domain.texts.printable import printable
 
 from ..json_text import as_json
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
 
 T = TypeVar("T")
 
@@ -50,8 +55,10 @@ STATE_COLOURS = {
 }
 
 
-def console() -> Console:
+def console() -> "Console":
     """Make a console for standard output: colours and the window's width on a terminal only."""
+    from rich.console import Console  # noqa: PLC0415 - as the module says
+
     width = None if sys.stdout.isatty() else PIPE_WIDTH
     return Console(highlight=False, width=width, soft_wrap=False)
 
@@ -68,7 +75,11 @@ def json_line(value: Any) -> str:  # noqa: ANN401 - any JSON value
 
 def print_line(sentence: str, *, style: str = "") -> None:
     """Print a sentence, without markup and with what it quotes escaped."""
-    console().print(text(sentence, style=style))
+    shown = printable(sentence)
+    if style or sys.stdout.isatty() or not shown.isascii() or len(shown) > PIPE_WIDTH:
+        console().print(text(sentence, style=style))
+    else:
+        sys.stdout.write(f"{shown}\n")
 
 
 def print_notes(notes: Iterable[object]) -> None:
@@ -77,8 +88,10 @@ def print_notes(notes: Iterable[object]) -> None:
         print_line(f"  note: {note}", style="yellow")
 
 
-def text(shown: str, *, style: str = "") -> Text:
+def text(shown: str, *, style: str = "") -> "Text":
     """Make a piece of a line; what could begin another line is escaped."""
+    from rich.text import Text  # noqa: PLC0415 - as the module says
+
     return Text(printable(shown), style=style)
 
 
@@ -113,8 +126,10 @@ def table(*columns: str, rows: Iterable[Iterable[object]], empty: str) -> None:
 
 
 def _grid(
-    columns: Sequence[str], cells: Sequence[Sequence[object]], shown: Callable[[object], Text]
-) -> Table:
+    columns: Sequence[str], cells: Sequence[Sequence[object]], shown: Callable[[object], "Text"]
+) -> "Table":
+    from rich.table import Table  # noqa: PLC0415 - as the module says
+
     grid = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for name, column in zip(columns, zip(*cells, strict=True), strict=True):
         has_times = any(isinstance(cell, datetime) for cell in column)
@@ -124,7 +139,7 @@ def _grid(
     return grid
 
 
-def _print(content: Table | str) -> None:
+def _print(content: "Table | str") -> None:
     """Print without the blanks at the ends of lines."""
     out = console()
     with out.capture() as captured:
@@ -132,13 +147,16 @@ def _print(content: Table | str) -> None:
     sys.stdout.writelines(f"{line.rstrip()}\n" for line in captured.get().splitlines())
 
 
-def state(name: str) -> Text:
+def state(name: str) -> "Text":
     """Show a state in its colour."""
     return text(name, style=STATE_COLOURS.get(name, ""))
 
 
 def facts(pairs: Iterable[tuple[str, object]]) -> None:
     """Print names and values below each other, a value's lines too; None is left out."""
+    from rich.table import Table  # noqa: PLC0415 - as the module says
+    from rich.text import Text  # noqa: PLC0415
+
     grid = Table.grid(padding=(0, 2, 0, 0))
     for name, value in pairs:
         if value is not None:
@@ -168,12 +186,16 @@ def local_time(value: datetime, zone: tzinfo | None = None) -> datetime | None:
         return None
 
 
-def _cell(value: object) -> Text:
+def _cell(value: object) -> "Text":
+    from rich.text import Text  # noqa: PLC0415 - as the module says
+
     return value if isinstance(value, Text) else text(_written(value))
 
 
-def _narrow_cell(value: object) -> Text:
+def _narrow_cell(value: object) -> "Text":
     """Fold a time where it may be folded: date, time, local time."""
+    from rich.text import Text  # noqa: PLC0415 - as the module says
+
     return (
         Text(_written(value).replace(" ", "\n", 2)) if isinstance(value, datetime) else _cell(value)
     )

@@ -1,51 +1,56 @@
-"""What most commands begin with: settings, a container on the ledger, a jobs file."""
+"""What most commands begin with: settings, and a container on the ledger.
+
+The container and its adapters are imported when it is wired: what asks no ledger goes without.
+"""
 
 import logging
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from cronhare.adapters.jobs.reader import JobsFile, JobsFileInvalid, read_jobs
-from cronhare.adapters.sql import check_schema
-from cronhare.adapters.sql.dialects.sqlite.file import located
 from cronhare.application.logs import say
 from cronhare.domain.addresses import LedgerFile
 
 from .. import logs, rabbitmq
-from ..container import Container
 from ..settings.settings import Settings, SettingsInvalid
-from .errors import file_refusal, jobs_refusal
+
+if TYPE_CHECKING:
+    from ..container import Container
 
 log = logging.getLogger(__name__)
 
-JobsArgument = Annotated[
-    Path, typer.Argument(help="The jobs file.", metavar="JOBS.TOML", show_default=False)
-]
-JobsArguments = Annotated[
-    list[Path], typer.Argument(help="The jobs files.", metavar="JOBS.TOML…", show_default=False)
-]
 
-
-def open_ledger() -> Container:
+def open_ledger() -> "Container":
     """Wire the container on a ledger whose schema fits.
 
     Raises:
         LedgerUnavailable: it is away, or needs `cronhare db upgrade`.
     """
+    from cronhare.adapters.sql import check_schema  # noqa: PLC0415 - as the module says
+
     container = wire()
     check_schema(container.engine())
     return container
 
 
-def wire() -> Container:
+def wire() -> "Container":
     """Read the settings, begin to log, and wire the container.
 
     Raises:
         SettingsInvalid: with every fault at once.
     """
-    return usable(Container(settings=read_settings()))
+    return wire_with(read_settings())
+
+
+def wire_with(settings: Settings) -> "Container":
+    """Wire the container.
+
+    Raises:
+        SettingsInvalid: with every fault at once.
+    """
+    from ..container import Container  # noqa: PLC0415 - as the module says
+
+    return usable(Container(settings=settings))
 
 
 def read_settings() -> Settings:
@@ -61,7 +66,7 @@ def read_settings() -> Settings:
     return settings
 
 
-def usable(container: Container) -> Container:
+def usable(container: "Container") -> "Container":
     """Return the container if its adapters can be made.
 
     Raises:
@@ -72,7 +77,7 @@ def usable(container: Container) -> Container:
     return container
 
 
-def faults_of(container: Container) -> Iterator[str]:
+def faults_of(container: "Container") -> Iterator[str]:
     """Find settings that can be read and not be used."""
     settings = container.settings()
     try:
@@ -93,19 +98,7 @@ def said_ledger(settings: Settings) -> str:
     """
     ledger = settings.ledger
     if isinstance(ledger, LedgerFile) and not Path(ledger.path).is_absolute():
+        from cronhare.adapters.sql.dialects.sqlite.file import located  # noqa: PLC0415
+
         return f"{ledger} ({located(Path(ledger.path))})"
     return str(ledger)
-
-
-def load(path: Path, settings: Settings, *, state: str) -> JobsFile:
-    """Read a jobs file; *state* says what was not done if it is faulty.
-
-    Raises:
-        Refusal: with every fault at once.
-    """
-    try:
-        return read_jobs(path, policy=settings.policy)
-    except JobsFileInvalid as error:
-        raise jobs_refusal(error, state) from error
-    except OSError as error:
-        raise file_refusal(error, path, state) from error

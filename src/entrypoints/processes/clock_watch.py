@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from cronhare.application.heartbeat import LedgersClock
 from cronhare.application.logs import say
-from cronhare.domain.diagnosis import WORRYING_SKEW
+from cronhare.domain.diagnosis.clock import WORRYING_SKEW
 from cronhare.domain.lease_times import measured_every
 
 log = logging.getLogger(__name__)

@@ -8,7 +8,9 @@ from typing import Any, Final
 
 from cronhare.adapters.memory.broker.broker import MemoryBroker
 from cronhare.application.logs import say
-from cronhare.domain.diagnosis import BrokerFacts, InMemory, Kind, Unreachable
+from cronhare.domain.diagnosis.broker import BrokerFacts
+from cronhare.domain.diagnosis.queues import Kind
+from cronhare.domain.diagnosis.servers import InMemory, Unreachable
 from cronhare.domain.topology import topology
 from cronhare.ports.ledger import LedgerUnavailable
 

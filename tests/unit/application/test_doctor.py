@@ -7,26 +7,17 @@ import pytest
 from cronhare.adapters.memory.inspection import MemoryInspection
 from cronhare.adapters.rabbitmq.topology.guide import guide
 from cronhare.application.administration.doctor import Doctor
-from cronhare.domain.diagnosis import (
-    Activity,
-    BrokerFacts,
-    Cause,
-    DatabaseFacts,
-    Finding,
-    Fit,
-    InMemory,
-    Kind,
-    LaneReport,
-    LaneState,
-    Late,
-    LedgerFacts,
-    Owner,
-    Quarantined,
-    ScheduleFacts,
-    Severity,
-    Thing,
-    Unreachable,
-)
+from cronhare.domain.diagnosis.broker import BrokerFacts
+from cronhare.domain.diagnosis.database import DatabaseFacts
+from cronhare.domain.diagnosis.finding import Finding, Severity
+from cronhare.domain.diagnosis.lanes import LaneReport, LaneState
+from cronhare.domain.diagnosis.ledger import Activity, LedgerFacts
+from cronhare.domain.diagnosis.nodes import Owner
+from cronhare.domain.diagnosis.overdue import Late
+from cronhare.domain.diagnosis.quarantine import Quarantined
+from cronhare.domain.diagnosis.queues import Fit, Kind, Thing
+from cronhare.domain.diagnosis.servers import Cause, InMemory, Unreachable
+from cronhare.domain.diagnosis.work import ScheduleFacts
 from cronhare.domain.schedules.task import Task, TaskRef
 from cronhare.domain.topology import QUARANTINE_QUEUE, Topology
 from cronhare.ports.inspection import BrokerInspectionPort, LedgerInspectionPort

@@ -5,7 +5,8 @@ import pytest
 
 from cronhare.adapters.memory.inspection import MemoryInspection
 from cronhare.application.scheduling.lanes import probe_lanes
-from cronhare.domain.diagnosis import Cause, InMemory, LaneReport, LaneState, Unreachable
+from cronhare.domain.diagnosis.lanes import LaneReport, LaneState
+from cronhare.domain.diagnosis.servers import Cause, InMemory, Unreachable
 from cronhare.domain.topology import LANES, Topology
 from cronhare.ports.inspection import BrokerInspectionPort
 from tests.unit.application.conftest import Lines

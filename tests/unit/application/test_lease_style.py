@@ -4,7 +4,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from cronhare.adapters.jobs.reader import read_jobs
-from cronhare.application.administration.views import ExecutionView
+from cronhare.application.administration.views.executions import ExecutionView
 from cronhare.domain.execution import State
 from cronhare.domain.retries.retry import RetryPolicy
 from tests.unit.application.deliveries import MINUTE

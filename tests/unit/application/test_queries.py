@@ -17,10 +17,12 @@ from cronhare.adapters.system.ledger_clock import HostClock
 from cronhare.application.administration.lookup import NotFound, find_schedule
 from cronhare.application.administration.queries import LOOK_EVERY, SILENT_FOR, Queries
 from cronhare.application.administration.retry_limits import RetryLimitDesk
-from cronhare.application.administration.views import ExecutionView
+from cronhare.application.administration.views.executions import ExecutionView
 from cronhare.application.administration.views.values import DEEPEST, json_value
 from cronhare.application.heartbeat import Heartbeat
-from cronhare.domain.diagnosis import BrokerFacts, Cause, Fit, Kind, Thing, Unreachable
+from cronhare.domain.diagnosis.broker import BrokerFacts
+from cronhare.domain.diagnosis.queues import Fit, Kind, Thing
+from cronhare.domain.diagnosis.servers import Cause, Unreachable
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.failure_filter import UNRESOLVED
 from cronhare.domain.nodes import REPORT_EVERY, SILENT_AFTER, NodeReport

@@ -14,27 +14,25 @@ from cronhare.application.administration.difference import (
     ScheduleChange,
 )
 from cronhare.application.administration.explain import Explanation
-from cronhare.application.administration.views import (
+from cronhare.application.administration.views.differences import (
+    FieldChangeView,
+    ScheduleChangeView,
+)
+from cronhare.application.administration.views.due import ClockEffectView
+from cronhare.application.administration.views.executions import (
     AttemptView,
-    ClockEffectView,
-    CrashView,
-    DiagnosisView,
-    ErrorView,
     ExecutionView,
     ExplanationView,
-    FailureView,
-    FieldChangeView,
-    LastRun,
-    NodeView,
     OutputView,
-    PauseView,
-    QueueView,
-    RetryView,
-    ScheduleChangeView,
-    ScheduleView,
 )
+from cronhare.application.administration.views.failures import FailureView
+from cronhare.application.administration.views.findings import DiagnosisView
+from cronhare.application.administration.views.schedules import LastRun, PauseView, ScheduleView
+from cronhare.application.administration.views.values import CrashView, ErrorView, RetryView
+from cronhare.application.administration.views.work import NodeView, QueueView
 from cronhare.domain.cron import ClockEffect, EffectKind, Fold, Gap
-from cronhare.domain.diagnosis import Finding, Fit, Kind, Severity, Thing
+from cronhare.domain.diagnosis.finding import Finding, Severity
+from cronhare.domain.diagnosis.queues import Fit, Kind, Thing
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.messages.messages import DeadLetterRecord, PoisonPillRecord, TaskMessage

@@ -8,7 +8,7 @@ from operator import attrgetter
 
 import attrs
 
-from cronhare.domain.diagnosis import LastClaim
+from cronhare.domain.diagnosis.overdue import LastClaim
 from cronhare.domain.execution import ENDED_WITHOUT_RESULT, REPLAYABLE, UNFINISHED, Execution, State
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.failure_filter import UNRESOLVED, FailureFilter

@@ -15,7 +15,7 @@ from pika.adapters.utils.connection_workflow import (
 from pika.exceptions import AMQPError, ProbableAccessDeniedError, ProbableAuthenticationError
 
 from cronhare.adapters.tls import CertificatesUnusable
-from cronhare.domain.diagnosis import BROKER, Cause, cure_of
+from cronhare.domain.diagnosis.servers import BROKER, Cause, cure_of
 
 #: A broker that accepts a connection and then says nothing is an error that is no AMQPError.
 PIKA_ERRORS = (AMQPError, AMQPConnectorException, OSError)

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from cronhare.domain.diagnosis import BrokerGuide
+from cronhare.domain.diagnosis.guide import BrokerGuide
 
 
 def guide(vhost: str) -> BrokerGuide:

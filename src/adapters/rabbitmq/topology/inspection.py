@@ -12,16 +12,11 @@ from pika import BlockingConnection
 from pika.spec import NOT_FOUND, PRECONDITION_FAILED
 
 from cronhare.domain.addresses import Host
-from cronhare.domain.diagnosis import (
-    BrokerFacts,
-    Difference,
-    Fit,
-    Kind,
-    LaneReport,
-    Link,
-    Thing,
-    Unreachable,
-)
+from cronhare.domain.diagnosis.broker import BrokerFacts
+from cronhare.domain.diagnosis.lanes import LaneReport
+from cronhare.domain.diagnosis.link import Link
+from cronhare.domain.diagnosis.queues import Difference, Fit, Kind, Thing
+from cronhare.domain.diagnosis.servers import Unreachable
 from cronhare.domain.topology import Exchange, Queue, Topology
 from cronhare.ports.broker import BrokerUnavailable
 

@@ -12,7 +12,7 @@ from pika import BasicProperties, BlockingConnection
 from pika.exceptions import ChannelClosedByBroker
 from pika.spec import NOT_FOUND
 
-from cronhare.domain.diagnosis import LaneReport, LaneState
+from cronhare.domain.diagnosis.lanes import LaneReport, LaneState
 from cronhare.domain.topology import DELIVERY_EXCHANGE, LANE_UNIT, LANES, ToQueue, lane_queue, route
 from cronhare.ports.broker import BrokerUnavailable
 

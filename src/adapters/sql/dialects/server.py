@@ -9,7 +9,7 @@ from typing import Any, Final
 from sqlalchemy import Connection, Engine, Row, Select
 from sqlalchemy.exc import SQLAlchemyError
 
-from cronhare.domain.diagnosis import Requirements
+from cronhare.domain.diagnosis.database import Requirements
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerUnavailable
 

@@ -5,16 +5,11 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection, Engine, func, select
 
-from cronhare.domain.diagnosis import (
-    Activity,
-    Cause,
-    Late,
-    LedgerFacts,
-    Owner,
-    ScheduleFacts,
-    SchemaFault,
-    Unreachable,
-)
+from cronhare.domain.diagnosis.ledger import Activity, LedgerFacts, SchemaFault
+from cronhare.domain.diagnosis.nodes import Owner
+from cronhare.domain.diagnosis.overdue import Late
+from cronhare.domain.diagnosis.servers import Cause, Unreachable
+from cronhare.domain.diagnosis.work import ScheduleFacts
 from cronhare.domain.execution import State
 from cronhare.domain.nodes import MOST_REPORTS
 from cronhare.ports.clock import ClockPort

@@ -6,7 +6,8 @@ from typing import Final
 
 from sqlalchemy import ColumnElement, Connection, and_, case, func, select
 
-from cronhare.domain.diagnosis import OVERDUE_AFTER, Quarantined, Waiting
+from cronhare.domain.diagnosis.quarantine import Quarantined
+from cronhare.domain.diagnosis.waiting import OVERDUE_AFTER, Waiting
 from cronhare.domain.execution import UNFINISHED, State
 
 from ..schema.tables import executions, failed_tasks

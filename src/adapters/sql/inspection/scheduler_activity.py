@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, Select, bindparam, or_, select
 
-from cronhare.domain.diagnosis import LastClaim, Late
+from cronhare.domain.diagnosis.overdue import LastClaim, Late
 from cronhare.domain.schedules.keys import DUE
 
 from ..mapping.execution_rows import display_name

@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 from sqlalchemy import Engine, Row, Select, bindparam, func, select
 
-from cronhare.domain.diagnosis import LastClaim
+from cronhare.domain.diagnosis.overdue import LastClaim
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.replay import ALREADY_OVERDUE
 from cronhare.domain.lifecycle.transitions import cancel

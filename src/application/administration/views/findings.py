@@ -5,7 +5,7 @@ from typing import Self
 
 import attrs
 
-from cronhare.domain.diagnosis import Finding, Severity
+from cronhare.domain.diagnosis.finding import Finding, Severity
 
 
 @attrs.frozen(kw_only=True)

@@ -6,7 +6,7 @@ from typing import Self
 
 import attrs
 
-from cronhare.domain.diagnosis import Fit, Thing
+from cronhare.domain.diagnosis.queues import Fit, Thing
 from cronhare.domain.execution import State
 from cronhare.domain.nodes import NodeReport, NodeReports
 from cronhare.ports.records import QueueLoad

@@ -4,14 +4,12 @@ from typing import Annotated
 
 import typer
 
-from cronhare.application.administration.views import BreakerView
+from cronhare.application.administration.views.limits import BreakerView
 
 from ..output import Columns, Json, moment, print_json, print_line, print_rows, state
 from ..wiring import open_ledger
 
-app = typer.Typer(
-    help="The circuit breakers of the tasks.", no_args_is_help=True, rich_markup_mode=None
-)
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 Task = Annotated[
     list[str],

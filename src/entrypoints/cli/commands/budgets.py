@@ -2,14 +2,12 @@
 
 import typer
 
-from cronhare.application.administration.views import BudgetView
+from cronhare.application.administration.views.limits import BudgetView
 
 from ..output import Columns, Json, print_rows
 from ..wiring import open_ledger
 
-app = typer.Typer(
-    help="The retry budgets of the queues.", no_args_is_help=True, rich_markup_mode=None
-)
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 
 @app.command("list")

@@ -11,8 +11,9 @@ from cronhare.application.administration.notes import notes_on, notes_on_queues
 from cronhare.domain.texts.listing import counted
 
 from ..errors import Refusal, Refusals, clash_refusal
+from ..jobs_files import JobsArguments, load
 from ..output import print_line, print_notes
-from ..wiring import JobsArguments, load, read_settings
+from ..wiring import read_settings
 
 
 def check(jobs: JobsArguments) -> None:

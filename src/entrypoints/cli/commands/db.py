@@ -4,19 +4,20 @@ from pathlib import Path
 
 import typer
 
-from cronhare.adapters.sql import upgrade
-from cronhare.adapters.sql.dialects.sqlite.file import is_there
 from cronhare.domain.addresses import LedgerFile
 
 from ..output import print_line
 from ..wiring import said_ledger, wire
 
-app = typer.Typer(help="The ledger's schema.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 
 @app.command("upgrade")
 def upgrade_schema() -> None:
     """Bring the ledger's schema to this version; what is there stays there."""
+    from cronhare.adapters.sql import upgrade  # noqa: PLC0415 - `--help` does without
+    from cronhare.adapters.sql.dialects.sqlite.file import is_there  # noqa: PLC0415
+
     container = wire()
     settings = container.settings()
     file = Path(settings.ledger.path) if isinstance(settings.ledger, LedgerFile) else None

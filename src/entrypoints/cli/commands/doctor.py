@@ -9,14 +9,14 @@ import typer
 from rich.text import Text
 
 from cronhare.adapters.jobs.reader import JobsFileInvalid, read_jobs
-from cronhare.application.administration.views import DiagnosisView
+from cronhare.application.administration.views.findings import DiagnosisView
 from cronhare.domain.addresses import LedgerFile
-from cronhare.domain.diagnosis import Finding, SettingsFacts, Severity, judge_faults, judge_settings
+from cronhare.domain.diagnosis.finding import Finding, Severity
+from cronhare.domain.diagnosis.settings import SettingsFacts, judge_faults, judge_settings
 from cronhare.domain.schedules.task import Task
 from cronhare.domain.texts.listing import counted
 
 from ... import logs
-from ...container import Container
 from ...settings.settings import Settings, SettingsInvalid
 from ..errors import Status
 from ..output import Json, console, print_json, print_line, table, text
@@ -59,6 +59,8 @@ def doctor(
         _print([*judge_faults(error.faults)], json=json)
         raise typer.Exit(Status.WRONG_INPUT) from error
     logs.configure(style=settings.log_format, level=settings.log_level)
+    from ...container import Container  # noqa: PLC0415 - settings may be at fault before
+
     container = Container(settings=settings, queues=settings.queues)
     path = jobs or settings.jobs
     read = _read_jobs(path, settings)

@@ -10,9 +10,7 @@ from cronhare.domain.lifecycle.events import DeliveryState
 from ..output import MOST_LINES, Columns, Json, print_rows, state
 from ..wiring import open_ledger
 
-app = typer.Typer(
-    help="Who was told of what, and who was not.", no_args_is_help=True, rich_markup_mode=None
-)
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 
 @app.command("list")

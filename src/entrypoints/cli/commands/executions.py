@@ -3,13 +3,12 @@
 import sys
 import time
 from datetime import datetime
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.text import Text
 
 from cronhare.application.administration.queries import Queries
-from cronhare.application.administration.views import ExecutionView
+from cronhare.application.administration.views.executions import ExecutionView
 from cronhare.application.worker.live_output import EVERY
 from cronhare.domain.execution import State
 from cronhare.domain.messages.messages import LARGEST_ID
@@ -39,10 +38,12 @@ from ..output import (
 )
 from ..times import read_past
 from ..wiring import open_ledger
+from .stats import executions
 
-app = typer.Typer(
-    help="What the ledger knows of each due instant.", no_args_is_help=True, rich_markup_mode=None
-)
+if TYPE_CHECKING:
+    from rich.text import Text
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 ID = Annotated[
     int,
@@ -225,6 +226,9 @@ def cancel(execution_id: ID) -> None:
     print_line(f"Execution {execution_id} {texts.get(answer, f'has ended already: {answer}')}.")
 
 
+app.command("stats")(executions)
+
+
 def _print_stream(name: str, stream: Captured) -> None:
     print_line(f"--- {name}, {stream.bytes} bytes", style="bold")
     sys.stdout.write(printable_lines(stream.head).removesuffix("\n") + "\n")
@@ -233,7 +237,7 @@ def _print_stream(name: str, stream: Captured) -> None:
         sys.stdout.write(printable_lines(stream.tail).removesuffix("\n") + "\n")
 
 
-def _state(execution: ExecutionView) -> Text:
+def _state(execution: ExecutionView) -> "Text":
     """Show the state, and how far a running task is."""
     progress = say_progress(execution.progress, None) if execution.state is State.RUNNING else None
     shown = state(execution.state)

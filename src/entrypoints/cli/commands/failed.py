@@ -32,15 +32,13 @@ from ..output import (
 from ..wiring import open_ledger
 from .failed_discard import discard
 from .failed_replay import replay
+from .stats import failures
 
-app = typer.Typer(
-    help="What failed for good, and what becomes of it.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 app.command("replay")(replay)
 app.command("discard")(discard)
+app.command("stats")(failures)
 
 
 @app.command("list")

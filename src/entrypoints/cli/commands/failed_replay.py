@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from cronhare.application.administration.views import ReplayedView
+from cronhare.application.administration.views.failures import ReplayedView
 from cronhare.domain.execution import State
 from cronhare.domain.retries.retry import ATTEMPTS
 from cronhare.domain.texts.listing import counted

@@ -34,9 +34,7 @@ from cronhare.domain.texts.listing import counted
 from ..errors import Refusal, file_refusal
 from ..output import text
 
-app = typer.Typer(
-    help="Bring schedules from elsewhere.", no_args_is_help=True, rich_markup_mode=None
-)
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 COLOURS = {Verdict.CARRIED: "green", Verdict.CHANGED: "yellow", Verdict.LEFT_OUT: "red"}
 LOCALTIME = Path("/etc/localtime")

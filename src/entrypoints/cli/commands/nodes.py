@@ -5,15 +5,13 @@ from collections.abc import Iterator
 
 import typer
 
-from cronhare.application.administration.views import NodesView, NodeView
+from cronhare.application.administration.views.work import NodesView, NodeView
 from cronhare.domain.texts.listing import counted, listed
 
 from ..output import Columns, Json, print_line, print_rows, state
 from ..wiring import open_ledger
 
-app = typer.Typer(
-    help="The processes that work on the ledger.", no_args_is_help=True, rich_markup_mode=None
-)
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 
 @app.command("list")

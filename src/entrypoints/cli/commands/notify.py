@@ -21,18 +21,13 @@ from cronhare.domain.schedules.notify import (
 from cronhare.domain.texts.listing import listed
 from cronhare.ports.events import NotTold, TellerPort
 
-from ...container import Container
 from ...settings.settings import Settings
 from ..errors import Refusal, Status
-from ..long_lived import Jobs
+from ..jobs_files import Jobs, load
 from ..output import Columns, Json, print_line, print_rows
-from ..wiring import load, read_settings, usable
+from ..wiring import read_settings, wire_with
 
-app = typer.Typer(
-    help="Who is told when something fails: the targets of a jobs file.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 
 @attrs.frozen(kw_only=True)
@@ -78,7 +73,7 @@ def try_(
     if target is None:
         there = listed(file.subscriptions.names) or "none"
         raise Refusal(f"{file.path} has no target {name!r}; it has: {there}")
-    container = usable(Container(settings=settings))
+    container = wire_with(settings)
     now = datetime.now(UTC)
     event = Delivery.of(trial(name, now=now, id_=str(uuid4())), name, source=file.source, now=now)
     try:

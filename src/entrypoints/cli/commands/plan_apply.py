@@ -17,10 +17,11 @@ from cronhare.application.administration.notes import (
     notes_on_queues,
 )
 from cronhare.application.administration.preview import next_effects
-from cronhare.application.administration.views import ScheduleChangeView
+from cronhare.application.administration.views.differences import ScheduleChangeView
 
+from ..jobs_files import JobsArgument, load
 from ..output import Json, print_json, print_line, print_notes
-from ..wiring import JobsArgument, load, open_ledger, said_ledger
+from ..wiring import open_ledger, said_ledger
 
 SIGNS = {
     Change.ADD: ("+", "green"),

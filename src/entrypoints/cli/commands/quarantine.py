@@ -1,19 +1,22 @@
 """`cronhare quarantine list | show | release | discard`: what crashed too often, set apart."""
 
 from collections.abc import Mapping
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import attrs
 import typer
 
-from cronhare.application.administration.views import DiscardedView, FailureView, ReplayedView
+from cronhare.application.administration.views.failures import (
+    DiscardedView,
+    FailureView,
+    ReplayedView,
+)
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.failure_filter import FailureFilter
 from cronhare.domain.lifecycle.replay_order import ReplayOrder
 from cronhare.domain.messages.messages import LARGEST_ID
 from cronhare.domain.texts.listing import counted
 
-from ...container import Container
 from ..errors import Refusal, Status
 from ..failure_options import OfSchedule, OfTask, Since, Until, WithReason, failure_filter
 from ..failure_output import show_failure
@@ -21,11 +24,10 @@ from ..output import MOST_LINES, Columns, Json, print_json, print_line, print_ro
 from ..replay_options import this_author
 from ..wiring import open_ledger
 
-app = typer.Typer(
-    help="Poison pills and broken rows, and what becomes of them.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+if TYPE_CHECKING:
+    from ...container import Container
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 Ids = Annotated[
     list[int] | None,
@@ -183,7 +185,7 @@ def discard(
 
 
 def _chosen(
-    container: Container,
+    container: "Container",
     ids: list[int] | None,
     asked: Mapping[str, str | None],
     *,

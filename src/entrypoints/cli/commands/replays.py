@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from cronhare.application.administration.views import ReplayView
+from cronhare.application.administration.views.replays import ReplayView
 from cronhare.domain.messages.messages import LARGEST_ID
 from cronhare.domain.texts.listing import counted
 
@@ -12,11 +12,7 @@ from ..output import MOST_LINES, Columns, Json, facts, json_line, print_json, pr
 from ..replay_options import By, this_author
 from ..wiring import open_ledger
 
-app = typer.Typer(
-    help="Replays of many failures: ordered by `failed replay`, spread by the schedulers.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 Id = Annotated[int, typer.Argument(min=1, max=LARGEST_ID, help="A number from `replays list`.")]
 

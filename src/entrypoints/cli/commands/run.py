@@ -8,7 +8,7 @@ import msgspec
 import typer
 
 from cronhare.application.administration.queries import Queries
-from cronhare.application.administration.views import ExecutionView
+from cronhare.application.administration.views.executions import ExecutionView
 from cronhare.domain.execution import State
 
 from ..errors import Refusal, Status

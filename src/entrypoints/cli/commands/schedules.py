@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from cronhare.application.administration.views import PauseView, ScheduleView
+from cronhare.application.administration.views.schedules import PauseView, ScheduleView
 from cronhare.domain.cron import find_zone
 from cronhare.domain.texts.durations import say_duration
 from cronhare.domain.texts.listing import counted, listed
@@ -15,12 +15,12 @@ from cronhare.domain.texts.moments import say_due
 from ..output import Columns, Json, print_json, print_line, print_rows, state
 from ..times import read_time
 from ..wiring import open_ledger
+from .run import run
+from .schedules_export import export
+from .schedules_show import show
+from .schedules_switch import disable, enable
 
-app = typer.Typer(
-    help="The schedules; without a command they are listed.",
-    invoke_without_command=True,
-    rich_markup_mode=None,
-)
+app = typer.Typer(invoke_without_command=True, rich_markup_mode=None)
 
 Name = Annotated[str, typer.Argument(help="The schedule's name.", show_default=False)]
 
@@ -78,6 +78,13 @@ def resume(name: Name, *, json: Json = False) -> None:
         print_line(f"{name} was not paused.")
     else:
         print_line(f"{name} goes on. What was due meanwhile does not run; it was {found}.")
+
+
+app.command("show")(show)
+app.command("enable")(enable)
+app.command("disable")(disable)
+app.command("run")(run)
+app.command("export")(export)
 
 
 def _who() -> str | None:

@@ -12,11 +12,12 @@ from cronhare.adapters.jobs.reader import JobsFile, JobsFileInvalid, read_jobs_t
 from cronhare.adapters.jobs.schema import NAME
 from cronhare.adapters.jobs.writer import write_jobs
 from cronhare.application.administration.export import CannotExport, Chosen, Exporter
-from cronhare.application.administration.views import ExportView
+from cronhare.application.administration.views.schedules import ExportView
 from cronhare.domain.texts.listing import counted, listed
 from cronhare.domain.texts.printable import printable
 
-from ..errors import Refusal, file_refusal, jobs_refusal
+from ..errors import Refusal, file_refusal
+from ..jobs_files import jobs_refusal
 from ..output import Json, print_json
 from ..wiring import open_ledger
 

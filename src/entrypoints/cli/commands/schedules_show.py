@@ -6,7 +6,7 @@ from typing import Annotated, Final
 
 import typer
 
-from cronhare.application.administration.views import ScheduleView, ScheduleWithRuns
+from cronhare.application.administration.views.schedules import ScheduleView, ScheduleWithRuns
 from cronhare.domain.cron import CronExpression, names_matter
 from cronhare.domain.texts.durations import say_duration
 from cronhare.domain.texts.moments import say_due

@@ -1,11 +1,10 @@
 """`cronhare settings`."""
 
-from ...container import Container
 from ...settings.settings import Settings
 from ...settings.settings_file import settings_files
 from ...settings.view import SettingsView
 from ..output import Json, print_json, print_line, table
-from ..wiring import usable
+from ..wiring import wire_with
 
 
 def settings(*, json: Json = False) -> None:
@@ -16,7 +15,7 @@ def settings(*, json: Json = False) -> None:
         print_json(view)
     else:
         _print_table(view)
-    usable(Container(settings=found))
+    wire_with(found)
 
 
 def _print_table(view: SettingsView) -> None:

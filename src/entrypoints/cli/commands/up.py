@@ -14,7 +14,8 @@ from ...processes.lifetime import Lifetime
 from ...processes.reloading import Reloading
 from ...signals.handlers import on_a_terminal
 from ..errors import Refusal
-from ..long_lived import Concurrency, Jobs, jobs_file, occupy_ledger
+from ..jobs_files import Jobs
+from ..long_lived import Concurrency, jobs_file, occupy_ledger
 from ..wiring import read_settings, usable
 
 log = logging.getLogger(__name__)

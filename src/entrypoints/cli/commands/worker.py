@@ -19,7 +19,8 @@ from ...processes.reloading import Reloading
 from ...settings import forms
 from ...settings.settings import Settings
 from ..errors import Refusal
-from ..long_lived import Concurrency, Jobs, jobs_file, refuse_memory_broker, with_ledger
+from ..jobs_files import Jobs
+from ..long_lived import Concurrency, jobs_file, refuse_memory_broker, with_ledger
 from ..wiring import read_settings, usable
 
 log = logging.getLogger(__name__)

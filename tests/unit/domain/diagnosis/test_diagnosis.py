@@ -9,48 +9,33 @@ from cronhare.adapters.rabbitmq.connection.errors import HINTS
 from cronhare.adapters.rabbitmq.topology.guide import guide
 from cronhare.adapters.sql.dialects.mysql import requirements as mysql
 from cronhare.adapters.sql.dialects.sqlite import requirements as sqlite
-from cronhare.domain.diagnosis import (
+from cronhare.domain.diagnosis.broker import BrokerFacts, judge_broker
+from cronhare.domain.diagnosis.database import DatabaseFacts, judge_database
+from cronhare.domain.diagnosis.finding import Finding, Severity
+from cronhare.domain.diagnosis.lanes import LaneReport, LaneState, judge_lanes, judge_unseen
+from cronhare.domain.diagnosis.ledger import (
+    Activity,
+    LedgerFacts,
+    SchemaFault,
+    judge_activity,
+    judge_ledger,
+)
+from cronhare.domain.diagnosis.link import Link
+from cronhare.domain.diagnosis.nodes import Owner
+from cronhare.domain.diagnosis.quarantine import Quarantined, judge_quarantine
+from cronhare.domain.diagnosis.queues import Difference, Fit, Kind, Thing, judge_things
+from cronhare.domain.diagnosis.servers import (
     BROKER,
     DATABASE,
-    Activity,
-    BrokerFacts,
     Cause,
-    DatabaseFacts,
-    Difference,
-    Finding,
-    Fit,
     InMemory,
-    Kind,
-    LaneReport,
-    LaneState,
-    LedgerFacts,
-    Link,
-    Owner,
-    Quarantined,
-    ScheduleFacts,
-    SchemaFault,
-    SettingsFacts,
-    Severity,
-    Thing,
+    Server,
     Unreachable,
-    Waiting,
-    judge_activity,
-    judge_broker,
-    judge_database,
-    judge_faults,
-    judge_lanes,
-    judge_ledger,
-    judge_quarantine,
-    judge_rows,
-    judge_settings,
-    judge_tasks,
-    judge_things,
-    judge_timeouts,
     judge_unreachable,
-    judge_unseen,
-    judge_waiting,
 )
-from cronhare.domain.diagnosis.servers import Server
+from cronhare.domain.diagnosis.settings import SettingsFacts, judge_faults, judge_settings
+from cronhare.domain.diagnosis.waiting import Waiting, judge_waiting
+from cronhare.domain.diagnosis.work import ScheduleFacts, judge_rows, judge_tasks, judge_timeouts
 from cronhare.domain.schedules.task import DEFAULT_TIMEOUT, Task, TaskRef
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -5,17 +5,10 @@ from typing import Any
 
 import pytest
 
-from cronhare.domain.diagnosis import (
-    Activity,
-    Finding,
-    LastClaim,
-    Late,
-    Owner,
-    Severity,
-    judge_activity,
-    judge_unserved,
-)
-from cronhare.domain.diagnosis.finding import NAMES_TOLD
+from cronhare.domain.diagnosis.finding import NAMES_TOLD, Finding, Severity
+from cronhare.domain.diagnosis.ledger import Activity, judge_activity, judge_unserved
+from cronhare.domain.diagnosis.nodes import Owner
+from cronhare.domain.diagnosis.overdue import LastClaim, Late
 from cronhare.domain.nodes import SILENT_AFTER, NodeReport
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

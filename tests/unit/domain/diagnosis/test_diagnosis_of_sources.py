@@ -5,7 +5,9 @@ from typing import Any
 
 import attrs
 
-from cronhare.domain.diagnosis import Finding, ScheduleFacts, Severity, judge_sources, judge_tasks
+from cronhare.domain.diagnosis.finding import Finding, Severity
+from cronhare.domain.diagnosis.identity import judge_sources
+from cronhare.domain.diagnosis.work import ScheduleFacts, judge_tasks
 from cronhare.domain.schedules.task import Task, TaskRef
 
 ONE, TWO = TaskRef("worker", 1), TaskRef("worker", 2)

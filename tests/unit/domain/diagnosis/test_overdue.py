@@ -4,7 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from cronhare.domain.diagnosis import Activity, Finding, LastClaim, Late, Severity, judge_activity
+from cronhare.domain.diagnosis.finding import Finding, Severity
+from cronhare.domain.diagnosis.ledger import Activity, judge_activity
+from cronhare.domain.diagnosis.overdue import LastClaim, Late
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)

@@ -21,7 +21,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import SQLAlchemyError
 
 from cronhare.domain.addresses import LedgerServer
-from cronhare.domain.diagnosis import DatabaseFacts, Requirements
+from cronhare.domain.diagnosis.database import DatabaseFacts, Requirements
 from cronhare.domain.execution import Execution
 from cronhare.ports.ledger import LedgerUnavailable
 

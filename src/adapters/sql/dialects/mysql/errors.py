@@ -9,7 +9,7 @@ from pymysql.constants import CR
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from cronhare.domain.diagnosis import Cause
+from cronhare.domain.diagnosis.servers import Cause
 
 from ...transactions.lock_waits import waits_for_no_lock
 

@@ -2,7 +2,8 @@
 
 from typing import Final
 
-from cronhare.domain.diagnosis import ASKED_FOR, Need, Requirements, Severity
+from cronhare.domain.diagnosis.database import ASKED_FOR, Need, Requirements
+from cronhare.domain.diagnosis.finding import Severity
 
 #: A thousand schedules with large params travel as one parameter.
 SMALLEST_PACKET: Final = 16 * 2**20

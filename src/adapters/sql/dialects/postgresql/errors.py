@@ -7,7 +7,7 @@ import psycopg
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from cronhare.domain.diagnosis import Cause
+from cronhare.domain.diagnosis.servers import Cause
 
 SERIALIZATION_FAILURE: Final = "40001"
 DEADLOCK: Final = "40P01"

@@ -6,7 +6,8 @@ from typing import Any, Final
 from sqlalchemy import Connection, text
 
 from cronhare.domain.addresses import Host
-from cronhare.domain.diagnosis import DatabaseFacts, Exhausted, Link
+from cronhare.domain.diagnosis.database import DatabaseFacts, Exhausted
+from cronhare.domain.diagnosis.link import Link
 from cronhare.domain.messages.messages import LARGEST_ID
 
 from ...schema.tables import own_tables

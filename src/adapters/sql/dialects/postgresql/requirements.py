@@ -2,7 +2,8 @@
 
 from typing import Final
 
-from cronhare.domain.diagnosis import ASKED_FOR, Need, Requirements, Severity
+from cronhare.domain.diagnosis.database import ASKED_FOR, Need, Requirements
+from cronhare.domain.diagnosis.finding import Severity
 
 #: What one process keeps open at most, several times over.
 FEW_CONNECTIONS: Final = 50

@@ -26,7 +26,8 @@ from sqlalchemy import (
 from sqlalchemy.exc import SQLAlchemyError
 
 from cronhare.domain.addresses import LedgerFile
-from cronhare.domain.diagnosis import DatabaseFacts, LedgerFacts, SchemaFault
+from cronhare.domain.diagnosis.database import DatabaseFacts
+from cronhare.domain.diagnosis.ledger import LedgerFacts, SchemaFault
 from cronhare.domain.execution import Execution
 from cronhare.ports.clock import ClockPort
 from cronhare.ports.ledger import LedgerOutdated

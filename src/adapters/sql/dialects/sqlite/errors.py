@@ -5,7 +5,7 @@ from typing import Final
 
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError
 
-from cronhare.domain.diagnosis import Cause
+from cronhare.domain.diagnosis.servers import Cause
 
 #: So long a statement waits for another process that writes: far above a commit, below a
 #: lease of 30 s.

@@ -6,7 +6,7 @@ from typing import Final
 
 from sqlalchemy import Connection, text
 
-from cronhare.domain.diagnosis import DatabaseFacts, Exhausted
+from cronhare.domain.diagnosis.database import DatabaseFacts, Exhausted
 from cronhare.domain.messages.messages import LARGEST_ID
 
 from ...schema.tables import own_tables

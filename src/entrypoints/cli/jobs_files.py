@@ -1,0 +1,44 @@
+"""The jobs files that commands are given: how they are named, read, and refused."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cronhare.adapters.jobs.reader import JobsFile, JobsFileInvalid, read_jobs
+from cronhare.domain.texts.listing import counted
+
+from ..settings.settings import Settings
+from .errors import Refusal, file_refusal
+
+Jobs = Annotated[Path | None, typer.Option(help="The jobs file. [env: CRON_JOBS]")]
+JobsArgument = Annotated[
+    Path, typer.Argument(help="The jobs file.", metavar="JOBS.TOML", show_default=False)
+]
+JobsArguments = Annotated[
+    list[Path], typer.Argument(help="The jobs files.", metavar="JOBS.TOML…", show_default=False)
+]
+
+
+def load(path: Path, settings: Settings, *, state: str) -> JobsFile:
+    """Read a jobs file; *state* says what was not done if it is faulty.
+
+    Raises:
+        Refusal: with every fault at once.
+    """
+    try:
+        return read_jobs(path, policy=settings.policy)
+    except JobsFileInvalid as error:
+        raise jobs_refusal(error, state) from error
+    except OSError as error:
+        raise file_refusal(error, path, state) from error
+
+
+def jobs_refusal(error: JobsFileInvalid, state: str) -> Refusal:
+    """Say what is wrong with a jobs file; *state* says what was done, which is nothing."""
+    places = {fault.place for fault in error.faults}
+    what = f"{error.path}: {counted(len(error.faults), 'fault')} in {counted(len(places), 'place')}"
+    if len(error.faults) == 1:
+        what = f"{error.path}: one fault"
+    advice = f"{state} Fix the file, then run: cronhare check {error.path}"
+    return Refusal(what, [str(fault) for fault in error.faults], advice)

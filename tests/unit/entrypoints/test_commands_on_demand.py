@@ -1,0 +1,130 @@
+"""What the commands import: each is loaded when it is called, and what it does not use is not."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from typer.core import TyperCommand
+
+from cronhare.entrypoints.cli import commands
+from cronhare.entrypoints.cli.command_tree import Commands
+
+JOBS = """
+[tasks.one]
+command = ["true"]
+
+[schedules.one]
+task = "one"
+schedule = "0-30/5 2 * * mon"
+"""
+
+#: Runs a command and then prints all that was imported for it, a list in JSON on the last line.
+IMPORTS_OF = """
+import json, sys
+from cronhare.entrypoints.cli.app import main
+try:
+    main()
+except SystemExit as end:
+    assert not end.code, end.code
+print()
+print(json.dumps(sorted(sys.modules)))
+"""
+
+#: Libraries and houses of ours that take long to import, and no answer needs that asks no server.
+HEAVY = {
+    "alembic",
+    "aio_pika",
+    "aiormq",
+    "concurrent.futures.thread",
+    "cronhare.adapters.memory",
+    "cronhare.adapters.process.runner",
+    "cronhare.adapters.rabbitmq",
+    "cronhare.adapters.sql",
+    "cronhare.domain.diagnosis.broker",
+    "cronhare.entrypoints.container",
+    "cronhare.entrypoints.processes",
+    "dependency_injector",
+    "icalendar",
+    "pika",
+    "psycopg",
+    "pymysql",
+    "smtplib",
+    "sqlalchemy",
+    "sqlite3",
+}
+
+#: What a page of help needs even less.
+HELP_DOES_WITHOUT = HEAVY | {
+    "asyncio",
+    "attr",
+    "cronhare.adapters",
+    "cronhare.application",
+    "cronhare.domain",
+    "cronhare.ports",
+    "importlib.metadata",
+    "logging",
+    "msgspec",
+    "pydantic",
+    "rich",
+}
+
+
+#: Characters of such a text in a window of 80.
+_WIDTH = 62
+
+
+def imports_of(arguments: Sequence[str], folder: Path) -> set[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORTS_OF, *arguments],
+        cwd=folder,
+        env={name: text for name, text in os.environ.items() if not name.startswith("CRON_")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+def test_the_list_of_commands_imports_none_of_them(tmp_path: Path) -> None:
+    assert not HELP_DOES_WITHOUT & imports_of(["--help"], tmp_path)
+
+
+@pytest.mark.parametrize(
+    "call", [["next", "0-30/5 2 * * mon", "--json"], ["check", "jobs.toml"], ["failed", "--help"]]
+)
+def test_what_asks_no_server_imports_what_it_uses(call: Sequence[str], tmp_path: Path) -> None:
+    (tmp_path / "jobs.toml").write_text(JOBS)
+
+    imported = imports_of(call, tmp_path)
+
+    assert not (HEAVY | {"rich"}) & imported
+
+
+@pytest.mark.parametrize("name", Commands.places)
+def test_each_command_is_where_the_list_says(name: str) -> None:
+    command = Commands.load(name)
+
+    assert isinstance(command, TyperCommand) or command.list_commands(None)  # type: ignore[arg-type]
+    assert command.help
+
+
+def test_no_command_is_left_out_of_the_list() -> None:
+    for name in Commands.places:
+        Commands.load(name)
+    modules = {path.stem for path in Path(commands.__path__[0]).glob("[a-z]*.py")}
+
+    assert modules <= {
+        name.rpartition(".")[2] for name in sys.modules if name.startswith(f"{commands.__name__}.")
+    }
+
+
+@pytest.mark.parametrize("name", Commands.places)
+def test_the_list_of_commands_cuts_no_text_short(name: str) -> None:
+    _, text = Commands.places[name]
+
+    assert TyperCommand(name, help=text).get_short_help_str(_WIDTH) == text
