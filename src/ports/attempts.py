@@ -8,6 +8,7 @@ from typing import Protocol, TypeAlias
 import attrs
 
 from cronhare.domain.execution import Execution, State
+from cronhare.domain.lifecycle.catching_up import CatchUp
 from cronhare.domain.lifecycle.retry_limits import AttemptEnd, LimitChange
 from cronhare.domain.lifecycle.transitions import state_after
 from cronhare.domain.messages.messages import TaskMessage
@@ -52,6 +53,21 @@ class Busy:
     """
 
     is_asked: bool = True
+
+
+@attrs.frozen(kw_only=True)
+class Deferred:
+    """A retry that an outage held up waits for its place among others: see `CatchUp`.
+
+    The *execution* is as it was written *at* that moment. The message that came is spent.
+    """
+
+    execution: Execution
+    at: datetime
+
+
+#: The answer to a request for a start.
+StartAnswer: TypeAlias = Execution | Refused | Deferred | Busy
 
 
 @attrs.frozen(kw_only=True)
@@ -179,8 +195,14 @@ class AttemptStorePort(Protocol):
     """
 
     def start(
-        self, requests: Sequence[StartRequest], *, now: datetime, node: str, lease: timedelta
-    ) -> Sequence[Execution | Refused | Busy]:
+        self,
+        requests: Sequence[StartRequest],
+        *,
+        now: datetime,
+        node: str,
+        lease: timedelta,
+        catch_up: CatchUp | None = None,
+    ) -> Sequence[StartAnswer]:
         """The start fence: of all who ask to start an attempt, exactly one does.
 
         An attempt starts if its execution waits for exactly that number (claimed, published or

@@ -56,7 +56,14 @@ from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.planning import Plan, Planned, plan
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.alerts import AlertStorePort
-from cronhare.ports.attempts import AttemptStorePort, Busy, Finish, Recorded, Refused, StartRequest
+from cronhare.ports.attempts import (
+    AttemptStorePort,
+    Busy,
+    Finish,
+    Recorded,
+    StartAnswer,
+    StartRequest,
+)
 from cronhare.ports.claims import Batch, ClaimStorePort
 from cronhare.ports.events import EventStorePort
 from cronhare.ports.limits import LimitStorePort
@@ -194,7 +201,7 @@ class Ledger:
         """Claim a run, and start it."""
         return self.started(self.claimed(name), node=node)
 
-    def start(self, execution: Execution, *, node: str = "ant") -> Execution | Refused | Busy:
+    def start(self, execution: Execution, *, node: str = "ant") -> StartAnswer:
         """Wish to start the attempt that an execution waits for."""
         request = StartRequest(execution_id=execution.id, attempt=execution.attempt, nacks=NO_NACKS)
         (answer,) = self.attempts.start([request], now=self.now, node=node, lease=LEASE)

@@ -9,7 +9,7 @@ from sqlalchemy import URL
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.failures import Failure
 from cronhare.domain.messages.messages import AttemptRef, FailedMessage
-from cronhare.ports.attempts import Busy, Refused, StartRequest
+from cronhare.ports.attempts import StartAnswer, StartRequest
 from tests.ports import NO_NACKS
 from tests.services.databases import connect
 
@@ -86,7 +86,7 @@ def claim_all(ledger: Ledger) -> list[Execution]:
     return sorted(claimed, key=lambda one: one.scheduler_id)
 
 
-def start_all(ledger: Ledger, found: list[Execution]) -> list[Execution | Refused | Busy]:
+def start_all(ledger: Ledger, found: list[Execution]) -> list[StartAnswer]:
     requests = [
         StartRequest(execution_id=one.id, attempt=one.attempt, nacks=NO_NACKS) for one in found
     ]

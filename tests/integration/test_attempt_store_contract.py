@@ -32,6 +32,7 @@ from cronhare.ports.attempts import (
     Recorded,
     Refused,
     Renewal,
+    StartAnswer,
     StartRequest,
     Superseded,
 )
@@ -244,9 +245,7 @@ def test_a_cancelled_execution_does_not_start(ledger: Ledger) -> None:
 TRIP = timedelta(seconds=30)
 
 
-def start_nacked(
-    ledger: Ledger, execution: Execution, *, queue: str | None = None
-) -> Execution | Refused | Busy:
+def start_nacked(ledger: Ledger, execution: Execution, *, queue: str | None = None) -> StartAnswer:
     """Wish for a start as a message does that claims to have been nacked without end."""
     nacks = Nacks(by_queue={queue or execution.queue: 1_000_000}, trip=TRIP)
     request = StartRequest(execution_id=execution.id, attempt=execution.attempt, nacks=nacks)

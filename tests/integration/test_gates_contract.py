@@ -10,7 +10,14 @@ from cronhare.domain.retries.retry import Complete
 from cronhare.domain.schedules.concurrency import Concurrency
 from cronhare.domain.schedules.keys import manual_key
 from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPolicy
-from cronhare.ports.attempts import Busy, Finish, Refused, StartRequest
+from cronhare.ports.attempts import (
+    Busy,
+    Deferred,
+    Finish,
+    Refused,
+    StartAnswer,
+    StartRequest,
+)
 from cronhare.ports.claims import LetGo
 from tests.integration.ledgers import (
     FOR_GOOD,
@@ -59,7 +66,7 @@ def let_go(ledger: Ledger, *gates: str) -> list[int]:
     return [one.id for one in found.executions]
 
 
-def start(ledger: Ledger, execution: Execution) -> Execution | Refused:
+def start(ledger: Ledger, execution: Execution) -> Execution | Refused | Deferred:
     """Ask until the gates are not busy: their rows are made by the first who asks."""
     while isinstance(answer := ledger.start(ledger.seen(execution)), Busy):
         pass
@@ -90,7 +97,7 @@ def test_eight_threads_that_start_at_once_never_exceed_a_limit(ledger: Ledger) -
     id_ = ledger.add(schedule=None, concurrency=limited(3))
     runs = [run_now(ledger, id_, number) for number in range(24)]
 
-    def start_some(number: int) -> list[Execution | Refused | Busy]:
+    def start_some(number: int) -> list[StartAnswer]:
         mine = [
             StartRequest(execution_id=one.id, attempt=1, nacks=NO_NACKS) for one in runs[number::8]
         ]

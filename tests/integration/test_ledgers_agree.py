@@ -19,15 +19,17 @@ from sqlalchemy import URL, create_engine, text
 from cronhare.adapters.memory.clock import FrozenClock
 from cronhare.domain.execution import STARTABLE, Execution, State
 from cronhare.domain.lifecycle.archive import Archived
+from cronhare.domain.lifecycle.catching_up import CatchUp
 from cronhare.domain.lifecycle.claims import NotToBeRun
 from cronhare.domain.lifecycle.failure_filter import EVERY_FAILURE, UNRESOLVED
 from cronhare.domain.lifecycle.failures import Failure
 from cronhare.domain.lifecycle.replay_order import ReplayOrder
 from cronhare.domain.messages.messages import AttemptRef, FailedMessage, TaskMessage
 from cronhare.domain.messages.nack_count import Nacks
+from cronhare.domain.retries.budget import BudgetPolicy
 from cronhare.domain.retries.retry import Complete, GiveBack, Quarantine, RetryPolicy, Verdict
 from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPolicy
-from cronhare.ports.attempts import Finish, StartRequest
+from cronhare.ports.attempts import Deferred, Finish, StartRequest
 from cronhare.ports.records import Retention
 from cronhare.ports.runner import AttemptResult, Captured, Written
 from tests.integration.ledgers import (
@@ -64,6 +66,7 @@ RETENTION = Retention(
     failed=timedelta(minutes=10),
     others=timedelta(minutes=5),
 )
+ONE_A_MINUTE = BudgetPolicy(most=1)
 MANY_NACKS = Nacks(by_queue={"cron_scheduler": 2}, trip=timedelta(seconds=1))
 SAID = Captured(head="hello", bytes=5)
 
@@ -131,15 +134,23 @@ class TwoLedgers(RuleBasedStateMachine):
     def hand_over(self, picks: list[int]) -> None:
         self.with_each("hand_over", picks, lambda ledger: ledger.claims.hand_over)
 
-    @rule(picks=several, by=offsets, node=nodes, nacks=nacks)
-    def start(self, picks: list[int], by: int, node: str, nacks: Nacks | None) -> None:
+    @rule(picks=several, by=offsets, node=nodes, nacks=nacks, was_away=st.booleans())
+    def start(
+        self, picks: list[int], by: int, node: str, nacks: Nacks | None, *, was_away: bool
+    ) -> None:
         def ask(place: int) -> object:
             starts = [
                 StartRequest(execution_id=one.id, attempt=one.attempt + by, nacks=nacks)
                 for one in self.picked(place, picks)
             ]
             now = self.clock.now()
-            answers = self.ledgers[place].attempts.start(starts, now=now, node=node, lease=LEASE)
+            answers = self.ledgers[place].attempts.start(
+                starts,
+                now=now,
+                node=node,
+                lease=LEASE,
+                catch_up=CatchUp(budget=ONE_A_MINUTE, free_at=now) if was_away else None,
+            )
             return [_shown(one) for one in answers]
 
         self.agree("start", ask)
@@ -460,6 +471,8 @@ class TwoLedgers(RuleBasedStateMachine):
 
 def _shown(answer: object) -> object:
     """Show an execution without the numbers that a ledger chooses for itself."""
+    if isinstance(answer, Deferred):
+        return answer.at, _shown(answer.execution)
     if not isinstance(answer, Execution):
         return answer
     reason = answer.last_error and re.sub(r"execution \d+", "execution …", answer.last_error)

@@ -1,6 +1,7 @@
 """A retry budget and a circuit breaker, as `cronhare up` keeps them."""
 
 import re
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,32 @@ def test_a_spent_budget_defers_retries_and_says_so(start: Starter, tmp_path: Pat
     [waiting, *_] = shell("executions", "list", "--json").json()
     assert "is spent until" in shell("explain", str(waiting["id"])).out
     assert "cron_scheduler  2      3600      0" in shell("budgets", "list").out
+
+
+def test_retries_that_an_outage_held_up_are_spread_and_say_so(
+    start: Starter, tmp_path: Path
+) -> None:
+    shell, jobs = Shell(tmp_path), failing(tmp_path, schedules=5)
+    up = start(jobs, CRON_RETRY_DELAY_MS="3600000", CRON_RETRY_BUDGET="off")
+    up.until("(Scheduling retry .*){5}")
+    assert up.end() == 0
+    with sqlite3.connect(tmp_path / "cronhare.sqlite3") as ledger:  # hours pass
+        ledger.execute(
+            "UPDATE SchedulerExecution SET next_attempt_at = datetime('now', '-4 hours'), "
+            "check_at = datetime('now', '-4 hours') WHERE state = 'retrying'"
+        )
+
+    jobs.write_text(jobs.read_text().replace("on_start = true", ""))
+
+    up = start(jobs, CRON_RETRY_BUDGET="2", CRON_RETRY_BUDGET_WINDOW_SECONDS="3600")
+    log = up.until("(Task execution failed.*){2}")
+
+    assert log.count("An outage held up retries: they start as the retry budget of queue") == 1
+    seen = shell("executions", "list", "--json").json()
+    deferred = [one for one in seen if "deferred: an outage" in (one["last_error"] or "")]
+    assert [(one["state"], one["attempt"]) for one in deferred] == [("retrying", 2)] * 3
+    told = shell("explain", str(deferred[0]["id"])).out
+    assert "the retry budget of queue cron_scheduler, 2 per 3600 s, is spent" in told
 
 
 def test_a_breaker_opens_lets_one_probe_through_and_closes(start: Starter, tmp_path: Path) -> None:

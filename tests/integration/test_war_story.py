@@ -1,13 +1,14 @@
 """The war story of S2.12 in docs/compatibility.md.
 
 45,000 webhooks failed while a customer's server was down. Sent again at once when it came back,
-they ended it three times.
+they ended it three times: those that were given up, and those whose retries waited meanwhile.
 """
 
 from collections import Counter
 from datetime import datetime, timedelta
 from random import Random
 
+import msgspec
 import pytest
 
 from cronhare.adapters.memory.clock import FrozenClock
@@ -16,12 +17,14 @@ from cronhare.adapters.memory.ledger.replays import MemoryReplayStore
 from cronhare.adapters.memory.ledger.tables import MemoryLedger
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.archive import archive
+from cronhare.domain.lifecycle.catching_up import CatchUp
 from cronhare.domain.lifecycle.failure_filter import UNRESOLVED
 from cronhare.domain.lifecycle.replay_order import ReplayOrder
 from cronhare.domain.lifecycle.replay_pace import ReplayState
+from cronhare.domain.retries.budget import BudgetPolicy
 from cronhare.domain.retries.retry import Complete, Fail, RetryPolicy
 from cronhare.domain.schedules.task import TaskRef
-from cronhare.ports.attempts import Finish, StartRequest
+from cronhare.ports.attempts import Deferred, Finish, StartAnswer, StartRequest
 from tests.integration.ledgers import LEASE, NOON, SECOND, SUCCESS, TIMED_OUT
 from tests.ports import NO_NACKS
 
@@ -29,7 +32,9 @@ pytestmark = pytest.mark.integration
 
 WEBHOOKS, CUSTOMERS = 45_000, 300
 RATE, AT_ONCE = 500.0, 5
+BUDGET, BATCH = BudgetPolicy(), 256
 LASTS = 3 * SECOND
+HOUR = timedelta(hours=1)
 
 
 def failed(number: int) -> Execution:
@@ -50,6 +55,68 @@ def failed(number: int) -> Execution:
         container_id="ant-1",
         finished_at=NOON,
     )
+
+
+def waiting(number: int) -> Execution:
+    return msgspec.structs.replace(
+        failed(number),
+        state=State.RETRYING,
+        attempt=3,
+        deaths=2,
+        finished_at=None,
+        next_attempt_at=NOON + number * (4 * HOUR / WEBHOOKS),
+        last_error="500",
+    )
+
+
+def test_45_000_retries_that_waited_through_an_outage_spare_the_server() -> None:
+    clock = FrozenClock(NOON + 5 * HOUR)
+    ledger = MemoryLedger(clock)
+    attempts, back_at = MemoryAttemptStore(ledger), clock.now()
+    retries = [ledger.executions.insert(waiting(number)) for number in range(WEBHOOKS)]
+    coming = {back_at: [one for one in retries if one is not None]}
+    catch_up = CatchUp(budget=BUDGET, free_at=back_at)
+
+    def start(asked: list[Execution]) -> list[StartAnswer]:
+        wanted = [
+            StartRequest(execution_id=one.id, attempt=one.attempt, nacks=NO_NACKS) for one in asked
+        ]
+        return [
+            answer
+            for part in range(0, len(wanted), BATCH)
+            for answer in attempts.start(
+                wanted[part : part + BATCH],
+                now=clock.now(),
+                node="ant",
+                lease=LEASE,
+                catch_up=catch_up,
+            )
+        ]
+
+    started = list[datetime]()
+    while coming:
+        at = next(iter(coming))  # each place is after the one before
+        clock.advance(at - clock.now())
+        answers = start(coming.pop(at))
+        running = [one for one in answers if isinstance(one, Execution)]
+        started += [at] * len(running)
+        for one in answers:
+            if isinstance(one, Deferred) and one.execution.next_attempt_at is not None:
+                coming.setdefault(one.execution.next_attempt_at, []).append(one.execution)
+        done = [Finish(execution=one, ran=SUCCESS, verdict=Complete()) for one in running]
+        attempts.finish(done, now=at, node="ant")
+
+    most = BUDGET.most
+    assert len(started) == WEBHOOKS
+    assert all(
+        later - first >= BUDGET.window
+        for first, later in zip(started, started[most:], strict=False)
+    )
+    assert started[-1] - back_at < (WEBHOOKS / most) * BUDGET.window  # and no later than needed
+    ended = list(ledger.executions.newest_first())
+    assert Counter((one.state, one.attempt, one.deaths) for one in ended) == {
+        (State.SUCCEEDED, 3, 2): WEBHOOKS
+    }
 
 
 def test_45_000_failures_that_are_released_together_spare_the_server() -> None:

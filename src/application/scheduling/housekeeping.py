@@ -13,6 +13,7 @@ from cronhare.domain.retries.retry import Complete, RetryAfter
 from cronhare.ports.attempts import (
     AttemptStorePort,
     Busy,
+    Deferred,
     EndRefused,
     Finish,
     Refused,
@@ -58,7 +59,7 @@ class Housekeeper:
         """Start, clean up, finish, as a worker would. Without an end it counts as lost."""
         request = StartRequest(execution_id=execution.id, attempt=execution.attempt, nacks=None)
         [started] = self._attempts.start([request], now=now, node=self._node, lease=LEASE)
-        if isinstance(started, Refused | Busy):
+        if isinstance(started, Refused | Deferred | Busy):
             return
         began = self._clock.monotonic()
         try:

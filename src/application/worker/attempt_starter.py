@@ -1,11 +1,15 @@
 """The start fence as a worker asks for it: in batches, until the ledger answers."""
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from datetime import datetime, timedelta
 
 from cronhare.domain.execution import Execution
-from cronhare.ports.attempts import Busy, Refused, StartRequest
-from cronhare.ports.ledger import LedgerBusy
+from cronhare.domain.lifecycle.catching_up import CatchUp
+from cronhare.domain.retries.limits import RetryLimits
+from cronhare.ports.attempts import Busy, Deferred, Refused, StartAnswer, StartRequest
+from cronhare.ports.ledger import LedgerBusy, LedgerUnavailable
 
+from .availability import Availability
 from .batching import Batcher
 from .leases import LeaseKeeper
 from .ledger import WorkerLedger
@@ -13,16 +17,29 @@ from .ledger_retry import MOST_FAILURES, CallKind
 from .lock_waits import LOCKED_AT_ONCE, lock_wait
 
 #: The ledger's answer, and when it was asked, in monotonic seconds: the lease it gives is as old.
-Answered = tuple[Execution | Refused, float]
+Answered = tuple[Execution | Refused | Deferred, float]
 
 
 class AttemptStarter:
     """Asks the ledger to start attempts; a lease that it gives is fresh enough to run on."""
 
-    def __init__(self, ledger: WorkerLedger, keeper: LeaseKeeper, *, linger: float) -> None:
-        """*linger* is how many seconds one of many starts waits for others."""
+    def __init__(
+        self,
+        ledger: WorkerLedger,
+        keeper: LeaseKeeper,
+        availability: Availability,
+        *,
+        limits: Callable[[], RetryLimits],
+        linger: float,
+    ) -> None:
+        """*limits* are those of retries; *linger* is for how many seconds a start waits for others.
+
+        What an outage has held up is known by the *availability*.
+        """
         self._ledger = ledger
         self._keeper = keeper
+        self._availability = availability
+        self._limits = limits
         self._kind = CallKind()
         ask = self._start_all
         self._first = Batcher(ask, executor=ledger.executor, linger=linger)
@@ -67,7 +84,7 @@ class AttemptStarter:
 
         The attempt is ours already, so it is asked for like an end: without giving up.
         """
-        answer: Execution | Refused = execution
+        answer: Execution | Refused | Deferred = execution
 
         async def ask_anew() -> None:
             nonlocal answer, asked_at
@@ -82,12 +99,28 @@ class AttemptStarter:
             await self._ledger.retry.to_finish(ask_anew)
         return answer, asked_at
 
-    def _start_all(
-        self, requests: Sequence[StartRequest]
-    ) -> Sequence[tuple[Execution | Refused | Busy, float]]:
-        ledger = self._ledger
+    def _start_all(self, requests: Sequence[StartRequest]) -> Sequence[tuple[StartAnswer, float]]:
+        ledger, availability = self._ledger, self._availability
         asked_at = ledger.clock.monotonic()
-        answers = ledger.attempts.start(
-            requests, now=ledger.clock.now(), node=ledger.node, lease=ledger.lease
-        )
+        availability.ask(asked_at)
+        now = ledger.clock.now()
+        try:
+            answers = ledger.attempts.start(
+                requests,
+                now=now,
+                node=ledger.node,
+                lease=ledger.lease,
+                catch_up=self._catch_up(now, asked_at),
+            )
+        except LedgerUnavailable:
+            availability.note_failure(asked_at)
+            raise
+        availability.note_answer()
         return [(answer, asked_at) for answer in answers]
+
+    def _catch_up(self, now: datetime, at: float) -> CatchUp | None:
+        budget = self._limits().budget
+        if budget is None:
+            return None
+        free_for = timedelta(seconds=at - self._availability.free_at)
+        return CatchUp(budget=budget, free_at=now - free_for)

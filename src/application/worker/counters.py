@@ -16,6 +16,7 @@ class Counters:
     adopted: int = 0
     fenced: int = 0
     held: int = 0
+    deferred: int = 0
     superseded: int = 0
     parked: int = 0
 

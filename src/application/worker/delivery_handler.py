@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Collection
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from cronhare.domain.execution import Execution
@@ -12,18 +12,23 @@ from cronhare.domain.messages.messages import AttemptRef, IncomingTask, Unreadab
 from cronhare.domain.messages.nack_count import Nacks
 from cronhare.domain.messages.signing import Seal
 from cronhare.domain.schedules.catalog import Catalog
-from cronhare.ports.attempts import Refused, StartRequest
+from cronhare.domain.texts.moments import say_moment
+from cronhare.domain.topology import MOST_QUEUES
+from cronhare.ports.attempts import Deferred, Refused, StartRequest
 from cronhare.ports.broker import AsyncBrokerPort, Delivery
 from cronhare.ports.ledger import LedgerBusy, LedgerUnavailable
 from cronhare.ports.runner import TaskRunnerPort
 
+from ..log_limiter import LogLimiter
 from ..logs import say
+from ..publishing.execution_publisher import envelope, is_carried
 from ..redelivery.delay import delay_count, redeliver_later, redeliver_untried
 from ..redelivery.quarantine_message import FOREIGN_REFUSED, quarantine_message
 from ..redelivery.waiting_room_sender import WaitingRoomSender
 from .adopting import Adopter
 from .attempt_runner import AttemptRunner
 from .attempt_starter import AttemptStarter
+from .availability import Availability
 from .counters import Counters
 from .gate_opener import GateOpener
 from .leases import LeaseKeeper
@@ -77,6 +82,8 @@ class DeliveryHandler:
         self._accepts_foreign = accepts_foreign
         self._in_progress: set[AttemptRef] = set()
         self._retry = ledger.retry
+        self._monotonic = ledger.clock.monotonic
+        self._deferrals = LogLimiter(most=MOST_QUEUES)
         self._lock_waits = LockWaits(ledger.clock.monotonic, places=places)
         self._waiting_room = WaitingRoomSender(broker, ledger.clock.monotonic)
         self._adopter = Adopter(
@@ -84,7 +91,14 @@ class DeliveryHandler:
         )
         self._gates = GateOpener(ledger, broker, seal, foreign_queues=foreign_queues)
         to_start, to_finish = lingers
-        self._starter = AttemptStarter(ledger, keeper, linger=to_start)
+        self._availability = Availability(ledger.clock.monotonic, places=places)
+        self._starter = AttemptStarter(
+            ledger,
+            keeper,
+            self._availability,
+            limits=lambda: policies.limits,
+            linger=to_start,
+        )
         self._runner = AttemptRunner(
             ledger=ledger,
             runner=runner,
@@ -130,6 +144,7 @@ class DeliveryHandler:
 
     async def handle(self, delivery: Delivery) -> None:
         """Bring one delivery to its end; it is settled then, whatever happened."""
+        self._availability.take()
         try:
             await self._handle(delivery)
         except (Draining, LedgerUnavailable):
@@ -140,6 +155,8 @@ class DeliveryHandler:
             text = "A delivery met a fault of ours"
             log.exception("%s", text, extra={"action": "delivery.fault"})
             await self._quarantine(delivery, f"{text}: {fault!r}")
+        finally:
+            self._availability.release()
 
     async def _handle(self, delivery: Delivery) -> None:
         message = delivery.message
@@ -215,6 +232,8 @@ class DeliveryHandler:
                 await self._hold_back(delivery, reason, gate)
             case Refused(reason):
                 await self._fence_off(delivery, reason)
+            case Deferred(execution=execution, at=at):
+                await self._defer(delivery, execution, at)
             case Execution() as execution:
                 self._keeper.hold(execution, since=asked_at)
                 try:
@@ -227,6 +246,20 @@ class DeliveryHandler:
     async def _fence_off(self, delivery: Delivery, reason: str) -> None:
         self.counters.fenced += 1
         say(log, logging.DEBUG, "attempt.fenced", f"Not started again: {reason}")
+        await self._broker.ack(delivery)
+
+    async def _defer(self, delivery: Delivery, execution: Execution, at: datetime) -> None:
+        """Send a retry that waits for its place anew, if the lanes reach so far."""
+        self.counters.deferred += 1
+        if self._deferrals.is_due(execution.queue, self._monotonic()):
+            place = say_moment(execution.next_attempt_at or at)
+            text = (
+                f"An outage held up retries: they start as the retry budget of queue "
+                f"{execution.queue} has places, the next at {place}"
+            )
+            say(log, logging.WARNING, "retry.spread", text, queue=execution.queue)
+        if is_carried(execution, now=at):  # or the reconciler finds it when it is due
+            await self._broker.publish(envelope(execution, now=at, seal=self._seal))
         await self._broker.ack(delivery)
 
     async def _hold_back(self, delivery: Delivery, reason: str, gate: str) -> None:

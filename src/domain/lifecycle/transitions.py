@@ -11,6 +11,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from ..execution import STARTABLE, WAITING, Execution, State
+from ..retries.budget import DEFERRED
 from ..retries.outcome import Ending
 from ..retries.retry import Cancel, Complete, Fail, GiveBack, Quarantine, RetryAfter, Verdict
 from ..schedules.conditions import expired
@@ -248,6 +249,23 @@ def hold(execution: Execution, gate: str) -> Execution:
         published_at=None,
         resends=0,
         held_by=gate,
+    )
+
+
+def defer(execution: Execution, until: datetime, *, why: str) -> Execution:
+    """Let a retry wait longer than it has: no attempt begins, and none is lost.
+
+    *why* follows what its last attempt ended with, in the place of a reason from before.
+    """
+    before, is_known, _ = (execution.last_error or "").rpartition(DEFERRED)
+    error = before if is_known else execution.last_error or ""
+    return msgspec.structs.replace(
+        execution,
+        version=execution.version + 1,
+        next_attempt_at=until,
+        check_at=until,
+        resends=0,
+        last_error=f"{error}{DEFERRED}{why}",
     )
 
 

@@ -28,6 +28,9 @@ LONGEST_DEFERRAL: Final = timedelta(days=7)
 #: A window may then hold less, and never more.
 PARTS: Final = 128
 
+#: What stands between the reason of a retry and that of its deferral.
+DEFERRED: Final = "; deferred: "
+
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -91,6 +94,14 @@ class Budget:
             free = moment + self.window
         return self._rounded(max(free, last))
 
+    def staggered_at(self, now: datetime) -> datetime:
+        """Give the next free place, apart from the last one: a crowd comes evenly, not in waves."""
+        free = self.free_at(now)
+        parts = min(self.most, PARTS)
+        if free <= now or self.last is None or self.grants[-1][1] < -(-self.most // parts):
+            return free
+        return max(free, self._rounded(self.last + self.window / parts))
+
     def granted(self, at: datetime, *, now: datetime) -> "Budget":
         """Note a grant, and forget what no later one has to know."""
         numbers = dict(self.grants)
@@ -99,6 +110,12 @@ class Budget:
         known_from = max(now, max(numbers) - self._part) - self.window
         kept = sorted(each for each in numbers.items() if each[0] > known_from)
         return attrs.evolve(self, grants=tuple(kept))
+
+    def without(self, at: datetime) -> "Budget":
+        """Take back a grant that nobody has used."""
+        numbers = dict(self.grants)
+        numbers[self._rounded(at)] -= 1
+        return attrs.evolve(self, grants=tuple(each for each in numbers.items() if each[1]))
 
     @property
     def _part(self) -> timedelta:
@@ -164,7 +181,7 @@ def ask_budget(
         return BudgetAnswer(
             verdict=Fail(f"{spent}: no {retry.reason}"), budget=budget, change=change
         )
-    deferred = RetryAfter(place - now + retry.delay, f"{retry.reason}; deferred: {spent}")
+    deferred = RetryAfter(place - now + retry.delay, f"{retry.reason}{DEFERRED}{spent}")
     return BudgetAnswer(verdict=deferred, budget=budget.granted(place, now=now), change=change)
 
 

@@ -28,6 +28,7 @@ from cronhare.application.worker.ledger import WorkerLedger
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle.retry_policies import RetryPolicies
 from cronhare.domain.messages.signing import Seal
+from cronhare.domain.retries.limits import UNLIMITED, RetryLimits
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.schedules.catalog import Catalog
 from cronhare.domain.schedules.draft import ScheduleDraft
@@ -75,6 +76,7 @@ class House:
     node: str = "ant-1"
     start: datetime = NOON
     policy: RetryPolicy = attrs.field(factory=RetryPolicy)
+    limits: RetryLimits = UNLIMITED
     holds: bool = False
     says: Callable[[Invocation], str] = lambda _: ""
     page: int = 1_000
@@ -158,7 +160,7 @@ class House:
             runner=self.runner,
             catalog=catalog,
             keeper=self.keeper,
-            policies=RetryPolicies(self.policy, catalog),
+            policies=RetryPolicies(self.policy, catalog, limits=self.limits),
             places=self.places,
             random_fraction=lambda: 0.0,
             uuid=self.uuid,

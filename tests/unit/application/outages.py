@@ -13,6 +13,7 @@ from cronhare.adapters.memory.ledger.records import MemoryRecords
 from cronhare.adapters.memory.ledger.tables import MemoryLedger
 from cronhare.domain.execution import Execution
 from cronhare.domain.lifecycle.archive import Archived
+from cronhare.domain.lifecycle.catching_up import CatchUp
 from cronhare.domain.lifecycle.failures import Failure, Unproven
 from cronhare.domain.lifecycle.redelivery import Graces
 from cronhare.domain.messages.messages import AttemptRef, TaskMessage
@@ -26,6 +27,7 @@ from cronhare.ports.attempts import (
     Recorded,
     Refused,
     Renewal,
+    StartAnswer,
     StartRequest,
 )
 from cronhare.ports.claims import Batch
@@ -89,12 +91,19 @@ class AttemptsWithOutages(MemoryAttemptStore):
         self.asked_to_start = 0
 
     def start(
-        self, requests: Sequence[StartRequest], *, now: datetime, node: str, lease: timedelta
-    ) -> Sequence[Execution | Refused | Busy]:
+        self,
+        requests: Sequence[StartRequest],
+        *,
+        now: datetime,
+        node: str,
+        lease: timedelta,
+        catch_up: CatchUp | None = None,
+    ) -> Sequence[StartAnswer]:
         self.asked_to_start += len(requests)
         free = [request for request in requests if request.execution_id not in self._outage.held]
         with self._outage.over("start"):
-            answers = iter(super().start(free, now=now, node=node, lease=lease))
+            asked = super().start(free, now=now, node=node, lease=lease, catch_up=catch_up)
+            answers = iter(asked)
         return [next(answers) if request in free else Busy() for request in requests]
 
     def finish(

@@ -9,6 +9,7 @@ import msgspec
 from cronhare.domain.execution import Execution, State
 from cronhare.domain.lifecycle import start_fence
 from cronhare.domain.lifecycle.archive import archive_end
+from cronhare.domain.lifecycle.catching_up import CatchUp, HeldUpRetries
 from cronhare.domain.lifecycle.claims import NotToBeRun
 from cronhare.domain.lifecycle.gates import Blocked, gates_of
 from cronhare.domain.lifecycle.retry_limits import RetryJudge
@@ -26,11 +27,13 @@ from cronhare.domain.retries.retry import Verdict
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.ports.attempts import (
     Busy,
+    Deferred,
     Finish,
     Limited,
     Recorded,
     Refused,
     Renewal,
+    StartAnswer,
     StartRequest,
     Superseded,
 )
@@ -49,11 +52,22 @@ class MemoryAttemptStore:
         self._executions = ledger.executions
 
     def start(
-        self, requests: Sequence[StartRequest], *, now: datetime, node: str, lease: timedelta
-    ) -> Sequence[Execution | Refused | Busy]:
+        self,
+        requests: Sequence[StartRequest],
+        *,
+        now: datetime,
+        node: str,
+        lease: timedelta,
+        catch_up: CatchUp | None = None,
+    ) -> Sequence[StartAnswer]:
         """See `AttemptStorePort.start`. No row is ever held here."""
         with self._ledger.lock:
-            return tuple(self._start(request, now, node, now + lease) for request in requests)
+            until = now + lease
+            deferred = self._defer(requests, catch_up, now, node)
+            return tuple(
+                deferred.get(request.execution_id) or self._start(request, now, node, until)
+                for request in requests
+            )
 
     def finish(
         self, finishes: Sequence[Finish], *, now: datetime, node: str
@@ -117,20 +131,34 @@ class MemoryAttemptStore:
             except NotToBeRun as error:
                 return Refused(str(error))
 
+    def _defer(
+        self, requests: Sequence[StartRequest], catch_up: CatchUp | None, now: datetime, node: str
+    ) -> dict[int, Deferred]:
+        """Defer the retries that have to wait for a place, of those that could start."""
+        could = [
+            execution
+            for request in (requests if catch_up is not None else ())
+            if (execution := self._executions.get(request.execution_id)) is not None
+            and isinstance(_judge(execution, request, now, node, now), Execution)
+        ]
+        held_up = HeldUpRetries(catch_up, could, now=now)
+        if not held_up:
+            return {}
+        waiting = held_up.judge(self._ledger.budgets.values())
+        self._ledger.budgets = {budget.queue: budget for budget in held_up.budgets}
+        return {
+            one.id: Deferred(execution=self._executions.write(one, waiting[one.id]), at=now)
+            for one in could
+            if one.id in waiting
+        }
+
     def _start(
         self, request: StartRequest, now: datetime, node: str, lease_until: datetime
     ) -> Execution | Refused:
         execution = self._executions.get(request.execution_id)
         if execution is None:
             return Refused(f"execution {request.execution_id} is unknown", unknown=True)
-        after = start_fence.start(
-            execution,
-            attempt=request.attempt,
-            nacks=request.nacks,
-            node=node,
-            now=now,
-            until=lease_until,
-        )
+        after = _judge(execution, request, now, node, lease_until)
         if isinstance(after, str):
             return Refused(after)
         if after.state is State.SKIPPED:
@@ -209,3 +237,11 @@ class MemoryAttemptStore:
             self._ledger.keep(archived)
         ended = end(execution, verdict, ran.outcome.ending, now=now)
         return executions.write(execution, ended).state
+
+
+def _judge(
+    execution: Execution, request: StartRequest, now: datetime, node: str, until: datetime
+) -> Execution | str:
+    return start_fence.start(
+        execution, attempt=request.attempt, nacks=request.nacks, node=node, now=now, until=until
+    )

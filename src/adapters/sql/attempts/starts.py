@@ -1,22 +1,26 @@
 """Starting attempts: a batch is read and judged, then written with one statement per table."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 
+import attrs
+
 from cronhare.domain.execution import STARTABLE, Execution, State
 from cronhare.domain.lifecycle import start_fence
+from cronhare.domain.lifecycle.catching_up import CatchUp
 from cronhare.domain.lifecycle.gates import gates_of
 from cronhare.domain.lifecycle.transitions import is_held
-from cronhare.ports.attempts import Busy, Refused, StartRequest
+from cronhare.ports.attempts import Busy, Refused, StartAnswer, StartRequest
 from cronhare.ports.ledger import LedgerRefused
 
 from ..gates.gate_rows import MissingGates, make_gates
-from ..gates.passing_starts import pass_gates
+from ..gates.passing_starts import GatedStarts, pass_gates
 from ..isolation.bisection import BatchResult, OnLocked
 from ..isolation.quarantine import quarantine_and_log
 from ..isolation.refusals import bisect_and_judge
 from ..isolation.suspects import Kind, Suspects
+from ..limits.catching_up import SpreadStarts
 from ..mapping.execution_rows import OWNED_BY_IDS, find_executions
 from ..mapping.transition_columns import Change, write_changes
 from ..transactions.database import Database, StorePart, repeatable
@@ -33,16 +37,22 @@ class AttemptStarts(StorePart):
     def __init__(self, database: Database) -> None:
         super().__init__(database)
         self._refused_starts = Suspects()
-        self._locked_starts = OnLocked[StartRequest, Execution | Refused | Busy](
+        self._locked_starts = OnLocked[StartRequest, StartAnswer](
             lambda _: Busy(), unasked=lambda _: Busy(is_asked=False)
         )
 
     def start(
-        self, requests: Sequence[StartRequest], *, now: datetime, node: str, lease: timedelta
-    ) -> Sequence[Execution | Refused | Busy]:
+        self,
+        requests: Sequence[StartRequest],
+        *,
+        now: datetime,
+        node: str,
+        lease: timedelta,
+        catch_up: CatchUp | None = None,
+    ) -> Sequence[StartAnswer]:
         """See `AttemptStorePort.start`."""
 
-        def alone(request: StartRequest, refusal: LedgerRefused) -> Execution | Refused | Busy:
+        def alone(request: StartRequest, refusal: LedgerRefused) -> StartAnswer:
             def still(found: Execution) -> bool:
                 is_to_start = found.state in STARTABLE or is_held(found, node)
                 return is_to_start and found.attempt == request.attempt
@@ -53,7 +63,7 @@ class AttemptStarts(StorePart):
         kinds: dict[int, Kind] = {}
         return bisect_and_judge(
             requests,
-            partial(self._start, now=now, node=node, lease=lease, kinds=kinds),
+            partial(self._start, now=now, node=node, lease=lease, catch_up=catch_up, kinds=kinds),
             alone=alone,
             suspects=self._refused_starts,
             on_locked=self._locked_starts,
@@ -76,10 +86,19 @@ class AttemptStarts(StorePart):
         now: datetime,
         node: str,
         lease: timedelta,
+        catch_up: CatchUp | None,
         kinds: dict[int, Kind],
-    ) -> BatchResult[Execution | Refused | Busy]:
+    ) -> BatchResult[StartAnswer]:
         """Start these; what has to pass gates that have no row yet is `Busy` once they are made."""
-        start = partial(self._start_these, requests, now=now, node=node, lease=lease, kinds=kinds)
+        start = partial(
+            self._start_these,
+            requests,
+            now=now,
+            node=node,
+            lease=lease,
+            catch_up=catch_up,
+            kinds=kinds,
+        )
         try:
             return start(without=frozenset())
         except MissingGates as missing:
@@ -97,44 +116,71 @@ class AttemptStarts(StorePart):
         now: datetime,
         node: str,
         lease: timedelta,
+        catch_up: CatchUp | None,
         kinds: dict[int, Kind],
         without: Collection[str],
-    ) -> BatchResult[Execution | Refused | Busy]:
+    ) -> BatchResult[StartAnswer]:
+        dialect = self._database.dialect
         with self._database.write("starting attempts") as connection:
             ids = {request.execution_id for request in requests}
-            found = find_executions(connection, _UNLOCKED, ids, read=self._database.dialect.read)
+            found = find_executions(connection, _UNLOCKED, ids, read=dialect.read)
             busy = locked_elsewhere(connection, ids - found.keys())
-            answers: list[Execution | Refused | Busy] = []
-            after: dict[int, Execution] = {}
-            for request in requests:
-                if request.execution_id in busy:
-                    answers.append(Busy())
-                    continue
-                known = after.get(request.execution_id) or found.get(request.execution_id)
-                answer = _judge(request, known, node=node, now=now, until=now + lease)
-                if isinstance(answer, Execution):
-                    after[answer.id] = answer
-                    if answer.state is State.SKIPPED:
-                        answer = Refused(str(answer.last_error))
-                answers.append(answer)
-            changed = [(found[id_], one) for id_, one in after.items()]
-            again = [change for change in changed if is_held(change[0], node)]
-            over = [change for change in changed if change[1].state is State.SKIPPED]
-            started = [
-                change
-                for change in changed
-                if not is_held(change[0], node) and change[1].state is not State.SKIPPED
-            ]
-            held: Sequence[Change] = ()
-            if any(gates_of(before) for before, _ in started):  # nearly always there are none
-                gated = pass_gates(connection, self._database.dialect, started, now, without)
-                answers = [gated.answer_of(answer) for answer in answers]
-                started, held = gated.started, gated.held
-            kinds.update((one.id, StartKind.of(one, held=True)) for one, _ in held)
-            write_changes(connection, self._database.dialect, [*again, *over, *held])
+            judged = _judge_all(requests, found, busy, node=node, now=now, until=now + lease)
+            spread = SpreadStarts(connection, judged.started, catch_up, now)
+            gated = GatedStarts(started=spread.started)
+            if any(gates_of(before) for before, _ in spread.started):  # nearly always there is none
+                gated = pass_gates(connection, dialect, spread.started, now, without)
+            spread.keep(dialect, busy=gated.busy)
+            kept_back, started = [*gated.held, *spread.deferred], gated.started
+            kinds.update((one.id, StartKind.of(one, held=True)) for one, _ in kept_back)
+            write_changes(connection, dialect, [*judged.others, *kept_back])
             kinds.update((one.id, StartKind.of(one)) for one, _ in started)
-            write_starts(connection, self._database.dialect, started, now=now, node=node)
-            return BatchResult(answers, [one.id for one, _ in (*started, *held)])
+            write_starts(connection, dialect, started, now=now, node=node)
+            answers = [gated.answer_of(spread.answer_of(answer)) for answer in judged.answers]
+            return BatchResult(answers, [one.id for one, _ in (*started, *kept_back)])
+
+
+@attrs.frozen(kw_only=True)
+class _Judged:
+    """What the start fence says: which attempts *started* for the first time, and *others*.
+
+    Those were started before, and their leases begin anew; or they have expired.
+    """
+
+    answers: Sequence[StartAnswer]
+    started: Sequence[Change]
+    others: Sequence[Change]
+
+
+def _judge_all(
+    requests: Sequence[StartRequest],
+    found: Mapping[int, Execution],
+    busy: Collection[int],
+    *,
+    node: str,
+    now: datetime,
+    until: datetime,
+) -> _Judged:
+    answers: list[StartAnswer] = []
+    after: dict[int, Execution] = {}
+    for request in requests:
+        if request.execution_id in busy:
+            answers.append(Busy())
+            continue
+        known = after.get(request.execution_id) or found.get(request.execution_id)
+        answer = _judge(request, known, node=node, now=now, until=until)
+        if isinstance(answer, Execution):
+            after[answer.id] = answer
+            if answer.state is State.SKIPPED:
+                answer = Refused(str(answer.last_error))
+        answers.append(answer)
+    started: list[Change] = []
+    others: list[Change] = []
+    for id_, one in after.items():
+        before = found[id_]
+        is_new = not is_held(before, node) and one.state is not State.SKIPPED
+        (started if is_new else others).append((before, one))
+    return _Judged(answers=answers, started=started, others=others)
 
 
 def _judge(

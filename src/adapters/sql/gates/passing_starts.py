@@ -1,6 +1,6 @@
 """The start fence at the gates: which attempts start, and which are held back."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 
 import attrs
@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 from cronhare.domain.execution import Execution
 from cronhare.domain.lifecycle.gates import Blocked, gates_of, place_in_line
 from cronhare.domain.lifecycle.transitions import hold
-from cronhare.ports.attempts import Busy, Refused
+from cronhare.ports.attempts import Busy, Refused, StartAnswer
 
 from ..dialect import Dialect
 from ..mapping.transition_columns import Change
@@ -20,12 +20,12 @@ from .gate_rows import GateRows
 class GatedStarts:
     """What passed its gates, what is held back, and what could not be judged now."""
 
-    started: list[Change]
-    held: list[Change]
-    blocked: dict[int, Blocked]
-    busy: frozenset[int]
+    started: Sequence[Change]
+    held: Sequence[Change] = ()
+    blocked: Mapping[int, Blocked] = attrs.field(factory=dict[int, Blocked])
+    busy: frozenset[int] = frozenset()
 
-    def answer_of(self, answer: Execution | Refused | Busy) -> Execution | Refused | Busy:
+    def answer_of(self, answer: StartAnswer) -> StartAnswer:
         """Give what is answered now in the place of a start."""
         if not isinstance(answer, Execution):
             return answer

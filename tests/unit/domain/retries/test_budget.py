@@ -1,3 +1,4 @@
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -161,3 +162,27 @@ def test_no_window_ever_holds_more_than_the_limit(
 
     assert is_kept(granted, policy)
     assert len(budget.grants) <= 2 * PARTS
+
+
+@given(most=st.integers(1, 1_000), crowd=st.integers(1, 1_500))
+@settings(max_examples=60, deadline=None)
+def test_a_crowd_is_staggered_within_the_rate(most: int, crowd: int) -> None:
+    policy, budget, granted = per_minute(most), new(per_minute(most)), list[datetime]()
+    for _ in range(crowd):
+        place = budget.staggered_at(NOON)
+        budget = budget.granted(place, now=NOON)
+        granted.append(place)
+
+    later = [place for place in granted if place > NOON]
+    apart = Counter(later).values()
+    assert granted == sorted(granted)
+    assert is_kept(granted, policy)
+    assert not apart or max(apart) <= -(-most // PARTS)
+    assert granted[-1] - NOON <= 2 * (crowd // most) * MINUTE
+
+
+def test_a_grant_that_nobody_used_is_free_again() -> None:
+    budget = new(per_minute(2)).granted(NOON, now=NOON).granted(NOON, now=NOON)
+
+    assert budget.without(NOON).remaining(NOON) == 1
+    assert budget.without(NOON).without(NOON).grants == ()

@@ -1,0 +1,122 @@
+"""How a worker knows an outage from a long queue."""
+
+from datetime import timedelta
+
+import pytest
+
+from cronhare.application.worker.availability import IDLE, Availability
+from cronhare.domain.execution import State
+from cronhare.domain.lifecycle.catching_up import OUTAGE
+from cronhare.domain.retries.budget import BudgetPolicy
+from cronhare.domain.retries.limits import RetryLimits
+from tests.unit.application.conftest import Lines
+from tests.unit.application.deliveries import MINUTE, SECOND, live
+from tests.unit.application.endings import failure, one_by_one
+from tests.unit.application.house import House
+
+TWO_A_MINUTE = RetryLimits(budget=BudgetPolicy(most=2))
+LONG = OUTAGE.total_seconds()
+
+
+class Stopwatch:
+    """Shows what a test says."""
+
+    def __init__(self) -> None:
+        self.shows = 100.0
+
+    def __call__(self) -> float:
+        return self.shows
+
+
+@pytest.fixture
+def stopwatch() -> Stopwatch:
+    return Stopwatch()
+
+
+def test_a_worker_was_free_before_it_began(stopwatch: Stopwatch) -> None:
+    assert Availability(stopwatch, places=1).free_at == 100.0
+
+
+def test_it_was_free_while_a_place_was_and_nothing_came(stopwatch: Stopwatch) -> None:
+    availability = Availability(stopwatch, places=2)
+    availability.take()
+    stopwatch.shows += IDLE
+    availability.take()
+
+    assert availability.free_at == stopwatch.shows
+
+
+def test_it_was_not_while_all_places_were_taken(stopwatch: Stopwatch) -> None:
+    availability = Availability(stopwatch, places=1)
+    for _ in range(5):
+        stopwatch.shows += IDLE / 2
+        availability.take()
+        stopwatch.shows += 1000.0
+        availability.release()
+
+    assert availability.free_at == 100.0
+
+
+def test_a_ledger_that_was_away_for_long_counts_as_free(stopwatch: Stopwatch) -> None:
+    availability = Availability(stopwatch, places=1)
+    availability.ask(200.0)
+    availability.note_failure(200.0)
+    availability.ask(200.0 + LONG - 1)
+    assert availability.free_at == 100.0
+
+    availability.ask(200.0 + LONG)
+    availability.note_answer()
+    availability.ask(300.0 + LONG)
+
+    assert availability.free_at == 200.0 + LONG
+
+
+async def after_an_outage(limits: RetryLimits) -> House:
+    """Let five runs fail, whose retries come due while no worker is there; then one begins."""
+    house = House(script=one_by_one([failure()] * 5))
+    for number in range(5):
+        house.add(f"report-{number}", schedule="1 12 2 3 *")
+    await house.open()
+    house.dispatcher.tick(house.now)
+    await house.turn(MINUTE)
+    assert {one.state for one in house.executions()} == {State.RETRYING}
+    await house.connection.close()
+    house.clock.advance(60 * MINUTE)
+    house.limits = limits
+    await house.restart_worker()
+    return house
+
+
+async def test_retries_that_waited_for_a_worker_start_as_the_budget_has_places(
+    lines: Lines,
+) -> None:
+    house = await after_an_outage(TWO_A_MINUTE)
+    started = []
+    for _ in range(300):
+        house.reconciler.tick(house.now)
+        await house.work()
+        started.append(len(house.executions(State.SUCCEEDED)))
+        house.clock.advance(SECOND)
+
+    assert (started[0], started[58], started[61], started[-1]) == (2, 2, 3, 5)
+    assert [one.deaths for one in house.executions()] == [1] * 5
+    assert len([line for line in lines() if "An outage held up retries" in line]) == 1
+    assert house.worker.counters.deferred == 3
+
+
+async def test_without_a_budget_they_start_at_once() -> None:
+    house = await after_an_outage(RetryLimits())
+    await house.turn(SECOND)
+
+    assert len(house.executions(State.SUCCEEDED)) == 5
+
+
+async def test_a_place_that_no_lane_reaches_is_found_by_the_reconciler() -> None:
+    house = await after_an_outage(
+        RetryLimits(budget=BudgetPolicy(most=1, window=timedelta(hours=5)))
+    )
+    await house.turn(SECOND)
+
+    await live(house, timedelta(hours=5, minutes=1), MINUTE)
+
+    assert len(house.executions(State.SUCCEEDED)) == 2
