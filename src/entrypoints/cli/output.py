@@ -4,7 +4,7 @@ rich is imported for a table, a colour or a terminal: a plain line or JSON in a 
 """
 
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, tzinfo
 from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypeVar
@@ -17,7 +17,7 @@ from cronhare.domain.texts.printable import printable
 from ..json_text import as_json
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, RenderableType
     from rich.table import Table
     from rich.text import Text
 
@@ -33,6 +33,12 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON, for pipes.")]
 
 #: Characters of a line where there is no terminal.
 PIPE_WIDTH = 240
+
+#: In a narrow window a word of more letters may be folded.
+LONGEST_WHOLE: Final = 24
+#: Characters that a column needs at least whose words may be folded.
+LEAST_WIDTH: Final = 8
+_GAP: Final = 2
 
 STATE_COLOURS = {
     "succeeded": "green",
@@ -73,19 +79,21 @@ def json_line(value: Any) -> str:  # noqa: ANN401 - any JSON value
     return as_json(value, encode=_encode)
 
 
-def print_line(sentence: str, *, style: str = "") -> None:
+def print_line(sentence: str, *, style: str = "", indent: int = 0) -> None:
     """Print a sentence, without markup and with what it quotes escaped."""
     shown = printable(sentence)
-    if style or sys.stdout.isatty() or not shown.isascii() or len(shown) > PIPE_WIDTH:
-        console().print(text(sentence, style=style))
+    if style or sys.stdout.isatty() or not shown.isascii() or len(shown) > PIPE_WIDTH - indent:
+        from rich.padding import Padding  # noqa: PLC0415 - as the module says
+
+        _print(Padding(text(sentence, style=style), (0, 0, 0, indent), expand=False))
     else:
-        sys.stdout.write(f"{shown}\n")
+        sys.stdout.write(f"{' ' * indent}{shown}\n")
 
 
 def print_notes(notes: Iterable[object]) -> None:
     """Print what is allowed and probably not meant."""
     for note in notes:
-        print_line(f"  note: {note}", style="yellow")
+        print_line(f"note: {note}", style="yellow", indent=2)
 
 
 def text(shown: str, *, style: str = "") -> "Text":
@@ -113,33 +121,67 @@ def print_rows(
 def table(*columns: str, rows: Iterable[Iterable[object]], empty: str) -> None:
     """Print a table without a frame, or *empty* if it has no rows.
 
-    In a narrow window times are folded at their blanks, and nothing is cut off.
+    In a narrow window texts are folded at their blanks, and numbers, names and states stay whole as
+    far as there is room; nothing is cut off.
     """
     cells = [tuple(row) for row in rows]
     if not cells:
         _print(empty)
         return
-    out, grid = console(), _grid(columns, cells, _cell)
+    out, grid = console(), _grid(columns, [[*map(_cell, row)] for row in cells])
     if out.measure(grid, options=out.options.update(max_width=out.width + 1)).maximum > out.width:
-        grid = _grid(columns, cells, _narrow_cell)
+        headings = [name.replace(" ", "\n") for name in columns]
+        narrow = [[*map(_narrow_cell, row)] for row in cells]
+        grid = _grid(headings, narrow, whole=_whole_columns(headings, narrow, out.width))
     _print(grid)
 
 
 def _grid(
-    columns: Sequence[str], cells: Sequence[Sequence[object]], shown: Callable[[object], "Text"]
+    headings: Sequence[str],
+    cells: "Sequence[Sequence[Text]]",
+    *,
+    whole: Sequence[bool] | None = None,
 ) -> "Table":
     from rich.table import Table  # noqa: PLC0415 - as the module says
 
-    grid = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    for name, column in zip(columns, zip(*cells, strict=True), strict=True):
-        has_times = any(isinstance(cell, datetime) for cell in column)
-        grid.add_column(name, overflow="fold", no_wrap=has_times)
+    grid = Table(box=None, pad_edge=False, header_style="bold", padding=(0, _GAP, 0, 0))
+    for name, is_whole in zip(headings, whole or [False] * len(headings), strict=True):
+        grid.add_column(name, overflow="fold", no_wrap=is_whole)
     for row in cells:
-        grid.add_row(*map(shown, row))
+        grid.add_row(*row)
     return grid
 
 
-def _print(content: "Table | str") -> None:
+def _whole_columns(
+    headings: Sequence[str], cells: "Sequence[Sequence[Text]]", width: int
+) -> Sequence[bool]:
+    """Say which columns are not folded: those of single words, but the widest where room lacks."""
+    columns = [
+        [name, *(cell.plain for cell in column)]
+        for name, column in zip(headings, zip(*cells, strict=True), strict=True)
+    ]
+    widths = [max(len(line) for cell in column for line in cell.split("\n")) for column in columns]
+    foldable = {
+        index
+        for index, column in enumerate(columns)
+        if widths[index] > LONGEST_WHOLE or any(" " in cell for cell in column)
+    }
+    times = {i for i, column in enumerate(columns) if any("\n" in cell for cell in column[1:])}
+    room = width - _GAP * (len(columns) - 1)
+    while candidates := set(range(len(columns))) - foldable - times:
+        if _least_width(widths, foldable) <= room:
+            break
+        foldable.add(max(candidates, key=widths.__getitem__))
+    return [index not in foldable for index in range(len(columns))]
+
+
+def _least_width(widths: Sequence[int], foldable: Collection[int]) -> int:
+    return sum(
+        min(wide, LEAST_WIDTH) if index in foldable else wide for index, wide in enumerate(widths)
+    )
+
+
+def _print(content: "RenderableType") -> None:
     """Print without the blanks at the ends of lines."""
     out = console()
     with out.capture() as captured:

@@ -46,6 +46,17 @@ def test_a_narrow_one_folds_a_time_and_cuts_nothing_off(
     assert max(map(len, lines)) <= width
 
 
+def test_in_a_narrow_one_texts_are_folded_and_names_and_headings_stay_whole(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = printed(100, monkeypatch, capsys)
+
+    said = " ".join(lines).split()
+    assert said.count("charge-card") == 2
+    assert {"SCHEDULE", "FAILED", "ATTEMPTS", "EXECUTION", "failed"} <= set(said)
+    assert len([line for line in lines if "gateway" in line]) > 1
+
+
 @pytest.mark.parametrize(
     ("zone", "value", "local"),
     [

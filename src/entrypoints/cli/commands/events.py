@@ -7,7 +7,7 @@ import typer
 from cronhare.application.administration.views.events import EventView
 from cronhare.domain.lifecycle.events import DeliveryState
 
-from ..output import MOST_LINES, Columns, Json, print_rows, state
+from ..output import MOST_LINES, Columns, Json, moment, print_rows, state
 from ..wiring import open_ledger
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
@@ -29,7 +29,6 @@ def list_(
     """
     found = open_ledger().outbox().events(states=states or (), schedule=schedule, limit=limit)
     columns: Columns[EventView] = {
-        "ID": "id",
         "EVENT": "event",
         "SCHEDULE": "schedule_name",
         "EXECUTION": "execution_id",
@@ -37,7 +36,14 @@ def list_(
         "TARGET": "target",
         "STATE": lambda event: state(event.state),
         "TRIES": "tries",
-        "NEXT TRY": "next_try_at",
-        "LAST ERROR": lambda event: event.problem or event.last_error,
+        "LAST ERROR": _error,
     }
     print_rows(found, columns, json=json, empty="Nobody was told of anything.")
+
+
+def _error(event: EventView) -> str | None:
+    """Say what went wrong, and when it is tried again."""
+    error = event.problem or event.last_error
+    if error is None or event.next_try_at is None:
+        return error
+    return f"{error}; tried again at {moment(event.next_try_at)}"

@@ -56,9 +56,9 @@ def explain(
     print_line(f"{found.schedule_name} at {say_due(found.instant)}{there}")
     print_line(found.answer, style="bold")
     for reason in found.because:
-        print_line(f"  {reason}")
+        print_line(reason, indent=2)
     if found.execution is not None:
-        print_line(f"  Execution {found.execution.id}, key {found.execution.key}.")
+        print_line(f"Execution {found.execution.id}, key {found.execution.key}.", indent=2)
     if found.attempts:
         show_attempts(found.attempts)
 
