@@ -38,17 +38,16 @@ def _log(change: LimitChange) -> None:
                 else f"{breaker.failed:,} of {breaker.failed + breaker.succeeded:,} attempts failed"
             )
             until = say_moment(breaker.probe_at) if breaker.probe_at else "now"
-            text = f"Circuit breaker of {breaker.task} is open until {until}: {why}"
+            text = f"Circuit breaker of {breaker.said} is open until {until}: {why}"
             say(log, logging.WARNING, "breaker.opened", text, task=breaker.task)
         case BreakerProbed(breaker=breaker):
             text = (
-                f"Circuit breaker of {breaker.task} is half open: a retry of execution "
+                f"Circuit breaker of {breaker.said} is half open: a retry of execution "
                 f"{breaker.probe} is its probe"
             )
             say(log, logging.INFO, "breaker.half-open", text, task=breaker.task)
-        case BreakerClosed(task=task, opened_at=opened_at, proven=proven):
+        case BreakerClosed(breaker=breaker, opened_at=opened_at, proven=proven):
             why = "its probe succeeded" if proven else "nothing failed for long"
-            text = (
-                f"Circuit breaker of {task}, open since {say_moment(opened_at)}, is closed: {why}"
-            )
-            say(log, logging.INFO, "breaker.closed", text, task=task)
+            opened = f"open since {say_moment(opened_at)}"
+            text = f"Circuit breaker of {breaker.said}, {opened}, is closed: {why}"
+            say(log, logging.INFO, "breaker.closed", text, task=breaker.task)

@@ -45,7 +45,7 @@ def test_a_spent_budget_defers_retries_and_says_so(start: Starter, tmp_path: Pat
     assert seen["deferred_until"] > seen["spent_since"]
     [waiting, *_] = shell("executions", "list", "--json").json()
     assert "is spent until" in shell("explain", str(waiting["id"])).out
-    assert "cron_scheduler  2      3600      0" in shell("budgets", "list").out
+    assert "cron_scheduler  2 per 3600 s  0" in shell("budgets", "list").out
 
 
 def test_retries_that_an_outage_held_up_are_spread_and_say_so(
@@ -79,7 +79,7 @@ def test_a_breaker_opens_lets_one_probe_through_and_closes(start: Starter, tmp_p
     breaker = {"CRON_CIRCUIT_BREAKER_MIN_ATTEMPTS": "4", "CRON_CIRCUIT_BREAKER_PAUSE_SECONDS": "1"}
 
     up = start(jobs, CRON_CIRCUIT_BREAKER="on", **breaker, **RETRIES)
-    up.until("is open until .*: 4 of 4 attempts failed")
+    up.until("Circuit breaker of sync is open until .*: 4 of 4 attempts failed")
     log = up.until("is closed: its probe succeeded")
 
     assert log.count("is half open: a retry of execution") == 1

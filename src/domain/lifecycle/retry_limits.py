@@ -249,4 +249,4 @@ def _after_probe(
 
 def _closed(breaker: Breaker, *, proven: bool) -> BreakerClosed:
     assert breaker.opened_at is not None, "an open one has its moment"
-    return BreakerClosed(task=breaker.task, opened_at=breaker.opened_at, proven=proven)
+    return BreakerClosed(breaker=breaker, opened_at=breaker.opened_at, proven=proven)

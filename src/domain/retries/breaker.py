@@ -106,6 +106,11 @@ class Breaker:
     probe_at: datetime | None = None
     probe: int | None = None
 
+    @property
+    def said(self) -> str:
+        """Name its task as people do."""
+        return self.name or self.task
+
     def state(self, now: datetime) -> BreakerState:
         """Tell its state. One that nobody asks for a whole window after its pause is closed."""
         if self.opened_at is None or self.probe_at is None:
@@ -188,6 +193,6 @@ class BreakerProbed:
 class BreakerClosed:
     """It has closed, open since *opened_at*; *proven* by a probe, or as nobody asked for long."""
 
-    task: str
+    breaker: Breaker
     opened_at: datetime
     proven: bool

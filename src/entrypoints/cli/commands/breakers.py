@@ -24,12 +24,10 @@ def list_(*, json: Json = False) -> None:
     A task is listed once an attempt of it failed while CRON_CIRCUIT_BREAKER was on.
     """
     columns: Columns[BreakerView] = {
-        "TASK": "task",
-        "NAME": "task_name",
+        "TASK": lambda breaker: breaker.task_name or breaker.task,
         "STATE": lambda breaker: state(breaker.state),
-        "FAILURES": lambda breaker: f"{breaker.failures:,}",
+        "FAILED": _failed,
         "OPEN SINCE": "opened_at",
-        "FAILED": _rate,
         "PROBE AT": "probe_at",
         "PROBE": "probe",
     }
@@ -51,7 +49,8 @@ def reset(task: Task, *, json: Json = False) -> None:
     print_line(f"The circuit breaker of {was.task} counts anew; it was {was.state}{since}.")
 
 
-def _rate(breaker: BreakerView) -> str | None:
+def _failed(breaker: BreakerView) -> str:
+    """Say what opened it, or how many failures it has counted."""
     if breaker.failed is None or breaker.succeeded is None:
-        return None
+        return f"{breaker.failures:,}"
     return f"{breaker.failed:,} of {breaker.failed + breaker.succeeded:,}"

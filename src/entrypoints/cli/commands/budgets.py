@@ -19,8 +19,7 @@ def list_(*, json: Json = False) -> None:
     """
     columns: Columns[BudgetView] = {
         "QUEUE": "queue",
-        "LIMIT": lambda budget: f"{budget.limit:,}",
-        "WINDOW S": lambda budget: f"{budget.window_seconds:g}",
+        "LIMIT": lambda budget: f"{budget.limit:,} per {budget.window_seconds:g} s",
         "REMAINING": lambda budget: f"{budget.remaining:,}",
         "DEFERRED UNTIL": "deferred_until",
         "SPENT SINCE": "spent_since",
