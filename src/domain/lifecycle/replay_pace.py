@@ -168,7 +168,8 @@ def _why_stopped(order: ReplayOrder, progress: ReplayProgress) -> str | None:
     if progress.bad <= order.stop_at * progress.judged:
         return None
     which = "canary" if progress.begun <= order.canary else "error rate"
-    return f"{which}: {progress.bad} of {progress.judged} went badly, {order.stop_at:.0%} may"
+    bad, most = f"{progress.bad} of {progress.judged}", f"{100 * order.stop_at:g} %"
+    return f"{which}: {bad} went badly, and at most {most} may"
 
 
 def _released(

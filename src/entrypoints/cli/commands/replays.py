@@ -5,8 +5,8 @@ from typing import Annotated
 import typer
 
 from cronhare.application.administration.views.replays import ReplayView
+from cronhare.domain.lifecycle.replay_pace import ReplayState
 from cronhare.domain.messages.messages import LARGEST_ID
-from cronhare.domain.texts.listing import counted
 
 from ..output import MOST_LINES, Columns, Json, facts, json_line, print_json, print_rows, state
 from ..replay_options import By, this_author
@@ -30,7 +30,7 @@ def list_(
         "STATE": lambda replay: state(replay.state),
         "ORDERED": "created_at",
         "WAITING": "waiting",
-        "BEGUN": "released",
+        "UNDER WAY": "released",
         "SUCCEEDED": "succeeded",
         "FAILED": "failed",
         "REASON": lambda replay: replay.reason or "",
@@ -72,7 +72,7 @@ def _show(replay: ReplayView, *, json: bool) -> None:
             ("by", replay.author),
             ("of failures", json_line(replay.which)),
             ("waiting", _waiting(replay)),
-            ("begun", _begun(replay)),
+            ("under way", _under_way(replay)),
             ("succeeded", replay.succeeded),
             ("failed again", replay.failed),
             ("cannot be replayed", replay.refused or None),
@@ -81,10 +81,11 @@ def _show(replay: ReplayView, *, json: bool) -> None:
             ("canary", replay.canary or None),
             (
                 "stops above",
-                None if replay.stop_at is None else f"{replay.stop_at:.0%} going badly",
+                None if replay.stop_at is None else f"{100 * replay.stop_at:g} % going badly",
             ),
             ("attempts", replay.attempts),
             ("ended", replay.ended_at),
+            ("to go on", _how_to_go_on(replay)),
         ]
     )
 
@@ -93,10 +94,16 @@ def _waiting(replay: ReplayView) -> str:
     return str(replay.waiting) if replay.is_collected else f"{replay.waiting}, and counting"
 
 
-def _begun(replay: ReplayView) -> str:
-    failing = f", {replay.failing} of them fail for now" if replay.failing else ""
-    return f"{counted(replay.released, 'execution')}{failing}"
+def _under_way(replay: ReplayView) -> str:
+    failing = f", {replay.failing} of them failing, with a retry to come" if replay.failing else ""
+    return f"{replay.released}{failing}"
 
 
 def _limit(replay: ReplayView) -> str | None:
     return None if replay.key is None else f"{replay.at_once} with the same {replay.key}"
+
+
+def _how_to_go_on(replay: ReplayView) -> str | None:
+    is_broken = replay.which is None
+    is_stopped = replay.state == ReplayState.STOPPED and replay.waiting and not is_broken
+    return f"cronhare replays resume {replay.id}" if is_stopped else None

@@ -108,7 +108,7 @@ def test_the_canary_is_judged_before_any_other_begins() -> None:
 def test_a_canary_that_goes_badly_stops_it_before_its_retries_are_over() -> None:
     decided = step(order(canary=3, stop_at=0.5), waiting=97, released=2, failing=2, succeeded=1)
 
-    assert decided == Halt(ReplayState.STOPPED, "canary: 2 of 3 went badly, 50% may")
+    assert decided == Halt(ReplayState.STOPPED, "canary: 2 of 3 went badly, and at most 50 % may")
 
 
 def test_it_stops_at_its_error_rate_once_enough_are_judged() -> None:
@@ -121,7 +121,9 @@ def test_it_stops_at_its_error_rate_once_enough_are_judged() -> None:
 
     assert isinstance(early, Release)
     assert isinstance(at_it, Release)
-    assert above == Halt(ReplayState.STOPPED, "error rate: 3 of 10 went badly, 20% may")
+    assert above == Halt(
+        ReplayState.STOPPED, "error rate: 3 of 10 went badly, and at most 20 % may"
+    )
     assert isinstance(never, Release)
 
 
