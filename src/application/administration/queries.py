@@ -15,6 +15,7 @@ from cronhare.domain.diagnosis.queues import Kind, Thing
 from cronhare.domain.execution import UNFINISHED, Execution, State
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.failure_filter import FailureFilter, FailureFilterInvalid
+from cronhare.domain.lifecycle.gates import ACTIVE, schedule_of
 from cronhare.domain.nodes import MOST_REPORTS
 from cronhare.domain.retries.retry import RetryPolicy
 from cronhare.domain.schedules.calendars import BrokenCalendar, FoundCalendar, compiled
@@ -45,6 +46,9 @@ from .views.executions import (
 from .views.failures import FailureView, FailureWithDetails, QuarantineView
 from .views.schedules import ScheduleView
 from .views.work import NodesView, QueueView
+
+#: Runs that are named of those that another one waits for.
+MOST_BEFORE: Final = 5
 
 #: Seconds between two looks at a run that is waited for, and until it is reported as not begun.
 LOOK_EVERY: Final = 0.2
@@ -341,7 +345,18 @@ class Queries:
     def _with_limits(self, found: Explanation) -> Explanation:
         if found.execution is None:
             return found
-        return attrs.evolve(found, because=(*found.because, *self._limits.about(found.execution)))
+        more = (*self._before(found.execution), *self._limits.about(found.execution))
+        return attrs.evolve(found, because=(*found.because, *more))
+
+    def _before(self, execution: Execution) -> Iterator[str]:
+        """Name the runs that one waits for which its schedule's overlap policy holds back."""
+        if execution.state is State.HELD and schedule_of(execution.held_by or "") is not None:
+            active = ExecutionFilter(
+                schedule=execution.schedule_name, states=ACTIVE, limit=MOST_BEFORE
+            )
+            for other in self._records.executions(active):
+                before = f"Execution {other.id} of the same schedule"
+                yield f"{before} has not ended: it is {other.state}."
 
     def _left_of(self, name: str) -> str:
         """Say what the archive knows of a schedule that is gone."""

@@ -28,6 +28,7 @@ from cronhare.domain.lifecycle.failure_filter import UNRESOLVED
 from cronhare.domain.nodes import REPORT_EVERY, SILENT_AFTER, NodeReport
 from cronhare.domain.retries.backoff import Backoff, BackoffType
 from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.schedules.schedule import OverlapPolicy
 from cronhare.domain.schedules.task import TaskRef
 from cronhare.domain.topology import MAIN_QUEUE, Topology
 from cronhare.ports.inspection import BrokerInspectionPort
@@ -105,6 +106,22 @@ async def test_a_schedule_is_shown_with_its_last_and_its_next_run() -> None:
     assert report.last_run.finished_at == house.now
     assert report.next_due_at is not None
     assert report.next_due_at.year == NOON.year + 1
+
+
+def test_a_run_that_waits_for_another_of_its_schedule_names_it() -> None:
+    house = House()
+    house.add(overlap=OverlapPolicy.QUEUE_ONE)
+    for _ in range(3):
+        house.dispatcher.tick(house.now)
+        house.clock.advance(MINUTE)
+    [first] = house.executions(State.PUBLISHED)
+    [second] = house.executions(State.HELD)
+
+    told = queries(house).explain_execution(second.id)
+
+    assert told.answer == "It is held back"
+    named = f"Execution {first.id} of the same schedule has not ended: it is published."
+    assert told.because[-1] == named
 
 
 def test_a_schedule_that_never_ran_has_no_last_run() -> None:
