@@ -38,6 +38,10 @@ $(EQUIPPED): $(INSTALLED) requirements/dev.lock
 run: $(INSTALLED)  ## start scheduler and worker on this machine, with the examples
 	@exec $(BIN)/cronhare up --jobs examples/jobs.toml
 
+.PHONY: demo-failures
+demo-failures: $(INSTALLED)  ## what becomes of failures: breaker, budget, poison pill, replay, …; under a minute
+	@exec $(BIN)/python -m scripts.demo_failures
+
 # Files in their order, servers first: the small ones at the end keep all processes busy to it.
 # Much of the time servers are waited for: hence four processes on two cores.
 ALL := --quiet --numprocesses 4 --dist loadfile --no-loadscope-reorder
