@@ -35,6 +35,7 @@ from cronhare.adapters.system.ledger_clock import HostClock, LedgerClock
 from cronhare.application.administration.commands import Administrator
 from cronhare.application.administration.doctor import Doctor
 from cronhare.application.administration.jobs_files import JobsFileApplier
+from cronhare.application.administration.metrics import Metrics
 from cronhare.application.administration.outbox import Outbox
 from cronhare.application.administration.queries import Queries
 from cronhare.application.administration.replays import Replays
@@ -287,7 +288,9 @@ class Container(containers.DeclarativeContainer):
     replays = providers.Singleton(Replays, replays=replay_store, records=records)
     applier = providers.Singleton(JobsFileApplier, schedules)
     outbox = providers.Singleton(Outbox, events)
-    statistics = providers.Singleton(Statistics, providers.Singleton(SqlStatistics, engine, clock))
+    statistics_store = providers.Singleton(SqlStatistics, engine, clock)
+    statistics = providers.Singleton(Statistics, statistics_store)
+    metrics = providers.Singleton(Metrics, statistics=statistics_store, records=records)
 
     broker_inspection = providers.Selector(
         settings.provided.broker_kind,

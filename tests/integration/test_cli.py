@@ -238,6 +238,31 @@ def test_failures_and_runs_are_counted(shell: Shell) -> None:
     assert "--by reason: only failures have one" in wrong.err
 
 
+def test_metrics_are_printed_and_written_into_a_file(shell: Shell) -> None:
+    with closing(sqlite3.connect(shell.folder / "cronhare.sqlite3")) as ledger, ledger:
+        ledger.executemany(
+            "INSERT INTO FailedTask (id, execution_id, scheduler_id, schedule_name, execution_key, "
+            "kind, task_type, task_id, queue, params, failed_at, failed_reason, attempts, "
+            "retry_count, resolution, task_name) VALUES (?, 0, 1, 'nightly', 'key', 'failed', "
+            "'report', 1, 'mails', '{}', '2026-03-02 12:00:00.000000', 'no', 4, 3, ?, 'send')",
+            [(1, None), (2, "replayed")],
+        )
+    shell("run", "nightly")
+
+    printed = shell("metrics")
+    written = shell("metrics", "--textfile", "cronhare.prom")
+    refused = shell("metrics", "--textfile", "missing/cronhare.prom")
+
+    assert 'job_queue_dlq_jobs_total{job_name="send",source_queue="mails"} 2.0' in printed.out
+    assert "job_queue_dlq_depth 1.0" in printed.out
+    unfinished = 'cronhare_executions_unfinished{queue="cron_scheduler",state="claimed"} 1.0'
+    assert unfinished in printed.out
+    assert (written.status, written.out) == (0, "")
+    assert (shell.folder / "cronhare.prom").read_text() == printed.out
+    assert refused.status == 2
+    assert "missing/cronhare.prom: No such file or directory" in refused.err
+
+
 def test_what_is_quarantined_is_listed_shown_and_discarded_by_a_filter(shell: Shell) -> None:
     with closing(sqlite3.connect(shell.folder / "cronhare.sqlite3")) as ledger, ledger:
         ledger.executemany(

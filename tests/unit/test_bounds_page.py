@@ -32,6 +32,7 @@ from cronhare.adapters.sql.mapping import tolerant_reading
 from cronhare.adapters.sql.mapping.retentions import LONGEST_RETENTION
 from cronhare.adapters.sql.records import replay_items
 from cronhare.adapters.sql.schema import tables
+from cronhare.application.administration.views import metrics
 from cronhare.application.events import announcing, telling
 from cronhare.application.redelivery import delay, queue_backoff, waiting_room
 from cronhare.application.redelivery import quarantine_message as parking
@@ -338,6 +339,7 @@ BOUNDS: dict[str, list[str]] = {
         f"{replay_items.SETTLED_AT_ONCE:,}",
         f"{replaying.MOST_STEPS} replays",
     ],
+    "series of a metric": [f"{metrics.MOST_SERIES:,}", f"{metrics.LONGEST_LABEL} characters"],
     "what alerts are judged by": [
         f"newest {alerts.NEWEST:,}",
         f"at least {alerts.FEWEST_RUNS}",

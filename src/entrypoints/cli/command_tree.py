@@ -26,6 +26,7 @@ class Commands(CommandsOnDemand):
         "run": ("run:run", "Run a schedule now; its next due instant does not move."),
         "explain": ("explain:explain", "Say why a schedule ran at an instant, or did not."),
         "doctor": ("doctor:doctor", "Look at settings, database, clock, nodes and broker."),
+        "metrics": ("metrics:metrics", "Print metrics, for Prometheus, counted in the ledger now."),
         "settings": ("settings:settings", "Show each setting, and where it came from."),
         "schedules": ("schedules:app", "The schedules; without a command they are listed."),
         "executions": ("executions:app", "What the ledger knows of each due instant."),

@@ -1,0 +1,33 @@
+"""`cronhare metrics`."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cronhare.adapters.prometheus import exposition, write_textfile
+
+from ..errors import file_refusal
+from ..wiring import open_ledger
+
+
+def metrics(
+    *,
+    textfile: Annotated[
+        Path | None,
+        typer.Option(help="Write them into this file, for node_exporter's textfile collector."),
+    ] = None,
+) -> None:
+    """Print metrics, for Prometheus, counted in the ledger now.
+
+    job_queue_dlq_jobs_total, job_queue_dlq_depth and cronhare_executions_unfinished.
+    """
+    measured = open_ledger().metrics().measure()
+    if textfile is None:
+        sys.stdout.write(exposition(measured))
+        return
+    try:
+        write_textfile(measured, textfile)
+    except OSError as error:
+        raise file_refusal(error, textfile, "The metrics were not written.") from error

@@ -1,0 +1,90 @@
+"""Metrics as text, whatever names rows have."""
+
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from cronhare.adapters.prometheus import exposition, write_textfile
+from cronhare.application.administration.views.metrics import MOST_SERIES, OTHERS, MetricsView
+from cronhare.domain.execution import State
+from cronhare.domain.lifecycle.statistics import By, FailureCount
+from cronhare.ports.records import QueueLoad
+from tests.unit.executions import NOON
+
+
+def count(queue: str, job: str, failures: int) -> FailureCount:
+    return FailureCount(
+        group={By.QUEUE: queue, By.TASK: job},
+        failures=failures,
+        quarantined=0,
+        unresolved=0,
+        mean_retries=0.0,
+        first_at=NOON,
+        last_at=NOON,
+    )
+
+
+def load(queue: str, executions: int) -> QueueLoad:
+    return QueueLoad(queue=queue, state=State.RUNNING, executions=executions, oldest_due_at=NOON)
+
+
+def samples(text: str) -> dict[tuple[str, ...], float]:
+    return {
+        (one.name, *one.labels.values()): one.value
+        for family in text_string_to_metric_families(text)
+        for one in family.samples
+    }
+
+
+def test_the_metrics_have_the_original_names_and_labels() -> None:
+    view = MetricsView.of(
+        [count("cron_scheduler", "report 25", 3)], total=3, depth=2, loads=[load("mails", 4)]
+    )
+
+    text = exposition(view)
+
+    assert 'job_queue_dlq_jobs_total{job_name="report 25",source_queue="cron_scheduler"} 3' in text
+    assert "# TYPE job_queue_dlq_jobs_total counter" in text
+    assert "\njob_queue_dlq_depth 2.0\n" in text
+    assert samples(text)["cronhare_executions_unfinished", "mails", "running"] == 4
+
+
+@pytest.mark.parametrize(
+    "name", ['a"b\\c', "two\nlines", "}", "\x1b[31m", "\ud800", "ß" * 1_000, "# HELP x", ""]
+)
+def test_a_name_is_one_label_whatever_it_holds(name: str) -> None:
+    view = MetricsView.of([count(name, name, 1)], total=1, depth=0, loads=[])
+
+    found = samples(exposition(view))
+
+    assert [key[0] for key in found] == ["job_queue_dlq_jobs_total", "job_queue_dlq_depth"]
+    assert all(len(label) <= 255 for key in found for label in key)
+
+
+def test_names_that_are_cut_to_the_same_are_counted_together() -> None:
+    long = "x" * 255
+    view = MetricsView.of([count("q", f"{long}{n}", 2) for n in "ab"], total=4, depth=0, loads=[])
+
+    assert samples(exposition(view))["job_queue_dlq_jobs_total", long, "q"] == 4
+
+
+def test_what_has_no_series_of_its_own_is_counted_with_the_others() -> None:
+    loads = [load(f"queue-{n}", 1) for n in range(MOST_SERIES + 5)]
+    view = MetricsView.of([count("q", "job", 7)], total=10, depth=0, loads=loads)
+
+    found = samples(exposition(view))
+
+    assert found["job_queue_dlq_jobs_total", OTHERS, OTHERS] == 3
+    assert found["cronhare_executions_unfinished", OTHERS, "running"] == 5
+    assert len(found) == 2 + 1 + MOST_SERIES + 1
+
+
+def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
+    path = tmp_path / "cronhare.prom"
+    path.write_text("old\n" * 10_000)
+
+    write_textfile(MetricsView.of([], total=0, depth=1, loads=[]), path)
+
+    assert samples(path.read_text())["job_queue_dlq_depth",] == 1
+    assert [each.name for each in tmp_path.iterdir()] == ["cronhare.prom"]
