@@ -43,6 +43,7 @@ __all__ = [
     "run",
     "schedule",
     "set_result",
+    "topic",
     "user_id",
 ]
 
@@ -164,6 +165,11 @@ def group_id() -> int | None:
 def language_id() -> int | None:
     """The `language_id` of the schedule's row, if it has one."""
     return _number("CRON_LANGUAGE_ID")
+
+
+def topic() -> str | None:
+    """The topic of the event that this run is; None of any other run."""
+    return os.environ.get("CRON_TOPIC")
 
 
 def _number(name: str) -> int | None:

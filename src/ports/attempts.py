@@ -265,3 +265,14 @@ class AttemptStorePort(Protocol):
         own. Busy while another session keeps executions of its schedule from being inserted.
         """
         ...
+
+    def count_unheard(self, topic: str, *, now: datetime) -> None:
+        """Count an event that was completed although nobody listened: see `Unheard`.
+
+        *topic* names it, or its task's type and number do. If it is called again without need, it
+        counts again.
+
+        Raises:
+            LedgerRefused: it cannot be counted; nothing else has changed.
+        """
+        ...

@@ -85,6 +85,19 @@ class Reported:
 
 
 @attrs.frozen(kw_only=True)
+class Unheard:
+    """How many events of a topic were completed although nobody listened, and the last of them.
+
+    It is the metric `app_schedule_job_no_listener_total` (S3.3 in docs/compatibility.md). An event
+    that a row or a message numbers is called by its type and number.
+    """
+
+    topic: str
+    count: int
+    last_at: datetime
+
+
+@attrs.frozen(kw_only=True)
 class ExecutionFilter:
     """Which executions to list, newest first; *since* is when they were claimed, or later."""
 
@@ -153,6 +166,10 @@ class RecordsPort(Protocol):
 
         Those that wrote and reported nothing are left out.
         """
+        ...
+
+    def unheard(self, *, limit: int) -> Sequence[Unheard]:
+        """Tell how many events nobody listened to (S3.3, C27), in the order of their topics."""
         ...
 
     def covering(self, scheduler_id: int, *, key: str, instant: datetime) -> Execution | None:

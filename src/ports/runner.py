@@ -25,6 +25,7 @@ ATTEMPT_VARIABLES: Final = (
     "CRON_USER_ID",
     "CRON_GROUP_ID",
     "CRON_LANGUAGE_ID",
+    "CRON_TOPIC",
 )
 
 
@@ -33,7 +34,8 @@ class Invocation:
     """What a task is given for one attempt.
 
     *params* is any JSON value. *deaths* counts the earlier attempts that ended badly: the task's
-    `RETRY_COUNT`. *fence* is its fencing token, see `Execution.fence`.
+    `RETRY_COUNT`. *fence* is its fencing token, see `Execution.fence`. *topic* is that of the event
+    that it listens to.
     """
 
     execution_id: int
@@ -47,6 +49,7 @@ class Invocation:
     task: Task
     params: object
     owned_by: ScheduleOwner = NOBODY
+    topic: str | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -73,7 +76,7 @@ class AttemptResult:
     """One attempt that is over.
 
     *peak_memory* is in bytes, *cpu_seconds* is user and system time together; both are None
-    if nothing was started.
+    if nothing was started. *unheard* says that it was an event, and nobody listens.
     """
 
     outcome: Outcome
@@ -83,6 +86,7 @@ class AttemptResult:
     stdout: Captured = attrs.field(factory=Captured)
     stderr: Captured = attrs.field(factory=Captured)
     report: TaskReport = NOTHING_REPORTED
+    unheard: bool = False
 
     @property
     def has_output(self) -> bool:

@@ -116,12 +116,12 @@ COLUMNS = {
     "Scheduler": "schedule date_time params status description timezone retry misfire_policy "
     "misfire_window_ms misfire_cap overlap_policy timeout_ms jitter_ms starts_at ends_at queue "
     "every_ms gap_policy fold_policy retention "
-    "source created_at updated_at worker_id task_type task_id",
+    "source created_at updated_at worker_id task_type task_id topic no_listener",
     "SchedulerPlan": "next_due_at planned_at problem",
     "SchedulerExecution": "execution_key executed_at container_id due_at state attempt deaths "
     "crashes version task_type task_id queue params retry timeout_ms owner lease_until "
     "next_attempt_at check_at published_at started_at finished_at last_error cancel_requested "
-    "last_due_at missed",
+    "last_due_at missed topic no_listener",
     "ExecutionAttempt": "node started_at finished_at ending exit_code signal pid error "
     "peak_memory cpu_seconds",
     "AttemptOutput": "stdout_head stdout_tail stdout_bytes stderr_head stderr_tail stderr_bytes "

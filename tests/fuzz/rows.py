@@ -8,7 +8,7 @@ claimed, published, started and finished.
 import logging
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from datetime import timedelta
 from itertools import count, product
 from pathlib import Path
@@ -45,6 +45,7 @@ from cronhare.domain.schedules.pause import Pause
 from cronhare.domain.topology import MAIN_QUEUE
 from cronhare.entrypoints.json_text import as_json
 from cronhare.ports.attempts import Finish, Limited
+from cronhare.ports.ledger import LedgerRefused
 from cronhare.ports.records import ExecutionFilter, Retention
 from tests.fuzz.corpus import Answer, Boundary, Entry, Mishandled, Place
 from tests.integration.ledgers import FAILURE, IN_30_S, NOON, Ledger, draft, sql_ledger
@@ -104,6 +105,7 @@ TABLES = {
     "ReplayItem": "replay_id > 0",
     "RetryBudget": "queue = 'cron_scheduler'",
     "CircuitBreaker": "task = 'report 25'",
+    "TopicTally": "topic = 'orders.due'",
 }
 
 #: What attempts that fail are held against; the budget is never spent.
@@ -238,6 +240,7 @@ class Desk:
         self.ledger.replays.order(ReplayOrder(which=spoilt, rate=0.01), now=self.ledger.now)
         self._go_on_with_replays()
         self._fail_under_limits()
+        self.ledger.attempts.count_unheard("orders.due", now=self.ledger.now)
         return id_
 
     def _go_on_with_replays(self) -> list[ReplayState]:
@@ -274,6 +277,8 @@ class Desk:
             told += [state for state in self._go_on_with_replays() if state is ReplayState.STOPPED]
             told += self._read(name)
         self._fail_under_limits()
+        with suppress(LedgerRefused):
+            self.ledger.attempts.count_unheard("orders.due", now=self.ledger.now)
         self.ledger.records.clean_up(now=self.ledger.now, retention=Retention())
         before = len(self.lines.said)
         self.ledger.clock.advance(timedelta(seconds=5))
@@ -299,7 +304,8 @@ class Desk:
         nodes = self._nodes()
         yield nodes.broken or None
         limits = (self.limits.budgets(), self.limits.breakers())
-        lists = (self.queries.schedules(), self.queries.queues(), failures, nodes, limits)
+        unheard = self.ledger.records.unheard(limit=9)
+        lists = (self.queries.schedules(), self.queries.queues(), failures, nodes, limits, unheard)
         as_json(lists, encode=str)
         facts = self.inspection.inspect()
         if not isinstance(facts, LedgerFacts):
@@ -334,6 +340,7 @@ class Desk:
                     "SchedulerNode",
                     "RetryBudget",
                     "CircuitBreaker",
+                    "TopicTally",
                 )
             ),
             'DELETE FROM "ReplayItem"',

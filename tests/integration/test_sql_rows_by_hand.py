@@ -212,6 +212,11 @@ BROKEN_ANYWHERE = [
     ("params = 'NaN'", "params: not JSON"),
     ("report_id = NULL", "one of report_id, worker_id, reminder_id, event_id"),
     ("worker_id = 3", "one of report_id, worker_id, reminder_id, event_id"),
+    ("topic = 'orders.due'", "topic: a row has a topic or names a task, not both"),
+    ("report_id = NULL, topic = 'orders *'", "topic: 'orders *': a topic is named with"),
+    ("report_id = NULL, topic = '-due'", "topic: '-due': a topic is named with"),
+    ("report_id = NULL, task_name = 'x', source = 's', topic = 'a'", "not both"),
+    ("no_listener = 'perhaps'", "no_listener: 'perhaps' is none of complete, fail"),
     ("task_type = 'import', task_id = 7", "one of report_id, worker_id, reminder_id, event_id"),
     ("report_id = NULL, task_id = 7", "task_type: None names no type beside a task_id"),
     ("report_id = NULL, task_type = 'import'", "task_id: None is no task's number"),
@@ -363,6 +368,18 @@ def test_a_row_may_name_a_task_of_a_type_of_ones_own(ledger: Ledger, shell: Shel
     shell("UPDATE SchedulerPlan SET next_due_at = '2026-03-02 11:59:00.000000'")
 
     assert TaskRef("data-import", 7) in [run.task for run in ledger.claim_due().claimed]
+
+
+def test_a_row_may_name_a_topic(ledger: Ledger, shell: Shell) -> None:
+    shell(
+        "INSERT INTO Scheduler (name, schedule, topic, params, no_listener, status)"
+        """ VALUES ('by-hand', '* * * * *', 'orders.due', '{"order": 7}', 'fail', 1)"""
+    )
+    ledger.plan_edited()
+    shell("UPDATE SchedulerPlan SET next_due_at = '2026-03-02 11:59:00.000000'")
+
+    run = next(run for run in ledger.claim_due().claimed if run.topic is not None)
+    assert (run.topic, run.no_listener, run.params) == ("orders.due", "fail", '{"order": 7}')
 
 
 def test_an_empty_source_is_none(ledger: Ledger, shell: Shell) -> None:

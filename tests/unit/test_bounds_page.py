@@ -58,7 +58,16 @@ from cronhare.domain.retries import crashes, error_classes, outcome, retry, retr
 from cronhare.domain.retries import retry_policy_parser as policies
 from cronhare.domain.retries.backoff import CEILING_MS
 from cronhare.domain.retries.strategy import LONGEST_STRATEGY
-from cronhare.domain.schedules import boot, every, jobs_file, notify, params, planning, schedule
+from cronhare.domain.schedules import (
+    boot,
+    every,
+    jobs_file,
+    notify,
+    params,
+    planning,
+    schedule,
+    topic,
+)
 from cronhare.domain.schedules.retention import KEPT
 from cronhare.domain.texts import durations, echo
 from cronhare.entrypoints import logs
@@ -219,6 +228,7 @@ BOUNDS: dict[str, list[str]] = {
         f"{notify.MOST_NAMED} of one schedule",
         f"{jobs_notify.MOST_ADDRESSES} addresses",
     ],
+    "a topic": [f"{topic.LONGEST_TOPIC} characters", f"{topic.MOST_TOPICS} of one task"],
     "a target's timeout": [f"{notify.LONGEST_TIMEOUT // MINUTE} min"],
     "a webhook's secret": [
         f"{jobs_notify.SHORTEST_SECRET} to {jobs_notify.LARGEST_SECRET:,} characters"

@@ -126,7 +126,9 @@ class HttpTaskRunner:
 
 def _about(invocation: Invocation) -> dict[str, str]:
     """Say which attempt it is. One run has one key, whatever attempt: a server can know doubles."""
+    topic = {} if invocation.topic is None else {"Cron-Topic": invocation.topic}
     return {
+        **topic,
         "Idempotency-Key": f"{invocation.scheduler_id}-{invocation.execution_id}",
         "Cron-Execution-Id": str(invocation.execution_id),
         "Cron-Execution-Key": invocation.execution_key,

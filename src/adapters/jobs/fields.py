@@ -60,9 +60,9 @@ def read_moment(
     return None
 
 
-def read_params(value: object, faults: list[Fault]) -> str:
+def read_params(value: object, faults: list[Fault], *, field: str = "params") -> str:
     """Write params as JSON text."""
-    faults += _beyond_json("params", value)
+    faults += _beyond_json(field, value)
     return msgspec.json.encode(value).decode()
 
 

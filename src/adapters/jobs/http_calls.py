@@ -34,6 +34,7 @@ _OURS: Final = frozenset(
         "cron-attempt",
         "cron-due-at",
         "cron-fence",
+        "cron-topic",
     }
 )
 

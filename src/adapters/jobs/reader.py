@@ -136,7 +136,7 @@ def _subscriptions(
         classes=file.classes,
         tasks={name: (file.tasks[name], task) for name, task in tasks.items()},
         schedules={
-            name: (file.schedules[name], table.task) for name, (_, table) in schedules.items()
+            name: (file.schedules[name], table.task or "") for name, (_, table) in schedules.items()
         },
     )
 
@@ -213,6 +213,7 @@ def _tasks(
     tables: Mapping[str, Any], policies: Policies, source: str, faults: list[FileFault]
 ) -> Iterator[tuple[str, Task]]:
     owners: dict[TaskRef, str] = {}
+    listeners: dict[str, str] = {}
     for name, content in tables.items():
         if len(faults) > MOST_FAULTS:
             return
@@ -222,8 +223,16 @@ def _tasks(
         task = read_task(name, table, policies, source, found)
         if identified and (owner := owners.setdefault(task.ref, name)) != name:
             found.append(Fault("id", f"{task.ref} is already the id of tasks.{owner}"))
+        found += _heard_twice(task, listeners)
         faults += [FileFault(f"tasks.{name}", fault) for fault in found]
         yield name, task
+
+
+def _heard_twice(task: Task, listeners: dict[str, str]) -> Iterator[Fault]:
+    """Find the topics that another task listens to: a run has one end, and so one listener."""
+    for topic in task.topics:
+        if (other := listeners.setdefault(topic, task.name)) != task.name:
+            yield Fault("topics", f"tasks.{other} listens to {topic} already; give each its own")
 
 
 def _schedules(
@@ -237,7 +246,7 @@ def _schedules(
             return
         found = [*_name_faults(name), *_reserved(name)]
         table = read_table(ScheduleTable, content, found)
-        task = _find(table.task, tasks, found)
+        task = _find(table, tasks, found)
         yield name, (read_draft(name, table, task, policies, found), table)
         faults += [FileFault(f"schedules.{name}", fault) for fault in found]
 
@@ -256,8 +265,18 @@ def _calendars(
         faults += [FileFault(f"calendars.{name}", fault) for fault in found]
 
 
-def _find(name: str, tasks: Mapping[str, Task] | None, faults: list[Fault]) -> Task | None:
-    """Find a task by its name; a fault that is known already is not added again."""
+def _find(
+    table: ScheduleTable, tasks: Mapping[str, Task] | None, faults: list[Fault]
+) -> Task | None:
+    """Find the task that a schedule names; a fault that is known already is not added again.
+
+    One with a topic names none.
+    """
+    name = table.task
+    if name is None:
+        if table.topic is None and not {"", "task", "topic"} & {fault.field for fault in faults}:
+            faults.append(Fault("task", "is missing"))
+        return None
     if tasks is not None and name in tasks:
         return tasks[name]
     if tasks is not None and not {"", "task"} & {fault.field for fault in faults}:

@@ -1,5 +1,6 @@
 """From a `[schedules.NAME]` table to a draft."""
 
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Final
 from zoneinfo import ZoneInfo
@@ -10,7 +11,8 @@ from cronhare.domain.schedules.conditions import Conditions, read_conditions
 from cronhare.domain.schedules.draft import Fault, ScheduleDraft, faults_of, in_effect
 from cronhare.domain.schedules.retention import ClassRetention
 from cronhare.domain.schedules.schedule import DEFAULT_MISFIRE, Misfire
-from cronhare.domain.schedules.task import Task, TaskRef
+from cronhare.domain.schedules.task import Task, TaskRef, TaskType
+from cronhare.domain.schedules.topic import NoListener, ref_of_topic
 from cronhare.domain.topology import MAIN_QUEUE
 
 from .fields import read_duration, read_fold, read_moment, read_params
@@ -40,8 +42,10 @@ def read_draft(
     fold = read_fold(table.fold)
     draft = ScheduleDraft(
         name=name,
-        task=NOWHERE if task is None else task.ref,
-        task_name=table.task,
+        task=_ref(table, task),
+        task_name=None if table.topic else table.task,
+        topic=table.topic,
+        no_listener=table.no_listener or NoListener.COMPLETE,
         schedule=table.schedule,
         date_time=read_moment(
             "date_time", table.date_time, zone, faults, fold=int(fold is Fold.SECOND)
@@ -49,7 +53,7 @@ def read_draft(
         every=read_duration("every", table.every, faults),
         timezone=table.timezone,
         **in_effect(table.schedule, table.gap, fold),
-        params=read_params(table.params, faults),
+        params=_params(table, faults),
         status=table.status,
         description=table.description,
         retention=None if task is None else _retention(task),
@@ -67,12 +71,42 @@ def read_draft(
         group_id=table.group_id,
         language_id=table.language_id,
     )
+    faults += faults_of_events(table, task)
     faults += faults_of(draft)
     if table.schedule is not None and table.date_time is not None and draft.date_time is None:
         faults.append(Fault("date_time", "a schedule has cron text or a date-time, not both"))
     if table.date_time is not None and fold is Fold.BOTH:
         faults.append(Fault("fold", "both is for cron text; a date-time is first or second"))
     return draft
+
+
+def _ref(table: ScheduleTable, task: Task | None) -> TaskRef:
+    if table.topic is not None:
+        return ref_of_topic(table.topic)
+    return NOWHERE if task is None else task.ref
+
+
+def _params(table: ScheduleTable, faults: list[Fault]) -> str:
+    """Read the params, which are called payload where a topic is named."""
+    if table.topic is None:
+        return read_params({} if table.params is None else table.params, faults)
+    payload = {} if table.payload is None else table.payload
+    if not isinstance(payload, dict):
+        faults.append(Fault("payload", "must be a table, which listeners are given as an object"))
+    return read_params(payload, faults, field="payload")
+
+
+def faults_of_events(table: ScheduleTable, task: Task | None) -> Iterator[Fault]:
+    """Find what does not go together in a table that names a task, a topic, or both."""
+    if table.topic is not None and table.task is not None:
+        yield Fault("topic", "a schedule names a task or a topic, not both")
+    if table.topic is not None and table.params is not None:
+        yield Fault("params", "of an event are its payload: call them so")
+    if table.topic is None and table.payload is not None:
+        yield Fault("payload", "is for a topic; a task has params")
+    is_event = task is None or task.ref.type == TaskType.EVENT
+    if table.topic is None and table.no_listener is not None and not is_event:
+        yield Fault("no_listener", 'is for a topic, or for a task of type = "event"')
 
 
 def _conditions(table: ScheduleTable, faults: list[Fault]) -> Conditions | None:

@@ -16,6 +16,7 @@ from cronhare.domain.schedules.schedule import (
     OverlapPolicy,
 )
 from cronhare.domain.schedules.task import LARGEST_NUMBER, TYPE_NAME, USER_NAME, TaskType
+from cronhare.domain.schedules.topic import ALLOWED, MOST_TOPICS, TOPIC, NoListener
 
 from .tables import REQUIRED
 
@@ -51,6 +52,21 @@ TypeName = Annotated[
     ),
 ]
 Command = Annotated[list[str], Meta(min_length=1, description="a list of texts, at least one")]
+Topic = Annotated[
+    str,
+    Meta(
+        pattern=TOPIC,
+        description=f"a topic: {ALLOWED}",
+    ),
+]
+Topics = Annotated[
+    list[Topic],
+    Meta(
+        min_length=1,
+        max_length=MOST_TOPICS,
+        description=f"a list of 1 to {MOST_TOPICS} topics: letters, digits, and . _ : / -",
+    ),
+]
 Method = Literal["POST", "GET", "PUT", "PATCH", "DELETE", "HEAD"]
 HttpHeaders = Annotated[
     dict[str, str], Meta(max_length=MOST_HEADERS, description="a table of texts, by their names")
@@ -96,6 +112,7 @@ class TaskTable(PolicyTable):
     headers: HttpHeaders | None = None
     headers_env: HttpHeaders | None = None
     success: Any = None
+    topics: Topics | None = None
     type: TypeName = TaskType.WORKER.value
     class_: str | None = None
     cwd: str | None = None
@@ -125,7 +142,10 @@ class ConcurrencyTable:
 class ScheduleTable:
     """`[schedules.NAME]`: what is due when."""
 
-    task: str = attrs.field(default="", metadata=REQUIRED)
+    task: str | None = None
+    topic: Topic | None = None
+    no_listener: NoListener | None = None
+    payload: Any = None
     schedule: str | None = None
     date_time: Any = None
     every: str | None = None
@@ -135,7 +155,7 @@ class ScheduleTable:
     on_boot: bool = False
     manual: bool = False
     timezone: str = DEFAULT_ZONE
-    params: Any = attrs.field(factory=dict[str, Any])
+    params: Any = None
     status: bool = True
     description: str | None = None
     retry: Any = None

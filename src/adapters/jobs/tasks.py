@@ -42,6 +42,7 @@ def read_task(
         env=table.env,
         pass_env=tuple(table.pass_env),
         user=table.user,
+        topics=tuple(dict.fromkeys(table.topics or ())),
         task_class=table.class_,
         policy=policy,
     )

@@ -106,7 +106,7 @@ def _classes(drafts: Iterable[ScheduleDraft]) -> Iterable[str]:
 
 
 def _tasks(drafts: Iterable[ScheduleDraft]) -> Iterable[str]:
-    of_task = {draft.task_name or "": draft for draft in drafts}
+    of_task = {draft.task_name or "": draft for draft in drafts if draft.topic is None}
     for name, draft in sorted(of_task.items()):
         fields: Fields = {
             "type": draft.task.type,
@@ -123,6 +123,8 @@ def _schedule(draft: ScheduleDraft) -> str:
         value, default = getattr(draft, field), _DEFAULTS.get(field)
         if value is not None and (value != default or default is None):
             fields |= write(value)
+    if draft.topic is not None and "params" in fields:
+        fields["payload"] = fields.pop("params")
     if (draft.schedule, draft.date_time, draft.every) == (None, None, None):
         fields["manual"] = True
         remark = f"{write_comment(_WITHOUT_TIMES)}\n"
@@ -179,6 +181,8 @@ WRITERS: Final[Mapping[str, Callable[[Any], Fields]]] = {
     "name": _in_tasks,
     "task": _in_tasks,
     "task_name": _as("task"),
+    "topic": _as("topic"),
+    "no_listener": _as("no_listener"),
     "schedule": _as("schedule"),
     "date_time": _as("date_time"),
     "every": _duration("every"),

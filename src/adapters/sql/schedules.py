@@ -81,6 +81,7 @@ _REPLACE = (
             column: bindparam(f"new_{column}", type_=schedulers.c[column].type)
             for column in (
                 *NUMBER_COLUMNS,
+                "topic",
                 *TIME_COLUMNS,
                 *RUN_OPTION_COLUMNS,
                 "params",

@@ -13,6 +13,7 @@ from cronhare.domain.schedules.draft import compile_schedule
 from cronhare.domain.schedules.every import Every
 from cronhare.domain.schedules.keys import cron_key, every_key, once_key
 from cronhare.domain.schedules.schedule import ByHand, Schedule
+from cronhare.domain.schedules.topic import NoListener
 from cronhare.domain.texts.listing import counted
 from cronhare.domain.texts.moments import say_moment
 from cronhare.ports.records import Attempt, RecordsPort, Retention
@@ -137,6 +138,9 @@ def _story(execution: Execution) -> Iterator[str]:
     late = execution.executed_at - execution.due_at
     claimed, by = say_moment(execution.executed_at), execution.container_id
     yield f"Claimed at {claimed} by {by}, {late.total_seconds():.1f} s after."
+    if execution.topic is not None:
+        unheard = "it fails" if execution.no_listener == NoListener.FAIL else "it is completed"
+        yield f"It is an event of {execution.topic}; where no task listens to that, {unheard}."
     if execution.task_name is not None:
         yield f"Its task is {execution.task_name} of {execution.source} ({execution.task})."
 

@@ -96,10 +96,7 @@ def _chosen(
     names = {draft.task: draft.task_name for draft in drafts if draft.task_name}
     return Chosen(
         source=source,
-        drafts=[
-            attrs.evolve(draft, task_name=draft.task_name or names.get(draft.task) or _named(draft))
-            for draft in drafts
-        ],
+        drafts=[attrs.evolve(draft, task_name=_task_of(draft, names)) for draft in drafts],
         left_out=left_out,
         others=[
             each.name
@@ -111,6 +108,8 @@ def _chosen(
     )
 
 
-def _named(draft: ScheduleDraft) -> str:
-    ref: TaskRef = draft.task
-    return f"{ref.type}-{ref.id}"
+def _task_of(draft: ScheduleDraft, names: Mapping[TaskRef, str]) -> str | None:
+    """Name the task in the file: as another schedule does, or by its number; a topic needs none."""
+    if draft.topic is not None:
+        return None
+    return draft.task_name or names.get(draft.task) or f"{draft.task.type}-{draft.task.id}"

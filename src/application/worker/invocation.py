@@ -10,7 +10,8 @@ from cronhare.domain.retries.outcome import Ending, ErrorClass, Outcome, TaskErr
 from cronhare.domain.schedules.catalog import Catalog, MissingKind, MissingTask
 from cronhare.domain.schedules.params import force_instant
 from cronhare.domain.schedules.task import Task, TaskType
-from cronhare.ports.runner import AttemptResult, Invocation
+from cronhare.domain.schedules.topic import NoListener
+from cronhare.ports.runner import AttemptResult, Captured, Invocation
 
 from ..logs import say
 
@@ -19,7 +20,12 @@ log = logging.getLogger(__name__)
 
 def find_task(execution: Execution, catalog: Catalog) -> Task | MissingTask:
     """Find the task of an execution among those of the worker's jobs file."""
-    return catalog.find(execution.task, source=execution.source, name=execution.task_name)
+    return catalog.find(
+        execution.task,
+        source=execution.source,
+        name=execution.task_name,
+        topic=execution.topic,
+    )
 
 
 def prepare(execution: Execution, catalog: Catalog) -> Invocation | AttemptResult:
@@ -45,6 +51,7 @@ def prepare(execution: Execution, catalog: Catalog) -> Invocation | AttemptResul
         task=task,
         params=force_instant(params),
         owned_by=execution.owned_by,
+        topic=execution.topic,
     )
 
 
@@ -63,16 +70,34 @@ def gone_astray(execution: Execution, catalog: Catalog, *, queue: str) -> str | 
 def _without_task(execution: Execution, missing: MissingTask) -> AttemptResult:
     """End the attempt: an event without a task succeeds, an unknown task fails for good.
 
-    So does another source's task: it is unknown whether a worker that has it ever gets the message.
+    So does an event whose schedule says so; and another source's task: it is unknown whether a
+    worker that has it ever gets the message.
     """
+    may_be_unheard = execution.no_listener != NoListener.FAIL
     match missing.kind:
-        case MissingKind.UNKNOWN if execution.task.type == TaskType.EVENT:
-            text = f"Nobody listens to event {execution.task.id}: completed"
-            say(log, logging.WARNING, "event.no-listener", text, execution)
-            return AttemptResult(outcome=Outcome(ending=Ending.SUCCEEDED))
+        case MissingKind.UNHEARD if may_be_unheard:
+            return _unheard(execution)
+        case MissingKind.UNKNOWN if may_be_unheard and execution.task.type == TaskType.EVENT:
+            return _unheard(execution)
         case MissingKind.FOREIGN:
             return _refused(f"queue {execution.queue} led it to the wrong worker: {missing}")
     return _refused(str(missing))
+
+
+def _unheard(execution: Execution) -> AttemptResult:
+    text = f"Nobody listens to {event_name(execution)}: completed"
+    say(log, logging.WARNING, "event.no-listener", text, execution)
+    line = f"{text}\n"
+    return AttemptResult(
+        outcome=Outcome(ending=Ending.SUCCEEDED),
+        stderr=Captured(head=line, bytes=len(line.encode())),
+        unheard=True,
+    )
+
+
+def event_name(execution: Execution) -> str:
+    """Name an event: by its topic, or by the number that rows and messages may have."""
+    return execution.topic or str(execution.task)
 
 
 def _refused(why: str) -> AttemptResult:

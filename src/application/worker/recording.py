@@ -33,6 +33,7 @@ from .gate_opener import GateOpener
 from .leases import LeaseKeeper
 from .ledger import WorkerLedger
 from .lock_waits import LOCKED_AT_ONCE, lock_wait
+from .unheard_events import count_unheard
 
 log = logging.getLogger(__name__)
 
@@ -153,6 +154,7 @@ class Recorder:
         log_outcome(finish, state, duration=duration, policies=self._policies)
         log_limits(answer)
         self._count(state)
+        await count_unheard(self._ledger, finish, state)
         self._gates.open(gates_of(finish.execution))
         following = follow_up(finish, state, now=end.now, seal=self._seal, headers=end.headers)
         if following is not None:

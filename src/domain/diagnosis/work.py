@@ -29,6 +29,7 @@ class ScheduleFacts:
     problem: str | None = None
     source: str | None = None
     task_name: str | None = None
+    topic: str | None = None
 
 
 def judge_rows(schedules: Sequence[ScheduleFacts]) -> Iterator[Finding]:
@@ -74,7 +75,10 @@ def judge_tasks(
         return
     catalog = Catalog(tasks)
     enabled = [schedule for schedule in schedules if schedule.enabled]
-    homeless = [schedule for schedule in enabled if _is_unknown(schedule, catalog)]
+    homeless = [one for one in enabled if _is_missing(one, catalog, MissingKind.UNKNOWN)]
+    unheard = [one for one in enabled if _is_missing(one, catalog, MissingKind.UNHEARD)]
+    if unheard:
+        yield _unheard(unheard)
     if homeless:
         yield _homeless(homeless)
     elif any(isinstance(lookup(schedule, catalog), Task) for schedule in enabled):
@@ -99,16 +103,29 @@ def _homeless(schedules: Sequence[ScheduleFacts]) -> Finding:
     )
 
 
-def _is_unknown(schedule: ScheduleFacts, catalog: Catalog) -> bool:
+def _unheard(schedules: Sequence[ScheduleFacts]) -> Finding:
+    topics = dict.fromkeys(str(schedule.topic) for schedule in schedules)
+    return Finding(
+        Severity.NOTE,
+        "tasks",
+        f"No task in this jobs file listens to {named(list(topics))}, the topics of "
+        f"{counted(len(schedules), 'schedule')}: their runs are completed, or fail if they say so",
+        f'let a task of their workers\' file listen: topics = ["{next(iter(topics))}"]',
+    )
+
+
+def _is_missing(schedule: ScheduleFacts, catalog: Catalog, kind: MissingKind) -> bool:
     found = lookup(schedule, catalog)
-    return isinstance(found, MissingTask) and found.kind is MissingKind.UNKNOWN
+    return isinstance(found, MissingTask) and found.kind is kind
 
 
 def lookup(schedule: ScheduleFacts, catalog: Catalog) -> Task | MissingTask | None:
     """Find a schedule's task as a worker would; None for a row that names none."""
     if schedule.task is None:
         return None
-    return catalog.find(schedule.task, source=schedule.source, name=schedule.task_name)
+    return catalog.find(
+        schedule.task, source=schedule.source, name=schedule.task_name, topic=schedule.topic
+    )
 
 
 def judge_timeouts(

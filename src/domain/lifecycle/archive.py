@@ -25,9 +25,9 @@ class Archived:
     `replayed` or `discarded`. *check_at* says since when its message may be in no queue; None once
     it is, or if it needs none. It is quarantined for its last *crash_count* crashes, from
     *first_crash_at* to the end; both are None for what is no poison pill. *options* is JSON: its
-    policy, and its timeout. *event_at* is from when on those who want to know
-    of it are told; None once that is taken care of. *problem* says what is wrong with its row,
-    where a person spoilt it.
+    policy, and its timeout. *topic* is what it was an event of. *event_at* is from when on those
+    who want to know of it are told; None once that is taken care of. *problem* says what is wrong
+    with its row, where a person spoilt it.
     """
 
     id: int
@@ -54,6 +54,7 @@ class Archived:
     crash_count: int | None = None
     first_crash_at: datetime | None = None
     options: str | None = None
+    topic: str | None = None
     event_at: datetime | None = None
     problem: str | None = None
 
@@ -107,6 +108,7 @@ def archive(
         crash_count=len(crashes) or None,
         first_crash_at=crashes[0].at if crashes else None,
         options=_options(execution),
+        topic=execution.topic,
         event_at=at,
     )
 

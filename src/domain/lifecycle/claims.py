@@ -10,6 +10,7 @@ from ..nodes import container_id
 from ..schedules.planning import Run, Skip
 from ..schedules.schedule import BrokenSchedule, ByHand, Schedule
 from ..schedules.task import TaskRef
+from ..schedules.topic import NoListener
 from .gates import schedule_gate
 
 
@@ -43,6 +44,10 @@ def claim(
         next_attempt_at=begins,
         check_at=begins,
     )
+    if schedule.topic is not None or schedule.no_listener is not NoListener.COMPLETE:
+        run = msgspec.structs.replace(
+            run, topic=schedule.topic, no_listener=schedule.no_listener.value
+        )
     return _gated(run, schedule)
 
 
@@ -115,7 +120,7 @@ def claim_by_hand(
         raise NotToBeRun(f"schedule {schedule.name} is the system's own")
     run = claim(schedule, key, due=now, now=now, node=node, begins=begins or now)
     if task not in {None, run.task}:
-        changes |= {"task": task, "task_name": None}
+        changes |= {"task": task, "task_name": None, "topic": None}
     return _gated(msgspec.structs.replace(run, **changes), schedule)
 
 

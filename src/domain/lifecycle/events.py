@@ -143,7 +143,7 @@ def bad_end(row: Archived) -> Event:
         at=row.failed_at,
         data={
             "scheduledJobId": row.scheduler_id,
-            "topic": None,
+            "topic": None if row.topic is None else _bounded(row.topic),
             "lastError": _bounded(row.failed_reason, LONGEST_REASON),
             "attempts": row.attempts,
             "metadata": {
@@ -200,7 +200,7 @@ def skipped(execution: Execution) -> Event:
         at=execution.finished_at or execution.executed_at,
         data={
             "scheduledJobId": execution.scheduler_id,
-            "topic": None,
+            "topic": None if execution.topic is None else _bounded(execution.topic),
             "reason": _bounded(execution.last_error or "", LONGEST_REASON),
             "instants": execution.missed,
             "metadata": {**_metadata(execution), "lastDueAt": execution.last_due_at},
@@ -219,7 +219,7 @@ def late(execution: Execution, *, now: datetime) -> Event:
         at=now,
         data={
             "scheduledJobId": execution.scheduler_id,
-            "topic": None,
+            "topic": None if execution.topic is None else _bounded(execution.topic),
             "lateSeconds": round(
                 ((execution.started_at or now) - execution.due_at).total_seconds(), 3
             ),
@@ -240,28 +240,9 @@ def recovered(expected: Delivery, execution: Execution) -> Event:
         at=execution.finished_at or execution.executed_at,
         data={
             "scheduledJobId": execution.scheduler_id,
-            "topic": None,
+            "topic": None if execution.topic is None else _bounded(execution.topic),
             "failedAt": expected.occurred_at,
             "failedExecutionId": expected.execution_id,
-            "metadata": _metadata(execution),
-        },
-    )
-
-
-def arrived(execution: Execution, *, topic: str | None, payload: object) -> Event:
-    """Describe the event of a due instant, with its payload."""
-    return Event(
-        id=_id(EventKind.ARRIVED, execution.id, execution.executed_at),
-        kind=EventKind.ARRIVED,
-        schedule=execution.schedule_name,
-        scheduler_id=execution.scheduler_id,
-        execution_id=execution.id,
-        at=execution.due_at,
-        data={
-            "scheduledJobId": execution.scheduler_id,
-            "topic": topic,
-            "payload": payload,
-            "attempt": execution.attempt,
             "metadata": _metadata(execution),
         },
     )

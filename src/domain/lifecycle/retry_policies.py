@@ -30,7 +30,12 @@ class RetryPolicies:
         """Give the policy of an execution."""
         if execution.retry is not None:
             return execution.retry
-        task = self.catalog.find(execution.task, source=execution.source, name=execution.task_name)
+        task = self.catalog.find(
+            execution.task,
+            source=execution.source,
+            name=execution.task_name,
+            topic=execution.topic,
+        )
         own = task.policy.retry if isinstance(task, Task) else None
         return own or self.environment
 

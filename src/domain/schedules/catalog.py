@@ -1,5 +1,7 @@
 """The tasks that a worker may run, and the one rule that finds a run's task among them.
 
+A run of a topic finds the task that listens to it, of whatever file: topics are for that.
+
 A run from a jobs file names its task within that file, its source; one of a row written by hand, or
 of an adopted table, has only the task's type and id. No worker runs a task of another source: two
 files may use one name, or one number, for two tasks.
@@ -20,6 +22,7 @@ class MissingKind(enum.Enum):
 
     UNKNOWN = "unknown"
     FOREIGN = "foreign"  # it is of another source
+    UNHEARD = "unheard"  # no task listens to its topic
     CONTRADICTED = "contradicted"  # its name and its number are two tasks'
 
 
@@ -62,12 +65,20 @@ class Catalog:
         return self._kept.sources
 
     def find(
-        self, ref: TaskRef, *, source: str | None = None, name: str | None = None
+        self,
+        ref: TaskRef,
+        *,
+        source: str | None = None,
+        name: str | None = None,
+        topic: str | None = None,
     ) -> Task | MissingTask:
-        """Find the task of a run with this number, and with this source and name if it has them."""
-        found = self._kept.find(ref, source, name)
+        """Find the task of a run with this number, and with this source and name if it has them.
+
+        With a *topic*, the task that listens to it.
+        """
+        found = self._kept.find(ref, source, name, topic)
         if isinstance(found, MissingTask) and isinstance(
-            new := self._coming.find(ref, source, name), Task
+            new := self._coming.find(ref, source, name, topic), Task
         ):
             return new
         return found
@@ -84,10 +95,17 @@ class _Tasks:
         self.sources = frozenset(task.source for task in self.tasks)
         self._named = {(task.source, task.name): task for task in self.tasks}
         self._numbered = {task.ref: task for task in self.tasks}
+        self._listening = {topic: task for task in self.tasks for topic in task.topics}
 
-    def find(self, ref: TaskRef, source: str | None, name: str | None) -> Task | MissingTask:
+    def find(
+        self, ref: TaskRef, source: str | None, name: str | None, topic: str | None
+    ) -> Task | MissingTask:
+        if topic is not None and (listener := self._listening.get(topic)) is not None:
+            return listener
         if source is not None and source not in self.sources:
             return self._foreign(ref, source, name)
+        if topic is not None:
+            return self._unheard(topic)
         numbered = self._numbered.get(ref)
         if name is None:
             return numbered or self._unknown(str(ref))
@@ -111,6 +129,14 @@ class _Tasks:
             f"task {task} is of {source}, and this worker has the tasks of {own}",
             f"{ONE_FILE_EACH}; if it is the same file under another name, begin it with "
             f'source = "{source}"',
+        )
+
+    def _unheard(self, topic: str) -> MissingTask:
+        known = ", ".join(sorted(self._listening)) or "none"
+        return MissingTask(
+            MissingKind.UNHEARD,
+            f"no task of this worker listens to {topic}; they listen to: {known}",
+            f'let one: topics = ["{topic}"]; or disable the schedule',
         )
 
     def _unknown(self, what: str) -> MissingTask:

@@ -36,6 +36,7 @@ from .schedule import (
     Timing,
 )
 from .task import TaskRef
+from .topic import NoListener, fault_of_topic
 
 
 @attrs.frozen
@@ -62,7 +63,8 @@ class ScheduleInvalid(ValueError):
 class ScheduleDraft:
     """A schedule as a person or a file wants it; its values have the right types.
 
-    *task_name* is the task's name in the jobs file of the draft. *schedule* is cron text,
+    *task_name* is the task's name in the jobs file of the draft; with a *topic* there is none, the
+    *task* is the topic's number, and *params* are the event's payload. *schedule* is cron text,
     *date_time* an instant in UTC, *every* an interval; with none of them it runs by hand. *gap* and
     *fold* are for cron text. *params* is canonical JSON text.
     The owner's numbers (see `ScheduleOwner`) are None where nothing is said: a row keeps its own.
@@ -71,6 +73,8 @@ class ScheduleDraft:
     name: str
     task: TaskRef
     task_name: str | None = None
+    topic: str | None = None
+    no_listener: NoListener = NoListener.COMPLETE
     schedule: str | None = None
     date_time: datetime | None = None
     every: timedelta | None = None
@@ -215,6 +219,8 @@ def _validate(draft: ScheduleDraft) -> tuple[Timing, tuple[Fault, ...]]:
     faults += validate_run_options(
         timeout=draft.timeout, queue=draft.queue, concurrency=draft.concurrency
     )
+    if draft.topic is not None and (problem := fault_of_topic(draft.topic)) is not None:
+        faults += (Fault("topic", problem),)
     if (too_large := fault_of_params(draft.params)) is not None:
         faults += (Fault("params", too_large),)
     return timing, faults

@@ -29,7 +29,6 @@ MOST_NAMED: Final = 16
 class EventKind(enum.StrEnum):
     """What may happen to a schedule that others want to know."""
 
-    ARRIVED = "arrived"  # its instant has come; told where a schedule names a topic
     FAILED = "failed"
     QUARANTINED = "quarantined"
     SKIPPED = "skipped"

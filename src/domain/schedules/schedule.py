@@ -16,6 +16,7 @@ from .conditions import Conditions
 from .every import Every
 from .keys import cron_key, once_key
 from .task import TaskRef
+from .topic import NoListener
 
 DEFAULT_ZONE = "UTC"
 
@@ -149,9 +150,10 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     """A valid row of the users' table.
 
     *source* is the jobs file that it came from, and *task_name* its task's name there; a row
-    written by hand has neither, and only the *task*'s number. *params* is JSON text. *changed_at*
-    is when the row was created, edited or enabled: no instant before it is ever run. *retry* and
-    *timeout* default to the system's and the task's.
+    written by hand has neither, and only the *task*'s number. One with a *topic* runs whichever
+    task listens to that; *no_listener* says what becomes of a run if none does. *params* is JSON
+    text. *changed_at* is when the row was created, edited or enabled: no instant before it is ever
+    run. *retry* and *timeout* default to the system's and the task's.
     """
 
     id: int
@@ -161,6 +163,8 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     changed_at: datetime
     source: str | None = None
     task_name: str | None = None
+    topic: str | None = None
+    no_listener: NoListener = NoListener.COMPLETE
     params: str = "{}"
     enabled: bool = True
     retry: RetryPolicy | None = None

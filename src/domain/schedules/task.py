@@ -99,9 +99,10 @@ class Task:
 
     It has a *command*, or asks by *http*.
 
-    Runs name it by *source* and *name* (see `catalog.py`); rows and messages that cannot, by *ref*.
-    It runs as *user*, or as the worker's own. *policy* is what its file says of how it is run, of
-    its class *task_class* and for all tasks too; *timeout* is that policy's, or the default.
+    Runs name it by *source* and *name* (see `catalog.py`); rows and messages that cannot, by *ref*;
+    events by one of its *topics*. It runs as *user*, or as the worker's own. *policy* is what its
+    file says of how it is run, of its class *task_class* and for all tasks too; *timeout* is that
+    policy's, or the default.
     """
 
     name: str
@@ -114,6 +115,7 @@ class Task:
     env: Mapping[str, str] = attrs.field(factory=dict[str, str])
     pass_env: tuple[str, ...] = ()
     user: str | None = None
+    topics: tuple[str, ...] = ()
     task_class: str | None = None
     policy: TaskPolicy = attrs.field(factory=TaskPolicy)
 

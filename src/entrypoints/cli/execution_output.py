@@ -21,6 +21,7 @@ def show_execution(execution: ExecutionView) -> None:
             ("execution", execution.id),
             ("schedule", f"{execution.schedule_name} (id {execution.scheduler_id})"),
             ("task", said_task(execution.task, execution.task_name, execution.source)),
+            ("topic", execution.topic),
             ("key", execution.key),
             ("state", state(execution.state)),
             ("waits for", execution.waits_for),

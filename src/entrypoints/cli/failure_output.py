@@ -16,7 +16,7 @@ def failure_columns(*, with_resolved: bool) -> Columns[FailureView]:
     return {
         "ID": "id",
         "SCHEDULE": "schedule_name",
-        "TASK": lambda archived: archived.task_name or archived.task,
+        "TASK": lambda archived: archived.topic or archived.task_name or archived.task,
         "KIND": lambda archived: state(archived.kind),
         "FAILED AT": "failed_at",
         "ATTEMPTS": "attempts",
@@ -47,6 +47,7 @@ def _facts(archived: FailureView) -> list[tuple[str, object]]:
         ("execution", archived.execution_id),
         ("schedule", f"{archived.schedule_name} (id {archived.scheduler_id})"),
         ("task", said_task(archived.task, archived.task_name, archived.source)),
+        ("topic", archived.topic),
         ("key", archived.execution_key),
         ("kind", state(archived.kind)),
         ("queue", archived.queue),

@@ -150,6 +150,10 @@ class AttemptsWithOutages(MemoryAttemptStore):
                 return Busy()
             return super().adopt(message, key=key, queue=queue, deaths=deaths, now=now, node=node)
 
+    def count_unheard(self, topic: str, *, now: datetime) -> None:
+        with self._outage.over("count_unheard"):
+            super().count_unheard(topic, now=now)
+
     def keep_written(self, written: Sequence[Written], *, now: datetime, node: str) -> None:
         with self._outage.over("keep_written"):
             super().keep_written(written, now=now, node=node)

@@ -48,6 +48,7 @@ from cronhare.domain.schedules.pause import Pause
 from cronhare.domain.schedules.retention import ClassRetention, Keep
 from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPolicy
 from cronhare.domain.schedules.task import TaskRef
+from cronhare.domain.schedules.topic import NoListener
 from cronhare.domain.task_report import TaskReport
 from cronhare.ports.records import Attempt, Output, QueueLoad
 from cronhare.ports.runner import Captured
@@ -132,6 +133,8 @@ SAME: dict[str, Any] = {
     "overlap_policy": "queue_all",
     "expires_at": NOON + 11 * SECOND,
     "held_by": "key customer-42",
+    "topic": "letters.due",
+    "no_listener": "fail",
     "problem": None,
 }
 CRASH = Crash(NOON + 10 * SECOND, Ending.LOST, "ant-7")
@@ -222,6 +225,7 @@ KEPT: dict[str, Any] = {
     "check_at": NOON + 3 * SECOND,
     "crash_count": 3,
     "first_crash_at": NOON,
+    "topic": "letters.due",
     "problem": "no text",
 }
 ARCHIVED = Archived(
@@ -269,6 +273,8 @@ DRAWN: dict[str, Any] = {
     "name": "mails",
     "task": TASK,
     "task_name": "send",
+    "topic": "letters.due",
+    "no_listener": NoListener.FAIL,
     "schedule": "0 8 * * *",
     "date_time": NOON + 1 * SECOND,
     "timezone": "Europe/Berlin",

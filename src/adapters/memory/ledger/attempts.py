@@ -37,7 +37,7 @@ from cronhare.ports.attempts import (
     StartRequest,
     Superseded,
 )
-from cronhare.ports.records import Attempt, Output
+from cronhare.ports.records import Attempt, Output, Unheard
 from cronhare.ports.runner import Written
 
 from .retry_limits import MemoryEvidence
@@ -130,6 +130,13 @@ class MemoryAttemptStore:
                 )
             except NotToBeRun as error:
                 return Refused(str(error))
+
+    def count_unheard(self, topic: str, *, now: datetime) -> None:
+        """See `AttemptStorePort.count_unheard`."""
+        with self._ledger.lock:
+            before = self._ledger.unheard.get(topic)
+            count = 1 if before is None else before.count + 1
+            self._ledger.unheard[topic] = Unheard(topic=topic, count=count, last_at=now)
 
     def _defer(
         self, requests: Sequence[StartRequest], catch_up: CatchUp | None, now: datetime, node: str

@@ -23,7 +23,15 @@ from cronhare.domain.lifecycle.transitions import cancel
 from cronhare.domain.schedules.boot import LONGEST_AGO
 from cronhare.domain.schedules.keys import BOOT, DUE
 from cronhare.domain.schedules.retention import LATELY, by_class
-from cronhare.ports.records import Attempt, ExecutionFilter, Output, QueueLoad, Reported, Retention
+from cronhare.ports.records import (
+    Attempt,
+    ExecutionFilter,
+    Output,
+    QueueLoad,
+    Reported,
+    Retention,
+    Unheard,
+)
 
 from .reported import keep_failure
 from .retry_limits import forget_idle_limits
@@ -64,6 +72,11 @@ class MemoryRecords:
         with self._ledger.lock:
             outputs = self._executions.outputs(execution_id)
             return tuple(output for output in outputs if output.attempt >= since)
+
+    def unheard(self, *, limit: int) -> Sequence[Unheard]:
+        """See `RecordsPort.unheard`."""
+        with self._ledger.lock:
+            return [self._ledger.unheard[topic] for topic in sorted(self._ledger.unheard)][:limit]
 
     def reported(self, execution_ids: Collection[int]) -> Sequence[Reported]:
         """See `RecordsPort.reported`."""

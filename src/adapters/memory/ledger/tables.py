@@ -23,6 +23,7 @@ from cronhare.domain.schedules.owner import NOBODY, OWNER_FIELDS, ScheduleOwner
 from cronhare.domain.schedules.schedule import CLEANUP_NAME
 from cronhare.domain.schedules.task import SYSTEM, TaskRef
 from cronhare.ports.clock import ClockPort
+from cronhare.ports.records import Unheard
 
 from .execution_table import ExecutionTable
 from .gates import GateTable
@@ -51,6 +52,7 @@ class MemoryLedger:
         self.nodes: dict[str, NodeReport] = {}
         self.budgets: dict[str, Budget] = {}
         self.breakers: dict[str, Breaker] = {}
+        self.unheard: dict[str, Unheard] = {}
         self.deliveries: dict[int, Delivery] = {}
         self.delivery_ids = count(1)
         #: Alerts by their rules, each with when it held last; and when they were judged.

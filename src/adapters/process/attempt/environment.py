@@ -75,6 +75,7 @@ def _attempt_variables(invocation: Invocation, params_file: str) -> dict[str, st
         owner.user_id,
         owner.group_id,
         owner.language_id,
+        invocation.topic,
     )
     told = zip(ATTEMPT_VARIABLES, values, strict=True)
     return {name: str(value) for name, value in told if value is not None}

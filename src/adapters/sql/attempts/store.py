@@ -9,9 +9,10 @@ from .adoption import Adoption
 from .ends import AttemptEnds
 from .running import RunningAttempts
 from .starts import AttemptStarts
+from .unheard import UnheardEvents
 
 
-class SqlAttemptStore(AttemptStarts, RunningAttempts, AttemptEnds, Adoption):
+class SqlAttemptStore(AttemptStarts, RunningAttempts, AttemptEnds, Adoption, UnheardEvents):
     """Satisfies `AttemptStorePort`. What is repeatable is one transaction.
 
     Of what the database refuses, each part that is tried again is one (ADR 31).

@@ -40,6 +40,7 @@ from ..mapping.idle_plans import read_idle
 from ..mapping.schedule_rows import READ, STAMP, schedule_of
 from ..schema.tables import executions, pauses, plans, schedulers
 from .circumstances import Found, find_circumstances, keep_expiries, keep_tallies, prolong
+from .topics import keep_topics
 
 _IS_HELD = executions.c.state == State.HELD.value
 _UNFINISHED = (
@@ -130,6 +131,7 @@ def apply_plans(
     judged = hold_back(connection, wanted, [schedule for _, schedule in known], recent, now)
     inserted = _insert(connection, dialect, judged)
     recent.note(inserted)
+    keep_topics(connection, dialect, inserted)
     if conditional:
         keep_expiries(connection, dialect, inserted)
     if moved:

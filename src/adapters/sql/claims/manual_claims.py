@@ -14,6 +14,7 @@ from ..dialect import Dialect, TransactionRolledBack
 from ..mapping.execution_rows import EXECUTION, executions_of
 from ..mapping.schedule_rows import READ, schedule_of
 from ..schema.tables import executions, schedulers
+from .topics import keep_topics
 
 _BY_KEY = EXECUTION.where(
     executions.c.scheduler_id == bindparam("scheduler_id"),
@@ -48,7 +49,9 @@ def claim_by_hand(
     [id_] = dialect.insert_executions(connection, [run])
     if not id_:
         raise TransactionRolledBack(f"{key} was claimed by somebody else in this very moment")
-    return msgspec.structs.replace(run, id=id_)
+    claimed = msgspec.structs.replace(run, id=id_)
+    keep_topics(connection, dialect, [claimed])
+    return claimed
 
 
 def _schedule(connection: Connection, scheduler_id: int) -> Schedule | BrokenSchedule | None:

@@ -136,4 +136,5 @@ def _schedule(stored: StoredSchedule) -> ScheduleFacts:
         problem=stored.problem,
         source=stored.source or None,
         task_name=draft.task_name,
+        topic=draft.topic,
     )

@@ -14,7 +14,10 @@ from ..schema.types import UtcDateTime
 
 _asked = schedulers.alias("asked")
 _same_task = and_(
-    *(schedulers.c[name].is_not_distinct_from(_asked.c[name]) for name in NUMBER_COLUMNS)
+    *(
+        schedulers.c[name].is_not_distinct_from(_asked.c[name])
+        for name in (*NUMBER_COLUMNS, "topic")
+    )
 )
 # Each schedule of the task is one look into the index (scheduler_id, finished_at). The state is
 # compared in a way that no index of states serves: that would find all that ever succeeded.

@@ -118,6 +118,8 @@ _READER: Final = TableReader(
     concurrency_key=text(LONGEST_NAME, nullable=True),
     overlap_policy=text(LONGEST_NAME, nullable=True),
     held_by=text(LONGEST_NAME, nullable=True),
+    topic=text(LONGEST_NAME, nullable=True),
+    no_listener=text(LONGEST_NAME, nullable=True),
     schedule_name=ColumnRule(kind=object, wanted="", stand_in=None),  # see `display_name`
     owned_by=ColumnRule(kind=object, wanted="", stand_in=None),  # see `ScheduleOwner`
 )
@@ -318,6 +320,8 @@ def _execution(
         overlap_policy=row.overlap_policy,
         held_by=row.held_by,
         expires_at=row.expires_at,
+        topic=row.topic,
+        no_listener=row.no_listener,
         crashes=crashes,
         problem=problem,
         owned_by=owned_by,

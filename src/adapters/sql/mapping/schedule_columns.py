@@ -45,6 +45,7 @@ from cronhare.domain.schedules.schedule import (
     LONGEST_ZONE,
     Misfire,
 )
+from cronhare.domain.schedules.topic import NoListener
 from cronhare.domain.texts.durations import LONGEST
 from cronhare.domain.texts.echo import echo
 from cronhare.domain.topology import MAIN_QUEUE
@@ -93,6 +94,7 @@ _RUN_OPTIONS: Final[Mapping[str, Callable[[ScheduleDraft], object]]] = {
     "jitter_ms": lambda draft: milliseconds(draft.jitter),
     "queue": lambda draft: draft.queue,
     "conditions": lambda draft: write_conditions_text(draft.conditions),
+    "no_listener": lambda draft: draft.no_listener.value,
 }
 _WRITERS: Final = {**_TIMES, **_RUN_OPTIONS}
 #: The columns that say how a schedule is run.
@@ -178,6 +180,7 @@ def read_run_options(values: tuple[Any, ...]) -> RunOptions:
         "jitter": row.span("jitter_ms", timedelta(0)),
         "queue": queue,
         "conditions": row.conditions(),
+        "no_listener": row.one_of("no_listener", NoListener.COMPLETE),
     }
     return RunOptions(
         draft=said,

@@ -28,7 +28,7 @@ from .schedule_columns import (
     read_run_options,
     read_times,
 )
-from .task_columns import NOWHERE, TASK_COLUMNS, NamedTask, number_values, read_task
+from .task_columns import NOWHERE, TASK_COLUMNS, NamedTask, read_task, task_values
 
 #: A row's updated_at exactly as it is: a plan keeps it, to see edits without comparing clocks.
 STAMP = type_coerce(schedulers.c.updated_at, NullType())
@@ -77,6 +77,7 @@ def draft_of(row: Row[Any]) -> tuple[ScheduleDraft | None, str | None]:
         name=display_name(row.name, row.id),
         task=task.ref,
         task_name=task.name,
+        topic=task.topic,
         params=params,
         description=row.description,
         **owner,
@@ -105,6 +106,7 @@ def schedule_of(row: Row[Any]) -> Schedule | BrokenSchedule:
         task=task.ref,
         source=task.source,
         task_name=task.name,
+        topic=task.topic,
         changed_at=row.updated_at,
         params=params,
         **times.schedule,
@@ -115,7 +117,7 @@ def schedule_of(row: Row[Any]) -> Schedule | BrokenSchedule:
 def row_values(draft: ScheduleDraft) -> dict[str, Any]:
     """Write a draft as the columns of its row."""
     return {
-        **number_values(draft.task),
+        **task_values(draft),
         "task_name": draft.task_name,
         "name": draft.name,
         "params": draft.params,

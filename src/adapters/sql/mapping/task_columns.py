@@ -5,9 +5,10 @@ from typing import Any, Final
 import msgspec
 
 from cronhare.domain.messages.messages import LARGEST_ID
-from cronhare.domain.schedules.draft import Fault
+from cronhare.domain.schedules.draft import Fault, ScheduleDraft
 from cronhare.domain.schedules.schedule import LONGEST_NAME
 from cronhare.domain.schedules.task import SYSTEM, TaskRef, fault_of_own_type
+from cronhare.domain.schedules.topic import fault_of_topic, ref_of_topic
 from cronhare.domain.texts.echo import echo
 
 from .bounded_cache import TASKS_CACHED, cached
@@ -26,24 +27,30 @@ COLUMN_OF_TYPE: Final = {
 NUMBER_COLUMNS: Final = (*COLUMN_OF_TYPE.values(), "task_type", "task_id")
 
 #: The columns that name the task.
-TASK_COLUMNS: Final = ("source", "task_name", *NUMBER_COLUMNS)
+TASK_COLUMNS: Final = ("source", "task_name", *NUMBER_COLUMNS, "topic")
 
 #: The task of a schedule whose row names none.
 NOWHERE: Final = TaskRef("report", 0)
 
 
 class NamedTask(msgspec.Struct, frozen=True, kw_only=True):
-    """What a row says of its task: its number always, its source and name where it has them."""
+    """What a row says of its task: its number always, its source and name where it has them.
+
+    Or the *topic* that it has instead, whose number it is then.
+    """
 
     ref: TaskRef
     source: str | None
     name: str | None
+    topic: str | None = None
     faults: tuple[Fault, ...] = ()
 
 
-def number_values(ref: TaskRef) -> dict[str, object]:
-    """Write a task's number as `NUMBER_COLUMNS`."""
-    values: dict[str, object] = dict.fromkeys(NUMBER_COLUMNS)
+def task_values(draft: ScheduleDraft) -> dict[str, object]:
+    """Write a draft's task as `NUMBER_COLUMNS` and topic."""
+    ref, values = draft.task, dict[str, object](dict.fromkeys(NUMBER_COLUMNS), topic=draft.topic)
+    if draft.topic is not None:
+        return values
     if (column := COLUMN_OF_TYPE.get(ref.type)) is not None:
         return {**values, column: ref.id}
     return {**values, "task_type": ref.type, "task_id": ref.id}
@@ -56,8 +63,26 @@ def read_task(values: tuple[Any, ...]) -> NamedTask:
     source, name = _name("source", values[0], faults), _name("task_name", values[1], faults)
     if name is not None and source is None:
         faults.append(Fault("task_name", "names a task of no source: set source, or clear both"))
-    ref = _number(values[2:], faults)
-    return NamedTask(ref=ref, source=source, name=name, faults=tuple(faults))
+    *numbers, topic = values[2:]
+    if topic is None or topic == "":
+        ref, topic = _number(tuple(numbers), faults), None
+    else:
+        ref, topic = _topic(topic, tuple(numbers), name, faults)
+    return NamedTask(ref=ref, source=source, name=name, topic=topic, faults=tuple(faults))
+
+
+def _topic(
+    value: object, numbers: tuple[Any, ...], name: str | None, faults: list[Fault]
+) -> tuple[TaskRef, str | None]:
+    """Read a topic, beside which no task is named."""
+    if name is not None or any(number not in {None, ""} for number in numbers):
+        faults.append(Fault("topic", "a row has a topic or names a task, not both"))
+    problem = fault_of_topic(value) if isinstance(value, str) else "is not text"
+    if problem is not None:
+        faults.append(Fault("topic", f"{echo(value)}: {problem}"))
+        return NOWHERE, None
+    topic = str(value)
+    return ref_of_topic(topic), topic
 
 
 def _name(column: str, value: object, faults: list[Fault]) -> str | None:

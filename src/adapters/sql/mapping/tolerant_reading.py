@@ -22,7 +22,15 @@ from cronhare.domain.task_report import LARGEST_RESULT
 from cronhare.domain.texts.echo import echo
 from cronhare.domain.topology import LONGEST_QUEUE_NAME, MOST_QUEUES
 
-from ..schema.tables import attempts, calendar_windows, calendars, nodes, outputs, pauses
+from ..schema.tables import (
+    attempts,
+    calendar_windows,
+    calendars,
+    nodes,
+    outputs,
+    pauses,
+    topic_tallies,
+)
 from ..schema.types import UtcDateTime
 from .schedule_columns import LONG_AGO
 
@@ -193,6 +201,9 @@ WINDOW: Final = TableReader(
     calendar=text(LONGEST_CALENDAR_NAME),
     during=text(LONGEST_WINDOW),
     label=text(LONGEST_LABEL, nullable=True),
+)
+TOPIC_TALLY: Final = TableReader(
+    topic_tallies, **_lengths(topic_tallies), no_listener=whole(_SIZES)
 )
 PAUSE: Final = TableReader(
     pauses,

@@ -13,7 +13,15 @@ from cronhare.domain.lifecycle.replay import ALREADY_OVERDUE
 from cronhare.domain.lifecycle.transitions import cancel
 from cronhare.domain.task_report import TaskReport
 from cronhare.ports.clock import ClockPort
-from cronhare.ports.records import Attempt, ExecutionFilter, Output, QueueLoad, Reported, Retention
+from cronhare.ports.records import (
+    Attempt,
+    ExecutionFilter,
+    Output,
+    QueueLoad,
+    Reported,
+    Retention,
+    Unheard,
+)
 from cronhare.ports.runner import Captured
 
 from ..claims.manual_claims import claim_by_hand, find_by_key
@@ -28,9 +36,9 @@ from ..mapping.execution_rows import (
     find_executions,
     id_of_display_name,
 )
-from ..mapping.tolerant_reading import ATTEMPT, OUTPUT
+from ..mapping.tolerant_reading import ATTEMPT, OUTPUT, TOPIC_TALLY
 from ..mapping.transition_columns import write_changes
-from ..schema.tables import attempts, executions, outputs, schedulers
+from ..schema.tables import attempts, executions, outputs, schedulers, topic_tallies
 from ..schema.types import UtcDateTime
 from ..transactions.database import Database, repeatable
 from .archive import ArchiveRecords, known_id
@@ -62,6 +70,7 @@ _REPORTED = (
     .where(outputs.c.execution_id.in_(bindparam("ids", expanding=True)))
     .order_by(outputs.c.execution_id, outputs.c.attempt)
 )
+_UNHEARD = select(topic_tallies).order_by(topic_tallies.c.topic)
 #: So many executions are asked for in one statement.
 _AT_ONCE = 1_000
 _COVERING = (
@@ -114,6 +123,15 @@ class SqlRecords(ArchiveRecords):
         with self._database.read(f"reading the attempts of execution {execution_id}") as connection:
             rows = connection.execute(_ATTEMPTS, {"execution_id": known_id(execution_id)})
             return [Attempt(**ATTEMPT.fields(row)) for row in rows]
+
+    @repeatable
+    def unheard(self, *, limit: int) -> Sequence[Unheard]:
+        """See `RecordsPort.unheard`."""
+        with self._database.read("reading which events nobody listened to") as connection:
+            rows = [TOPIC_TALLY.read(row)[0] for row in connection.execute(_UNHEARD.limit(limit))]
+        return [
+            Unheard(topic=row.topic, count=row.no_listener, last_at=row.last_at) for row in rows
+        ]
 
     @repeatable
     def output(self, execution_id: int, *, since: int = 1) -> Sequence[Output]:

@@ -74,6 +74,8 @@ schedulers = Table(
     Column("conditions", LongText),
     Column("task_type", String(32)),
     Column("task_id", Integer),
+    Column("topic", String(255)),
+    Column("no_listener", String(16)),
     # Kept up by the database itself in rows that people write: see migration 0004.
     Column("created_at", HandWritten, nullable=False, server_default=""),
     Column("updated_at", HandWritten, nullable=False, server_default=""),
@@ -114,6 +116,15 @@ tallies = Table(
     metadata,
     Column("scheduler_id", Id, ForeignKey("Scheduler.id", ondelete="CASCADE"), primary_key=True),
     Column("claimed", BigInteger, nullable=False),
+)
+
+#: How many events nobody listened to, by topic; or by type and number, where there is no topic.
+topic_tallies = Table(
+    "TopicTally",
+    metadata,
+    Column("topic", String(255), primary_key=True),
+    Column("no_listener", BigInteger, nullable=False),
+    Column("last_at", UtcDateTime, nullable=False),
 )
 
 #: Holidays and the like, by which schedules run or do not; people may write them, too.
@@ -175,6 +186,8 @@ executions = Table(
     Column("overlap_policy", String(16)),
     Column("held_by", String(255)),
     Column("expires_at", UtcDateTime),
+    Column("topic", String(255)),
+    Column("no_listener", String(16)),
     Index("ux_execution_key", "scheduler_id", "execution_key", unique=True),
     Index("ix_execution_check", "state", "check_at"),
     Index("ix_execution_lease", "state", "lease_until"),  # SQLite alone; of those that have one
@@ -267,6 +280,7 @@ failed_tasks = Table(
     Column("crash_count", Integer),
     Column("first_crash_at", UtcDateTime),
     Column("options", LongText),
+    Column("topic", String(255)),
     Column("event_at", UtcDateTime),
     Index("ix_failed_check", "check_at"),
     Index("ix_failed_event", "event_at"),

@@ -67,6 +67,8 @@ class ExecutionView:
     overlap_policy: str | None
     held_by: str | None
     expires_at: datetime | None
+    topic: str | None
+    no_listener: str | None
     crashed_at: tuple[datetime, ...]
     problem: str | None
     waits_for: str | None

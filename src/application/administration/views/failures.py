@@ -63,6 +63,7 @@ class FailureView:
     crash_count: int | None
     first_crash_at: datetime | None
     options: Any
+    topic: str | None
     poison_key: str | None
     dead_letter: DeadLetterRecord
     problem: str | None

@@ -87,6 +87,8 @@ class ScheduleView:
     status: bool | None = None
     task: TaskRef | None = None
     task_name: str | None = None
+    topic: str | None = None
+    no_listener: str | None = None
     source: str | None
     params: Any = None
     queue: str | None = None
@@ -224,6 +226,8 @@ def shown_field(name: str, value: Any) -> dict[str, Any]:  # noqa: ANN401 - a fi
                 "keep_done": keep.done,
                 "keep_failed": keep.failed,
             }
+        case "no_listener":
+            return {name: value.value}
         case "params":
             return {name: json_value(value)}
     return {name: value}

@@ -53,6 +53,7 @@ def _facts(schedule: ScheduleView) -> list[tuple[str, object]]:
         ("status", _status(schedule)),
         ("pause", _pause(schedule)),
         ("task", schedule.task and said_task(schedule.task, schedule.task_name, schedule.source)),
+        ("topic", schedule.topic and f"{schedule.topic} (unheard: {schedule.no_listener})"),
         ("queue", schedule.queue),
         ("params", None if schedule.task is None else json_line(schedule.params)),
         ("retry", schedule.retry_facts),

@@ -1,5 +1,6 @@
 """Which task a run means, and that nobody runs another file's."""
 
+import attrs
 import pytest
 
 from cronhare.domain.schedules.catalog import Catalog, MissingKind, MissingTask
@@ -107,3 +108,32 @@ def test_what_fails_to_replace_the_tasks_leaves_them() -> None:
 
     assert list(catalog) == [BACKUP]
     assert isinstance(catalog.find(TWO), MissingTask)
+
+
+LISTENER = attrs.evolve(BACKUP, topics=("orders.due", "orders.paid"))
+
+
+@pytest.mark.parametrize("source", ["shop", None, "garden"])
+def test_an_event_finds_the_task_that_listens_whoever_tells_of_it(source: str | None) -> None:
+    found = Catalog([LISTENER, SWEEP]).find(UNHEARD, source=source, topic="orders.paid")
+
+    assert found is LISTENER
+
+
+@pytest.mark.parametrize(
+    ("source", "kind"),
+    [
+        ("shop", MissingKind.UNHEARD),
+        (None, MissingKind.UNHEARD),
+        ("garden", MissingKind.FOREIGN),  # a worker of that file may have the listener
+    ],
+)
+def test_an_event_without_a_listener_is_told_with_what_they_listen_to(
+    source: str | None, kind: MissingKind
+) -> None:
+    answer = Catalog([LISTENER]).find(ONE, source=source, topic="orders.lost")
+
+    assert isinstance(answer, MissingTask)
+    assert answer.kind is kind
+    if kind is MissingKind.UNHEARD:
+        assert "listens to orders.lost; they listen to: orders.due, orders.paid" in str(answer)

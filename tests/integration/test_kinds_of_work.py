@@ -1,0 +1,112 @@
+"""What a run may be besides a command: in `cronhare up`, and on a real broker and database."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cronhare.domain.execution import Execution, State
+from cronhare.ports.records import ExecutionFilter, RecordsPort
+from tests.faults.arena import Arena
+from tests.faults.house import stop_politely
+from tests.production.plant import PATIENCE, SCHEDULER, plant
+from tests.services.finding import wait_until
+from tests.services.mariadb import Server as Mariadb
+from tests.services.rabbitmq import Server as RabbitMQ
+
+pytestmark = pytest.mark.integration
+
+
+@contextmanager
+def embedded(folder: Path, jobs: str) -> Iterator[Arena]:
+    """Run `cronhare up`."""
+    arena = Arena(folder, 0)
+    (folder / "jobs.toml").write_text(jobs)
+    arena.apply()
+    process = arena.start()
+    try:
+        yield arena
+        stop_politely([process])
+    finally:
+        process.kill()
+        process.wait()
+        arena.engine.dispose()
+
+
+@pytest.fixture(params=["embedded", "production"])
+def running(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], Any]:
+    """Give a way to run a system with a jobs file."""
+    if request.param == "embedded":
+        return lambda jobs: embedded(tmp_path, jobs)
+    broker: RabbitMQ = request.getfixturevalue("rabbitmq")
+    database: Mariadb = request.getfixturevalue("mariadb")
+
+    @contextmanager
+    def production(jobs: str) -> Iterator[Arena]:
+        with plant(tmp_path, broker, database, jobs) as built:
+            built.start(*SCHEDULER)
+            built.start_worker(concurrency=4)
+            yield built.arena
+            built.stop()
+
+    return production
+
+
+def runs(records: RecordsPort) -> Mapping[str, Execution]:
+    """Give the newest run of each schedule."""
+    found = records.executions(ExecutionFilter(limit=100))
+    return {run.schedule_name: run for run in reversed(found)}
+
+
+def until(records: RecordsPort, ended: Mapping[str, State]) -> Mapping[str, Execution]:
+    """Wait until runs of these schedules have ended so."""
+
+    def are_over() -> bool:
+        states = {name: run.state for name, run in runs(records).items()}
+        return all(states.get(name) is state for name, state in ended.items())
+
+    wait_until(are_over, seconds=PATIENCE, every=0.1, what=f"{ended}")
+    return runs(records)
+
+
+TOPICS = """
+[tasks.charge]
+command = ["/bin/sh", "-c", 'echo "$CRON_TOPIC $(cat "$CRON_PARAMS_FILE")" > heard']
+topics = ["payments.due", "payments.overdue"]
+
+[schedules.heard]
+topic = "payments.overdue"
+payload = { order = 7 }
+manual = true
+
+[schedules.unheard]
+topic = "payments.lost"
+manual = true
+
+[schedules.missed]
+topic = "payments.lost"
+no_listener = "fail"
+manual = true
+"""
+
+
+def test_events_reach_their_listener_and_none_is_lost_unheard(
+    running: Callable[[str], Any], tmp_path: Path
+) -> None:
+    with running(TOPICS) as arena:
+        arena.ask_for_runs(of=["heard", "unheard", "missed"])
+        wanted = {"heard": State.SUCCEEDED, "unheard": State.SUCCEEDED, "missed": State.FAILED}
+        ended = until(arena.records, wanted)
+
+        assert (tmp_path / "heard").read_text() == 'payments.overdue {"order":7}\n'
+        assert {name: run.topic for name, run in ended.items() if name in wanted} == {
+            "heard": "payments.overdue",
+            "unheard": "payments.lost",
+            "missed": "payments.lost",
+        }
+        wait_until(lambda: bool(arena.records.unheard(limit=9)), seconds=PATIENCE, what="the count")
+        assert [(one.topic, one.count) for one in arena.records.unheard(limit=9)] == [
+            ("payments.lost", 1)
+        ]

@@ -1,0 +1,82 @@
+"""Events by topic: who hears them, and what becomes of those that nobody does."""
+
+from datetime import timedelta
+
+import attrs
+
+from cronhare.domain.execution import State
+from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.schedules.topic import NoListener, ref_of_topic
+from cronhare.ports.records import Unheard
+from tests.unit.application.conftest import Lines
+from tests.unit.application.deliveries import live, run
+from tests.unit.application.endings import Seen, failure, one_by_one
+from tests.unit.application.house import REPORT, House
+
+TOPIC = "orders.due"
+LISTENER = attrs.evolve(REPORT, topics=(TOPIC,))
+EVENT = {"task": ref_of_topic(TOPIC), "topic": TOPIC, "params": '{"order":7}'}
+
+
+async def test_a_listener_is_given_the_topic_and_the_payload() -> None:
+    seen = Seen()
+    house = House(script=seen, tasks=[LISTENER])
+
+    await run(house, **EVENT)
+
+    [heard] = seen.invocations
+    assert (heard.topic, heard.params, heard.task) == (TOPIC, {"order": 7}, LISTENER)
+    assert (house.only.state, house.ledger.unheard) == (State.SUCCEEDED, {})
+
+
+async def test_a_listener_that_fails_is_retried_with_the_next_attempt_number() -> None:
+    seen = Seen()
+    script = one_by_one([failure()])
+    house = House(
+        script=lambda each: (seen(each), script(each))[1],
+        tasks=[LISTENER],
+        policy=RetryPolicy(attempts=2),
+    )
+
+    await run(house, **EVENT)
+    await live(house, timedelta(minutes=1))
+
+    assert [each.attempt for each in seen.invocations] == [1, 2]
+    assert (house.only.state, house.only.deaths) == (State.SUCCEEDED, 1)
+
+
+async def test_an_event_that_nobody_hears_is_completed_with_a_warning_and_counted(
+    lines: Lines,
+) -> None:
+    house = House()
+
+    await run(house, **EVENT)
+
+    assert house.only.state is State.SUCCEEDED
+    [told] = [line for line in lines() if "Nobody listens to orders.due: completed" in line]
+    assert told.startswith("[WARN] [type=event, ")
+    assert list(house.records.unheard(limit=9)) == [
+        Unheard(topic=TOPIC, count=1, last_at=house.now)
+    ]
+
+
+async def test_a_schedule_may_let_such_an_event_fail_for_good() -> None:
+    house = House()
+
+    await run(house, **EVENT, no_listener=NoListener.FAIL)
+
+    assert (house.only.state, house.ledger.unheard) == (State.FAILED, {})
+    assert "no task of this worker listens to orders.due" in (house.only.last_error or "")
+    [archived] = house.records.archive()
+    assert archived.topic == TOPIC
+
+
+async def test_a_neighbour_of_an_event_that_cannot_be_counted_runs(lines: Lines) -> None:
+    house = House()
+    house.outage.begin("count_unheard")
+    house.add("neighbour", schedule="1 12 2 3 *")
+
+    await run(house, **EVENT)
+
+    assert [row.state for row in house.executions()] == [State.SUCCEEDED] * 2
+    assert any("without a listener is not counted" in line for line in lines())
