@@ -75,6 +75,7 @@ faults: $(EQUIPPED)  ## every fault again and again, on private servers: CYCLES=
 	@scripts/ensure-servers
 	$(BIN)/pytest --quiet -m long tests/integration
 	$(BIN)/python -m tests.faults --cycles $(CYCLES)
+	$(BIN)/python -m tests.faults.limits
 
 .PHONY: fuzz
 fuzz: $(EQUIPPED)  ## every boundary with all that may come from outside, beside the innocent

@@ -108,7 +108,8 @@ class Arena:
     def apply(self) -> None:
         """Save the schedules of the jobs file, as `cronhare apply` does from another process."""
         file = read_jobs(self.folder / "jobs.toml", policy=RetryPolicy())
-        self.schedules.save(file.drafts, source=file.source, now=self.claims.now())
+        now, calendars = self.claims.now(), file.calendars
+        self.schedules.save(file.drafts, source=file.source, now=now, calendars=calendars)
 
     def ask_for_runs(self, many: int = 5, *, of: Sequence[str] = ()) -> frozenset[int]:
         """Begin a few runs by hand, as `cronhare run` does from another process; gives their ids.

@@ -40,7 +40,7 @@ class Said:
 def said(logs: Path) -> Said:
     """Read all logs of a folder."""
     counts = Said()
-    for line in _lines(logs):
+    for line in lines(logs):
         action = str(line.get("action", ""))
         counts.actions[action] += 1
         if action in {"reconcile", "recover"}:
@@ -65,7 +65,7 @@ def hearing(logs: Path, action: str, *, times: int = 1) -> Iterator[None]:
     )
 
 
-def _lines(logs: Path) -> Iterator[dict[str, Any]]:
+def lines(logs: Path) -> Iterator[dict[str, Any]]:
     """Give the lines; what is none, like a bare traceback, is a fault."""
     for path in sorted(logs.glob("*.log")):
         for text in path.read_text().splitlines():
