@@ -1,4 +1,4 @@
-"""Extras: the libraries that only one kind of server needs.
+"""Extras: the libraries that only one kind of server needs, or one command.
 
 Each is an entry of `[project.optional-dependencies]`. Call `require` before the import, so that a
 missing library is a sentence and no traceback.
@@ -15,11 +15,12 @@ EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {
     "mysql": ("pymysql",),
     "postgresql": ("psycopg",),
     "rabbitmq": ("pika", "aio_pika", "aiormq", "pamqp"),
+    "web": ("fastapi", "h11", "starlette", "uvicorn"),
 }
 
 
 class ExtraMissing(ValueError):
-    """A setting needs an extra that is not installed; the text says how to install it."""
+    """A setting, or a command, needs an extra that is not installed; the text says what to do."""
 
 
 def require(extra: str) -> None:

@@ -40,6 +40,7 @@ from cronhare.application.administration.outbox import Outbox
 from cronhare.application.administration.queries import Queries
 from cronhare.application.administration.replays import Replays
 from cronhare.application.administration.retry_limits import RetryLimitDesk
+from cronhare.application.administration.schedule_desk import ReportDesk, ScheduleDesk
 from cronhare.application.administration.statistics import Statistics
 from cronhare.application.events.alerting import AlertWatch
 from cronhare.application.events.announcing import Announcer
@@ -284,6 +285,10 @@ class Container(containers.DeclarativeContainer):
         node=node,
         uuid=uuid4,
         policy=settings.provided.policy,
+    )
+    schedule_desk = providers.Singleton(ScheduleDesk, schedules)
+    report_desk = providers.Singleton(
+        ReportDesk, schedules=schedules, administrator=administrator, catalog=catalog
     )
     replays = providers.Singleton(Replays, replays=replay_store, records=records)
     applier = providers.Singleton(JobsFileApplier, schedules)

@@ -83,6 +83,18 @@ class ScheduleStorePort(Protocol):
         """
         ...
 
+    def create(self, draft: ScheduleDraft, *, now: datetime) -> int | None:
+        """Create a schedule of no source; answers its id, None if its name is taken.
+
+        Raises:
+            LedgerRefused: the table refuses a value, or takes the name for another's.
+        """
+        ...
+
+    def with_id(self, scheduler_id: int) -> StoredSchedule | None:
+        """Find a schedule by its id, whatever it is named; not one of the system's own."""
+        ...
+
     def switch(self, names: Collection[str], *, on: bool, now: datetime) -> Collection[str]:
         """Enable or disable schedules; answers those whose status changed.
 

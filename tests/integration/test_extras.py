@@ -95,7 +95,7 @@ def needs(extra: str, said: Said) -> bool:
 
 
 def test_the_extras_are_more_than_what_is_named_in_them() -> None:
-    assert modules_of_extras() >= {"pika", "pymysql", "yarl"}
+    assert modules_of_extras() >= {"pika", "pymysql", "yarl", "uvicorn", "anyio"}
 
 
 def test_alone_it_runs_the_examples(tmp_path: Path, alone: dict[str, str]) -> None:
@@ -143,6 +143,17 @@ def test_a_broker_needs_its_extra(road: str, tmp_path: Path, alone: dict[str, st
 
     assert said.status == 2
     assert needs("rabbitmq", said)
+
+
+def test_the_http_api_needs_its_own(tmp_path: Path, alone: dict[str, str]) -> None:
+    (tmp_path / "jobs.toml").write_text(JOBS)
+
+    said = call("web --jobs jobs.toml", tmp_path, alone)
+
+    assert said.status == 2
+    assert "web: it needs the extra web, which is not installed; run: " in said.err
+    assert f"{sys.executable} -m pip install 'cronhare[web]'" in said.err
+    assert "Traceback" not in said.err
 
 
 def test_two_missing_extras_are_told_at_once(tmp_path: Path, alone: dict[str, str]) -> None:

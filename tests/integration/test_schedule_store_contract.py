@@ -5,6 +5,7 @@ from datetime import timedelta
 from cronhare.domain.cron import Fold, Gap
 from cronhare.domain.retries.backoff import Backoff, BackoffType, Jitter
 from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.retention import ClassRetention, Keep
 from cronhare.domain.schedules.schedule import Misfire, MisfirePolicy, OverlapPolicy
 from cronhare.domain.schedules.task import TaskRef
@@ -205,3 +206,44 @@ def test_many_writers_of_one_name_make_one_schedule(ledger: Ledger) -> None:
     at_once(8, lambda n: ledger.save(draft(params=f'{{"by":{n}}}')))
 
     assert len(ledger.schedules.schedules()) == 1
+
+
+def test_a_schedule_is_created_with_an_id_and_no_source(ledger: Ledger) -> None:
+    wanted = draft("new", params='{"a":"ü"}', user_id=7)
+
+    id_ = ledger.schedules.create(wanted, now=ledger.now)
+
+    assert id_ is not None
+    stored = ledger.schedules.with_id(id_)
+    assert stored is not None
+    assert (stored.id, stored.draft, stored.source) == (id_, wanted, None)
+    assert (stored.created_at, stored.planned) == (NOON, False)
+
+
+def test_of_several_who_create_one_name_one_is_answered_an_id(ledger: Ledger) -> None:
+    answers = at_once(4, lambda number: ledger.schedules.create(_numbered(number), now=ledger.now))
+
+    [winner] = [id_ for id_ in answers if id_ is not None]
+    [stored] = ledger.schedules.schedules()
+    assert stored.id == winner
+    assert stored.draft in [_numbered(number) for number in range(4)]
+
+
+def _numbered(number: int) -> ScheduleDraft:
+    return draft("new", description=f"of {number}")
+
+
+def test_a_name_that_a_file_has_is_taken(ledger: Ledger) -> None:
+    ledger.schedules.save([draft("nightly")], source="jobs.toml", now=ledger.now)
+
+    assert ledger.schedules.create(draft("nightly", timeout=MINUTE), now=ledger.now) is None
+
+    [stored] = ledger.schedules.schedules()
+    assert (stored.draft, stored.source) == (draft("nightly"), "jobs.toml")
+
+
+def test_no_schedule_has_an_id_that_none_was_given(ledger: Ledger) -> None:
+    own = ledger.systems_own()
+
+    for id_ in (0, -1, 10**30, own.scheduler_id, own.scheduler_id + 1_000):
+        assert ledger.schedules.with_id(id_) is None

@@ -77,6 +77,13 @@ from cronhare.entrypoints.processes import scheduler
 from cronhare.entrypoints.settings import setting_text
 from cronhare.entrypoints.signals import forced_exit as last_resort
 from cronhare.entrypoints.signals import handlers as attention
+from cronhare.entrypoints.web import application as web_application
+from cronhare.entrypoints.web import bodies as web_bodies
+from cronhare.entrypoints.web import openapi as web_openapi
+from cronhare.entrypoints.web import protocol as web_protocol
+from cronhare.entrypoints.web import reports as web_reports
+from cronhare.entrypoints.web import schedulers as web_schedulers
+from cronhare.entrypoints.web import server as web_server
 from cronhare.ports import http
 from tests.services.rabbitmq import LARGEST_AT_BROKER
 
@@ -378,6 +385,26 @@ BOUNDS: dict[str, list[str]] = {
         f"{topology.LONGEST_QUEUE_NAME} for each",
     ],
     "nodes, versions and hosts that are named for one finding": [f"{finding.NAMES_TOLD}"],
+    "a request to `cronhare web`": [
+        f"a head of {size(web_protocol.LARGEST_HEAD)}",
+        f"a body of {size(web_bodies.LARGEST_BODY)}",
+        f"{web_protocol.ARRIVAL:.0f} s",
+    ],
+    "connections to `cronhare web`": [
+        f"{web_protocol.MOST_CONNECTIONS}",
+        f"{web_server.AT_REST} s at rest",
+        f"{web_protocol.ANSWER:.0f} s",
+        f"{web_application.AT_A_TIME} ask",
+    ],
+    "what a body of the HTTP API says": [
+        f"{jobs_file.DEEPEST} lists",
+        f"whole numbers of {jobs_file.LARGEST_INTEGER.bit_length() + 1} bits",
+        f"a description of {web_schedulers.LONGEST_DESCRIPTION:,} letters",
+        f"a controller of {web_reports.LONGEST_CONTROLLER}",
+        f"{jobs_file.MOST_FAULTS} faults",
+    ],
+    "an Idempotency-Key": [f"{web_openapi.LONGEST_KEY} signs"],
+    "the end of `cronhare web`": [f"{web_server.ENDING} s", f"{2 * web_server.ENDING} s"],
     "a run at boot (`on_boot`)": [f"{boot.LONGEST_AGO.total_seconds() / 3_600:.0f} hours"],
     "pages that are chosen for one that is taken, where others hold rows": [
         f"{behind_held.MOST_PAGES}"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from cronhare.domain.schedules.jobs_file import DEEPEST, LARGEST_INTEGER, SMALLEST_INTEGER
 
-NO_INTEGER = "is no whole number of TOML, which are from -2^63 to 2^63-1"
+NO_INTEGER = "is no whole number of 64 bits, which are from -2^63 to 2^63-1"
 
 #: Where a value is: the names of its tables and its numbers in lists, as in `tasks.a.env[0]`.
 Path = tuple[str, ...]

@@ -9,7 +9,6 @@ from cronhare.domain.cron import Fold, UnknownZone, find_zone
 from cronhare.domain.schedules.concurrency import Concurrency
 from cronhare.domain.schedules.conditions import Conditions, read_conditions
 from cronhare.domain.schedules.draft import Fault, ScheduleDraft, faults_of, in_effect
-from cronhare.domain.schedules.retention import ClassRetention
 from cronhare.domain.schedules.schedule import DEFAULT_MISFIRE, Misfire
 from cronhare.domain.schedules.task import Task, TaskRef, TaskType
 from cronhare.domain.schedules.topic import NoListener, ref_of_topic
@@ -56,7 +55,7 @@ def read_draft(
         params=_params(table, faults),
         status=table.status,
         description=table.description,
-        retention=None if task is None else _retention(task),
+        retention=None if task is None else task.retention,
         retry=policies.retry(table.retry, None if task is None else task.policy.retry, faults),
         misfire=_misfire(table.misfire, faults),
         overlap=table.overlap,
@@ -135,12 +134,6 @@ def _zone(name: str) -> ZoneInfo | None:
         return find_zone(name)
     except UnknownZone:
         return None  # `faults_of` reports it
-
-
-def _retention(task: Task) -> ClassRetention | None:
-    if task.task_class is None or task.policy.keep is None:
-        return None
-    return ClassRetention(task_class=task.task_class, keep=task.policy.keep)
 
 
 def _misfire(value: object, faults: list[Fault]) -> Misfire:

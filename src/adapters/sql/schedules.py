@@ -18,6 +18,7 @@ from sqlalchemy import (
     update,
 )
 
+from cronhare.domain.messages.messages import LARGEST_ID
 from cronhare.domain.schedules.calendars import BrokenCalendar, CalendarDraft
 from cronhare.domain.schedules.draft import ScheduleDraft
 from cronhare.domain.schedules.owner import OWNER_FIELDS
@@ -66,6 +67,7 @@ _NAMED = or_(
     schedulers.c.name.in_(bindparam("names", expanding=True)),
     schedulers.c.name.is_(None) & schedulers.c.id.in_(bindparam("ids", expanding=True)),
 )
+_WITH_ID = _STORED.where(schedulers.c.id == bindparam("scheduler_id"))
 _USERS = select(
     schedulers.c.id, schedulers.c.name, schedulers.c.status, schedulers.c.updated_at
 ).where(schedulers.c.system_id.is_(None), _NAMED)
@@ -185,6 +187,27 @@ class SqlScheduleStore:
                 if values:
                     connection.execute(statement, values)
             save_calendars(connection, calendars, source=source, dropped=dropped)
+
+    @repeatable
+    def create(self, draft: ScheduleDraft, *, now: datetime) -> int | None:
+        """See `ScheduleStorePort.create`."""
+        values = {**row_values(draft), "source": None, "created_at": now, "updated_at": now}
+        with self._database.write("creating a schedule") as connection:
+            found = _find(connection, self._users, [draft.name])
+            if any(display_name(row.name, row.id) == draft.name for row in found):
+                return None
+            _refuse_namesakes(connection, self._users, [draft.name])
+            [id_] = connection.execute(_INSERT, values).inserted_primary_key or [None]
+            return None if id_ is None else int(id_)
+
+    @repeatable
+    def with_id(self, scheduler_id: int) -> StoredSchedule | None:
+        """See `ScheduleStorePort.with_id`."""
+        if not 0 < scheduler_id <= LARGEST_ID:
+            return None
+        with self._database.read("looking for a schedule") as connection:
+            row = connection.execute(_WITH_ID, {"scheduler_id": scheduler_id}).first()
+        return None if row is None else _stored(row)
 
     @repeatable
     def calendars(self, names: Collection[str] | None = None) -> Sequence[StoredCalendar]:

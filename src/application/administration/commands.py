@@ -95,8 +95,12 @@ class Administrator:
         self._uuid = uuid
         self._policy = policy
 
-    def run_now(self, name: str, *, params: str | None, now: datetime) -> Execution:
+    def run_now(
+        self, name: str, *, params: str | None, now: datetime, request: UUID | None = None
+    ) -> Execution:
         """Begin a manual run; the schedule's next due instant does not move.
+
+        A *request* that is asked again is answered the run that it began.
 
         Raises:
             NotFound: there is no such schedule.
@@ -105,7 +109,9 @@ class Administrator:
         schedule = find_schedule(self._schedules, name)
         if params is not None and (fault := fault_of_params(params)) is not None:
             raise CannotRun(f"schedule {name!r} cannot be run with these params: {fault}")
-        return self._begin(schedule, key=manual_key(self._uuid()), params=params, now=now)
+        return self._begin(
+            schedule, key=manual_key(request or self._uuid()), params=params, now=now
+        )
 
     def run_at_boot(self, name: str, boot: Boot, *, now: datetime) -> Execution | None:
         """Begin the run of a schedule at a boot; answers the same run if it was begun before.

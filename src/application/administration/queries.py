@@ -103,6 +103,18 @@ class Queries:
         [shown] = self._shown([find_schedule(self._schedules, name)])
         return shown
 
+    def schedule_with_id(self, scheduler_id: int) -> ScheduleView:
+        """Show one schedule by its id.
+
+        Raises:
+            NotFound: there is none.
+        """
+        stored = self._schedules.with_id(scheduler_id)
+        if stored is None:
+            raise NotFound(f"there is no schedule with the id {scheduler_id}")
+        [shown] = self._shown([stored])
+        return shown
+
     def executions(self, which: ExecutionFilter) -> Sequence[ExecutionView]:
         """List executions, newest first.
 

@@ -7,6 +7,7 @@ from .allowed_hosts import Address, AllowedHosts, is_public
 from .broker import BrokerServer
 from .certificates import OF_BROKER, OF_LEDGER, Certificates, certificates_beside
 from .ledger import LedgerFile, LedgerServer, Tls, parse_ledger
+from .listen_address import ListenAddress
 from .mail import MailServer, checked_address
 from .server_url import Host, ServerUrl
 from .web_address import WebAddress
@@ -21,6 +22,7 @@ __all__ = [
     "Host",
     "LedgerFile",
     "LedgerServer",
+    "ListenAddress",
     "MailServer",
     "ServerUrl",
     "Tls",

@@ -8,13 +8,13 @@ files may use one name, or one number, for two tasks.
 """
 
 import enum
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 import attrs
 
 from .clashes import ONE_FILE_EACH
-from .task import Task, TaskRef
+from .task import Task, TaskRef, TaskType
 
 
 class MissingKind(enum.Enum):
@@ -85,6 +85,16 @@ class Catalog:
 
     def __iter__(self) -> Iterator[Task]:
         return iter(self._kept.tasks)
+
+
+def reports_called(tasks: Iterable[Task], name: str) -> Sequence[Task]:
+    """Find the reports of a name: that of the task, or as the log has it, `RefreshUserToken`.
+
+    The name itself wins; of the other form there may be several.
+    """
+    reports = [task for task in tasks if task.ref.type == TaskType.REPORT]
+    exact = [task for task in reports if task.name == name]
+    return exact or [task for task in reports if task.label.partition(":")[2] == name]
 
 
 class _Tasks:

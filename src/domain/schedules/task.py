@@ -11,6 +11,7 @@ import attrs
 import msgspec
 
 from .http_call import HttpCall
+from .retention import ClassRetention
 from .task_policy import TaskPolicy
 
 DEFAULT_TIMEOUT = timedelta(hours=1)
@@ -122,6 +123,13 @@ class Task:
     def __attrs_post_init__(self) -> None:
         if bool(self.command) == (self.http is not None):
             raise ValueError(f"task {self.name} is to have a command, or a request")
+
+    @property
+    def retention(self) -> ClassRetention | None:
+        """What is kept of the runs of its class, where its file limits that."""
+        if self.task_class is None or self.policy.keep is None:
+            return None
+        return ClassRetention(task_class=self.task_class, keep=self.policy.keep)
 
     @property
     def label(self) -> str:

@@ -12,6 +12,7 @@ from cronhare.domain.addresses import (
     BrokerServer,
     LedgerFile,
     LedgerServer,
+    ListenAddress,
     MailServer,
     checked_address,
     parse_ledger,
@@ -186,6 +187,7 @@ class Settings:
     http_allowed_hosts: tuple[str, ...] = setting(hosts, "")
     smtp_url: str | None = setting(checked(MailServer.parse), secret=True)
     smtp_from: str = setting(checked(checked_address), "cronhare@localhost")
+    web_address: str = setting(checked(ListenAddress.parse), "127.0.0.1:8520")
     log_format: str = setting(one_of("text", "json"), "text")
     log_level: str = setting(one_of("DEBUG", "INFO", "WARN", "ERROR"), "INFO")
     sources: Sources = attrs.field(factory=lambda: Sources({}), repr=False, eq=False)
@@ -219,6 +221,11 @@ class Settings:
     def mail_server(self) -> MailServer | None:
         """Where mail is handed in, if it is."""
         return None if self.smtp_url is None else MailServer.parse(self.smtp_url)
+
+    @property
+    def listen_address(self) -> ListenAddress:
+        """Where `cronhare web` listens."""
+        return ListenAddress.parse(self.web_address)
 
     @property
     def ledger_kind(self) -> str:

@@ -12,7 +12,7 @@ from typing import Final
 REQUESTS: Final = (signal.SIGHUP, signal.SIGUSR1)
 
 #: The commands whose processes live long, and handle them.
-LONG_LIVED: Final = frozenset({"up", "scheduler", "worker"})
+LONG_LIVED: Final = frozenset({"up", "scheduler", "worker", "web"})
 
 #: The signals noted so far, for `SignalHandlers` to answer.
 PENDING: Final[list[int]] = []

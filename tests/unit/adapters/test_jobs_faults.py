@@ -95,7 +95,7 @@ def test_every_fault_is_told_at_once_with_its_place(faults: Faults) -> None:
     [
         ('id = "1"', 'id: "1" is not a whole number, 1-2147483647'),
         ("id = true", "id: true is not a whole number, 1-2147483647"),
-        (f"id = {10**30}", "id: is no whole number of TOML, which are from -2^63 to 2^63-1"),
+        (f"id = {10**30}", "id: is no whole number of 64 bits, which are from -2^63 to 2^63-1"),
         (
             'id = 2\ntype = "Job"',
             'type: "Job" is not one of report, worker, reminder, event, or a name',

@@ -52,6 +52,21 @@ class MemoryScheduleStore:
                 stored = StoredCalendar(name=calendar.name, source=source, draft=calendar)
                 self._schedules.calendars[calendar.name] = stored
 
+    def create(self, draft: ScheduleDraft, *, now: datetime) -> int | None:
+        """See `ScheduleStorePort.create`."""
+        with self._ledger.lock:
+            if self._schedules.named(draft.name) is not None:
+                return None
+            self._schedules.save(draft, source=None, now=now)
+            row = self._schedules.named(draft.name)
+            return None if row is None else row.id
+
+    def with_id(self, scheduler_id: int) -> StoredSchedule | None:
+        """See `ScheduleStorePort.with_id`."""
+        with self._ledger.lock:
+            row = self._schedules.row(scheduler_id)
+            return None if row is None or row.draft.task.is_system else self._stored(row)
+
     def switch(self, names: Collection[str], *, on: bool, now: datetime) -> Collection[str]:
         """See `ScheduleStorePort.switch`."""
         with self._ledger.lock:

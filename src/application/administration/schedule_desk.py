@@ -1,0 +1,130 @@
+"""Schedules that people create one by one, and runs of reports that no schedule of a file names."""
+
+from datetime import datetime
+from difflib import get_close_matches
+from typing import Final
+from uuid import UUID
+
+import attrs
+
+from cronhare.domain.execution import Execution
+from cronhare.domain.schedules.catalog import Catalog, reports_called
+from cronhare.domain.schedules.draft import ScheduleDraft
+from cronhare.domain.schedules.params import same_params
+from cronhare.domain.schedules.task import Task, TaskType
+from cronhare.domain.texts.echo import echo
+from cronhare.domain.texts.listing import listed
+from cronhare.ports.schedules import ScheduleStorePort
+
+from .commands import Administrator, CannotRun
+from .lookup import NotFound
+
+#: How the names begin under which reports are run on request. No schedule of a jobs file can have
+#: such a name, as that has no slash.
+REPORTS: Final = "reports/"
+
+
+class NameTaken(ValueError):
+    """Another schedule has this name; nothing was changed."""
+
+
+class RequestReused(ValueError):
+    """What names a request named another one before; nothing was changed."""
+
+
+class ScheduleDesk:
+    """Creates schedules of no file."""
+
+    def __init__(self, schedules: ScheduleStorePort) -> None:
+        """Keep the table."""
+        self._schedules = schedules
+
+    def create(self, draft: ScheduleDraft, *, now: datetime, again: bool = False) -> int:
+        """Create a schedule of a draft without faults; answers its id.
+
+        *again* says that this may be a repetition: if that name has just such a schedule, it is it.
+
+        Raises:
+            NameTaken: another schedule has the name, or this one is no more as it was made.
+            LedgerRefused: the table refuses it.
+        """
+        id_ = self._schedules.create(draft, now=now)
+        if id_ is not None:
+            return id_
+        for stored in self._schedules.schedules([draft.name]):
+            if again and stored.source is None and _is_made_of(stored.draft, draft):
+                return stored.id
+        raise NameTaken(f"there is a schedule {draft.name} already")
+
+
+def _is_made_of(stored: ScheduleDraft | None, draft: ScheduleDraft) -> bool:
+    """Tell whether a row says what a draft does; policies come from the file, which may change."""
+    if stored is None:
+        return False
+    return draft == attrs.evolve(stored, retry=draft.retry, retention=draft.retention)
+
+
+class ReportDesk:
+    """Runs a report now, by its name (S0.8 in docs/compatibility.md).
+
+    Each run in the ledger belongs to a schedule. That of such runs is due at no time, and is made
+    with the first of them.
+    """
+
+    def __init__(
+        self, *, schedules: ScheduleStorePort, administrator: Administrator, catalog: Catalog
+    ) -> None:
+        """*catalog* has the tasks that may be asked for."""
+        self._schedules = schedules
+        self._administrator = administrator
+        self._catalog = catalog
+
+    def generate(
+        self, controller: str, *, params: str, now: datetime, request: UUID | None
+    ) -> Execution:
+        """Begin a run; a *request* that is asked again is answered the run that it began.
+
+        Raises:
+            NotFound: there is no such report, or there are several.
+            CannotRun: the params are too large, or the ledger refuses it.
+            RequestReused: the request began a run with other params.
+        """
+        name = self._schedule_of(self._report(controller), now=now)
+        execution = self._administrator.run_now(name, params=params, now=now, request=request)
+        if request is not None and not same_params(execution.params, params):
+            raise RequestReused(f"it began execution {execution.id}, with other params")
+        return execution
+
+    def _report(self, controller: str) -> Task:
+        found = reports_called(self._catalog, controller)
+        if len(found) == 1:
+            return found[0]
+        if found:
+            several = " and ".join(task.name for task in found)
+            raise NotFound(f"{echo(controller)} is the name of {several}: say which one")
+        names = sorted(task.name for task in self._catalog if task.ref.type == TaskType.REPORT)
+        close = get_close_matches(controller, names, n=1)
+        hint = f"did you mean {close[0]}?" if close else f"there is {listed(names) or 'none'}"
+        raise NotFound(f"there is no report {echo(controller)}; {hint}")
+
+    def _schedule_of(self, task: Task, *, now: datetime) -> str:
+        """Give the schedule of a report's runs on request, as its file has the report by now."""
+        new = ScheduleDraft(
+            name=f"{REPORTS}{task.name}",
+            task=task.ref,
+            description=f"runs of {task.name} that were asked for",
+            retry=task.policy.retry,
+            retention=task.retention,
+        )
+        stored = self._schedules.schedules([new.name])
+        if not stored and self._schedules.create(new, now=now) is None:
+            stored = self._schedules.schedules([new.name])  # another request was first
+        for each in stored:
+            if each.draft is None:
+                raise CannotRun(f"schedule {each.name}, its row is broken: {each.problem}")
+            wanted = attrs.evolve(
+                each.draft, task=new.task, retry=new.retry, retention=new.retention
+            )
+            if wanted != each.draft:
+                self._schedules.save([wanted], source=None, now=now)
+        return new.name

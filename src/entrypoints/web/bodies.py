@@ -1,0 +1,66 @@
+"""The body of a request: bounded, in time too, and strict JSON."""
+
+import json
+from http import HTTPStatus
+from typing import Any, Final
+
+import msgspec
+from fastapi import Request
+
+from cronhare.adapters.jobs.limits import beyond_toml
+from cronhare.domain.schedules.draft import Fault
+from cronhare.domain.schedules.params import LARGEST_PARAMS
+from cronhare.domain.texts.echo import shown
+
+from .problems import Problem
+
+#: Bytes of a body: params of the largest size, and 64 KiB for all else.
+LARGEST_BODY: Final = LARGEST_PARAMS + 64 * 1024
+
+
+async def read_object(request: Request, faults: list[Fault]) -> dict[str, Any]:
+    """Read a JSON object; values beyond the bounds of a jobs file are left out, with their faults.
+
+    Raises:
+        Problem: it is too large, or no JSON object.
+    """
+    body = bytearray()
+    async for piece in request.stream():
+        body += piece
+        if len(body) > LARGEST_BODY:
+            raise too_large()
+    content = _decoded(bytes(body))
+    if not isinstance(content, dict):
+        raise Problem(HTTPStatus.BAD_REQUEST, "the body is to be a JSON object")
+    for path, problem in beyond_toml(content):
+        content.pop(path[0].removeprefix("."), None)
+        faults.append(Fault("".join(path)[1:], problem))
+    return content
+
+
+def too_large() -> Problem:
+    """Say that a body is too large."""
+    detail = f"the body is to have at most {LARGEST_BODY:,} bytes"
+    return Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, detail)
+
+
+def _decoded(body: bytes) -> Any:  # noqa: ANN401 - any JSON value
+    try:
+        content = msgspec.json.decode(body)
+        # It keeps the last of several members with one name, and what else reads this the first.
+        json.loads(body, object_pairs_hook=_without_repetition)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        problem = (
+            "lies in too many others" if isinstance(error, RecursionError) else shown(str(error))
+        )
+        raise Problem(HTTPStatus.BAD_REQUEST, f"the body is no JSON: {problem}") from error
+    return content
+
+
+def _without_repetition(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict[str, Any]()
+    for name, value in members:
+        if name in found:
+            raise ValueError(f"{shown(name)} is there twice")
+        found[name] = value
+    return found

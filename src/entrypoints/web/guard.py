@@ -1,0 +1,139 @@
+"""What every request passes first: who asks, from where, and with what. And its line in the log.
+
+Whoever reaches a loopback address may ask, and a browser lets any page of the world reach it. So a
+request must be meant for us by its Host (a name that is pointed at 127.0.0.1 is not), must not come
+from the page of another site, and must carry JSON, which no form of a page can.
+"""
+
+import logging
+import time
+from collections.abc import Iterator
+from http import HTTPStatus
+from typing import Final
+
+from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from cronhare.application.logs import say
+from cronhare.domain.addresses import ListenAddress
+from cronhare.domain.texts.echo import shown
+
+from .bodies import LARGEST_BODY, too_large
+from .problems import Problem
+
+log = logging.getLogger(__name__)
+
+#: Methods that change nothing, and those that carry a body.
+_READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+_SENDING: Final = frozenset({"POST", "PUT", "PATCH"})
+
+_ADDED: Final = (
+    (b"cache-control", b"no-store"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+    (b"x-content-type-options", b"nosniff"),
+)
+
+
+class Guard:
+    """Refuses what nobody meant for us, and logs each request; wraps the application."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        """Wrap the whole application, its own error handling included."""
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request; see ASGI."""
+        if scope["type"] != "http":
+            return
+        answer = _Answer(send)
+        try:
+            if (problem := next(_refusals(scope), None)) is not None:
+                await problem.response(scope, receive, answer.send)
+            else:
+                await self._app(scope, receive, answer.send)
+        except ClientDisconnect:
+            pass  # nobody is there any more to be answered
+        except Exception:
+            # Once it was answered; that it is raised as well is the framework's way.
+            log.exception("A request met a fault of ours", extra={"action": "fault"})
+            if answer.status is None:
+                raise
+        finally:
+            _log(scope, answer)
+
+
+class _Answer:
+    """Sends an answer, with the headers that each has, and remembers its status."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.status: int | None = None
+        self.began = time.monotonic()
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            message = {**message, "headers": [*message["headers"], *_ADDED]}
+        await self._send(message)
+
+
+def _refusals(scope: Scope) -> Iterator[Problem]:
+    headers = Headers(scope=scope)
+    host = _only(headers, "host")
+    if host is None or not _is_ours(host, scope):
+        detail = "the Host header names neither this address nor localhost"
+        yield Problem(HTTPStatus.MISDIRECTED_REQUEST, detail)
+    origins, sites = headers.getlist("origin"), headers.getlist("sec-fetch-site")
+    foreign = any(origin.lower() != f"http://{host}".lower() for origin in origins)
+    if foreign or any(site not in {"same-origin", "none"} for site in sites):
+        detail = "it comes from a page of another site, and none of them may ask"
+        yield Problem(HTTPStatus.FORBIDDEN, detail)
+    if scope["method"] in _SENDING:
+        yield from _refusals_of_body(headers)
+
+
+def _refusals_of_body(headers: Headers) -> Iterator[Problem]:
+    kind, _, parameters = (_only(headers, "content-type") or "").partition(";")
+    charset = parameters.replace(" ", "").replace('"', "").lower()
+    if kind.strip().lower() != "application/json" or charset not in {"", "charset=utf-8"}:
+        detail = "the body is to be JSON: Content-Type: application/json"
+        yield Problem(
+            HTTPStatus.UNSUPPORTED_MEDIA_TYPE, detail, headers={"Accept-Post": "application/json"}
+        )
+    if headers.getlist("content-encoding"):
+        detail = "the body is to be sent as it is, without Content-Encoding"
+        yield Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, detail)
+    length = headers.get("content-length", "0")
+    if len(length) > len(str(LARGEST_BODY)) or int(length) > LARGEST_BODY:
+        yield too_large()
+
+
+def _only(headers: Headers, name: str) -> str | None:
+    """Give a header that is there once; with several a proxy and we could mean different ones."""
+    found = headers.getlist(name)
+    return found[0] if len(found) == 1 else None
+
+
+def _is_ours(host: str, scope: Scope) -> bool:
+    """Tell whether a Host names a loopback address, or where the request came in."""
+    has_port = ":" in host.rpartition("]")[2]
+    try:
+        address = ListenAddress.parse(host if has_port else f"{host}:80")
+    except ValueError:
+        return False
+    server = scope.get("server") or ("", 0)
+    return address.is_loopback or str(address.host) == server[0]
+
+
+def _log(scope: Scope, answer: _Answer) -> None:
+    """Log path and status: no query, no header and no body, which may hold secrets."""
+    spent = (time.monotonic() - answer.began) * 1000
+    said = f"{answer.status}" if answer.status else "not answered, the client is gone"
+    text = f"{shown(scope['method'])} {shown(scope['path'])}: {said}"
+    client = (scope.get("client") or ("",))[0]
+    is_read = scope["method"] in _READING and (answer.status or 0) < HTTPStatus.BAD_REQUEST
+    level = logging.DEBUG if is_read else logging.INFO
+    if answer.status == HTTPStatus.SERVICE_UNAVAILABLE:
+        level = logging.WARNING
+    say(log, level, "web.request", text, client=client, duration=f"{spent:.0f}ms")

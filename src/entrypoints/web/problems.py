@@ -1,0 +1,140 @@
+"""Errors over HTTP: problem details (RFC 9457), with every fault at once."""
+
+from collections.abc import Callable, Mapping, Sequence
+from http import HTTPStatus
+from typing import Any, Final
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+
+from cronhare.application.administration.commands import CannotRun
+from cronhare.application.administration.lookup import NotFound
+from cronhare.application.administration.schedule_desk import NameTaken, RequestReused
+from cronhare.domain.schedules.draft import Fault, ScheduleInvalid
+from cronhare.domain.schedules.jobs_file import MOST_FAULTS
+from cronhare.domain.texts.echo import shown
+from cronhare.domain.texts.listing import first_faults
+from cronhare.ports.ledger import LedgerRefused, LedgerUnavailable
+
+from ..json_text import as_json
+
+MEDIA_TYPE: Final = "application/problem+json"
+
+#: Seconds after which a ledger that is away may be asked again.
+RETRY_AFTER: Final = 5
+
+
+class Problem(Exception):
+    """A request is not answered as it was meant; *faults* name what is wrong with its fields."""
+
+    def __init__(
+        self,
+        status: HTTPStatus,
+        detail: str,
+        *,
+        faults: Sequence[Fault] = (),
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        """*detail* is for people; it quotes nothing that could be a secret."""
+        self.status = status
+        self.detail = detail
+        self.faults = first_faults(faults, MOST_FAULTS, as_fault=lambda text: Fault("", text))
+        self.headers = dict(headers or {})
+        super().__init__(detail)
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """The problem as its members."""
+        members: dict[str, Any] = {
+            "type": "about:blank",
+            "title": self.status.phrase,
+            "status": self.status.value,
+            "detail": self.detail,
+        }
+        if self.faults:
+            members["errors"] = [
+                {"field": fault.field, "problem": fault.problem} for fault in self.faults
+            ]
+        return members
+
+    @property
+    def response(self) -> Response:
+        """The problem as an answer."""
+        text = as_json(self.content, encode=str)
+        return Response(text, self.status, headers=self.headers, media_type=MEDIA_TYPE)
+
+
+#: What an answer with a problem looks like.
+SCHEMA: Final[dict[str, Any]] = {
+    "type": "object",
+    "required": ["type", "title", "status", "detail"],
+    "properties": {
+        "type": {"type": "string", "format": "uri-reference"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string"},
+        "errors": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["field", "problem"],
+                "properties": {"field": {"type": "string"}, "problem": {"type": "string"}},
+            },
+        },
+    },
+}
+
+
+def _unavailable(error: LedgerUnavailable) -> Problem:
+    done = "nothing was changed" if error.changed_nothing else "whether it was done is not known"
+    detail = f"the ledger cannot be asked; {done}. Ask again, with the same Idempotency-Key"
+    headers = {"Retry-After": str(RETRY_AFTER)}
+    return Problem(HTTPStatus.SERVICE_UNAVAILABLE, detail, headers=headers)
+
+
+def _invalid(error: RequestValidationError) -> Problem:
+    """Tell what is wrong with a path or a header, as the framework found it."""
+    faults = [
+        Fault(str(each["loc"][-1]), f"{shown(str(each.get('input')))}: {each['msg']}")
+        for each in error.errors()
+    ]
+    return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "the request has faults", faults=faults)
+
+
+def _of_framework(error: HTTPException) -> Problem:
+    status = HTTPStatus(error.status_code)
+    return Problem(status, status.description or status.phrase, headers=error.headers)
+
+
+#: What each error of a use case is over HTTP.
+_PROBLEMS: Final[Mapping[type[Exception], Callable[[Any], Problem]]] = {
+    Problem: lambda error: error,
+    ScheduleInvalid: lambda error: Problem(
+        HTTPStatus.UNPROCESSABLE_ENTITY, "the schedule has faults", faults=error.faults
+    ),
+    NotFound: lambda error: Problem(HTTPStatus.NOT_FOUND, str(error)),
+    NameTaken: lambda error: Problem(HTTPStatus.CONFLICT, str(error)),
+    CannotRun: lambda error: Problem(HTTPStatus.CONFLICT, str(error)),
+    LedgerRefused: lambda error: Problem(HTTPStatus.CONFLICT, str(error)),
+    RequestReused: lambda error: Problem(
+        HTTPStatus.UNPROCESSABLE_ENTITY, f"this Idempotency-Key was used before: {error}"
+    ),
+    LedgerUnavailable: _unavailable,
+    RequestValidationError: _invalid,
+    HTTPException: _of_framework,
+    Exception: lambda _: Problem(
+        HTTPStatus.INTERNAL_SERVER_ERROR, "this is a fault of ours; the log has it"
+    ),
+}
+
+
+def answer_problems(app: FastAPI) -> None:
+    """Answer every error as a problem."""
+    for kind, as_problem in _PROBLEMS.items():
+
+        async def answer(_: Request, error: Exception, make: Any = as_problem) -> Response:  # noqa: ANN401
+            problem: Problem = make(error)
+            return problem.response
+
+        app.add_exception_handler(kind, answer)

@@ -1,0 +1,86 @@
+"""HTTP/1.1 connections with bounds: how many there are, and how long each may take."""
+
+import asyncio
+import logging
+from http import HTTPStatus
+from typing import Final
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
+
+from cronhare.application.logs import say
+
+from .problems import Problem
+
+log = logging.getLogger(__name__)
+
+#: Connections at a time; others are closed at once.
+MOST_CONNECTIONS: Final = 128
+
+#: Bytes of a request's line and headers.
+LARGEST_HEAD: Final = 16 * 1024
+
+#: Seconds in which a request must have come as a whole, and its answer have been taken.
+ARRIVAL, ANSWER = 10.0, 60.0
+
+
+class BoundedProtocol(H11Protocol):
+    """uvicorn's protocol, which by itself waits for ever for the rest of a request."""
+
+    _deadline: asyncio.TimerHandle | None = None
+    _answering = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to wait for a request."""
+        super().connection_made(transport)
+        self.access_log = False  # the guard logs, and no query
+        if len(self.connections) > MOST_CONNECTIONS:
+            transport.abort()
+        else:
+            self._give(ARRIVAL)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait for nothing any more."""
+        self._give(None)
+        super().connection_lost(exc)
+
+    def handle_events(self) -> None:
+        """Note when a request has come as a whole."""
+        super().handle_events()
+        cycle: RequestResponseCycle | None = self.cycle  # none before the first request
+        if cycle is None or cycle.more_body or cycle.response_complete:
+            return
+        if not self._answering:
+            self._answering = True
+            self._give(ANSWER)
+
+    def on_response_complete(self) -> None:
+        """Begin to wait for the next request."""
+        self._answering = False
+        self._give(ARRIVAL)
+        super().on_response_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is not HTTP, or has too large a head; no application sees it."""
+        client = self.client[0] if self.client else ""
+        say(log, logging.INFO, "web.request", "What is no request: 400", client=client)
+        if self.conn.our_state not in {h11.IDLE, h11.SEND_RESPONSE}:
+            self.transport.abort()  # within an answer
+            return
+        problem = Problem(HTTPStatus.BAD_REQUEST, f"this is no HTTP/1.1 request: {msg}").response
+        head = h11.Response(
+            status_code=400,
+            headers=[*problem.raw_headers, (b"connection", b"close")],
+            reason=b"Bad Request",
+        )
+        for event in (head, h11.Data(data=bytes(problem.body)), h11.EndOfMessage()):
+            self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()
+
+    def _give(self, seconds: float | None) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._deadline = None if seconds is None else self.loop.call_later(seconds, self._end)
+
+    def _end(self) -> None:
+        self.transport.abort()

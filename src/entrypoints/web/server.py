@@ -1,0 +1,96 @@
+"""The life of `cronhare web`: it listens, and answers until a signal comes."""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from ipaddress import IPv6Address
+from typing import Final
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from cronhare.application.logs import say
+from cronhare.domain.addresses import ListenAddress
+
+from ..container import Container
+from ..processes.bounded_wait import wait_at_most
+from ..signals.shutdown import Shutdown
+from .application import AT_A_TIME, make_application
+from .protocol import LARGEST_HEAD, BoundedProtocol
+
+log = logging.getLogger(__name__)
+
+#: Seconds that requests under way have in a shutdown, and until a connection at rest is closed.
+ENDING: Final = 5
+AT_REST: Final = 5
+
+
+class Server(uvicorn.Server):
+    """A server whose process answers the signals itself."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Capture none."""
+        yield
+
+
+def bind(address: ListenAddress) -> socket.socket:
+    """Take an address, without listening yet.
+
+    Raises:
+        OSError: another program has it, or this machine has not.
+    """
+    family = socket.AF_INET6 if isinstance(address.host, IPv6Address) else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((str(address.host), address.port))
+    except OSError:
+        bound.close()
+        raise
+    return bound
+
+
+def make_server(app: ASGIApp) -> Server:
+    """Make a server of an application."""
+    config = uvicorn.Config(
+        app,
+        http=BoundedProtocol,
+        ws="none",
+        lifespan="off",
+        interface="asgi3",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        h11_max_incomplete_event_size=LARGEST_HEAD,
+        timeout_keep_alive=AT_REST,
+        timeout_graceful_shutdown=ENDING,
+    )
+    return Server(config)
+
+
+async def run(container: Container, shutdown: Shutdown, bound: socket.socket) -> None:
+    """Answer until a signal comes."""
+    executor = ThreadPoolExecutor(AT_A_TIME, thread_name_prefix="web")
+    server = make_server(make_application(container, executor))
+    serving = asyncio.create_task(server.serve(sockets=[bound]))
+    ending = asyncio.create_task(shutdown.requested.wait())
+    host, port = bound.getsockname()[:2]
+    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    say(log, logging.INFO, "begun", f"Answering at http://{address}")
+    await asyncio.wait({serving, ending}, return_when=asyncio.FIRST_COMPLETED)
+    server.should_exit = True
+    shutdown.forced_exit.waits_for("requests under way")
+    # It gives up what takes longer than ENDING; the rest is for its own steps.
+    await wait_at_most(2 * ENDING, "requests under way", _ended(serving))
+    ending.cancel()
+    executor.shutdown(wait=False, cancel_futures=True)
+    shutdown.forced_exit.leaving()
+
+
+async def _ended(serving: "asyncio.Task[None]") -> None:
+    await serving

@@ -1,0 +1,239 @@
+"""The HTTP API on real ledgers, over real sockets: what it does for who asks it well."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from shutil import copyfile
+from typing import Any
+
+import pytest
+from sqlalchemy import URL
+
+from cronhare.domain.retries.retry import RetryPolicy
+from cronhare.domain.schedules.task import Task, TaskRef
+from cronhare.domain.schedules.task_policy import TaskPolicy
+from cronhare.entrypoints.container import Container
+from cronhare.entrypoints.settings.settings import Settings
+from cronhare.ports.ledger import LedgerUnavailable
+from tests.integration.web import Site, site
+
+REFRESH = Task(
+    name="refresh-user-token",
+    ref=TaskRef("report", 25),
+    command=("true",),
+    policy=TaskPolicy(retry=RetryPolicy(attempts=7)),
+)
+TASKS = (
+    REFRESH,
+    Task(name="clean", ref=TaskRef("worker", 3), command=("true",)),
+    Task(name="remind", ref=TaskRef("reminder", 4), command=("true",)),
+    Task(name="sales_report", ref=TaskRef("report", 26), command=("true",)),
+    Task(name="sales-report", ref=TaskRef("report", 27), command=("true",)),
+)
+
+#: A schedule in the columns of S1.3 in docs/compatibility.md.
+SCHEDULE = {"schedule": "0 8 * * *", "report_id": 25, "params": {"a": 1}, "status": True}
+#: The body of S0.8, as a person posts it.
+REPORT = {"controller": "RefreshUserToken", "options_interface": {"delivery": {"instant": True}}}
+
+ON_A_SERVER = pytest.param("mysql", marks=pytest.mark.integration)
+
+
+@pytest.fixture(params=["sqlite", ON_A_SERVER])
+def container(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Container:
+    if request.param == "sqlite":
+        copyfile(request.getfixturevalue("migrated_sqlite"), tmp_path / "ledger.db")
+        url = f"sqlite:///{tmp_path}/ledger.db"
+    else:
+        request.getfixturevalue("mysql")
+        found: URL = request.getfixturevalue("migrated_mysql")
+        url = found.render_as_string(hide_password=False)
+    monkeypatch.setenv("CRON_DATABASE_URL", url)
+    return Container(settings=Settings.read(), tasks=TASKS)
+
+
+@pytest.fixture
+def web(container: Container) -> Iterator[Site]:
+    with site(container) as found:
+        yield found
+
+
+def stored(container: Container, id_: int) -> Any:  # noqa: ANN401 - a draft
+    found = container.schedules().with_id(id_)
+    assert found is not None
+    assert found.problem is None
+    return found.draft
+
+
+def test_a_schedule_is_created_in_the_columns_of_the_original(
+    web: Site, container: Container
+) -> None:
+    said = {**SCHEDULE, "timezone": "Europe/Berlin", "description": "tokens", "user_id": 7}
+
+    answer = web.post("/schedulers", {**said, "group_id": 3, "language_id": None})
+
+    id_ = answer.json()["id"]
+    assert (answer.status, answer.headers["location"]) == (201, f"/schedulers/{id_}")
+    draft = stored(container, id_)
+    assert (draft.schedule, draft.timezone, draft.task) == (
+        "0 8 * * *",
+        "Europe/Berlin",
+        TaskRef("report", 25),
+    )
+    assert (draft.params, draft.status, draft.description) == ('{"a":1}', True, "tokens")
+    assert (draft.user_id, draft.group_id, draft.language_id) == (7, 3, None)
+    assert draft.retry == RetryPolicy(attempts=7)  # of its task: schedulers have no jobs file
+    shown = web.get(f"/schedulers/{id_}")
+    assert (shown.status, shown.json()) == (200, answer.json())
+    assert {name: shown.json()[name] for name in said} == said
+
+
+@pytest.mark.parametrize(("column", "number"), [("worker_id", 3), ("reminder_id", 4)])
+def test_it_may_be_due_once_and_run_a_task_of_another_type(
+    web: Site, container: Container, column: str, number: int
+) -> None:
+    once = {"date_time": "2026-12-15T16:00:00", "timezone": "Europe/Berlin", column: number}
+
+    answer = web.post("/schedulers", {**once, "name": "once", "status": False})
+
+    draft = stored(container, answer.json()["id"])
+    assert (draft.name, draft.status, draft.task.id) == ("once", False, number)
+    assert draft.date_time.isoformat() == "2026-12-15T15:00:00+00:00"
+
+
+def test_all_that_is_wrong_is_told_at_once_and_nothing_is_made(
+    web: Site, container: Container
+) -> None:
+    wrong = {"schedule": "61 * * * *", "timezone": "Mars", "report_id": 99, "user_id": "root"}
+
+    answer = web.post("/schedulers", {**wrong, "params": {"n": 2**70}, "comand": "rm"})
+
+    assert answer.status == 422
+    assert answer.faults == {
+        "params.n": "is no whole number of 64 bits, which are from -2^63 to 2^63-1",
+        "comand": answer.faults["comand"],
+        "user_id": '"root" is not a whole number, 0-2147483647',
+        "report_id": "there is no report 99; there are: refresh-user-token (25), "
+        "sales_report (26), sales-report (27)",
+        "timezone": 'unknown zone "Mars"',
+        "schedule": "minute: 61 is outside 0-59",
+    }
+    assert list(container.schedules().schedules()) == []
+
+
+@pytest.mark.parametrize(
+    ("content", "field"),
+    [
+        ({"report_id": 25}, "schedule"),
+        ({**SCHEDULE, "date_time": "2026-12-15T16:00:00Z"}, "date_time"),
+        ({"schedule": "0 8 * * *"}, "report_id"),
+        ({**SCHEDULE, "worker_id": 3}, "report_id"),
+        ({**SCHEDULE, "report_id": 10**19}, "report_id"),
+        ({**SCHEDULE, "date_time": "2026-12-15"}, "date_time"),
+        ({**SCHEDULE, "name": "cronhare-cleanup"}, "name"),
+        ({**SCHEDULE, "name": "nightly\n"}, "name"),
+        ({**SCHEDULE, "params": "x" * 102_401}, "params"),
+        ({**SCHEDULE, "description": "a\0b"}, "description"),
+        ({**SCHEDULE, "schedule": "0 8 30 2 *"}, "schedule"),
+    ],
+)
+def test_a_schedule_that_cannot_be_is_refused_with_its_field(
+    web: Site, content: dict[str, Any], field: str
+) -> None:
+    answer = web.post("/schedulers", content)
+
+    assert (answer.status, set(answer.faults)) == (422, {field})
+
+
+def test_a_name_is_given_once(web: Site) -> None:
+    assert web.post("/schedulers", {**SCHEDULE, "name": "tokens"}).status == 201
+
+    again = web.post("/schedulers", {**SCHEDULE, "name": "tokens"})
+
+    assert (again.status, again.json()["detail"]) == (409, "there is a schedule tokens already")
+
+
+def test_a_key_makes_one_schedule_however_often_it_is_posted(
+    web: Site, container: Container
+) -> None:
+    with ThreadPoolExecutor(8) as many:
+        answers = list(many.map(lambda _: web.post("/schedulers", SCHEDULE, key="k1"), range(8)))
+
+    assert {answer.status for answer in answers} == {201}
+    assert len({answer.json()["id"] for answer in answers}) == 1
+    assert len(container.schedules().schedules()) == 1
+    assert web.post("/schedulers", SCHEDULE, key="k2").json()["id"] != answers[0].json()["id"]
+    other = web.post("/schedulers", {**SCHEDULE, "params": {}}, key="k1")
+    assert (other.status, "used before" in other.json()["detail"]) == (422, True)
+
+
+@pytest.mark.parametrize("controller", ["RefreshUserToken", "refresh-user-token"])
+def test_a_report_is_generated_as_the_original_asks_for_it(
+    web: Site, container: Container, controller: str
+) -> None:
+    body = {**REPORT, "controller": controller}
+
+    answer = web.post("/reports/generate", body)
+
+    execution = container.records().execution(answer.json()["id"])
+    assert execution is not None
+    assert (answer.status, answer.json()["params"]) == (202, body)
+    assert (execution.task, execution.state.value) == (REFRESH.ref, "claimed")
+    assert execution.key.startswith("manual-")
+    assert execution.retry == RetryPolicy(attempts=7)
+    again = web.post("/reports/generate", body).json()
+    assert (again["id"] > execution.id, again["scheduler_id"]) == (True, execution.scheduler_id)
+
+
+def test_a_key_begins_one_run(web: Site) -> None:
+    with ThreadPoolExecutor(8) as many:
+        answers = list(many.map(lambda _: web.post("/reports/generate", REPORT, key="k"), range(8)))
+
+    assert {answer.status for answer in answers} == {202}
+    assert len({answer.json()["id"] for answer in answers}) == 1
+    other = web.post("/reports/generate", {"controller": "RefreshUserToken"}, key="k")
+    assert other.status == 422
+
+
+@pytest.mark.parametrize(
+    ("controller", "said"),
+    [
+        ("refresh-user-tokens", "did you mean refresh-user-token?"),
+        ("clean", "there is no report 'clean'"),
+        ("SalesReport", "sales_report and sales-report: say which one"),
+    ],
+)
+def test_what_is_not_the_name_of_one_report_is_not_found(
+    web: Site, controller: str, said: str
+) -> None:
+    answer = web.post("/reports/generate", {"controller": controller})
+
+    assert (answer.status, said in answer.json()["detail"]) == (404, True)
+
+
+def test_a_report_runs_as_its_file_has_it_by_now(web: Site, container: Container) -> None:
+    web.post("/reports/generate", REPORT)
+    changed = Task(name=REFRESH.name, ref=REFRESH.ref, command=("true",))
+    with container.catalog().replacing([changed]):
+        pass
+
+    answer = web.post("/reports/generate", REPORT)
+
+    assert answer.json()["retry"] is None
+
+
+def test_a_ledger_that_is_away_is_told_with_when_to_ask_again(
+    web: Site, container: Container, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away() -> None:
+        raise LedgerUnavailable("mysql://root:secret@host is away", changed_nothing=True)
+
+    monkeypatch.setattr(container.claims(), "now", away)
+
+    answer = web.post("/schedulers", SCHEDULE)
+
+    assert (answer.status, answer.headers["retry-after"]) == (503, "5")
+    assert "nothing was changed" in answer.json()["detail"]
+    assert "secret" not in answer.text

@@ -1,0 +1,320 @@
+"""The HTTP API and what should never be sent to it: refused, told, and nobody else waits."""
+
+import json
+import logging
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from shutil import copyfile
+
+import pytest
+
+from cronhare.domain.schedules.task import Task, TaskRef
+from cronhare.entrypoints.container import Container
+from cronhare.entrypoints.settings.settings import Settings
+from cronhare.entrypoints.web import protocol
+from cronhare.entrypoints.web.bodies import LARGEST_BODY
+from tests.integration.web import JSON, Site, site
+
+TASK = Task(name="tokens", ref=TaskRef("report", 25), command=("true",))
+GOOD = {"schedule": "0 8 * * *", "report_id": 25}
+PATHS = ("/schedulers", "/reports/generate")
+
+
+@pytest.fixture(scope="module")
+def web(migrated_sqlite: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    folder = tmp_path_factory.mktemp("web")
+    copyfile(migrated_sqlite, folder / "ledger.db")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CRON_DATABASE_URL", f"sqlite:///{folder}/ledger.db")
+        container = Container(settings=Settings.read(), tasks=[TASK])
+    with site(container) as found:
+        yield found
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b'"schedule"',
+        b"\xff\xfe{}",
+        b"\xef\xbb\xbf{}",
+        b'{"schedule": "\xff"}',
+        b'{"schedule": NaN}',
+        b'{"params": {"a": Infinity}}',
+        b'{"params": 1e999}',
+        b'{"params": ' + b"9" * 5_000 + b"}",
+        b'{"description": "\\ud800"}',
+        b'{"report_id": 1, "report_id": 25}',
+        b'{"params": {"a": {"b": 1, "b": 2}}}',
+        b'{"params": ' + b"[" * 80_000 + b"]" * 80_000 + b"}",
+        b"{}{}",
+        b"{'schedule': 1}",
+    ],
+)
+def test_what_is_no_json_object_is_a_bad_request(web: Site, path: str, body: bytes) -> None:
+    answer = web.ask("POST", path, body, JSON)
+
+    assert (answer.status, answer.json()["status"]) == (400, 400)
+    assert answer.headers["content-type"] == "application/problem+json"
+
+
+WRONG = [
+    5,
+    -1,
+    2**63,
+    1.5,
+    True,
+    "",
+    "\0",
+    "a\nb",
+    "\u202e",
+    "x" * 70_000,
+    [],
+    [[]] * 100,
+    {},
+    {"$ne": 1},
+    {"__proto__": {}},
+]
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        "name",
+        "schedule",
+        "date_time",
+        "timezone",
+        "status",
+        "description",
+        "report_id",
+        "worker_id",
+        "user_id",
+        "group_id",
+        "language_id",
+        "controller",
+        "options_interface",
+        "../../etc/passwd",
+    ],
+)
+def test_no_value_of_any_field_is_a_fault_of_ours(web: Site, field: str) -> None:
+    for value in WRONG:
+        for path in PATHS:
+            answer = web.post(path, {**GOOD, field: value})
+            assert answer.status in {201, 404, 422}, (path, value, answer.text)
+            assert answer.status == 201 or json.loads(answer.text)["detail"]
+
+
+def test_deep_params_are_refused_and_the_faults_are_bounded(web: Site) -> None:
+    deep: object = 1
+    for _ in range(70):
+        deep = [deep]
+    assert web.post("/schedulers", {**GOOD, "params": {"a": deep}}).status == 422
+
+    many = {f"field{number}": 2**70 for number in range(3_000)}
+    answer = web.post("/schedulers", many)
+
+    assert (answer.status, len(answer.json()["errors"])) == (422, 101)
+
+
+def test_what_is_too_large_is_refused_announced_or_not(web: Site) -> None:
+    large = json.dumps({**GOOD, "params": "x" * LARGEST_BODY})
+    announced = web.ask("POST", "/schedulers", large, JSON)
+    head = b"POST /schedulers HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    piece = b"10000\r\n" + b"x" * 65_536 + b"\r\n"
+
+    chunked = web.send(
+        head + b"Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n",
+        piece * 3 + b"0\r\n\r\n",
+    )
+
+    assert announced.status == 413
+    assert chunked.startswith(b"HTTP/1.1 413 ")
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [None, "text/plain", "application/x-www-form-urlencoded", "application/json; charset=utf-7"],
+)
+def test_what_a_form_of_a_page_can_send_is_refused(web: Site, kind: str | None) -> None:
+    headers = {} if kind is None else {"Content-Type": kind}
+
+    answer = web.ask("POST", "/schedulers", json.dumps(GOOD), headers)
+
+    assert (answer.status, answer.headers["accept-post"]) == (415, "application/json")
+
+
+def test_a_body_that_has_to_be_unpacked_is_refused(web: Site) -> None:
+    answer = web.ask("POST", "/schedulers", b"\x1f\x8b", {**JSON, "Content-Encoding": "gzip"})
+
+    assert answer.status == 415
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "127.0.0.1.evil.example", "10.0.0.1:8520", "localhost:8520:1", "", "["]
+)
+def test_a_name_that_was_pointed_at_us_is_refused(web: Site, host: str) -> None:
+    head = f"GET /schedulers/1 HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
+
+    assert web.send(head.encode()).startswith(b"HTTP/1.1 421 ")
+
+
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:80", "127.0.0.1", "127.8.8.8:1", "[::1]"])
+def test_every_name_of_this_machine_is_ours(web: Site, host: str) -> None:
+    assert web.get("/openapi.json", Host=host).status == 200
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        {"Origin": "http://evil.example"},
+        {"Origin": "null"},
+        {"Origin": "http://127.0.0.1:3000"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+    ],
+)
+def test_a_page_of_another_site_is_refused(web: Site, header: dict[str, str]) -> None:
+    answer = web.ask("POST", "/schedulers", json.dumps(GOOD), {**JSON, **header})
+
+    assert answer.status == 403
+
+
+def test_our_own_origin_may_ask_and_no_other_is_invited(web: Site) -> None:
+    origin = {"Origin": f"http://127.0.0.1:{web.port}", "Sec-Fetch-Site": "same-origin"}
+
+    answer = web.ask("POST", "/schedulers", json.dumps(GOOD), {**JSON, **origin})
+    preflight = web.ask("OPTIONS", "/schedulers", headers={"Access-Control-Request-Method": "POST"})
+
+    assert answer.status == 201
+    assert preflight.status == 405
+    assert not [
+        name for name in {**answer.headers, **preflight.headers} if "access-control" in name
+    ]
+
+
+@pytest.mark.parametrize("id_", ["0", "-1", "abc", "9" * 30, "9" * 5_000, "1e3", "%00", "1%2F.."])
+def test_an_id_that_cannot_be_is_refused(web: Site, id_: str) -> None:
+    assert web.get(f"/schedulers/{id_}").status in {404, 422}
+
+
+@pytest.mark.parametrize("key", ["", "k" * 256, "a b", "\xe9"])
+def test_a_key_that_cannot_be_is_refused(web: Site, key: str) -> None:
+    assert web.post("/schedulers", GOOD, key=key).status == 422
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (b"\x16\x03\x01 hello\r\n\r\n", b"400"),
+        (b"GET / HTTP/1.1\r\n\r\n", b"400"),
+        (b"GET / HTTP/1.1\r\nHost: a\r\nHost: localhost\r\n\r\n", b"400"),
+        (b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 70_000, b"400"),
+        (b"GET / HTTP/1.1\r\nHost: localhost\r\n" + b"X: y\r\n" * 10_000, b"400"),
+        (b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n", b"400"),
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"421"),
+    ],
+)
+def test_what_is_no_request_is_refused(web: Site, sent: bytes, status: bytes) -> None:
+    answered = web.send(sent)
+
+    # Of a head that was not read to its end the system may throw the answer away.
+    assert answered == b"" or answered.split()[1] == status
+    assert web.get("/openapi.json").status == 200
+
+
+def test_who_does_not_end_a_request_is_sent_away_and_nobody_waits_for_him(
+    web: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protocol, "ARRIVAL", 0.3)
+    head = b"POST /schedulers HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    begun = [b"", b"POST /sched", head, head + b'Content-Length: 9\r\n\r\n{"']
+    links = [socket.create_connection(("127.0.0.1", web.port), timeout=10) for _ in begun]
+    for link, sent in zip(links, begun, strict=True):
+        link.sendall(sent)
+    began = time.monotonic()
+
+    assert web.post("/schedulers", GOOD).status == 201
+    for link in links:
+        with link:
+            assert _is_over(link)
+    assert time.monotonic() - began < 5
+
+
+def test_connections_have_a_bound_and_a_place_is_free_again(
+    web: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protocol, "MOST_CONNECTIONS", 3)
+    links = [socket.create_connection(("127.0.0.1", web.port), timeout=10) for _ in range(3)]
+    assert web.send(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n") == b""
+    for link in links:
+        link.close()
+
+    for _ in range(100):
+        if web.send(b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"):
+            break
+        time.sleep(0.02)
+    else:
+        pytest.fail("no place was free again")
+
+
+def test_the_log_has_each_request_and_nothing_that_may_be_secret(
+    web: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    secret = {"Authorization": "Bearer canary", "Cookie": "canary", "Idempotency-Key": "canary"}
+
+    made = {**GOOD, "params": {"token": "canary"}}
+    web.ask("POST", "/schedulers?token=canary", json.dumps(made), {**JSON, **secret})
+    web.get("/%1b[31m%0aforged")
+
+    lines = [record for record in caplog.records if record.__dict__.get("action") == "web.request"]
+    assert lines[0].getMessage() == "POST /schedulers: 201"
+    assert "\n" not in lines[-1].getMessage()
+    assert "canary" not in caplog.text
+
+
+def test_it_describes_itself_and_loads_nothing_from_elsewhere(web: Site) -> None:
+    described = web.get("/openapi.json")
+
+    assert set(described.json()["paths"]) == {
+        "/schedulers",
+        "/schedulers/{scheduler_id}",
+        "/reports/generate",
+    }
+    schemas = described.json()["components"]["schemas"]
+    assert schemas["GenerateReport"]["required"] == ["controller"]
+    assert "0.1.0" in described.text
+    assert described.headers["x-content-type-options"] == "nosniff"
+    for path in ("/docs", "/redoc", "/docs/oauth2-redirect"):
+        assert web.get(path).status == 404
+
+
+def test_every_reference_of_the_description_leads_somewhere(web: Site) -> None:
+    described = web.get("/openapi.json").json()
+
+    def references(value: object) -> Iterator[str]:
+        match value:
+            case dict():
+                yield from [ref for ref in [value.get("$ref")] if ref]
+                for each in value.values():
+                    yield from references(each)
+            case list():
+                for each in value:
+                    yield from references(each)
+
+    names = {ref.removeprefix("#/components/schemas/") for ref in references(described)}
+    assert names
+    assert names <= set(described["components"]["schemas"])
+
+
+def _is_over(link: socket.socket) -> bool:
+    try:
+        return link.recv(1) == b""
+    except ConnectionResetError:
+        return True
