@@ -1,13 +1,15 @@
 """What every ledger promises of replays of many failures."""
 
 from collections.abc import Sequence
+from datetime import timedelta
 
 from cronhare.domain.execution import State
 from cronhare.domain.lifecycle.failure_filter import UNRESOLVED, FailureFilter
 from cronhare.domain.lifecycle.replay_order import ReplayOrder
 from cronhare.domain.lifecycle.replay_pace import ReplayProgress, ReplayState
 from cronhare.domain.retries.retry import RetryPolicy
-from tests.integration.ledgers import FOR_GOOD, IN_30_S, SECOND, Ledger, at_once
+from cronhare.ports.records import Retention
+from tests.integration.ledgers import FOR_GOOD, IN_30_S, SECOND, Ledger, Shell, at_once
 
 THOUSAND = 1000.0
 
@@ -138,3 +140,63 @@ def test_of_several_schedulers_one_takes_each_step(ledger: Ledger) -> None:
 
     begun = [one.id for answer in answers if answer for one in answer.executions]
     assert len(begun) == len(set(begun)) == 4
+
+
+def test_one_that_ended_is_forgotten_after_the_retention(ledger: Ledger) -> None:
+    fail(ledger, ["a", "b", "c"])
+    for _ in range(2):
+        ledger.replays.order(ReplayOrder(which=UNRESOLVED, rate=0.01), now=ledger.now)
+    ended, active = reversed(ledger.replays.replays(limit=9))
+    ledger.advanced()
+    ledger.replays.halt(ended.id, reason="enough", now=ledger.now)
+    ledger.clock.advance(timedelta(days=30))
+    ledger.records.clean_up(now=ledger.now, retention=Retention())
+    kept = [one.id for one in ledger.replays.replays(limit=9)]
+    ledger.clock.advance(timedelta(microseconds=1))
+
+    ledger.records.clean_up(now=ledger.now, retention=Retention())
+
+    assert kept == [active.id, ended.id]
+    assert [one.id for one in ledger.replays.replays(limit=9)] == [active.id]
+    assert ledger.replays.resume(ended.id, now=ledger.now) is None
+
+
+def test_one_that_others_hold_or_refuse_to_let_go_is_kept_alone(
+    sqlite: Ledger, sqlite_shell: Shell
+) -> None:
+    sqlite.plan_edited()
+    fail(sqlite, ["a", "b"])
+    for _ in range(3):
+        order = sqlite.replays.order(ReplayOrder(which=UNRESOLVED, rate=1), now=sqlite.now)
+        sqlite.replays.halt(order.id, reason="enough", now=sqlite.now)
+    sqlite_shell("UPDATE Replay SET ended_at = 'never', state = 'x' WHERE id = 2")
+    sqlite_shell(
+        "CREATE TRIGGER mine BEFORE DELETE ON Replay WHEN OLD.id = 1 "
+        "BEGIN SELECT RAISE(ABORT, 'audited'); END"
+    )
+    sqlite.clock.advance(timedelta(days=31))
+
+    sqlite.records.clean_up(now=sqlite.now, retention=Retention())
+
+    assert sqlite_shell("SELECT id FROM Replay WHERE id <> 2") == [(1,)]
+
+
+def test_a_large_one_goes_step_by_step(sqlite: Ledger, sqlite_shell: Shell) -> None:
+    sqlite.plan_edited()
+    order = sqlite.replays.order(ReplayOrder(which=UNRESOLVED, rate=1), now=sqlite.now)
+    sqlite.replays.halt(order.id, reason="enough", now=sqlite.now)
+    sqlite_shell(
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2500) "
+        f"INSERT INTO ReplayItem SELECT {order.id}, i, i, '', 'waiting' FROM n"
+    )
+    sqlite.clock.advance(timedelta(days=31))
+    steps: list[int] = []
+
+    def between() -> None:
+        [(left,)] = sqlite_shell("SELECT count(*) FROM ReplayItem")
+        steps.append(left)
+
+    sqlite.records.clean_up(now=sqlite.now, retention=Retention(), between=between)
+
+    assert steps[-3:] == [1_500, 500, 0]
+    assert sqlite_shell("SELECT count(*) FROM Replay") == [(0,)]

@@ -33,6 +33,7 @@ from cronhare.ports.records import (
     Unheard,
 )
 
+from .replays import forget_replays
 from .reported import keep_failure
 from .retry_limits import forget_idle_limits
 from .tables import MemoryLedger
@@ -221,6 +222,7 @@ class MemoryRecords:
             for execution in old.values():
                 self._executions.delete(execution)
             forget_idle_limits(self._ledger, now)
+            forget_replays(self._ledger, now - retention.others)
         between()
         return len(old)
 

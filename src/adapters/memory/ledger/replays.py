@@ -42,7 +42,6 @@ class MemoryReplayStore:
 
     def __init__(self, ledger: MemoryLedger) -> None:
         self._ledger = ledger
-        self._replays: dict[int, Replay] = {}
         self._items: dict[int, list[_Item]] = {}
         self._ids = count(1)
 
@@ -51,6 +50,8 @@ class MemoryReplayStore:
         with self._ledger.lock:
             last = max(self._ledger.archive, default=0)
             id_ = next(self._ids)
+            known = self._ledger.replays
+            self._items = {id_: items for id_, items in self._items.items() if id_ in known}
             self._items[id_] = [
                 _Item(archived_id=row.id, execution_id=row.execution_id, key=order.key_of(row))
                 for row in self._ledger.archive.values()
@@ -61,23 +62,23 @@ class MemoryReplayStore:
     def replays(self, *, limit: int) -> Sequence[Replay]:
         """See `ReplayStorePort.replays`."""
         with self._ledger.lock:
-            return [*islice(reversed(self._replays.values()), limit)]
+            return [*islice(reversed(self._ledger.replays.values()), limit)]
 
     def replay(self, replay_id: int) -> Replay | None:
         """See `ReplayStorePort.replay`."""
         with self._ledger.lock:
-            return self._replays.get(replay_id)
+            return self._ledger.replays.get(replay_id)
 
     def halt(self, replay_id: int, *, reason: str, now: datetime) -> Replay | None:
         """See `ReplayStorePort.halt`."""
         with self._ledger.lock:
-            found = self._replays.get(replay_id)
+            found = self._ledger.replays.get(replay_id)
             return None if found is None else self._keep(halted(found, reason, now=now))
 
     def resume(self, replay_id: int, *, now: datetime) -> Replay | None:
         """See `ReplayStorePort.resume`."""
         with self._ledger.lock:
-            found = self._replays.get(replay_id)
+            found = self._ledger.replays.get(replay_id)
             return None if found is None else self._keep(resumed(found, now=now))
 
     def advance(
@@ -87,7 +88,7 @@ class MemoryReplayStore:
         with self._ledger.lock:
             due = [
                 each
-                for each in self._replays.values()
+                for each in self._ledger.replays.values()
                 if each.state is ReplayState.ACTIVE and each.next_at <= now
             ]
             if not due:
@@ -168,7 +169,7 @@ class MemoryReplayStore:
         )
 
     def _keep(self, replay: Replay) -> Replay:
-        self._replays[replay.id] = replay
+        self._ledger.replays[replay.id] = replay
         return replay
 
 
@@ -179,3 +180,12 @@ def _may_begin(row: Archived, execution: Execution) -> bool:
 def _end_of(execution: Execution | None) -> ItemState:
     well = execution is not None and execution.state in {State.SUCCEEDED, State.HANDED_OVER}
     return ItemState.SUCCEEDED if well else ItemState.FAILED
+
+
+def forget_replays(ledger: MemoryLedger, before: datetime) -> None:
+    """Delete what has ended before then. The caller holds the ledger's lock."""
+    ledger.replays = {
+        id_: one
+        for id_, one in ledger.replays.items()
+        if one.state is ReplayState.ACTIVE or (one.ended_at or one.created_at) >= before
+    }

@@ -15,6 +15,7 @@ from cronhare.domain.lifecycle.alerts import RaisedAlert
 from cronhare.domain.lifecycle.archive import Archived
 from cronhare.domain.lifecycle.claims import claim_by_hand
 from cronhare.domain.lifecycle.events import Delivery
+from cronhare.domain.lifecycle.replay_pace import Replay
 from cronhare.domain.nodes import NodeReport
 from cronhare.domain.retries.breaker import Breaker
 from cronhare.domain.retries.budget import Budget
@@ -58,6 +59,7 @@ class MemoryLedger:
         #: Alerts by their rules, each with when it held last; and when they were judged.
         self.alerts: dict[str, tuple[RaisedAlert, datetime]] = {}
         self.alerts_judged_at: datetime | None = None
+        self.replays: dict[int, Replay] = {}
         self._archive_ids = count(1)
         self.schedules.save(CLEANUP, source=None, now=clock.now())
 

@@ -23,6 +23,7 @@ from ..schema.types import UtcDateTime
 from ..transactions.database import Database
 from .class_retention import surplus_of_classes
 from .deletable import AWAITS_A_PERSON, COUNTS, ENDED
+from .old_replays import forget_replays
 
 #: So many executions are looked at, or deleted, in one transaction.
 STEP = 1_000
@@ -85,7 +86,7 @@ def clean_up(
     ):
         deleted += step
         between()
-    for _ in forget_gates(database, now):
+    for _ in chain(forget_gates(database, now), forget_replays(database, limits["others"])):
         between()
     return deleted
 
