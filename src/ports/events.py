@@ -55,10 +55,14 @@ class TellerPort(Protocol):
 
 @attrs.frozen(kw_only=True)
 class Expired:
-    """What nobody will be told of: *failures* that no process took, and *deliveries*."""
+    """What nobody will be told of: *failures* that no process took, and *deliveries*.
+
+    *more* says that there may be more to give up, or to delete.
+    """
 
     failures: int = 0
     deliveries: int = 0
+    more: bool = False
 
 
 class EventStorePort(Protocol):

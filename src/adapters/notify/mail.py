@@ -129,7 +129,10 @@ def _mark(event: Delivery) -> str:
 
 
 def _body(event: Delivery) -> str:
-    document = msgspec.json.format(event.payload.encode(), indent=2).decode()
+    try:
+        document = msgspec.json.format(event.payload, indent=2)
+    except msgspec.DecodeError:  # somebody wrote into its row
+        document = event.payload
     lines = (
         f"schedule:  {printable(event.schedule_name)}",
         f"event:     {printable(type_of(event.event))}",

@@ -73,8 +73,10 @@ class Announcer:
         now, subscriptions = self._clock.now(), self._subscribers.now
         if subscriptions.source is None:
             return EVERY_FOR_NOBODY
-        more = self._has_room(subscriptions) and self._announce(subscriptions, now)
-        self._find(subscriptions, now)
+        more = False
+        if self._has_room(subscriptions):
+            more = self._announce(subscriptions, now)
+            self._find(subscriptions, now)
         self._alerts.look(subscriptions, now)
         self._expire(now)
         if more:
@@ -183,19 +185,30 @@ class Announcer:
         last = self._expired_at
         if last is not None and timedelta(0) <= now - last < EXPIRE_EVERY:
             return
-        expired = self._store.expire(before=now - EXPIRES_AFTER, kept_since=now - KEPT_FOR, now=now)
-        self._expired_at = now
-        if expired.failures:
-            those = counted(expired.failures, "failure")
-            text = (
-                f"Nobody was told of {those} within a day: no worker with the jobs file of its "
-                "schedule was there to say who wants to know"
+        failures = deliveries = 0
+        for _ in range(PAGES):
+            expired = self._store.expire(
+                before=now - EXPIRES_AFTER, kept_since=now - KEPT_FOR, now=now
             )
-            say(log, logging.WARNING, "event.expired", text)
-        if expired.deliveries:
-            those = counted(expired.deliveries, "event")
-            text = f"{those} could not be told within a day; `cronhare events list` has them"
-            say(log, logging.WARNING, "event.expired", text)
+            failures += expired.failures
+            deliveries += expired.deliveries
+            if not expired.more:
+                self._expired_at = now  # else the next round goes on
+                break
+        _say_expired(failures, deliveries)
+
+
+def _say_expired(failures: int, deliveries: int) -> None:
+    if failures:
+        text = (
+            f"Nobody was told of {counted(failures, 'failure')} within a day: no worker with the "
+            "jobs file of its schedule was there to say who wants to know"
+        )
+        say(log, logging.WARNING, "event.expired", text)
+    if deliveries:
+        those = counted(deliveries, "event")
+        text = f"{those} could not be told within a day; `cronhare events list` has them"
+        say(log, logging.WARNING, "event.expired", text)
 
 
 def _is_known(row: Archived, subscriptions: Subscriptions) -> bool:

@@ -39,9 +39,10 @@ FIRST_PAUSE: Final = 5.0
 #: Seconds after which a target that fails is tried again at the latest.
 LONGEST_PAUSE: Final = 300.0
 
-#: Events of one target at a time, and of all.
+#: Events of one target at a time, and of all; and of all that have failed.
 AT_A_TIME: Final = 4
 MOST_AT_A_TIME: Final = 32
+MOST_OF_FAILING: Final = 16
 
 #: What a try may take beyond its target's timeout: until then it is this process's.
 MARGIN: Final = timedelta(seconds=60)
@@ -49,18 +50,23 @@ MARGIN: Final = timedelta(seconds=60)
 
 @attrs.define(eq=False)
 class _Room:
-    """The places of one target. After a failure it has one, and that only at *opens_at*."""
+    """The places of one target: one, until it has heard of an event, and again after a failure.
+
+    Then it has that only at *opens_at*. Many targets may hang at once, each for as long as its
+    timeout is: so those that have failed never have all places together.
+    """
 
     target: str
     under_way: int = 0
     opens_at: float = 0.0
     pauses: Waits[float] = attrs.field(factory=lambda: Waits(FIRST_PAUSE, LONGEST_PAUSE))
     is_failing: bool = False
+    has_heard: bool = False
 
     def free(self, at: float) -> int:
         if at < self.opens_at:
             return 0
-        return (1 if self.is_failing else AT_A_TIME) - self.under_way
+        return (AT_A_TIME if self.has_heard else 1) - self.under_way
 
 
 class Herald:
@@ -128,7 +134,7 @@ class Herald:
         taken = 0
         for name in due:
             target, room = subscriptions.target(name), self._room(name)
-            most = min(room.free(at), MOST_AT_A_TIME - len(self._under_way))
+            most = min(room.free(at), self._places(room))
             if target is None or most <= 0:
                 continue
             for delivery in await self._take(target, source, most):
@@ -140,6 +146,14 @@ class Herald:
         """Wait until what is under way has come to its end."""
         while self._under_way:
             await asyncio.wait(self._under_way)
+
+    def _places(self, room: _Room) -> int:
+        """Count the places that are left for a target among all."""
+        left = MOST_AT_A_TIME - len(self._under_way)
+        if not room.is_failing:
+            return left
+        failing = sum(each.under_way for each in self._rooms.values() if each.is_failing)
+        return min(left, MOST_OF_FAILING - failing)
 
     async def _take(self, target: Target, source: str, most: int) -> Sequence[Delivery]:
         take = partial(
@@ -175,8 +189,13 @@ class Herald:
         except NotTold as failure:
             self._note_failure(room)
             await self._not_told(delivery, failure)
+        except Exception as fault:
+            text = f"Telling {delivery.target} met a fault of ours"
+            log.exception("%s", text, extra={"action": "fault"})
+            self._note_failure(room)
+            await self._not_told(delivery, NotTold(f"a fault of ours: {type(fault).__name__}"))
         else:
-            room.is_failing, room.opens_at = False, 0.0
+            room.has_heard, room.is_failing, room.opens_at = True, False, 0.0
             room.pauses.reset()
             text = f"Told {delivery.target} of {delivery.event_key}"
             say(log, logging.DEBUG, "event.told", text, **_place(delivery))
@@ -186,7 +205,8 @@ class Herald:
         """Let a target rest; of several that fail together the first counts."""
         at = self._clock.monotonic()
         if at >= room.opens_at:
-            room.is_failing, room.opens_at = True, at + room.pauses.next()
+            room.has_heard, room.is_failing = False, True
+            room.opens_at = at + room.pauses.next()
 
     async def _not_told(self, delivery: Delivery, failure: NotTold) -> None:
         wait = None if failure.for_good else wait_after(delivery.tries, asked=failure.asked)

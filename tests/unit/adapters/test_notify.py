@@ -121,6 +121,16 @@ async def test_without_a_mail_server_no_mail_is_tried_again() -> None:
     assert failure.value.for_good
 
 
+@pytest.mark.parametrize("payload", ["garbage", "[[[", "", "\r\nBcc: all@example.org\r\n\r\n"])
+def test_a_payload_that_somebody_spoilt_is_a_letter_all_the_same(payload: str) -> None:
+    event = attrs.evolve(EVENT, payload=payload)
+
+    letter = written(ByEmail(to=("ops@example.org",)), event, sender="cron@example.org")
+
+    assert letter["Bcc"] is None
+    assert "schedule:  charge" in letter.get_content()
+
+
 def test_no_name_of_a_schedule_becomes_a_header_of_a_letter() -> None:
     hostile = attrs.evolve(EVENT, schedule_name="a\r\nBcc: everyone@example.org\x00\u202e")
 

@@ -194,8 +194,76 @@ async def test_a_target_that_hangs_or_fails_holds_up_no_other() -> None:
 
     names = [name for name, _ in teller.told]
     assert names.count("ops") == 8
-    assert names.count("slow") == telling.AT_A_TIME
+    assert names.count("slow") == 1
     assert 1 <= names.count("dead") < 8
+
+
+async def test_many_targets_that_hang_leave_places_for_those_that_hear() -> None:
+    made = house()
+    hanging = [target(f"dead-{number:02}") for number in range(telling.MOST_AT_A_TIME)]
+    outpost = Outpost(made, subscriptions(*hanging, target("ops")))
+
+    def hears(told: Target, _: Delivery) -> None:
+        if told in hanging:
+            raise NotTold("took longer than its timeout")
+
+    outpost.teller.hears = hears
+    await failed(made)
+    for _ in range(3):
+        await outpost.turn()
+    outpost.teller.hangs = {each.name for each in hanging}
+    outpost.teller.told.clear()
+
+    for _ in range(5):
+        await made.turn(MINUTE)
+        await outpost.turn()
+    await outpost.herald.close()
+
+    names = [name for name, _ in outpost.teller.told]
+    assert names.count("ops") == 5
+    assert len(names) - 5 == telling.MOST_OF_FAILING
+
+
+async def test_a_fault_of_ours_is_a_failure_and_holds_up_nothing(lines: Lines) -> None:
+    made = house()
+
+    def break_down(told: Target, _: Delivery) -> None:
+        if told.name == "ops":
+            raise ValueError("nobody thought of that")
+
+    outpost = Outpost(made, subscriptions(target("ops"), target("log")), Teller(hears=break_down))
+    await failed(made)
+
+    for _ in range(3 * MOST_TRIES):
+        await outpost.turn()
+        made.clock.advance(timedelta(hours=1))
+
+    assert outpost.states() == {
+        "ops": DeliveryState.GIVEN_UP.value,
+        "log": DeliveryState.DELIVERED.value,
+    }
+    assert "Telling ops met a fault of ours" in "\n".join(lines())
+
+
+async def test_while_a_target_has_too_much_to_hear_nothing_is_added(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(announcing, "MOST_WAITING", 1)
+    made = house()
+    outpost = Outpost(made, subscriptions(target("ops", *EventKind), late_after=MINUTE))
+    await failed(made)
+    outpost.announcer.round()
+    for _ in range(5):
+        made.dispatcher.tick(made.now)
+        made.clock.advance(10 * MINUTE)
+        outpost.announcer.round()
+    kinds = [row.event for row in outpost.store.deliveries(limit=100)]
+    monkeypatch.undo()
+    made.clock.advance(MINUTE)
+    outpost.announcer.round()
+
+    assert kinds.count(EventKind.LATE) == 0
+    assert [r.event for r in outpost.store.deliveries(limit=100)].count(EventKind.LATE) > 0
 
 
 async def test_a_target_that_always_fails_is_given_up_with_a_warning(lines: Lines) -> None:

@@ -207,7 +207,8 @@ class SqlEventStore(BadEnds, Recoveries, Findings):
             over = list(connection.scalars(_OVER, {"kept": kept_since}))
             if over:
                 connection.execute(_DELETE, {"ids": over})
-        return Expired(failures=len(untaken), deliveries=len(old))
+        more = max(len(untaken), len(old), len(over)) == STEP
+        return Expired(failures=len(untaken), deliveries=len(old), more=more)
 
     @repeatable
     def deliveries(
