@@ -30,7 +30,7 @@ from cronhare.adapters.sql.isolation import past_locked as behind_held
 from cronhare.adapters.sql.mapping import bounded_cache as cached
 from cronhare.adapters.sql.mapping import tolerant_reading
 from cronhare.adapters.sql.mapping.retentions import LONGEST_RETENTION
-from cronhare.adapters.sql.records import replay_items
+from cronhare.adapters.sql.records import old_replays, replay_items
 from cronhare.adapters.sql.schema import tables
 from cronhare.application.administration.views import metrics
 from cronhare.application.events import announcing, telling
@@ -85,6 +85,7 @@ from cronhare.entrypoints.web import reports as web_reports
 from cronhare.entrypoints.web import schedulers as web_schedulers
 from cronhare.entrypoints.web import server as web_server
 from cronhare.ports import http
+from cronhare.ports.records import Retention
 from tests.services.rabbitmq import LARGEST_AT_BROKER
 
 PAGE = Path(__file__).parents[2] / "docs" / "bounds.md"
@@ -249,7 +250,9 @@ BOUNDS: dict[str, list[str]] = {
         f"{events.MOST_TRIES} tries",
         f"{events.EXPIRES_AFTER // timedelta(hours=1)} h",
         f"{telling.AT_A_TIME} events at a time",
+        "one until it has heard of any",
         f"{telling.MOST_AT_A_TIME} of all",
+        f"{telling.MOST_OF_FAILING} of those that have failed",
     ],
     "events that wait for a target": [f"{announcing.MOST_WAITING:,}"],
     "events that were told": [f"{announcing.KEPT_FOR // DAY} days"],
@@ -350,6 +353,10 @@ BOUNDS: dict[str, list[str]] = {
         f"a canary of {replay_order.CANARIES[-1]:,}",
         f"{replay_order.LONGEST_PATH} characters",
         f"more than {replay_order.LONGEST_KEY}",
+    ],
+    "replays that have ended, with the list of what was in them": [
+        f"{Retention().others.days} days",
+        f"{old_replays.STEP:,} failures in a transaction",
     ],
     "what a step of a replay looks at": [
         f"{replay_items.COLLECTED_AT_ONCE:,}",
