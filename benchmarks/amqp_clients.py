@@ -11,7 +11,7 @@ from aio_pika.abc import AbstractIncomingMessage
 from aiormq.abc import DeliveredMessage
 from pamqp.commands import Basic
 
-from cronhare.adapters.rabbitmq import AioPikaBroker
+from cronhare.adapters.rabbitmq.async_broker import AioPikaBroker
 from cronhare.adapters.rabbitmq.connection.address import Address
 from cronhare.adapters.rabbitmq.connection.async_connection import (
     FramedConnection,

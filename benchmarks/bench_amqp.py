@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from amqp_clients import CONSUMING, PUBLISHING, Cost, Task, Way, envelope
 
-from cronhare.adapters.rabbitmq import PikaBroker
+from cronhare.adapters.rabbitmq.broker import PikaBroker
 from cronhare.domain.topology import MAIN_QUEUE
 from tests.services import rabbitmq
 

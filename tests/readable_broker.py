@@ -12,7 +12,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ChannelClosedByBroker
 from pika.spec import NOT_FOUND
 
-from cronhare.adapters.rabbitmq import PikaBroker
+from cronhare.adapters.rabbitmq.broker import PikaBroker
 from cronhare.adapters.rabbitmq.connection.address import Address
 from cronhare.adapters.rabbitmq.connection.blocking import connect
 from cronhare.adapters.rabbitmq.connection.errors import PIKA_ERRORS, why_unreachable

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 from cronhare.adapters.extras import require
 
 if TYPE_CHECKING:
-    from cronhare.adapters.rabbitmq import AioPikaBroker, PikaBroker
+    from cronhare.adapters.rabbitmq.async_broker import AioPikaBroker
+    from cronhare.adapters.rabbitmq.broker import PikaBroker
     from cronhare.adapters.rabbitmq.topology.inspection import RabbitInspection
 
 
@@ -22,16 +23,23 @@ def check_usable(url: str) -> None:
     Address.parse(url).context()
 
 
+def preload() -> None:
+    """Import what connects and inspects, for a process that lives long."""
+    import cronhare.adapters.rabbitmq.async_broker  # noqa: PLC0415
+    import cronhare.adapters.rabbitmq.broker  # noqa: PLC0415
+    import cronhare.adapters.rabbitmq.topology.inspection  # noqa: F401, PLC0415
+
+
 def pika_broker(url: str, **options: Any) -> "PikaBroker":  # noqa: ANN401 - as it takes them
     """Make the blocking broker."""
-    from cronhare.adapters.rabbitmq import PikaBroker  # noqa: PLC0415
+    from cronhare.adapters.rabbitmq.broker import PikaBroker  # noqa: PLC0415
 
     return PikaBroker(url, **options)
 
 
 def aio_pika_broker(url: str, **options: Any) -> "AioPikaBroker":  # noqa: ANN401 - as it takes them
     """Make the asynchronous broker."""
-    from cronhare.adapters.rabbitmq import AioPikaBroker  # noqa: PLC0415
+    from cronhare.adapters.rabbitmq.async_broker import AioPikaBroker  # noqa: PLC0415
 
     return AioPikaBroker(url, **options)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from cronhare.adapters.rabbitmq import PikaBroker
+from cronhare.adapters.rabbitmq.broker import PikaBroker
 from cronhare.application.publishing.execution_publisher import envelope
 from cronhare.domain.execution import Execution
 from cronhare.domain.messages.signing import Seal

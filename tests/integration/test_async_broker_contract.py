@@ -11,7 +11,7 @@ import pytest
 
 from cronhare.adapters.memory.broker.broker import MemoryBroker
 from cronhare.adapters.memory.clock import FrozenClock
-from cronhare.adapters.rabbitmq import AioPikaBroker
+from cronhare.adapters.rabbitmq.async_broker import AioPikaBroker
 from cronhare.domain.topology import (
     FAILED_QUEUE,
     MAIN_QUEUE,

@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import URL, Engine
 
 from cronhare.adapters.memory.clock import FrozenClock
-from cronhare.adapters.rabbitmq import PikaBroker
+from cronhare.adapters.rabbitmq.broker import PikaBroker
 from cronhare.adapters.rabbitmq.connection.address import Address
 from cronhare.adapters.rabbitmq.topology.inspection import RabbitInspection
 from cronhare.adapters.rabbitmq.topology.lane_probe import probe_lanes

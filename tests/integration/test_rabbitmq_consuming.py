@@ -12,7 +12,8 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ChannelClosedByBroker
 
-from cronhare.adapters.rabbitmq import AioPikaBroker, PikaBroker
+from cronhare.adapters.rabbitmq.async_broker import AioPikaBroker
+from cronhare.adapters.rabbitmq.broker import PikaBroker
 from cronhare.adapters.rabbitmq.connection.address import Address
 from cronhare.adapters.rabbitmq.connection.async_connection import ANSWER_TIMEOUT, open_connection
 from cronhare.adapters.rabbitmq.connection.backoff import FIRST

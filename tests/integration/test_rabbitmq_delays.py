@@ -11,7 +11,7 @@ from itertools import count
 import attrs
 import pytest
 
-from cronhare.adapters.rabbitmq import AioPikaBroker
+from cronhare.adapters.rabbitmq.async_broker import AioPikaBroker
 from cronhare.domain.topology import MAIN_QUEUE, ToQueue
 from cronhare.ports.broker import Delivery, Envelope, Message, Published
 

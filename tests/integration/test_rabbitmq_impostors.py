@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from cronhare.adapters.rabbitmq import AioPikaBroker, PikaBroker
+from cronhare.adapters.rabbitmq.async_broker import AioPikaBroker
+from cronhare.adapters.rabbitmq.broker import PikaBroker
 from cronhare.adapters.rabbitmq.connection.address import Address
 from cronhare.adapters.rabbitmq.connection.async_connection import (
     FramedConnection,

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from cronhare.adapters.rabbitmq import AioPikaBroker
+from cronhare.adapters.rabbitmq.async_broker import AioPikaBroker
 from cronhare.adapters.rabbitmq.connection import async_connection
 from cronhare.adapters.rabbitmq.connection.address import Address
 from cronhare.adapters.rabbitmq.connection.async_connection import close_connection, open_connection

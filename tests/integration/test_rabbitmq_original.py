@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from cronhare.adapters.rabbitmq import AioPikaBroker
+from cronhare.adapters.rabbitmq.async_broker import AioPikaBroker
 from cronhare.domain.messages.messages import IncomingTask, read
 from cronhare.domain.messages.nack_count import total_nacks
 from cronhare.domain.messages.signing import Seal

@@ -94,9 +94,13 @@ def _refuse_depth(content: bytes) -> None:
 
 
 def _events(content: bytes) -> Sequence[Any]:
-    # Imported here: most jobs files have no such file, and it takes a fifth of a second.
-    import icalendar  # noqa: PLC0415
-
+    try:
+        # Imported here: most jobs files have no such file, and it takes a fifth of a second.
+        import icalendar  # noqa: PLC0415
+        from dateutil import rrule  # noqa: F401, PLC0415 - now, with what it belongs to
+    except ImportError as error:
+        text = f"cannot be read, as what was installed has changed since this start: {error}"
+        raise IcsInvalid(text) from error
     try:
         calendar = icalendar.Calendar.from_ical(content)
         events: Sequence[Any] = calendar.walk("VEVENT")

@@ -3,8 +3,3 @@
 Begin at `topology.declaration` for what is declared, at `publisher.thread` for how 10,000 messages
 are confirmed in half a second, at `consumer.subscription` for how a consumer stays alive.
 """
-
-from .async_broker import AioPikaBroker
-from .broker import PikaBroker
-
-__all__ = ["AioPikaBroker", "PikaBroker"]

@@ -15,6 +15,7 @@ from ..container import Container
 from ..signals.forced_exit import ForcedExit
 from ..signals.handlers import Answer, SignalHandlers
 from ..signals.shutdown import Shutdown
+from .preloading import preload
 from .state_report import StateReport
 
 log = logging.getLogger(__name__)
@@ -39,6 +40,7 @@ class Lifetime:
 
     def __init__(self, container: Container, *, grace: float) -> None:
         """*grace* is that of a shutdown, in seconds."""
+        preload(container.settings())
         self.shutdown = Shutdown(ForcedExit(grace=grace))
         self.state = StateReport(container)
         self._container = container
